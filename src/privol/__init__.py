@@ -1,0 +1,66 @@
+"""privol: learn online from a sensitive stream, release models under a stated privacy guarantee.
+
+Names are imported on first use, so that ``import privol`` stays cheap.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_MODULES = (
+    "calibration",
+    "errors",
+    "evaluate",
+    "geometry",
+    "guarantees",
+    "ledger",
+    "losses",
+    "noise",
+    "streams",
+)
+_NAMES = {
+    "PIGD": "learners",
+    "PGIGA": "learners",
+    "default_learner": "learners",
+    "open_stream": "streams",
+    "plan": "planning",
+    "show_config": "config",
+}
+
+__all__ = sorted([*_MODULES, *_NAMES, "__version__"])
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        value = getattr(importlib.import_module(f".{_NAMES[name]}", __name__), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f".{name}", __name__)
+    else:
+        raise AttributeError(f"module 'privol' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+if TYPE_CHECKING:
+    from . import calibration as calibration
+    from . import errors as errors
+    from . import evaluate as evaluate
+    from . import geometry as geometry
+    from . import guarantees as guarantees
+    from . import ledger as ledger
+    from . import losses as losses
+    from . import noise as noise
+    from . import streams as streams
+    from .config import show_config as show_config
+    from .learners import PGIGA as PGIGA
+    from .learners import PIGD as PIGD
+    from .learners import default_learner as default_learner
+    from .planning import plan as plan
+    from .streams import open_stream as open_stream

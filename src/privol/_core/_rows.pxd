@@ -1,0 +1,41 @@
+from libc.stdint cimport int64_t
+
+cdef extern from "pv_status.h" nogil:
+    ctypedef enum pv_status:
+        PV_OK
+        PV_NEED_BITS
+        PV_UNDECIDED
+        PV_HORIZON
+        PV_BAD_ROW
+        PV_BAD_INDEX
+        PV_UNSORTED
+        PV_BAD_INDPTR
+        PV_NOT_FINITE
+
+cdef extern from "pv_rows.h" nogil:
+    double PV_ENTRY_MAX
+
+    ctypedef struct pv_rows:
+        int64_t n
+        int64_t d
+        const char *data
+        int64_t row_stride
+        int64_t col_stride
+        const void *indptr
+        const void *indices
+        int64_t nnz
+        int is_csr
+        int wide_indices
+        int is_f32
+
+    void pv_rows_bind(pv_rows *rows) noexcept
+    pv_status pv_rows_check(const pv_rows *rows, int64_t *bad) noexcept
+    int64_t pv_rows_norms(const pv_rows *rows, double *sqnorms) noexcept
+    int64_t pv_rows_bad_column(const pv_rows *rows, int64_t i, double *value) noexcept
+
+# Fill the view from a 2-d float array or a CSR matrix; the result owns the memory the view points to.
+cdef object view_block(pv_rows *rows, object X)
+# The same for one row given as a 1-d float array.
+cdef int view_row(pv_rows *rows, object x) except -1
+# The error for row i of the block, which is unusable, after `learnt` rows of the run.
+cdef object invalid_row(pv_rows *rows, int64_t i, int64_t learnt)

@@ -1,0 +1,125 @@
+"""Row views over NumPy arrays and CSR matrices, and the row operations for tests."""
+
+import math
+
+import numpy as np
+
+cimport numpy as cnp
+
+from ..errors import InvalidRow
+
+cnp.import_array()
+
+
+cdef object view_block(pv_rows *rows, object X):
+    cdef cnp.ndarray data
+    cdef cnp.ndarray indices
+    cdef cnp.ndarray indptr
+    cdef int64_t bad
+    cdef pv_status status
+    if isinstance(X, np.ndarray):
+        data = X
+        if cnp.PyArray_NDIM(data) != 2:
+            raise ValueError(f"X must have two dimensions, found {cnp.PyArray_NDIM(data)}")
+        data = _native(data)
+        rows.n = cnp.PyArray_DIM(data, 0)
+        rows.d = cnp.PyArray_DIM(data, 1)
+        rows.data = <const char *>cnp.PyArray_DATA(data)
+        rows.row_stride = cnp.PyArray_STRIDE(data, 0)
+        rows.col_stride = cnp.PyArray_STRIDE(data, 1)
+        rows.is_csr = 0
+        rows.is_f32 = cnp.PyArray_TYPE(data) == cnp.NPY_FLOAT32
+        pv_rows_bind(rows)
+        return data
+    X = X.tocsr()
+    data = _native(X.data)
+    wide = X.indices.dtype.itemsize == 8 or X.indptr.dtype.itemsize == 8
+    indices = np.ascontiguousarray(X.indices, dtype=np.int64 if wide else np.int32)
+    indptr = np.ascontiguousarray(X.indptr, dtype=np.int64 if wide else np.int32)
+    data = np.ascontiguousarray(data)
+    rows.n = X.shape[0]
+    rows.d = X.shape[1]
+    rows.data = <const char *>cnp.PyArray_DATA(data)
+    rows.indices = cnp.PyArray_DATA(indices)
+    rows.indptr = cnp.PyArray_DATA(indptr)
+    rows.nnz = min(data.shape[0], indices.shape[0])
+    rows.is_csr = 1
+    rows.is_f32 = cnp.PyArray_TYPE(data) == cnp.NPY_FLOAT32
+    rows.wide_indices = wide
+    if indptr.shape[0] != rows.n + 1:
+        raise InvalidRow(f"CSR: {rows.n} rows need {rows.n + 1} row pointers, found {indptr.shape[0]}", row=1)
+    pv_rows_bind(rows)
+    with nogil:
+        status = pv_rows_check(rows, &bad)
+    if status == PV_UNSORTED:
+        X = X.copy()
+        X.sum_duplicates()  # sorts each row, adds repeated entries: the canonical form of the same matrix
+        return view_block(rows, X)
+    if status == PV_BAD_INDEX:
+        raise InvalidRow(f"CSR: row {bad + 1} of the block has a column index outside 0..{rows.d - 1}", row=bad + 1)
+    if status == PV_BAD_INDPTR:
+        raise InvalidRow(f"CSR: the row pointers of row {bad + 1} of the block leave the data", row=bad + 1)
+    return data, indices, indptr
+
+
+cdef cnp.ndarray _native(object a):
+    """The array itself if its elements can be read in place, else a float64 copy."""
+    cdef cnp.ndarray array = a
+    cdef int code = cnp.PyArray_TYPE(array)
+    if (code == cnp.NPY_FLOAT64 or code == cnp.NPY_FLOAT32) and cnp.PyArray_ISBEHAVED_RO(array):
+        return array
+    return np.array(array, dtype=np.float64, order="C")
+
+
+cdef int view_row(pv_rows *rows, object x) except -1:
+    cdef cnp.ndarray data = x
+    rows.n = 1
+    rows.d = cnp.PyArray_DIM(data, 0)
+    rows.data = <const char *>cnp.PyArray_DATA(data)
+    rows.row_stride = 0
+    rows.col_stride = cnp.PyArray_STRIDE(data, 0)
+    rows.is_csr = 0
+    rows.is_f32 = cnp.PyArray_TYPE(data) == cnp.NPY_FLOAT32
+    pv_rows_bind(rows)
+    return 0
+
+
+cdef object invalid_row(pv_rows *rows, int64_t i, int64_t learnt):
+    cdef double value = 0.0
+    cdef int64_t column = pv_rows_bad_column(rows, i, &value)
+    what = "NaN" if math.isnan(value) else "infinity" if math.isinf(value) else f"{value:g}"
+    return InvalidRow(
+        f"row {learnt + i + 1}, feature {column}: found {what}, allowed are finite numbers up to {PV_ENTRY_MAX:g} in "
+        "magnitude (NaN and infinity are not); nothing of its block was learnt",
+        row=learnt + i + 1,
+        column=column,
+    )
+
+
+def squared_norms(X, *, int64_t learnt=0, bint refuse=False):
+    """Squared L2 norm of every row, in the kernels' lane order; -1 where a row has an unusable entry.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d) or CSR matrix
+        float32 or float64.
+    learnt : int
+        Rows before this block, for the number in the error.
+    refuse : bool
+        Raise :class:`~privol.errors.InvalidRow` for the first unusable row instead of marking it.
+
+    Returns
+    -------
+    ndarray of shape (n,), float64
+    """
+    cdef pv_rows rows
+    cdef int64_t bad = 0
+    owner = view_block(&rows, X)
+    cdef double[::1] out = np.empty(rows.n)
+    if rows.n:
+        with nogil:
+            bad = pv_rows_norms(&rows, &out[0])
+        if refuse and bad < rows.n:
+            raise invalid_row(&rows, bad, learnt)
+    del owner
+    return np.asarray(out)

@@ -1,0 +1,92 @@
+/* The stream loop shared by all learners that perturb iterates.
+ *
+ * Order at row t, as the privacy argument needs it: the row is scaled to its bound, the secret
+ * iterate moves, and only where the schedule says so the new iterate is perturbed, rounded to the
+ * lattice, projected and published.
+ */
+#ifndef PV_ITERATE_H
+#define PV_ITERATE_H
+
+#include <stdint.h>
+#include "pv_bits.h"
+#include "pv_geometry.h"
+#include "pv_lattice.h"
+#include "pv_loss.h"
+#include "pv_rows.h"
+#include "pv_schedule.h"
+#include "pv_status.h"
+
+typedef struct pv_plan pv_plan;
+
+/* One update: the new iterate is (a x - slope v) / k. nn = ||x||^2, b = v.x, q = ||v||^2. */
+typedef void (*pv_update)(const pv_plan *plan, double a, double a1, double nn, double b, double q, double y,
+                          double *slope, double *k);
+
+struct pv_plan {
+    pv_loss loss;
+    pv_set set;
+    pv_schedule schedule;
+    pv_update update;
+    int64_t d;          /* model coordinates, the intercept included */
+    int intercept;      /* 1: the last coordinate multiplies the constant 1 */
+    double x_bound;     /* rows are scaled to this L2 norm (the constant not counted) */
+    int64_t horizon;
+    int64_t every;      /* release after rows every, 2 every, ...; 0: the explicit list */
+    const int64_t *releases; /* ascending row numbers */
+    int64_t n_releases_planned;
+    int64_t last_row;   /* no release after it (published loop: horizon - 1) */
+    int64_t refresh;    /* rows between recomputations of the norm */
+    double magnitude;   /* public bound of every coordinate of an iterate */
+    unsigned stream;    /* noise stream */
+};
+
+typedef struct pv_iterate {
+    /* secret: the iterate x = s u, its squared norm in units of s^2 */
+    double *u, s, nn;
+    double *work;
+    /* released (public) */
+    double *released, *released_sum;
+    int64_t t, n_released, next_release; /* next_release: row number, or horizon + 1 */
+    int64_t list_position;
+    int pending;              /* row t is learnt, its release is not yet drawn */
+    double spent, spent_tail; /* compensated sum of (s_t / std_t)^2 over releases */
+    int64_t n_clipped, n_null; /* private diagnostics */
+} pv_iterate;
+
+typedef struct pv_noise {
+    unsigned char *words; /* of consecutive releases, pv_row_words(d) each */
+    int64_t capacity;     /* releases the buffer can hold */
+    int64_t filled, used; /* releases in it */
+    int64_t row;          /* row number of release `used` */
+    pv_undecided undecided;
+} pv_noise;
+
+/* Progressive diagnostics of the released model (not private). */
+typedef struct pv_progress {
+    double loss, absolute_error, squared_error;
+    int64_t rows, correct;
+} pv_progress;
+
+void pv_update_implicit(const pv_plan *, double, double, double, double, double, double, double *, double *);
+void pv_update_gradient(const pv_plan *, double, double, double, double, double, double, double *, double *);
+
+/* First release row after row t, or horizon + 1. */
+int64_t pv_next_release(const pv_plan *plan, int64_t t, int64_t *list_position);
+
+/* Addresses of the words of the next releases from it->next_release (or the pending row) on: at most
+ * `capacity` releases, none after row `until`. Returns how many. */
+int64_t pv_iterate_addresses(const pv_iterate *it, const pv_plan *plan, int64_t capacity, int64_t until,
+                             unsigned char *out);
+
+/* Learn rows *i..n-1 with targets y and the squared norms of pv_rows_norms (-1: null row). Stops at the first
+ * status other than PV_OK with *i the row to continue at. */
+pv_status pv_iterate_run(pv_iterate *it, const pv_plan *plan, const pv_rows *rows, const double *y,
+                         const double *sqnorms, int64_t *i, pv_noise *noise, pv_progress *progress);
+
+/* Publish the iterate after row it->t with a given noise std (the re-calibrated last release). */
+pv_status pv_iterate_release(pv_iterate *it, const pv_plan *plan, double std, double sensitivity, pv_noise *noise);
+
+/* x = s u into out. */
+void pv_iterate_read(const pv_iterate *it, int64_t d, double *out);
+
+#endif

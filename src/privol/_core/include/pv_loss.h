@@ -1,0 +1,31 @@
+/* Losses phi(p; y) of a linear model's prediction p: value, derivative in p, and the implicit step.
+ * Classification: y in {-1, +1}. The tables are chosen once per run.
+ */
+#ifndef PV_LOSS_H
+#define PV_LOSS_H
+
+#include "pv_status.h"
+
+typedef struct pv_loss pv_loss;
+
+struct pv_loss {
+    double (*value)(const pv_loss *, double p, double y);
+    double (*slope)(const pv_loss *, double p, double y); /* d phi / d p */
+    /* slope at the root m of  k m + c slope(m) = b,  k > 0, c >= 0 (the implicit step of a linear model) */
+    double (*implicit)(const pv_loss *, double k, double b, double c, double y);
+    /* slope and second derivative at p, where `implicit` costs more than they do; else null */
+    void (*expand)(const pv_loss *, double p, double y, double *slope, double *curve);
+    double width;     /* smoothed hinge: half width of the bend; Huber: threshold */
+    double lipschitz; /* custom: |slope| is clamped to it */
+    void *user;       /* custom: the owner of the callbacks */
+};
+
+enum { PV_LOGISTIC, PV_HINGE, PV_SMOOTH_HINGE, PV_SQUARED, PV_ABSOLUTE, PV_HUBER, PV_LOSS_COUNT };
+
+/* Fill the table of a built-in loss. */
+void pv_loss_bind(pv_loss *loss, int code, double width);
+
+/* Implicit step for any nondecreasing slope with |slope| <= loss->lipschitz: bracketed root search. */
+double pv_implicit_bracketed(const pv_loss *loss, double k, double b, double c, double y);
+
+#endif

@@ -1,0 +1,58 @@
+/* Elementary functions with the same bits on every machine.
+ *
+ * The C library's exp and cbrt differ between versions and between processors of one version (they
+ * dispatch to FMA variants), and a secret iterate must not depend on where it was computed. These
+ * use only +, -, *, / and sqrt, which IEEE 754 fixes, and the package is compiled without
+ * floating-point contraction.
+ */
+#ifndef PV_MATH_H
+#define PV_MATH_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline double pv_from_bits(uint64_t b) { double x; memcpy(&x, &b, 8); return x; }
+static inline uint64_t pv_to_bits(double x) { uint64_t b; memcpy(&b, &x, 8); return b; }
+
+/* 1.5 * 2^52: adding and subtracting it rounds a double below 2^51 to the nearest integer, ties to even. */
+#define PV_ROUND_MAGIC 6755399441055744.0
+
+static inline double pv_round(double x) {
+    double y = x + PV_ROUND_MAGIC;
+    return y - PV_ROUND_MAGIC;
+}
+
+/* exp(x) within 1 ulp for |x| <= 708: x = k ln 2 + r with |r| <= ln 2 / 2, Taylor polynomial of degree 13 in r
+ * (remainder below 2^-57), scaled by 2^k. */
+static inline double pv_exp(double x) {
+    if (!(x <= 709.0)) return x != x ? x : HUGE_VAL; /* callers only need "at least 1e307" */
+    if (x < -708.0) return 0.0;                     /* ... and "at most 1e-307" */
+    double k = pv_round(x * 1.4426950408889634074);
+    double r = (x - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10;
+    double r2 = r * r;
+    double a = 1.0 / 24 + r * (1.0 / 120) + r2 * (1.0 / 720 + r * (1.0 / 5040));
+    double b = 1.0 / 40320 + r * (1.0 / 362880) + r2 * (1.0 / 3628800 + r * (1.0 / 39916800));
+    double c = 1.0 / 479001600 + r * (1.0 / 6227020800.0);
+    double r4 = r2 * r2;
+    double tail = r2 * (0.5 + r * (1.0 / 6)) + r4 * (a + r4 * (b + r4 * c));
+    double e = 1.0 + (r + tail);
+    return e * pv_from_bits((uint64_t)((int64_t)k + 1023) << 52);
+}
+
+/* Logistic sigmoid 1 / (1 + exp(-x)); never overflows, relative error a few ulp in both tails. */
+static inline double pv_sigmoid(double x) {
+    if (x >= 0.0) return 1.0 / (1.0 + pv_exp(-x));
+    double e = pv_exp(x);
+    return e / (1.0 + e);
+}
+
+/* Cube root of a positive normal double, within 2 ulp: exponent divided by three, then Newton. */
+static inline double pv_cbrt(double x) {
+    if (!(x > 0.0)) return x;
+    double y = pv_from_bits(pv_to_bits(x) / 3 + UINT64_C(0x2A9F7893782DA1CE));
+    for (int i = 0; i < 4; ++i) y = y - (y - x / (y * y)) * (1.0 / 3.0);
+    return y;
+}
+
+#endif

@@ -1,0 +1,156 @@
+#include "pv_iterate.h"
+
+#include <math.h>
+#include <string.h>
+
+int64_t pv_next_release(const pv_plan *plan, int64_t t, int64_t *position) {
+    int64_t row;
+    if (plan->every > 0) {
+        row = (t / plan->every + 1) * plan->every;
+    } else {
+        while (*position < plan->n_releases_planned && plan->releases[*position] <= t) ++*position;
+        row = *position < plan->n_releases_planned ? plan->releases[*position] : plan->last_row + 1;
+    }
+    return row <= plan->last_row ? row : plan->horizon + 1;
+}
+
+int64_t pv_iterate_addresses(const pv_iterate *it, const pv_plan *plan, int64_t capacity, int64_t until,
+                             unsigned char *out) {
+    int64_t row = it->next_release, position = it->list_position, n = 0;
+    while (n < capacity && row <= until) {
+        out += pv_address_row(out, plan->stream, (uint64_t)row, plan->d);
+        ++n;
+        row = pv_next_release(plan, row, &position);
+    }
+    return n;
+}
+
+void pv_iterate_read(const pv_iterate *it, int64_t d, double *out) {
+    for (int64_t j = 0; j < d; ++j) out[j] = it->s * it->u[j] + 0.0;
+}
+
+/* x = s u with s = 1 and the norm summed afresh. */
+static void materialise(pv_iterate *it, int64_t d) {
+    pv_iterate_read(it, d, it->u);
+    it->s = 1.0;
+    it->nn = pv_sqnorm(it->u, d);
+}
+
+static inline double predict(const double *w, const pv_plan *plan, const pv_rows *rows, int64_t i, double f) {
+    double p = f * rows->ops->dot(rows, i, w);
+    return plan->intercept ? p + w[plan->d - 1] : p;
+}
+
+static void learn(pv_iterate *it, const pv_plan *plan, const pv_rows *rows, int64_t i, double y, double qx) {
+    const int64_t t = ++it->t;
+    if (t < plan->schedule.first) return;
+    const double a = pv_schedule_weight_before(&plan->schedule, t), a1 = pv_schedule_weight(&plan->schedule, t);
+    const double nn = it->s * it->s * it->nn;
+    double f = 1.0, g = 0.0, k = a1, p = 0.0, q = 0.0; /* p = v.u */
+    if (qx < 0.0) {
+        ++it->n_null; /* the null row: loss 0, only the regulariser acts */
+    } else {
+        if (qx > plan->x_bound * plan->x_bound) {
+            f = plan->x_bound / sqrt(qx);
+            ++it->n_clipped;
+        }
+        q = f * f * qx + (plan->intercept ? 1.0 : 0.0);
+        p = predict(it->u, plan, rows, i, f);
+        plan->update(plan, a, a1, nn, it->s * p, q, y, &g, &k);
+    }
+    const double s1 = it->s * (a / k);
+    if (s1 > 0.0) {
+        const double step = -(g / k) / s1; /* in units of the new scale */
+        if (step != 0.0) {
+            rows->ops->axpy(rows, i, step * f, it->u);
+            if (plan->intercept) it->u[plan->d - 1] += step;
+            it->nn += step * (2.0 * p + step * q);
+            if (!(it->nn > 0.0)) it->nn = 0.0;
+        }
+        it->s = s1;
+    } else { /* a = 0: the old iterate has no weight left */
+        memset(it->u, 0, (size_t)plan->d * sizeof(double));
+        it->s = 1.0;
+        if (g != 0.0) {
+            rows->ops->axpy(rows, i, -(g / k) * f, it->u);
+            if (plan->intercept) it->u[plan->d - 1] += -(g / k);
+        }
+        it->nn = pv_sqnorm(it->u, plan->d);
+    }
+    if (plan->set.code != PV_L2_BALL) {
+        pv_iterate_read(it, plan->d, it->u);
+        pv_project(&plan->set, it->u, plan->d, it->work);
+        it->s = 1.0;
+        it->nn = pv_sqnorm(it->u, plan->d);
+    } else if (t % plan->refresh == 0 || it->s < 1e-100) {
+        materialise(it, plan->d);
+    }
+}
+
+/* Kahan's compensated sum: the total does not depend on how the rows were cut into calls. */
+static void spend(pv_iterate *it, double cost) {
+    double add = cost - it->spent_tail, sum = it->spent + add;
+    it->spent_tail = (sum - it->spent) - add;
+    it->spent = sum;
+}
+
+pv_status pv_iterate_release(pv_iterate *it, const pv_plan *plan, double std, double sensitivity, pv_noise *noise) {
+    const int64_t d = plan->d;
+    if (std > 0.0) {
+        if (noise->used >= noise->filled || noise->row != it->t) return PV_NEED_BITS;
+        unsigned char *words = noise->words + noise->used * pv_row_words(d) * 8;
+        pv_status status =
+            pv_lattice_gaussian(it->u, it->s, d, std, plan->magnitude, words, it->work, &noise->undecided);
+        if (status != PV_OK) return status;
+        pv_wipe(words, (size_t)pv_row_words(d) * 8);
+        if (noise->undecided.n > 0) {
+            pv_wipe(noise->undecided.word, (size_t)noise->undecided.n * sizeof(uint64_t));
+            pv_wipe(noise->undecided.x, (size_t)noise->undecided.n * sizeof(double));
+        }
+        noise->undecided.resolved = 0;
+        ++noise->used;
+        memcpy(it->released, it->work, (size_t)d * sizeof(double));
+        spend(it, (sensitivity / std) * (sensitivity / std));
+    } else {
+        pv_iterate_read(it, d, it->released);
+    }
+    pv_project(&plan->set, it->released, d, it->work);
+    for (int64_t j = 0; j < d; ++j) it->released_sum[j] += it->released[j];
+    ++it->n_released;
+    it->pending = 0;
+    it->next_release = pv_next_release(plan, it->t, &it->list_position);
+    noise->row = it->next_release;
+    return PV_OK;
+}
+
+static void observe(const pv_iterate *it, const pv_plan *plan, const pv_rows *rows, int64_t i, double y, double qx,
+                    pv_progress *progress) {
+    if (qx < 0.0) return;
+    double f = qx > plan->x_bound * plan->x_bound ? plan->x_bound / sqrt(qx) : 1.0;
+    double p = predict(it->released, plan, rows, i, f), e = p - y;
+    progress->loss += plan->loss.value(&plan->loss, p, y);
+    progress->absolute_error += fabs(e);
+    progress->squared_error += e * e;
+    progress->correct += (p > 0.0) == (y > 0.0);
+    ++progress->rows;
+}
+
+pv_status pv_iterate_run(pv_iterate *it, const pv_plan *plan, const pv_rows *rows, const double *y,
+                         const double *sqnorms, int64_t *i, pv_noise *noise, pv_progress *progress) {
+    for (; *i < rows->n; ++*i) {
+        if (!it->pending) {
+            if (it->t >= plan->horizon) return PV_HORIZON;
+            if (progress) observe(it, plan, rows, *i, y[*i], sqnorms[*i], progress);
+            learn(it, plan, rows, *i, y[*i], sqnorms[*i]);
+            if (!(it->nn <= HUGE_VAL)) return PV_NOT_FINITE;
+            it->pending = it->t == it->next_release;
+        }
+        if (it->pending) {
+            double std = pv_schedule_std(&plan->schedule, it->t);
+            double sensitivity = pv_schedule_sensitivity(&plan->schedule, it->t);
+            pv_status status = pv_iterate_release(it, plan, std, sensitivity, noise);
+            if (status != PV_OK) return status;
+        }
+    }
+    return PV_OK;
+}

@@ -1,0 +1,200 @@
+#include "pv_loss.h"
+
+#include <math.h>
+
+#include "pv_math.h"
+
+static inline double clamp(double x, double lo, double hi) { return x < lo ? lo : (x > hi ? hi : x); }
+
+/* ---- logistic: ln(1 + exp(-y p)) ------------------------------------------------------------- */
+
+static double logistic_value(const pv_loss *loss, double p, double y) {
+    (void)loss;
+    double m = y * p;
+    return m > 0 ? log1p(exp(-m)) : log1p(exp(m)) - m;
+}
+
+static double logistic_slope(const pv_loss *loss, double p, double y) {
+    (void)loss;
+    return -y * pv_sigmoid(-y * p);
+}
+
+static void logistic_expand(const pv_loss *loss, double p, double y, double *slope, double *curve) {
+    (void)loss;
+    double h = pv_sigmoid(-y * p);
+    *slope = -y * h;
+    *curve = h * (1.0 - h);
+}
+
+/* In margins M = y m: F(M) = k M - c sigmoid(-M) - y b is increasing, with its root in
+ * [y b / k, (y b + c) / k]. Newton is quadratic with constant below 1/2 (|phi'''| <= phi''), so once
+ * a step is below 2^-27 the point it leads to is exact to rounding, and so is the slope extrapolated
+ * along it. Far from the root with large c Newton would jump between the two flat ends for ever:
+ * a step that leaves the bracket, or does not halve it in two tries, is replaced by bisection. */
+static double logistic_implicit(const pv_loss *loss, double k, double b, double c, double y) {
+    (void)loss;
+    if (c == 0.0) return 0.0;
+    const double target = y * b;
+    double lo = target / k, hi = (target + c) / k, m = lo, width = hi - lo;
+    double h = 0.0;
+    for (int i = 0; i < 2200; ++i) {
+        h = pv_sigmoid(-m);
+        double dh = h * (1.0 - h);
+        double f = (k * m - target) - c * h;
+        double step = -f / (k + c * dh);
+        if (f > 0) hi = m; else lo = m;
+        if (fabs(step) <= 7.450580596923828125e-09) { /* 2^-27 */
+            h -= dh * step;
+            break;
+        }
+        double next = m + step;
+        int slow = (i & 1) && hi - lo > 0.5 * width;
+        if (i & 1) width = hi - lo;
+        if (!(next > lo && next < hi) || slow) {
+            next = lo + 0.5 * (hi - lo);
+            if (next <= lo || next >= hi) break; /* neighbouring doubles */
+        }
+        m = next;
+    }
+    return -y * clamp(h, 0.0, 1.0);
+}
+
+/* ---- hinge: max(0, 1 - y p) ------------------------------------------------------------------- */
+
+static double hinge_value(const pv_loss *loss, double p, double y) {
+    (void)loss;
+    double e = 1.0 - y * p;
+    return e > 0 ? e : 0.0;
+}
+
+static double hinge_slope(const pv_loss *loss, double p, double y) {
+    (void)loss;
+    return y * p < 1.0 ? -y : 0.0;
+}
+
+static double hinge_implicit(const pv_loss *loss, double k, double b, double c, double y) {
+    (void)loss;
+    return c == 0.0 ? 0.0 : -y * clamp((k - y * b) / c, 0.0, 1.0);
+}
+
+/* ---- smoothed hinge of half width w: quadratic for |1 - y p| <= w ------------------------------- */
+
+static double smooth_hinge_value(const pv_loss *loss, double p, double y) {
+    double e = 1.0 - y * p, w = loss->width;
+    if (e <= -w) return 0.0;
+    if (e >= w) return e;
+    return (e + w) * (e + w) / (4.0 * w);
+}
+
+static double smooth_hinge_slope(const pv_loss *loss, double p, double y) {
+    return -y * clamp((1.0 - y * p + loss->width) / (2.0 * loss->width), 0.0, 1.0);
+}
+
+static double smooth_hinge_implicit(const pv_loss *loss, double k, double b, double c, double y) {
+    double w = loss->width;
+    return -y * clamp(((1.0 + w) * k - y * b) / (2.0 * w * k + c), 0.0, 1.0);
+}
+
+/* ---- squared: (p - y)^2 / 2 --------------------------------------------------------------------- */
+
+static double squared_value(const pv_loss *loss, double p, double y) {
+    (void)loss;
+    return 0.5 * (p - y) * (p - y);
+}
+
+static double squared_slope(const pv_loss *loss, double p, double y) {
+    (void)loss;
+    return p - y;
+}
+
+static double squared_implicit(const pv_loss *loss, double k, double b, double c, double y) {
+    (void)loss;
+    return (b - k * y) / (k + c);
+}
+
+/* ---- absolute: |p - y| -------------------------------------------------------------------------- */
+
+static double absolute_value(const pv_loss *loss, double p, double y) {
+    (void)loss;
+    return fabs(p - y);
+}
+
+static double absolute_slope(const pv_loss *loss, double p, double y) {
+    (void)loss;
+    return p > y ? 1.0 : (p < y ? -1.0 : 0.0);
+}
+
+static double absolute_implicit(const pv_loss *loss, double k, double b, double c, double y) {
+    (void)loss;
+    return c == 0.0 ? 0.0 : clamp((b - k * y) / c, -1.0, 1.0);
+}
+
+/* ---- Huber of threshold w ------------------------------------------------------------------------ */
+
+static double huber_value(const pv_loss *loss, double p, double y) {
+    double e = fabs(p - y), w = loss->width;
+    return e <= w ? 0.5 * e * e : w * (e - 0.5 * w);
+}
+
+static double huber_slope(const pv_loss *loss, double p, double y) {
+    return clamp(p - y, -loss->width, loss->width);
+}
+
+static double huber_implicit(const pv_loss *loss, double k, double b, double c, double y) {
+    return clamp((b - k * y) / (k + c), -loss->width, loss->width);
+}
+
+/* ---- any other loss -------------------------------------------------------------------------------- */
+
+/* F(m) = k m + c slope(m) - b is increasing; its root lies in (b -+ c lipschitz) / k. Regula falsi with the
+ * Illinois halving, and bisection whenever three steps have not halved the bracket, down to neighbouring
+ * doubles: at a kink of the loss the bracket closes around it. The slope follows from the equation, which
+ * stays right at a kink, where slope() itself jumps. */
+double pv_implicit_bracketed(const pv_loss *loss, double k, double b, double c, double y) {
+    if (c == 0.0) return 0.0;
+    double g = loss->lipschitz;
+    double lo = (b - c * g) / k, hi = (b + c * g) / k;
+    double flo = (k * lo - b) + c * loss->slope(loss, lo, y), fhi = (k * hi - b) + c * loss->slope(loss, hi, y);
+    if (flo != flo || fhi != fhi) return flo + fhi;
+    double m = 0.5 * (lo + hi), width = hi - lo;
+    int side = 0;
+    for (int i = 0; i < 2200; ++i) {
+        if (flo >= 0.0) { m = lo; break; }
+        if (fhi <= 0.0) { m = hi; break; }
+        m = (lo * fhi - hi * flo) / (fhi - flo);
+        if (i % 3 == 2) {
+            if (hi - lo > 0.5 * width) m = lo + 0.5 * (hi - lo);
+            width = hi - lo;
+        }
+        if (!(m > lo && m < hi)) m = lo + 0.5 * (hi - lo);
+        if (!(m > lo && m < hi)) break; /* neighbouring doubles */
+        double f = (k * m - b) + c * loss->slope(loss, m, y);
+        if (f != f) return f;
+        if (f == 0.0) break;
+        if (f < 0.0) {
+            lo = m; flo = f;
+            if (side < 0) fhi *= 0.5;
+            side = -1;
+        } else {
+            hi = m; fhi = f;
+            if (side > 0) flo *= 0.5;
+            side = 1;
+        }
+    }
+    return clamp((b - k * m) / c, -g, g);
+}
+
+#define TABLE(name) {name##_value, name##_slope, name##_implicit, 0, 0.0, 0.0, 0}
+static const pv_loss tables[PV_LOSS_COUNT] = {
+    [PV_LOGISTIC] = {logistic_value, logistic_slope, logistic_implicit, logistic_expand, 0.0, 0.0, 0},
+    [PV_HINGE] = TABLE(hinge),
+    [PV_SMOOTH_HINGE] = TABLE(smooth_hinge),
+    [PV_SQUARED] = TABLE(squared),
+    [PV_ABSOLUTE] = TABLE(absolute),
+    [PV_HUBER] = TABLE(huber),
+};
+
+void pv_loss_bind(pv_loss *loss, int code, double width) {
+    *loss = tables[code];
+    loss->width = width;
+}

@@ -1,0 +1,355 @@
+"""From a budget to noise: sensitivities of the learners as the kernels compute them, and the scales that follow.
+
+``"tight"`` is what is proved (specification: stability lemma, exact Gaussian composition, analytic calibration;
+rounding of the kernels charged as derived in ``docs/proofs/iterates.md``). ``"published"`` reproduces the formulas of
+Jain, Kothari & Thakurta (2012), Algorithms 2 and 3; the guarantee then states what they really give.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._core._iterate import Schedule
+from ._validate import choice, integer, number
+from .errors import InvalidParameter
+from .geometry import ConvexSet, L2Ball
+from .guarantees import Claim, gdp_mu
+from .losses import Loss
+
+__all__ = ["CALIBRATIONS", "L2_SCHEDULES", "NOISE_SHAPES", "IterateCalibration", "ReleaseSchedule", "calibrate_iterates"]
+
+CALIBRATIONS = ("tight", "published")
+NOISE_SHAPES = ("lipschitz", "smooth", "paper")
+L2_SCHEDULES = ("constant", "inverse_sqrt")
+
+_CHUNK = 1 << 16
+_UNIT = 2.0**-53  # relative rounding of one double operation
+_UP = 1.0 + 1e-12
+_SHAPE_CODES = {"paper": 0, "lipschitz": 1, "smooth": 2}
+
+
+@dataclass(frozen=True)
+class ReleaseSchedule:
+    """Rows after which a model is released: public, fixed before the run, by row number.
+
+    Attributes
+    ----------
+    every : int
+        Every so many rows; 0 where ``rows`` lists them.
+    rows : ndarray of int64
+        Ascending row numbers, 1-based; empty where ``every`` is set.
+    horizon : int
+    last_row : int
+        No release after this row.
+    """
+
+    every: int
+    rows: NDArray[np.int64]
+    horizon: int
+    last_row: int
+
+    @classmethod
+    def of(cls, release: Any, horizon: int, last_row: int | None = None) -> ReleaseSchedule:
+        """Resolve the ``release`` parameter of a learner.
+
+        Parameters
+        ----------
+        release : {"all", "last"}, int or sequence of int
+            All rows, row ``last_row``, every k-th row, or the listed rows.
+        horizon : int
+        last_row : int, optional
+            Default: the horizon.
+        """
+        last = horizon if last_row is None else last_row
+        none = np.empty(0, dtype=np.int64)
+        if isinstance(release, str):
+            if choice(("all", "last"), release=release) == "all":
+                return cls(1, none, horizon, last)
+            return cls(0, np.array([last], dtype=np.int64), horizon, last)
+        if isinstance(release, (Sequence, np.ndarray)):
+            listed = np.asarray(release)
+            if listed.ndim != 1 or listed.size == 0 or listed.dtype.kind not in "iu":
+                raise InvalidParameter(f"release must list at least one row number, found {release!r}")
+            rows = listed.astype(np.int64)
+            if np.any(np.diff(rows) <= 0) or rows[0] < 1 or rows[-1] > horizon:
+                raise InvalidParameter(f"release must list ascending row numbers between 1 and the horizon {horizon}")
+            return cls(0, rows[rows <= last], horizon, last)
+        every = integer(release=release, at_least=1)
+        if every > last:
+            raise InvalidParameter(f"release={every} would release nothing within {last} rows")
+        return cls(every, none, horizon, last)
+
+    @property
+    def count(self) -> int:
+        """Number of releases."""
+        return self.last_row // self.every if self.every else len(self.rows)
+
+    @property
+    def only_last(self) -> bool:
+        """Whether the single release is that of the last row."""
+        return not self.every and len(self.rows) == 1 and int(self.rows[0]) == self.last_row
+
+    def chunks(self) -> Iterator[NDArray[np.int64]]:
+        """Yield the release rows in ascending order, in pieces of bounded size."""
+        for start in range(0, self.count, _CHUNK):
+            stop = min(start + _CHUNK, self.count)
+            yield (np.arange(start + 1, stop + 1) * self.every) if self.every else self.rows[start:stop]
+
+
+@dataclass(frozen=True)
+class IterateCalibration:
+    """Everything that the noise of an iterate-perturbing run depends on; all of it public.
+
+    Attributes
+    ----------
+    schedule : Schedule
+        Step weights, sensitivities and noise scales by row number.
+    releases : ReleaseSchedule
+    mu : float
+        Parameter of Gaussian differential privacy that the noise gives (infinite without noise).
+    claim : Claim or None
+        The source's claim, for ``"published"``.
+    diameter : float
+        Gradient diameter D of neighbouring rows.
+    row_bound : float
+        L2 bound of a row with the intercept's constant.
+    refresh : int
+        Rows between recomputations of the iterate's norm.
+    """
+
+    schedule: Schedule
+    releases: ReleaseSchedule
+    mu: float
+    claim: Claim | None
+    diameter: float
+    row_bound: float
+    refresh: int
+
+    def sensitivity(self, row: int) -> float:
+        """Largest change of the iterate after ``row`` rows when one of them changes."""
+        return float(self.schedule.sensitivity(row))
+
+    def std(self, row: int) -> float:
+        """Standard deviation per coordinate of the noise of the release after ``row``."""
+        return float(self.schedule.std(row))
+
+    def last_std(self, row: int) -> float:
+        """Standard deviation for a run whose single release comes after ``row`` instead of at the horizon."""
+        if math.isinf(self.mu):
+            return 0.0
+        return self.sensitivity(row) / self.mu * _UP
+
+
+def calibrate_iterates(
+    *,
+    update: str,
+    loss: Loss,
+    domain: ConvexSet,
+    dim: int,
+    intercept: bool,
+    horizon: int,
+    release: Any,
+    epsilon: float,
+    delta: float,
+    adjacency: str,
+    x_bound: float,
+    y_bound: float,
+    l2: float,
+    l2_schedule: str,
+    step_offset: float | None,
+    noise_shape: str,
+    calibration: str,
+) -> IterateCalibration:
+    """Calibrate PIGD (``update="implicit"``) or PGIGA (``"gradient"``).
+
+    Parameters are those of the learners; ``dim`` counts the intercept. ``epsilon`` may be infinite: no noise.
+
+    Returns
+    -------
+    IterateCalibration
+
+    Raises
+    ------
+    InvalidParameter
+        If the loss, the set or the parameters admit no guarantee; the message says which and why.
+
+    Notes
+    -----
+    Cost O(releases), memory flat (``"published"`` PGIGA: O(releases)).
+    """
+    l2 = number(l2=l2, above=0)
+    x_bound = number(x_bound=x_bound, above=0, at_most=1e100)
+    y_bound = number(y_bound=y_bound, above=0, at_most=1e100)
+    row_bound = math.sqrt(x_bound * x_bound + 1.0) * _UP if intercept else x_bound
+    radius = domain.norm_bound(dim)
+    published = calibration == "published"
+    # Outside the L2 ball the implicit step is prox, then project: its gradient is taken anywhere in R^d.
+    everywhere = update == "implicit" and not isinstance(domain, L2Ball)
+    if update == "gradient" and math.isinf(loss.curvature):
+        raise InvalidParameter(
+            f"loss={loss.name!r} has a kink: a gradient step is not a contraction there and has no sensitivity bound. "
+            "Use PIGD, or a smooth loss ('smooth_hinge' for 'hinge', 'huber' for 'absolute')"
+        )
+    # Rows are scaled in floating point, so a row's norm may exceed its bound by a few roundings.
+    slack = 1.0 + 2.0**-40
+    diameter = slack * loss.gradient_diameter(row_bound, radius, y_bound, adjacency, everywhere=everywhere)
+    gradient = slack * loss.gradient_bound(row_bound, math.inf if everywhere else radius, y_bound)
+    smoothness = loss.curvature * row_bound * row_bound * slack
+    cap = domain.diameter(dim)
+    refresh = _refresh_rows(dim)
+
+    if published:
+        _refuse_unpublished(l2_schedule, step_offset, noise_shape, adjacency, domain)
+        kind, a0, first = (2, 0.0, math.ceil(2 * ((smoothness + l2) / l2) ** 2)) if update == "gradient" else (0, l2, 1)
+        last_row = horizon - 1
+    else:
+        kind, first, last_row = L2_SCHEDULES.index(l2_schedule), 1, horizon
+        a0 = _start_weight(update, l2, smoothness, step_offset)
+    rounding = _rounding(kind, a0, l2, dim, radius, gradient, horizon, isinstance(domain, L2Ball), refresh)
+    schedule = Schedule(
+        kind=kind,
+        a0=a0,
+        l2=l2,
+        first=first,
+        diameter=diameter,
+        rounding=rounding,
+        cap=cap,
+        shape=_SHAPE_CODES["paper" if published else noise_shape],
+        gain=0.0,
+    )
+    if published and horizon < 2:
+        raise InvalidParameter("calibration='published' releases after rows 1 to horizon - 1: horizon must be at least 2")
+    releases = ReleaseSchedule.of(release, horizon, last_row)
+    claim = None
+    if math.isinf(epsilon):
+        mu = math.inf
+    elif published:
+        strength = gradient + l2 * radius  # Lipschitz constant of a row's regularised loss, the source's L (or G)
+        gain = _published_gain(2.0 * strength, horizon, epsilon, delta)
+        schedule = schedule.with_gain(gain)
+        mu = _published_mu(schedule, releases, kind, diameter / l2, gain)
+        theorem = "Theorem 3" if update == "implicit" else "Theorem 5"
+        claim = Claim(
+            epsilon=3 * epsilon, delta=2 * delta, source=f"Jain, Kothari and Thakurta 2012, {theorem}"
+        )
+    else:
+        mu = gdp_mu(epsilon, delta)
+        total = _weighted_sum(schedule.with_gain(1.0), releases)
+        schedule = schedule.with_gain(math.sqrt(total) / mu * _UP)
+    return IterateCalibration(schedule, releases, mu, claim, diameter, row_bound, refresh)
+
+
+def _refuse_unpublished(
+    l2_schedule: str, step_offset: float | None, noise_shape: str, adjacency: str, domain: ConvexSet
+) -> None:
+    wrong = [
+        name
+        for name, found, allowed in (
+            ("l2_schedule", l2_schedule, "constant"),
+            ("step_offset", step_offset, None),
+            ("adjacency", adjacency, "replace"),
+        )
+        if found != allowed
+    ]
+    if not isinstance(domain, L2Ball):
+        wrong.append("domain")
+    if noise_shape not in ("paper", "lipschitz"):  # "lipschitz" is the parameter's default: the source's shape is used
+        wrong.append("noise_shape")
+    if wrong:
+        raise InvalidParameter(
+            f"calibration='published' fixes {', '.join(wrong)} as the source does; leave it at its default"
+        )
+
+
+def _start_weight(update: str, l2: float, smoothness: float, step_offset: float | None) -> float:
+    """A_0: l2 for the implicit step; the gradient step is a contraction once A_0 >= smoothness / 2."""
+    least = 0.0 if update == "implicit" else smoothness / 2
+    if step_offset is None:
+        return l2 if least == 0.0 else least * _UP
+    a0 = l2 * number(step_offset=step_offset, above=0)
+    if a0 < least:
+        raise InvalidParameter(
+            f"step_offset must be at least {least / l2:.6g} here (smoothness / (2 l2)), found {step_offset:g}: "
+            "a longer gradient step is not a contraction"
+        )
+    return a0
+
+
+def _refresh_rows(dim: int) -> int:
+    """Rows between recomputations of the norm: at most 16 flops a row, and drift small enough to charge."""
+    return 64 * max(1, -(-dim // 1024))
+
+
+def _rounding(
+    kind: int, a0: float, l2: float, dim: int, radius: float, gradient: float, horizon: int, ball: bool, refresh: int
+) -> tuple[float, float, float]:
+    """Coefficients of E_t = e0 + e1 t + e2 sum A_i: what rounding adds to the sensitivity's numerator.
+
+    One computed update lies within ``unit (c0 r + c1 H + c2 H^2 / r)`` of the exact one, H the length of its step; the
+    derivation of the constants, operation by operation, is in docs/proofs/iterates.md.
+    """
+    lanes = dim / 8 + 8
+    if ball:
+        c0, c1, c2 = 1.5 * refresh + 2 * lanes + 20, refresh * (lanes + 3) + lanes + 12, 0.5 * refresh * (lanes + 3)
+    else:
+        c0, c1, c2 = 2 * lanes + 20 + 4 * (dim + 8), lanes + 12 + 4 * (dim + 8), 0.0
+    n = float(horizon)
+    if kind == 2:  # steps 2 / (l2 t): A_t H_t = G
+        ratio, squares = 1.0, gradient * gradient * 2 / l2 * (1 + math.log(n + 1))
+    else:
+        ratio = (a0 + (1 if kind == 0 else 2) * l2) / a0  # largest A_t / A_{t-1}, at t = 1
+        inverse = 1 / a0 + (math.log((a0 + l2 * n) / a0) if kind == 0 else math.sqrt(n)) / l2  # >= sum 1 / A_{t-1}
+        squares = ratio * gradient * gradient * inverse
+    factor = 2 * _UNIT * 1.01
+    return (
+        factor * c2 * squares / radius if c2 else 0.0,
+        factor * c1 * ratio * gradient,
+        factor * c0 * radius,
+    )
+
+
+def _weighted_sum(unit: Schedule, releases: ReleaseSchedule) -> float:
+    """Sum over the releases of (s_t / w_t)^2, w_t the noise scale at gain 1; rounded up."""
+    parts = []
+    for rows in releases.chunks():
+        stride = releases.every or 1
+        if releases.every:
+            sensitivity, weight = unit.arrays(int(rows[0]), stride, len(rows))
+        else:
+            sensitivity = np.array([unit.sensitivity(int(t)) for t in rows])
+            weight = np.array([unit.std(int(t)) for t in rows])
+        parts.append(float(np.sum((sensitivity / weight) ** 2)))
+    return math.fsum(parts) * _UP
+
+
+def _published_gain(rate: float, horizon: int, epsilon: float, delta: float) -> float:
+    """Beta of Algorithm 1 for sensitivity ``rate / t``: as printed, with its own epsilon and delta."""
+    if delta >= 2 * math.exp(-2):
+        raise InvalidParameter(f"calibration='published' needs delta below 2 exp(-2) = 0.2707, found {delta:g}")
+    power = math.sqrt(0.5 * horizon * math.log(2 / delta))  # T^(1/2 + c)
+    step = math.sqrt(epsilon) / power
+    return rate * math.sqrt(2 * (math.log(horizon / delta) + step)) / step
+
+
+def _published_mu(schedule: Schedule, releases: ReleaseSchedule, kind: int, ratio: float, gain: float) -> float:
+    """What the published noise really gives; rounded up."""
+    if kind == 0:
+        return math.sqrt(_weighted_sum(schedule, releases)) * _UP
+    # Published gradient steps: a change at row tau fades as 2 D (tau - 1) / (alpha t (t - 1)), so the worst tau counts;
+    # it is a release row, because the cost grows with tau between two releases. Rows before the first step do not count.
+    rows = np.concatenate([r.astype(np.float64) for r in releases.chunks()] or [np.empty(0)])
+    rows = rows[rows >= schedule.first]
+    if rows.size == 0:
+        return 0.0
+    inverse = 1.0 / (rows - 1.0) ** 2
+    later = np.concatenate([np.cumsum(inverse[::-1])[::-1][1:], [0.0]])
+    path = 2.0 * ratio / gain * math.sqrt(float(np.max(1.0 + (rows - 1.0) ** 2 * later)))
+    extra = np.array([schedule.rounding(int(t)) * t for t in rows]) / gain
+    return (path + math.sqrt(float(np.sum(extra * extra)))) * (1.0 + 1e-9)
+

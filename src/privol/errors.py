@@ -1,0 +1,76 @@
+"""The one error tree of privol.
+
+Every error that privol raises on purpose is a :class:`PrivolError`. Each also
+derives from the built-in class that callers expect (``ValueError`` for bad
+input, ``RuntimeError`` for a refused action), so that scikit-learn's
+conventions hold without importing this module.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BudgetExceeded",
+    "InvalidParameter",
+    "InvalidRow",
+    "PrivolError",
+    "SourceFailure",
+    "StateError",
+    "StreamError",
+]
+
+
+class PrivolError(Exception):
+    """Base class of all errors raised by privol."""
+
+
+class InvalidParameter(PrivolError, ValueError):
+    """A parameter is missing, out of its range, or does not fit another one.
+
+    The message names the parameter, what was found and what is allowed.
+    """
+
+
+class InvalidRow(PrivolError, ValueError):
+    """A row of the data cannot be learnt; nothing of its block was.
+
+    Attributes
+    ----------
+    row : int
+        1-based number of the row, counted from the start of the run.
+    column : int or None
+        0-based number of the offending feature, ``None`` for the target.
+    """
+
+    def __init__(self, message: str, *, row: int, column: int | None = None) -> None:
+        super().__init__(message)
+        self.row = row
+        self.column = column
+
+
+class StreamError(PrivolError, ValueError):
+    """A file or stream cannot be read as declared.
+
+    Attributes
+    ----------
+    row : int or None
+        1-based number of the data row at which reading failed, where known.
+    """
+
+    def __init__(self, message: str, *, row: int | None = None) -> None:
+        super().__init__(message)
+        self.row = row
+
+
+class BudgetExceeded(PrivolError, RuntimeError):
+    """The action would spend more than the budget or outlive the horizon.
+
+    Raised before anything is learnt, spent or released.
+    """
+
+
+class SourceFailure(PrivolError, RuntimeError):
+    """A noise source cannot be used here: forked, copied, pickled or broken."""
+
+
+class StateError(PrivolError, RuntimeError):
+    """The object is not in a state that allows the call (closed, in use, ...)."""

@@ -1,0 +1,302 @@
+"""Learners that perturb released iterates: private online convex programming with implicit or gradient steps.
+
+The secret iterate is never perturbed itself; each *released* iterate is a Gaussian mechanism on all rows so far, and
+the releases compose. So few releases cost little noise, and releasing every row costs much: learners that put the
+noise inside the loop are then better. These are kept for runs that release few models, and for fidelity.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+from .. import calibration as calibrate
+from .._core._iterate import IterateRun
+from .._validate import choice, integer, number
+from ..calibration import CALIBRATIONS, L2_SCHEDULES, NOISE_SHAPES, IterateCalibration, ReleaseSchedule
+from ..errors import InvalidParameter
+from ..geometry import ConvexSet, L2Ball
+from ..guarantees import ADJACENCIES, Guarantee
+from ..ledger import Ledger
+from ..losses import Loss, get_loss
+from ..noise import ARITHMETIC, STREAM_RELEASES, decide_lattice_point, make_source
+from ._base import OnlineLearner, Run
+
+__all__ = ["PGIGA", "PIGD"]
+
+
+class _IterateLearner(OnlineLearner):
+    _update: ClassVar[str]
+
+    def __init__(
+        self,
+        *,
+        loss: str | Loss = "logistic",
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        adjacency: str = "replace",
+        ledger: Ledger | None = None,
+        horizon: int | None = None,
+        radius: float = 1.0,
+        domain: ConvexSet | None = None,
+        x_bound: float = 1.0,
+        y_bound: float = 1.0,
+        l2: float = 0.01,
+        l2_schedule: str = "constant",
+        step_offset: float | None = None,
+        release: Any = None,
+        noise_shape: str = "lipschitz",
+        fit_intercept: bool = True,
+        calibration: str = "tight",
+        on_invalid: str = "raise",
+        random_state: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.ledger = ledger
+        self.horizon = horizon
+        self.radius = radius
+        self.domain = domain
+        self.x_bound = x_bound
+        self.y_bound = y_bound
+        self.l2 = l2
+        self.l2_schedule = l2_schedule
+        self.step_offset = step_offset
+        self.release = release
+        self.noise_shape = noise_shape
+        self.fit_intercept = fit_intercept
+        self.calibration = calibration
+        self.on_invalid = on_invalid
+        self.random_state = random_state
+
+    def _adjacency(self) -> str:
+        return choice(ADJACENCIES, adjacency=self.adjacency)
+
+    def _default_release(self, whole: bool) -> Any:
+        if self.release is None and not whole:
+            raise InvalidParameter(
+                "release must be given for partial_fit and learn_one: 'last' (one model at the horizon or at close()), "
+                "an integer k (every k-th row), 'all' (every row: much noise), or a list of row numbers"
+            )
+        return "last" if self.release is None else self.release
+
+    def _domain(self) -> ConvexSet:
+        if self.domain is None:
+            return L2Ball(number(radius=self.radius, above=0, at_most=1e100))
+        if not isinstance(self.domain, ConvexSet):
+            raise InvalidParameter(f"domain must be a set of privol.geometry or None, found {self.domain!r}")
+        return self.domain
+
+    def calibrate(self, n_features: int, horizon: int, release: Any = None) -> IterateCalibration:
+        """Return the calibration of a run before anything is spent.
+
+        Parameters
+        ----------
+        n_features : int
+            Features of a row, at least 1, the intercept not counted.
+        horizon : int
+            Rows, at least 1.
+        release : optional
+            As the parameter ``release``; default: that parameter, else ``"last"``.
+
+        Returns
+        -------
+        IterateCalibration
+            Sensitivity and noise by row, the proven mu, the release schedule. All of it is public.
+        """
+        intercept = bool(self.fit_intercept)
+        dim = integer(n_features=n_features, at_least=1, at_most=1 << 32) + intercept
+        domain = self._domain()
+        domain.check_dimension(dim)
+        return calibrate.calibrate_iterates(
+            update=self._update,
+            loss=get_loss(self.loss),
+            domain=domain,
+            dim=dim,
+            intercept=intercept,
+            horizon=integer(horizon=horizon, at_least=1, at_most=1 << 52),
+            release=self._default_release(whole=True) if release is None else release,
+            epsilon=number(epsilon=self.epsilon, above=0, infinite=True),
+            delta=number(delta=self.delta, above=0, below=1),
+            adjacency=self._adjacency(),
+            x_bound=self.x_bound,
+            y_bound=self.y_bound,
+            l2=self.l2,
+            l2_schedule=choice(L2_SCHEDULES, l2_schedule=self.l2_schedule),
+            step_offset=self.step_offset,
+            noise_shape=choice(NOISE_SHAPES, noise_shape=self.noise_shape),
+            calibration=choice(CALIBRATIONS, calibration=self.calibration),
+        )
+
+    def guarantee_of(self, plan: IterateCalibration, *, private: bool, bit_source: str) -> Guarantee:
+        """Return the guarantee of a run with the given calibration and noise bits."""
+        loss = get_loss(self.loss)
+        conditions = [
+            "the bounds, the horizon, the release schedule, the labels and all other parameters were chosen without "
+            "looking at the rows",
+        ]
+        if loss.vouched is not None:
+            conditions.append(loss.vouched)
+        if self.on_invalid == "raise":
+            conditions.append("whether a row was refused as not finite is not hidden")
+        none = math.isinf(plan.mu)
+        return Guarantee(
+            kind="none" if none else "gdp",
+            parameter=plan.mu,
+            adjacency=self._adjacency(),
+            horizon=plan.releases.horizon,
+            releases=plan.releases.count,
+            delta=self.delta if plan.claim is None else plan.claim.delta,
+            claim=plan.claim,
+            conditions=tuple(conditions),
+            arithmetic="double precision, no noise" if none else ARITHMETIC,
+            bit_source="none" if none else bit_source,
+            private=private,
+        )
+
+    def _open_run(self, n_features: int, horizon: int, release: Any) -> tuple[IterateRun, IterateCalibration, Guarantee]:
+        choice(("raise", "zero"), on_invalid=self.on_invalid)
+        plan = self.calibrate(n_features, horizon, release)
+        source = None if math.isinf(plan.mu) else make_source(self.random_state)
+        guarantee = self.guarantee_of(
+            plan,
+            private=source.private if source is not None else False,
+            bit_source=source.description if source is not None else "none",
+        )
+        domain = self._domain()
+        dim = n_features + bool(self.fit_intercept)
+        state = IterateRun(
+            dim=dim,
+            intercept=bool(self.fit_intercept),
+            loss=get_loss(self.loss),
+            domain=domain,
+            update=self._update,
+            schedule=plan.schedule,
+            every=plan.releases.every,
+            releases=plan.releases.rows,
+            horizon=horizon,
+            last_row=plan.releases.last_row,
+            refresh=plan.refresh,
+            x_bound=float(self.x_bound),
+            magnitude=domain.norm_bound(dim) * (1 + 1e-9),
+            source=source,
+            stream=STREAM_RELEASES,
+            decide=decide_lattice_point,
+        )
+        return state, plan, guarantee
+
+    def _release_last(self, run: Run) -> None:
+        plan: IterateCalibration = run.plan
+        releases: ReleaseSchedule = plan.releases
+        row = run.state.n_rows
+        if releases.only_last and plan.claim is None and 0 < row < releases.last_row:
+            run.state.release_last(plan.last_std(row), plan.sensitivity(row))
+
+
+class PIGD(_IterateLearner):
+    """Private implicit gradient descent: proximal steps on each row, noise on the released iterates only.
+
+    Released: the iterates of the release schedule, each perturbed by Gaussian noise and projected. Secret: the
+    un-noised iterate, the noise. Takes every loss, kinks included.
+
+    Parameters
+    ----------
+    loss : str or Loss, default="logistic"
+        ``"logistic"``, ``"hinge"``, ``"smooth_hinge"`` (classification, two classes), ``"squared"``, ``"absolute"``,
+        ``"huber"`` (regression), or an object of :mod:`privol.losses`, such as ``losses.Custom``.
+    epsilon : float, default=1.0
+        Budget of the whole run, above 0; ``inf``: no noise and no guarantee. The usual reading of 1: no conclusion
+        about a single row becomes more than 2.7 times as likely.
+    delta : float, default=1e-6
+        In (0, 1). Choose it well below one over the number of rows.
+    adjacency : {"replace", "zero_out"}, default="replace"
+        What a neighbouring stream may change in one row: anything, or its absence.
+    ledger : Ledger, optional
+        Shared budget. Default: one of the learner's own, without a limit.
+    horizon : int, optional
+        Rows that the budget must last for. Default: ``fit`` and sized streams take their number of rows.
+    radius : float, default=1.0
+        Radius of the L2 ball of models. A unit ball with unit rows bounds every score by 1 (2 with an intercept).
+    domain : ConvexSet, optional
+        Another feasible set instead of the ball; the step is then prox, then project, and the noise is scaled to the
+        loss's gradient diameter over all models (squared loss: refused).
+    x_bound : float, default=1.0
+        Public bound of a row's L2 norm, above 0; longer rows are scaled to it.
+    y_bound : float, default=1.0
+        Public bound of a real target's magnitude; targets beyond are clipped to it.
+    l2 : float, default=0.01
+        Strong convexity: every row's loss gets ``l2 / 2 ||w||^2``. The noise of the last of n releases is
+        proportional to ``1 / (l2 n)``, so smaller values need longer streams.
+    l2_schedule : {"constant", "inverse_sqrt"}, default="constant"
+        ``"inverse_sqrt"``: row t gets ``2 l2 (sqrt(t) - sqrt(t - 1))``, about ``l2 / sqrt(t)``: for losses without
+        strong convexity of their own, less bias, and noise that falls with the square root of t.
+    step_offset : float, optional
+        ``A_0 / l2``, in rows: the weight of the starting point. Default: 1 for PIGD, the least that makes a gradient
+        step a contraction for PGIGA. Larger values damp the first steps and the noise of early releases.
+    release : {"last", "all"}, int or list of int, optional
+        Which iterates are published, by row number. Default: the last for ``fit`` and ``fit_stream``;
+        ``partial_fit`` asks for a choice.
+    noise_shape : {"lipschitz", "smooth", "paper"}, default="lipschitz"
+        How the budget is spread over the releases: least total noise norm, least total squared norm, or 1/t.
+    fit_intercept : bool, default=True
+        Append the constant 1 to every row; the calibration counts it, and it is regularised like the rest.
+    calibration : {"tight", "published"}, default="tight"
+        ``"published"``: the paper's noise with ``epsilon`` and ``delta`` as its inputs; the guarantee then states the
+        paper's claim and what the noise really gives.
+    on_invalid : {"raise", "zero"}, default="raise"
+        A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
+    random_state : None, int, BitGenerator or Generator, optional
+        ``None``: noise nobody can reproduce. Anything else is for tests: every export is marked not private.
+
+    Attributes
+    ----------
+    coef_, intercept_ : ndarray
+        The last released model; ``average_coef_``, ``average_intercept_``: the mean of all released ones.
+    guarantee_ : Guarantee
+    ledger_ : Ledger
+    n_rows_, n_releases_ : int
+    classes_ : ndarray of shape (2,)
+
+    Notes
+    -----
+    Cost per row: two passes over its non-zeros, and for a release O(n_features) with as many noise words. Memory
+    O(n_features). After row t a neighbouring stream moves the iterate by at most ``D / (l2 (step_offset + t))``, D the
+    loss's gradient diameter.
+
+    References
+    ----------
+    Jain, Kothari, Thakurta, "Differentially private online learning", 2012, Algorithm 2, eq. (13).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privol import PIGD
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(20000, 3)) / 3
+    >>> y = np.where(X @ [1.0, -2.0, 0.5] > 0, "yes", "no")
+    >>> learner = PIGD(epsilon=1.0, delta=1e-6, radius=5.0).fit(X, y)
+    >>> bool(learner.score(X, y) > 0.9)
+    True
+    """
+
+    _update = "implicit"
+
+
+class PGIGA(_IterateLearner):
+    """Private projected gradient descent (generalised infinitesimal gradient ascent), noise on released iterates only.
+
+    As :class:`PIGD`, with explicit gradient steps of length ``1 / (l2 (step_offset + t))``. Needs a smooth loss:
+    ``"logistic"``, ``"smooth_hinge"``, ``"squared"``, ``"huber"``, or a custom one with finite ``smoothness``. Takes
+    every feasible set with every one of these.
+
+    Parameters, attributes and costs are those of :class:`PIGD`.
+
+    References
+    ----------
+    Jain, Kothari, Thakurta, "Differentially private online learning", 2012, Algorithm 3. By default the steps are
+    shortened from the first row on instead of the paper's burn-in of ``2 (smoothness / l2)^2`` rows.
+    """
+
+    _update = "gradient"

@@ -1,0 +1,12 @@
+"""Streams: files, arrays and generators read as blocks of rows, in flat memory.
+
+:func:`open_stream` is the one door. It knows the format, the target column, the
+declared label set and the public ranges, and hands out :class:`Block` objects
+through a :class:`Stream`. Nothing here learns, scales by statistics of the data,
+or spends budget.
+"""
+
+from ._base import Block, Stream
+from ._open import open_stream
+
+__all__ = ["Block", "Stream", "open_stream"]
