@@ -184,8 +184,8 @@ def calibrate_iterates(
     Cost O(releases), memory flat (``"published"`` PGIGA: O(releases)).
     """
     l2 = number(l2=l2, above=0)
-    x_bound = number(x_bound=x_bound, above=0, at_most=1e100)
-    y_bound = number(y_bound=y_bound, above=0, at_most=1e100)
+    x_bound = number(x_bound=x_bound, above=0, at_most=1e50)
+    y_bound = number(y_bound=y_bound, above=0, at_most=1e50)
     row_bound = math.sqrt(x_bound * x_bound + 1.0) * _UP if intercept else x_bound
     radius = domain.norm_bound(dim)
     published = calibration == "published"

@@ -111,12 +111,6 @@ def _delta(epsilon: float, mu: float) -> float:
     return delta if delta > 1e-300 else math.nextafter(delta, 1.0)
 
 
-def _or_infinite(**named: Any) -> float:
-    """Return the parameter if it is a number of at least 0, infinity included."""
-    ((_, value),) = named.items()
-    return value if isinstance(value, float) and value == math.inf else number(at_least=0.0, infinite=True, **named)
-
-
 def gdp_delta(epsilon: float, mu: float) -> float:
     """Smallest delta at which ``mu``-GDP implies ``(epsilon, delta)``-differential privacy.
 
@@ -135,7 +129,7 @@ def gdp_delta(epsilon: float, mu: float) -> float:
     -----
     Balle and Wang 2018, Theorem 8. Accurate in relative terms for every argument, the far tail included.
     """
-    return _delta(number(epsilon=epsilon, at_least=0.0), _or_infinite(mu=mu))
+    return _delta(number(epsilon=epsilon, at_least=0.0), number(mu=mu, at_least=0.0, infinite=True))
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:
@@ -151,7 +145,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     float
         Rounded up; 0 where ``delta`` is at least ``2 Phi(mu/2) - 1``.
     """
-    mu = _or_infinite(mu=mu)
+    mu = number(mu=mu, at_least=0.0, infinite=True)
     delta = number(delta=delta, above=0.0, below=1.0)
     if mu == 0.0:
         return 0.0
@@ -264,7 +258,7 @@ def compose_gdp(mus: Iterable[float]) -> float:
     total = Fraction(0)
     infinite = False
     for entry in mus:
-        mu = _or_infinite(mu=entry)
+        mu = number(mu=entry, at_least=0.0, infinite=True)
         if math.isinf(mu):
             infinite = True
         else:
@@ -274,7 +268,7 @@ def compose_gdp(mus: Iterable[float]) -> float:
 
 def zcdp_rho_of_gdp(mu: float) -> float:
     """Parameter ``rho = mu^2 / 2``, in nats and rounded up, of the zCDP that ``mu``-GDP implies."""
-    square = square_up(_or_infinite(mu=mu))
+    square = square_up(number(mu=mu, at_least=0.0, infinite=True))
     # Halving is exact except for the smallest subnormals, where the larger neighbour is kept.
     return square / 2.0 if square / 2.0 * 2.0 == square else square
 
@@ -298,7 +292,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     Canonne, Kamath and Steinke 2020, Corollary 13; never above the classical ``rho + 2 sqrt(rho
     ln(1/delta))``. A mechanism that is known to be ``mu``-GDP has the smaller :func:`gdp_epsilon`.
     """
-    rho = _or_infinite(rho=rho)
+    rho = number(rho=rho, at_least=0.0, infinite=True)
     delta = number(delta=delta, above=0.0, below=1.0)
     if rho == 0.0 or math.isinf(rho):
         return rho
@@ -425,7 +419,7 @@ class Guarantee:
         choice(KINDS, kind=self.kind)
         choice(ADJACENCIES, adjacency=self.adjacency)
         choice(UNITS, unit=self.unit)
-        parameter = _or_infinite(parameter=self.parameter)
+        parameter = number(parameter=self.parameter, at_least=0.0, infinite=True)
         if (self.kind == "none") != math.isinf(parameter):
             allowed = "inf" if self.kind == "none" else "finite"
             raise InvalidParameter(f"parameter must be {allowed} for kind {self.kind!r}, found {parameter!r}")

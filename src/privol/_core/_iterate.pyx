@@ -307,7 +307,7 @@ cdef class IterateRun:
         self.u = np.array(domain.start(dim), dtype=np.float64)
         self.released = self.u.copy()
         self.released_sum = np.zeros(dim)
-        work = np.zeros(dim)
+        work = np.zeros(2 * dim)
         self.owners = (release_rows, set_owner, work, loss, domain)
         self.it.u = <double *>cnp.PyArray_DATA(self.u)
         self.it.s = 1.0
@@ -633,7 +633,7 @@ cdef class IterateRun:
 def project(domain, x):
     """Projection of a vector onto a set by the kernel."""
     cdef double[::1] out = np.array(x, dtype=np.float64)
-    cdef double[::1] work = np.empty(out.shape[0])
+    cdef double[::1] work = np.empty(2 * out.shape[0])
     cdef pv_set set
     owner = bind_set(&set, domain, out.shape[0])
     if out.shape[0]:

@@ -18,43 +18,44 @@ static void project_box(const pv_set *set, double *x, int64_t d) {
     }
 }
 
-/* Threshold tau with sum max(w_j - tau, 0) = total over the candidates w_0..w_{n-1}: Michelot's method.
- * Start from all candidates, take the tau at which those left sum to the total, drop those at or below it,
- * repeat. The active set only shrinks, so it ends after at most n rounds. */
-static double threshold(double *w, int64_t n, double total) {
+/* Nearest point of {p >= 0, sum p = total} to w, in place; work has room for n values.
+ *
+ * p = max(w - tau, 0). Only gaps from the largest entry matter, and only those below the total can keep an entry
+ * positive: so nothing is lost where the entries are much larger than the total. Michelot's method finds tau: take
+ * the tau at which the candidates left sum to the total, drop those at or below it, repeat; the set only shrinks. A
+ * last scaling restores the sum where many roundings of one sign would shift it. */
+static void onto_simplex(double *w, int64_t d, double total, double *work) {
+    double top = w[0], tau, sum = 0.0;
+    for (int64_t j = 1; j < d; ++j) top = w[j] > top ? w[j] : top;
+    int64_t n = 0;
+    for (int64_t j = 0; j < d; ++j)
+        if (w[j] - top > -total) work[n++] = w[j] - top;
     for (;;) {
-        double sum = 0.0;
-        for (int64_t j = 0; j < n; ++j) sum += w[j];
-        double next = (sum - total) / (double)n;
+        double s = 0.0;
         int64_t kept = 0;
+        for (int64_t j = 0; j < n; ++j) s += work[j];
+        tau = (s - total) / (double)n;
         for (int64_t j = 0; j < n; ++j)
-            if (w[j] > next) w[kept++] = w[j];
-        if (kept == n || kept == 0) return next;
+            if (work[j] > tau) work[kept++] = work[j];
+        if (kept == n || kept == 0) break;
         n = kept;
     }
+    for (int64_t j = 0; j < d; ++j) {
+        double p = (w[j] - top) - tau;
+        w[j] = p > 0 ? p : 0.0;
+        sum += w[j];
+    }
+    for (int64_t j = 0; j < d; ++j) w[j] *= total / sum;
 }
 
 static void project_l1(const pv_set *set, double *x, int64_t d, double *work) {
     double sum = 0.0;
-    for (int64_t j = 0; j < d; ++j) {
-        work[j] = fabs(x[j]);
-        sum += work[j];
-    }
+    for (int64_t j = 0; j < d; ++j) sum += fabs(x[j]);
     if (!(sum > set->size)) return;
-    double tau = threshold(work, d, set->size);
-    for (int64_t j = 0; j < d; ++j) {
-        double v = fabs(x[j]) - tau;
-        x[j] = v > 0 ? copysign(v, x[j]) : 0.0;
-    }
-}
-
-static void project_simplex(const pv_set *set, double *x, int64_t d, double *work) {
-    for (int64_t j = 0; j < d; ++j) work[j] = x[j];
-    double tau = threshold(work, d, set->size);
-    for (int64_t j = 0; j < d; ++j) {
-        double v = x[j] - tau;
-        x[j] = v > 0 ? v : 0.0;
-    }
+    double *size = work + d;
+    for (int64_t j = 0; j < d; ++j) size[j] = fabs(x[j]);
+    onto_simplex(size, d, set->size, work);
+    for (int64_t j = 0; j < d; ++j) x[j] = copysign(size[j], x[j]) + 0.0;
 }
 
 void pv_project(const pv_set *set, double *x, int64_t d, double *work) {
@@ -62,7 +63,7 @@ void pv_project(const pv_set *set, double *x, int64_t d, double *work) {
     case PV_L2_BALL: project_l2(set, x, d); break;
     case PV_L1_BALL: project_l1(set, x, d, work); break;
     case PV_BOX: project_box(set, x, d); break;
-    case PV_SIMPLEX: project_simplex(set, x, d, work); break;
+    case PV_SIMPLEX: onto_simplex(x, d, set->size, work); break;
     default: break;
     }
 }

@@ -25,11 +25,20 @@ static inline uint64_t placed(uint64_t word) {
 /* Negative: deeper in the tail than the table. */
 static inline int64_t segment_of(uint64_t bits) { return (int64_t)(bits >> SEGMENT_SHIFT) - FIRST_SEGMENT; }
 
-static inline double evaluate(uint64_t word, uint64_t bits, int64_t segment) {
-    double t = pv_from_bits(((bits << 6) & MANTISSA) | UINT64_C(0x3FF0000000000000)) - 1.5;
+/* Position within the segment, from -1/2 to 1/2. */
+static inline double position(uint64_t bits) {
+    return pv_from_bits(((bits << 6) & MANTISSA) | UINT64_C(0x3FF0000000000000)) - 1.5;
+}
+
+static inline double cubic(int64_t segment, double t) {
     const double *c = gauss_cubic[segment];
-    double z = c[0] + t * (c[1] + t * (c[2] + t * c[3]));
-    return pv_from_bits(pv_to_bits(z) ^ (word & SIGN_BIT));
+    return (c[0] + t * c[1]) + t * t * (c[2] + t * c[3]);
+}
+
+static inline double with_sign(double z, uint64_t word) { return pv_from_bits(pv_to_bits(z) ^ (word & SIGN_BIT)); }
+
+static inline double evaluate(uint64_t word, uint64_t bits, int64_t segment) {
+    return with_sign(cubic(segment, position(bits)), word);
 }
 
 double pv_gaussian_value(uint64_t word) {
@@ -87,23 +96,29 @@ pv_status pv_lattice_gaussian(const double *u, double s, int64_t d, double scale
         const int64_t n = d - start < CHUNK ? d - start : CHUNK;
         const double *uc = u + start;
         double *oc = out + start;
-        double val[CHUNK], worst = 0.0;
-        int64_t shallow = FAST_SEGMENT;
-        /* two passes, so that the compiler vectorises the second: table look-ups, then rounding */
+        double t[CHUNK], z[CHUNK], worst = 0.0;
+        uint64_t word[CHUNK];
+        int64_t segment[CHUNK], shallow = FAST_SEGMENT;
+        /* three passes, so that the compiler vectorises the first and the last around the table look-up */
         for (int64_t j = 0; j < n; ++j) {
-            uint64_t word = pv_word(words + 8 * (start + j)), bits = placed(word);
-            int64_t segment = segment_of(bits);
-            shallow = segment < shallow ? segment : shallow;
-            val[j] = b * evaluate(word, bits, segment < 0 ? 0 : segment);
+            word[j] = pv_word(words + 8 * (start + j));
+            uint64_t bits = placed(word[j]);
+            segment[j] = segment_of(bits);
+            t[j] = position(bits);
         }
         for (int64_t j = 0; j < n; ++j) {
-            double v = s * uc[j] * inv_h + val[j], r = pv_round(v), off = fabs(v - r);
+            int64_t at = segment[j];
+            shallow = at < shallow ? at : shallow;
+            z[j] = cubic(at < 0 ? 0 : at, t[j]);
+        }
+        for (int64_t j = 0; j < n; ++j) {
+            double v = s * uc[j] * inv_h + b * with_sign(z[j], word[j]), r = pv_round(v), off = fabs(v - r);
             worst = off > worst ? off : worst;
             oc[j] = r * h + 0.0; /* + 0.0: never -0 */
         }
         if (worst <= limit && shallow >= FAST_SEGMENT) continue;
         for (int64_t j = 0; j < n; ++j)
-            decide(pv_word(words + 8 * (start + j)), s * uc[j], inv_h, b, slack, h, start + j, oc + j, und);
+            decide(word[j], s * uc[j], inv_h, b, slack, h, start + j, oc + j, und);
     }
     if (und->n > und->resolved) return PV_UNDECIDED;
     return PV_OK;

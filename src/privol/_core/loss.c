@@ -28,8 +28,8 @@ static void logistic_expand(const pv_loss *loss, double p, double y, double *slo
 
 /* In margins M = y m: F(M) = k M - c sigmoid(-M) - y b is increasing, with its root in
  * [y b / k, (y b + c) / k]. Newton is quadratic with constant below 1/2 (|phi'''| <= phi''), so once
- * a step is below 2^-27 the point it leads to is exact to rounding, and so is the slope extrapolated
- * along it. Far from the root with large c Newton would jump between the two flat ends for ever:
+ * a step is below 2^-24 the point it leads to is exact to rounding, and so is the slope extrapolated
+ * along it (|phi'''| <= 0.097). Far from the root with large c Newton would jump between the two flat ends for ever:
  * a step that leaves the bracket, or does not halve it in two tries, is replaced by bisection. */
 static double logistic_implicit(const pv_loss *loss, double k, double b, double c, double y) {
     (void)loss;
@@ -43,7 +43,7 @@ static double logistic_implicit(const pv_loss *loss, double k, double b, double 
         double f = (k * m - target) - c * h;
         double step = -f / (k + c * dh);
         if (f > 0) hi = m; else lo = m;
-        if (fabs(step) <= 7.450580596923828125e-09) { /* 2^-27 */
+        if (fabs(step) <= 5.9604644775390625e-08) { /* 2^-24 */
             h -= dh * step;
             break;
         }

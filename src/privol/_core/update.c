@@ -10,26 +10,27 @@ static inline double moved(double a, double nn, double b, double q, double g) {
 }
 
 /* On the sphere k = ||a x - g v|| / r, which leaves one equation in the new prediction m:
- *     phi(m) = k(g(m)) m + q g(m) - a b = 0,  k' = (g q - a b) g' / (r^2 k).
- * Newton from the unconstrained solution scaled onto the sphere; quadratic, so a step below 2^-33 leaves an error
- * below rounding and the slope is extrapolated along it. Returns 0 if it did not settle at once. */
+ *     phi(m) = k(g(m)) m + q g(m) - a b = 0,  k' = -m g' / r^2,  phi' = k + g' (q - m^2 / r^2) >= k.
+ * Newton from the old prediction scaled onto the sphere. After a step s the error is below
+ * s^2 (1 + sqrt(q) / (r k)), so a small one ends the search and the slope is extrapolated along it.
+ * Returns 0 if it did not settle at once, or the solution lies inside the ball (k below k0). */
 static int newton_on_sphere(const pv_plan *plan, double a, double k0, double nn, double b, double q, double y,
                             double *slope, double *k) {
     const pv_loss *loss = &plan->loss;
-    const double r = plan->set.size;
-    double g = *slope, curve, m = (a * b - q * g) / (sqrt(moved(a, nn, b, q, g)) / r);
+    const double r = plan->set.size, rr = r * r;
+    double g, curve, m = b * (r / sqrt(nn));
     for (int i = 0; i < 6; ++i) {
         loss->expand(loss, m, y, &g, &curve);
         double at = sqrt(moved(a, nn, b, q, g)) / r;
-        double f = (at * m + q * g) - a * b;
-        double rate = at + curve * (q + m * (g * q - a * b) / (r * r * at));
-        double step = -f / rate;
+        double rate = at + curve * (q - m * m / rr);
+        double step = (a * b - at * m - q * g) / rate;
         if (!(rate > 0.0 && fabs(step) < HUGE_VAL)) return 0;
-        if (fabs(step) <= 1.1641532182693481e-10) { /* 2^-33 */
+        if (step * step * (r * at + 1.0 + q) <= 3.5527136788005009e-15 * r * at) { /* 2^-48 */
             g += curve * step;
-            *k = sqrt(moved(a, nn, b, q, g)) / r;
-            if (*k < k0) return 0;
+            at = sqrt(moved(a, nn, b, q, g)) / r;
+            if (!(at >= k0)) return 0;
             *slope = g;
+            *k = at; /* on the sphere by construction */
             return 1;
         }
         m += step;
@@ -45,7 +46,6 @@ static void constrained(const pv_plan *plan, double a, double k0, double nn, dou
                         double *slope, double *k) {
     const pv_loss *loss = &plan->loss;
     const double r = plan->set.size;
-    if (loss->expand && newton_on_sphere(plan, a, k0, nn, b, q, y, slope, k)) return;
     double lo = k0, flo = sqrt(moved(a, nn, b, q, *slope)) / r - k0; /* > 0 */
     double hi = HUGE_VAL, at = lo + flo, g = *slope;
     for (int i = 0; i < 200; ++i) {
@@ -76,10 +76,16 @@ static void constrained(const pv_plan *plan, double a, double k0, double nn, dou
 
 void pv_update_implicit(const pv_plan *plan, double a, double a1, double nn, double b, double q, double y,
                         double *slope, double *k) {
-    *slope = q > 0.0 ? plan->loss.implicit(&plan->loss, a1, a * b, q, y) : 0.0;
+    const double rr = plan->set.size * plan->set.size;
+    const int ball = plan->set.code == PV_L2_BALL;
+    *slope = 0.0;
     *k = a1;
-    if (plan->set.code == PV_L2_BALL && moved(a, nn, b, q, *slope) > plan->set.size * plan->set.size * a1 * a1)
-        constrained(plan, a, a1, nn, b, q, y, slope, k);
+    if (!(q > 0.0)) return;
+    /* an iterate near the sphere mostly stays there: look there first, at the cost of one solution instead of two */
+    if (ball && plan->loss.expand && nn > 0.98 * rr && newton_on_sphere(plan, a, a1, nn, b, q, y, slope, k)) return;
+    *slope = plan->loss.implicit(&plan->loss, a1, a * b, q, y);
+    *k = a1;
+    if (ball && moved(a, nn, b, q, *slope) > rr * a1 * a1) constrained(plan, a, a1, nn, b, q, y, slope, k);
 }
 
 void pv_update_gradient(const pv_plan *plan, double a, double a1, double nn, double b, double q, double y,

@@ -84,7 +84,7 @@ class _IterateLearner(OnlineLearner):
 
     def _domain(self) -> ConvexSet:
         if self.domain is None:
-            return L2Ball(number(radius=self.radius, above=0, at_most=1e100))
+            return L2Ball(number(radius=self.radius, above=0, at_most=1e50))
         if not isinstance(self.domain, ConvexSet):
             raise InvalidParameter(f"domain must be a set of privol.geometry or None, found {self.domain!r}")
         return self.domain

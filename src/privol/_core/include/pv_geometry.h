@@ -12,7 +12,7 @@ typedef struct pv_set {
     const double *low, *high; /* box, d values each */
 } pv_set;
 
-/* Project x (d values) in place; work has room for d values. */
+/* Project x (d values) in place; work has room for 2 d values. */
 void pv_project(const pv_set *set, double *x, int64_t d, double *work);
 
 #endif

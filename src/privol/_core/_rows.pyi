@@ -1,0 +1,9 @@
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+Rows: TypeAlias = NDArray[np.floating[Any]] | sparse.csr_array | sparse.csr_matrix
+
+def squared_norms(X: Rows, *, learnt: int = 0, refuse: bool = False) -> NDArray[np.float64]: ...
