@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from glob import glob
 
 import numpy
 from Cython.Build import cythonize
@@ -33,12 +34,16 @@ KERNELS = {
     "_iterate": ["rows", "bits", "lattice", "loss", "geometry", "schedule", "update", "iterate"],
 }
 
+# Every module is compiled again when any of these changed; the list also puts them into the sdist.
+HEADERS = sorted([*glob(f"{CORE}/include/*.h"), *glob(f"{CORE}/*.inc.h"), *glob(f"{CORE}/*.pxd")])
+
 extensions = [
     Extension(
         f"privol._core.{module}",
         sources=[f"{CORE}/{module}.pyx", *(f"{CORE}/{kernel}.c" for kernel in kernels)],
         include_dirs=[f"{CORE}/include", CORE, numpy.get_include()],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"), ("NPY_TARGET_VERSION", "NPY_2_0_API_VERSION")],
+        depends=HEADERS,
         extra_compile_args=flags,
         extra_link_args=link,
     )

@@ -119,6 +119,9 @@ class IterateCalibration:
         Gradient diameter D of neighbouring rows.
     row_bound : float
         L2 bound of a row with the intercept's constant.
+    constrained : bool
+        Whether an implicit step is constrained to the L2 ball exactly, which bounds the gradient by the ball; else it is
+        prox, then project.
     refresh : int
         Rows between recomputations of the iterate's norm.
     """
@@ -129,6 +132,7 @@ class IterateCalibration:
     claim: Claim | None
     diameter: float
     row_bound: float
+    constrained: bool
     refresh: int
 
     def sensitivity(self, row: int) -> float:
@@ -189,20 +193,21 @@ def calibrate_iterates(
     row_bound = math.sqrt(x_bound * x_bound + 1.0) * _UP if intercept else x_bound
     radius = domain.norm_bound(dim)
     published = calibration == "published"
-    # Outside the L2 ball the implicit step is prox, then project: its gradient is taken anywhere in R^d.
-    everywhere = update == "implicit" and not isinstance(domain, L2Ball)
     if update == "gradient" and math.isinf(loss.curvature):
         raise InvalidParameter(
             f"loss={loss.name!r} has a kink: a gradient step is not a contraction there and has no sensitivity bound. "
             "Use PIGD, or a smooth loss ('smooth_hinge' for 'hinge', 'huber' for 'absolute')"
         )
-    # Rows are scaled in floating point, so a row's norm may exceed its bound by a few roundings.
-    slack = 1.0 + 2.0**-40
-    diameter = slack * loss.gradient_diameter(row_bound, radius, y_bound, adjacency, everywhere=everywhere)
-    gradient = slack * loss.gradient_bound(row_bound, math.inf if everywhere else radius, y_bound)
+    rounding = _Rounding.of(dim, isinstance(domain, L2Ball))
+    # Rows are scaled, and gradient steps taken, in floating point: norms may exceed their bounds by a few roundings.
+    slack = 1.0 + rounding.row_norm
+    bounds = (row_bound, radius * (1.0 + rounding.norm), y_bound)
+    constrained = update == "implicit" and isinstance(domain, L2Ball) and _constraint_pays(loss, bounds, adjacency)
+    everywhere = update == "implicit" and not constrained  # prox, then project: the gradient is taken anywhere in R^d
+    diameter = slack * loss.gradient_diameter(*bounds, adjacency, everywhere=everywhere)
+    gradient = slack * loss.gradient_bound(row_bound, math.inf if everywhere else bounds[1], y_bound)
     smoothness = loss.curvature * row_bound * row_bound * slack
     cap = domain.diameter(dim)
-    refresh = _refresh_rows(dim)
 
     if published:
         _refuse_unpublished(l2_schedule, step_offset, noise_shape, adjacency, domain)
@@ -211,14 +216,15 @@ def calibrate_iterates(
     else:
         kind, first, last_row = L2_SCHEDULES.index(l2_schedule), 1, horizon
         a0 = _start_weight(update, l2, smoothness, step_offset)
-    rounding = _rounding(kind, a0, l2, dim, radius, gradient, horizon, isinstance(domain, L2Ball), refresh)
     schedule = Schedule(
         kind=kind,
         a0=a0,
         l2=l2,
         first=first,
         diameter=diameter,
-        rounding=rounding,
+        rounding=rounding.coefficients(
+            kind, a0, l2, radius, gradient, smoothness if constrained else 0.0, horizon
+        ),
         cap=cap,
         shape=_SHAPE_CODES["paper" if published else noise_shape],
         gain=0.0,
@@ -242,7 +248,7 @@ def calibrate_iterates(
         mu = gdp_mu(epsilon, delta)
         total = _weighted_sum(schedule.with_gain(1.0), releases)
         schedule = schedule.with_gain(math.sqrt(total) / mu * _UP)
-    return IterateCalibration(schedule, releases, mu, claim, diameter, row_bound, refresh)
+    return IterateCalibration(schedule, releases, mu, claim, diameter, row_bound, constrained, rounding.refresh)
 
 
 def _refuse_unpublished(
@@ -281,37 +287,64 @@ def _start_weight(update: str, l2: float, smoothness: float, step_offset: float 
     return a0
 
 
-def _refresh_rows(dim: int) -> int:
-    """Rows between recomputations of the norm: at most 16 flops a row, and drift small enough to charge."""
-    return 64 * max(1, -(-dim // 1024))
+def _constraint_pays(loss: Loss, bounds: tuple[float, float, float], adjacency: str) -> bool:
+    """Whether the exact constrained step has a smaller gradient diameter than prox, then project.
 
-
-def _rounding(
-    kind: int, a0: float, l2: float, dim: int, radius: float, gradient: float, horizon: int, ball: bool, refresh: int
-) -> tuple[float, float, float]:
-    """Coefficients of E_t = e0 + e1 t + e2 sum A_i: what rounding adds to the sensitivity's numerator.
-
-    One computed update lies within ``unit (c0 r + c1 H + c2 H^2 / r)`` of the exact one, H the length of its step; the
-    derivation of the constants, operation by operation, is in docs/proofs/iterates.md.
+    It is not taken otherwise: the latter is simpler, and well conditioned for losses with kinks too.
     """
-    lanes = dim / 8 + 8
-    if ball:
-        c0, c1, c2 = 1.5 * refresh + 2 * lanes + 20, refresh * (lanes + 3) + lanes + 12, 0.5 * refresh * (lanes + 3)
-    else:
-        c0, c1, c2 = 2 * lanes + 20 + 4 * (dim + 8), lanes + 12 + 4 * (dim + 8), 0.0
-    n = float(horizon)
-    if kind == 2:  # steps 2 / (l2 t): A_t H_t = G
-        ratio, squares = 1.0, gradient * gradient * 2 / l2 * (1 + math.log(n + 1))
-    else:
-        ratio = (a0 + (1 if kind == 0 else 2) * l2) / a0  # largest A_t / A_{t-1}, at t = 1
-        inverse = 1 / a0 + (math.log((a0 + l2 * n) / a0) if kind == 0 else math.sqrt(n)) / l2  # >= sum 1 / A_{t-1}
-        squares = ratio * gradient * gradient * inverse
-    factor = 2 * _UNIT * 1.01
-    return (
-        factor * c2 * squares / radius if c2 else 0.0,
-        factor * c1 * ratio * gradient,
-        factor * c0 * radius,
-    )
+    try:
+        everywhere = loss.gradient_diameter(*bounds, adjacency, everywhere=True)
+    except InvalidParameter:  # no bound over all models: squared loss
+        return True
+    return loss.gradient_diameter(*bounds, adjacency) < everywhere
+
+
+@dataclass(frozen=True)
+class _Rounding:
+    """What the kernels' rounding adds, derived operation by operation in docs/proofs/iterates.md."""
+
+    ball: bool
+    lanes: float  # roundings of a sum over columns in eight lanes
+    refresh: int  # rows between recomputations of the norm: at most 16 flops a row
+    drift: float  # norm error per row and per unit of step length, times refresh
+    sets: float  # roundings of a projection by threshold
+
+    @classmethod
+    def of(cls, dim: int, ball: bool) -> _Rounding:
+        lanes, refresh = dim / 8 + 8, 64 * max(1, -(-dim // 1024))
+        return cls(ball, lanes, refresh, refresh * (4 * lanes + 12), 4.0 * (dim + 8))
+
+    @property
+    def row_norm(self) -> float:
+        """Relative excess of a scaled row's norm over its bound, doubled: no diameter grows faster than its square."""
+        return 4 * (self.lanes + 8) * _UNIT
+
+    @property
+    def norm(self) -> float:
+        """Relative excess of an iterate's norm over the radius."""
+        if self.ball:
+            return 1.01 * _UNIT * (1.5 * self.refresh + self.drift + 6 * self.lanes + 40)
+        return 1.01 * _UNIT * self.sets
+
+    def coefficients(
+        self, kind: int, a0: float, l2: float, radius: float, gradient: float, smoothness: float, horizon: int
+    ) -> tuple[float, float, float]:
+        """(e0, e1, e2) of E_t = e0 + e1 t + e2 sum A_i; ``smoothness``: that of the loss where the step is constrained."""
+        n, scale = float(horizon), 2 * _UNIT * 1.01
+        if kind == 2:  # steps 2 / (l2 t)
+            ratio, inverse = 1.0, 2 / l2 * (1 + math.log(n + 1))
+        else:
+            ratio = (a0 + (1 if kind == 0 else 2) * l2) / a0  # largest A_t / A_{t-1}, at t = 1
+            inverse = 1 / a0 + (math.log((a0 + l2 * n) / a0) if kind == 0 else math.sqrt(n)) / l2  # >= sum 1 / A_{t-1}
+        if not self.ball:
+            fixed, step = 2 * self.lanes + 20 + self.sets, self.lanes + 36 + self.sets
+            return 0.0, scale * step * ratio * gradient, scale * fixed * radius
+        fixed, step = 1.5 * self.refresh + 6 * self.lanes + 40, self.drift + self.lanes + 32
+        early = a0 + 2 * l2 * (2 * self.refresh)  # >= A_t for the rows whose window reaches the first steps
+        e0 = self.drift * radius * 2 * self.refresh * early
+        e0 += smoothness * self.drift * (2 * self.refresh * radius + gradient * inverse)
+        e1 = step * ratio * gradient + smoothness * fixed * radius
+        return scale * e0, scale * e1, scale * fixed * radius
 
 
 def _weighted_sum(unit: Schedule, releases: ReleaseSchedule) -> float:

@@ -62,6 +62,7 @@ cdef extern from "pv_iterate.h" nogil:
         pv_set set
         pv_schedule schedule
         pv_update update
+        int constrained
         int64_t d
         int intercept
         double x_bound

@@ -244,6 +244,8 @@ cdef class IterateRun:
     loss : privol.losses.Loss
     domain : privol.geometry.ConvexSet
     update : {"implicit", "gradient"}
+    constrained : bool
+        Implicit step on the L2 ball: take the exact constrained step instead of prox, then project.
     schedule : Schedule
     every : int
         Release after every so many rows; 0: the rows of ``releases``.
@@ -280,7 +282,8 @@ cdef class IterateRun:
     cdef unsigned long holder
     cdef bint closed
 
-    def __init__(self, *, int64_t dim, bint intercept, loss, domain, str update, Schedule schedule not None,
+    def __init__(self, *, int64_t dim, bint intercept, loss, domain, str update, bint constrained,
+                 Schedule schedule not None,
                  int64_t every, releases, int64_t horizon, int64_t last_row, int64_t refresh, double x_bound,
                  double magnitude, Source source, unsigned stream, decide):
         cdef int64_t[::1] release_rows = np.array(releases, dtype=np.int64)
@@ -292,6 +295,7 @@ cdef class IterateRun:
         set_owner = bind_set(&self.plan.set, domain, dim)
         self.plan.schedule = schedule.c
         self.plan.update = pv_update_implicit if update == "implicit" else pv_update_gradient
+        self.plan.constrained = constrained
         self.plan.d = dim
         self.plan.intercept = intercept
         self.plan.x_bound = x_bound

@@ -4,6 +4,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-Rows: TypeAlias = NDArray[np.floating[Any]] | sparse.csr_array | sparse.csr_matrix
+_Rows: TypeAlias = NDArray[np.floating[Any]] | sparse.csr_array | sparse.csr_matrix
 
-def squared_norms(X: Rows, *, learnt: int = 0, refuse: bool = False) -> NDArray[np.float64]: ...
+def squared_norms(X: _Rows, *, learnt: int = 0, refuse: bool = False) -> NDArray[np.float64]: ...

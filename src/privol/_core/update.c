@@ -74,26 +74,33 @@ static void constrained(const pv_plan *plan, double a, double k0, double nn, dou
     if (*k < k0) *k = k0;
 }
 
+/* k of the point (a x - g v) / k: at least a1, and large enough for the ball. */
+static inline double scaled_into_ball(const pv_plan *plan, double a, double a1, double nn, double b, double q, double g) {
+    double k = sqrt(moved(a, nn, b, q, g)) / plan->set.size;
+    return k > a1 ? k : a1;
+}
+
 void pv_update_implicit(const pv_plan *plan, double a, double a1, double nn, double b, double q, double y,
                         double *slope, double *k) {
     const double rr = plan->set.size * plan->set.size;
-    const int ball = plan->set.code == PV_L2_BALL;
     *slope = 0.0;
     *k = a1;
     if (!(q > 0.0)) return;
     /* an iterate near the sphere mostly stays there: look there first, at the cost of one solution instead of two */
-    if (ball && plan->loss.expand && nn > 0.98 * rr && newton_on_sphere(plan, a, a1, nn, b, q, y, slope, k)) return;
+    if (plan->constrained && plan->loss.expand && nn > 0.98 * rr &&
+        newton_on_sphere(plan, a, a1, nn, b, q, y, slope, k))
+        return;
     *slope = plan->loss.implicit(&plan->loss, a1, a * b, q, y);
     *k = a1;
-    if (ball && moved(a, nn, b, q, *slope) > rr * a1 * a1) constrained(plan, a, a1, nn, b, q, y, slope, k);
+    if (plan->constrained) {
+        if (moved(a, nn, b, q, *slope) > rr * a1 * a1) constrained(plan, a, a1, nn, b, q, y, slope, k);
+    } else if (plan->set.code == PV_L2_BALL) {
+        *k = scaled_into_ball(plan, a, a1, nn, b, q, *slope);
+    }
 }
 
 void pv_update_gradient(const pv_plan *plan, double a, double a1, double nn, double b, double q, double y,
                         double *slope, double *k) {
     *slope = q > 0.0 ? plan->loss.slope(&plan->loss, b, y) : 0.0;
-    *k = a1;
-    if (plan->set.code == PV_L2_BALL) {
-        double norm = sqrt(moved(a, nn, b, q, *slope)) / plan->set.size;
-        if (norm > a1) *k = norm;
-    }
+    *k = plan->set.code == PV_L2_BALL ? scaled_into_ball(plan, a, a1, nn, b, q, *slope) : a1;
 }

@@ -332,7 +332,9 @@ class OnlineLearner(BaseEstimator):  # type: ignore[misc]
         state, plan, guarantee = self._open_run(n_features, horizon, release)
         account = self._ledger().open(learner=type(self).__name__, guarantee=guarantee)
         account.attach(state.counters)
-        self.close()
+        before: Run | None = self.__dict__.get("_run")
+        if before is not None and not before.closed:
+            self._settle(before)  # a run that was cut short by a new one releases nothing more
         self._run = Run(state, plan, guarantee, account, classes)
         self.__dict__.pop("_export", None)
         if classes is not None:

@@ -156,7 +156,9 @@ class _IterateLearner(OnlineLearner):
             private=private,
         )
 
-    def _open_run(self, n_features: int, horizon: int, release: Any) -> tuple[IterateRun, IterateCalibration, Guarantee]:
+    def _open_run(
+        self, n_features: int, horizon: int, release: Any
+    ) -> tuple[IterateRun, IterateCalibration, Guarantee]:
         choice(("raise", "zero"), on_invalid=self.on_invalid)
         plan = self.calibrate(n_features, horizon, release)
         source = None if math.isinf(plan.mu) else make_source(self.random_state)
@@ -173,6 +175,7 @@ class _IterateLearner(OnlineLearner):
             loss=get_loss(self.loss),
             domain=domain,
             update=self._update,
+            constrained=plan.constrained,
             schedule=plan.schedule,
             every=plan.releases.every,
             releases=plan.releases.rows,

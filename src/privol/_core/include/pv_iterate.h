@@ -27,6 +27,7 @@ struct pv_plan {
     pv_set set;
     pv_schedule schedule;
     pv_update update;
+    int constrained;    /* implicit step on the L2 ball: the exact constrained step, else prox, then project */
     int64_t d;          /* model coordinates, the intercept included */
     int intercept;      /* 1: the last coordinate multiplies the constant 1 */
     double x_bound;     /* rows are scaled to this L2 norm (the constant not counted) */

@@ -1,0 +1,220 @@
+"""Ratios of privol against its peers, measured side by side in one process (``python bench/compare.py``).
+
+Every comparison alternates the two sides, so that a machine whose speed drifts slows both, and reports the median of the
+pairwise ratios. Times are medians too; quote the ratios. ``--quick`` runs a tenth of the rows, ``--json FILE`` keeps the
+figures, ``--only WORD`` selects comparisons by name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FEATURES = 54
+LABELS = np.array([-1, 1])
+
+
+@dataclass
+class Row:
+    """One line of the table: `ratio` is peer time over privol time, so above 1 privol is faster."""
+
+    name: str
+    unit: str
+    privol: float
+    peer: float
+    ratio: float
+    low: float
+    high: float
+    peer_name: str
+
+
+def data(rows: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Noisy linearly separable rows of unit norm."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(rows, FEATURES))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = np.where(X[:, 0] + 0.3 * X[:, 1] + 0.2 * rng.normal(size=rows) > 0, 1, -1)
+    return X, y
+
+
+def pair(
+    name: str, unit: str, per: int, privol: Callable[[], Any], peer: Callable[[], Any], peer_name: str, rounds: int = 7
+) -> Row:
+    """Alternate the two sides; times are seconds over `per`, in nanoseconds."""
+    ours, theirs = [], []
+    privol(), peer()
+    for _ in range(rounds):
+        for function, times in ((privol, ours), (peer, theirs)):
+            start = time.perf_counter()
+            function()
+            times.append((time.perf_counter() - start) / per * 1e9)
+    ratios = [b / a for a, b in zip(ours, theirs, strict=True)]
+    row = Row(
+        name, unit, statistics.median(ours), statistics.median(theirs), statistics.median(ratios), min(ratios), max(ratios), peer_name
+    )
+    print(f"  {name}: {row.ratio:.2f}x", file=sys.stderr, flush=True)
+    return row
+
+
+def learners(rows: int) -> list[Row]:
+    """PIGD and PGIGA over dense rows against scikit-learn's non-private SGD."""
+    from sklearn.linear_model import SGDClassifier
+
+    from privol import PGIGA, PIGD
+
+    X, y = data(rows)
+
+    def peer() -> None:
+        SGDClassifier(loss="log_loss").partial_fit(X, y, classes=LABELS)
+
+    table = []
+    for learner in (PIGD, PGIGA):
+        for label, parameters in (
+            ("no noise", {"epsilon": math.inf, "release": "last"}),
+            ("one release", {"release": "last"}),
+            ("noise every 100 rows", {"release": 100}),
+            ("noise at every row", {"release": "all"}),
+        ):
+            for radius, activity in ((10.0, "inside the ball"), (1.0, "on the ball")):
+
+                def ours(learner: Any = learner, parameters: Any = parameters, radius: float = radius) -> None:
+                    learner(horizon=rows, radius=radius, l2=1e-3, **parameters).partial_fit(X, y, classes=LABELS)
+
+                name = f"{learner.__name__}, {label}, {activity}"
+                table.append(pair(name, "ns/row", rows, ours, peer, "scikit-learn SGDClassifier"))
+    return table
+
+
+def one_row(rows: int) -> list[Row]:
+    """One-row calls against scikit-learn's and River's."""
+    from river.linear_model import LogisticRegression
+    from sklearn.linear_model import SGDClassifier
+
+    from privol import PIGD
+
+    n = max(rows // 25, 2000)
+    X, y = data(n + 1)
+    records = [{str(j): float(v) for j, v in enumerate(x)} for x in X]
+    targets = [bool(label > 0) for label in y]
+    vectors, labels = list(X), y.tolist()
+
+    def ours(release: Any) -> Callable[[], None]:
+        def run() -> None:
+            learner = PIGD(horizon=n + 1, release=release)
+            learner.partial_fit(X[:1], y[:1], classes=LABELS)
+            learn = learner.learn_one
+            for i in range(1, n + 1):
+                learn(vectors[i], labels[i])
+
+        return run
+
+    def river() -> None:
+        learner = LogisticRegression()
+        learn = learner.learn_one
+        for i in range(1, n + 1):
+            learn(records[i], targets[i])
+
+    few = n // 40
+    sgd = SGDClassifier(loss="log_loss").partial_fit(X[:1], y[:1], classes=LABELS)
+
+    def sklearn() -> None:
+        for i in range(1, few + 1):
+            sgd.partial_fit(X[i : i + 1], y[i : i + 1])
+
+    table = []
+    for release, label in (("last", "one release"), ("all", "noise at every row")):
+        table.append(pair(f"learn_one, {label}", "ns/row", n, ours(release), river, "River learn_one", rounds=5))
+        row = pair(f"learn_one, {label}", "ns/row", n, ours(release), sklearn, "scikit-learn one-row partial_fit", rounds=5)
+        factor = n / few  # the peer ran a fortieth of the rows
+        table.append(
+            Row(row.name, row.unit, row.privol, row.peer * factor, row.ratio * factor, row.low * factor, row.high * factor, row.peer_name)
+        )
+    return table
+
+
+def noise(rows: int) -> list[Row]:
+    """Cryptographic lattice Gaussian against NumPy's."""
+    from privol.noise import Gaussian
+
+    n = rows * 4
+    ours, peer = Gaussian(scale=1.0), np.random.default_rng()
+    return [
+        pair("Gaussian sample", "ns/value", n, lambda: ours.sample(n), lambda: peer.standard_normal(n), "NumPy PCG64 standard_normal")
+    ]
+
+
+MEMORY = """
+import sys, numpy as np
+from privol import PIGD
+from privol.streams import open_stream
+rows, block = int(sys.argv[1]), 16384
+rng = np.random.default_rng(0)
+X = rng.normal(size=(block, 54)) / 8
+y = (X[:, 0] > 0).astype(float)
+def blocks():
+    left = rows
+    while left:
+        n = min(left, block)
+        yield X[:n], y[:n]
+        left -= n
+learner = PIGD(horizon=rows, release=sys.argv[2] if sys.argv[2] == "all" else int(sys.argv[2]))
+learner.fit_stream(open_stream(blocks(), classes=(0, 1)))
+for line in open("/proc/self/status"):
+    if line.startswith("VmHWM"):
+        print(int(line.split()[1]) / 1024)
+"""
+
+
+def memory(rows: int) -> list[tuple[str, int, float]]:
+    """Peak resident memory of fit_stream in MiB, in a process of its own (Linux)."""
+    table = []
+    for release in ("all", "1000"):
+        for n in (rows // 5, rows * 2, rows * 20):
+            command = [sys.executable, "-c", MEMORY, str(n), release]
+            peak = float(subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ).stdout)
+            table.append((f"release={release}", n, peak))
+            print(f"  fit_stream, release={release}, {n} rows: {peak:.0f} MiB", file=sys.stderr, flush=True)
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
+    parser.add_argument("--only", default="", help="learners, one_row, noise or memory")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    arguments = parser.parse_args()
+    rows = 50_000 if arguments.quick else 500_000
+    table: list[Row] = []
+    for suite in (learners, one_row, noise):
+        if arguments.only in suite.__name__:
+            table += suite(rows)
+    peaks = memory(rows) if arguments.only in "memory" else []
+
+    print(f"\n{rows} dense rows, {FEATURES} features, one thread; ratio = peer's time / privol's, median of alternated runs")
+    print(f"{'what':52} {'privol':>9} {'peer':>9} {'ratio':>7}  {'range':>13}  peer")
+    for row in table:
+        span = f"{row.low:.2f}-{row.high:.2f}"
+        print(f"{row.name:52} {row.privol:9.1f} {row.peer:9.1f} {row.ratio:6.2f}x  {span:>13}  {row.peer_name} ({row.unit})")
+    if peaks:
+        print("\npeak resident memory of fit_stream")
+        for name, n, peak in peaks:
+            print(f"{name:20} {n:>12,} rows {peak:8.0f} MiB")
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"ratios": [asdict(r) for r in table], "memory": peaks}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
