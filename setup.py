@@ -31,6 +31,9 @@ else:
 KERNELS = {
     "_rows": ["rows"],
     "_noise": ["rows", "bits", "lattice"],
+    "_losses": ["loss"],
+    "_geometry": ["rows", "geometry"],
+    "_schedule": ["schedule"],
     "_iterate": ["rows", "bits", "lattice", "loss", "geometry", "schedule", "update", "iterate"],
 }
 

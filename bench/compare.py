@@ -1,8 +1,8 @@
-"""Ratios of privol against its peers, measured side by side in one process (``python bench/compare.py``).
+"""Ratios of privol against its peers, measured side by side in one process: ``python bench/compare.py``.
 
-Every comparison alternates the two sides, so that a machine whose speed drifts slows both, and reports the median of the
-pairwise ratios. Times are medians too; quote the ratios. ``--quick`` runs a tenth of the rows, ``--json FILE`` keeps the
-figures, ``--only WORD`` selects comparisons by name.
+Every comparison alternates the two sides, so that a machine whose speed drifts slows both, and reports the median of
+the pairwise ratios. Times are medians too; quote the ratios. ``--quick`` runs a tenth of the rows, ``--json FILE``
+keeps the figures, ``--only WORD`` selects comparisons by name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +62,8 @@ def pair(
             function()
             times.append((time.perf_counter() - start) / per * 1e9)
     ratios = [b / a for a, b in zip(ours, theirs, strict=True)]
-    row = Row(
-        name, unit, statistics.median(ours), statistics.median(theirs), statistics.median(ratios), min(ratios), max(ratios), peer_name
-    )
+    middle = statistics.median
+    row = Row(name, unit, middle(ours), middle(theirs), middle(ratios), min(ratios), max(ratios), peer_name)
     print(f"  {name}: {row.ratio:.2f}x", file=sys.stderr, flush=True)
     return row
 
@@ -137,11 +136,10 @@ def one_row(rows: int) -> list[Row]:
     table = []
     for release, label in (("last", "one release"), ("all", "noise at every row")):
         table.append(pair(f"learn_one, {label}", "ns/row", n, ours(release), river, "River learn_one", rounds=5))
-        row = pair(f"learn_one, {label}", "ns/row", n, ours(release), sklearn, "scikit-learn one-row partial_fit", rounds=5)
+        row = pair(f"learn_one, {label}", "ns/row", n, ours(release), sklearn, "scikit-learn partial_fit", rounds=5)
         factor = n / few  # the peer ran a fortieth of the rows
-        table.append(
-            Row(row.name, row.unit, row.privol, row.peer * factor, row.ratio * factor, row.low * factor, row.high * factor, row.peer_name)
-        )
+        scaled = {name: getattr(row, name) * factor for name in ("peer", "ratio", "low", "high")}
+        table.append(replace(row, **scaled))
     return table
 
 
@@ -152,7 +150,7 @@ def noise(rows: int) -> list[Row]:
     n = rows * 4
     ours, peer = Gaussian(scale=1.0), np.random.default_rng()
     return [
-        pair("Gaussian sample", "ns/value", n, lambda: ours.sample(n), lambda: peer.standard_normal(n), "NumPy PCG64 standard_normal")
+        pair("Gaussian sample", "ns/value", n, lambda: ours.sample(n), lambda: peer.standard_normal(n), "NumPy PCG64")
     ]
 
 
@@ -203,11 +201,12 @@ def main() -> None:
             table += suite(rows)
     peaks = memory(rows) if arguments.only in "memory" else []
 
-    print(f"\n{rows} dense rows, {FEATURES} features, one thread; ratio = peer's time / privol's, median of alternated runs")
+    print(f"\n{rows} dense rows, {FEATURES} features, one thread; ratio: peer's time / privol's, alternated, median")
     print(f"{'what':52} {'privol':>9} {'peer':>9} {'ratio':>7}  {'range':>13}  peer")
     for row in table:
         span = f"{row.low:.2f}-{row.high:.2f}"
-        print(f"{row.name:52} {row.privol:9.1f} {row.peer:9.1f} {row.ratio:6.2f}x  {span:>13}  {row.peer_name} ({row.unit})")
+        times = f"{row.privol:9.1f} {row.peer:9.1f}"
+        print(f"{row.name:52} {times} {row.ratio:6.2f}x  {span:>13}  {row.peer_name} ({row.unit})")
     if peaks:
         print("\npeak resident memory of fit_stream")
         for name, n, peak in peaks:

@@ -43,7 +43,8 @@ def classes_of(name):
 
 def make(name, release=7, **more):
     cls, parameters, _ = CASES[name]
-    return cls(epsilon=6.0, delta=1e-4, horizon=N, release=release, random_state=3, **{"l2": 0.05, **parameters, **more})
+    given = {"epsilon": 6.0, "delta": 1e-4, "horizon": N, "random_state": 3, "l2": 0.05, **parameters, **more}
+    return cls(release=release, **given)
 
 
 def fingerprint(learner):

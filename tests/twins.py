@@ -16,6 +16,7 @@ from scipy.special import ndtri
 from twins_geometry import project_box, project_l1, project_l2, project_simplex
 
 from privol import geometry
+from privol.losses import get_loss
 from privol.noise import Source, decide_lattice_point
 
 RTOL = 4 * np.finfo(float).eps
@@ -116,6 +117,7 @@ class Twin:
     first: int
     std: object
     releases: set[int]
+    constrained: bool  # implicit step on the ball: constrained exactly, else prox, then project
     key: bytes
     x: np.ndarray
     t: int = 0
@@ -142,14 +144,13 @@ class Twin:
             v = row * (self.x_bound / length) if length > self.x_bound else row
             v = np.append(v, 1.0) if self.intercept else v
             y = min(max(float(y), -self.y_bound), self.y_bound) if self.loss in REGRESSION else y
-        ball = isinstance(self.domain, geometry.L2Ball)
         if self.update == "gradient":
             moved = (before * self.x - slope_at(self.loss, self.width, float(v @ self.x), y) * v) / after
             self.x = nearest(self.domain, moved)
         else:
-            radius = self.domain.radius if ball else None
+            radius = self.domain.radius if self.constrained else None
             self.x = prox_in_ball(self.loss, self.width, before, after, self.x, v, y, radius)
-            self.x = self.x if ball else nearest(self.domain, self.x)
+            self.x = self.x if self.constrained else nearest(self.domain, self.x)
 
     def release(self, std):
         point = self.x if std == 0.0 else np.array([self.perturbed(j, std) for j in range(len(self.x))])
@@ -171,11 +172,12 @@ class Twin:
 REGRESSION = ("squared", "absolute", "huber")
 
 
-def twin_of(learner, plan, key, dim):
-    """The twin of a learner's run: everything from its parameters but the public noise scales."""
-    from privol.losses import get_loss
+def twin_of(learner, plan, key, dim, loss=None):
+    """The twin of a learner's run: everything from its parameters but the public noise scales.
 
-    loss = get_loss(learner.loss)
+    ``loss`` names the built-in loss of the same function where the learner has a custom one.
+    """
+    loss = get_loss(loss or learner.loss)
     update = learner._update
     l2, t0 = learner.l2, learner.step_offset
     domain = learner.domain if learner.domain is not None else geometry.L2Ball(learner.radius)
@@ -213,6 +215,7 @@ def twin_of(learner, plan, key, dim):
         first=first,
         std=plan.std,
         releases=rows,
+        constrained=plan.constrained,
         key=key,
         x=np.asarray(domain.start(dim), dtype=float),
     )

@@ -19,6 +19,7 @@ _MODULES = (
     "ledger",
     "losses",
     "noise",
+    "state",
     "streams",
 )
 _NAMES = {
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from . import ledger as ledger
     from . import losses as losses
     from . import noise as noise
+    from . import state as state
     from . import streams as streams
     from .config import show_config as show_config
     from .learners import PGIGA as PGIGA

@@ -15,14 +15,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._core._iterate import Schedule
+from ._core._schedule import Schedule
 from ._validate import choice, integer, number
 from .errors import InvalidParameter
 from .geometry import ConvexSet, L2Ball
 from .guarantees import Claim, gdp_mu
 from .losses import Loss
 
-__all__ = ["CALIBRATIONS", "L2_SCHEDULES", "NOISE_SHAPES", "IterateCalibration", "ReleaseSchedule", "calibrate_iterates"]
+__all__ = [
+    "CALIBRATIONS",
+    "L2_SCHEDULES",
+    "NOISE_SHAPES",
+    "IterateCalibration",
+    "ReleaseSchedule",
+    "calibrate_iterates",
+]
 
 CALIBRATIONS = ("tight", "published")
 NOISE_SHAPES = ("lipschitz", "smooth", "paper")
@@ -120,8 +127,8 @@ class IterateCalibration:
     row_bound : float
         L2 bound of a row with the intercept's constant.
     constrained : bool
-        Whether an implicit step is constrained to the L2 ball exactly, which bounds the gradient by the ball; else it is
-        prox, then project.
+        Whether an implicit step is constrained to the L2 ball exactly, which bounds the gradient by the ball; else it
+        is prox, then project.
     refresh : int
         Rows between recomputations of the iterate's norm.
     """
@@ -207,7 +214,7 @@ def calibrate_iterates(
     diameter = slack * loss.gradient_diameter(*bounds, adjacency, everywhere=everywhere)
     gradient = slack * loss.gradient_bound(row_bound, math.inf if everywhere else bounds[1], y_bound)
     smoothness = loss.curvature * row_bound * row_bound * slack
-    cap = domain.diameter(dim)
+    cap = domain.diameter(dim) * (1.0 + rounding.norm)
 
     if published:
         _refuse_unpublished(l2_schedule, step_offset, noise_shape, adjacency, domain)
@@ -230,7 +237,7 @@ def calibrate_iterates(
         gain=0.0,
     )
     if published and horizon < 2:
-        raise InvalidParameter("calibration='published' releases after rows 1 to horizon - 1: horizon must be at least 2")
+        raise InvalidParameter("calibration='published' releases after rows 1 to horizon - 1: horizon must exceed 1")
     releases = ReleaseSchedule.of(release, horizon, last_row)
     claim = None
     if math.isinf(epsilon):
@@ -329,7 +336,7 @@ class _Rounding:
     def coefficients(
         self, kind: int, a0: float, l2: float, radius: float, gradient: float, smoothness: float, horizon: int
     ) -> tuple[float, float, float]:
-        """(e0, e1, e2) of E_t = e0 + e1 t + e2 sum A_i; ``smoothness``: that of the loss where the step is constrained."""
+        """(e0, e1, e2) of E_t = e0 + e1 t + e2 sum A_i; ``smoothness`` of the loss counts in the constrained step."""
         n, scale = float(horizon), 2 * _UNIT * 1.01
         if kind == 2:  # steps 2 / (l2 t)
             ratio, inverse = 1.0, 2 / l2 * (1 + math.log(n + 1))

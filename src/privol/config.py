@@ -29,7 +29,8 @@ def show_config() -> dict[str, Any]:
         except importlib.metadata.PackageNotFoundError:
             return None
 
-    names = ("numpy", "scipy", "scikit-learn", "cryptography", "mpmath", "pyarrow", "click", "rich", "matplotlib", "dp-accounting")
+    needed = ("numpy", "scipy", "scikit-learn", "cryptography", "mpmath")
+    optional = ("pyarrow", "click", "rich", "matplotlib", "dp-accounting")
     return {
         "privol": __version__,
         "python": sys.version.split()[0],
@@ -37,5 +38,5 @@ def show_config() -> dict[str, Any]:
         "system": platform.system(),
         "instruction_set": "baseline",
         "cipher": backend.openssl_version_text(),
-        "dependencies": {name: version(name) for name in names},
+        "dependencies": {name: version(name) for name in needed + optional},
     }

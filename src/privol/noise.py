@@ -28,8 +28,8 @@ from .errors import InvalidParameter
 __all__ = ["ARITHMETIC", "Gaussian", "Source", "decide_lattice_point", "make_source"]
 
 ARITHMETIC = (
-    "the real-valued sum of the double-precision iterate and the Gaussian variable, correctly rounded to a "
-    "power-of-two grid between 2^-11 and 2^-10 of the noise's standard deviation (error bounds of the evaluation verified "
+    "the real-valued sum of the double-precision iterate and the Gaussian variable, correctly rounded to a power-of-"
+    "two grid between 2^-11 and 2^-10 of the noise's standard deviation (error bounds of the evaluation verified "
     "numerically; undecided coordinates are re-evaluated with more random bits in multiple precision)"
 )
 

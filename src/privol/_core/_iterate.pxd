@@ -1,56 +1,10 @@
 from libc.stdint cimport int64_t
 
+from ._geometry cimport pv_set
+from ._losses cimport pv_loss
 from ._noise cimport pv_undecided
 from ._rows cimport pv_rows, pv_status
-
-cdef extern from "pv_loss.h" nogil:
-    enum:
-        PV_LOSS_COUNT
-
-    ctypedef struct pv_loss:
-        double (*value)(const pv_loss *, double, double) noexcept nogil
-        double (*slope)(const pv_loss *, double, double) noexcept nogil
-        double (*implicit)(const pv_loss *, double, double, double, double) noexcept nogil
-        void (*expand)(const pv_loss *, double, double, double *, double *) noexcept nogil
-        double width
-        double lipschitz
-        void *user
-
-    void pv_loss_bind(pv_loss *loss, int code, double width) noexcept
-    double pv_implicit_bracketed(const pv_loss *loss, double k, double b, double c, double y) noexcept
-
-cdef extern from "pv_geometry.h" nogil:
-    enum:
-        PV_BOX
-        PV_SIMPLEX
-
-    ctypedef struct pv_set:
-        int code
-        double size
-        const double *low
-        const double *high
-
-    void pv_project(const pv_set *set, double *x, int64_t d, double *work) noexcept
-
-cdef extern from "pv_schedule.h" nogil:
-    ctypedef struct pv_schedule:
-        int kind
-        double a0
-        double l2
-        int64_t first
-        double diameter
-        double round0
-        double round1
-        double round2
-        double cap
-        int shape
-        double gain
-
-    double pv_schedule_weight(const pv_schedule *s, int64_t t) noexcept
-    double pv_schedule_sensitivity(const pv_schedule *s, int64_t t) noexcept
-    double pv_schedule_std(const pv_schedule *s, int64_t t) noexcept
-    void pv_schedule_fill(const pv_schedule *s, int64_t first, int64_t stride, int64_t n,
-                          double *sensitivity, double *std) noexcept
+from ._schedule cimport pv_schedule
 
 cdef extern from "pv_iterate.h" nogil:
     ctypedef struct pv_plan

@@ -10,11 +10,12 @@ import numpy as np
 cimport cython
 cimport numpy as cnp
 from cpython.pythread cimport PyThread_get_thread_ident
-from libc.math cimport NAN
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
 from ..errors import BudgetExceeded, InvalidParameter, StateError
+from ._geometry cimport bind_set
+from ._losses cimport CustomCallbacks, bind_loss, callbacks_of
 from ._noise cimport (
     PV_ADDRESS_BYTES,
     Source,
@@ -34,94 +35,12 @@ from ._rows cimport (
     view_block,
     view_row,
 )
+from ._schedule cimport Schedule, pv_schedule_std
 
 cnp.import_array()
 
 cdef int64_t NOISE_BUFFER = 65536  # bytes of noise words drawn ahead
 STATE_VERSION = 1
-
-
-cdef class Schedule:
-    """Step weights, sensitivities and noise scales as functions of the row number.
-
-    Parameters
-    ----------
-    kind : int
-        0: constant strong convexity ``l2``; 1: ``2 l2 (sqrt(t) - sqrt(t - 1))``; 2: published gradient step.
-    a0 : float
-        A_0, the weight of the start.
-    l2 : float
-    first : int
-        Rows before it do not move the iterate.
-    diameter : float
-        Gradient diameter D.
-    rounding : tuple of three floats
-        (e0, e1, e2) of E_t = e0 + e1 t + e2 sum of A_i up to t.
-    cap : float
-        Diameter of the feasible set.
-    shape : int
-        0 paper, 1 lipschitz, 2 smooth.
-    gain : float
-        Factor of the noise scale; 0 for no noise.
-    """
-
-    cdef pv_schedule c
-
-    def __init__(self, *, int kind, double a0, double l2, int64_t first, double diameter, tuple rounding,
-                 double cap, int shape, double gain):
-        self.c.kind = kind
-        self.c.a0 = a0
-        self.c.l2 = l2
-        self.c.first = first
-        self.c.diameter = diameter
-        self.c.round0, self.c.round1, self.c.round2 = rounding
-        self.c.cap = cap
-        self.c.shape = shape
-        self.c.gain = gain
-
-    def with_gain(self, double gain) -> Schedule:
-        """The same schedule with another noise factor."""
-        cdef Schedule other = Schedule.__new__(Schedule)
-        other.c = self.c
-        other.c.gain = gain
-        return other
-
-    def weight(self, int64_t t) -> float:
-        """A_t."""
-        return pv_schedule_weight(&self.c, t)
-
-    def sensitivity(self, int64_t t) -> float:
-        """Largest change of x_{t+1} when one of rows 1..t is replaced."""
-        return pv_schedule_sensitivity(&self.c, t)
-
-    def std(self, int64_t t) -> float:
-        """Standard deviation of the noise of the release after row t."""
-        return pv_schedule_std(&self.c, t)
-
-    @property
-    def first(self) -> int:
-        """First row that moves the iterate."""
-        return self.c.first
-
-    @property
-    def gain(self) -> float:
-        """Factor of the noise scale; 0: no noise."""
-        return self.c.gain
-
-    def rounding(self, int64_t t) -> float:
-        """What rounding errors alone add to the sensitivity after row t."""
-        cdef pv_schedule c = self.c
-        c.diameter = 0.0
-        return pv_schedule_sensitivity(&c, t)
-
-    def arrays(self, int64_t first, int64_t stride, int64_t n):
-        """Sensitivities and standard deviations at rows first, first + stride, ... (n of them)."""
-        cdef double[::1] sensitivity = np.empty(n)
-        cdef double[::1] std = np.empty(n)
-        if n:
-            with nogil:
-                pv_schedule_fill(&self.c, first, stride, n, &sensitivity[0], &std[0])
-        return np.asarray(sensitivity), np.asarray(std)
 
 
 cdef class Progress:
@@ -151,85 +70,6 @@ cdef class Progress:
     @property
     def squared_error(self) -> float:
         return self.c.squared_error
-
-
-ctypedef double (*loss_function)(const pv_loss *, double, double) noexcept nogil
-
-
-cdef class CustomCallbacks:
-    """Calls a user's Python loss from the kernels, with the GIL held throughout; keeps the first exception."""
-
-    cdef object value
-    cdef object gradient
-    cdef object error
-
-    cdef double call(self, object function, double p, double y) noexcept:
-        cdef double result = NAN
-        if self.error is None:
-            try:
-                result = function(p, y)
-            except BaseException as error:  # noqa: re-raised by the caller of the kernel, after the block is undone
-                self.error = error
-        return result
-
-
-cdef double custom_value(const pv_loss *loss, double p, double y) noexcept:
-    cdef CustomCallbacks user = <CustomCallbacks>loss.user
-    return user.call(user.value, p, y)
-
-
-cdef double custom_slope(const pv_loss *loss, double p, double y) noexcept:
-    # a nondecreasing function clamped stays nondecreasing, so the clamp keeps every property that the
-    # guarantee needs even where the user's bound was wrong
-    cdef CustomCallbacks user = <CustomCallbacks>loss.user
-    cdef double g = user.call(user.gradient, p, y)
-    if g > loss.lipschitz:
-        return loss.lipschitz
-    if g < -loss.lipschitz:
-        return -loss.lipschitz
-    return g
-
-
-cdef CustomCallbacks callbacks_of(object loss):
-    """A caller for the user's Python functions, None for the built-in losses."""
-    return CustomCallbacks() if loss.code >= PV_LOSS_COUNT else None
-
-
-cdef int bind_loss(pv_loss *loss, object description, CustomCallbacks user) except -1:
-    cdef int code = description.code
-    if user is None:
-        pv_loss_bind(loss, code, description.width)
-    else:
-        user.value = description.value_function
-        user.gradient = description.gradient_function
-        # they need the GIL, which run() keeps for a user's loss: the cast through void * says "on purpose"
-        loss.value = <loss_function><void *>custom_value
-        loss.slope = <loss_function><void *>custom_slope
-        loss.implicit = pv_implicit_bracketed
-        loss.expand = NULL
-        loss.width = 0.0
-        loss.lipschitz = description.lipschitz_constant
-        loss.user = <void *>user
-    return 0
-
-
-cdef object bind_set(pv_set *set, object description, int64_t d):
-    """Fill the set; the result owns its arrays."""
-    cdef double[::1] low
-    cdef double[::1] high
-    set.code = description.code
-    set.size = 0.0
-    set.low = NULL
-    set.high = NULL
-    if set.code != PV_BOX:
-        set.size = description.total if set.code == PV_SIMPLEX else description.radius
-        return None
-    bounds = description.bounds(d)
-    low = np.array(bounds[0], dtype=np.float64)
-    high = np.array(bounds[1], dtype=np.float64)
-    set.low = &low[0]
-    set.high = &high[0]
-    return low, high
 
 
 @cython.no_gc_clear  # __dealloc__ wipes the arrays, so they must still be there
@@ -632,45 +472,3 @@ cdef class IterateRun:
         with self.lock:
             pv_iterate_read(&self.it, self.plan.d, &out[0])
         return np.asarray(out)
-
-
-def project(domain, x):
-    """Projection of a vector onto a set by the kernel."""
-    cdef double[::1] out = np.array(x, dtype=np.float64)
-    cdef double[::1] work = np.empty(2 * out.shape[0])
-    cdef pv_set set
-    owner = bind_set(&set, domain, out.shape[0])
-    if out.shape[0]:
-        with nogil:
-            pv_project(&set, &out[0], out.shape[0], &work[0])
-    del owner
-    return np.asarray(out)
-
-
-def loss_values(loss, p, y):
-    """Value and slope of a built-in loss by the kernel, for arrays of predictions and targets."""
-    cdef pv_loss c
-    cdef double[::1] ps = np.ascontiguousarray(p, dtype=np.float64)
-    cdef double[::1] ys = np.ascontiguousarray(y, dtype=np.float64)
-    cdef double[::1] value = np.empty(ps.shape[0])
-    cdef double[::1] slope = np.empty(ps.shape[0])
-    cdef Py_ssize_t i
-    cdef CustomCallbacks user = callbacks_of(loss)
-    bind_loss(&c, loss, user)
-    for i in range(ps.shape[0]):
-        value[i] = c.value(&c, ps[i], ys[i])
-        slope[i] = c.slope(&c, ps[i], ys[i])
-    if user is not None and user.error is not None:
-        raise user.error
-    return np.asarray(value), np.asarray(slope)
-
-
-def implicit_slope(loss, double k, double b, double c, double y) -> float:
-    """Slope of the loss at the root m of ``k m + c slope(m) = b`` by the kernel."""
-    cdef pv_loss table
-    cdef CustomCallbacks user = callbacks_of(loss)
-    bind_loss(&table, loss, user)
-    cdef double g = table.implicit(&table, k, b, c, y)
-    if user is not None and user.error is not None:
-        raise user.error
-    return g

@@ -65,7 +65,7 @@ static void learn(pv_iterate *it, const pv_plan *plan, const pv_rows *rows, int6
             rows->ops->axpy(rows, i, step * f, it->u);
             if (plan->intercept) it->u[plan->d - 1] += step;
             it->nn += step * (2.0 * p + step * q);
-            if (!(it->nn > 0.0)) it->nn = 0.0;
+            if (it->nn < 0.0) it->nn = 0.0; /* NaN stays: the caller stops on it */
         }
         it->s = s1;
     } else { /* a = 0: the old iterate has no weight left */

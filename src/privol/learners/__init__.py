@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..losses import Loss, get_loss
-from ._base import OnlineLearner, Release
+from ._base import OnlineLearner
+from ._model import Release
 from .iterate import PGIGA, PIGD
 
 __all__ = ["LEARNERS", "PGIGA", "PIGD", "OnlineLearner", "Release", "default_learner"]

@@ -1,0 +1,5 @@
+"""``python -m privol``: the command line."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,26 @@
+cdef extern from "pv_loss.h" nogil:
+    enum:
+        PV_LOSS_COUNT
+
+    ctypedef struct pv_loss:
+        double (*value)(const pv_loss *, double, double) noexcept nogil
+        double (*slope)(const pv_loss *, double, double) noexcept nogil
+        double (*implicit)(const pv_loss *, double, double, double, double) noexcept nogil
+        void (*expand)(const pv_loss *, double, double, double *, double *) noexcept nogil
+        double width
+        double lipschitz
+        void *user
+
+    void pv_loss_bind(pv_loss *loss, int code, double width) noexcept
+    double pv_implicit_bracketed(const pv_loss *loss, double k, double b, double c, double y) noexcept
+
+
+cdef class CustomCallbacks:
+    cdef object value
+    cdef object gradient
+    cdef object error
+    cdef double call(self, object function, double p, double y) noexcept
+
+# A caller for the user's Python functions, None for the built-in losses.
+cdef CustomCallbacks callbacks_of(object loss)
+cdef int bind_loss(pv_loss *loss, object description, CustomCallbacks user) except -1

@@ -1,0 +1,117 @@
+"""The group of commands, and what an error looks like from outside."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from .. import __version__
+from ..errors import BudgetExceeded, InvalidParameter, InvalidRow, PrivolError, StreamError
+
+__all__ = ["BUDGET", "DATA", "INTERRUPTED", "IO", "OK", "USAGE", "app", "exit_code"]
+
+OK, USAGE, DATA, BUDGET, IO, INTERRUPTED = 0, 2, 3, 4, 5, 130
+
+_EXIT_CODES = """\b
+Exit codes: 0 done; 2 a wrong option or parameter; 3 the data cannot be read or
+learnt (the message names the row); 4 the budget or the horizon is exceeded;
+5 a file cannot be written or a run cannot be read; 130 interrupted.
+Whatever fails leaves nothing behind: no files, no model."""
+
+
+def exit_code(error: BaseException) -> int:
+    """Return the exit code of an error that the user can do something about."""
+    if isinstance(error, (InvalidRow, StreamError)):
+        return DATA
+    if isinstance(error, BudgetExceeded):
+        return BUDGET
+    if isinstance(error, (InvalidParameter, click.UsageError)):
+        return USAGE
+    return IO
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
+class App(click.Group):
+    """A group whose errors are one line on stderr and, with ``--json``, an object on stdout."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        words = list(sys.argv[1:] if args is None else args)
+
+        def run() -> Any:
+            return super(App, self).main(words, prog_name or "privol", complete_var, False, windows_expand_args, **extra)
+
+        if not standalone_mode:
+            return run()
+        try:
+            result = run()
+            sys.exit(result if isinstance(result, int) else OK)
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message(), err=True)
+            sys.exit(USAGE)
+        except click.Abort:
+            self._fail("interrupted; nothing was written", "Interrupted", INTERRUPTED, words, None)
+        except (PrivolError, click.ClickException, OSError) as error:
+            message = " ".join(_words(error).split())
+            if isinstance(error, click.UsageError) and error.ctx is not None:
+                message += f" (see: {error.ctx.command_path} --help)"
+            row = getattr(error, "row", None)
+            self._fail(message, type(error).__name__, exit_code(error), words, row)
+
+    @staticmethod
+    def _fail(message: str, kind: str, code: int, words: list[str], row: int | None) -> None:
+        click.echo(f"privol: error: {message}", err=True)
+        if "--json" in words:
+            record = {"kind": kind, "message": message, "exit_code": code, "row": row}
+            click.echo(json.dumps({"error": record}))
+        sys.exit(code)
+
+
+@click.group(cls=App, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="privol")
+def app() -> None:
+    """Learn online from a sensitive stream, and release models under a stated privacy guarantee.
+
+    \b
+    Try it on real rows that come with the package:
+        privol run
+    On your own:
+        privol run clinic.csv --target readmitted --classes no,yes \\
+            --ranges public_ranges.json --epsilon 1 --delta 1e-6 --out RUN
+        privol predict RUN new.csv
+    What would a budget mean, before anything is spent?
+        privol plan --n-features 54 --horizon 500000 --epsilon 1 --release 10000
+    """
+
+
+app.epilog = _EXIT_CODES
+
+
+def _register() -> None:
+    from .inspect import info, plan
+    from .predict import predict
+    from .run import run
+
+    for command in (run, predict, plan, info):
+        app.add_command(command)
+
+
+_register()

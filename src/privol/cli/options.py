@@ -1,0 +1,171 @@
+"""Options that several commands share: the learners' parameters, by the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+__all__ = ["LEARNER_OPTIONS", "ReleaseType", "SetType", "TargetType", "given_parameters", "learner_options"]
+
+
+class ReleaseType(click.ParamType):
+    """last, all, an integer, or row numbers separated by commas."""
+
+    name = "release"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str) or value in ("last", "all"):
+            return value
+        try:
+            rows = [int(word) for word in value.split(",")]
+        except ValueError:
+            self.fail(f"{value!r} is not last, all, an integer K or row numbers separated by commas", param, ctx)
+        return rows if "," in value else rows[0]
+
+
+class SetType(click.ParamType):
+    """A feasible set: l2:RADIUS, l1:RADIUS, box:LOW:HIGH, simplex:TOTAL."""
+
+    name = "set"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        from ..geometry import Box, L1Ball, L2Ball, Simplex
+
+        kinds: dict[str, tuple[Callable[..., Any], int]] = {
+            "l2": (lambda r: L2Ball(radius=r), 1),
+            "l1": (lambda r: L1Ball(radius=r), 1),
+            "box": (lambda low, high: Box(low=low, high=high), 2),
+            "simplex": (lambda total: Simplex(total=total), 1),
+        }
+        name, *words = value.split(":")
+        try:
+            make, count = kinds[name]
+            sizes = [float(word) for word in words]
+            if len(sizes) != count:
+                raise ValueError
+        except (KeyError, ValueError):
+            self.fail(f"{value!r} is not l2:RADIUS, l1:RADIUS, box:LOW:HIGH or simplex:TOTAL", param, ctx)
+        return make(*sizes)
+
+
+class TargetType(click.ParamType):
+    """A column's name, or its 0-based number (negative from the end)."""
+
+    name = "column"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str):
+            try:
+                return int(value)
+            except ValueError:
+                return value
+        return value
+
+
+@dataclass(frozen=True)
+class LearnerOption:
+    """An option that sets the constructor parameter of the same name.
+
+    ``default`` is what the help shows: the constructor's own default, which alone decides.
+    """
+
+    parameter: str
+    kind: Any
+    default: str
+    help: str
+    metavar: str | None = None
+
+
+LEARNER_OPTIONS = (
+    LearnerOption(
+        "loss",
+        click.Choice(["logistic", "hinge", "smooth_hinge", "squared", "absolute", "huber"]),
+        "logistic",
+        "Loss; the first three learn two classes, the others real targets.",
+    ),
+    LearnerOption("epsilon", float, "1.0", "Budget of the whole run, above 0; inf: no noise and no guarantee."),
+    LearnerOption("delta", float, "1e-06", "In (0, 1); well below one over the number of rows."),
+    LearnerOption(
+        "adjacency",
+        click.Choice(["replace", "zero_out"]),
+        "replace",
+        "What may change in one row: anything, or its absence.",
+    ),
+    LearnerOption(
+        "release",
+        ReleaseType(),
+        "last",
+        "Models to publish: last, all (much noise), every K-th row, or row numbers N1,N2,...",
+        "last|all|K|N1,N2,...",
+    ),
+    LearnerOption("radius", float, "1.0", "Radius of the L2 ball of models."),
+    LearnerOption(
+        "domain",
+        SetType(),
+        "the L2 ball",
+        "Another feasible set: l1:RADIUS, box:LOW:HIGH, simplex:TOTAL.",
+        "SET",
+    ),
+    LearnerOption("x_bound", float, "1.0", "Public bound of a row's L2 norm; longer rows are scaled to it."),
+    LearnerOption("y_bound", float, "1.0", "Public bound of a real target; targets beyond are clipped to it."),
+    LearnerOption("l2", float, "0.01", "Strong convexity: larger means less noise and a model closer to 0."),
+    LearnerOption(
+        "l2_schedule",
+        click.Choice(["constant", "inverse_sqrt"]),
+        "constant",
+        "inverse_sqrt: about l2 / sqrt(t) at row t.",
+    ),
+    LearnerOption("step_offset", float, "by the learner", "Weight of the starting point, in rows."),
+    LearnerOption(
+        "noise_shape",
+        click.Choice(["lipschitz", "smooth", "paper"]),
+        "lipschitz",
+        "How the budget is spread over the releases: least total noise norm, least total square, 1/t.",
+    ),
+    LearnerOption("fit_intercept", bool, "yes", "Append a constant to every row (regularised like the rest)."),
+    LearnerOption(
+        "calibration",
+        click.Choice(["tight", "published"]),
+        "tight",
+        "published: the paper's noise; the guarantee then says what it claims and what is true.",
+    ),
+    LearnerOption(
+        "on_invalid",
+        click.Choice(["raise", "zero"]),
+        "raise",
+        "A row that is not finite: an error that names it, or a counted null row.",
+    ),
+)
+
+
+def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command with ``--learner`` and all parameters of the learners."""
+    for option in reversed(LEARNER_OPTIONS):
+        word = option.parameter.replace("_", "-")
+        flags = f"--{word}/--no-{word}" if option.kind is bool else f"--{word}"
+        command = click.option(
+            flags,
+            option.parameter,
+            type=None if option.kind is bool else option.kind,
+            default=None,
+            metavar=option.metavar,
+            help=f"{option.help}  [default: {option.default}]",
+        )(command)
+    return click.option(
+        "--learner",
+        type=click.Choice(["pigd", "pgiga"]),
+        default="pigd",
+        show_default=True,
+        help="pigd: implicit steps, every loss. pgiga: gradient steps, smooth losses.",
+    )(command)
+
+
+def given_parameters(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the learner's parameters out of a command's options: those that were given."""
+    found = {option.parameter: options.pop(option.parameter) for option in LEARNER_OPTIONS}
+    return {name: value for name, value in found.items() if value is not None}

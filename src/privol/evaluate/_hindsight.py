@@ -1,0 +1,324 @@
+"""The best fixed model in hindsight, with a proved bound of its distance from the optimum. Not private."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from threadpoolctl import threadpool_limits
+
+from .._core._rows import squared_norms
+from .._validate import integer, number
+from ..errors import InvalidParameter
+from ..geometry import Box, ConvexSet, L1Ball, L2Ball, Simplex
+from ..losses import Absolute, Hinge, Huber, Loss, SmoothHinge, get_loss
+from ._scores import Score
+from ._tape import PASS_ROWS, Tape
+
+__all__ = ["BestFixed", "Objective", "best_in_hindsight"]
+
+FloatArray = NDArray[np.float64]
+
+_NEWTON_DIM = 512  # beyond it a Hessian costs more than many gradients
+
+
+@dataclass(frozen=True)
+class BestFixed:
+    """The fixed model of least mean loss over all rows, found with all of them at hand. Not private.
+
+    Attributes
+    ----------
+    model : ndarray of shape (n_features,) or (n_features + 1,)
+        The intercept last.
+    score : Score
+    gap : float
+        Proved bound of how far ``score.loss`` is above the least mean loss over the set (by convex duality).
+    converged : bool
+        Whether the gap is within the tolerance that was asked for.
+    passes : int
+        Passes over the rows.
+    """
+
+    model: FloatArray
+    score: Score
+    gap: float
+    converged: bool
+    passes: int
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the figures as JSON values, without the model."""
+        norm = float(np.linalg.norm(self.model))
+        return {
+            **self.score.to_record(),
+            "loss_above_optimum_at_most": self.gap,
+            "converged": self.converged,
+            "passes": self.passes,
+            "model_norm": norm,
+            "private": False,
+        }
+
+
+@dataclass(frozen=True)
+class _Surrogate:
+    """A smooth stand-in for a loss, ``scale * loss``; the loss itself where it is smooth."""
+
+    loss: Loss
+    scale: float = 1.0
+
+    def curvature(self, slope: FloatArray, p: FloatArray, y: FloatArray) -> FloatArray:
+        """Second derivative; ``slope`` is that of the unscaled loss at ``p``."""
+        if self.loss.name == "logistic":
+            s = np.abs(slope)
+            return self.scale * s * (1.0 - s)
+        if isinstance(self.loss, SmoothHinge):
+            return self.scale * (np.abs(1.0 - y * p) < self.loss.width) / (2.0 * self.loss.width)
+        if isinstance(self.loss, Huber):
+            return self.scale * (np.abs(p - y) < self.loss.width).astype(np.float64)
+        return np.full(len(p), self.scale)
+
+
+class Objective:
+    """Mean loss over the rows of a tape; keeps the best model seen and the best lower bound of the optimum."""
+
+    def __init__(self, tape: Tape, loss: Loss, domain: ConvexSet, x_bound: float, y_bound: float, intercept: bool):
+        self.tape, self.loss, self.domain = tape, loss, domain
+        self.x_bound, self.y_bound, self.intercept = x_bound, y_bound, intercept
+        self.passes = 0
+        self.best, self.lower = math.inf, -math.inf
+        self.model: FloatArray = np.empty(0)
+
+    @property
+    def gap(self) -> float:
+        return max(0.0, self.best - self.lower)
+
+    def rows(self) -> Iterator[tuple[Any, FloatArray, FloatArray]]:
+        """Rows, the factors that scale them to the bound, and targets (-1/+1 or clipped); null rows left out."""
+        self.passes += 1
+        for block in self.tape.replay(PASS_ROWS):
+            if block.y is None:
+                raise InvalidParameter("the stream has no targets")
+            X, y = block.X, block.y
+            squares = squared_norms(X)
+            usable = (squares >= 0.0) & np.isfinite(y)
+            if not usable.all():
+                X, y, squares = X[usable], y[usable], squares[usable]
+            bound = self.x_bound
+            factor = np.where(squares > bound * bound, bound / np.sqrt(np.maximum(squares, 1e-300)), 1.0)
+            yield (
+                X,
+                factor,
+                2.0 * y - 1.0 if self.loss.kind == "classification" else np.clip(y, -self.y_bound, self.y_bound),
+            )
+
+    def predict(self, X: Any, factor: FloatArray, w: FloatArray) -> FloatArray:
+        p: FloatArray = np.asarray(X @ (w[:-1] if self.intercept else w)) * factor
+        return p + w[-1] if self.intercept else p
+
+    def score(self, w: FloatArray) -> Score:
+        n, loss, correct, absolute, squared = 0, 0.0, 0, 0.0, 0.0
+        for X, factor, y in self.rows():
+            p = self.predict(X, factor, w)
+            n += len(y)
+            loss += float(np.sum(self.loss.value(p, y)))
+            correct += int(np.sum((p > 0) == (y > 0)))
+            absolute += float(np.sum(np.abs(p - y)))
+            squared += float(np.sum((p - y) ** 2))
+        return Score.of(self.loss.kind == "classification", (n, loss, correct, absolute, squared))
+
+    def look(self, w: FloatArray, surrogate: _Surrogate, hessian: bool) -> tuple[float, FloatArray, FloatArray]:
+        """Mean value, gradient and Hessian of the surrogate; updates the best model and the lower bound.
+
+        The surrogate's slopes are subgradients, at some point, of each row's true loss. So each row's loss is at least
+        ``floor + slope * prediction`` everywhere, and the least value of the sum over the set bounds the optimum.
+        """
+        dim = len(w)
+        d = dim - self.intercept
+        gradient, H = np.zeros(dim), np.zeros((dim, dim) if hessian else (0, 0))
+        n, true, value, floor = 0, 0.0, 0.0, 0.0
+        for X, factor, y in self.rows():
+            p = self.predict(X, factor, w)
+            raw = np.asarray(surrogate.loss.gradient(p, y))
+            slope = surrogate.scale * raw
+            values = np.asarray(self.loss.value(p, y))
+            n += len(y)
+            true += float(np.sum(values))
+            if isinstance(self.loss, Hinge):
+                floor += float(np.sum(np.abs(slope)))
+            elif isinstance(self.loss, Absolute):
+                floor -= float(np.sum(slope * y))
+            else:
+                floor += float(np.sum(values - slope * p))
+            value += float(np.sum(surrogate.loss.value(p, y))) * surrogate.scale
+            scaled = slope * factor
+            gradient[:d] += X.T @ scaled
+            if self.intercept:
+                gradient[d] += np.sum(slope)
+            if hessian:
+                c = surrogate.curvature(raw, p, y)
+                Z = X * (factor * np.sqrt(c))[:, None]
+                H[:d, :d] += Z.T @ Z
+                if self.intercept:
+                    H[:d, d] += X.T @ (factor * c)
+                    H[d, d] += np.sum(c)
+        if n == 0:
+            raise InvalidParameter("the stream has no usable rows")
+        if hessian and self.intercept:
+            H[d, :d] = H[:d, d]
+        if true / n < self.best:
+            self.best, self.model = true / n, w.copy()
+        self.lower = max(self.lower, floor / n + _least(self.domain, gradient / n))
+        return value / n, gradient / n, H / n
+
+
+def _least(domain: ConvexSet, g: FloatArray) -> float:
+    """Least value of ``g . w`` over the set."""
+    if isinstance(domain, L2Ball):
+        return -domain.radius * float(np.linalg.norm(g))
+    if isinstance(domain, L1Ball):
+        return -domain.radius * float(np.max(np.abs(g)))
+    if isinstance(domain, Simplex):
+        return domain.total * float(np.min(g))
+    if isinstance(domain, Box):
+        low, high = domain.bounds(len(g))
+        return float(np.sum(np.minimum(low * g, high * g)))
+    raise InvalidParameter(f"no best fixed model is known for the set {domain!r}")
+
+
+def _ball_step(H: FloatArray, b: FloatArray, radius: float) -> FloatArray:
+    """Minimiser of ``v.H v / 2 + b.v`` over the ball, H positive semidefinite."""
+    values, vectors = np.linalg.eigh(H)
+    # Flat directions get a little curvature: enough to keep the step finite, too little to matter within the ball.
+    values = np.maximum(values, 1e-10 * max(float(values[-1]), float(np.linalg.norm(b)) / radius, 1e-300))
+    c = vectors.T @ b
+
+    def excess(shift: float) -> float:
+        return float(np.linalg.norm(c / (values + shift))) - radius
+
+    shift = 0.0
+    if excess(0.0) > 0.0:
+        shift = float(brentq(excess, 0.0, float(np.linalg.norm(b)) / radius + 1e-300, xtol=1e-300, rtol=1e-14))
+    v: FloatArray = -vectors @ (c / (values + shift))
+    return v * min(1.0, radius / max(float(np.linalg.norm(v)), 1e-300))
+
+
+def _newton(
+    f: Objective, w: FloatArray, surrogate: _Surrogate, radius: float, tolerance: float, most: int
+) -> FloatArray:
+    """Newton steps whose quadratic model is minimised over the L2 ball itself, so that every iterate is feasible."""
+    value, g, H = f.look(w, surrogate, True)
+    while f.gap > tolerance and f.passes < most:
+        step = _ball_step(H, g - H @ w, radius) - w
+        slope, t = float(g @ step), 1.0
+        if slope > -1e-3 * tolerance:  # nothing left to gain for this surrogate
+            break
+        while f.passes < most:
+            new, g_new, H_new = f.look(w + t * step, surrogate, True)
+            if new <= value + 1e-4 * t * slope:
+                break
+            t /= 2.0
+        else:
+            break
+        w, value, g, H = w + t * step, new, g_new, H_new
+    return w
+
+
+def _projected(f: Objective, w: FloatArray, surrogate: _Surrogate, tolerance: float, most: int) -> FloatArray:
+    """Spectral projected gradient with a non-monotone line search: any set, any dimension, sparse rows."""
+    value, g, _ = f.look(w, surrogate, False)
+    recent, length = [value], 1.0 / max(float(np.linalg.norm(g)), 1e-12)
+    while f.gap > tolerance and f.passes < most:
+        step = f.domain.project(w - length * g) - w
+        slope, t = float(g @ step), 1.0
+        if slope > -1e-6 * tolerance:  # no progress left in double precision
+            break
+        while f.passes < most:
+            new, g_new, _ = f.look(w + t * step, surrogate, False)
+            if new <= max(recent) + 1e-4 * t * slope:
+                break
+            t /= 2.0
+        else:
+            break
+        s, change = t * step, g_new - g
+        bend = float(s @ change)
+        length = min(max(float(s @ s) / bend, 1e-10), 1e10) if bend > 0.0 else 1e10
+        w, value, g = w + s, new, g_new
+        recent = [*recent[-9:], value]
+    return w
+
+
+def _surrogates(loss: Loss) -> list[_Surrogate]:
+    if isinstance(loss, Hinge):
+        return [_Surrogate(SmoothHinge(width=h)) for h in (0.5, 0.1, 0.02, 4e-3, 8e-4, 1e-4)]
+    if isinstance(loss, Absolute):
+        return [_Surrogate(Huber(width=k), 1.0 / k) for k in (1.0, 0.2, 0.04, 8e-3, 1.6e-3, 2e-4)]
+    return [_Surrogate(loss)]
+
+
+def best_in_hindsight(
+    stream: Any,
+    *,
+    loss: str | Loss = "logistic",
+    domain: ConvexSet | None = None,
+    radius: float = 1.0,
+    x_bound: float = 1.0,
+    y_bound: float = 1.0,
+    fit_intercept: bool = True,
+    tolerance: float = 1e-6,
+    max_passes: int = 300,
+) -> BestFixed:
+    """Find the fixed model of least mean loss over all rows, in the feasible set, without a regulariser.
+
+    Parameters
+    ----------
+    stream : Stream or Tape
+        Read once; its rows are recorded on a :class:`Tape`. A complete tape is used as it is.
+    loss, domain, radius, x_bound, y_bound, fit_intercept
+        As for the learners: rows and targets are scaled to their bounds as there.
+    tolerance : float, default=1e-6
+        In mean loss per row.
+    max_passes : int, default=300
+        Passes over the rows; the gap says what they came to.
+
+    Returns
+    -------
+    BestFixed
+        With a proved bound of its distance from the optimum, also for losses with kinks. Not private.
+
+    Notes
+    -----
+    Memory flat in the number of rows. On an L2 ball with up to 512 coordinates: Newton steps with the ball's own
+    constraint, O(n d^2) a pass. Else: spectral projected gradient. Losses with kinks are approached by smooth ones.
+    """
+    loss = get_loss(loss)
+    tolerance = number(tolerance=tolerance, above=0)
+    most = integer(max_passes=max_passes, at_least=1)
+    x_bound, y_bound = number(x_bound=x_bound, above=0), number(y_bound=y_bound, above=0)
+    feasible = L2Ball(number(radius=radius, above=0)) if domain is None else domain
+    own = not isinstance(stream, Tape)
+    tape = Tape(stream) if own else stream
+    try:
+        if not tape.complete:
+            for _ in tape:
+                pass
+        f = Objective(tape, loss, feasible, x_bound, y_bound, bool(fit_intercept))
+        dim = tape._n_features + bool(fit_intercept)
+        w = feasible.start(dim)
+        dense_ball = isinstance(feasible, L2Ball) and dim <= _NEWTON_DIM and not tape._sparse and loss.code < 6
+        # One thread: on blocks that fit the cache more gain little, and on a busy machine their waiting costs much.
+        with threadpool_limits(limits=1, user_api="blas"):
+            for surrogate in _surrogates(loss):
+                if dense_ball and isinstance(feasible, L2Ball):
+                    w = _newton(f, w, surrogate, feasible.radius, tolerance, most)
+                else:
+                    w = _projected(f, w, surrogate, tolerance, most)
+                if f.gap <= tolerance or f.passes >= most:
+                    break
+        return BestFixed(f.model, f.score(f.model), f.gap, f.gap <= tolerance, f.passes)
+    finally:
+        if own:
+            tape.close()

@@ -1,0 +1,310 @@
+"""Released models on disk: the public part of a learner as ``model.npz`` (arrays) and ``model.json`` (everything else).
+
+What is saved is what a pickle of the learner holds: the last released model, the mean of the released ones, the
+parameters and the guarantee. It is public as far as the guarantee goes, and says so. Nothing secret is written, and
+nothing that is read is ever executed: no pickle, no code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import os
+import uuid
+import zipfile
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import __version__
+from .errors import InvalidParameter, StateError
+from .geometry import Box, ConvexSet, L1Ball, L2Ball, Simplex
+from .guarantees import Guarantee
+from .learners import LEARNERS, OnlineLearner
+from .learners._model import Export
+from .losses import Custom, Huber, Loss, SmoothHinge, get_loss
+
+__all__ = ["FORMAT", "VERSION", "describe_parameters", "load_model", "read_record", "save_model", "write_atomically"]
+
+FORMAT = "privol.model"
+VERSION = 1
+ARRAYS, RECORD = "model.npz", "model.json"
+
+_SETS: dict[str, type[ConvexSet]] = {"l2": L2Ball, "l1": L1Ball, "box": Box, "simplex": Simplex}
+# Not part of what was learnt: an object of this process, and a seed that would give the noise away.
+_LEFT_OUT = ("ledger", "random_state")
+
+
+# ---- parameters as JSON values ------------------------------------------------------------------------------
+
+
+def _plain(value: Any) -> Any:
+    """Return NumPy scalars and arrays as Python values, infinities as words: JSON has neither."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return [_plain(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+def _describe_loss(loss: str | Loss) -> dict[str, Any]:
+    found = get_loss(loss)
+    record: dict[str, Any] = {"name": found.name}
+    if isinstance(found, (SmoothHinge, Huber)):
+        record["width"] = found.width
+    if isinstance(found, Custom):
+        record["custom"] = True
+    return record
+
+
+def _loss_of(record: dict[str, Any], given: Loss | None) -> Loss:
+    if record.get("custom"):
+        if given is None or given.name != record["name"]:
+            raise InvalidParameter(
+                f"the model was learnt with the custom loss {record['name']!r}, whose functions are not in the files: "
+                f"pass that object as loss="
+            )
+        return given
+    loss = get_loss(record["name"])
+    return type(loss)(width=record["width"]) if isinstance(loss, (SmoothHinge, Huber)) else loss
+
+
+def _describe_set(domain: ConvexSet | None) -> dict[str, Any] | None:
+    if domain is None:
+        return None
+    for name, kind in _SETS.items():
+        if type(domain) is kind:
+            words = {"l2": ("radius",), "l1": ("radius",), "box": ("low", "high"), "simplex": ("total",)}[name]
+            return {"set": name, **{word: _plain(getattr(domain, word)) for word in words}}
+    raise InvalidParameter(f"domain {domain!r} cannot be written")
+
+
+def _set_of(record: dict[str, Any] | None) -> ConvexSet | None:
+    if record is None:
+        return None
+    values = dict(record)
+    return _SETS[values.pop("set")](**values)
+
+
+def describe_parameters(learner: OnlineLearner) -> dict[str, Any]:
+    """Return a learner's constructor parameters as JSON values, without ``ledger`` and ``random_state``.
+
+    Infinite numbers are the word ``"inf"``; losses and sets are small objects.
+    """
+    found: dict[str, Any] = learner.get_params(deep=False)
+    record = {name: _plain(value) for name, value in found.items() if name not in (*_LEFT_OUT, "loss", "domain")}
+    return {**record, "loss": _describe_loss(found["loss"]), "domain": _describe_set(found["domain"])}
+
+
+def _parameters_of(record: dict[str, Any], loss: Loss | None) -> dict[str, Any]:
+    values = {name: math.inf if value == "inf" else value for name, value in record.items()}
+    return {**values, "loss": _loss_of(record["loss"], loss), "domain": _set_of(record["domain"])}
+
+
+# ---- writing ------------------------------------------------------------------------------------------------
+
+
+def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file whole or not at all: a draft beside it is synced to the disk and renamed."""
+    target = Path(path)
+    draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        with open(draft, "xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, target)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def _digest(record: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(record, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def _describe_classes(classes: NDArray[Any] | None) -> dict[str, Any] | None:
+    if classes is None:
+        return None
+    values = classes.tolist()
+    if not all(isinstance(v, (str, int, float, bool)) for v in values):
+        raise InvalidParameter(f"classes must be strings, numbers or booleans to be written, found {values!r}")
+    return {"type": classes.dtype.str, "values": values}
+
+
+def save_model(
+    learner: OnlineLearner,
+    directory: str | os.PathLike[str],
+    *,
+    inputs: dict[str, Any] | None = None,
+) -> None:
+    """Write the released model of a fitted learner, with its guarantee: its public export.
+
+    Parameters
+    ----------
+    learner : OnlineLearner
+        With at least one release. A live run stays as it is: only what it released is written.
+    directory : path
+        Made if it does not exist (its parent must); must not hold a model yet.
+    inputs : dict, optional
+        Public JSON values that say how rows become features (feature names, ranges, target, ...), for whoever
+        predicts. The command line writes them and reads them back.
+
+    Raises
+    ------
+    NotFittedError, StateError
+        If there is no run, or nothing was released.
+    InvalidParameter
+        If a parameter or label has no JSON form.
+    OSError
+        If the files exist or cannot be written.
+    """
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(learner)
+    if learner.n_releases_ < 1:
+        raise StateError("nothing was released yet, so there is no model to save")
+    folder = Path(directory)
+    for name in (ARRAYS, RECORD):
+        if (folder / name).exists():
+            raise FileExistsError(f"{folder / name} exists and is not overwritten")
+    buffer = io.BytesIO()
+    np.savez(buffer, model=learner._public("model"), average=learner._public("average"))
+    arrays = buffer.getvalue()
+    guarantee: Guarantee = learner.guarantee_
+    record: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "privol": __version__,
+        "learner": _name_of(learner),
+        "parameters": describe_parameters(learner),
+        "n_features": int(learner.n_features_in_),
+        "classes": _describe_classes(learner._public("classes")),
+        "n_rows": learner.n_rows_,
+        "n_releases": learner.n_releases_,
+        "private": guarantee.private and guarantee.kind != "none",
+        "guarantee": guarantee.to_record(),
+        "sentence": guarantee.sentence(),
+        "inputs": inputs,
+        "arrays": {"file": ARRAYS, "sha256": hashlib.sha256(arrays).hexdigest()},
+    }
+    record["sha256"] = _digest(record)
+    text = json.dumps(record, indent=1, allow_nan=False) + "\n"
+    folder.mkdir(exist_ok=True)
+    write_atomically(folder / ARRAYS, arrays)
+    write_atomically(folder / RECORD, text.encode())
+
+
+def _name_of(learner: OnlineLearner) -> str:
+    for name, kind in LEARNERS.items():
+        if type(learner) is kind:
+            return name
+    raise InvalidParameter(f"{type(learner).__name__} is not a learner of privol")
+
+
+# ---- reading ------------------------------------------------------------------------------------------------
+
+
+def _refuse(folder: Path, what: str) -> NoReturn:
+    raise StateError(f"{folder}: {what}")
+
+
+def read_record(directory: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the checked contents of ``model.json`` (guarantee, parameters, inputs, ...).
+
+    Raises
+    ------
+    StateError
+        If the file is missing, truncated, altered, or of another format or version.
+    """
+    folder = Path(directory)
+    try:
+        text = (folder / RECORD).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        _refuse(folder, f"no saved model here ({RECORD} is missing)")
+    except (OSError, UnicodeDecodeError) as error:
+        _refuse(folder, f"{RECORD} cannot be read: {error}")
+    try:
+        record = json.loads(text)
+    except ValueError as error:
+        _refuse(folder, f"{RECORD} is truncated or damaged: {error}")
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        _refuse(folder, f"{RECORD} is not a record of format {FORMAT!r}")
+    version = record.get("version")
+    if type(version) is not int or version != VERSION:
+        _refuse(folder, f"{RECORD} has version {version!r}; this release of privol reads version {VERSION}")
+    seal = record.pop("sha256", None)
+    if seal != _digest(record):
+        _refuse(folder, f"{RECORD} was altered after it was written (its checksum does not match)")
+    return record
+
+
+def _read_arrays(folder: Path, record: dict[str, Any], dim: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    try:
+        content = (folder / ARRAYS).read_bytes()
+    except OSError as error:
+        _refuse(folder, f"{ARRAYS} cannot be read: {error}")
+    if hashlib.sha256(content).hexdigest() != record["arrays"]["sha256"]:
+        _refuse(folder, f"{ARRAYS} is truncated, altered or of another run (its checksum does not match)")
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            model, average = file["model"], file["average"]
+    except (ValueError, KeyError, zipfile.BadZipFile) as error:
+        _refuse(folder, f"{ARRAYS} is damaged: {error}")
+    for array in (model, average):
+        if array.shape != (dim,) or array.dtype != np.float64 or not np.isfinite(array).all():
+            _refuse(folder, f"{ARRAYS} must hold {dim} finite numbers")
+    return model, average
+
+
+def load_model(directory: str | os.PathLike[str], *, loss: Loss | None = None) -> OnlineLearner:
+    """Return the learner saved by :func:`save_model`: it predicts, and has no live run.
+
+    Parameters
+    ----------
+    directory : path
+    loss : Loss, optional
+        The object itself, for a model learnt with a custom loss.
+
+    Returns
+    -------
+    OnlineLearner
+        With ``coef_``, ``intercept_``, ``guarantee_``, ``classes_``, ... Learning with it starts a new run, which
+        pays again.
+
+    Raises
+    ------
+    StateError
+        If a file is missing, truncated, altered, or of another format or version.
+    InvalidParameter
+        If a custom loss is needed.
+
+    Notes
+    -----
+    The checksums find damage, not malice: whoever can write the files can write their checksums.
+    """
+    folder = Path(directory)
+    record = read_record(folder)
+    try:
+        kind = LEARNERS[record["learner"]]
+        learner = kind(**_parameters_of(record["parameters"], loss))
+        guarantee = Guarantee.from_record(record["guarantee"])
+        classes = record["classes"]
+        labels = None if classes is None else np.array(classes["values"], dtype=np.dtype(classes["type"]))
+        n_features, n_rows, n_releases = record["n_features"], record["n_rows"], record["n_releases"]
+    except InvalidParameter:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
+        _refuse(folder, f"{RECORD} lacks or garbles a field: {error!r}")
+    model, average = _read_arrays(folder, record, n_features + bool(learner.fit_intercept))
+    learner._export = Export(model, average, n_rows, n_releases, guarantee, labels)
+    learner.n_features_in_ = n_features
+    if labels is not None:
+        learner.classes_ = labels
+    return learner

@@ -1,0 +1,275 @@
+/* The stream loop: its iterates against a loop without scaling tricks, its releases and counters, its stops. */
+#include "check.h"
+#include "pv_iterate.h"
+
+enum { N = 400 };
+
+typedef struct task {
+    pv_plan plan;
+    pv_rows rows;
+    double *x, *y, *norms;
+    int64_t *releases;
+} task;
+
+typedef struct result {
+    double *iterate, *released, *sum;
+    pv_iterate it;
+    pv_progress progress;
+    int64_t refills, undecided;
+} result;
+
+static double low[64], high[64];
+
+static task make(int64_t d, int intercept, int code, int set, int kind) {
+    task k = {0};
+    const int64_t features = d - intercept;
+    k.x = random_doubles(N * features, 2.0 / sqrt((double)d));
+    k.y = doubles(N);
+    k.norms = doubles(N);
+    k.rows = (pv_rows){.n = N, .d = features, .data = (const char *)k.x, .row_stride = 8 * features, .col_stride = 8};
+    pv_rows_bind(&k.rows);
+    CHECK(pv_rows_norms(&k.rows, k.norms) == N);
+    for (int64_t i = 0; i < N; ++i) {
+        k.y[i] = code <= PV_SMOOTH_HINGE ? (random_word() & 1 ? 1.0 : -1.0) : random_unit();
+        if (i % 37 == 5) k.norms[i] = -1.0;
+    }
+    pv_plan *p = &k.plan;
+    pv_loss_bind(&p->loss, code, 0.5);
+    p->set = (pv_set){.code = set, .size = 0.8, .low = low, .high = high};
+    p->schedule = (pv_schedule){.kind = kind, .a0 = kind == PV_PUBLISHED_GRADIENT ? 0.0 : 3.0, .l2 = 0.4, .first = 1,
+                                .diameter = 2.0, .cap = 1.6, .shape = PV_SHAPE_LIPSCHITZ, .gain = 0.5};
+    if (kind == PV_PUBLISHED_GRADIENT) p->schedule.first = 2;
+    p->update = kind == PV_PUBLISHED_GRADIENT ? pv_update_gradient : pv_update_implicit;
+    p->constrained = set == PV_L2_BALL;
+    p->d = d;
+    p->intercept = intercept;
+    p->x_bound = 1.0;
+    p->horizon = p->last_row = N;
+    p->refresh = 64;
+    p->magnitude = 1.0;
+    p->stream = 3;
+    return k;
+}
+
+static void drop_task(task *k) { free(k->x), free(k->y), free(k->norms), free(k->releases); }
+
+static void drop(result *r) { free(r->iterate), free(r->released), free(r->sum); }
+
+/* Run in blocks of `block` rows with room for `capacity` releases' words, as the callers of the kernel do. Words are a
+ * fixed function of their address; undecided coordinates are resolved by the nearest lattice point. */
+static result run(const task *k, int64_t block, int64_t capacity, int observed) {
+    const pv_plan *p = &k->plan;
+    const int64_t d = p->d, row_words = pv_row_words(d);
+    result r = {.released = doubles(d), .sum = doubles(d), .iterate = doubles(d)};
+    double *u = doubles(d), *work = doubles(2 * d);
+    for (int64_t j = 0; j < d; ++j) u[j] = r.released[j] = p->set.code == PV_SIMPLEX ? p->set.size / (double)d : 0.0;
+    for (int64_t j = 0; j < d; ++j) r.sum[j] = 0.0;
+    pv_iterate it = {.u = u, .s = 1.0, .nn = pv_sqnorm(u, d), .work = work, .released = r.released,
+                     .released_sum = r.sum};
+    it.next_release = pv_next_release(p, 0, &it.list_position);
+    unsigned char *addresses = buffer(capacity * row_words, 8), *words = buffer(capacity * row_words, 8);
+    pv_undecided und = {.capacity = d, .coord = buffer(d, 8), .word = buffer(d, 8), .x = doubles(d),
+                        .value = doubles(d)};
+    pv_noise noise = {.words = words, .capacity = capacity, .row = it.next_release, .undecided = und};
+    for (int64_t start = 0; start < N; start += block) {
+        pv_rows rows = k->rows;
+        rows.n = block < N - start ? block : N - start;
+        rows.data += start * rows.row_stride;
+        int64_t i = 0;
+        for (;;) {
+            pv_status status = pv_iterate_run(&it, p, &rows, k->y + start, k->norms + start, &i, &noise,
+                                              observed ? &r.progress : NULL);
+            if (status == PV_OK) break;
+            if (status == PV_NEED_BITS) {
+                CHECK(it.pending && it.t == it.next_release);
+                int64_t n = pv_iterate_addresses(&it, p, capacity, p->last_row, addresses);
+                CHECK(n >= 1 && n <= capacity);
+                for (int64_t w = 0; w < n * row_words; ++w) {
+                    const unsigned char *pair = addresses + 16 * (w / 2);
+                    uint64_t word = mix(pv_word(pair) * 31 + mix(pv_word(pair + 8)) + (uint64_t)(w % 2));
+                    if (word % 251 == 0) word >>= 40; /* the far tail, which the table does not hold */
+                    memcpy(words + 8 * w, &word, 8);
+                }
+                noise.filled = n;
+                noise.used = 0;
+                noise.row = it.next_release;
+                ++r.refills;
+            } else {
+                CHECK(status == PV_UNDECIDED);
+                const double std = pv_schedule_std(&p->schedule, it.t), h = pv_lattice_step(std);
+                pv_undecided *open = &noise.undecided;
+                for (int64_t c = 0; c < open->n; ++c) {
+                    double z = pv_gaussian_value(open->word[c]);
+                    open->value[c] = nearbyint((open->x[c] + std * (isinf(z) ? 7.0 : z)) / h);
+                }
+                open->resolved = open->n;
+                r.undecided += open->n;
+            }
+        }
+        CHECK(i == rows.n && !it.pending);
+    }
+    int64_t i = 0;
+    if (p->horizon == N)
+        CHECK(pv_iterate_run(&it, p, &k->rows, k->y, k->norms, &i, &noise, NULL) == PV_HORIZON && i == 0 && it.t == N);
+    pv_iterate_read(&it, d, r.iterate);
+    r.it = it;
+    free(u), free(work), free(addresses), free(words);
+    free(und.coord), free(und.word), free(und.x), free(und.value);
+    return r;
+}
+
+/* The same run with the iterate itself as state and nothing carried from row to row but it. */
+static void twin(const task *k, double *x, int64_t *clipped, int64_t *null) {
+    const pv_plan *p = &k->plan;
+    const int64_t d = p->d, features = d - p->intercept;
+    double *v = doubles(d), *work = doubles(2 * d);
+    for (int64_t j = 0; j < d; ++j) x[j] = p->set.code == PV_SIMPLEX ? p->set.size / (double)d : 0.0;
+    *clipped = *null = 0;
+    for (int64_t t = 1; t <= N; ++t) {
+        if (t < p->schedule.first) continue;
+        const double a = pv_schedule_weight_before(&p->schedule, t), a1 = pv_schedule_weight(&p->schedule, t);
+        double norm = k->norms[t - 1], scale = 1.0, nn = 0, b = 0, q = 0, g = 0, w = a1;
+        if (norm < 0) ++*null;
+        if (norm > 1.0) {
+            scale = 1.0 / sqrt(norm);
+            ++*clipped;
+        }
+        for (int64_t j = 0; j < d; ++j) {
+            v[j] = norm < 0 ? 0.0 : j < features ? scale * k->x[(t - 1) * features + j] : 1.0;
+            nn += x[j] * x[j];
+            b += x[j] * v[j];
+            q += v[j] * v[j];
+        }
+        if (norm >= 0) p->update(p, a, a1, nn, b, q, k->y[t - 1], &g, &w);
+        for (int64_t j = 0; j < d; ++j) x[j] = (a * x[j] - g * v[j]) / w;
+        pv_project(&p->set, x, d, work);
+    }
+    free(v), free(work);
+}
+
+static int same(const double *a, const double *b, int64_t d) { return memcmp(a, b, (size_t)d * sizeof(double)) == 0; }
+
+static void one(task *k) {
+    const int64_t d = k->plan.d;
+    result whole = run(k, N, 64, 1);
+    double *x = doubles(d);
+    int64_t clipped, null, expected = 0, position = 0;
+    twin(k, x, &clipped, &null);
+    for (int64_t j = 0; j < d; ++j) {
+        /* the loop adds 0.0 on reading, so -0 is not among its values */
+        CHECK(fabs(whole.iterate[j] - x[j]) <= 1e-11);
+        digest(whole.iterate[j]);
+        digest(whole.released[j]);
+        digest(whole.sum[j]);
+    }
+    free(x);
+    double spent = 0;
+    for (int64_t t = pv_next_release(&k->plan, 0, &position); t <= k->plan.last_row;
+         t = pv_next_release(&k->plan, t, &position)) {
+        double ratio = pv_schedule_sensitivity(&k->plan.schedule, t) / pv_schedule_std(&k->plan.schedule, t);
+        if (k->plan.schedule.gain > 0) spent += ratio * ratio;
+        ++expected;
+    }
+    CHECK(whole.it.t == N && whole.it.n_released == expected && whole.it.next_release == k->plan.horizon + 1);
+    CHECK(fabs(whole.it.spent - spent) <= 1e-12 * spent);
+    CHECK(whole.it.n_clipped == clipped && clipped > 0 && whole.it.n_null >= null && null > 0);
+    CHECK(whole.progress.rows == N - 11 && whole.progress.correct <= whole.progress.rows);
+    CHECK((whole.refills > 0) == (expected > 0 && k->plan.schedule.gain > 0));
+    static const int64_t blocks[] = {1, 7, 64, 399}, capacities[] = {1, 3, 64, 1000};
+    for (int64_t n = 0; n < LENGTH(blocks); ++n) {
+        result cut = run(k, blocks[n], capacities[n], n == 1);
+        CHECK(same(cut.iterate, whole.iterate, d) && same(cut.released, whole.released, d));
+        CHECK(same(cut.sum, whole.sum, d) && bits_of(cut.it.spent) == bits_of(whole.it.spent));
+        CHECK(cut.it.n_released == expected && cut.undecided == whole.undecided);
+        if (n == 1) CHECK(memcmp(&cut.progress, &whole.progress, sizeof(pv_progress)) == 0);
+        drop(&cut);
+    }
+    drop(&whole);
+}
+
+static void list(task *k, const int64_t *rows, int64_t n) {
+    k->plan.every = 0;
+    k->releases = buffer(n, sizeof(int64_t));
+    memcpy(k->releases, rows, (size_t)n * sizeof(int64_t));
+    k->plan.releases = k->releases;
+    k->plan.n_releases_planned = n;
+}
+
+static void releases(void) {
+    static const int64_t rows[] = {1, 2, 64, 65, 399, 400};
+    for (int kind = 0; kind < 6; ++kind) {
+        task k = make(9, 1, PV_LOGISTIC, PV_L2_BALL, PV_CONVEXITY_CONSTANT);
+        if (kind == 0) k.plan.every = 1;
+        if (kind == 1) k.plan.every = 50;
+        if (kind == 2) k.plan.every = 1, k.plan.last_row = N - 1;
+        if (kind == 3) list(&k, rows, LENGTH(rows));
+        if (kind == 4) list(&k, rows, 0);
+        if (kind == 5) k.plan.every = 1, k.plan.schedule.gain = 0.0;
+        one(&k);
+        drop_task(&k);
+    }
+}
+
+static void every_loss_and_set(void) {
+    static const int64_t sizes[] = {1, 2, 8, 55};
+    for (int code = 0; code < PV_LOSS_COUNT; ++code)
+        for (int set = 0; set < PV_SET_COUNT; ++set)
+            for (int64_t n = 0; n < LENGTH(sizes); ++n) {
+                /* one coordinate and an intercept leave no features: the row is the constant */
+                task k = make(sizes[n], sizes[n] > 1 && n % 2, code, set, (int)n % 2);
+                k.plan.every = 5;
+                one(&k);
+                drop_task(&k);
+            }
+}
+
+/* The published gradient step forgets the start (a = 0 at t = 2); a tiny scale is folded into the vector. */
+static void extreme_weights(void) {
+    task k = make(6, 0, PV_LOGISTIC, PV_L2_BALL, PV_PUBLISHED_GRADIENT);
+    k.plan.constrained = 0;
+    k.plan.every = 3;
+    one(&k);
+    drop_task(&k);
+    k = make(6, 1, PV_LOGISTIC, PV_L2_BALL, PV_CONVEXITY_CONSTANT);
+    k.plan.schedule.a0 = 1e-3;
+    k.plan.schedule.l2 = 2e3;
+    k.plan.refresh = 1000000;
+    k.plan.every = 3;
+    one(&k);
+    drop_task(&k);
+}
+
+static double broken_slope(const pv_loss *loss, double p, double y) {
+    (void)loss, (void)p;
+    return y > 0.99 ? (double)NAN : 0.5;
+}
+
+static void broken_loss(void) {
+    task k = make(4, 0, PV_ABSOLUTE, PV_L2_BALL, PV_CONVEXITY_CONSTANT);
+    for (int64_t i = 0; i < N; ++i) k.y[i] = i == 10 ? 1.0 : 0.0;
+    k.plan.loss.slope = broken_slope;
+    k.plan.loss.implicit = pv_implicit_bracketed;
+    k.plan.loss.expand = NULL;
+    k.plan.loss.lipschitz = 1.0;
+    double u[4] = {0}, work[8], released[4] = {0}, sum[4] = {0};
+    pv_iterate it = {.u = u, .s = 1.0, .work = work, .released = released, .released_sum = sum};
+    pv_noise noise = {0};
+    k.plan.every = N;
+    it.next_release = N;
+    int64_t i = 0;
+    CHECK(pv_iterate_run(&it, &k.plan, &k.rows, k.y, k.norms, &i, &noise, NULL) == PV_NOT_FINITE);
+    CHECK(i == 10 && it.n_released == 0);
+    drop_task(&k);
+}
+
+int main(void) {
+    for (int64_t j = 0; j < LENGTH(low); ++j) {
+        low[j] = -0.1 - 0.01 * (double)j;
+        high[j] = 0.2;
+    }
+    releases();
+    every_loss_and_set();
+    extreme_weights();
+    broken_loss();
+    return finish("iterate");
+}

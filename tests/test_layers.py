@@ -1,0 +1,311 @@
+"""The import direction: lower layers know nothing of higher ones, optional libraries live in one place each.
+
+The table below is the design. A new module fails here until it has been given a layer.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "privol"
+
+# Bottom first. A unit (a module of privol, or a subpackage as a whole) imports only from layers below its own; units
+# of one layer do not know each other.
+LAYERS: tuple[set[str], ...] = (
+    {"errors", "config"},
+    {"_validate"},
+    {"_core"},
+    {"geometry", "losses", "noise", "topology"},
+    {"guarantees"},
+    {"calibration"},
+    {"randomizers", "prefix"},
+    {"ledger"},
+    {"streams"},
+    {"data", "distributed"},
+    {"learners"},
+    {"state"},  # exports and checkpoints of learners
+    {"evaluate", "planning", "audit"},
+    {"experiments"},
+    {"report", "plots"},
+    {"cli"},
+    {"__main__"},
+)
+RANK = {unit: rank for rank, units in enumerate(LAYERS) for unit in units}
+
+# Narrower than the layers: all that these may import of privol.
+ONLY = {
+    "errors": set(),
+    "_validate": {"errors"},
+    "_core": {"errors"},  # arithmetic, which never knows what epsilon is
+    "streams": {"errors", "_validate"},
+    "data": {"streams", "errors", "_validate"},
+    "config": set(),
+}
+
+# Compiled modules, bottom first, each with those it may cimport or import.
+CORE_ORDER = ("_rows", "_losses", "_geometry", "_schedule", "_noise", "_iterate")
+
+# Libraries and who may import them; None: anyone.
+LIBRARIES: dict[str, set[str] | None] = {
+    "numpy": None,
+    "scipy": None,
+    "sklearn": None,
+    "mpmath": None,
+    "threadpoolctl": None,
+    "cryptography": {"_core", "noise", "config"},
+    "pyarrow": {"streams"},
+    "dp_accounting": {"guarantees", "ledger"},
+    "networkx": {"topology"},
+    "mpi4py": {"distributed"},
+    "click": {"cli"},
+    "rich": {"cli", "report"},
+    "matplotlib": {"plots"},
+}
+# Not installed with every privol: imported where they are used, so that the module can be imported without them.
+OPTIONAL = {"pyarrow", "dp_accounting", "networkx", "mpi4py"}
+
+# Imports inside functions hide a dependency, so each has a reason here. The command line may: it must start fast.
+LAZY = {
+    ("config", "cryptography"): "only the report of versions needs it",
+    ("config", "privol"): "the version is read when asked for",
+    ("streams", "pyarrow"): "optional: the parser without it is slower",
+    ("state", "sklearn"): "a check that only an export needs",
+}
+
+LIBC = {"math.h", "stddef.h", "stdint.h", "string.h"}
+CYTHON = {"libc", "cpython", "cython"}
+MAX_LINES = 600
+GENERATED = {"gaussian_table.inc.h"}
+
+
+class Import(NamedTuple):
+    target: str  # absolute dotted name
+    lazy: bool  # inside a function
+    line: int
+
+
+def modules() -> dict[str, Path]:
+    """Dotted name of every Python module and compiled module (by its .pyx) of the package."""
+    found: dict[str, Path] = {}
+    for path in sorted(path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".pyx", ".pxd", ".pyi")):
+        parts = list(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        if parts[-1] == "__init__":
+            parts.pop()
+        found[".".join(parts) + ("" if path.suffix in (".py", ".pyx") else path.suffix)] = path
+    return found
+
+
+NAMES = {name.removesuffix(".pxd").removesuffix(".pyi") for name in modules()}
+KNOWN = NAMES | {f"privol.{unit}" for unit in RANK}
+
+
+def resolve(module: str, is_package: bool, level: int, base: str | None, names: list[str]) -> list[str]:
+    """Absolute names that ``from <level dots><base> import <names>`` in a module refers to."""
+    if level == 0:
+        return [base or ""]
+    parts = module.split(".")
+    package = parts[: len(parts) - level + is_package]
+    source = ".".join(package + (base.split(".") if base else []))
+    return [f"{source}.{name}" if f"{source}.{name}" in KNOWN else source for name in names]
+
+
+def python_imports(module: str, source: str, is_package: bool) -> list[Import]:
+    found: list[Import] = []
+
+    def visit(node: ast.AST, lazy: bool) -> None:
+        if isinstance(node, ast.Import):
+            found.extend(Import(alias.name, lazy, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            names = [alias.name for alias in node.names]
+            targets = resolve(module, is_package, node.level, node.module, names)
+            found.extend(Import(target, lazy, node.lineno) for target in targets)
+        elif isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            if called in ("__import__", "importlib.import_module", "import_module"):
+                found.append(Import("<computed>", lazy, node.lineno))
+        inner = lazy or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for child in ast.iter_child_nodes(node):
+            visit(child, inner)
+
+    visit(ast.parse(source), False)
+    return found
+
+
+CYTHON_IMPORT = re.compile(r"^(\s*)(?:from\s+(\.*)([\w.]*)\s+c?import\s+(.+)|c?import\s+([\w.]+))")
+
+
+def cython_imports(module: str, source: str) -> list[Import]:
+    found: list[Import] = []
+    for number, line in enumerate(source.splitlines(), 1):
+        match = CYTHON_IMPORT.match(line)
+        if not match:
+            continue
+        indent, dots, base, names, plain = match.groups()
+        if plain:
+            found.append(Import(plain, bool(indent), number))
+        else:
+            listed = re.findall(r"\w+", names.split("#")[0])
+            targets = resolve(module, False, len(dots), base or None, listed or [""])
+            found.extend(Import(target, bool(indent), number) for target in targets)
+    return found
+
+
+def unit_of(name: str) -> str:
+    """``privol.streams._csv`` -> ``streams``; the package itself -> ``""``."""
+    return name.split(".")[1] if "." in name else ""
+
+
+def complaint(module: str, imported: Import) -> str | None:
+    """What is wrong with one import, or None."""
+    unit, top = unit_of(module), imported.target.split(".")[0]
+    if unit not in RANK:
+        return f"{unit} has no layer in the table"
+    if imported.target == "<computed>":
+        return "a computed import cannot be checked"
+    if imported.lazy and unit != "cli" and top not in sys.stdlib_module_names and (unit, top) not in LAZY:
+        return f"{imported.target} is imported inside a function, without a reason in the table"
+    if top == "privol":
+        other = unit_of(imported.target)
+        if other in ("", unit):
+            return core_order(module, imported.target) if unit == other == "_core" else None
+        if other not in RANK:
+            return f"{other} has no layer in the table"
+        if unit in ONLY and other not in ONLY[unit]:
+            return f"{unit} may import only {sorted(ONLY[unit])} of privol, found {other}"
+        return None if RANK[other] < RANK[unit] else f"{other} is not below {unit}"
+    if top in sys.stdlib_module_names or (unit == "_core" and top in CYTHON):
+        return None
+    if top not in LIBRARIES:
+        return f"{top} is not among the libraries of the table"
+    users = LIBRARIES[top]
+    if users is not None and unit not in users:
+        return f"{top} is for {sorted(users)}"
+    if top in OPTIONAL and not imported.lazy:
+        return f"{top} is optional and must be imported where it is used"
+    return None
+
+
+def core_order(module: str, target: str) -> str | None:
+    low, high = target.split(".")[-1], module.split(".")[2]
+    if high not in CORE_ORDER or low not in CORE_ORDER:
+        return f"{high} or {low} is not in the order of the compiled modules"
+    return None if CORE_ORDER.index(low) <= CORE_ORDER.index(high) else f"{low} is not below {high}"
+
+
+def imports_of(name: str, path: Path) -> list[Import]:
+    module = name.removesuffix(".pxd").removesuffix(".pyi")
+    text = path.read_text(encoding="utf-8")
+    if path.suffix in (".pyx", ".pxd"):
+        return cython_imports(module, text)
+    return python_imports(module, text, path.stem == "__init__")
+
+
+@pytest.mark.parametrize("name", [name for name in modules() if name != "privol"])
+def test_imports_point_downwards(name: str) -> None:
+    module = name.removesuffix(".pxd").removesuffix(".pyi")
+    wrong = [
+        f"{modules()[name].relative_to(ROOT)}:{imported.line}: {what}"
+        for imported in imports_of(name, modules()[name])
+        if (what := complaint(module, imported))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_module_has_a_layer() -> None:
+    unknown = {unit_of(name) for name in NAMES if name != "privol"} - RANK.keys()
+    assert not unknown, f"give {sorted(unknown)} a layer in the table of this file"
+    assert {"errors", "_core", "learners"} <= {unit_of(name) for name in NAMES}, "the package was not found"
+
+
+def test_the_package_itself_imports_nothing_at_run_time() -> None:
+    """Names are imported on first use; what a type checker reads stands under TYPE_CHECKING."""
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    executed = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = {alias.name for node in executed if isinstance(node, ast.Import) for alias in node.names}
+    names |= {"." * node.level + (node.module or "") for node in executed if isinstance(node, ast.ImportFrom)}
+    assert names <= {"__future__", "importlib", "typing"}
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "expected"),
+    [
+        ("privol.losses", "from .guarantees import Guarantee", "not below"),
+        ("privol.losses", "from . import geometry", "not below"),
+        ("privol.losses", "import privol.learners", "not below"),
+        ("privol.learners.iterate", "from ..evaluate import compare", "not below"),
+        ("privol.learners.iterate", "from .. import cli", "not below"),
+        ("privol.streams._csv", "from ..losses import Loss", "may import only"),
+        ("privol.evaluate._tape", "from ..plots import draw", "not below"),
+        ("privol.novelty", "import math", "no layer"),
+        ("privol.losses", "from .novelty import x", "no layer"),
+        ("privol.losses", "import dp_accounting", "is for"),
+        ("privol.guarantees", "import dp_accounting", "optional"),
+        ("privol.guarantees", "def f():\n    import dp_accounting", "inside a function"),
+        ("privol.learners.network", "from mpi4py import MPI", "is for"),
+        ("privol.report", "import matplotlib.pyplot", "is for"),
+        ("privol.losses", "import pandas", "not among"),
+        ("privol.losses", "def f():\n    from .geometry import L2Ball", "inside a function"),
+        ("privol.losses", "import importlib\nimportlib.import_module('privol.cli')", "computed"),
+        ("privol.cli.main", "def f():\n    from ..report import table", None),
+        ("privol.streams._csv", "def f():\n    import pyarrow", None),
+        ("privol.learners.iterate", "from ._base import Run", None),
+    ],
+)
+def test_the_check_sees(module: str, source: str, expected: str | None) -> None:
+    found = [what for imported in python_imports(module, source, False) if (what := complaint(module, imported))]
+    if expected is None:
+        assert not found
+    else:
+        assert any(expected in what for what in found), found
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("from ..guarantees import Guarantee", "may import only"),
+        ("from .. import ledger", "may import only"),
+        ("from ._iterate cimport IterateRun", "not below"),
+        ("import pandas as pd", "not among"),
+        ("from ..errors import StateError", None),
+        ("from ._rows cimport (", None),
+        ("cimport numpy as cnp", None),
+    ],
+)
+def test_the_check_sees_in_cython(source: str, expected: str | None) -> None:
+    module = "privol._core._noise"
+    found = [what for imported in cython_imports(module, source) if (what := complaint(module, imported))]
+    assert (not found) if expected is None else any(expected in what for what in found)
+
+
+def test_kernels_are_plain_c() -> None:
+    sources = [*PACKAGE.joinpath("_core").glob("[a-z]*.c"), *PACKAGE.joinpath("_core").rglob("*.h")]
+    assert len(sources) > 10
+    wrong = []
+    for path in sources:
+        for quoted, angled in re.findall(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', path.read_text(), re.MULTILINE):
+            allowed = re.fullmatch(r"pv_\w+\.h|\w+\.inc\.h", quoted) if quoted else angled in LIBC
+            if not allowed:
+                wrong.append(f"{path.name}: {quoted or angled}")
+    assert not wrong, wrong
+
+
+def test_files_stay_small() -> None:
+    """One family each, short enough to be read in one go."""
+    suffixes = {".py", ".pyx", ".pxd", ".pyi", ".c", ".h"}
+    long = {}
+    for folder in ("src", "tests", "tools", "bench", "examples"):
+        for path in ROOT.joinpath(folder).rglob("*"):
+            compiled = path.suffix == ".c" and path.name.startswith("_")  # written by Cython
+            if path.suffix not in suffixes or path.name in GENERATED or compiled:
+                continue
+            lines = len(path.read_text(encoding="utf-8").splitlines())
+            if lines > MAX_LINES:
+                long[str(path.relative_to(ROOT))] = lines
+    assert not long, f"over {MAX_LINES} lines: {long}"
