@@ -382,7 +382,7 @@ def _published_mu(schedule: Schedule, releases: ReleaseSchedule, kind: int, rati
     if kind == 0:
         return math.sqrt(_weighted_sum(schedule, releases)) * _UP
     # Published gradient steps: a change at row tau fades as 2 D (tau - 1) / (alpha t (t - 1)), so the worst tau counts;
-    # it is a release row, because the cost grows with tau between two releases. Rows before the first step do not count.
+    # it is a release row, as the cost grows with tau between two releases. Rows before the first step do not count.
     rows = np.concatenate([r.astype(np.float64) for r in releases.chunks()] or [np.empty(0)])
     rows = rows[rows >= schedule.first]
     if rows.size == 0:

@@ -55,15 +55,49 @@ static void drop_task(task *k) { free(k->x), free(k->y), free(k->norms), free(k-
 
 static void drop(result *r) { free(r->iterate), free(r->released), free(r->sum); }
 
+/* The words of one or more releases from their addresses, with a share of the far tail that the table does not hold. */
+static void fill(unsigned char *words, const unsigned char *addresses, int64_t count) {
+    for (int64_t w = 0; w < count; ++w) {
+        const unsigned char *pair = addresses + 16 * (w / 2);
+        uint64_t word = mix(pv_word(pair) * 31 + mix(pv_word(pair + 8)) + (uint64_t)(w % 2));
+        if (word % 251 == 0) word >>= 40;
+        for (int b = 0; b < 8; ++b) words[8 * w + b] = (unsigned char)(word >> (8 * b));
+    }
+}
+
+static double noise_of(uint64_t word) {
+    double z = pv_gaussian_value(word);
+    return isinf(z) ? 7.0 : z;
+}
+
+/* The release after row it->t is the iterate plus the noise addressed by that row, on the grid, projected. */
+static void check_release(const pv_iterate *it, const pv_plan *p) {
+    const int64_t d = p->d, n = pv_row_words(d);
+    const double std = pv_schedule_std(&p->schedule, it->t), h = std > 0 ? pv_lattice_step(std) : 0.0;
+    unsigned char *addresses = buffer(n, 8), *words = buffer(n, 8);
+    double *expected = doubles(d), *work = doubles(2 * d);
+    pv_address_row(addresses, p->stream, (uint64_t)it->t, d);
+    fill(words, addresses, n);
+    pv_iterate_read(it, d, expected);
+    if (std > 0)
+        for (int64_t j = 0; j < d; ++j)
+            expected[j] = h * nearbyint((expected[j] + std * noise_of(pv_word(words + 8 * j))) / h);
+    pv_project(&p->set, expected, d, work);
+    long double off = 0;
+    for (int64_t j = 0; j < d; ++j) off = fmaxl(off, fabsl((long double)expected[j] - it->released[j]));
+    CHECK(off <= 1e-4L * h); /* equal, but for the last bit of the projection */
+    free(addresses), free(words), free(expected), free(work);
+}
+
 /* Run in blocks of `block` rows with room for `capacity` releases' words, as the callers of the kernel do. Words are a
  * fixed function of their address; undecided coordinates are resolved by the nearest lattice point. */
 static result run(const task *k, int64_t block, int64_t capacity, int observed) {
     const pv_plan *p = &k->plan;
     const int64_t d = p->d, row_words = pv_row_words(d);
     result r = {.released = doubles(d), .sum = doubles(d), .iterate = doubles(d)};
-    double *u = doubles(d), *work = doubles(2 * d);
+    double *u = doubles(d), *work = doubles(2 * d), *total = doubles(d);
     for (int64_t j = 0; j < d; ++j) u[j] = r.released[j] = p->set.code == PV_SIMPLEX ? p->set.size / (double)d : 0.0;
-    for (int64_t j = 0; j < d; ++j) r.sum[j] = 0.0;
+    for (int64_t j = 0; j < d; ++j) total[j] = r.sum[j] = 0.0;
     pv_iterate it = {.u = u, .s = 1.0, .nn = pv_sqnorm(u, d), .work = work, .released = r.released,
                      .released_sum = r.sum};
     it.next_release = pv_next_release(p, 0, &it.list_position);
@@ -75,7 +109,7 @@ static result run(const task *k, int64_t block, int64_t capacity, int observed) 
         pv_rows rows = k->rows;
         rows.n = block < N - start ? block : N - start;
         rows.data += start * rows.row_stride;
-        int64_t i = 0;
+        int64_t i = 0, before = it.n_released;
         for (;;) {
             pv_status status = pv_iterate_run(&it, p, &rows, k->y + start, k->norms + start, &i, &noise,
                                               observed ? &r.progress : NULL);
@@ -84,12 +118,7 @@ static result run(const task *k, int64_t block, int64_t capacity, int observed) 
                 CHECK(it.pending && it.t == it.next_release);
                 int64_t n = pv_iterate_addresses(&it, p, capacity, p->last_row, addresses);
                 CHECK(n >= 1 && n <= capacity);
-                for (int64_t w = 0; w < n * row_words; ++w) {
-                    const unsigned char *pair = addresses + 16 * (w / 2);
-                    uint64_t word = mix(pv_word(pair) * 31 + mix(pv_word(pair + 8)) + (uint64_t)(w % 2));
-                    if (word % 251 == 0) word >>= 40; /* the far tail, which the table does not hold */
-                    memcpy(words + 8 * w, &word, 8);
-                }
+                fill(words, addresses, n * row_words);
                 noise.filled = n;
                 noise.used = 0;
                 noise.row = it.next_release;
@@ -98,22 +127,27 @@ static result run(const task *k, int64_t block, int64_t capacity, int observed) 
                 CHECK(status == PV_UNDECIDED);
                 const double std = pv_schedule_std(&p->schedule, it.t), h = pv_lattice_step(std);
                 pv_undecided *open = &noise.undecided;
-                for (int64_t c = 0; c < open->n; ++c) {
-                    double z = pv_gaussian_value(open->word[c]);
-                    open->value[c] = nearbyint((open->x[c] + std * (isinf(z) ? 7.0 : z)) / h);
-                }
+                for (int64_t c = 0; c < open->n; ++c)
+                    open->value[c] = nearbyint((open->x[c] + std * noise_of(open->word[c])) / h);
                 open->resolved = open->n;
                 r.undecided += open->n;
             }
         }
         CHECK(i == rows.n && !it.pending);
+        if (block == 1 && it.n_released > before) {
+            CHECK(it.n_released == before + 1);
+            check_release(&it, p);
+            for (int64_t j = 0; j < d; ++j) total[j] += r.released[j];
+        }
     }
+    CHECK(block > 1 || memcmp(total, r.sum, (size_t)d * sizeof(double)) == 0);
+    CHECK(p->schedule.gain == 0 || r.refills == (it.n_released + capacity - 1) / capacity);
     int64_t i = 0;
     if (p->horizon == N)
         CHECK(pv_iterate_run(&it, p, &k->rows, k->y, k->norms, &i, &noise, NULL) == PV_HORIZON && i == 0 && it.t == N);
     pv_iterate_read(&it, d, r.iterate);
     r.it = it;
-    free(u), free(work), free(addresses), free(words);
+    free(u), free(work), free(total), free(addresses), free(words);
     free(und.coord), free(und.word), free(und.x), free(und.value);
     return r;
 }
@@ -163,7 +197,7 @@ static void one(task *k) {
         digest(whole.sum[j]);
     }
     free(x);
-    double spent = 0;
+    long double spent = 0;
     for (int64_t t = pv_next_release(&k->plan, 0, &position); t <= k->plan.last_row;
          t = pv_next_release(&k->plan, t, &position)) {
         double ratio = pv_schedule_sensitivity(&k->plan.schedule, t) / pv_schedule_std(&k->plan.schedule, t);
@@ -171,7 +205,7 @@ static void one(task *k) {
         ++expected;
     }
     CHECK(whole.it.t == N && whole.it.n_released == expected && whole.it.next_release == k->plan.horizon + 1);
-    CHECK(fabs(whole.it.spent - spent) <= 1e-12 * spent);
+    CHECK(fabsl(whole.it.spent - spent) <= 3e-16L * spent);
     CHECK(whole.it.n_clipped == clipped && clipped > 0 && whole.it.n_null >= null && null > 0);
     CHECK(whole.progress.rows == N - 11 && whole.progress.correct <= whole.progress.rows);
     CHECK((whole.refills > 0) == (expected > 0 && k->plan.schedule.gain > 0));
@@ -236,6 +270,27 @@ static void extreme_weights(void) {
     k.plan.refresh = 1000000;
     k.plan.every = 3;
     one(&k);
+    k.plan.schedule.a0 = 1e-160; /* whose square is no double */
+    k.plan.schedule.l2 = 0.4;
+    one(&k);
+    drop_task(&k);
+}
+
+/* Words drawn for another row are never used, and none are drawn beyond the row asked for. */
+static void stale_words(void) {
+    task k = make(5, 0, PV_SQUARED, PV_L2_BALL, PV_CONVEXITY_CONSTANT);
+    k.plan.every = 4;
+    double u[5] = {0}, work[10], released[5] = {0}, sum[5] = {0};
+    unsigned char words[3 * 48] = {1}, addresses[3 * 48];
+    pv_iterate it = {.u = u, .s = 1.0, .work = work, .released = released, .released_sum = sum, .next_release = 4};
+    pv_noise noise = {.words = words, .capacity = 3, .filled = 3, .row = 8};
+    int64_t i = 0;
+    CHECK(pv_iterate_run(&it, &k.plan, &k.rows, k.y, k.norms, &i, &noise, NULL) == PV_NEED_BITS);
+    CHECK(i == 3 && it.t == 4 && it.pending && it.n_released == 0);
+    CHECK(pv_iterate_addresses(&it, &k.plan, 3, 3, addresses) == 0);
+    CHECK(pv_iterate_addresses(&it, &k.plan, 3, 4, addresses) == 1);
+    CHECK(pv_iterate_addresses(&it, &k.plan, 3, 11, addresses) == 2);
+    CHECK(pv_iterate_addresses(&it, &k.plan, 3, N, addresses) == 3 && pv_word(addresses + 2 * 48 + 8) == 12);
     drop_task(&k);
 }
 
@@ -270,6 +325,7 @@ int main(void) {
     releases();
     every_loss_and_set();
     extreme_weights();
+    stale_words();
     broken_loss();
     return finish("iterate");
 }

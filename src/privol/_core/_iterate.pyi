@@ -31,6 +31,7 @@ class IterateRun:
         loss: object,
         domain: object,
         update: str,
+        constrained: bool,
         schedule: Schedule,
         every: int,
         releases: ArrayLike,

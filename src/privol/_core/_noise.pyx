@@ -204,7 +204,7 @@ def round_with_words(x, double scale, words, decide, extra):
     cdef double magnitude = float(np.max(np.abs(x)))
     cdef int64_t k
     cdef int64_t n
-    w[:d] = np.ascontiguousarray(words, dtype="<u8")
+    np.asarray(w)[:d] = np.ascontiguousarray(words, dtype="<u8")
     status = pv_lattice_gaussian(&u[0], 1.0, d, scale, magnitude, <const unsigned char *>&w[0], &out[0], &und.c)
     n = und.c.n
     if status == PV_UNDECIDED:

@@ -11,8 +11,9 @@ def main() -> None:
     """Run the command line and exit with its code."""
     try:
         from .app import app
+
+        app()
     except ModuleNotFoundError as error:
-        if error.name not in ("click", "rich"):
+        if error.name not in ("click", "rich", "matplotlib"):
             raise
-        sys.exit(f"privol: the command line needs {error.name}: pip install 'privol[cli]'")
-    app()
+        sys.exit(f"privol: error: the command line needs {error.name}: pip install 'privol[cli]'")

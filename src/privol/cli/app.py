@@ -57,7 +57,14 @@ class App(click.Group):
         words = list(sys.argv[1:] if args is None else args)
 
         def run() -> Any:
-            return super(App, self).main(words, prog_name or "privol", complete_var, False, windows_expand_args, **extra)
+            return super(App, self).main(
+                args=words,
+                prog_name=prog_name or "privol",
+                complete_var=complete_var,
+                standalone_mode=False,
+                windows_expand_args=windows_expand_args,
+                **extra,
+            )
 
         if not standalone_mode:
             return run()

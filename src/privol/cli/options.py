@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 __all__ = ["LEARNER_OPTIONS", "ReleaseType", "SetType", "TargetType", "given_parameters", "learner_options"]
 
+if TYPE_CHECKING:  # older releases of click have no type parameter here
+    _ParamType = click.ParamType[Any]
+else:
+    _ParamType = click.ParamType
 
-class ReleaseType(click.ParamType):
+
+class ReleaseType(_ParamType):
     """last, all, an integer, or row numbers separated by commas."""
 
     name = "release"
@@ -26,7 +31,7 @@ class ReleaseType(click.ParamType):
         return rows if "," in value else rows[0]
 
 
-class SetType(click.ParamType):
+class SetType(_ParamType):
     """A feasible set: l2:RADIUS, l1:RADIUS, box:LOW:HIGH, simplex:TOTAL."""
 
     name = "set"
@@ -53,7 +58,7 @@ class SetType(click.ParamType):
         return make(*sizes)
 
 
-class TargetType(click.ParamType):
+class TargetType(_ParamType):
     """A column's name, or its 0-based number (negative from the end)."""
 
     name = "column"

@@ -35,7 +35,9 @@ def stream_options(command: Any) -> Any:
                 help='JSON file of public ranges, {"column": [low, high]}: each is mapped to [-1, 1]. '
                 "Never compute them from the data.",
             ),
-            click.option("--header/--no-header", default=None, help="Whether the first line of a CSV names the columns."),
+            click.option(
+                "--header/--no-header", default=None, help="Whether the first line of a CSV names the columns."
+            ),
             click.option(
                 "--format",
                 "format",
@@ -78,12 +80,14 @@ def _load_ranges(path: str) -> dict[str, Any]:
 
 
 def _inputs(stream: Any, target: Any, ranges: Mapping[str, Any] | None, sep: str) -> dict[str, Any]:
-    return {
-        "feature_names": None if stream.feature_names is None else list(stream.feature_names),
-        "target": target,
-        "ranges": None if ranges is None else {name: None if p is None else list(p) for name, p in ranges.items()},
-        "sep": sep,
-    }
+    names = None if stream.feature_names is None else list(stream.feature_names)
+    pairs: list[Any] | None = None
+    if ranges is not None:
+        pairs = [None] * stream.n_features
+        for key, pair in ranges.items():
+            at = int(key) if names is None else names.index(key.strip())
+            pairs[at] = None if pair is None else [float(v) for v in pair]
+    return {"feature_names": names, "target": target, "ranges": pairs, "sep": sep}
 
 
 def open_for_model(file: str, record: dict[str, Any], options: dict[str, Any]) -> Any:
@@ -96,20 +100,20 @@ def open_for_model(file: str, record: dict[str, Any], options: dict[str, Any]) -
     n = record["n_features"]
     classes = record["classes"]
     positive = None if classes is None else classes["values"][1]
-    common = {"header": header, "format": format, "sep": sep, "ranges": None}
-
-    def opened(**given: Any) -> Any:
-        return open_stream(file, **{**common, **given})
-
+    given: dict[str, Any] = {"header": header, "format": format, "sep": sep}
     if target is not None:
-        stream = opened(target=target, positive=positive)
+        given |= {"target": target, "positive": positive}
+        stream = open_stream(file, **given)
     else:
         try:
-            stream = opened(target=False)
+            given["target"] = False
+            stream = open_stream(file, **given)
         except InvalidParameter:  # a format whose rows always have a target
-            stream = opened(positive=positive, n_features=n)
+            given |= {"target": None, "positive": positive, "n_features": n}
+            stream = open_stream(file, **given)
         if stream.n_features == n + 1:
-            stream = opened(target=inputs["target"], positive=positive)
+            given |= {"target": inputs["target"], "positive": positive}
+            stream = open_stream(file, **given)
     if stream.n_features != n:
         raise StreamError(
             f"{stream.source}: found {stream.n_features} feature(s), the model has {n} "
@@ -121,4 +125,4 @@ def open_for_model(file: str, record: dict[str, Any], options: dict[str, Any]) -
         raise StreamError(
             f"{stream.source}: feature {wrong} is {stream.feature_names[wrong]!r}, the model's is {names[wrong]!r}"
         )
-    return stream
+    return stream if inputs["ranges"] is None else open_stream(file, **given, ranges=inputs["ranges"])

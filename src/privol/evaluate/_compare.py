@@ -79,7 +79,7 @@ def progressive(
     start = time.perf_counter()
     learner.fit_stream(stream, progress=observe, diagnostics=sums)
     seconds = time.perf_counter() - start
-    keep = np.unique(np.linspace(0, len(trace) - 1, min(points, len(trace))).round().astype(int)) if trace else []
+    keep = np.unique(np.linspace(0, len(trace) - 1, min(points, len(trace))).round().astype(int))
     columns = np.array([trace[i] for i in keep], dtype=np.float64).reshape(-1, 4)
     classification = get_loss(learner.loss).kind == "classification"
     score = Score.of(classification, (sums.rows, sums.loss, sums.correct, sums.absolute_error, sums.squared_error))
@@ -147,6 +147,7 @@ class Comparison:
     rows_scaled: int
     rows_null: int
     classification: bool
+    majority: float | None
 
     def to_record(self) -> dict[str, Any]:
         """Return all figures as JSON values, marked as not private."""
@@ -157,6 +158,7 @@ class Comparison:
             "classification": self.classification,
             **{name: None if r is None else r.to_record(self.classification) for name, r in runs.items()},
             "best_fixed": self.best.to_record(),
+            "majority_accuracy": self.majority,
             "price_of_noise": self.run.regret - self.noiseless.regret,
             "rows_scaled_to_x_bound": self.rows_scaled,
             "null_rows": self.rows_null,
@@ -238,4 +240,13 @@ def compare(
             rows_scaled=counts["clipped_rows"],
             rows_null=counts["null_rows"],
             classification=f.loss.kind == "classification",
+            majority=_majority(f) if f.loss.kind == "classification" else None,
         )
+
+
+def _majority(f: Objective) -> float:
+    n, positive = 0, 0
+    for _, _, y in f.rows():
+        n += len(y)
+        positive += int(np.sum(y > 0))
+    return max(positive, n - positive) / n

@@ -24,6 +24,7 @@ __all__ = ["BestFixed", "Objective", "best_in_hindsight"]
 
 FloatArray = NDArray[np.float64]
 
+_PROGRESS = 1e-15  # of a mean loss: less is rounding
 _NEWTON_DIM = 512  # beyond it a Hessian costs more than many gradients
 
 
@@ -76,7 +77,8 @@ class _Surrogate:
             s = np.abs(slope)
             return self.scale * s * (1.0 - s)
         if isinstance(self.loss, SmoothHinge):
-            return self.scale * (np.abs(1.0 - y * p) < self.loss.width) / (2.0 * self.loss.width)
+            inside: FloatArray = (np.abs(1.0 - y * p) < self.loss.width).astype(np.float64)
+            return inside * (self.scale / (2.0 * self.loss.width))
         if isinstance(self.loss, Huber):
             return self.scale * (np.abs(p - y) < self.loss.width).astype(np.float64)
         return np.full(len(p), self.scale)
@@ -214,11 +216,11 @@ def _newton(
     while f.gap > tolerance and f.passes < most:
         step = _ball_step(H, g - H @ w, radius) - w
         slope, t = float(g @ step), 1.0
-        if slope > -1e-3 * tolerance:  # nothing left to gain for this surrogate
+        if slope > -_PROGRESS * abs(value):  # nothing left to gain in double precision
             break
         while f.passes < most:
             new, g_new, H_new = f.look(w + t * step, surrogate, True)
-            if new <= value + 1e-4 * t * slope:
+            if new <= value + 1e-4 * t * slope + _PROGRESS * abs(value):
                 break
             t /= 2.0
         else:
@@ -234,11 +236,11 @@ def _projected(f: Objective, w: FloatArray, surrogate: _Surrogate, tolerance: fl
     while f.gap > tolerance and f.passes < most:
         step = f.domain.project(w - length * g) - w
         slope, t = float(g @ step), 1.0
-        if slope > -1e-6 * tolerance:  # no progress left in double precision
+        if slope > -_PROGRESS * abs(value):
             break
         while f.passes < most:
             new, g_new, _ = f.look(w + t * step, surrogate, False)
-            if new <= max(recent) + 1e-4 * t * slope:
+            if new <= max(recent) + 1e-4 * t * slope + _PROGRESS * abs(value):
                 break
             t /= 2.0
         else:

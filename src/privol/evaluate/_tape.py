@@ -79,7 +79,7 @@ class Tape:
     def _record(self) -> Iterator[Block]:
         row = 1
         for block in self._stream:
-            X = block.X.tocsr() if sparse.issparse(block.X) else np.ascontiguousarray(block.X)
+            X: Any = block.X.tocsr() if sparse.issparse(block.X) else np.ascontiguousarray(block.X)
             self._sparse, self._n_features = sparse.issparse(X), X.shape[1]
             self._targets = block.y is not None
             y = None if block.y is None else np.asarray(block.y, dtype=np.float64)
@@ -97,8 +97,6 @@ class Tape:
                 yield Block(X[part], None if y is None else y[part], row + start)
             row += X.shape[0]
         self._rows = self.n_rows = row - 1
-        for file in self._files.values():
-            file.flush()
         self._complete = True
 
     def _append(self, name: str, values: NDArray[Any]) -> None:
@@ -110,33 +108,29 @@ class Tape:
             raise InvalidParameter(f"blocks of type {values.dtype} follow blocks of type {self._types[name]}")
         self._files[name].write(np.ascontiguousarray(values, dtype=self._types[name]).data)
 
-    def _mapped(self, name: str) -> NDArray[Any]:
-        file, kind = self._files[name], self._types[name]
-        if file.seek(0, 2) == 0:
-            return np.empty(0, dtype=kind)
-        mapped: NDArray[Any] = np.memmap(file, dtype=kind, mode="r")
-        return mapped
+    def _read(self, name: str, start: int, count: int) -> NDArray[Any]:
+        # Read, not mapped: mapped pages would count as the process's memory, as many as there are rows.
+        values = np.empty(count, dtype=self._types[name])
+        file = self._files[name]
+        file.seek(start * values.itemsize)
+        if file.readinto(values.view(np.uint8)) != values.nbytes:  # type: ignore[attr-defined]
+            raise StateError("the temporary file of the tape is cut short")
+        return values
 
     def replay(self, cut: int) -> Iterator[Block]:
         """Yield the recorded rows in blocks of at most ``cut`` rows."""
         if not self._complete:
             raise StateError("the tape is not complete: read the stream to its end first")
-        data = self._mapped("data")
-        y = self._mapped("y") if self._targets else None
-        if self._sparse:
-            indices, lengths = self._mapped("indices"), self._mapped("lengths")
-        begin = 0
+        width, begin = self._n_features, 0
         for start in range(0, self._rows, cut):
-            stop = min(start + cut, self._rows)
+            n = min(cut, self._rows - start)
             X: Any
             if self._sparse:
-                pointers = np.concatenate([[0], np.cumsum(lengths[start:stop])])
-                end = begin + int(pointers[-1])
-                X = sparse.csr_array(
-                    (data[begin:end], indices[begin:end], pointers), shape=(stop - start, self._n_features)
-                )
-                begin = end
+                pointers = np.concatenate([[0], np.cumsum(self._read("lengths", start, n))])
+                size = int(pointers[-1])
+                parts = (self._read("data", begin, size), self._read("indices", begin, size), pointers)
+                X = sparse.csr_array(parts, shape=(n, width))
+                begin += size
             else:
-                width = self._n_features
-                X = np.asarray(data[start * width : stop * width]).reshape(stop - start, width)
-            yield Block(X, None if y is None else np.asarray(y[start:stop]), start + 1)
+                X = self._read("data", start * width, n * width).reshape(n, width)
+            yield Block(X, self._read("y", start, n) if self._targets else None, start + 1)

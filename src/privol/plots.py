@@ -1,0 +1,94 @@
+"""Pictures of a run. Whatever they show of the rows' losses is not private, and they say so."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+__all__ = ["plot_comparison"]
+
+_LINES = (
+    ("run", "this run", "#c0392b", "-"),
+    ("noiseless", "without noise, same releases", "#2471a3", "-"),
+    ("noiseless_every_row", "without noise, released at every row", "#1e8449", "-"),
+)
+
+
+def plot_comparison(record: Mapping[str, Any], *, title: str, releases: list[int]) -> bytes:
+    """Draw progressive loss and accuracy (or absolute error) over the rows, beside the best fixed model.
+
+    Parameters
+    ----------
+    record : mapping
+        :meth:`privol.evaluate.Comparison.to_record`. Not private.
+    title : str
+    releases : list of int
+        Rows to mark: where models were released. At most 50 are drawn.
+
+    Returns
+    -------
+    bytes
+        A PNG file. Drawn without a display.
+    """
+    word, shown = (
+        ("accuracy", "accuracy") if record["classification"] else ("mean_absolute_error", "mean absolute error")
+    )
+    figure = Figure(figsize=(11, 4.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, 2)
+    for axis, name, label in ((axes[0], "loss", "mean loss"), (axes[1], word, shown)):
+        values: list[float] = []
+        for key, legend, colour, style in _LINES:
+            run = record[key]
+            if run is None:
+                continue
+            rows = np.asarray(run["curve"]["row"])
+            mean = np.asarray(run["curve"][name])
+            recent = _trailing(rows, np.asarray(run["curve"][f"recent_{name}"]))
+            axis.plot(rows, recent, color=colour, alpha=0.3, linewidth=1)
+            axis.plot(rows, mean, color=colour, linestyle=style, linewidth=2, label=legend)
+            values += [*mean[len(mean) // 20 :], *recent[len(recent) // 20 :]]
+            if key == "run":
+                axis.plot(
+                    rows[-1:],
+                    [run["final_model"][name]],
+                    "*",
+                    color=colour,
+                    markersize=14,
+                    label="its last model, all rows",
+                )
+                values.append(run["final_model"][name])
+        best = record["best_fixed"][name]
+        axis.axhline(best, color="black", linestyle="--", linewidth=1.2, label="best fixed model in hindsight")
+        values.append(best)
+        for row in releases[:50]:
+            axis.axvline(row, color="grey", linewidth=0.6, linestyle=":")
+        low, high = float(np.min(values)), float(np.max(values))
+        if name == "loss":  # noise can make early losses huge: the interesting part is what is left
+            high = min(high, best + 3 * max(record["run"]["progressive"]["loss"] - best, 0.1))
+        margin = 0.05 * max(high - low, 1e-6)
+        axis.set_ylim(low - margin, high + margin)
+        axis.set_xlabel("rows")
+        axis.set_ylabel(label)
+        axis.grid(alpha=0.2)
+    axes[0].legend(fontsize=8, loc="upper right")
+    figure.suptitle(f"{title}\nprogressive, mean so far (thin: recent rows; dotted: releases)", fontsize=10)
+    figure.text(0.995, 0.005, "NOT PRIVATE: do not publish", color="#c0392b", fontsize=8, ha="right", va="bottom")
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110)
+    return buffer.getvalue()
+
+
+def _trailing(rows: np.ndarray[Any, Any], recent: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Mean over the last twentieth of the points, weighted by their rows."""
+    width = np.diff(rows, prepend=0).astype(np.float64)
+    window = max(1, len(rows) // 20)
+    sums, weights = np.cumsum(recent * width), np.cumsum(width)
+    sums[window:] -= np.cumsum(recent * width)[:-window]
+    weights[window:] -= np.cumsum(width)[:-window]
+    return sums / weights

@@ -1,0 +1,461 @@
+"""The noise: its law, its exactness on the lattice, and that no two holders ever draw the same."""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+import pickle
+import threading
+
+import mpmath
+import numpy as np
+import pytest
+from alpha import BUDGET, RATES, rate
+from scipy.special import ndtri
+from scipy.stats import binomtest, chi2, norm
+from sklearn.base import clone
+
+from privol import PGIGA, PIGD
+from privol._core._noise import gaussian_of_words, lattice_step, round_with_words
+from privol.errors import InvalidParameter, SourceFailure, StateError
+from privol.noise import Gaussian, Source, decide_lattice_point, make_source
+
+KEY = bytes(range(32))
+MASK = (1 << 63) - 1
+
+
+def test_false_positive_rates_add_up_to_little():
+    assert sum(RATES.values()) <= BUDGET
+
+
+# ---- the law: each test rejects noise that is wrong in its way --------------------------------------
+
+
+def z_test(z, name):
+    return abs(z) <= norm.isf(rate(name) / 2)
+
+
+def right_scale(sample, name="noise.scale"):
+    n = sample.size
+    bound = [chi2.ppf(rate(name) / 2, n), chi2.isf(rate(name) / 2, n)]
+    return bound[0] <= float(np.sum(sample**2)) <= bound[1]
+
+
+def right_cells(sample, h):
+    """Chi-square on 256 cells whose borders lie between lattice points, so that their probabilities are exact."""
+    borders = (np.round(norm.ppf(np.arange(1, 256) / 256) / h) + 0.5) * h
+    counts = np.bincount(np.searchsorted(borders, sample), minlength=256)
+    expected = np.diff(norm.cdf(borders), prepend=0.0, append=1.0) * sample.size
+    return float(np.sum((counts - expected) ** 2 / expected)) <= chi2.isf(rate("noise.cells"), 255)
+
+
+def right_tail(sample, h):
+    border = (round(3.7 / h) + 0.5) * h
+    count = int(np.sum(np.abs(sample) > border))
+    return binomtest(count, sample.size, 2 * norm.sf(border)).pvalue > rate("noise.tail")
+
+
+def uncorrelated(a, b, name):
+    """Values and magnitudes of two samples are uncorrelated."""
+    def z(u, v):
+        u, v = u - u.mean(), v - v.mean()
+        return float(np.mean(u * v) / (u.std() * v.std())) * math.sqrt(u.size)
+
+    half = rate(name) / 4
+    return max(abs(z(a, b)), abs(z(a * a, b * b))) <= norm.isf(half)
+
+
+@pytest.fixture(scope="module")
+def sample():
+    """Two million values at scale 1, as 1000 calls of 2000 values: two rows of words, then part of another."""
+    noise = Gaussian(scale=1.0, random_state=2024)
+    return np.concatenate([noise.sample(10_000) for _ in range(200)])
+
+
+def test_scale(sample):
+    assert right_scale(sample)
+    for factor in (2 / 3, 3 / 2, 1.02, 1 / 1.02):
+        assert not right_scale(sample * factor)
+
+
+def test_mean(sample):
+    def right(values):
+        return z_test(float(np.mean(values)) * math.sqrt(values.size), "noise.mean")
+
+    assert right(sample)
+    assert not right(sample + 0.01)
+
+
+def test_cells(sample):
+    h = lattice_step(1.0)
+    assert right_cells(sample, h)
+    rng = np.random.default_rng(0)
+    for wrong in (sample * 1.01, sample + 0.01, np.where(rng.random(sample.size) < 0.01, 0.0, sample),
+                  rng.standard_t(30, sample.size), np.abs(sample)):
+        assert not right_cells(wrong, h)
+
+
+def test_tail(sample):
+    h = lattice_step(1.0)
+    assert right_tail(sample, h)
+    assert not right_tail(np.clip(sample, -3.7, 3.7), h)
+    assert not right_tail(np.where(np.abs(sample) > 3.7, np.round(sample), np.where(np.abs(sample) > 3.6, 3.8, sample)), h)
+
+
+def test_coordinates_are_independent(sample):
+    """Neighbours share a cipher block; coordinates eight apart share a lane; calls share nothing."""
+    for lag in (1, 2, 8, 4096, 10_000):
+        assert uncorrelated(sample[:-lag:1], sample[lag:], "noise.coordinates")
+    assert not uncorrelated(sample[::2], sample[1::2] + 0.02 * sample[::2], "noise.coordinates")
+    assert not uncorrelated(sample[::2], np.abs(sample[::2]) * np.sign(sample[1::2]), "noise.coordinates")
+
+
+def test_sample_shapes_and_refusals():
+    noise = Gaussian(scale=3.0, random_state=1)
+    assert noise.sample((2, 3)).shape == (2, 3)
+    assert noise.sample(0).shape == (0,)
+    assert noise.add(5.0).shape == ()
+    assert noise.granularity == 2.0**-9
+    for bad in (math.nan, math.inf, 2.0**50 * noise.granularity):
+        with pytest.raises(InvalidParameter, match="x must"):
+            noise.add([0.0, bad])
+    for scale in (0.0, -1.0, math.inf, math.nan, 1e-290, 1e290, "1"):
+        with pytest.raises(InvalidParameter, match="scale"):
+            Gaussian(scale=scale)
+
+
+@pytest.mark.parametrize("scale", [1e-280, 1e-5, 0.7, 1.0, 3.0, 1e10, 1e280])
+def test_values_lie_on_the_lattice(scale):
+    noise = Gaussian(scale=scale, random_state=5)
+    h = noise.granularity
+    assert 2.0**10 * h <= scale < 2.0**11 * h
+    values = noise.add(np.linspace(-100, 100, 999) * scale) / h
+    np.testing.assert_array_equal(values, np.round(values))
+    assert np.std(values) > 0
+
+
+# ---- released iterates ---------------------------------------------------------------------------------
+
+
+def noise_of_releases(cls, rows, d, **parameters):
+    """Released minus secret iterate over the public std, for rows of zeros: the secret iterate stays where it is."""
+    learner = cls(
+        loss="logistic", epsilon=1.0, horizon=rows, release="all", fit_intercept=False, radius=1e9, random_state=11,
+        **parameters,
+    )
+    learner.declare_classes([0, 1])
+    row = np.zeros(d)
+    learner.learn_one(row, 0)
+    last = learner._run.plan.releases.last_row
+    out = np.empty((last, d))
+    for t in range(last):
+        if t:
+            learner.learn_one(row, t % 2)
+        assert not learner._run.state._secret_iterate().any()
+        std = learner._run.plan.std(t + 1)
+        lattice = learner.coef_[0] / lattice_step(std)
+        np.testing.assert_array_equal(lattice, np.round(lattice))
+        out[t] = learner.coef_[0] / std
+    return out
+
+
+@pytest.mark.parametrize("parameters", [{}, {"noise_shape": "paper"}, {"calibration": "published", "l2": 1e-9}])
+def test_released_iterates(parameters):
+    z = noise_of_releases(PIGD, 200, 501, **parameters)
+    assert right_scale(z.ravel(), "noise.released_scale")
+    for factor in (2 / 3, 3 / 2, 1.02):
+        assert not right_scale(z.ravel() * factor, "noise.released_scale")
+    for lag in (1, 2, 130):  # 130 releases are drawn at a time
+        assert uncorrelated(z[:-lag].ravel(), z[lag:].ravel(), "noise.rows")
+    assert not uncorrelated(z[:-1].ravel(), z[:-1].ravel(), "noise.rows")
+
+
+# ---- exactness ------------------------------------------------------------------------------------------
+
+
+def exact_gaussian(tail):
+    """The normal quantile at 1 - tail, 60 digits."""
+    with mpmath.workdps(90):
+        return mpmath.sqrt(2) * mpmath.erfinv(1 - 2 * tail)
+
+
+def words_at_segment_ends():
+    """For all 32 octaves and 64 segments: the first and the last word, with the unread low bits all 0 and all 1."""
+    words = []
+    for octave in range(32):
+        for segment in range(64):
+            start = (1 << (51 - octave)) + segment * (1 << (45 - octave)) if octave <= 45 else None
+            width = 1 << (45 - octave)
+            for a in (start, start + width // 2, start + width - 1):
+                words += [a << 11, (a << 11) | 0x7FF]
+    words = np.array(words, dtype=np.uint64)
+    return np.concatenate([words, words | np.uint64(1 << 63)])
+
+
+def test_error_bounds_of_the_fast_path():
+    rng = np.random.default_rng(3)
+    random = rng.integers(0, 1 << 64, 1_000_000, dtype=np.uint64)
+    tail = rng.integers(0, 1 << 63, 200_000, dtype=np.uint64) >> rng.integers(1, 32, 200_000).astype(np.uint64)
+    words = np.concatenate([words_at_segment_ends(), random, tail, tail | np.uint64(1 << 63)])
+    z, error = gaussian_of_words(words)
+    prefix = (words & np.uint64(MASK)).astype(np.float64)
+    sign = np.where(words >> np.uint64(63), -1.0, 1.0)
+    inside = np.isfinite(error)
+    assert inside[: len(words_at_segment_ends())].all()
+    worst = np.zeros(len(words))
+    for end in (0.0, 1.0):  # both ends of what the word leaves open
+        exact = -ndtri(np.minimum((prefix + end) * 2.0**-64, 0.5)) * sign
+        worst[inside] = np.maximum(worst[inside], np.abs(z - exact)[inside])
+    assert np.all(worst[inside] <= error[inside] + 2e-15)
+    assert np.max(worst[inside] / error[inside]) > 0.3, "the bound is not about this error"
+    assert np.all((np.signbit(z) == np.signbit(sign))[np.abs(z) > error])
+
+
+def test_error_bounds_against_multiple_precision():
+    words = words_at_segment_ends()[::157]
+    z, error = gaussian_of_words(words)
+    for word, value, bound in zip(words.tolist(), z, error, strict=True):
+        for end in (0, 1):
+            exact = exact_gaussian(mpmath.mpf((word & MASK) + end) / 2**64) * (-1 if word >> 63 else 1)
+            assert abs(value - exact) <= bound
+
+
+def test_words_beyond_the_table_are_never_decided_fast():
+    words = np.array([0, 1, 2047, 2048, (1 << 31) - 1, 1 << 63, (1 << 63) | 5000], dtype=np.uint64)
+    z, error = gaussian_of_words(words)
+    assert np.isinf(z).all()
+    assert np.isinf(error).all()
+    _, undecided = round_with_words(np.zeros(7), 1.0, words, lambda *a: 0.0, lambda c, level: (1, 1))
+    assert undecided == 7
+
+
+class Extra:
+    """Words for re-evaluation, recorded."""
+
+    def __init__(self, seed, zeros=0):
+        self.rng, self.zeros, self.asked = np.random.default_rng(seed), zeros, {}
+
+    def __call__(self, coordinate, level):
+        if (coordinate, level) not in self.asked:
+            pair = (0, 0) if level <= self.zeros else tuple(int(w) for w in self.rng.integers(0, 1 << 64, 2, dtype=np.uint64))
+            self.asked[coordinate, level] = pair
+        return self.asked[coordinate, level]
+
+
+def expected_points(x, scale, words, extra):
+    """Nearest lattice integers with Z from the word and 384 more bits."""
+    h, out = lattice_step(scale), []
+    for j, word in enumerate(words.tolist()):
+        prefix, bits = word & MASK, 63
+        for level in (1, 2, 3):
+            a, b = extra(j, level)
+            prefix, bits = (prefix << 128) | (a << 64) | b, bits + 128
+        with mpmath.workdps(160):
+            z = mpmath.sqrt(2) * mpmath.erfinv(1 - (2 * mpmath.mpf(prefix) + 1) / mpmath.mpf(2) ** (bits + 1))
+            value = (mpmath.mpf(float(x[j])) + mpmath.mpf(scale) * (-z if word >> 63 else z)) / mpmath.mpf(h)
+            assert abs(abs(value - mpmath.floor(value)) - mpmath.mpf("0.5")) > mpmath.mpf(10) ** -90
+            out.append(float(mpmath.nint(value)) * h)
+    return np.array(out)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.9999, 0.37, 1e-12, 3e9])
+@pytest.mark.parametrize("distance", [1e-9, 1e-12, 0.0])
+def test_undecided_coordinates_are_rounded_correctly(scale, distance):
+    """x puts the sum a hair from a half-integer; the fast path must not guess, and the slow one must be right."""
+    rng = np.random.default_rng(8)
+    words = rng.integers(0, 1 << 64, 40, dtype=np.uint64)
+    h = lattice_step(scale)
+    z = -ndtri(((words & np.uint64(MASK)).astype(float) + 0.5) * 2.0**-64) * np.where(words >> np.uint64(63), -1, 1)
+    side = np.where(np.arange(40) % 2, 1.0, -1.0) * distance
+    x = (np.round(rng.normal(size=40) * 3000) + 0.5 + side) * h - scale * z
+    extra = Extra(1)
+    found, undecided = round_with_words(x, scale, words, decide_lattice_point, extra)
+    assert undecided == 40
+    np.testing.assert_array_equal(found, expected_points(x, scale, words, extra))
+
+
+@pytest.mark.parametrize("magnitude", [0.0, 1.0, 1e3, 1e9, 1e12, 2.0**48 * 2.0**-10])
+def test_ordinary_coordinates_are_rounded_correctly(magnitude):
+    rng = np.random.default_rng(9)
+    words = rng.integers(0, 1 << 64, 60, dtype=np.uint64)
+    x = rng.choice([-1.0, 1.0], 60) * magnitude * rng.random(60)
+    extra = Extra(2)
+    found, undecided = round_with_words(x, 1.3, words, decide_lattice_point, extra)
+    np.testing.assert_array_equal(found, expected_points(x, 1.3, words, extra))
+    assert not np.signbit(found[found == 0]).any()
+    if magnitude <= 1e3:
+        assert undecided <= 2
+
+
+def test_deep_tail_words_take_more_bits():
+    """A = 0 and neighbours: 63 bits leave Z open by many lattice points, so extra words decide."""
+    prefixes = [1, 2, 3, 100, 2047, 2048, 1 << 20, (1 << 31) - 1]
+    words = np.array(prefixes + [p | 1 << 63 for p in prefixes], dtype=np.uint64)
+    x = np.linspace(-5, 5, len(words))
+    for seed in range(3):
+        extra = Extra(seed)
+        found, undecided = round_with_words(x, 1.0, words, decide_lattice_point, extra)
+        assert undecided == len(words)
+        assert (0, 1) in extra.asked
+        np.testing.assert_array_equal(found, expected_points(x, 1.0, words, extra))
+        assert np.all(np.abs(found - x) > 5.5)
+
+
+def test_a_word_of_zeros_reads_on_until_something_is_not_zero():
+    extra = Extra(4, zeros=1)
+    words = np.array([0, 1 << 63], dtype=np.uint64)
+    found, _ = round_with_words(np.zeros(2), 1.0, words, decide_lattice_point, extra)
+    assert (0, 2) in extra.asked
+    np.testing.assert_array_equal(found, expected_points(np.zeros(2), 1.0, words, extra))
+    assert found[0] > 15
+    assert found[1] < -15
+
+
+# ---- addresses -----------------------------------------------------------------------------------------------
+
+
+def test_words_are_the_cipher_of_their_address():
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+    source = Source(KEY, private=False, description="test")
+    encryptor = Cipher(algorithms.AES(KEY), modes.ECB()).encryptor()
+    for stream, level, block, row in [(0, 0, 0, 1), (0, 0, 1, 1), (1, 2, 3, 4), (0, 0, (1 << 32) - 1, (1 << 63) + 7)]:
+        address = stream.to_bytes(2, "little") + level.to_bytes(2, "little") + block.to_bytes(4, "little")
+        plain = encryptor.update(address + row.to_bytes(8, "little"))
+        expected = (int.from_bytes(plain[:8], "little"), int.from_bytes(plain[8:], "little"))
+        assert source.words(stream=stream, level=level, block=block, row=row) == expected
+
+
+def test_no_two_addresses_share_words():
+    source = Source(KEY, private=False, description="test")
+    seen = {
+        word
+        for stream in (0, 1) for level in (0, 1, 2) for block in range(20) for row in range(1, 30)
+        for word in source.words(stream=stream, level=level, block=block, row=row)
+    }
+    assert len(seen) == 2 * 2 * 3 * 20 * 29
+
+
+def test_bits_are_balanced():
+    source = Source(KEY, private=False, description="test")
+    n = 4000
+    words = np.array([source.words(stream=0, level=0, block=j, row=3) for j in range(n // 2)], dtype=np.uint64).ravel()
+    counts = np.array([int(np.sum((words >> np.uint64(b)) & np.uint64(1))) for b in range(64)])
+    bound = norm.isf(rate("noise.words") / 2 / 64) * math.sqrt(n) / 2
+    assert np.all(np.abs(counts - n / 2) <= bound)
+
+
+def test_keys():
+    """Seeds give keys for ever the same; entropy never gives a key twice; a generator never gives one twice."""
+    def key(state):
+        learner = PIGD(horizon=9, release="all", random_state=state).partial_fit([[0.0]], [1], classes=[0, 1])
+        return bytes(learner._run.state._secret_arrays()["key"])
+
+    assert key(3) == key(3) == key(np.random.PCG64(3))
+    assert key(3) != key(4)
+    rng = np.random.default_rng(1)
+    assert len({key(rng), key(rng), key(rng)}) == 3
+    assert len({key(None), key(None), key(None)}) == 3
+    for state in (np.random.MT19937(1), np.random.RandomState(1), np.random.SeedSequence(5), np.int64(7)):
+        assert len(set(key(state))) > 8
+    for bad in (-1, 1.5, "seed", True, [1]):
+        with pytest.raises(InvalidParameter, match="random_state"):
+            make_source(bad)
+    assert make_source(None).private
+    assert not make_source(3).private
+
+
+# ---- never two identical streams -------------------------------------------------------------------------------
+
+
+def running(**parameters):
+    learner = PIGD(epsilon=1.0, horizon=1000, release="all", **parameters)
+    return learner.partial_fit(np.ones((3, 2)), [0, 1, 0], classes=[0, 1])
+
+
+@pytest.mark.parametrize("action", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_sources_and_runs_cannot_be_copied(action):
+    learner = running()
+    for holder in (make_source(None), make_source(3), learner._run.state, Gaussian(scale=1.0)):
+        with pytest.raises((StateError, TypeError)):
+            action(holder)
+
+
+def test_learners_never_share_noise():
+    one, two = running(), running()
+    third = clone(one).partial_fit(np.ones((3, 2)), [0, 1, 0], classes=[0, 1])
+    keys = {bytes(learner._run.state._secret_arrays()["key"]) for learner in (one, two, third)}
+    assert len(keys) == 3
+    assert len({learner.coef_.tobytes() for learner in (one, two, third)}) == 3
+    for copied in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
+        copied.partial_fit(np.ones((3, 2)), [0, 1, 0], classes=[0, 1])  # a run of its own
+        assert bytes(copied._run.state._secret_arrays()["key"]) not in keys
+    # two runs of one learner
+    before = one.fit(np.ones((4, 2)), [0, 1, 0, 1]).coef_
+    assert not np.array_equal(one.fit(np.ones((4, 2)), [0, 1, 0, 1]).coef_, before)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("release", ["all", "last"])
+def test_a_forked_child_cannot_use_the_noise(release):
+    learner = PIGD(epsilon=1.0, horizon=1000, release=release)
+    learner.partial_fit(np.ones((3, 2)), [0, 1, 0], classes=[0, 1])
+    noise, source = Gaussian(scale=1.0), make_source(None)
+    actions = [
+        lambda: learner.learn_one(np.ones(2), 1),
+        lambda: learner.partial_fit(np.ones((2, 2)), [0, 1]),
+        lambda: noise.sample(3),
+        lambda: source.words(stream=0, level=0, block=0, row=1),
+        *([lambda: learner.close()] if release == "last" else []),
+    ]
+    child = os.fork()
+    if child == 0:
+        refused = 0
+        for action in actions:
+            try:
+                action()
+            except SourceFailure:
+                refused += 1
+            except BaseException:
+                pass
+        os._exit(refused)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == len(actions)
+    learner.learn_one(np.ones(2), 1)  # the parent goes on
+    assert learner.n_rows_ == 4
+
+
+@pytest.mark.parametrize("cls", [PIGD, PGIGA])
+def test_threads_on_one_learner(cls):
+    """Calls are serialised: all rows are learnt, each release is made once, no row's words are drawn for another."""
+    n = 400
+    learner = cls(epsilon=1.0, horizon=2 * n + 3, release="all", random_state=1, radius=5.0)
+    learner.partial_fit(np.ones((3, 2)), [0, 1, 0], classes=[0, 1])
+    errors = []
+
+    def work(block):
+        try:
+            for i in range(0, n, block):
+                if block == 1:
+                    learner.learn_one(np.ones(2), 1)
+                else:
+                    learner.partial_fit(np.ones((block, 2)), [1] * block)
+                _ = learner.coef_, learner.average_coef_, learner.ledger_.spent
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(block,)) for block in (1, 8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive(), "deadlock"
+    assert not errors
+    assert learner.n_rows_ == learner.n_releases_ == 2 * n + 3
+    # all rows were the same, so the order does not matter: one thread gives the same run
+    alone = cls(epsilon=1.0, horizon=2 * n + 3, release="all", random_state=1, radius=5.0)
+    alone.partial_fit(np.ones((2 * n + 3, 2)), [0, 1, 0] + [1] * (2 * n), classes=[0, 1])
+    np.testing.assert_array_equal(learner.coef_, alone.coef_)
+    np.testing.assert_array_equal(learner.average_coef_, alone.average_coef_)
+    assert learner._run.state.spent == alone._run.state.spent

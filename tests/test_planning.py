@@ -1,0 +1,146 @@
+"""Plans say before a run what the run will do."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import privol
+from privol.errors import InvalidParameter
+from privol.guarantees import Guarantee
+from privol.planning import CLEAR, plan
+
+SETTINGS = {"radius": 4.0, "x_bound": 2.0, "l2": 0.02}
+
+
+@pytest.mark.parametrize("learner", ["pigd", "pgiga"])
+@pytest.mark.parametrize("release", ["last", "all", 100, [1, 10, 700, 999]])
+@pytest.mark.parametrize("shape", ["lipschitz", "paper"])
+def test_figures_are_those_of_the_calibration(learner, release, shape):
+    found = plan(learner, n_features=9, horizon=1000, release=release, noise_shape=shape, **SETTINGS)
+    kind = {"pigd": privol.PIGD, "pgiga": privol.PGIGA}[learner]
+    made = kind(release=release, noise_shape=shape, **SETTINGS)
+    calibration = made.calibrate(9, 1000)
+    assert found.dim == 10
+    assert found.guarantee.mu == calibration.mu
+    assert found.guarantee.private
+    assert "operating system" in found.guarantee.bit_source
+    rows = [row.row for row in found.rows]
+    assert rows == sorted(set(rows))
+    first, last = {"last": (1000, 1000), "all": (1, 1000)}.get(str(release), (None, None))
+    if isinstance(release, int):
+        first, last = 100, 1000
+    if isinstance(release, list):
+        first, last = 1, 999
+    assert (rows[0], rows[-1]) == (first, last)
+    for row in found.rows:
+        assert row.std == calibration.std(row.row)
+        assert row.sensitivity == calibration.sensitivity(row.row)
+        assert row.noise_norm == pytest.approx(row.std * math.sqrt(10))
+        assert row.score_std == pytest.approx(row.std * math.sqrt(5))
+        assert row.largest_score == pytest.approx(4.0 * math.sqrt(5))
+        assert row.ratio == pytest.approx(row.std * math.sqrt(5) / row.signal_score)
+
+
+def test_a_single_release_by_hand():
+    found = plan("pigd", n_features=3, horizon=5000, epsilon=0.7, delta=1e-5, fit_intercept=False, loss="hinge", l2=0.1)
+    (row,) = found.rows
+    mu = privol.guarantees.gdp_mu(0.7, 1e-5)
+    assert row.sensitivity == pytest.approx(2.0 / (0.1 * 5001), rel=1e-6)
+    assert row.std == pytest.approx(2.0 / (0.1 * 5001) / mu, rel=1e-6)
+    assert found.guarantee.epsilon() == pytest.approx(0.7, rel=1e-9)
+
+
+def test_the_run_adds_the_planned_noise():
+    # Mean square of the noise of 400 releases of 20 coordinates each: chi-square, false-positive rate below 1e-6.
+    X, y = np.zeros((50, 20)), np.tile([0, 1], 25)
+    found = plan("pigd", n_features=20, horizon=50, loss="hinge", fit_intercept=False, radius=1e6, l2=1.0)
+    (row,) = found.rows
+    models = [
+        privol.PIGD(loss="hinge", fit_intercept=False, radius=1e6, l2=1.0, random_state=seed).fit(X, y).coef_
+        for seed in range(400)
+    ]
+    ratio = float(np.mean(np.square(models))) / row.std**2
+    assert abs(ratio - 1.0) < 5 * math.sqrt(2 / 8000)
+
+
+def test_verdicts():
+    clear = plan(n_features=9, horizon=1_000_000, **SETTINGS)
+    assert clear.verdict.startswith("SIGNAL:")
+    assert clear.remedies == ()
+    drowned = plan(n_features=9, horizon=500, release="all", **SETTINGS)
+    assert drowned.verdict.startswith("NOISE")
+    exact = plan(n_features=9, horizon=500, epsilon=math.inf, **SETTINGS)
+    assert exact.rows[-1].std == 0.0
+    assert "no noise" in exact.verdict
+    assert exact.guarantee.kind == "none"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"release": "all", "horizon": 20_000},
+        {"release": 100, "horizon": 20_000, "epsilon": 0.1},
+        {"release": "last", "horizon": 2_000, "l2": 0.001},
+        {"release": [10, 2_000], "horizon": 2_000, "l2_schedule": "inverse_sqrt"},
+        {"release": "all", "horizon": 2_000, "loss": "huber", "learner": "pgiga"},
+    ],
+    ids=str,
+)
+def test_remedies_do_what_they_say(changes):
+    settings = {"n_features": 9, **SETTINGS, **changes}
+    found = plan(**settings)
+    assert found.remedies
+    for remedy in found.remedies:
+        after = plan(**{**settings, remedy.parameter: remedy.value})
+        assert after.rows[-1].ratio == pytest.approx(remedy.ratio)
+        assert remedy.ratio < found.rows[-1].ratio
+        if remedy.parameter in ("l2", "horizon", "epsilon"):
+            assert remedy.ratio <= CLEAR
+            less = plan(**{**settings, remedy.parameter: type(remedy.value)(remedy.value * 0.97)})
+            assert less.rows[-1].ratio > CLEAR  # no larger change than it takes
+
+
+def test_published_calibration_states_both_figures():
+    found = plan(n_features=9, horizon=1000, calibration="published", release="all", l2=0.1)
+    assert found.guarantee.claim is not None
+    assert "claims" in found.text()
+    assert found.rows[-1].row == 999
+
+
+def test_records():
+    found = plan(n_features=9, horizon=1000, release=7, domain=privol.geometry.L1Ball(2.0), epsilon=0.3)
+    record = json.loads(found.to_json())
+    assert Guarantee.from_record(record["guarantee"]) == found.guarantee
+    assert record["parameters"]["domain"] == {"set": "l1", "radius": 2.0}
+    assert [row["std"] for row in record["releases"]] == [row.std for row in found.rows]
+    assert found.guarantee.sentence() in str(found)
+    assert found.verdict in str(found)
+
+
+def test_a_seed_is_named():
+    assert plan(n_features=2, horizon=10, random_state=1).guarantee.sentence().startswith("NOT PRIVATE")
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"learner": "sgd"}, "learner"),
+        ({"n_features": 0}, "n_features"),
+        ({"horizon": 0}, "horizon"),
+        ({"l3": 1.0}, "l3"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"release": 2000}, "release"),
+        ({"loss": "hinge", "learner": "pgiga"}, "kink"),
+    ],
+)
+def test_what_cannot_run_cannot_be_planned(changes, word):
+    with pytest.raises(InvalidParameter, match=word):
+        plan(**{"n_features": 9, "horizon": 1000, **changes})
+
+
+def test_top_level_name():
+    assert privol.plan is plan

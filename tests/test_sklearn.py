@@ -1,0 +1,71 @@
+"""scikit-learn's own conformance checks on configured learners, and its tools around them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from privol import PGIGA, PIGD
+from privol.ledger import Ledger
+
+# Seeded, with a budget so large that the noise does not decide the checks' small problems.
+EASY = {"epsilon": 1e6, "delta": 1e-3, "random_state": 0, "l2": 1e-3, "radius": 50.0, "x_bound": 20.0}
+STREAM = {"horizon": 10_000, "release": 1}
+
+LEARNERS = [
+    PIGD(loss="logistic", **EASY),
+    PIGD(loss="logistic", **EASY, **STREAM),
+    PIGD(loss="hinge", **EASY),
+    PGIGA(loss="logistic", **EASY),
+    PIGD(loss="squared", **EASY, y_bound=500.0),
+    PGIGA(loss="huber", **EASY, y_bound=500.0),
+]
+
+
+def expected_failures(learner):
+    """Checks that contradict what a private learner must do; each with its reason."""
+    return {}
+
+
+@parametrize_with_checks(LEARNERS, expected_failed_checks=expected_failures)
+def test_checks(estimator, check):
+    check(estimator)
+
+
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    return X, np.where(X @ [1, -1, 0.5, 0] > 0, "b", "a")
+
+
+def test_kinds():
+    assert is_classifier(PIGD())
+    assert is_classifier(PIGD(loss="hinge"))
+    assert is_regressor(PIGD(loss="squared"))
+    assert is_regressor(PGIGA(loss="huber"))
+
+
+def test_clone_keeps_parameters_and_shares_the_ledger():
+    ledger = Ledger(epsilon=3.0, delta=1e-6)
+    learner = PIGD(epsilon=0.5, ledger=ledger, release=7).fit(*data())
+    copied = clone(learner)
+    assert copied.ledger is ledger
+    assert copied.get_params() == learner.get_params()
+    assert "_run" not in vars(copied)
+
+
+def test_every_fit_of_a_search_pays():
+    """One ledger through a pipeline and a grid search: each fit is a run of its own, and the budget is not duplicated."""
+    X, y = data()
+    ledger = Ledger()
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), PIGD(epsilon=50.0, delta=1e-3, ledger=ledger)), {"pigd__l2": [0.01, 0.1]}, cv=3
+    )
+    search.fit(X, y)
+    assert len(ledger.accounts) == 2 * 3 + 1
+    assert cross_val_score(PIGD(epsilon=1e4, delta=1e-3, radius=10.0, l2=0.001, x_bound=4.0), X, y, cv=3).mean() > 0.8
