@@ -1,7 +1,7 @@
 """The false-positive rates of the statistical tests, in one place.
 
-Every statistical test takes its rate from here. Seeds are fixed, so a test either passes for ever or fails for ever; the
-rate is the probability that its seed was unlucky although the code is right. The whole budget is small enough that a
+Every statistical test takes its rate from here. Seeds are fixed, so a test either passes for ever or fails for ever;
+the rate is the probability that its seed was unlucky although the code is right. The whole budget is so small that a
 failure is a defect.
 """
 

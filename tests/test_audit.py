@@ -1,8 +1,8 @@
 """A small audit of PIGD: two worst streams, many runs, the best linear distinguisher, a lower bound on what it proves.
 
-For linear losses the releases are Gaussian vectors whose means differ between the two streams by a known vector, so the
-best test is linear in them and its two error rates give mu. A correct learner stays below its claim and close to it; one
-with two thirds of the noise is caught.
+For linear losses the releases are Gaussian vectors whose means differ between the two streams by a known vector, so
+the best test is linear in them and its two error rates give mu. A correct learner stays below its claim and close to
+it; one with two thirds of the noise is caught.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -105,7 +106,7 @@ def test_chunks(name, cuts, one):
     """Any split into partial_fit calls, a quarter of the pieces row by row."""
     X, y = rows(name)
     learner = make(name)
-    for k, (start, stop) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
+    for k, (start, stop) in enumerate(itertools.pairwise(cuts)):
         if k % 4 == one and k:
             for i in range(start, stop):
                 learner.learn_one(X[i], y[i])
@@ -132,7 +133,7 @@ def test_chunks_with_every_kind_of_release(release, cuts):
     name = "pigd-logistic"
     X, y = rows(name)
     learner = make(name, release)
-    for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
+    for start, stop in itertools.pairwise(cuts):
         learner.partial_fit(X[start:stop], y[start:stop], classes=classes_of(name))
     key = tuple(release) if isinstance(release, list) else release
     if (name, key) not in REFERENCE:
@@ -242,10 +243,7 @@ def test_layouts(name, layout):
     # below scikit-learn's own checks too, which copy some layouts
     direct = make(name).partial_fit(X[:1], y[:1], classes=classes_of(name))
     rest = rearranged[1:]
-    if classes_of(name):
-        targets = y[1:]
-    else:
-        targets = np.clip(y[1:], -direct.y_bound, direct.y_bound)
+    targets = y[1:] if classes_of(name) else np.clip(y[1:], -direct.y_bound, direct.y_bound)
     direct._run.state.learn(rest, targets, direct._norms(rest, targets, 1))
     assert fingerprint(direct) == reference(name)
 

@@ -34,7 +34,8 @@ def targets_of(loss):
 
 @pytest.mark.parametrize("loss", LOSSES, ids=NAMES)
 def test_values_and_slopes(loss):
-    p = np.array([0.0, 1e-300, -1e-300, 0.3, -0.3, 1.0, -1.0, 5.0, -5.0, 36.7, -36.7, 700.0, -700.0, 800.0, -800.0, 1e150])
+    p = np.array([1e-300, 0.3, 1.0, 5.0, 36.7, 700.0, 800.0])
+    p = np.concatenate([[0.0, 1e150], p, -p])
     for y in targets_of(loss):
         ys = np.full_like(p, y)
         value, slope = loss_values(loss, p, ys)

@@ -115,11 +115,15 @@ FAMILIES = {
     "squared-active": (PIGD, {"loss": "squared", "l2": 0.05, "radius": 0.6, "x_bound": 1.5}, 0.1),
     "logistic-gradient": (PGIGA, {"loss": "logistic", "l2": 0.05, "radius": 3.0, "x_bound": 2.0}, 0.1),
     "squared-gradient": (PGIGA, {"loss": "squared", "l2": 0.05, "radius": 1.0}, 0.1),
-    "least-offset": (PGIGA, {"loss": "squared", "l2": 0.01, "radius": 2.0, "y_bound": 3.0, "fit_intercept": False}, 0.1),
+    "least-offset": (
+        PGIGA, {"loss": "squared", "l2": 0.01, "radius": 2.0, "y_bound": 3.0, "fit_intercept": False}, 0.1,
+    ),
     "box": (PIGD, {"loss": "hinge", "l2": 0.1, "domain": Box(-0.2, 0.3)}, 0.1),
     "l1": (PIGD, {"loss": "logistic", "l2": 0.3, "domain": L1Ball(0.7)}, 0.1),
     "simplex": (PGIGA, {"loss": "logistic", "l2": 0.3, "domain": Simplex(1.0)}, 0.1),
-    "inverse-sqrt": (PIGD, {"loss": "hinge", "l2": 0.02, "l2_schedule": "inverse_sqrt", "radius": 50.0, **SMALL}, 0.999),
+    "inverse-sqrt": (
+        PIGD, {"loss": "hinge", "l2": 0.02, "l2_schedule": "inverse_sqrt", "radius": 50.0, **SMALL}, 0.999,
+    ),
     "inverse-sqrt-gradient": (
         PGIGA, {"loss": Huber(width=0.5), "l2": 0.02, "l2_schedule": "inverse_sqrt", "radius": 50.0, **SMALL}, 0.999,
     ),
@@ -147,7 +151,9 @@ def hash_of(family, d):
 
 
 @pytest.mark.parametrize("d", [1, 2])
-@pytest.mark.parametrize("family", ["hinge", "hinge-active", "absolute", "logistic", "squared-active", "l1", "huber-steep"])
+@pytest.mark.parametrize(
+    "family", ["hinge", "hinge-active", "absolute", "logistic", "squared-active", "l1", "huber-steep"]
+)
 def test_search_with_the_null_row_as_neighbour(family, d):
     found = search(learner_of(family, adjacency="zero_out"), d, 4, seed=3 + d, null=True)
     assert found <= 1.0
@@ -177,7 +183,8 @@ def test_attained_by_opposite_rows(loss, l2, tau):
 @pytest.mark.parametrize("l2", [1e-2, 1.0])
 @pytest.mark.parametrize("tau", [0, 7])
 def test_attained_by_gradient_steps(l2, tau):
-    learner = PGIGA(loss=SmoothHinge(width=0.3), l2=l2, x_bound=0.05, radius=30.0, fit_intercept=False, epsilon=math.inf)
+    loss = SmoothHinge(width=0.3)
+    learner = PGIGA(loss=loss, l2=l2, x_bound=0.05, radius=30.0, fit_intercept=False, epsilon=math.inf)
     X, y = np.zeros((20, 2)), np.ones(20)
     X[tau] = [0.05, 0.0]
     found = ratios(learner, X, y, tau, -X[tau], 1.0)
@@ -196,7 +203,9 @@ def test_attained_with_intercept():
 
 
 def test_attained_with_zero_out():
-    learner = PIGD(loss="hinge", l2=0.02, x_bound=0.1, radius=30.0, fit_intercept=False, adjacency="zero_out", epsilon=math.inf)
+    learner = PIGD(
+        loss="hinge", l2=0.02, x_bound=0.1, radius=30.0, fit_intercept=False, adjacency="zero_out", epsilon=math.inf
+    )
     X, y = np.zeros((10, 2)), np.ones(10)
     X[3] = [0.1, 0.0]
     found = ratios(learner, X, y, 3, None, None, null=True)

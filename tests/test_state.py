@@ -168,9 +168,7 @@ def test_damage_is_refused(tmp_path, rows, damage, message):
     def forge(**values):
         np.savez(folder / "model.npz", **values)
         digest = hashlib.sha256((folder / "model.npz").read_bytes()).hexdigest()
-        (folder / "model.json").write_text(
-            json.dumps(altered(record, arrays={"file": "model.npz", "sha256": digest}))
-        )
+        (folder / "model.json").write_text(json.dumps(altered(record, arrays={"file": "model.npz", "sha256": digest})))
 
     match damage:
         case "truncated json":

@@ -138,7 +138,9 @@ def test_published_pigd_releases_rows_before_the_last():
 
 def test_published_pgiga_waits_for_its_first_row():
     X, y = data("logistic", seed=6, n=60)
-    learner = PGIGA(calibration="published", horizon=60, release="all", l2=0.15, x_bound=0.5, random_state=4, radius=5.0)
+    learner = PGIGA(
+        calibration="published", horizon=60, release="all", l2=0.15, x_bound=0.5, random_state=4, radius=5.0
+    )
     twin = check(learner, X, y)
     assert 10 < twin.first < 45, "the case does not test what it says"
     assert twin.released[twin.first - 3][1].any(), "rows before the first step are released too, as noise"
@@ -276,7 +278,7 @@ SMOOTH_CUSTOM = [(PGIGA, name) for name in CUSTOM if CUSTOM[name]["smoothness"] 
 @pytest.mark.parametrize(("radius", "active"), [(0.1, True), (50.0, False)])
 @pytest.mark.parametrize(("cls", "name"), [(PIGD, name) for name in CUSTOM] + SMOOTH_CUSTOM)
 def test_custom_losses(cls, name, radius, active):
-    """A custom loss steps as the built-in of the same function; its noise may differ, its diameter being the crude one."""
+    """A custom loss steps as the built-in of the same function; its noise is at least that of the built-in."""
     X, y = data(name, seed=13)
     learner = cls(
         loss=Custom(**CUSTOM[name], name="mine"), epsilon=30.0, delta=1e-3, horizon=N, release=4, radius=radius, l2=0.3,

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import mpmath
 import numpy as np
@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._core._noise import Source, lattice_step
 from ._validate import integer, number
-from .errors import InvalidParameter
+from .errors import InvalidParameter, StateError
 
 __all__ = ["ARITHMETIC", "Gaussian", "Source", "decide_lattice_point", "make_source"]
 
@@ -159,6 +159,15 @@ class Gaussian:
         self.source = make_source(random_state)
         self._next_row = 0
         self._lock = threading.Lock()
+
+    def __copy__(self) -> NoReturn:
+        raise StateError("noise cannot be copied: both holders would draw the same values")
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        raise StateError("noise cannot be copied: both holders would draw the same values")
+
+    def __reduce__(self) -> NoReturn:
+        raise StateError("noise cannot be pickled: both holders would draw the same values")
 
     @property
     def granularity(self) -> float:

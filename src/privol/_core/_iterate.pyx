@@ -11,7 +11,7 @@ cimport cython
 cimport numpy as cnp
 from cpython.pythread cimport PyThread_get_thread_ident
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from ..errors import BudgetExceeded, InvalidParameter, StateError
 from ._geometry cimport bind_set
@@ -454,6 +454,7 @@ cdef class IterateRun:
             raise StateError("the checkpoint belongs to another noise key")
         if arrays["iterate"].shape != (self.plan.d,):
             raise StateError(f"the checkpoint has {arrays['iterate'].shape[0]} coordinates, the run {self.plan.d}")
+        self.enter()
         with self.lock:
             if self.it.t != 0 or self.closed:
                 raise StateError("only a fresh run can be restored")
@@ -469,6 +470,7 @@ cdef class IterateRun:
     def _secret_iterate(self):
         """The un-noised iterate: SECRET, for tests of sensitivity and replay twins."""
         cdef double[::1] out = np.empty(self.plan.d)
+        self.enter()
         with self.lock:
             pv_iterate_read(&self.it, self.plan.d, &out[0])
         return np.asarray(out)

@@ -19,7 +19,8 @@ from .streams import open_for_run, stream_options
 __all__ = ["run"]
 
 #: For the embedded rows, chosen by experiment on rows of the same source that are not among them: at epsilon 1 the last
-#: of four models classifies 73 % of further rows correctly (75 % is what any linear model reaches there).
+#: of four models classifies 73 % of further rows correctly (standard deviation over runs 1.3 %; linear models without
+#: privacy reach 75.6 %, the commoner class has 51 %).
 EMBEDDED: dict[str, Any] = {
     "radius": 10.0,
     "x_bound": 2.0,
@@ -223,8 +224,9 @@ def _write(
         title = f"{record['learner']}, {loss} loss, {record['source']}, epsilon {made.epsilon:g}"
         picture = plot_comparison(metrics, title=title, releases=record["release_rows"])
         text = json.dumps({"format": "privol.metrics", "version": 1, **metrics}, allow_nan=False)
-        write_atomically(directory.draft / "metrics.json", text.encode() + b"\n")
-        write_atomically(directory.draft / "plot.png", picture)
+        for name, content in (("metrics.json", text.encode() + b"\n"), ("plot.png", picture)):
+            write_atomically(directory.draft / name, content)
+            (directory.draft / name).chmod(0o600)  # not private, so not for everybody on this machine
         files |= {"metrics.json": "diagnostics, NOT PRIVATE", "plot.png": "progressive curves, NOT PRIVATE"}
         curves = ("run", "noiseless", "noiseless_every_row")
         record["diagnostics"] = {

@@ -15,13 +15,13 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from .._core._iterate import IterateRun, Progress
 from .._core._rows import squared_norms
-from .._validate import choice, number
+from .._validate import choice, integer, number
 from ..errors import BudgetExceeded, InvalidParameter, StateError
-from ..guarantees import Guarantee
+from ..guarantees import Guarantee, square_up
 from ..ledger import Account, Ledger
 from ..losses import get_loss
 from ._model import Export, Release, ReleasedModel, is_classifier
@@ -125,13 +125,12 @@ class OnlineLearner(ReleasedModel):
             If a row or a target is not finite (``on_invalid="raise"``). Nothing was learnt, spent or released.
         """
         rows, labels = self._validate(X, y, reset=True)
-        n = rows.shape[0]
-        if self.horizon is not None and n > self.horizon:
-            raise BudgetExceeded(f"{n} rows exceed the horizon of {self.horizon}; nothing was learnt")
-        targets = self._targets(labels_in(labels) if is_classifier(self) else None)
+        horizon = rows.shape[0] if self.horizon is None else self._needed_horizon()
+        self._check_horizon(rows.shape[0], 0, horizon)
+        targets = self._targets(labels_in(labels, self._refuse()) if is_classifier(self) else None)
         encoded = targets.encode(labels, 0)
         norms = self._norms(rows, encoded, 0)
-        run = self._start(rows.shape[1], self.horizon or n, self._default_release(whole=True), targets)
+        run = self._start(rows.shape[1], horizon, self._default_release(whole=True), targets)
         try:
             self._learn(run, rows, encoded, norms)
         except BaseException:
@@ -160,6 +159,7 @@ class OnlineLearner(ReleasedModel):
         learnt = 0 if run is None else run.state.n_rows
         encoded = targets.encode(labels, learnt)
         norms = self._norms(rows, encoded, learnt)
+        self._check_horizon(rows.shape[0], learnt, self._needed_horizon() if run is None else run.guarantee.horizon)
         if run is None:
             run = self._start(rows.shape[1], self._needed_horizon(), self._default_release(whole=False), targets)
         self._learn(run, rows, encoded, norms)
@@ -216,7 +216,7 @@ class OnlineLearner(ReleasedModel):
         BudgetExceeded, InvalidRow
             As ``partial_fit``: blocks before the failing one stay learnt, and the run goes on where it was.
         """
-        horizon = self.horizon if self.horizon is not None else stream.n_rows
+        horizon = stream.n_rows if self.horizon is None else self._needed_horizon()
         if horizon is None:
             raise InvalidParameter(
                 "horizon must be given for a stream that does not know its number of rows: the budget must last for it"
@@ -232,11 +232,9 @@ class OnlineLearner(ReleasedModel):
             if block.y is None:
                 raise InvalidParameter("the stream has no targets")
             learnt = 0 if run is None else run.state.n_rows
-            # classification streams give indices into their classes
-            encoded = 2.0 * np.asarray(block.y, dtype=np.float64) - 1.0 if classes is not None else block.y
-            if classes is None:
-                encoded = targets.encode(encoded, learnt)
+            encoded = targets.encode(block.y, learnt) if classes is None else targets.encode_indices(block.y, learnt)
             norms = self._norms(block.X, encoded, learnt)
+            self._check_horizon(block.X.shape[0], learnt, horizon)
             if run is None:
                 run = self._start(block.X.shape[1], horizon, self._default_release(whole=True), targets)
                 self.n_features_in_ = block.X.shape[1]
@@ -275,7 +273,7 @@ class OnlineLearner(ReleasedModel):
         """Open a run: parameters first, then the reservation of its whole budget."""
         state, plan, guarantee = self._open_run(n_features, horizon, release)
         account = self._ledger().open(learner=type(self).__name__, guarantee=guarantee)
-        account.attach(state.counters)
+        account.attach(self._counters(state, guarantee))
         before: Run | None = self.__dict__.get("_run")
         if before is not None and not before.closed:
             self._settle(before)  # a run that was cut short by a new one releases nothing more
@@ -309,7 +307,22 @@ class OnlineLearner(ReleasedModel):
             raise InvalidParameter(
                 "horizon must be given for partial_fit and learn_one: the number of rows that the budget must last for"
             )
-        return self.horizon
+        return integer(horizon=self.horizon, at_least=1)
+
+    @staticmethod
+    def _check_horizon(n: int, learnt: int, horizon: int) -> None:
+        if learnt + n > horizon:
+            raise BudgetExceeded(
+                f"{n} more rows would exceed the horizon: {learnt} of {horizon} are used; nothing of them was learnt"
+            )
+
+    @staticmethod
+    def _counters(state: IterateRun, guarantee: Guarantee) -> Callable[[], tuple[int, int, float]]:
+        """What a ledger reads of a run: rows, releases, mu squared spent."""
+        if guarantee.claim is None:
+            return state.counters
+        # a published calibration is charged as a whole: adding its releases up may exceed what they cost together
+        return lambda: (state.n_rows, state.n_releases, min(state.spent, square_up(guarantee.mu)))
 
     def _learn(
         self,
@@ -321,13 +334,10 @@ class OnlineLearner(ReleasedModel):
         diagnostics: Progress | None = None,
     ) -> None:
         n, start = X.shape[0], 0
-        if run.state.n_rows + n > run.guarantee.horizon:
-            raise BudgetExceeded(
-                f"{n} more rows would exceed the horizon: {run.state.n_rows} of {run.guarantee.horizon} are used; "
-                "nothing of them was learnt"
-            )
+        # a user's loss may fail on any row: one call of the kernel, so that all of it can be undone
+        longest = n if get_loss(self.loss).vouched is not None else BLOCK_ROWS
         while start < n:
-            stop = min(start + BLOCK_ROWS, n)
+            stop = min(start + longest, n)
             if on_release is not None:
                 stop = min(stop, start + max(1, run.state.next_release - run.state.n_rows))
             releases = run.state.n_releases
@@ -338,28 +348,34 @@ class OnlineLearner(ReleasedModel):
 
     def _norms(self, X: Any, encoded: FloatArray, learnt: int) -> FloatArray:
         """Squared norms of the rows, -1 for those to be learnt as null rows: the check that a block can be learnt."""
-        zero = choice(("raise", "zero"), on_invalid=self.on_invalid) == "zero"
-        norms: FloatArray = squared_norms(X, learnt=learnt, refuse=not zero)
-        if zero:
+        refuse = self._refuse()
+        norms: FloatArray = squared_norms(X, learnt=learnt, refuse=refuse)
+        if not refuse:
             norms[np.isnan(encoded)] = -1.0
         return norms
 
     def _validate(self, X: ArrayLike, y: ArrayLike, reset: bool) -> tuple[Any, Any]:
-        rows, targets = validate_data(
+        """scikit-learn's checks of shapes and types; values are checked by row number afterwards."""
+        if y is None:
+            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
+        rows = validate_data(
             self,
             X,
-            y,
             reset=reset,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
             ensure_all_finite=False,
             accept_large_sparse=True,
         )
+        targets = column_or_1d(y, warn=True)
+        check_consistent_length(rows, targets)
         return rows, targets
 
+    def _refuse(self) -> bool:
+        return choice(("raise", "zero"), on_invalid=self.on_invalid) == "raise"
+
     def _targets(self, classes: NDArray[Any] | None) -> Targets:
-        refuse = choice(("raise", "zero"), on_invalid=self.on_invalid) == "raise"
-        return Targets(classes, number(y_bound=self.y_bound, above=0), refuse)
+        return Targets(classes, number(y_bound=self.y_bound, above=0), self._refuse())
 
     def _run_targets(self, classes: Any, run: Run | None) -> Targets:
         """The targets of the current run, or of the one that the first block will open."""

@@ -140,7 +140,7 @@ class ReleasedModel(BaseEstimator):  # type: ignore[misc]
         d = X.shape[1]
         # rows beyond the bound are scaled to it, as they were when learnt
         norms = np.sqrt(squared_norms(X))
-        factor = np.minimum(1.0, self.x_bound / np.maximum(norms, np.finfo(float).tiny))
+        factor = self.x_bound / np.maximum(norms, self.x_bound)
         scores: FloatArray = np.asarray(X @ model[:d], dtype=np.float64) * factor
         return scores + model[d] if self.fit_intercept else scores
 

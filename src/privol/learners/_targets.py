@@ -18,12 +18,17 @@ __all__ = ["Targets", "labels_in", "two_labels"]
 FloatArray = NDArray[np.float64]
 
 
-def labels_in(y: NDArray[Any]) -> NDArray[Any]:
-    """Return the two labels that occur in ``y``, ascending."""
+def labels_in(y: NDArray[Any], refuse: bool) -> NDArray[Any]:
+    """Return the two labels that occur in ``y``, ascending; a NaN is no label: refused with its row, or left out."""
+    if y.dtype.kind == "f" and np.isnan(y).any():
+        if refuse:
+            row = int(np.flatnonzero(np.isnan(y))[0]) + 1
+            raise InvalidRow(f"row {row}, target: found NaN, allowed are two labels; nothing was learnt", row=row)
+        y = y[~np.isnan(y)]
     check_classification_targets(y)
     labels: NDArray[Any] = np.unique(y)
     if len(labels) == 1:
-        raise InvalidParameter(f"y must hold two classes, found one: {labels[0]!r}")
+        raise InvalidParameter(f"y must hold two classes, found one class: {labels[0]!r}")
     if len(labels) > 2:
         # scikit-learn's conformance checks look for this sentence
         raise InvalidParameter(f"Only binary classification is supported. Found {len(labels)} classes in y")
@@ -60,6 +65,23 @@ class Targets:
     def encode(self, y: Any, learnt: int) -> FloatArray:
         """Return -1/+1 or the clipped real targets, shape (n,); ``learnt`` rows came before, for the error's row."""
         return self._numbers(y, learnt) if self.classes is None else self._signs(np.asarray(y), learnt)
+
+    def encode_indices(self, y: Any, learnt: int) -> FloatArray:
+        """Return -1/+1 from indices into the classes, as streams give them."""
+        assert self.classes is not None
+        indices = np.asarray(y, dtype=np.float64)
+        encoded: FloatArray = 2.0 * indices - 1.0
+        bad = np.flatnonzero(np.abs(encoded) != 1.0)  # NaN included
+        if bad.size:
+            if self.refuse:
+                row = learnt + int(bad[0]) + 1
+                raise InvalidRow(
+                    f"row {row}, target: found {indices[bad[0]]}, allowed are 0 and 1, the indices of the classes "
+                    f"{self.classes.tolist()}; nothing of its block was learnt",
+                    row=row,
+                )
+            encoded[bad] = np.nan
+        return encoded
 
     def encode_one(self, y: Any, learnt: int) -> float:
         """``encode`` for one target, without the cost of arrays."""
