@@ -10,10 +10,17 @@ __all__ = ["main"]
 def main() -> None:
     """Run the command line and exit with its code."""
     try:
-        from .app import app
+        import pyarrow
 
-        app()
+        from .app import INTERRUPTED, app
     except ModuleNotFoundError as error:
-        if error.name not in ("click", "rich", "matplotlib"):
+        if error.name not in ("click", "rich", "matplotlib", "pyarrow"):
             raise
         sys.exit(f"privol: error: the command line needs {error.name}: pip install 'privol[cli]'")
+    # pyarrow would answer Ctrl-C a second time, in the middle of the clean-up after the first
+    pyarrow.enable_signal_handlers(False)
+    try:
+        app()
+    except KeyboardInterrupt:
+        print("privol: error: interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
