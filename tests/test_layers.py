@@ -60,7 +60,7 @@ LIBRARIES: dict[str, set[str] | None] = {
     "mpmath": None,
     "threadpoolctl": None,
     "cryptography": {"_core", "noise", "config"},
-    "pyarrow": {"streams"},
+    "pyarrow": {"streams", "cli"},
     "dp_accounting": {"guarantees", "ledger"},
     "networkx": {"topology"},
     "mpi4py": {"distributed"},

@@ -36,6 +36,7 @@ NOISE_SHAPES = ("lipschitz", "smooth", "paper")
 L2_SCHEDULES = ("constant", "inverse_sqrt")
 
 _CHUNK = 1 << 16
+_SMALL, _LARGE = 1e-30, 1e30
 _UNIT = 2.0**-53  # relative rounding of one double operation
 _UP = 1.0 + 1e-12
 _SHAPE_CODES = {"paper": 0, "lipschitz": 1, "smooth": 2}
@@ -194,9 +195,11 @@ def calibrate_iterates(
     -----
     Cost O(releases), memory flat (``"published"`` PGIGA: O(releases)).
     """
-    l2 = number(l2=l2, above=0)
-    x_bound = number(x_bound=x_bound, above=0, at_most=1e50)
-    y_bound = number(y_bound=y_bound, above=0, at_most=1e50)
+    # Within these ranges no square of the kernels leaves the normal doubles.
+    l2 = number(l2=l2, at_least=_SMALL, at_most=_LARGE)
+    x_bound = number(x_bound=x_bound, at_least=_SMALL, at_most=_LARGE)
+    y_bound = number(y_bound=y_bound, at_least=_SMALL, at_most=_LARGE)
+    number(norm_of_domain=domain.norm_bound(dim), at_least=_SMALL, at_most=_LARGE)
     row_bound = math.sqrt(x_bound * x_bound + 1.0) * _UP if intercept else x_bound
     radius = domain.norm_bound(dim)
     published = calibration == "published"
@@ -218,7 +221,7 @@ def calibrate_iterates(
 
     if published:
         _refuse_unpublished(l2_schedule, step_offset, noise_shape, adjacency, domain)
-        kind, a0, first = (2, 0.0, math.ceil(2 * ((smoothness + l2) / l2) ** 2)) if update == "gradient" else (0, l2, 1)
+        kind, a0, first = (2, 0.0, _burn_in(smoothness, l2, horizon)) if update == "gradient" else (0, l2, 1)
         last_row = horizon - 1
     else:
         kind, first, last_row = L2_SCHEDULES.index(l2_schedule), 1, horizon
@@ -255,6 +258,8 @@ def calibrate_iterates(
         mu = gdp_mu(epsilon, delta)
         total = _weighted_sum(schedule.with_gain(1.0), releases)
         schedule = schedule.with_gain(math.sqrt(total) / mu * _UP)
+    if not math.isinf(mu):
+        _check_noise(schedule, releases)
     return IterateCalibration(schedule, releases, mu, claim, diameter, row_bound, constrained, rounding.refresh)
 
 
@@ -280,18 +285,43 @@ def _refuse_unpublished(
         )
 
 
+def _burn_in(smoothness: float, l2: float, horizon: int) -> int:
+    """First row that moves the iterate in Algorithm 3: ``2 kappa^2``, rounded up."""
+    rows = 2 * ((smoothness + l2) / l2) ** 2
+    if rows >= horizon:
+        raise InvalidParameter(
+            f"calibration='published' learns nothing before row {rows:.4g} here (2 (smoothness / l2 + 1)^2), beyond "
+            f"the horizon of {horizon}: increase l2 or the horizon"
+        )
+    return math.ceil(rows)
+
+
 def _start_weight(update: str, l2: float, smoothness: float, step_offset: float | None) -> float:
     """A_0: l2 for the implicit step; the gradient step is a contraction once A_0 >= smoothness / 2."""
     least = 0.0 if update == "implicit" else smoothness / 2
     if step_offset is None:
         return l2 if least == 0.0 else least * _UP
-    a0 = l2 * number(step_offset=step_offset, above=0)
+    a0 = l2 * number(step_offset=step_offset, at_least=_SMALL, at_most=_LARGE)
     if a0 < least:
         raise InvalidParameter(
             f"step_offset must be at least {least / l2:.6g} here (smoothness / (2 l2)), found {step_offset:g}: "
             "a longer gradient step is not a contraction"
         )
     return a0
+
+
+def _check_noise(schedule: Schedule, releases: ReleaseSchedule) -> None:
+    """Refuse a plan whose noise is not a normal double: noise is monotone in the row, so its ends decide."""
+    if not releases.count:
+        return
+    first = releases.every or int(releases.rows[0])
+    last = releases.every * releases.count if releases.every else int(releases.rows[-1])
+    for row in (first, last):
+        if not 1e-280 < schedule.std(row) < 1e280:
+            raise InvalidParameter(
+                f"the noise after row {row} would have standard deviation {schedule.std(row):g}: epsilon, l2 and the "
+                "bounds are too far apart for double precision"
+            )
 
 
 def _constraint_pays(loss: Loss, bounds: tuple[float, float, float], adjacency: str) -> bool:
@@ -319,7 +349,7 @@ class _Rounding:
     @classmethod
     def of(cls, dim: int, ball: bool) -> _Rounding:
         lanes, refresh = dim / 8 + 8, 64 * max(1, -(-dim // 1024))
-        return cls(ball, lanes, refresh, refresh * (4 * lanes + 12), 4.0 * (dim + 8))
+        return cls(ball, lanes, refresh, refresh * (4 * lanes + 12), 16.0 * math.sqrt(dim) + 16.0)
 
     @property
     def row_norm(self) -> float:

@@ -36,7 +36,7 @@ from .guarantees import (
     zcdp_rho_of_gdp,
 )
 
-__all__ = ["Account", "Counters", "Ledger", "LedgerEntry", "Spent"]
+__all__ = ["Account", "Counters", "Ledger", "LedgerEntry", "LedgerSeat", "LostLedger", "Spent"]
 
 Counters = Callable[[], tuple[int, int, float]]
 """What a running learner shows its account: rows learnt, models released, and ``mu^2`` spent on them so far."""
@@ -531,6 +531,26 @@ def _format_down(x: float) -> str:
     """Write ``x >= 0`` with 6 significant digits, rounded down: whoever asks for the printed figure gets it."""
     decimal = Context(prec=6, rounding=ROUND_FLOOR).create_decimal(repr(x)).normalize()
     return f"{decimal:f}" if -4 <= decimal.adjusted() < 6 else f"{decimal:e}"
+
+
+class LostLedger:
+    """What an unpickled learner has instead of the ledger that it shared: with it, it cannot learn."""
+
+    def __repr__(self) -> str:
+        return "<the ledger of the process that pickled this>"
+
+
+@dataclass(frozen=True)
+class LedgerSeat:
+    """A ledger inside a learner's state: copies in the same process share it, a pickle leaves it behind."""
+
+    ledger: Ledger | LostLedger
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> LedgerSeat:
+        return self
+
+    def __reduce__(self) -> tuple[type[LedgerSeat], tuple[LostLedger]]:
+        return LedgerSeat, (LostLedger(),)
 
 
 _ledgers: weakref.WeakSet[Ledger] = weakref.WeakSet()

@@ -524,7 +524,8 @@ class Custom(Loss):
         return (
             f"the user vouches that the loss {self.name!r} is convex in the prediction, that its derivative there "
             f"is at most {self.lipschitz_constant!r} in absolute value{smooth}, for every prediction and admissible "
-            "target, and that it is a function of the prediction and the target only"
+            "target, and that it is a function of the prediction and the target only, which it neither stores, shows "
+            "nor raises (it is called with predictions of the un-noised model)"
         )
 
     def value(self, prediction: ArrayLike, y: ArrayLike) -> Any:

@@ -80,13 +80,19 @@ def make_source(random_state: Any = None) -> Source:
     return Source(words.astype("<u4").tobytes(), private=False, description=_SEEDED_BITS)
 
 
-def _tail_quantile(u: mpmath.mpf) -> mpmath.mpf:
+# A context of our own, used under a lock: mpmath's global precision belongs to the caller and to other threads.
+_MP = mpmath.MPContext()
+_MP_LOCK = threading.Lock()
+
+
+def _tail_quantile(u: Any) -> Any:
     """-F^-1(u) for 0 < u <= 1/2 at the working precision, by Newton on the logarithm of the tail."""
+    mpmath = _MP
     if u == mpmath.mpf(1) / 2:
         return mpmath.mpf(0)
     z = mpmath.sqrt(-2 * mpmath.log(2 * u))
     z = z if z > 1 else z / 2
-    tolerance = mpmath.ldexp(1, -(mpmath.mp.prec - 24))
+    tolerance = mpmath.ldexp(1, -(mpmath.prec - 24))
     for _ in range(400):
         tail = mpmath.erfc(z / mpmath.sqrt(2)) / 2
         step = tail * mpmath.log(tail / u) * mpmath.sqrt(2 * mpmath.pi) * mpmath.exp(z * z / 2)
@@ -123,13 +129,13 @@ def decide_lattice_point(
     negative = word >> 63
     prefix, bits, level = word & ((1 << 63) - 1), 63, 0
     while True:
-        with mpmath.workprec(bits + 200):
-            low, high = mpmath.ldexp(prefix, -bits - 1), mpmath.ldexp(prefix + 1, -bits - 1)
+        with _MP_LOCK, _MP.workprec(bits + 200):
+            low, high = _MP.ldexp(prefix, -bits - 1), _MP.ldexp(prefix + 1, -bits - 1)
             if low > 0:
-                margin = mpmath.ldexp(1, -100)
+                margin = _MP.ldexp(1, -100)
                 near, far = _tail_quantile(high) - margin, _tail_quantile(low) + margin
                 ends = (-far, -near) if negative else (near, far)
-                first, last = (mpmath.nint((mpmath.mpf(x) + scale * z) / step) for z in ends)
+                first, last = (_MP.nint((_MP.mpf(x) + scale * z) / step) for z in ends)
                 if first == last:
                     return float(first)
         level += 1

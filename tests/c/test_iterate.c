@@ -28,12 +28,21 @@ static task make(int64_t d, int intercept, int code, int set, int kind) {
     k.norms = doubles(N);
     k.rows = (pv_rows){.n = N, .d = features, .data = (const char *)k.x, .row_stride = 8 * features, .col_stride = 8};
     pv_rows_bind(&k.rows);
-    CHECK(pv_rows_norms(&k.rows, k.norms) == N);
-    for (int64_t i = 0; i < N; ++i) {
-        k.y[i] = code <= PV_SMOOTH_HINGE ? (random_word() & 1 ? 1.0 : -1.0) : random_unit();
-        if (i % 37 == 5) k.norms[i] = -1.0;
-    }
     pv_plan *p = &k.plan;
+    p->signs = code <= PV_SMOOTH_HINGE;
+    p->y_bound = 0.9;
+    p->noisy = 1;
+    for (int64_t i = 0; i < N; ++i) {
+        k.y[i] = 1.5 * random_unit(); /* beyond its bound now and then; of a class only the sign counts */
+        if (i % 37 != 5) continue;
+        if (i % 2 && features > 0)
+            k.x[i * features + i % features] = i % 3 ? (double)NAN : HUGE_VAL;
+        else
+            k.y[i] = (double)NAN;
+    }
+    CHECK(pv_rows_norms(&k.rows, k.norms) == (features > 0 ? 5 : N));
+    for (int64_t i = 0; i < N; ++i)
+        if (isnan(k.y[i])) k.norms[i] = -1.0;
     pv_loss_bind(&p->loss, code, 0.5);
     p->set = (pv_set){.code = set, .size = 0.8, .low = low, .high = high};
     p->schedule = (pv_schedule){.kind = kind, .a0 = kind == PV_PUBLISHED_GRADIENT ? 0.0 : 3.0, .l2 = 0.4, .first = 1,
@@ -111,7 +120,7 @@ static result run(const task *k, int64_t block, int64_t capacity, int observed) 
         rows.data += start * rows.row_stride;
         int64_t i = 0, before = it.n_released;
         for (;;) {
-            pv_status status = pv_iterate_run(&it, p, &rows, k->y + start, k->norms + start, &i, &noise,
+            pv_status status = pv_iterate_run(&it, p, &rows, k->y + start, &i, &noise,
                                               observed ? &r.progress : NULL);
             if (status == PV_OK) break;
             if (status == PV_NEED_BITS) {
@@ -144,7 +153,7 @@ static result run(const task *k, int64_t block, int64_t capacity, int observed) 
     CHECK(p->schedule.gain == 0 || r.refills == (it.n_released + capacity - 1) / capacity);
     int64_t i = 0;
     if (p->horizon == N)
-        CHECK(pv_iterate_run(&it, p, &k->rows, k->y, k->norms, &i, &noise, NULL) == PV_HORIZON && i == 0 && it.t == N);
+        CHECK(pv_iterate_run(&it, p, &k->rows, k->y, &i, &noise, NULL) == PV_HORIZON && i == 0 && it.t == N);
     pv_iterate_read(&it, d, r.iterate);
     r.it = it;
     free(u), free(work), free(total), free(addresses), free(words);
@@ -174,7 +183,9 @@ static void twin(const task *k, double *x, int64_t *clipped, int64_t *null) {
             b += x[j] * v[j];
             q += v[j] * v[j];
         }
-        if (norm >= 0) p->update(p, a, a1, nn, b, q, k->y[t - 1], &g, &w);
+        const double y = k->y[t - 1], sign = y > 0 ? 1.0 : -1.0;
+        const double target = p->signs ? sign : fmin(fmax(y, -p->y_bound), p->y_bound);
+        if (norm >= 0) p->update(p, a, a1, nn, b, q, target, &g, &w);
         for (int64_t j = 0; j < d; ++j) x[j] = (a * x[j] - g * v[j]) / w;
         pv_project(&p->set, x, d, work);
     }
@@ -238,7 +249,7 @@ static void releases(void) {
         if (kind == 2) k.plan.every = 1, k.plan.last_row = N - 1;
         if (kind == 3) list(&k, rows, LENGTH(rows));
         if (kind == 4) list(&k, rows, 0);
-        if (kind == 5) k.plan.every = 1, k.plan.schedule.gain = 0.0;
+        if (kind == 5) k.plan.every = 1, k.plan.schedule.gain = 0.0, k.plan.noisy = 0;
         one(&k);
         drop_task(&k);
     }
@@ -276,6 +287,25 @@ static void extreme_weights(void) {
     drop_task(&k);
 }
 
+/* A plan that perturbs its releases makes none where the schedule gives no noise. */
+static void never_without_noise(void) {
+    static const double gains[] = {0.0, 1e-300, 1e300, (double)NAN};
+    task k = make(5, 0, PV_SQUARED, PV_L2_BALL, PV_CONVEXITY_CONSTANT);
+    k.plan.every = 1;
+    for (int64_t n = 0; n < LENGTH(gains); ++n) {
+        k.plan.schedule.gain = gains[n];
+        double u[5] = {0}, work[10], released[5] = {0}, sum[5] = {0};
+        unsigned char words[48] = {1};
+        pv_iterate it = {.u = u, .s = 1.0, .work = work, .released = released, .released_sum = sum, .next_release = 1};
+        pv_noise noise = {.words = words, .capacity = 1, .filled = 1, .row = 1};
+        int64_t i = 0;
+        CHECK(pv_iterate_run(&it, &k.plan, &k.rows, k.y, &i, &noise, NULL) == PV_NOT_FINITE);
+        CHECK(it.n_released == 0);
+        for (int64_t j = 0; j < 5; ++j) CHECK(released[j] == 0.0);
+    }
+    drop_task(&k);
+}
+
 /* Words drawn for another row are never used, and none are drawn beyond the row asked for. */
 static void stale_words(void) {
     task k = make(5, 0, PV_SQUARED, PV_L2_BALL, PV_CONVEXITY_CONSTANT);
@@ -285,8 +315,8 @@ static void stale_words(void) {
     pv_iterate it = {.u = u, .s = 1.0, .work = work, .released = released, .released_sum = sum, .next_release = 4};
     pv_noise noise = {.words = words, .capacity = 3, .filled = 3, .row = 8};
     int64_t i = 0;
-    CHECK(pv_iterate_run(&it, &k.plan, &k.rows, k.y, k.norms, &i, &noise, NULL) == PV_NEED_BITS);
-    CHECK(i == 3 && it.t == 4 && it.pending && it.n_released == 0);
+    CHECK(pv_iterate_run(&it, &k.plan, &k.rows, k.y, &i, &noise, NULL) == PV_NEED_BITS);
+    CHECK(i == 4 && it.t == 4 && it.pending && it.n_released == 0);
     CHECK(pv_iterate_addresses(&it, &k.plan, 3, 3, addresses) == 0);
     CHECK(pv_iterate_addresses(&it, &k.plan, 3, 4, addresses) == 1);
     CHECK(pv_iterate_addresses(&it, &k.plan, 3, 11, addresses) == 2);
@@ -296,12 +326,12 @@ static void stale_words(void) {
 
 static double broken_slope(const pv_loss *loss, double p, double y) {
     (void)loss, (void)p;
-    return y > 0.99 ? (double)NAN : 0.5;
+    return y > 0.7 ? (double)NAN : 0.5;
 }
 
 static void broken_loss(void) {
     task k = make(4, 0, PV_ABSOLUTE, PV_L2_BALL, PV_CONVEXITY_CONSTANT);
-    for (int64_t i = 0; i < N; ++i) k.y[i] = i == 10 ? 1.0 : 0.0;
+    for (int64_t i = 0; i < N; ++i) k.y[i] = i == 10 ? 0.8 : 0.0;
     k.plan.loss.slope = broken_slope;
     k.plan.loss.implicit = pv_implicit_bracketed;
     k.plan.loss.expand = NULL;
@@ -312,8 +342,8 @@ static void broken_loss(void) {
     k.plan.every = N;
     it.next_release = N;
     int64_t i = 0;
-    CHECK(pv_iterate_run(&it, &k.plan, &k.rows, k.y, k.norms, &i, &noise, NULL) == PV_NOT_FINITE);
-    CHECK(i == 10 && it.n_released == 0);
+    CHECK(pv_iterate_run(&it, &k.plan, &k.rows, k.y, &i, &noise, NULL) == PV_NOT_FINITE);
+    CHECK(i == 11 && it.n_released == 0);
     drop_task(&k);
 }
 
@@ -326,6 +356,7 @@ int main(void) {
     every_loss_and_set();
     extreme_weights();
     stale_words();
+    never_without_noise();
     broken_loss();
     return finish("iterate");
 }

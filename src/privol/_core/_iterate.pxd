@@ -20,6 +20,9 @@ cdef extern from "pv_iterate.h" nogil:
         int64_t d
         int intercept
         double x_bound
+        int signs
+        double y_bound
+        int noisy
         int64_t horizon
         int64_t every
         const int64_t *releases
@@ -68,8 +71,8 @@ cdef extern from "pv_iterate.h" nogil:
     int64_t pv_next_release(const pv_plan *plan, int64_t t, int64_t *position) noexcept
     int64_t pv_iterate_addresses(const pv_iterate *it, const pv_plan *plan, int64_t capacity, int64_t until,
                                  unsigned char *out) noexcept
-    pv_status pv_iterate_run(pv_iterate *it, const pv_plan *plan, const pv_rows *rows, const double *y,
-                             const double *sqnorms, int64_t *i, pv_noise *noise, pv_progress *progress) noexcept
+    pv_status pv_iterate_run(pv_iterate *it, const pv_plan *plan, const pv_rows *rows, const double *y, int64_t *i,
+                             pv_noise *noise, pv_progress *progress) noexcept
     pv_status pv_iterate_release(pv_iterate *it, const pv_plan *plan, double std, double sensitivity,
                                  pv_noise *noise) noexcept
     void pv_iterate_read(const pv_iterate *it, int64_t d, double *out) noexcept

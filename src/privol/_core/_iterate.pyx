@@ -9,9 +9,10 @@ import numpy as np
 
 cimport cython
 cimport numpy as cnp
+from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc
 from cpython.pythread cimport PyThread_get_thread_ident
-from libc.stdint cimport int64_t
-from libc.string cimport memset
+from libc.stdint cimport int64_t, uint64_t
+from libc.string cimport memcpy, memset
 
 from ..errors import BudgetExceeded, InvalidParameter, StateError
 from ._geometry cimport bind_set
@@ -31,7 +32,8 @@ from ._rows cimport (
     PV_OK,
     PV_UNDECIDED,
     invalid_row,
-    pv_rows_norms,
+    pv_rows_norm,
+    pv_sqnorm,
     view_block,
     view_row,
 )
@@ -72,7 +74,6 @@ cdef class Progress:
         return self.c.squared_error
 
 
-@cython.no_gc_clear  # __dealloc__ wipes the arrays, so they must still be there
 cdef class IterateRun:
     """One run of PIGD or PGIGA.
 
@@ -93,13 +94,16 @@ cdef class IterateRun:
         Ascending row numbers.
     horizon, last_row, refresh : int
         Rows the run may learn; last row a release may follow; rows between recomputations of the norm.
-    x_bound : float
+    x_bound, y_bound : float
+        Rows are scaled and real targets clipped to them, whatever the caller did.
     magnitude : float
         Public bound of every coordinate of an iterate.
     source : Source or None
         None: no noise.
     stream : int
         Noise stream.
+    signs : bool
+        Targets are -1 and +1.
     decide : callable
         Rounds an undecided coordinate, see :func:`privol.noise.decide_lattice_point`.
     """
@@ -113,19 +117,18 @@ cdef class IterateRun:
     cdef Undecided undecided
     cdef object decide
     cdef object owners
-    cdef cnp.ndarray u
-    cdef cnp.ndarray released
-    cdef cnp.ndarray released_sum
-    cdef unsigned char[::1] addresses
-    cdef unsigned char[::1] words
+    # Raw memory of our own: __dealloc__ wipes it, and may run when the garbage collector has cleared all else.
+    cdef double *memory
+    cdef unsigned char *addresses
     cdef cython.pymutex lock
     cdef unsigned long holder
+    cdef object committed
     cdef bint closed
 
     def __init__(self, *, int64_t dim, bint intercept, loss, domain, str update, bint constrained,
                  Schedule schedule not None,
                  int64_t every, releases, int64_t horizon, int64_t last_row, int64_t refresh, double x_bound,
-                 double magnitude, Source source, unsigned stream, decide):
+                 double y_bound, bint signs, double magnitude, Source source, unsigned stream, decide):
         cdef int64_t[::1] release_rows = np.array(releases, dtype=np.int64)
         self.schedule = schedule
         self.source = source
@@ -139,6 +142,9 @@ cdef class IterateRun:
         self.plan.d = dim
         self.plan.intercept = intercept
         self.plan.x_bound = x_bound
+        self.plan.y_bound = y_bound
+        self.plan.signs = signs
+        self.plan.noisy = source is not None
         self.plan.horizon = horizon
         self.plan.every = every
         self.plan.releases = &release_rows[0] if release_rows.shape[0] else NULL
@@ -148,34 +154,55 @@ cdef class IterateRun:
         self.plan.magnitude = magnitude
         self.plan.stream = stream
 
-        self.u = np.array(domain.start(dim), dtype=np.float64)
-        self.released = self.u.copy()
-        self.released_sum = np.zeros(dim)
-        work = np.zeros(2 * dim)
-        self.owners = (release_rows, set_owner, work, loss, domain)
-        self.it.u = <double *>cnp.PyArray_DATA(self.u)
+        self.memory = <double *>PyMem_RawCalloc(5 * dim, sizeof(double))
+        if self.memory == NULL:
+            raise MemoryError
+        self.it.u = self.memory
+        self.it.released = self.memory + dim
+        self.it.released_sum = self.memory + 2 * dim
+        self.it.work = self.memory + 3 * dim
+        start = np.ascontiguousarray(domain.start(dim), dtype=np.float64)
+        memcpy(self.it.u, cnp.PyArray_DATA(start), dim * sizeof(double))
+        memcpy(self.it.released, cnp.PyArray_DATA(start), dim * sizeof(double))
+        self.owners = (release_rows, set_owner, loss, domain)
         self.it.s = 1.0
-        self.it.nn = float(self.u @ self.u)
-        self.it.work = <double *>cnp.PyArray_DATA(<cnp.ndarray>work)
-        self.it.released = <double *>cnp.PyArray_DATA(self.released)
-        self.it.released_sum = <double *>cnp.PyArray_DATA(self.released_sum)
+        self.it.nn = pv_sqnorm(self.it.u, dim)
         self.it.next_release = pv_next_release(&self.plan, 0, &self.it.list_position)
 
-        if source is not None and schedule.c.gain > 0:
+        if source is not None:
             row_bytes = pv_row_words(dim) * 8
             self.noise.capacity = max(1, min(NOISE_BUFFER // row_bytes, horizon))
-            self.addresses = np.zeros(self.noise.capacity * row_bytes, np.uint8)
-            self.words = np.zeros(self.noise.capacity * row_bytes + PV_ADDRESS_BYTES, np.uint8)
+            self.addresses = <unsigned char *>PyMem_RawCalloc(self.noise.capacity, row_bytes)
+            self.noise.words = <unsigned char *>PyMem_RawCalloc(self.noise.capacity * row_bytes + PV_ADDRESS_BYTES, 1)
+            if self.addresses == NULL or self.noise.words == NULL:
+                raise MemoryError
             self.undecided = Undecided(dim)
             self.noise.undecided = self.undecided.c
-            self.noise.words = &self.words[0]
             self.noise.row = self.it.next_release
 
     def __dealloc__(self):
-        if self.it.u != NULL:
+        self.wipe()
+        PyMem_RawFree(self.memory)
+        PyMem_RawFree(self.addresses)
+        PyMem_RawFree(self.noise.words)
+
+    cdef void wipe(self) noexcept:
+        """Overwrite the iterate, what was computed from it on the way to a release, and the noise drawn ahead."""
+        if self.memory != NULL:
             pv_wipe(self.it.u, self.plan.d * sizeof(double))
+            pv_wipe(self.it.work, 2 * self.plan.d * sizeof(double))
+        self.it.s = 0.0
+        self.it.nn = 0.0
         if self.noise.words != NULL:
             pv_wipe(self.noise.words, self.noise.capacity * pv_row_words(self.plan.d) * 8)
+        self.noise.filled = 0
+        self.noise.used = 0
+
+    cdef cnp.ndarray vector(self, const double *x):
+        """Copy of one of the vectors, shape (dim,)."""
+        out = np.empty(self.plan.d)
+        memcpy(cnp.PyArray_DATA(out), x, self.plan.d * sizeof(double))
+        return out
 
     def __repr__(self) -> str:
         return f"<IterateRun: {self.it.t} rows, {self.it.n_released} releases>"
@@ -197,10 +224,10 @@ cdef class IterateRun:
 
     cdef int refill(self) except -1:
         cdef int64_t n = pv_iterate_addresses(&self.it, &self.plan, self.noise.capacity, self.plan.last_row,
-                                              &self.addresses[0])
+                                              self.addresses)
         if n == 0:
             raise StateError("no release is due")
-        self.source.fill(&self.addresses[0], n * pv_row_words(self.plan.d) * 8, &self.words[0])
+        self.source.fill(self.addresses, n * pv_row_words(self.plan.d) * 8, self.noise.words)
         self.noise.filled = n
         self.noise.used = 0
         self.noise.row = self.it.next_release
@@ -218,41 +245,54 @@ cdef class IterateRun:
         if status == PV_HORIZON:
             raise BudgetExceeded(f"the horizon of {self.plan.horizon} rows is used up")
         if status == PV_NOT_FINITE:
-            raise InvalidParameter("the loss returned NaN")
+            self.closed = True  # nothing may be released from it; a user's loss that failed is undone by the caller
+            raise InvalidParameter("the loss returned NaN, or the arithmetic left the finite numbers")
         raise StateError(f"kernel status {status}")
 
-    cdef int run(self, pv_rows *rows, const double *y, const double *norms, pv_progress *progress) except -1:
+    cdef int run(self, pv_rows *rows, const double *y, pv_progress *progress) except -1:
+        """Learn the whole block: an interrupt between two of its rows is raised after the last."""
         cdef int64_t i = 0
         cdef pv_status status
+        interrupt = None
         while True:
             if self.user is not None:
-                status = pv_iterate_run(&self.it, &self.plan, rows, y, norms, &i, &self.noise, progress)
+                status = pv_iterate_run(&self.it, &self.plan, rows, y, &i, &self.noise, progress)
             else:
                 with nogil:
-                    status = pv_iterate_run(&self.it, &self.plan, rows, y, norms, &i, &self.noise, progress)
+                    status = pv_iterate_run(&self.it, &self.plan, rows, y, &i, &self.noise, progress)
             if status == PV_OK:
-                return 0
-            self.serve(status, pv_schedule_std(&self.plan.schedule, self.it.t))
+                break
+            try:
+                self.serve(status, pv_schedule_std(&self.plan.schedule, self.it.t))
+            except KeyboardInterrupt as error:  # what was asked for is asked for again
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
+        return 0
 
-    cdef int run_undoably(self, pv_rows *rows, const double *y, const double *norms, pv_progress *progress) except -1:
+    cdef int run_undoably(self, pv_rows *rows, const double *y, pv_progress *progress) except -1:
         """A user's loss may fail on any row: then nothing of the block has happened."""
         cdef pv_iterate before = self.it
         cdef pv_progress progress_before
-        saved = (self.u.copy(), self.released.copy(), self.released_sum.copy())
+        cdef bint closed = self.closed
+        cdef size_t size = 3 * self.plan.d * sizeof(double)  # iterate, released point, sum
+        cdef double *saved = <double *>PyMem_RawMalloc(size)
+        if saved == NULL:
+            raise MemoryError
+        memcpy(saved, self.memory, size)
         if progress != NULL:
             progress_before = progress[0]
         self.user.error = None
+        self.committed = (before.t, before.n_released, before.spent)  # what others see until the block is done
         self.holder = <unsigned long>PyThread_get_thread_ident()
         try:
-            try:
-                self.run(rows, y, norms, progress)
-            finally:
-                self.holder = 0
+            self.run(rows, y, progress)
             if self.user.error is not None:  # only its value() failed: seen by the diagnostics alone
                 raise self.user.error
         except BaseException:
             self.it = before
-            self.u[:], self.released[:], self.released_sum[:] = saved
+            self.closed = closed
+            memcpy(self.memory, saved, size)
             if progress != NULL:
                 progress[0] = progress_before
             self.noise.filled = 0  # the words are drawn again from their addresses
@@ -262,6 +302,11 @@ cdef class IterateRun:
             if error is not None:
                 raise error
             raise
+        finally:
+            self.holder = 0
+            self.committed = None
+            pv_wipe(saved, size)
+            PyMem_RawFree(saved)
         return 0
 
     cdef int check_room(self, int64_t n) except -1:
@@ -282,49 +327,43 @@ cdef class IterateRun:
             raise InvalidParameter(f"X must have {expected} features, found {d}")
         return 0
 
-    def learn(self, X, cnp.ndarray y not None, cnp.ndarray norms not None, *, Progress progress=None):
-        """Learn a block of rows, or nothing of it.
+    def learn(self, X, cnp.ndarray y not None, *, Progress progress=None):
+        """Learn a block of rows. Rows with unusable entries or NaN targets are learnt as the null row.
 
         Parameters
         ----------
         X : ndarray or CSR matrix of shape (n, features)
+            May not change during the call.
         y : ndarray of shape (n,), float64, C-contiguous
             Targets: -1/+1 for classification.
-        norms : ndarray of shape (n,), float64, C-contiguous
-            The rows' :func:`privol._core._rows.squared_norms`; -1 marks a row to be learnt as the null row.
         progress : Progress or None
             Receives the progressive evaluation of the released model (not private).
         """
         cdef pv_rows rows
         cdef const double[::1] targets = y
-        cdef const double[::1] sqnorms = norms
         self.enter()
         owner = view_block(&rows, X)
         self.check_width(rows.d)
-        if targets.shape[0] != rows.n or sqnorms.shape[0] != rows.n:
-            raise InvalidParameter(
-                f"y and norms must have one value per row: {rows.n} rows, {targets.shape[0]} and {sqnorms.shape[0]}"
-            )
+        if targets.shape[0] != rows.n:
+            raise InvalidParameter(f"y must have one value per row: {rows.n} rows, {targets.shape[0]} values")
         if rows.n == 0:
             return
         cdef const double *ys = &targets[0]
-        cdef const double *qs = &sqnorms[0]
         cdef pv_progress *observed = &progress.c if progress is not None else NULL
         with self.lock:
             self.check_room(rows.n)
             if self.user is not None:
-                self.run_undoably(&rows, ys, qs, observed)
+                self.run_undoably(&rows, ys, observed)
             else:
-                self.run(&rows, ys, qs, observed)
+                self.run(&rows, ys, observed)
         del owner
 
     def learn_one(self, x, double y, bint null_invalid=False):
         """Learn one row: ``learn`` without the cost of a block."""
         cdef pv_rows rows
-        cdef double norm
         cdef cnp.ndarray row
         self.enter()
-        if not isinstance(x, np.ndarray) or (
+        if not cnp.PyArray_Check(x) or (
             cnp.PyArray_TYPE(x) != cnp.NPY_FLOAT64 and cnp.PyArray_TYPE(x) != cnp.NPY_FLOAT32
         ) or not cnp.PyArray_ISBEHAVED_RO(x):
             x = np.array(x, dtype=np.float64)
@@ -335,14 +374,12 @@ cdef class IterateRun:
         view_row(&rows, row)
         with self.lock:
             self.check_room(1)
-            if pv_rows_norms(&rows, &norm) < 1 and not null_invalid:
+            if not null_invalid and pv_rows_norm(&rows, 0) < 0.0:
                 raise invalid_row(&rows, 0, self.it.t)
-            if y != y:
-                norm = -1.0
             if self.user is not None:
-                self.run_undoably(&rows, &y, &norm, NULL)
+                self.run_undoably(&rows, &y, NULL)
             else:
-                self.run(&rows, &y, &norm, NULL)
+                self.run(&rows, &y, NULL)
 
     def release_last(self, double std, double sensitivity):
         """Publish the iterate after the last row learnt, with noise of the given standard deviation.
@@ -354,10 +391,10 @@ cdef class IterateRun:
         with self.lock:
             if self.closed:
                 raise StateError("the run is closed: its last model is released")
-            if self.source is not None and std > 0.0:
+            if self.source is not None:
                 self.source.check()
-                pv_address_row(&self.addresses[0], self.plan.stream, self.it.t, self.plan.d)
-                self.source.fill(&self.addresses[0], pv_row_words(self.plan.d) * 8, &self.words[0])
+                pv_address_row(self.addresses, self.plan.stream, self.it.t, self.plan.d)
+                self.source.fill(self.addresses, pv_row_words(self.plan.d) * 8, self.noise.words)
                 self.noise.filled = 1
                 self.noise.used = 0
                 self.noise.row = self.it.t
@@ -369,16 +406,15 @@ cdef class IterateRun:
             self.closed = True
 
     def close(self):
-        """End the run: no more rows, the secret iterate and the noise ahead are wiped."""
+        """End the run: no more rows; the secret iterate, the noise ahead and the key are wiped."""
         self.enter()
         with self.lock:
             self.closed = True
-            pv_wipe(self.it.u, self.plan.d * sizeof(double))
-            self.it.nn = 0.0
-            if self.noise.words != NULL:
-                pv_wipe(self.noise.words, self.noise.capacity * pv_row_words(self.plan.d) * 8)
-                self.noise.filled = 0
-                self.noise.used = 0
+            self.wipe()
+            if self.undecided is not None:
+                self.undecided.wipe()
+            if self.source is not None:
+                self.source.destroy()
 
     # ---- public -------------------------------------------------------------------------------
 
@@ -399,6 +435,8 @@ cdef class IterateRun:
 
     def counters(self) -> tuple[int, int, float]:
         """Rows, releases and mu^2 spent: what a ledger reads."""
+        if self.committed is not None:
+            return self.committed
         return self.it.t, self.it.n_released, self.it.spent
 
     @property
@@ -410,15 +448,15 @@ cdef class IterateRun:
         """Copy of the last released point, shape (dim,)."""
         self.enter()
         with self.lock:
-            return self.released.copy()
+            return self.vector(self.it.released)
 
     def released_average(self):
         """Mean of all released points, shape (dim,); before the first release the starting point."""
         self.enter()
         with self.lock:
             if self.it.n_released == 0:
-                return self.released.copy()
-            return self.released_sum / self.it.n_released
+                return self.vector(self.it.released)
+            return self.vector(self.it.released_sum) / self.it.n_released
 
     # ---- private ------------------------------------------------------------------------------
 
@@ -434,15 +472,15 @@ cdef class IterateRun:
                 raise StateError("the run is closed: it has no secret state")
             return {
                 "version": np.array([STATE_VERSION]),
-                "iterate": self.u.copy(),
+                "iterate": self.vector(self.it.u),
                 "scale_norm": np.array([self.it.s, self.it.nn]),
-                "released": self.released.copy(),
-                "released_sum": self.released_sum.copy(),
+                "released": self.vector(self.it.released),
+                "released_sum": self.vector(self.it.released_sum),
                 "counts": np.array(
                     [self.it.t, self.it.n_released, self.it.n_clipped, self.it.n_null], dtype=np.int64
                 ),
                 "spent": np.array([self.it.spent, self.it.spent_tail]),
-                "key": np.frombuffer(self.source.key if self.source is not None else b"", dtype=np.uint8).copy(),
+                "key": np.frombuffer(self.source.secret_key() if self.source is not None else b"", dtype=np.uint8).copy(),
             }
 
     def _restore(self, arrays):
@@ -450,17 +488,18 @@ cdef class IterateRun:
         if int(arrays["version"][0]) != STATE_VERSION:
             raise StateError(f"checkpoint version {int(arrays['version'][0])}, this privol reads {STATE_VERSION}")
         key = bytes(arrays["key"])
-        if key != (self.source.key if self.source is not None else b""):
+        if key != (self.source.secret_key() if self.source is not None else b""):
             raise StateError("the checkpoint belongs to another noise key")
-        if arrays["iterate"].shape != (self.plan.d,):
-            raise StateError(f"the checkpoint has {arrays['iterate'].shape[0]} coordinates, the run {self.plan.d}")
+        for name in ("iterate", "released", "released_sum"):
+            if arrays[name].shape != (self.plan.d,):
+                raise StateError(f"the checkpoint's {name} has shape {arrays[name].shape}, the run's ({self.plan.d},)")
         self.enter()
         with self.lock:
             if self.it.t != 0 or self.closed:
                 raise StateError("only a fresh run can be restored")
-            self.u[:] = arrays["iterate"]
-            self.released[:] = arrays["released"]
-            self.released_sum[:] = arrays["released_sum"]
+            for k, name in enumerate(("iterate", "released", "released_sum")):
+                vector = np.ascontiguousarray(arrays[name], dtype=np.float64)
+                memcpy(self.memory + <int64_t>k * self.plan.d, cnp.PyArray_DATA(vector), self.plan.d * sizeof(double))
             self.it.s, self.it.nn = arrays["scale_norm"]
             self.it.t, self.it.n_released, self.it.n_clipped, self.it.n_null = (int(c) for c in arrays["counts"])
             self.it.spent, self.it.spent_tail = arrays["spent"]

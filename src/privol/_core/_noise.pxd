@@ -29,15 +29,17 @@ cdef extern from "pv_lattice.h" nogil:
 
 cdef class Source:
     cdef object encryptor
-    cdef bytes key
+    cdef unsigned char key[32]
     cdef long generation
     cdef readonly bint private
     cdef readonly str description
     cdef int check(self) except -1
     cdef int fill(self, unsigned char *addresses, size_t n, unsigned char *out) except -1
+    cdef bytes secret_key(self)
+    cdef void destroy(self) noexcept
     cdef int resolve(self, pv_undecided *und, unsigned stream, uint64_t row, double scale, object decide) except -1
 
 # Scratch memory of a list of undecided coordinates.
 cdef class Undecided:
     cdef pv_undecided c
-    cdef object owners
+    cdef void wipe(self) noexcept

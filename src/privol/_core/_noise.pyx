@@ -11,6 +11,7 @@ import numpy as np
 
 cimport numpy as cnp
 from cpython.buffer cimport PyBUF_READ, PyBUF_WRITE
+from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
 from cpython.memoryview cimport PyMemoryView_FromMemory
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -39,7 +40,7 @@ cdef class Source:
 
     Parameters
     ----------
-    key : bytes of length 32
+    key : bytes or bytearray of length 32
         AES-256 key.
     private : bool
         Whether the key is known to nobody: drawn from the operating system and never shown.
@@ -51,10 +52,12 @@ cdef class Source:
     Never gives two identical streams: it cannot be copied or pickled, and refuses in a forked child.
     """
 
-    def __init__(self, bytes key not None, *, bint private, str description not None):
+    def __init__(self, key, *, bint private, str description not None):
         if len(key) != 32:
             raise ValueError(f"key must have 32 bytes, found {len(key)}")
-        self.key = key
+        cdef int i
+        for i in range(32):
+            self.key[i] = key[i]
         self.private = private
         self.description = description
         self.generation = _generation
@@ -73,7 +76,21 @@ cdef class Source:
     def __deepcopy__(self, memo):
         raise StateError("a noise source cannot be copied: two holders would draw the same noise")
 
+    def __dealloc__(self):
+        pv_wipe(self.key, 32)
+
+    cdef bytes secret_key(self):
+        """The key: SECRET, for checkpoints only."""
+        return (<char *>self.key)[:32]
+
+    cdef void destroy(self) noexcept:
+        """Forget the key: no word can be drawn any more. OpenSSL wipes its own copy when the cipher goes."""
+        self.encryptor = None
+        pv_wipe(self.key, 32)
+
     cdef int check(self) except -1:
+        if self.encryptor is None:
+            raise SourceFailure("this noise source is closed")
         if self.generation != _generation:
             raise SourceFailure(
                 "this noise source was created before the process forked; the parent may draw the same noise. "
@@ -158,19 +175,28 @@ cdef class Source:
 
 
 cdef class Undecided:
-    def __init__(self, int64_t capacity):
-        cdef int64_t[::1] coord = np.zeros(capacity, np.int64)
-        cdef uint64_t[::1] word = np.zeros(capacity, np.uint64)
-        cdef double[::1] x = np.zeros(capacity)
-        cdef double[::1] value = np.zeros(capacity)
-        self.owners = (coord, word, x, value)
-        self.c.n = 0
-        self.c.resolved = 0
+    def __cinit__(self, int64_t capacity):
         self.c.capacity = capacity
-        self.c.coord = &coord[0]
-        self.c.word = &word[0]
-        self.c.x = &x[0]
-        self.c.value = &value[0]
+        self.c.coord = <int64_t *>PyMem_RawCalloc(capacity, sizeof(int64_t))
+        self.c.word = <uint64_t *>PyMem_RawCalloc(capacity, sizeof(uint64_t))
+        self.c.x = <double *>PyMem_RawCalloc(capacity, sizeof(double))
+        self.c.value = <double *>PyMem_RawCalloc(capacity, sizeof(double))
+        if self.c.coord == NULL or self.c.word == NULL or self.c.x == NULL or self.c.value == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        self.wipe()
+        PyMem_RawFree(self.c.coord)
+        PyMem_RawFree(self.c.word)
+        PyMem_RawFree(self.c.x)
+        PyMem_RawFree(self.c.value)
+
+    cdef void wipe(self) noexcept:
+        """Overwrite the words and the noiseless values of the last undecided coordinates."""
+        if self.c.word != NULL:
+            pv_wipe(self.c.word, self.c.capacity * sizeof(uint64_t))
+        if self.c.x != NULL:
+            pv_wipe(self.c.x, self.c.capacity * sizeof(double))
 
 
 def lattice_step(double scale) -> float:

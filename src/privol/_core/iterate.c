@@ -41,6 +41,12 @@ static inline double predict(const double *w, const pv_plan *plan, const pv_rows
     return plan->intercept ? p + w[plan->d - 1] : p;
 }
 
+/* Targets within their bound, whatever the caller did. */
+static inline double admissible(const pv_plan *plan, double y) {
+    if (plan->signs) return y > 0.0 ? 1.0 : -1.0;
+    return y > plan->y_bound ? plan->y_bound : (y < -plan->y_bound ? -plan->y_bound : y);
+}
+
 static void learn(pv_iterate *it, const pv_plan *plan, const pv_rows *rows, int64_t i, double y, double qx) {
     const int64_t t = ++it->t;
     if (t < plan->schedule.first) return;
@@ -52,9 +58,10 @@ static void learn(pv_iterate *it, const pv_plan *plan, const pv_rows *rows, int6
     } else {
         if (qx > plan->x_bound * plan->x_bound) {
             f = plan->x_bound / sqrt(qx);
+            qx = plan->x_bound * plan->x_bound; /* not f * f * qx, which may underflow on the way */
             ++it->n_clipped;
         }
-        q = f * f * qx + (plan->intercept ? 1.0 : 0.0);
+        q = qx + (plan->intercept ? 1.0 : 0.0);
         p = predict(it->u, plan, rows, i, f);
         plan->update(plan, a, a1, nn, it->s * p, q, y, &g, &k);
     }
@@ -96,7 +103,9 @@ static void spend(pv_iterate *it, double cost) {
 
 pv_status pv_iterate_release(pv_iterate *it, const pv_plan *plan, double std, double sensitivity, pv_noise *noise) {
     const int64_t d = plan->d;
-    if (std > 0.0) {
+    if (!(it->s * it->s * it->nn < HUGE_VAL)) return PV_NOT_FINITE;
+    if (plan->noisy) {
+        if (!(std > 1e-290 && std < 1e290)) return PV_NOT_FINITE; /* never a release without its noise */
         if (noise->used >= noise->filled || noise->row != it->t) return PV_NEED_BITS;
         unsigned char *words = noise->words + noise->used * pv_row_words(d) * 8;
         pv_status status =
@@ -135,22 +144,23 @@ static void observe(const pv_iterate *it, const pv_plan *plan, const pv_rows *ro
     ++progress->rows;
 }
 
-pv_status pv_iterate_run(pv_iterate *it, const pv_plan *plan, const pv_rows *rows, const double *y,
-                         const double *sqnorms, int64_t *i, pv_noise *noise, pv_progress *progress) {
-    for (; *i < rows->n; ++*i) {
-        if (!it->pending) {
-            if (it->t >= plan->horizon) return PV_HORIZON;
-            if (progress) observe(it, plan, rows, *i, y[*i], sqnorms[*i], progress);
-            learn(it, plan, rows, *i, y[*i], sqnorms[*i]);
-            if (!(it->nn <= HUGE_VAL)) return PV_NOT_FINITE;
-            it->pending = it->t == it->next_release;
-        }
-        if (it->pending) {
+pv_status pv_iterate_run(pv_iterate *it, const pv_plan *plan, const pv_rows *rows, const double *y, int64_t *i,
+                         pv_noise *noise, pv_progress *progress) {
+    for (;;) {
+        if (it->pending) { /* of the row before, perhaps of an earlier call */
             double std = pv_schedule_std(&plan->schedule, it->t);
             double sensitivity = pv_schedule_sensitivity(&plan->schedule, it->t);
             pv_status status = pv_iterate_release(it, plan, std, sensitivity, noise);
             if (status != PV_OK) return status;
         }
+        if (*i >= rows->n) return PV_OK;
+        if (it->t >= plan->horizon) return PV_HORIZON;
+        /* the norm that scales the row is taken here, not before: what is learnt is within its bound */
+        double target = admissible(plan, y[*i]), norm = y[*i] == y[*i] ? pv_rows_norm(rows, *i) : -1.0;
+        if (progress) observe(it, plan, rows, *i, target, norm, progress);
+        learn(it, plan, rows, *i, target, norm);
+        ++*i;
+        it->pending = it->t == it->next_release;
+        if (!(it->nn <= HUGE_VAL)) return PV_NOT_FINITE;
     }
-    return PV_OK;
 }

@@ -96,7 +96,8 @@ pv_status pv_lattice_gaussian(const double *u, double s, int64_t d, double scale
         const int64_t n = d - start < CHUNK ? d - start : CHUNK;
         const double *uc = u + start;
         double *oc = out + start;
-        double t[CHUNK], z[CHUNK], worst = 0.0;
+        double t[CHUNK], z[CHUNK];
+        int open = 0;
         uint64_t word[CHUNK];
         int64_t segment[CHUNK], shallow = FAST_SEGMENT;
         /* three passes, so that the compiler vectorises the first and the last around the table look-up */
@@ -113,10 +114,10 @@ pv_status pv_lattice_gaussian(const double *u, double s, int64_t d, double scale
         }
         for (int64_t j = 0; j < n; ++j) {
             double v = s * uc[j] * inv_h + b * with_sign(z[j], word[j]), r = pv_round(v), off = fabs(v - r);
-            worst = off > worst ? off : worst;
+            open |= !(off <= limit); /* NaN too */
             oc[j] = r * h + 0.0; /* + 0.0: never -0 */
         }
-        if (worst <= limit && shallow >= FAST_SEGMENT) continue;
+        if (!open && shallow >= FAST_SEGMENT) continue;
         for (int64_t j = 0; j < n; ++j)
             decide(word[j], s * uc[j], inv_h, b, slack, h, start + j, oc + j, und);
     }

@@ -109,17 +109,18 @@ int64_t pv_rows_bad_column(const pv_rows *r, int64_t i, double *value) {
     return r->d;
 }
 
+double pv_rows_norm(const pv_rows *r, int64_t i) {
+    double q = r->ops->sqnorm(r, i), value;
+    /* one test per row: a square above the bound's makes the sum large, NaN makes it NaN */
+    if (!(q <= PV_ENTRY_MAX * PV_ENTRY_MAX) && pv_rows_bad_column(r, i, &value) < r->d) return -1.0;
+    return q;
+}
+
 int64_t pv_rows_norms(const pv_rows *r, double *sqnorms) {
     int64_t first = r->n;
-    double value;
     for (int64_t i = 0; i < r->n; ++i) {
-        double q = r->ops->sqnorm(r, i);
-        /* one test per row: a square above the bound's makes the sum large, NaN makes it NaN */
-        if (!(q <= PV_ENTRY_MAX * PV_ENTRY_MAX) && pv_rows_bad_column(r, i, &value) < r->d) {
-            q = -1.0;
-            if (first == r->n) first = i;
-        }
-        sqnorms[i] = q;
+        sqnorms[i] = pv_rows_norm(r, i);
+        if (sqnorms[i] < 0.0 && first == r->n) first = i;
     }
     return first;
 }

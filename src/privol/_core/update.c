@@ -38,10 +38,10 @@ static int newton_on_sphere(const pv_plan *plan, double a, double k0, double nn,
     return 0;
 }
 
-/* The implicit step constrained to the ball of radius r: the multiplier adds to k, so k is the root of
- * psi(k) = ||a x - g(k) v|| / r - k,  g(k) the implicit slope at k. psi decreases; the fixed-point map
- * k -> ||a x - g(k) v|| / r has derivative q phi'' m^2 / (q r^2 (k + q phi'')) in [0, 1), so iterating it from
- * the left end climbs to the root; secant steps inside the bracket make it superlinear. */
+/* The implicit step constrained to the ball of radius r: the multiplier adds to k, so k is where the sign of
+ * psi(k) = ||a x - g(k) v|| / r - k changes, g(k) the implicit slope at k. There is one such k, as ||x(k)|| falls with k;
+ * below it psi itself may rise, where the climb k -> k + psi(k) would be slow, so it strides until the root is
+ * bracketed; then secant steps, with bisection every other time once they have had their chance. */
 static void constrained(const pv_plan *plan, double a, double k0, double nn, double b, double q, double y,
                         double *slope, double *k) {
     const pv_loss *loss = &plan->loss;
@@ -54,7 +54,7 @@ static void constrained(const pv_plan *plan, double a, double k0, double nn, dou
         if (!(fabs(f) > 2.2e-16 * at)) break; /* converged, or NaN from a user's loss */
         double before = at;
         if (f > 0) {
-            double secant = f < flo ? at + f * (at - lo) / (flo - f) : at + f;
+            double secant = f < flo ? at + f * (at - lo) / (flo - f) : at + 4.0 * (f + (at - lo));
             lo = at; flo = f;
             at = secant;
         } else {

@@ -22,7 +22,7 @@ from .._core._rows import squared_norms
 from .._validate import choice, integer, number
 from ..errors import BudgetExceeded, InvalidParameter, StateError
 from ..guarantees import Guarantee, square_up
-from ..ledger import Account, Ledger
+from ..ledger import Account, Ledger, LedgerSeat, LostLedger
 from ..losses import get_loss
 from ._model import Export, Release, ReleasedModel, is_classifier
 from ._targets import Targets, labels_in, two_labels
@@ -83,7 +83,7 @@ class OnlineLearner(ReleasedModel):
     horizon: int | None
     y_bound: float
     on_invalid: str
-    ledger: Ledger | None
+    ledger: Ledger | LostLedger | None
     random_state: Any
 
     # ---- to be given by the learner -------------------------------------------------------------
@@ -129,10 +129,10 @@ class OnlineLearner(ReleasedModel):
         self._check_horizon(rows.shape[0], 0, horizon)
         targets = self._targets(labels_in(labels, self._refuse()) if is_classifier(self) else None)
         encoded = targets.encode(labels, 0)
-        norms = self._norms(rows, encoded, 0)
+        self._check_rows(rows, targets, 0)
         run = self._start(rows.shape[1], horizon, self._default_release(whole=True), targets)
         try:
-            self._learn(run, rows, encoded, norms)
+            self._learn(run, rows, encoded)
         except BaseException:
             self._settle(run)  # a fit that failed releases nothing
             raise
@@ -140,6 +140,9 @@ class OnlineLearner(ReleasedModel):
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
         """Learn a block of rows; how the stream is cut into blocks never changes the result.
+
+        An interrupt (Ctrl-C) takes effect between two pieces of at most 65,536 rows; ``n_rows_`` says how many rows
+        were learnt by then.
 
         Parameters
         ----------
@@ -158,11 +161,11 @@ class OnlineLearner(ReleasedModel):
         targets = self._run_targets(classes, run)
         learnt = 0 if run is None else run.state.n_rows
         encoded = targets.encode(labels, learnt)
-        norms = self._norms(rows, encoded, learnt)
+        self._check_rows(rows, targets, learnt)
         self._check_horizon(rows.shape[0], learnt, self._needed_horizon() if run is None else run.guarantee.horizon)
         if run is None:
             run = self._start(rows.shape[1], self._needed_horizon(), self._default_release(whole=False), targets)
-        self._learn(run, rows, encoded, norms)
+        self._learn(run, rows, encoded)
         return self
 
     def learn_one(self, x: ArrayLike, y: Any) -> Self:
@@ -233,12 +236,12 @@ class OnlineLearner(ReleasedModel):
                 raise InvalidParameter("the stream has no targets")
             learnt = 0 if run is None else run.state.n_rows
             encoded = targets.encode(block.y, learnt) if classes is None else targets.encode_indices(block.y, learnt)
-            norms = self._norms(block.X, encoded, learnt)
+            self._check_rows(block.X, targets, learnt)
             self._check_horizon(block.X.shape[0], learnt, horizon)
             if run is None:
                 run = self._start(block.X.shape[1], horizon, self._default_release(whole=True), targets)
                 self.n_features_in_ = block.X.shape[1]
-            self._learn(run, block.X, encoded, norms, on_release, diagnostics)
+            self._learn(run, block.X, encoded, on_release, diagnostics)
             if progress is not None:
                 progress(self, stream)
         if run is None:
@@ -285,6 +288,10 @@ class OnlineLearner(ReleasedModel):
 
     def _ledger(self) -> Ledger:
         if self.ledger is not None:
+            if isinstance(self.ledger, LostLedger):
+                raise StateError(
+                    "this learner was pickled and its ledger stayed behind: set ledger= to learn (None: one of its own)"
+                )
             if not isinstance(self.ledger, Ledger):
                 raise InvalidParameter(f"ledger must be a privol.ledger.Ledger or None, found {self.ledger!r}")
             return self.ledger
@@ -329,7 +336,6 @@ class OnlineLearner(ReleasedModel):
         run: Run,
         X: Any,
         targets: FloatArray,
-        norms: FloatArray,
         on_release: Callable[[Release], object] | None = None,
         diagnostics: Progress | None = None,
     ) -> None:
@@ -341,18 +347,16 @@ class OnlineLearner(ReleasedModel):
             if on_release is not None:
                 stop = min(stop, start + max(1, run.state.next_release - run.state.n_rows))
             releases = run.state.n_releases
-            run.state.learn(X[start:stop], targets[start:stop], norms[start:stop], progress=diagnostics)
+            run.state.learn(X[start:stop], targets[start:stop], progress=diagnostics)
             if on_release is not None and run.state.n_releases > releases:
                 on_release(self._release(run))
             start = stop
 
-    def _norms(self, X: Any, encoded: FloatArray, learnt: int) -> FloatArray:
-        """Squared norms of the rows, -1 for those to be learnt as null rows: the check that a block can be learnt."""
-        refuse = self._refuse()
-        norms: FloatArray = squared_norms(X, learnt=learnt, refuse=refuse)
-        if not refuse:
-            norms[np.isnan(encoded)] = -1.0
-        return norms
+    @staticmethod
+    def _check_rows(X: Any, targets: Targets, learnt: int) -> None:
+        """Refuse a row that is not finite before anything of its block is learnt; null rows are left to the kernel."""
+        if targets.refuse:
+            squared_norms(X, learnt=learnt, refuse=True)
 
     def _validate(self, X: ArrayLike, y: ArrayLike, reset: bool) -> tuple[Any, Any]:
         """scikit-learn's checks of shapes and types; values are checked by row number afterwards."""
@@ -422,11 +426,18 @@ class OnlineLearner(ReleasedModel):
 
     # ---- pickling: the public export -------------------------------------------------------------------
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        seat = state.get("ledger")
+        if isinstance(seat, LedgerSeat):
+            state = {**state, "ledger": seat.ledger}
+        super().__setstate__(state)
+
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
         run = state.pop("_run", None)
         state.pop("_own_ledger", None)
         if run is not None:
             state["_export"] = run.export()
-            state["ledger"] = None  # a fitted learner's pickle is its model: it can no longer spend from the ledger
+            if self.ledger is not None:
+                state["ledger"] = LedgerSeat(self.ledger)
         return state

@@ -84,7 +84,7 @@ class _IterateLearner(OnlineLearner):
 
     def _domain(self) -> ConvexSet:
         if self.domain is None:
-            return L2Ball(number(radius=self.radius, above=0, at_most=1e50))
+            return L2Ball(number(radius=self.radius, at_least=1e-30, at_most=1e30))
         if not isinstance(self.domain, ConvexSet):
             raise InvalidParameter(f"domain must be a set of privol.geometry or None, found {self.domain!r}")
         return self.domain
@@ -183,7 +183,9 @@ class _IterateLearner(OnlineLearner):
             last_row=plan.releases.last_row,
             refresh=plan.refresh,
             x_bound=float(self.x_bound),
-            magnitude=domain.norm_bound(dim) * (1 + 1e-9),
+            y_bound=float(self.y_bound),
+            signs=get_loss(self.loss).kind == "classification",
+            magnitude=domain.norm_bound(dim) * 1.01,
             source=source,
             stream=STREAM_RELEASES,
             decide=decide_lattice_point,

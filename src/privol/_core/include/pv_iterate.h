@@ -31,6 +31,9 @@ struct pv_plan {
     int64_t d;          /* model coordinates, the intercept included */
     int intercept;      /* 1: the last coordinate multiplies the constant 1 */
     double x_bound;     /* rows are scaled to this L2 norm (the constant not counted) */
+    int signs;          /* targets are -1 and +1 */
+    double y_bound;     /* real targets are clipped to it */
+    int noisy;          /* releases are perturbed */
     int64_t horizon;
     int64_t every;      /* release after rows every, 2 every, ...; 0: the explicit list */
     const int64_t *releases; /* ascending row numbers */
@@ -79,10 +82,10 @@ int64_t pv_next_release(const pv_plan *plan, int64_t t, int64_t *list_position);
 int64_t pv_iterate_addresses(const pv_iterate *it, const pv_plan *plan, int64_t capacity, int64_t until,
                              unsigned char *out);
 
-/* Learn rows *i..n-1 with targets y and the squared norms of pv_rows_norms (-1: null row). Stops at the first
- * status other than PV_OK with *i the row to continue at. */
-pv_status pv_iterate_run(pv_iterate *it, const pv_plan *plan, const pv_rows *rows, const double *y,
-                         const double *sqnorms, int64_t *i, pv_noise *noise, pv_progress *progress);
+/* Learn rows *i..n-1 with targets y. A row with an unusable entry or a NaN target is learnt as the null row. Stops at
+ * the first status other than PV_OK with *i the row to continue at; a release that is due is made first. */
+pv_status pv_iterate_run(pv_iterate *it, const pv_plan *plan, const pv_rows *rows, const double *y, int64_t *i,
+                         pv_noise *noise, pv_progress *progress);
 
 /* Publish the iterate after row it->t with a given noise std (the re-calibrated last release). */
 pv_status pv_iterate_release(pv_iterate *it, const pv_plan *plan, double std, double sensitivity, pv_noise *noise);

@@ -39,6 +39,9 @@ void pv_rows_bind(pv_rows *rows);
  * On failure *bad is the row. Dense rows: PV_OK. */
 pv_status pv_rows_check(const pv_rows *rows, int64_t *bad);
 
+/* Squared norm of row i, -1 if an entry is NaN or above PV_ENTRY_MAX. */
+double pv_rows_norm(const pv_rows *rows, int64_t i);
+
 /* Squared norms of all rows. A row with an entry that is NaN or above PV_ENTRY_MAX gets -1;
  * returns the first such row, or n. */
 int64_t pv_rows_norms(const pv_rows *rows, double *sqnorms);
