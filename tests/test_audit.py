@@ -38,13 +38,14 @@ def releases(plan, schedule, X, rng):
     state = IterateRun(
         dim=1, intercept=False, loss=get_loss("hinge"), domain=L2Ball(40.0), update="implicit",
         constrained=plan.constrained, schedule=schedule, every=plan.releases.every, releases=plan.releases.rows,
-        horizon=ROWS, last_row=plan.releases.last_row, refresh=plan.refresh, x_bound=1.0, magnitude=41.0,
+        horizon=ROWS, last_row=plan.releases.last_row, refresh=plan.refresh, x_bound=1.0, y_bound=1.0, signs=True,
+        magnitude=41.0,
         source=Source(rng.bytes(32), private=False, description="audit"), stream=STREAM_RELEASES,
         decide=decide_lattice_point,
     )
     out, y = [], np.ones(1)
     for row in X:
-        state.learn(row[None, :], y, np.array([row[0] ** 2]))
+        state.learn(row[None, :], y)
         if state.n_releases > len(out):
             out.append(state.released_model()[0])
     return out

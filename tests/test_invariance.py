@@ -244,7 +244,7 @@ def test_layouts(name, layout):
     direct = make(name).partial_fit(X[:1], y[:1], classes=classes_of(name))
     rest = rearranged[1:]
     targets = y[1:] if classes_of(name) else np.clip(y[1:], -direct.y_bound, direct.y_bound)
-    direct._run.state.learn(rest, targets, direct._norms(rest, targets, 1))
+    direct._run.state.learn(rest, targets)
     assert fingerprint(direct) == reference(name)
 
 
@@ -284,7 +284,7 @@ def test_restore_continues_with_the_same_bits(name, release, stop):
     state._restore(saved)
     assert state.counters() == first._run.state.counters()
     targets = y if classes_of(name) else np.clip(y, -second.y_bound, second.y_bound)
-    state.learn(X[stop:], targets[stop:], second._norms(X[stop:], targets[stop:], stop))
+    state.learn(X[stop:], targets[stop:])
     whole.partial_fit(X, y, classes=classes_of(name))
     first.partial_fit(X[stop:], y[stop:])
     second._run = type(first._run)(state, None, None, None, None)
@@ -299,7 +299,7 @@ def test_restore_refuses_what_is_not_its_own():
     with pytest.raises(RuntimeError, match="another noise key"):
         other_key._restore(saved)
     other_width = make(name)._open_run(X.shape[1] - 1, N, 7)[0]
-    with pytest.raises(RuntimeError, match="coordinates"):
+    with pytest.raises(RuntimeError, match="shape"):
         other_width._restore(saved)
     used = make(name)._open_run(X.shape[1], N, 7)[0]
     used._restore(saved)

@@ -31,8 +31,8 @@ def path(learner, X, y, null=None):
     state, plan = run_of(learner, d, n)
     out = []
     for t in range(n):
-        norms = np.array([-1.0 if t == null else float(X[t] @ X[t])])
-        state.learn(X[t : t + 1], y[t : t + 1], norms)
+        target = np.array([np.nan]) if t == null else y[t : t + 1]
+        state.learn(X[t : t + 1], target)
         out.append(state._secret_iterate())
     return np.array(out), plan
 

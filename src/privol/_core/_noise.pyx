@@ -175,7 +175,7 @@ cdef class Source:
 
 
 cdef class Undecided:
-    def __cinit__(self, int64_t capacity):
+    def __init__(self, int64_t capacity):
         self.c.capacity = capacity
         self.c.coord = <int64_t *>PyMem_RawCalloc(capacity, sizeof(int64_t))
         self.c.word = <uint64_t *>PyMem_RawCalloc(capacity, sizeof(uint64_t))
