@@ -11,7 +11,7 @@ cimport cython
 cimport numpy as cnp
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc
 from cpython.pythread cimport PyThread_get_thread_ident
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
 from ..errors import BudgetExceeded, InvalidParameter, StateError
@@ -464,6 +464,9 @@ cdef class IterateRun:
         """Rows scaled to the bound and rows treated as null: functions of raw data, not private."""
         return {"clipped_rows": self.it.n_clipped, "null_rows": self.it.n_null}
 
+    cdef bytes secret_key(self):
+        return self.source.secret_key() if self.source is not None else b""
+
     def _secret_arrays(self) -> dict[str, np.ndarray]:
         """The whole state as named arrays: SECRET, for checkpoints only (mode 0600, never exported)."""
         self.enter()
@@ -480,15 +483,16 @@ cdef class IterateRun:
                     [self.it.t, self.it.n_released, self.it.n_clipped, self.it.n_null], dtype=np.int64
                 ),
                 "spent": np.array([self.it.spent, self.it.spent_tail]),
-                "key": np.frombuffer(self.source.secret_key() if self.source is not None else b"", dtype=np.uint8).copy(),
+                "key": np.frombuffer(self.secret_key(), dtype=np.uint8).copy(),
             }
 
     def _restore(self, arrays):
         """Continue from ``_secret_arrays`` of a run with the same plan and source key."""
+        cdef int64_t offset
         if int(arrays["version"][0]) != STATE_VERSION:
             raise StateError(f"checkpoint version {int(arrays['version'][0])}, this privol reads {STATE_VERSION}")
         key = bytes(arrays["key"])
-        if key != (self.source.secret_key() if self.source is not None else b""):
+        if key != self.secret_key():
             raise StateError("the checkpoint belongs to another noise key")
         for name in ("iterate", "released", "released_sum"):
             if arrays[name].shape != (self.plan.d,):
@@ -499,7 +503,8 @@ cdef class IterateRun:
                 raise StateError("only a fresh run can be restored")
             for k, name in enumerate(("iterate", "released", "released_sum")):
                 vector = np.ascontiguousarray(arrays[name], dtype=np.float64)
-                memcpy(self.memory + <int64_t>k * self.plan.d, cnp.PyArray_DATA(vector), self.plan.d * sizeof(double))
+                offset = k * self.plan.d
+                memcpy(self.memory + offset, cnp.PyArray_DATA(vector), self.plan.d * sizeof(double))
             self.it.s, self.it.nn = arrays["scale_norm"]
             self.it.t, self.it.n_released, self.it.n_clipped, self.it.n_null = (int(c) for c in arrays["counts"])
             self.it.spent, self.it.spent_tail = arrays["spent"]
