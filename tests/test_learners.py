@@ -351,8 +351,9 @@ def test_guarantee_texts():
     assert none.ledger_.spent.mu == math.inf
     zero_out = PIGD(adjacency="zero_out", on_invalid="zero").fit(X, y).guarantee_
     assert "null row" in zero_out.sentence()
-    assert "refused" not in zero_out.sentence()
-    assert "refused" in text
+    assert "refused, by the learner or by the reader" in text
+    assert "delta is not below" not in text
+    assert "delta is not below one over the number of rows" in PIGD(delta=0.05).fit(X, y).guarantee_.sentence()
 
 
 def test_predictions():

@@ -198,3 +198,14 @@ def test_the_callers_precision_of_mpmath_is_left_alone():
     with mpmath.workprec(77):
         decide_lattice_point(12345 << 40, lambda level: (1, 2), 0.3, 1.0, 2.0**-10)
         assert mpmath.mp.prec == 77
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_a_copy_of_a_running_learner_does_not_start_another_run(duplicate):
+    live = PIGD(horizon=20, release=5).partial_fit(np.eye(4), [0, 1, 0, 1], classes=[0, 1])
+    other = duplicate(live)
+    block = np.eye(4), [0, 1, 0, 1], [0, 1]
+    for learn in (lambda: other.partial_fit(*block), lambda: other.learn_one([0, 0, 0, 1], 1)):
+        with pytest.raises(StateError, match="copy of what another has released"):
+            learn()
+    assert live.partial_fit(np.eye(4), [0, 1, 0, 1]).n_rows_ == 8

@@ -199,3 +199,16 @@ def test_missing_pyarrow(tmp_path, monkeypatch):
     X, y = together(open_stream(svm_path))
     assert X.tolist() == [[2, 4], [0, 3]]
     assert y.tolist() == [1, -1]
+
+
+def test_an_unclosed_quote_is_told_without_quoting_rows(tmp_path):
+    rows = [f"{i},0.5,1" for i in range(300)]
+    rows[50] = '0,"open,1'
+    path = write(tmp_path, "quote.csv", "a,b,t\n" + "\n".join(rows) + "\n")
+    stream = open_stream(path, classes=(0, 1))
+    with pytest.raises(StreamError, match="quote") as found:
+        together(stream)
+    assert "0.5" not in str(found.value)
+    long = write(tmp_path, "long.csv", "a,t\n" + "0.5,1\n" * 5000 + '"' + "x" * 200_000 + "\n")
+    with pytest.raises(StreamError, match="cannot be parsed"):
+        open_stream(long, classes=(0, 1), header=True).count_rows()

@@ -83,7 +83,7 @@ def run(
     Examples:
         privol run
         privol run clinic.csv --target readmitted --classes no,yes --ranges ranges.json --out RUN
-        privol run covtype.data.gz --positive 2 --x-bound 2 --radius 10 --release 100000
+        privol run covtype.data.gz --positive 2 --ranges ranges.json --x-bound 2 --radius 10 --release 100000
         privol run prices.csv --target price --loss huber --y-bound 5 --epsilon 0.5
     """
     from ..losses import get_loss

@@ -222,12 +222,15 @@ class OnlineLearner(ReleasedModel):
         horizon = stream.n_rows if self.horizon is None else self._needed_horizon()
         if horizon is None:
             raise InvalidParameter(
-                "horizon must be given for a stream that does not know its number of rows: the budget must last for it"
+                "horizon must be given for a stream that does not know its number of rows, such as "
+                "stream.count_rows() of a file: the budget must last for it"
             )
         classes = None
         if is_classifier(self):
             if stream.classes is None:
-                raise InvalidParameter(f"loss={get_loss(self.loss).name!r} needs a stream with declared classes")
+                raise InvalidParameter(
+                    f"loss={get_loss(self.loss).name!r} needs a stream with classes: open_stream(..., classes=)"
+                )
             classes = two_labels(stream.classes, ordered=True)
         targets = self._targets(classes)
         run: Run | None = None
@@ -307,6 +310,11 @@ class OnlineLearner(ReleasedModel):
         run: Run | None = self.__dict__.get("_run")
         if run is not None and run.closed:
             raise StateError("the run is closed; fit() or a new learner starts another, which pays again")
+        if run is None and "_export" in self.__dict__:
+            raise StateError(
+                "this learner is a copy of what another has released: its run goes on only there; fit() or a new "
+                "learner starts another, which pays again"
+            )
         return run
 
     def _needed_horizon(self) -> int:
@@ -394,7 +402,9 @@ class OnlineLearner(ReleasedModel):
             return run.targets
         declared = self.__dict__.get("_declared") if declared is None else declared
         if declared is None:
-            raise InvalidParameter("classes must be given in the first call to partial_fit: the public set of labels")
+            raise InvalidParameter(
+                "classes must be given in the first call to partial_fit, or by declare_classes(): the public labels"
+            )
         return self._targets(declared)
 
     # ---- what is released ------------------------------------------------------------------------------

@@ -134,13 +134,18 @@ class _IterateLearner(OnlineLearner):
         """Return the guarantee of a run with the given calibration and noise bits."""
         loss = get_loss(self.loss)
         conditions = [
-            "the bounds, the horizon, the release schedule, the labels and all other parameters were chosen without "
-            "looking at the rows",
+            "the bounds, the release schedule, the labels and all other parameters, but for the number of rows, which "
+            "is public, were chosen without looking at the rows",
+            "whether a row was refused, by the learner or by the reader of a file, is not hidden",
         ]
         if loss.vouched is not None:
             conditions.append(loss.vouched)
-        if self.on_invalid == "raise":
-            conditions.append("whether a row was refused as not finite is not hidden")
+        stated = self.delta if plan.claim is None else plan.claim.delta
+        if stated * plan.releases.horizon >= 1.0 and not math.isinf(plan.mu):
+            conditions.append(
+                "delta is not below one over the number of rows, where publishing a random row in the clear would also "
+                "meet it: choose a smaller one"
+            )
         none = math.isinf(plan.mu)
         return Guarantee(
             kind="none" if none else "gdp",
@@ -148,7 +153,7 @@ class _IterateLearner(OnlineLearner):
             adjacency=self._adjacency(),
             horizon=plan.releases.horizon,
             releases=plan.releases.count,
-            delta=self.delta if plan.claim is None else plan.claim.delta,
+            delta=stated,
             claim=plan.claim,
             conditions=tuple(conditions),
             arithmetic="double precision, no noise" if none else ARITHMETIC,

@@ -218,9 +218,12 @@ class CsvSource(Source):
                         return self._bad_cell(row, j, f"found {cell!r}, allowed is a number")
         except csv.Error:
             pass
-        # Ours is the more lenient parser here: what is left is told by pyarrow alone.
+        # Ours is the more lenient parser here: what is left is told by pyarrow alone, whose words may quote whole rows.
         where = f"row {told}" if told else f"after row {first_row - 1}"
-        return StreamError(f"{self.name}, {where}: {message}", row=told)
+        counts = re.search(r"Expected \d+ columns, got \d+", message)
+        what = counts.group(0) if counts else "it cannot be parsed"
+        hint = " (a quote that is not closed?)" if b'"' in chunk else ""
+        return StreamError(f"{self.name}, {where}: {what}{hint}", row=told)
 
     def _bad_cell(self, row: int, j: int, what: str) -> StreamError:
         hint = " (declare labels with classes= or positive=)" if j == self._target else ""
@@ -239,7 +242,12 @@ class CsvSource(Source):
             # Lines are rows unless quotes may hide line ends, or lines are blank or end in a bare CR.
             if b'"' in text or b"\n\n" in text or b"\n\r" in text or text.startswith((b"\r", b"\n")) or _bare_cr(text):
                 parsed = csv.reader(io.StringIO(text.decode("utf-8", "replace"), newline=""), delimiter=self._sep)
-                rows += sum(1 for fields in parsed if fields)
+                try:
+                    rows += sum(1 for fields in parsed if fields)
+                except csv.Error:
+                    raise StreamError(
+                        f"{self.name}, after row {rows}: it cannot be parsed (a quote that is not closed?)"
+                    ) from None
             else:
                 rows += text.count(b"\n") + (not text.endswith(b"\n") and bool(text))
         return rows
