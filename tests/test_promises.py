@@ -209,3 +209,79 @@ def test_a_copy_of_a_running_learner_does_not_start_another_run(duplicate):
         with pytest.raises(StateError, match="copy of what another has released"):
             learn()
     assert live.partial_fit(np.eye(4), [0, 1, 0, 1]).n_rows_ == 8
+
+
+@pytest.mark.parametrize("learner", [PIGD, PGIGA])
+@pytest.mark.parametrize("domain", [Simplex(1.0), L1Ball(1.0), Box(-1.0, 1.0), None])
+def test_a_loss_that_returns_nan_moves_nothing(learner, domain):
+    calls = []
+
+    def gradient(p, y):
+        calls.append(p)
+        return math.nan if armed and len(calls) > 40 else -0.5 * y
+
+    armed = False
+    loss = Custom(value=lambda p, y: -0.5 * y * p, gradient=gradient, lipschitz=1.0, smoothness=1.0)
+    fitted = learner(loss=loss, horizon=100, release="all", domain=domain, l2=1.0, random_state=1)
+    X, y = np.random.default_rng(0).normal(size=(100, 3)) / 3, np.arange(100) % 2
+    fitted.partial_fit(X[:5], y[:5], classes=[0, 1])
+    before = fitted._run.state._secret_iterate()
+    calls.clear()
+    armed = True
+    with pytest.raises(InvalidParameter, match="NaN"):
+        fitted.partial_fit(X[5:], y[5:])
+    assert fitted.n_rows_ == 5
+    assert np.array_equal(fitted._run.state._secret_iterate(), before)
+
+
+@pytest.mark.parametrize("bad", [[math.nan, 0.5, 0.5], [0.5, math.nan, 0.5], [0.5, math.inf, 0.5]])
+@pytest.mark.parametrize("domain", [Simplex(1.0), L1Ball(0.1)])
+def test_projection_does_not_hide_what_is_not_finite(domain, bad):
+    assert not np.all(np.isfinite(project(domain, np.array(bad))))
+
+
+def test_any_exception_while_a_release_is_made_leaves_it_made(monkeypatch):
+    """A signal handler may raise anywhere: the block is finished, then the exception is raised."""
+    calls = []
+
+    def decide(*arguments):
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise TimeoutError
+        return noise.decide_lattice_point(*arguments)
+
+    monkeypatch.setattr("privol.learners.iterate.decide_lattice_point", decide)
+    learner = PIGD(horizon=3, release="last", random_state=5, l2=1.0, epsilon=1e20)
+    learner.partial_fit(np.eye(2), [0, 1], classes=[0, 1])
+    with pytest.raises(TimeoutError):
+        learner.partial_fit([[0.5, 0.5]], [1])
+    learner.close()
+    assert (learner.n_rows_, learner.n_releases_) == (3, 1)
+
+
+def test_published_spending_is_read_after_commit():
+    learner, seen = None, []
+
+    def gradient(p, y):
+        if learner is not None:
+            seen.append(ledger.entries()[0].last_row)
+            if len(seen) == 30:
+                raise RuntimeError("stop")
+        return -0.5 * y
+
+    ledger = Ledger()
+    loss = Custom(value=lambda p, y: -0.5 * y * p, gradient=gradient, lipschitz=1.0, smoothness=0.0)
+    fresh = PIGD(loss=loss, horizon=100, release="all", ledger=ledger, calibration="published")
+    X, y = np.full((50, 1), 0.5), np.arange(50) % 2
+    fresh.partial_fit(X[:3], y[:3], classes=[0, 1])
+    learner = fresh
+    with pytest.raises(RuntimeError, match="stop"):
+        learner.partial_fit(X, y)
+    assert set(seen) == {3}
+    assert ledger.entries()[0].last_row == 3
+
+
+def test_a_copy_of_a_learner_with_a_shared_ledger_can_be_pickled():
+    learner = PIGD(ledger=Ledger()).fit(np.eye(4), [0, 1, 0, 1])
+    again = pickle.loads(pickle.dumps(copy.deepcopy(learner)))
+    assert np.array_equal(again.coef_, learner.coef_)

@@ -130,6 +130,8 @@ cdef class IterateRun:
                  int64_t every, releases, int64_t horizon, int64_t last_row, int64_t refresh, double x_bound,
                  double y_bound, bint signs, double magnitude, Source source, unsigned stream, decide):
         cdef int64_t[::1] release_rows = np.array(releases, dtype=np.int64)
+        if self.memory != NULL:
+            raise StateError("a run cannot be started twice")
         self.schedule = schedule
         self.source = source
         self.decide = decide
@@ -253,6 +255,7 @@ cdef class IterateRun:
         """Learn the whole block: an interrupt between two of its rows is raised after the last."""
         cdef int64_t i = 0
         cdef pv_status status
+        cdef int64_t failed = -1
         interrupt = None
         while True:
             if self.user is not None:
@@ -264,7 +267,11 @@ cdef class IterateRun:
                 break
             try:
                 self.serve(status, pv_schedule_std(&self.plan.schedule, self.it.t))
-            except KeyboardInterrupt as error:  # what was asked for is asked for again
+            except BaseException as error:
+                # an interrupt or a signal handler's exception: what was asked for is asked for again, once a row
+                if (status != PV_NEED_BITS and status != PV_UNDECIDED) or failed == self.it.t:
+                    raise
+                failed = self.it.t
                 interrupt = error
         if interrupt is not None:
             raise interrupt
@@ -405,6 +412,15 @@ cdef class IterateRun:
                 self.serve(status, std)
             self.closed = True
 
+    def finish(self):
+        """Make the release that is due after the last row learnt, if an exception kept it from being made."""
+        cdef pv_rows none
+        self.enter()
+        none.n = 0
+        with self.lock:
+            if self.it.pending and not self.closed:
+                self.run(&none, NULL, NULL)
+
     def close(self):
         """End the run: no more rows; the secret iterate, the noise ahead and the key are wiped."""
         self.enter()
@@ -421,17 +437,17 @@ cdef class IterateRun:
     @property
     def n_rows(self) -> int:
         """Rows learnt."""
-        return self.it.t
+        return self.counters()[0]
 
     @property
     def n_releases(self) -> int:
         """Models released."""
-        return self.it.n_released
+        return self.counters()[1]
 
     @property
     def spent(self) -> float:
         """Sum of (sensitivity / standard deviation)^2 over the releases."""
-        return self.it.spent
+        return self.counters()[2]
 
     def counters(self) -> tuple[int, int, float]:
         """Rows, releases and mu^2 spent: what a ledger reads."""
@@ -473,6 +489,8 @@ cdef class IterateRun:
         with self.lock:
             if self.closed:
                 raise StateError("the run is closed: it has no secret state")
+            if self.it.pending:
+                raise StateError("a release is due: finish() makes it")
             return {
                 "version": np.array([STATE_VERSION]),
                 "iterate": self.vector(self.it.u),

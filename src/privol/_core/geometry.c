@@ -34,8 +34,15 @@ static inline void add(exact *a, double x) {
  * the tau at which the candidates left sum to the total, drop those at or below it, repeat; the set only shrinks.
  * The sum is compensated, so tau errs by a few roundings of the total and every coordinate by as much. */
 static void onto_simplex(double *w, int64_t d, double total, double *work) {
-    double top = w[0], tau;
-    for (int64_t j = 1; j < d; ++j) top = w[j] > top ? w[j] : top;
+    double top = w[0], tau, undefined = 0.0; /* NaN if an entry is not finite: comparisons alone would hide it */
+    for (int64_t j = 0; j < d; ++j) {
+        top = w[j] > top ? w[j] : top;
+        undefined += w[j] - w[j];
+    }
+    if (undefined != 0.0) {
+        for (int64_t j = 0; j < d; ++j) w[j] = undefined;
+        return;
+    }
     int64_t n = 0;
     for (int64_t j = 0; j < d; ++j)
         if (w[j] - top > -total) work[n++] = w[j] - top;

@@ -64,6 +64,10 @@ static void learn(pv_iterate *it, const pv_plan *plan, const pv_rows *rows, int6
         q = qx + (plan->intercept ? 1.0 : 0.0);
         p = predict(it->u, plan, rows, i, f);
         plan->update(plan, a, a1, nn, it->s * p, q, y, &g, &k);
+        if (!(g - g == 0.0 && k - k == 0.0)) { /* a user's loss: nothing moves, and the caller stops on the norm */
+            it->nn = g - g + (k - k);
+            return;
+        }
     }
     const double s1 = it->s * (a / k);
     if (s1 > 0.0) {

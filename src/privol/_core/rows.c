@@ -113,7 +113,7 @@ double pv_rows_norm(const pv_rows *r, int64_t i) {
     double q = r->ops->sqnorm(r, i), value;
     /* one test per row: a square above the bound's makes the sum large, NaN makes it NaN */
     if (!(q <= PV_ENTRY_MAX * PV_ENTRY_MAX) && pv_rows_bad_column(r, i, &value) < r->d) return -1.0;
-    return q;
+    return q < HUGE_VAL ? q : -1.0; /* more than 10^8 entries near the bound */
 }
 
 int64_t pv_rows_norms(const pv_rows *r, double *sqnorms) {

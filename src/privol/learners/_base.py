@@ -263,6 +263,7 @@ class OnlineLearner(ReleasedModel):
         """
         run: Run | None = self.__dict__.get("_run")
         if run is not None and not run.closed:
+            run.state.finish()
             self._release_last(run)
             self._settle(run)
         return self
@@ -337,7 +338,13 @@ class OnlineLearner(ReleasedModel):
         if guarantee.claim is None:
             return state.counters
         # a published calibration is charged as a whole: adding its releases up may exceed what they cost together
-        return lambda: (state.n_rows, state.n_releases, min(state.spent, square_up(guarantee.mu)))
+        bound = square_up(guarantee.mu)
+
+        def counters() -> tuple[int, int, float]:
+            rows, releases, spent = state.counters()
+            return rows, releases, min(spent, bound)
+
+        return counters
 
     def _learn(
         self,
@@ -448,6 +455,6 @@ class OnlineLearner(ReleasedModel):
         state.pop("_own_ledger", None)
         if run is not None:
             state["_export"] = run.export()
-            if self.ledger is not None:
-                state["ledger"] = LedgerSeat(self.ledger)
+        if "_export" in state and self.ledger is not None:
+            state["ledger"] = LedgerSeat(self.ledger)
         return state

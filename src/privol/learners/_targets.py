@@ -69,7 +69,10 @@ class Targets:
     def encode_indices(self, y: Any, learnt: int) -> FloatArray:
         """Return -1/+1 from indices into the classes, as streams give them."""
         assert self.classes is not None
-        indices = np.asarray(y, dtype=np.float64)
+        try:
+            indices = np.asarray(y, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidParameter(f"a stream's y must hold indices into its classes: {error}") from None
         encoded: FloatArray = 2.0 * indices - 1.0
         bad = np.flatnonzero(np.abs(encoded) != 1.0)  # NaN included
         if bad.size:
