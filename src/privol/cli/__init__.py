@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 __all__ = ["main"]
@@ -23,4 +24,12 @@ def main() -> None:
         app()
     except KeyboardInterrupt:
         print("privol: error: interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+        code: object = INTERRUPTED
+    except SystemExit as stop:
+        code = stop.code
+    if code == INTERRUPTED:
+        # Where Ctrl-C struck inside an eval(), the interpreter would kill itself by SIGINT on its way out.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)
+    sys.exit(code)  # type: ignore[arg-type]
