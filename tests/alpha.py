@@ -18,6 +18,8 @@ RATES: dict[str, float] = {
     "noise.mean": 1e-6,
     "noise.released_scale": 1e-6,
     "noise.words": 1e-6,
+    "metrics.scale": 1e-6,
+    "metrics.independent": 1e-6,
     "audit.last": 1e-5,
     "audit.every": 1e-5,
     "audit.all": 1e-5,

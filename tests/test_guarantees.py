@@ -492,6 +492,10 @@ def test_record_is_frozen_hashable_and_copies():
         {"arithmetic": ""},
         {"bit_source": None},
         {"private": 1},
+        {"released": "gradients"},
+        {"rows_per_user": 0},
+        {"rows_per_user": 2.0},
+        {"rows_per_user": True},
     ],
 )
 def test_record_refuses_what_makes_no_sense(changes):
@@ -511,6 +515,8 @@ guarantees = st.builds(
     claim=st.none() | st.builds(Claim, epsilon=st.floats(0, 1e9), delta=st.floats(0, 2), source=st.just("é 1")),
     conditions=st.lists(st.text(min_size=1).filter(str.strip), max_size=3),
     private=st.booleans(),
+    released=st.sampled_from(["models", "metrics"]),
+    rows_per_user=st.none() | st.integers(1, 2**70),
 )
 
 
@@ -540,6 +546,8 @@ def test_json_of_no_privacy_round_trips():
         (lambda r: r.update(sampling=0.1), "unknown fields: 'sampling'"),
         (lambda r: r.pop("adjacency"), "lacks fields: 'adjacency'"),
         (lambda r: r.pop("private"), "lacks fields: 'private'"),
+        (lambda r: r.pop("rows_per_user"), "lacks fields: 'rows_per_user'"),
+        (lambda r: r.update(released=None), "released must be"),
         (lambda r: r.update(claim={"epsilon": 1}), "lacks fields: 'delta', 'source'"),
         (lambda r: r.update(claim=[1]), "JSON object"),
         (lambda r: r.update(conditions="all"), "list of conditions"),

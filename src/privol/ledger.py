@@ -28,10 +28,12 @@ from .errors import BudgetExceeded, InvalidParameter, StateError
 from .guarantees import (
     ADJACENCIES,
     Guarantee,
+    describe_composition,
     format_up,
     gdp_delta,
     gdp_epsilon,
     gdp_mu,
+    group_mu,
     square_up,
     zcdp_rho_of_gdp,
 )
@@ -39,7 +41,7 @@ from .guarantees import (
 __all__ = ["Account", "Counters", "Ledger", "LedgerEntry", "LedgerSeat", "LostLedger", "Spent"]
 
 Counters = Callable[[], tuple[int, int, float]]
-"""What a running learner shows its account: rows learnt, models released, and ``mu^2`` spent on them so far."""
+"""What a run shows its account: rows learnt, models (or windows) released, and ``mu^2`` spent on them so far."""
 
 # A learner adds up a term per release in double precision; this covers the rounding of 10^6 additions many times over.
 _COUNTER_SLACK = 1.0 + 1e-9
@@ -58,7 +60,7 @@ class LedgerEntry:
     first_row, last_row : int
         1-based range of rows learnt; ``last_row = 0`` before the first.
     releases : int
-        Number of models released.
+        Number of models, or of windows of metrics, released.
     mu_squared : float
         Square of the Gaussian differential privacy parameter of these releases, rounded up; ``inf`` without noise.
     open : bool
@@ -88,7 +90,7 @@ class Spent:
     adjacency : {"replace", "zero_out"}
         The relation of every run in it.
     releases : int
-        Number of models released.
+        Number of models and of windows of metrics released.
     delta : float or None
         Where :meth:`epsilon` is stated unless another delta is asked for (the ledger's limit).
     private : bool
@@ -444,6 +446,32 @@ class Ledger(_Shared):
             return None
         with self._lock:
             return _left(self._limit[2], self._committed())
+
+    def sentence(self, delta: float | None = None) -> str:
+        """Say in one sentence what all runs together guarantee: what closed ones spent, and what open ones reserved.
+
+        Parameters
+        ----------
+        delta : float, optional
+            Where epsilon is stated, above 0 and below 1. Default: the limit's, or the largest of the runs'.
+        """
+        with self._lock:
+            held = [(a, a._last[2] if a._closed else a.reserved_mu_squared) for a in self._accounts]
+        held = [(account, square) for account, square in held if square > 0.0]
+        mus = [_root_up(square) for _, square in held]
+        promises = [account.guarantee for account, _ in held]
+        if delta is None:
+            delta = self.delta or max((g.delta for g in promises), default=0.5)
+        users = [group_mu(mu, g.rows_per_user) for mu, g in zip(mus, promises, strict=True) if g.rows_per_user]
+        return describe_composition(
+            mus,
+            [account.learner for account, _ in held],
+            mu=_root_up(_sum_up([square for _, square in held])),
+            user_mu=_root_up(_sum_up([square_up(mu) for mu in users])) if len(users) == len(mus) else None,
+            delta=number(delta=delta, above=0.0, below=1.0),
+            adjacency=self.adjacency,
+            private=all(g.private for g in promises),
+        )
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one dictionary of JSON values per run: its entry, its reservation and its guarantee.

@@ -25,7 +25,7 @@ from ._core._noise import Source, lattice_step
 from ._validate import integer, number
 from .errors import InvalidParameter, StateError
 
-__all__ = ["ARITHMETIC", "Gaussian", "Source", "decide_lattice_point", "make_source"]
+__all__ = ["ARITHMETIC", "Gaussian", "Source", "decide_lattice_point", "granularity", "make_source"]
 
 ARITHMETIC = (
     "the real-valued sum of the double-precision iterate and the Gaussian variable, correctly rounded to a power-of-"
@@ -36,6 +36,7 @@ ARITHMETIC = (
 #: Noise streams: the first part of an address, so that uses of one key never share words.
 STREAM_RELEASES = 0
 STREAM_SAMPLES = 1
+STREAM_METRICS = 2
 
 _SOURCE_BITS = "AES-256 in counter mode (OpenSSL), key from the operating system's entropy"
 _SEEDED_BITS = "AES-256 in counter mode (OpenSSL), key derived from a known seed"
@@ -143,6 +144,11 @@ def decide_lattice_point(
         prefix, bits = (prefix << 128) | (a << 64) | b, bits + 128
 
 
+def granularity(scale: float) -> float:
+    """Return the grid h of a noise scale: the power of two with ``2**10 h <= scale < 2**11 h``."""
+    return lattice_step(scale)
+
+
 class Gaussian:
     """Gaussian noise, correctly rounded to a lattice, from a cryptographic source.
 
@@ -178,7 +184,7 @@ class Gaussian:
     @property
     def granularity(self) -> float:
         """The grid h: the power of two with 2**10 h <= scale < 2**11 h."""
-        return lattice_step(self.scale)
+        return granularity(self.scale)
 
     def add(self, x: ArrayLike) -> NDArray[np.float64]:
         """Return ``round_h(x + scale Z)`` with an independent Z for every value of x.

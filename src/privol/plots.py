@@ -20,7 +20,7 @@ _LINES = (
 
 
 def plot_comparison(record: Mapping[str, Any], *, title: str, releases: list[int]) -> bytes:
-    """Draw progressive loss and accuracy (or absolute error) over the rows, beside the best fixed model.
+    """Draw progressive loss, accuracy and AUC (or absolute error) over the rows, beside the best fixed model.
 
     Parameters
     ----------
@@ -35,21 +35,23 @@ def plot_comparison(record: Mapping[str, Any], *, title: str, releases: list[int
     bytes
         A PNG file. Drawn without a display.
     """
-    word, shown = (
-        ("accuracy", "accuracy") if record["classification"] else ("mean_absolute_error", "mean absolute error")
-    )
-    figure = Figure(figsize=(11, 4.6), layout="constrained")
+    panels = {"loss": "mean loss", "mean_absolute_error": "mean absolute error"}
+    if record["classification"]:
+        panels = {"loss": "mean loss", "accuracy": "accuracy", "auc": "area under the ROC curve"}
+    panels = {name: label for name, label in panels.items() if name in record["best_fixed"]}
+    figure = Figure(figsize=(5.5 * len(panels), 4.6), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(1, 2)
-    for axis, name, label in ((axes[0], "loss", "mean loss"), (axes[1], word, shown)):
+    axes = figure.subplots(1, len(panels))
+    for axis, (name, label) in zip(axes, panels.items(), strict=True):
         values: list[float] = []
         for key, legend, colour, style in _LINES:
             run = record[key]
             if run is None:
                 continue
             rows = np.asarray(run["curve"]["row"])
-            mean = np.asarray(run["curve"][name])
-            recent = _trailing(rows, np.asarray(run["curve"][f"recent_{name}"]))
+            # None, where only rows of one class had come, becomes NaN: a gap in the line
+            mean = np.asarray(run["curve"][name], dtype=np.float64)
+            recent = _trailing(rows, np.asarray(run["curve"][f"recent_{name}"], dtype=np.float64))
             axis.plot(rows, recent, color=colour, alpha=0.3, linewidth=1)
             axis.plot(rows, mean, color=colour, linestyle=style, linewidth=2, label=legend)
             values += [*mean[len(mean) // 20 :], *recent[len(recent) // 20 :]]
@@ -68,7 +70,7 @@ def plot_comparison(record: Mapping[str, Any], *, title: str, releases: list[int
         values.append(best)
         for row in releases[:50]:
             axis.axvline(row, color="grey", linewidth=0.6, linestyle=":")
-        low, high = float(np.min(values)), float(np.max(values))
+        low, high = float(np.nanmin(values)), float(np.nanmax(values))
         if name == "loss":  # noise can make early losses huge: the interesting part is what is left
             high = min(high, best + 3 * max(record["run"]["progressive"]["loss"] - best, 0.1))
         margin = 0.05 * max(high - low, 1e-6)
@@ -85,10 +87,12 @@ def plot_comparison(record: Mapping[str, Any], *, title: str, releases: list[int
 
 
 def _trailing(rows: np.ndarray[Any, Any], recent: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Mean over the last twentieth of the points, weighted by their rows."""
-    width = np.diff(rows, prepend=0).astype(np.float64)
+    """Mean over the last twentieth of the points, weighted by their rows; NaN counts nowhere."""
+    known = ~np.isnan(recent)
+    width = np.where(known, np.diff(rows, prepend=0), 0).astype(np.float64)
     window = max(1, len(rows) // 20)
-    sums, weights = np.cumsum(recent * width), np.cumsum(width)
-    sums[window:] -= np.cumsum(recent * width)[:-window]
-    weights[window:] -= np.cumsum(width)[:-window]
-    return sums / weights
+    all_sums, all_weights = np.cumsum(np.where(known, recent, 0.0) * width), np.cumsum(width)
+    sums, weights = all_sums.copy(), all_weights.copy()
+    sums[window:] -= all_sums[:-window]
+    weights[window:] -= all_weights[:-window]
+    return np.where(weights > 0.0, sums / np.maximum(weights, 1.0), np.nan)

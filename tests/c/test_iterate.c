@@ -14,7 +14,7 @@ typedef struct task {
 typedef struct result {
     double *iterate, *released, *sum;
     pv_iterate it;
-    pv_progress progress;
+    double *scores, *losses; /* of the released model on every row before it was learnt, or on the rows `ahead` */
     int64_t refills, undecided;
 } result;
 
@@ -62,7 +62,10 @@ static task make(int64_t d, int intercept, int code, int set, int kind) {
 
 static void drop_task(task *k) { free(k->x), free(k->y), free(k->norms), free(k->releases); }
 
-static void drop(result *r) { free(r->iterate), free(r->released), free(r->sum); }
+static void drop(result *r) {
+    free(r->iterate), free(r->released), free(r->sum);
+    free(r->scores), free(r->losses);
+}
 
 /* The words of one or more releases from their addresses, with a share of the far tail that the table does not hold. */
 static void fill(unsigned char *words, const unsigned char *addresses, int64_t count) {
@@ -98,12 +101,34 @@ static void check_release(const pv_iterate *it, const pv_plan *p) {
     free(addresses), free(words), free(expected), free(work);
 }
 
+/* The released model's score and loss on row t, with nothing of the kernel but its tables. */
+static void check_score(const pv_iterate *it, const task *k, int64_t t, double score, double loss) {
+    const pv_plan *p = &k->plan;
+    const int64_t d = p->d, features = d - p->intercept;
+    if (k->norms[t] < 0.0) {
+        CHECK(isnan(score) && isnan(loss));
+        return;
+    }
+    long double sum = p->intercept ? (long double)it->released[d - 1] : 0.0L, size = fabsl(sum);
+    for (int64_t j = 0; j < features; ++j) {
+        long double term = (long double)it->released[j] * k->x[t * features + j];
+        if (k->norms[t] > 1.0) term /= sqrtl((long double)k->norms[t]);
+        sum += term;
+        size += fabsl(term);
+    }
+    CHECK(fabsl(score - sum) <= 1e-14L * size);
+    const double y = p->signs ? (k->y[t] > 0.0 ? 1.0 : -1.0) : fmin(fmax(k->y[t], -p->y_bound), p->y_bound);
+    CHECK(bits_of(loss) == bits_of(p->loss.value(&p->loss, score, y)));
+}
+
 /* Run in blocks of `block` rows with room for `capacity` releases' words, as the callers of the kernel do. Words are a
- * fixed function of their address; undecided coordinates are resolved by the nearest lattice point. */
-static result run(const task *k, int64_t block, int64_t capacity, int observed) {
+ * fixed function of their address; undecided coordinates are resolved by the nearest lattice point. Row t + ahead is
+ * evaluated before row t is learnt (for the last rows: the null row), nothing if ahead is negative. */
+static result run(const task *k, int64_t block, int64_t capacity, int64_t ahead) {
     const pv_plan *p = &k->plan;
     const int64_t d = p->d, row_words = pv_row_words(d);
-    result r = {.released = doubles(d), .sum = doubles(d), .iterate = doubles(d)};
+    result r = {.released = doubles(d), .sum = doubles(d), .iterate = doubles(d), .scores = doubles(N),
+                .losses = doubles(N)};
     double *u = doubles(d), *work = doubles(2 * d), *total = doubles(d);
     for (int64_t j = 0; j < d; ++j) u[j] = r.released[j] = p->set.code == PV_SIMPLEX ? p->set.size / (double)d : 0.0;
     for (int64_t j = 0; j < d; ++j) total[j] = r.sum[j] = 0.0;
@@ -119,9 +144,36 @@ static result run(const task *k, int64_t block, int64_t capacity, int observed) 
         rows.n = block < N - start ? block : N - start;
         rows.data += start * rows.row_stride;
         int64_t i = 0, before = it.n_released;
+        pv_rows later = rows;
+        double *targets = doubles(rows.n);
+        for (int64_t n = 0; n < rows.n; ++n) {
+            int64_t t = start + n + ahead;
+            targets[n] = t < N && ahead >= 0 ? k->y[t] : (double)NAN;
+        }
+        /* beyond the last row there is none to look at: its target says that it is null before anything is read */
+        later.data += ahead * rows.row_stride;
+        pv_progress progress = {.scores = r.scores + start, .losses = r.losses + start};
+        if (ahead > 0) progress.rows = &later, progress.y = targets;
         for (;;) {
+            const int64_t done = i;
+            if (block == 1 && ahead >= 0 && !it.pending) {
+                pv_rows one_row = ahead ? later : rows;
+                pv_progress alone = {.rows = &one_row, .y = targets, .scores = &r.scores[start],
+                                     .losses = &r.losses[start]};
+                pv_iterate_evaluate(&it, p, &alone);
+                if (start + ahead < N)
+                    check_score(&it, k, start + ahead, r.scores[start], r.losses[start]);
+                else
+                    CHECK(isnan(r.scores[start]) && isnan(r.losses[start]));
+            }
+            const double score = r.scores[start], loss = r.losses[start];
             pv_status status = pv_iterate_run(&it, p, &rows, k->y + start, &i, &noise,
-                                              observed ? &r.progress : NULL);
+                                              ahead >= 0 ? &progress : NULL);
+            if (block == 1 && ahead >= 0 && i == done) /* nothing learnt, so nothing evaluated again */
+                CHECK(bits_of(score) == bits_of(r.scores[start]) && bits_of(loss) == bits_of(r.losses[start]));
+            if (block == 1 && ahead >= 0 && i > done)
+                CHECK((isnan(score) && isnan(r.scores[start])) ||
+                      (bits_of(score) == bits_of(r.scores[start]) && bits_of(loss) == bits_of(r.losses[start])));
             if (status == PV_OK) break;
             if (status == PV_NEED_BITS) {
                 CHECK(it.pending && it.t == it.next_release);
@@ -142,6 +194,7 @@ static result run(const task *k, int64_t block, int64_t capacity, int observed) 
                 r.undecided += open->n;
             }
         }
+        free(targets);
         CHECK(i == rows.n && !it.pending);
         if (block == 1 && it.n_released > before) {
             CHECK(it.n_released == before + 1);
@@ -196,7 +249,7 @@ static int same(const double *a, const double *b, int64_t d) { return memcmp(a, 
 
 static void one(task *k) {
     const int64_t d = k->plan.d;
-    result whole = run(k, N, 64, 1);
+    result whole = run(k, N, 64, 0);
     double *x = doubles(d);
     int64_t clipped, null, expected = 0, position = 0;
     twin(k, x, &clipped, &null);
@@ -218,17 +271,25 @@ static void one(task *k) {
     CHECK(whole.it.t == N && whole.it.n_released == expected && whole.it.next_release == k->plan.horizon + 1);
     CHECK(fabsl(whole.it.spent - spent) <= 3e-16L * spent);
     CHECK(whole.it.n_clipped == clipped && clipped > 0 && whole.it.n_null >= null && null > 0);
-    CHECK(whole.progress.rows == N - 11 && whole.progress.correct <= whole.progress.rows);
+    int64_t evaluated = 0;
+    for (int64_t t = 0; t < N; ++t) evaluated += !isnan(whole.scores[t]);
+    CHECK(evaluated == N - 11);
     CHECK((whole.refills > 0) == (expected > 0 && k->plan.schedule.gain > 0));
     static const int64_t blocks[] = {1, 7, 64, 399}, capacities[] = {1, 3, 64, 1000};
     for (int64_t n = 0; n < LENGTH(blocks); ++n) {
-        result cut = run(k, blocks[n], capacities[n], n == 1);
+        result cut = run(k, blocks[n], capacities[n], n < 2 ? 0 : -1);
         CHECK(same(cut.iterate, whole.iterate, d) && same(cut.released, whole.released, d));
         CHECK(same(cut.sum, whole.sum, d) && bits_of(cut.it.spent) == bits_of(whole.it.spent));
         CHECK(cut.it.n_released == expected && cut.undecided == whole.undecided);
-        if (n == 1) CHECK(memcmp(&cut.progress, &whole.progress, sizeof(pv_progress)) == 0);
+        if (n < 2) CHECK(same(cut.scores, whole.scores, N) && same(cut.losses, whole.losses, N));
         drop(&cut);
     }
+    /* rows evaluated before they are learnt by 5 rows: the same run, and the same scores however it is cut */
+    result later = run(k, N, 64, 5), cut = run(k, 1, 2, 5);
+    CHECK(same(later.iterate, whole.iterate, d) && same(later.released, whole.released, d));
+    CHECK(same(cut.scores, later.scores, N) && same(cut.losses, later.losses, N));
+    drop(&later);
+    drop(&cut);
     drop(&whole);
 }
 

@@ -58,11 +58,10 @@ cdef extern from "pv_iterate.h" nogil:
         pv_undecided undecided
 
     ctypedef struct pv_progress:
-        double loss
-        double absolute_error
-        double squared_error
-        int64_t rows
-        int64_t correct
+        const pv_rows *rows
+        const double *y
+        double *scores
+        double *losses
 
     void pv_update_implicit(const pv_plan *, double, double, double, double, double, double,
                             double *, double *) noexcept
@@ -72,7 +71,8 @@ cdef extern from "pv_iterate.h" nogil:
     int64_t pv_iterate_addresses(const pv_iterate *it, const pv_plan *plan, int64_t capacity, int64_t until,
                                  unsigned char *out) noexcept
     pv_status pv_iterate_run(pv_iterate *it, const pv_plan *plan, const pv_rows *rows, const double *y, int64_t *i,
-                             pv_noise *noise, pv_progress *progress) noexcept
+                             pv_noise *noise, const pv_progress *progress) noexcept
+    void pv_iterate_evaluate(const pv_iterate *it, const pv_plan *plan, const pv_progress *progress) noexcept
     pv_status pv_iterate_release(pv_iterate *it, const pv_plan *plan, double std, double sensitivity,
                                  pv_noise *noise) noexcept
     void pv_iterate_read(const pv_iterate *it, int64_t d, double *out) noexcept

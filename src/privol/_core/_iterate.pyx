@@ -12,7 +12,7 @@ cimport numpy as cnp
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc
 from cpython.pythread cimport PyThread_get_thread_ident
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from ..errors import BudgetExceeded, InvalidParameter, StateError
 from ._geometry cimport bind_set
@@ -46,32 +46,38 @@ STATE_VERSION = 1
 
 
 cdef class Progress:
-    """Sums of a progressive evaluation of the released model: functions of raw data, not private."""
+    """The released model's scores and losses on rows, each taken just before a row is learnt. Not private.
 
-    cdef pv_progress c
+    Parameters
+    ----------
+    n : int
+        Largest number of rows of a call.
 
-    def __cinit__(self):
-        memset(&self.c, 0, sizeof(self.c))
+    Attributes
+    ----------
+    scores, losses : ndarray of shape (n,), float64
+        Of the rows of the latest call, from the first on: the prediction for the row scaled to its bound exactly as it
+        is learnt, and the loss of that prediction, without the regulariser. NaN for the null row.
+    """
 
-    @property
-    def rows(self) -> int:
-        return self.c.rows
+    cdef readonly object scores
+    cdef readonly object losses
 
-    @property
-    def correct(self) -> int:
-        return self.c.correct
+    def __init__(self, int64_t n):
+        if self.scores is not None:
+            raise StateError("a progress cannot be started twice")
+        self.scores, self.losses = np.full(n, np.nan), np.full(n, np.nan)
+        # read-only for callers: the kernel writes through pointers
+        self.scores.flags.writeable = self.losses.flags.writeable = False
 
-    @property
-    def loss(self) -> float:
-        return self.c.loss
-
-    @property
-    def absolute_error(self) -> float:
-        return self.c.absolute_error
-
-    @property
-    def squared_error(self) -> float:
-        return self.c.squared_error
+    cdef int bind(self, pv_progress *progress, int64_t n) except -1:
+        """What the kernel writes into, for n rows."""
+        if n > len(self.scores):
+            raise InvalidParameter(f"the progress has room for {len(self.scores)} rows, found {n}")
+        progress.rows, progress.y = NULL, NULL
+        progress.scores = <double *>cnp.PyArray_DATA(self.scores)
+        progress.losses = <double *>cnp.PyArray_DATA(self.losses)
+        return 0
 
 
 cdef class IterateRun:
@@ -251,7 +257,7 @@ cdef class IterateRun:
             raise InvalidParameter("the loss returned NaN, or the arithmetic left the finite numbers")
         raise StateError(f"kernel status {status}")
 
-    cdef int run(self, pv_rows *rows, const double *y, pv_progress *progress) except -1:
+    cdef int run(self, pv_rows *rows, const double *y, const pv_progress *progress) except -1:
         """Learn the whole block: an interrupt between two of its rows is raised after the last."""
         cdef int64_t i = 0
         cdef pv_status status
@@ -277,18 +283,15 @@ cdef class IterateRun:
             raise interrupt
         return 0
 
-    cdef int run_undoably(self, pv_rows *rows, const double *y, pv_progress *progress) except -1:
+    cdef int run_undoably(self, pv_rows *rows, const double *y, const pv_progress *progress) except -1:
         """A user's loss may fail on any row: then nothing of the block has happened."""
         cdef pv_iterate before = self.it
-        cdef pv_progress progress_before
         cdef bint closed = self.closed
         cdef size_t size = 3 * self.plan.d * sizeof(double)  # iterate, released point, sum
         cdef double *saved = <double *>PyMem_RawMalloc(size)
         if saved == NULL:
             raise MemoryError
         memcpy(saved, self.memory, size)
-        if progress != NULL:
-            progress_before = progress[0]
         self.user.error = None
         self.committed = (before.t, before.n_released, before.spent)  # what others see until the block is done
         self.holder = <unsigned long>PyThread_get_thread_ident()
@@ -300,8 +303,6 @@ cdef class IterateRun:
             self.it = before
             self.closed = closed
             memcpy(self.memory, saved, size)
-            if progress != NULL:
-                progress[0] = progress_before
             self.noise.filled = 0  # the words are drawn again from their addresses
             self.noise.used = 0
             self.noise.undecided.resolved = 0
@@ -334,7 +335,15 @@ cdef class IterateRun:
             raise InvalidParameter(f"X must have {expected} features, found {d}")
         return 0
 
-    def learn(self, X, cnp.ndarray y not None, *, Progress progress=None):
+    cdef object view(self, pv_rows *rows, object X, const double[::1] y):
+        """View a block, its shape checked."""
+        owner = view_block(rows, X)
+        self.check_width(rows.d)
+        if y.shape[0] != rows.n:
+            raise InvalidParameter(f"y must have one value per row: {rows.n} rows, {y.shape[0]} values")
+        return owner
+
+    def learn(self, X, cnp.ndarray y not None, *, Progress progress=None, evaluate=None):
         """Learn a block of rows. Rows with unusable entries or NaN targets are learnt as the null row.
 
         Parameters
@@ -344,25 +353,63 @@ cdef class IterateRun:
         y : ndarray of shape (n,), float64, C-contiguous
             Targets: -1/+1 for classification.
         progress : Progress or None
-            Receives the progressive evaluation of the released model (not private).
+            Receives the evaluation of the released model on each row before it is learnt (not private). It is whole
+            when the call returns, and when it ends by an interrupt, which is raised after the last row.
+        evaluate : (X, y) or None
+            As many other rows: the i-th of these is evaluated just before the i-th of the block is learnt, and the
+            block's own rows are not.
         """
         cdef pv_rows rows
+        cdef pv_rows others
         cdef const double[::1] targets = y
+        cdef const double[::1] other_targets
+        cdef pv_progress observed
+        other = None
         self.enter()
-        owner = view_block(&rows, X)
-        self.check_width(rows.d)
-        if targets.shape[0] != rows.n:
-            raise InvalidParameter(f"y must have one value per row: {rows.n} rows, {targets.shape[0]} values")
+        owner = self.view(&rows, X, targets)
         if rows.n == 0:
             return
-        cdef const double *ys = &targets[0]
-        cdef pv_progress *observed = &progress.c if progress is not None else NULL
+        if progress is not None:
+            progress.bind(&observed, rows.n)
+            if evaluate is not None:
+                other_targets = evaluate[1]
+                other = self.view(&others, evaluate[0], other_targets)
+                if others.n != rows.n:
+                    raise InvalidParameter(f"evaluate must have {rows.n} rows, as many as X, found {others.n}")
+                observed.rows, observed.y = &others, &other_targets[0]
+        elif evaluate is not None:
+            raise InvalidParameter("evaluate needs progress, which receives the scores")
         with self.lock:
             self.check_room(rows.n)
             if self.user is not None:
-                self.run_undoably(&rows, ys, observed)
+                self.run_undoably(&rows, &targets[0], NULL if progress is None else &observed)
             else:
-                self.run(&rows, ys, observed)
+                self.run(&rows, &targets[0], NULL if progress is None else &observed)
+        del owner, other
+
+    def evaluate(self, X, cnp.ndarray y not None, Progress progress not None):
+        """Evaluate the released model on rows that are not learnt now: as ``learn`` does before each row."""
+        cdef pv_rows rows
+        cdef pv_progress observed
+        cdef const double[::1] targets = y
+        self.enter()
+        owner = self.view(&rows, X, targets)
+        if rows.n == 0:
+            return
+        progress.bind(&observed, rows.n)
+        observed.rows, observed.y = &rows, &targets[0]
+        with self.lock:
+            if self.user is None:
+                with nogil:
+                    pv_iterate_evaluate(&self.it, &self.plan, &observed)
+            else:
+                self.user.error = None
+                self.holder = <unsigned long>PyThread_get_thread_ident()
+                pv_iterate_evaluate(&self.it, &self.plan, &observed)
+                self.holder = 0
+                error, self.user.error = self.user.error, None
+                if error is not None:
+                    raise error
         del owner
 
     def learn_one(self, x, double y, bint null_invalid=False):

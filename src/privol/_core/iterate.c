@@ -136,20 +136,35 @@ pv_status pv_iterate_release(pv_iterate *it, const pv_plan *plan, double std, do
     return PV_OK;
 }
 
-static void observe(const pv_iterate *it, const pv_plan *plan, const pv_rows *rows, int64_t i, double y, double qx,
-                    pv_progress *progress) {
-    if (qx < 0.0) return;
-    double f = qx > plan->x_bound * plan->x_bound ? plan->x_bound / sqrt(qx) : 1.0;
-    double p = predict(it->released, plan, rows, i, f), e = p - y;
-    progress->loss += plan->loss.value(&plan->loss, p, y);
-    progress->absolute_error += fabs(e);
-    progress->squared_error += e * e;
-    progress->correct += (p > 0.0) == (y > 0.0);
-    ++progress->rows;
+/* The released model on one row, scaled and clipped as learn() would. */
+static void observe(const pv_iterate *it, const pv_plan *plan, const pv_rows *rows, int64_t i, double y, double norm,
+                    const pv_progress *progress) {
+    double p = (double)NAN, loss = p;
+    if (norm >= 0.0) {
+        double f = norm > plan->x_bound * plan->x_bound ? plan->x_bound / sqrt(norm) : 1.0;
+        p = predict(it->released, plan, rows, i, f);
+        loss = plan->loss.value(&plan->loss, p, y);
+    }
+    progress->scores[i] = p;
+    progress->losses[i] = loss;
+}
+
+/* Squared norm of a row as it is learnt, -1 for the null row. */
+static inline double norm_of(const pv_rows *rows, const double *y, int64_t i) {
+    return y[i] == y[i] ? pv_rows_norm(rows, i) : -1.0;
+}
+
+static inline void observe_row(const pv_iterate *it, const pv_plan *plan, const pv_progress *progress, int64_t i) {
+    observe(it, plan, progress->rows, i, admissible(plan, progress->y[i]), norm_of(progress->rows, progress->y, i),
+            progress);
+}
+
+void pv_iterate_evaluate(const pv_iterate *it, const pv_plan *plan, const pv_progress *progress) {
+    for (int64_t i = 0; i < progress->rows->n; ++i) observe_row(it, plan, progress, i);
 }
 
 pv_status pv_iterate_run(pv_iterate *it, const pv_plan *plan, const pv_rows *rows, const double *y, int64_t *i,
-                         pv_noise *noise, pv_progress *progress) {
+                         pv_noise *noise, const pv_progress *progress) {
     for (;;) {
         if (it->pending) { /* of the row before, perhaps of an earlier call */
             double std = pv_schedule_std(&plan->schedule, it->t);
@@ -160,8 +175,13 @@ pv_status pv_iterate_run(pv_iterate *it, const pv_plan *plan, const pv_rows *row
         if (*i >= rows->n) return PV_OK;
         if (it->t >= plan->horizon) return PV_HORIZON;
         /* the norm that scales the row is taken here, not before: what is learnt is within its bound */
-        double target = admissible(plan, y[*i]), norm = y[*i] == y[*i] ? pv_rows_norm(rows, *i) : -1.0;
-        if (progress) observe(it, plan, rows, *i, target, norm, progress);
+        double target = admissible(plan, y[*i]), norm = norm_of(rows, y, *i);
+        if (progress) {
+            if (progress->rows)
+                observe_row(it, plan, progress, *i);
+            else
+                observe(it, plan, rows, *i, target, norm, progress);
+        }
         learn(it, plan, rows, *i, target, norm);
         ++*i;
         it->pending = it->t == it->next_release;

@@ -1,11 +1,16 @@
 """Honest evaluation of a run: progressive performance, the best fixed model in hindsight, regret, the price of privacy.
 
-**Nothing here is private.** Every figure is a function of the raw rows, covered by no guarantee; every record says so.
-Progressive means: each row is first predicted with the model released by then, and only then learnt.
+**Nothing here is private**, with one exception. Every figure is a function of the raw rows, covered by no guarantee;
+every record says so. Progressive means: each row is predicted with the model released by then, and only then learnt.
+
+The exception is :class:`PrivateMetrics`: progressive accuracy (or absolute error) and loss of windows of rows, released
+with noise under a guarantee of their own, in the learner's ledger.
 """
 
-from ._compare import Comparison, Progressive, RunFigures, compare, progressive
+from ._compare import Comparison, RunFigures, compare
 from ._hindsight import BestFixed, best_in_hindsight
+from ._private import MetricsResult, MetricsWindow, PrivateMetrics
+from ._progressive import Progressive, progressive
 from ._scores import NOTICE, Curve, Score
 from ._tape import Tape
 
@@ -14,6 +19,9 @@ __all__ = [
     "BestFixed",
     "Comparison",
     "Curve",
+    "MetricsResult",
+    "MetricsWindow",
+    "PrivateMetrics",
     "Progressive",
     "RunFigures",
     "Score",

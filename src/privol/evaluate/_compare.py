@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,80 +10,15 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from .._core._iterate import Progress
-from .._validate import integer
 from ..geometry import L2Ball
-from ..learners import OnlineLearner
 from ..losses import get_loss
 from ._hindsight import BestFixed, Objective, best_in_hindsight
-from ._scores import NOTICE, Curve, Score
+from ._private import MetricsResult, MetricsWindow, PrivateMetrics
+from ._progressive import Progressive, progressive
+from ._scores import NOTICE, Score
 from ._tape import PASS_ROWS, Tape
 
-__all__ = ["Comparison", "Progressive", "RunFigures", "compare", "progressive"]
-
-
-@dataclass(frozen=True)
-class Progressive:
-    """A run evaluated while it learnt. Not private.
-
-    Attributes
-    ----------
-    score : Score
-        Of the released model on each row before that row was learnt.
-    curve : Curve
-    seconds : float
-        Wall time of reading, evaluating and learning.
-    """
-
-    score: Score
-    curve: Curve
-    seconds: float
-
-
-def progressive(
-    learner: OnlineLearner,
-    stream: Any,
-    *,
-    progress: Callable[[Any, Any], object] | None = None,
-    points: int = 200,
-) -> Progressive:
-    """Let a learner learn a whole stream, and evaluate its released models on each row before it is learnt.
-
-    Parameters
-    ----------
-    learner : OnlineLearner
-        Starts a new run, as ``fit_stream`` does, with its budget and its ledger.
-    stream : Stream or Tape
-        The curve has a point at the end of each block.
-    progress : callable, optional
-        As in ``fit_stream``.
-    points : int, default=200
-        Largest number of points of the curve.
-
-    Returns
-    -------
-    Progressive
-        Not private. The learner itself is what ``fit_stream`` would have made of it.
-    """
-    points = integer(points=points, at_least=2)
-    sums = Progress()
-    trace: list[tuple[int, float, float, float]] = []
-
-    def observe(at: Any, source: Any) -> None:
-        if sums.rows > (trace[-1][0] if trace else 0):
-            trace.append((sums.rows, sums.loss, float(sums.correct), sums.absolute_error))
-        if progress is not None:
-            progress(at, source)
-
-    start = time.perf_counter()
-    learner.fit_stream(stream, progress=observe, diagnostics=sums)
-    seconds = time.perf_counter() - start
-    keep = np.unique(np.linspace(0, len(trace) - 1, min(points, len(trace))).round().astype(int))
-    columns = np.array([trace[i] for i in keep], dtype=np.float64).reshape(-1, 4)
-    classification = get_loss(learner.loss).kind == "classification"
-    score = Score.of(classification, (sums.rows, sums.loss, sums.correct, sums.absolute_error, sums.squared_error))
-    curve = Curve(columns[:, 0].astype(np.int64), columns[:, 1], columns[:, 2], columns[:, 3])
-    return Progressive(score, curve, seconds)
+__all__ = ["Comparison", "RunFigures", "compare"]
 
 
 @dataclass(frozen=True)
@@ -106,7 +40,7 @@ class RunFigures:
     regret: float
     releases: int
 
-    def to_record(self, classification: bool) -> dict[str, Any]:
+    def to_record(self) -> dict[str, Any]:
         """Return the figures as JSON values."""
         rows = max(self.progressive.score.rows, 1)
         return {
@@ -115,13 +49,13 @@ class RunFigures:
             "regret": self.regret,
             "regret_per_row": self.regret / rows,
             "releases": self.releases,
-            "curve": self.progressive.curve.to_record(classification),
+            "curve": self.progressive.curve.to_record(),
         }
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A run beside the same learner without noise and the best fixed model. Not private.
+    """A run beside the same learner without noise and the best fixed model. Not private, but for :attr:`private`.
 
     Attributes
     ----------
@@ -137,7 +71,13 @@ class Comparison:
         Rows longer than ``x_bound``, scaled to it.
     rows_null : int
         Rows learnt as the null row.
+    targets_clipped : int or None
+        Real targets beyond ``y_bound``, clipped to it; None for classification.
     classification : bool
+    majority : float or None
+        Share of the commoner class.
+    private : MetricsResult or None
+        The run's privately released metrics, which are no part of :meth:`to_record`.
     """
 
     run: RunFigures
@@ -146,8 +86,10 @@ class Comparison:
     best: BestFixed
     rows_scaled: int
     rows_null: int
+    targets_clipped: int | None
     classification: bool
     majority: float | None
+    private: MetricsResult | None = None
 
     def to_record(self) -> dict[str, Any]:
         """Return all figures as JSON values, marked as not private."""
@@ -156,12 +98,14 @@ class Comparison:
             "private": False,
             "notice": NOTICE,
             "classification": self.classification,
-            **{name: None if r is None else r.to_record(self.classification) for name, r in runs.items()},
+            "delay": self.run.progressive.delay,
+            **{name: None if r is None else r.to_record() for name, r in runs.items()},
             "best_fixed": self.best.to_record(),
             "majority_accuracy": self.majority,
             "price_of_noise": self.run.regret - self.noiseless.regret,
             "rows_scaled_to_x_bound": self.rows_scaled,
             "null_rows": self.rows_null,
+            "targets_clipped_to_y_bound": self.targets_clipped,
         }
 
 
@@ -169,7 +113,10 @@ def compare(
     learner: Any,
     stream: Any,
     *,
+    delay: int = 0,
+    private: PrivateMetrics | None = None,
     progress: Callable[[Any, Any], object] | None = None,
+    on_window: Callable[[MetricsWindow], object] | None = None,
     points: int = 200,
     stage: Callable[[str], object] | None = None,
 ) -> Comparison:
@@ -181,23 +128,25 @@ def compare(
         Afterwards fitted, as by ``fit_stream``: budget, ledger and noise are those of that run alone.
     stream : Stream
         Read once; its raw rows are kept on a :class:`Tape` until the comparison is done.
+    delay, private, on_window
+        As in :func:`progressive`; the private metrics are of the run itself. The comparators have the same delay.
     progress : callable, optional
         As in ``fit_stream``, for the run itself.
     points : int, default=200
-        Points of the curves.
+        Largest number of points of the curves.
     stage : callable, optional
         Called with a word before each comparator.
 
     Returns
     -------
     Comparison
-        Not private.
+        Not private, but for its ``private`` part.
     """
-    horizon = learner.horizon if learner.horizon is not None else stream.n_rows
-    cut = PASS_ROWS if horizon is None else min(max(horizon // points, 1), PASS_ROWS)
     say = stage if stage is not None else (lambda _: None)
-    with Tape(stream, cut=cut) as tape:
-        own = progressive(learner, tape, progress=progress, points=points)
+    with Tape(stream) as tape:
+        own = progressive(
+            learner, tape, delay=delay, private=private, progress=progress, on_window=on_window, points=points
+        )
         run = learner._run
         say("best fixed model")
         settings = {
@@ -224,7 +173,7 @@ def compare(
             )
             if learner.__dict__.get("_declared") is not None:
                 free.declare_classes(learner._declared)
-            return figures(free, progressive(free, tape, points=points))
+            return figures(free, progressive(free, tape, delay=delay, points=points))
 
         say("without noise")
         every = run.plan.releases.every
@@ -239,8 +188,10 @@ def compare(
             best=best,
             rows_scaled=counts["clipped_rows"],
             rows_null=counts["null_rows"],
+            targets_clipped=None if f.loss.kind == "classification" else _clipped(tape, learner.y_bound),
             classification=f.loss.kind == "classification",
             majority=_majority(f) if f.loss.kind == "classification" else None,
+            private=own.private,
         )
 
 
@@ -250,3 +201,7 @@ def _majority(f: Objective) -> float:
         n += len(y)
         positive += int(np.sum(y > 0))
     return max(positive, n - positive) / n
+
+
+def _clipped(tape: Tape, bound: float) -> int:
+    return sum(int(np.sum(np.abs(block.y) > bound)) for block in tape.replay(PASS_ROWS) if block.y is not None)

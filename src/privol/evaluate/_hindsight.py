@@ -17,7 +17,8 @@ from .._validate import integer, number
 from ..errors import InvalidParameter
 from ..geometry import Box, ConvexSet, L1Ball, L2Ball, Simplex
 from ..losses import Absolute, Hinge, Huber, Loss, SmoothHinge, get_loss
-from ._scores import Score
+from ._ranks import ScoreHistogram
+from ._scores import Score, Sums, metrics_of
 from ._tape import PASS_ROWS, Tape
 
 __all__ = ["BestFixed", "Objective", "best_in_hindsight"]
@@ -122,15 +123,13 @@ class Objective:
         return p + w[-1] if self.intercept else p
 
     def score(self, w: FloatArray) -> Score:
-        n, loss, correct, absolute, squared = 0, 0.0, 0, 0.0, 0.0
+        sums, ranks, metrics = Sums(), ScoreHistogram(), metrics_of(self.loss)
         for X, factor, y in self.rows():
             p = self.predict(X, factor, w)
-            n += len(y)
-            loss += float(np.sum(self.loss.value(p, y)))
-            correct += int(np.sum((p > 0) == (y > 0)))
-            absolute += float(np.sum(np.abs(p - y)))
-            squared += float(np.sum((p - y) ** 2))
-        return Score.of(self.loss.kind == "classification", (n, loss, correct, absolute, squared))
+            sums.add(p, np.asarray(self.loss.value(p, y)), y, self.loss.kind == "classification")
+            if "auc" in metrics:
+                ranks.add(p, y > 0.0)
+        return Score.of(sums, ranks.area() if "auc" in metrics else None, metrics)
 
     def look(self, w: FloatArray, surrogate: _Surrogate, hessian: bool) -> tuple[float, FloatArray, FloatArray]:
         """Mean value, gradient and Hessian of the surrogate; updates the best model and the lower bound.

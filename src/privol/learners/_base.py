@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from .._core._iterate import IterateRun, Progress
+from .._core._iterate import IterateRun
 from .._core._rows import squared_norms
 from .._validate import choice, integer, number
 from ..errors import BudgetExceeded, InvalidParameter, StateError
@@ -27,7 +27,7 @@ from ..losses import get_loss
 from ._model import Export, Release, ReleasedModel, is_classifier
 from ._targets import Targets, labels_in, two_labels
 
-__all__ = ["OnlineLearner", "RowStream", "Run"]
+__all__ = ["Observer", "OnlineLearner", "RowStream", "Run"]
 
 FloatArray = NDArray[np.float64]
 
@@ -44,12 +44,25 @@ class RowBlock(Protocol):
 
 
 class RowStream(Protocol):
-    """What ``fit_stream`` reads: any object with these names, such as :func:`privol.open_stream` returns."""
+    """What ``fit_stream`` reads: any object with these names, such as :func:`privol.open_stream` returns.
+
+    Two more are taken into the guarantee where they exist: ``rows_per_user``, the largest number of rows of a user
+    (None: unknown), and ``conditions``, a tuple of sentences on what the stream's rows rest on.
+    """
 
     n_rows: int | None
     classes: tuple[Any, Any] | None
 
     def __iter__(self) -> Any: ...
+
+
+def promised_by(stream: Any, guarantee: Guarantee) -> Guarantee:
+    """Take into a guarantee what its stream says of its users and of what its rows rest on."""
+    return replace(
+        guarantee,
+        rows_per_user=getattr(stream, "rows_per_user", None),
+        conditions=(*guarantee.conditions, *getattr(stream, "conditions", ())),
+    )
 
 
 @dataclass
@@ -75,6 +88,13 @@ class Run:
     def export(self) -> Export:
         """The public part, detached from the run."""
         return Export(**{field.name: self.public(field.name) for field in fields(Export)})
+
+
+class Observer(Protocol):
+    """Sees the released model at work on a stream; what it computes is not covered by the run's guarantee."""
+
+    def learn(self, run: Run, X: Any, targets: FloatArray) -> None:
+        """Let ``run.state`` learn these rows and no others, and watch; called for all rows of a run, in order."""
 
 
 class OnlineLearner(ReleasedModel):
@@ -195,7 +215,7 @@ class OnlineLearner(ReleasedModel):
         *,
         progress: Callable[[Self, RowStream], object] | None = None,
         on_release: Callable[[Release], object] | None = None,
-        diagnostics: Progress | None = None,
+        observer: Observer | None = None,
     ) -> Self:
         """Learn a whole stream in blocks as one new run, release, and end the run. Memory is flat.
 
@@ -207,9 +227,9 @@ class OnlineLearner(ReleasedModel):
             Called as ``progress(learner, stream)`` after every block.
         on_release : callable, optional
             Called with every :class:`Release`. One Python call a release: slow where every row releases.
-        diagnostics : Progress, optional
-            Receives the progressive evaluation of the released model on each row before it is learnt. It is computed
-            from raw data and **not private**.
+        observer : Observer, optional
+            Stands between the learner and its secret state, and may evaluate the released model on each row before it
+            is learnt, as :func:`privol.evaluate.progressive` does. What it computes is **not private**.
 
         Raises
         ------
@@ -219,12 +239,7 @@ class OnlineLearner(ReleasedModel):
         BudgetExceeded, InvalidRow
             As ``partial_fit``: blocks before the failing one stay learnt, and the run goes on where it was.
         """
-        horizon = stream.n_rows if self.horizon is None else self._needed_horizon()
-        if horizon is None:
-            raise InvalidParameter(
-                "horizon must be given for a stream that does not know its number of rows, such as "
-                "stream.count_rows() of a file: the budget must last for it"
-            )
+        horizon = self._stream_horizon(stream)
         classes = None
         if is_classifier(self):
             if stream.classes is None:
@@ -242,9 +257,9 @@ class OnlineLearner(ReleasedModel):
             self._check_rows(block.X, targets, learnt)
             self._check_horizon(block.X.shape[0], learnt, horizon)
             if run is None:
-                run = self._start(block.X.shape[1], horizon, self._default_release(whole=True), targets)
+                run = self._start(block.X.shape[1], horizon, self._default_release(whole=True), targets, stream)
                 self.n_features_in_ = block.X.shape[1]
-            self._learn(run, block.X, encoded, on_release, diagnostics)
+            self._learn(run, block.X, encoded, on_release, observer)
             if progress is not None:
                 progress(self, stream)
         if run is None:
@@ -276,9 +291,10 @@ class OnlineLearner(ReleasedModel):
 
     # ---- the run ---------------------------------------------------------------------------------------
 
-    def _start(self, n_features: int, horizon: int, release: Any, targets: Targets) -> Run:
+    def _start(self, n_features: int, horizon: int, release: Any, targets: Targets, stream: Any = None) -> Run:
         """Open a run: parameters first, then the reservation of its whole budget."""
         state, plan, guarantee = self._open_run(n_features, horizon, release)
+        guarantee = promised_by(stream, guarantee)
         account = self._ledger().open(learner=type(self).__name__, guarantee=guarantee)
         account.attach(self._counters(state, guarantee))
         before: Run | None = self.__dict__.get("_run")
@@ -325,6 +341,15 @@ class OnlineLearner(ReleasedModel):
             )
         return integer(horizon=self.horizon, at_least=1)
 
+    def _stream_horizon(self, stream: RowStream) -> int:
+        horizon = stream.n_rows if self.horizon is None else self._needed_horizon()
+        if horizon is None:
+            raise InvalidParameter(
+                "horizon must be given for a stream that does not know its number of rows, such as "
+                "stream.count_rows() of a file: the budget must last for it"
+            )
+        return horizon
+
     @staticmethod
     def _check_horizon(n: int, learnt: int, horizon: int) -> None:
         if learnt + n > horizon:
@@ -352,7 +377,7 @@ class OnlineLearner(ReleasedModel):
         X: Any,
         targets: FloatArray,
         on_release: Callable[[Release], object] | None = None,
-        diagnostics: Progress | None = None,
+        observer: Observer | None = None,
     ) -> None:
         n, start = X.shape[0], 0
         # a user's loss may fail on any row: one call of the kernel, so that all of it can be undone
@@ -362,7 +387,10 @@ class OnlineLearner(ReleasedModel):
             if on_release is not None:
                 stop = min(stop, start + max(1, run.state.next_release - run.state.n_rows))
             releases = run.state.n_releases
-            run.state.learn(X[start:stop], targets[start:stop], progress=diagnostics)
+            if observer is None:
+                run.state.learn(X[start:stop], targets[start:stop])
+            else:
+                observer.learn(run, X[start:stop], targets[start:stop])
             if on_release is not None and run.state.n_releases > releases:
                 on_release(self._release(run))
             start = stop

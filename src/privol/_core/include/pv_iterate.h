@@ -65,10 +65,13 @@ typedef struct pv_noise {
     pv_undecided undecided;
 } pv_noise;
 
-/* Progressive diagnostics of the released model (not private). */
+/* Where the evaluation of the released model goes (functions of raw rows, not private): row i of `rows` is evaluated just
+ * before row i of the block is learnt. */
 typedef struct pv_progress {
-    double loss, absolute_error, squared_error;
-    int64_t rows, correct;
+    const pv_rows *rows; /* as many as are learnt; NULL: those that are learnt */
+    const double *y;     /* their targets */
+    double *scores;      /* prediction for the row scaled to its bound; NaN for the null row */
+    double *losses;      /* loss of that prediction, without the regulariser; NaN for the null row */
 } pv_progress;
 
 void pv_update_implicit(const pv_plan *, double, double, double, double, double, double, double *, double *);
@@ -85,7 +88,10 @@ int64_t pv_iterate_addresses(const pv_iterate *it, const pv_plan *plan, int64_t 
 /* Learn rows *i..n-1 with targets y. A row with an unusable entry or a NaN target is learnt as the null row. Stops at
  * the first status other than PV_OK with *i the row to continue at; a release that is due is made first. */
 pv_status pv_iterate_run(pv_iterate *it, const pv_plan *plan, const pv_rows *rows, const double *y, int64_t *i,
-                         pv_noise *noise, pv_progress *progress);
+                         pv_noise *noise, const pv_progress *progress);
+
+/* Evaluate the released model on rows that are not learnt now. */
+void pv_iterate_evaluate(const pv_iterate *it, const pv_plan *plan, const pv_progress *progress);
 
 /* Publish the iterate after row it->t with a given noise std (the re-calibrated last release). */
 pv_status pv_iterate_release(pv_iterate *it, const pv_plan *plan, double std, double sensitivity, pv_noise *noise);

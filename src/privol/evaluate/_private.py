@@ -1,0 +1,379 @@
+"""Progressive performance released under a guarantee of its own: noisy totals of windows of rows.
+
+Each row enters exactly one window, by two numbers between 0 and 1: whether it was predicted right (for regression its
+absolute error) and its loss, both as shares of public bounds and floored to a grid of 2^-20, so that totals are exact.
+At the end of a window its two totals are released with Gaussian noise. The proof is in ``docs/proofs/metrics.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._validate import integer, number
+from ..errors import InvalidParameter, StateError
+from ..guarantees import Guarantee
+from ..ledger import Account, Ledger
+from ..losses import Loss
+from ..noise import STREAM_METRICS, Source, decide_lattice_point, granularity, make_source
+
+__all__ = ["MetricsResult", "MetricsWindow", "PrivateMetrics", "Windows"]
+
+FloatArray = NDArray[np.float64]
+
+#: Values of a row are multiples of 2^-20 between 0 and 1.
+_UNITS = 1 << 20
+#: The null row's two values: with them in the middle, nulling a row moves a total by at most one half.
+_NEUTRAL = _UNITS // 2
+
+_ARITHMETIC = (
+    "the real-valued sum of an exact total of multiples of 2^-20 and the Gaussian variable, correctly rounded to a "
+    "power-of-two grid between 2^-11 and 2^-10 of the noise's standard deviation"
+)
+_CONDITIONS = (
+    "the bounds of loss and error, the length of the windows, the labels and all other parameters, but for the number "
+    "of rows, which is public, were chosen without looking at the rows",
+    "whether a row was refused, by the learner or by the reader of a file, is not hidden",
+    "the observer may know the models that were evaluated, which the guarantee of their own run covers",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateMetrics:
+    """How progressive accuracy (or absolute error) and loss are to be released privately. Public, immutable.
+
+    Parameters
+    ----------
+    mu : float
+        Parameter of Gaussian differential privacy of all windows together, at least 1e-100, such as
+        ``privol.guarantees.split_budget(epsilon, delta, share).mu``. ``inf``: exact figures, without a guarantee.
+    windows : int, default=20
+        Number of windows that the horizon is cut into, at least 1. Fewer windows: less noise in each. The noise of the
+        figures over all rows grows with the root of their number.
+    window_rows : int, optional
+        Rows of a window instead of their number. Default: ``horizon / windows``, rounded up.
+    loss_bound : float, optional
+        Losses above it count as so much. Default: for classification four times, for regression once the loss of a
+        prediction of 0 (for the target ``y_bound``). The noise of the mean loss is proportional to it.
+    error_bound : float, optional
+        For regression: absolute errors above it count as so much. Default: ``y_bound``.
+    random_state : None, int, BitGenerator, ...
+        ``None``: noise that nobody can reproduce. Anything else is for tests: **not private**.
+
+    Notes
+    -----
+    The standard deviation of a window's mean is ``sqrt(2) bound / (mu rows)``, half of that under "zero_out"; the bound
+    of accuracy is 1. Both values have the same noise relative to their bounds: of all ways to share ``mu`` between the
+    two, that has the least sum of variances.
+    """
+
+    mu: float
+    windows: int = 20
+    window_rows: int | None = None
+    loss_bound: float | None = None
+    error_bound: float | None = None
+    random_state: Any = None
+
+    def __post_init__(self) -> None:
+        number(mu=self.mu, at_least=1e-100, infinite=True)
+        integer(windows=self.windows, at_least=1)
+        if self.window_rows is not None:
+            integer(window_rows=self.window_rows, at_least=1)
+        for name in ("loss_bound", "error_bound"):
+            if getattr(self, name) is not None:
+                number(above=0.0, **{name: getattr(self, name)})
+
+    def rows_of_window(self, horizon: int) -> int:
+        """Rows of each window but the last, which may have fewer."""
+        return -(-horizon // self.windows) if self.window_rows is None else self.window_rows
+
+    def bounds(self, loss: Loss, y_bound: float) -> tuple[float, float]:
+        """Return what shares of 1 stand for: of the accuracy or absolute error, and of the loss."""
+        loss_bound = _loss_bound(loss, y_bound) if self.loss_bound is None else float(self.loss_bound)
+        if loss.kind == "classification":
+            if self.error_bound is not None:
+                raise InvalidParameter(f"error_bound is for regression, and the {loss.name} loss is for classification")
+            return 1.0, loss_bound
+        return float(y_bound if self.error_bound is None else self.error_bound), loss_bound
+
+    def result(
+        self, windows: Iterable[MetricsWindow], *, loss: Loss, y_bound: float, horizon: int, guarantee: Guarantee
+    ) -> MetricsResult:
+        """Return windows that were released (what ``on_window`` saw) as a result: what is left of a run cut short.
+
+        ``guarantee`` is that of the windows' account in the ledger, the rest as in the run.
+        """
+        name = "accuracy" if loss.kind == "classification" else "mean_absolute_error"
+        std = noise_std(self.mu, guarantee.adjacency)
+        rows = self.rows_of_window(horizon)
+        return MetricsResult(guarantee, tuple(windows), name, *self.bounds(loss, y_bound), std, rows)
+
+
+@dataclass(frozen=True)
+class MetricsWindow:
+    """The released totals of one window.
+
+    Attributes
+    ----------
+    first_row, last_row : int
+        1-based, in the order of arrival.
+    first, loss : float
+        Noisy totals of shares of the bound: of correct predictions or absolute errors, and of losses.
+    """
+
+    first_row: int
+    last_row: int
+    first: float
+    loss: float
+
+    @property
+    def rows(self) -> int:
+        """Rows of the window, null rows included."""
+        return self.last_row - self.first_row + 1
+
+
+@dataclass(frozen=True)
+class MetricsResult:
+    """Privately released progressive performance: all of it may be published under :attr:`guarantee`.
+
+    Attributes
+    ----------
+    guarantee : Guarantee
+        Of the windows alone; together with the models: the ledger's sentence.
+    windows : tuple of MetricsWindow
+    name : {"accuracy", "mean_absolute_error"}
+        What the first of the two totals measures.
+    first_bound, loss_bound : float
+        What a share of 1 stands for.
+    std : float
+        Standard deviation of the noise of each total, in shares of the bound.
+    window_rows : int
+    """
+
+    guarantee: Guarantee
+    windows: tuple[MetricsWindow, ...]
+    name: str
+    first_bound: float
+    loss_bound: float
+    std: float
+    window_rows: int
+
+    def _figures(self, rows: int, windows: int, first: float, loss: float) -> dict[str, Any]:
+        """Means of noisy totals over rows: clamped to their ranges, which is post-processing, and raw."""
+        record: dict[str, Any] = {"rows": rows}
+        for name, total, bound in ((self.name, first, self.first_bound), ("loss", loss, self.loss_bound)):
+            raw = bound * total / rows
+            record[name] = min(max(raw, 0.0), bound)
+            record[f"{name}_std"] = bound * self.std * math.sqrt(windows) / rows
+            record[f"{name}_raw"] = raw
+        return record
+
+    def to_record(self) -> dict[str, Any]:
+        """Return all figures as JSON values: by window and over all rows, each with its noise's standard deviation."""
+        windows = [
+            {"first_row": w.first_row, "last_row": w.last_row, **self._figures(w.rows, 1, w.first, w.loss)}
+            for w in self.windows
+        ]
+        total = None
+        if self.windows:
+            sums = [math.fsum(column) for column in zip(*((w.first, w.loss) for w in self.windows), strict=True)]
+            total = self._figures(self.windows[-1].last_row, len(self.windows), sums[0], sums[1])
+        return {
+            "format": "privol.private-metrics",
+            "version": 1,
+            "private": self.guarantee.private and self.guarantee.kind != "none",
+            "sentence": self.guarantee.sentence(),
+            "guarantee": self.guarantee.to_record(),
+            "metrics": [self.name, "loss"],
+            "bounds": {self.name: self.first_bound, "loss": self.loss_bound},
+            "window_rows": self.window_rows,
+            "null_rows": "count as half of each bound",
+            "windows": windows,
+            "total": total,
+        }
+
+
+class Windows:
+    """Takes the scores of a run's rows, and releases the noisy totals of each window when its last row is evaluated.
+
+    Opens its account at once, before a row is learnt; :meth:`close` gives back what was not spent.
+
+    Parameters
+    ----------
+    settings : PrivateMetrics
+    loss : Loss
+    y_bound : float
+    horizon : int
+        Rows that the run may learn.
+    delta : float
+        Where the guarantee states its epsilon.
+    ledger : Ledger
+    stream : object
+        Its ``rows_per_user`` and ``conditions``, where it has them, enter the guarantee.
+    on_window : callable, optional
+        Called with every :class:`MetricsWindow`.
+    """
+
+    def __init__(
+        self,
+        settings: PrivateMetrics,
+        *,
+        loss: Loss,
+        y_bound: float,
+        horizon: int,
+        delta: float,
+        ledger: Ledger,
+        stream: Any = None,
+        on_window: Callable[[MetricsWindow], object] | None = None,
+    ) -> None:
+        self._classification = loss.kind == "classification"
+        self._length = integer(window_rows=settings.rows_of_window(horizon), at_most=1 << 32)  # totals below 2^53
+        self._horizon = horizon
+        self._on_window = on_window
+        self._settings, self._loss, self._y_bound = settings, loss, y_bound
+        self._first_bound, self._loss_bound = settings.bounds(loss, y_bound)
+        self._std = noise_std(settings.mu, ledger.adjacency)
+        if self._std > 0.0 and not self._length < 2.0**50 * granularity(self._std):
+            raise InvalidParameter(
+                f"mu must be smaller for windows of {self._length} rows, found {settings.mu!r}: the noise would be "
+                "finer than the totals' last digit (inf releases exact totals, without a guarantee)"
+            )
+        self._source: Source | None = None if self._std == 0.0 else make_source(settings.random_state)
+        self.guarantee = _guarantee(settings.mu, loss, delta, horizon, -(-horizon // self._length), ledger, stream,
+                                    self._source)  # fmt: skip
+        self._rows = self._released = 0
+        self._totals = [0, 0]
+        self._windows: list[MetricsWindow] = []
+        self._account: Account = ledger.open(learner="PrivateMetrics", guarantee=self.guarantee)
+        self._account.attach(self._counters)
+
+    def _counters(self) -> tuple[int, int, float]:
+        # every row is in one window, so the first release spends it all, and the others nothing more
+        return self._rows, self._released, self._account.reserved_mu_squared if self._released else 0.0
+
+    def take(self, scores: FloatArray, losses: FloatArray, targets: FloatArray) -> None:
+        """Add rows in order; NaN scores mark null rows."""
+        if self._rows + len(scores) > self._horizon:
+            raise InvalidParameter(f"more rows than the horizon of {self._horizon}")
+        start = 0
+        while start < len(scores):
+            stop = min(len(scores), start + self._length - self._rows % self._length)
+            part = slice(start, stop)
+            values = row_values(scores[part], losses[part], targets[part], self._classification, self._first_bound,
+                                self._loss_bound)  # fmt: skip
+            for k in range(2):
+                self._totals[k] += int(values[k].sum())
+            self._rows += stop - start
+            if self._rows % self._length == 0:
+                self._release()
+            start = stop
+
+    def _release(self) -> None:
+        first_row = self._released * self._length + 1
+        totals = np.array(self._totals, dtype=np.float64) / _UNITS
+        self._totals = [0, 0]
+        self._released += 1  # spent before the noise is drawn: whatever happens next, nothing is released for free
+        if self._std > 0.0:
+            if self._source is None:
+                raise StateError("the private metrics are closed")
+            row = self._released
+            totals = self._source.gaussian(
+                totals, self._std, stream=STREAM_METRICS, row=row, decide=decide_lattice_point
+            )
+        window = MetricsWindow(first_row, self._rows, float(totals[0]), float(totals[1]))
+        self._windows.append(window)
+        if self._on_window is not None:
+            self._on_window(window)
+
+    def finish(self) -> MetricsResult:
+        """Release the last window, if it has rows, and return all of them."""
+        if self._rows > self._released * self._length:
+            self._release()
+        return self._settings.result(
+            self._windows, loss=self._loss, y_bound=self._y_bound, horizon=self._horizon, guarantee=self.guarantee
+        )
+
+    def close(self) -> None:
+        """Release nothing more, and give back what was not spent."""
+        self._source = None
+        self._account.close()
+
+
+def row_values(
+    scores: FloatArray,
+    losses: FloatArray,
+    targets: FloatArray,
+    classification: bool,
+    first_bound: float,
+    loss_bound: float,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return what each row adds to the two totals, in units of 2^-20 of the bounds, from 0 to 2^20.
+
+    A function of the row's own score, loss and target; one half, exactly, for a null row.
+    """
+    null = np.isnan(scores)
+    if classification:
+        first = ((scores > 0.0) == (targets > 0.0)).astype(np.int64) * _UNITS
+    else:
+        first = _floored(np.abs(scores - targets) / first_bound)
+    loss = _floored(losses / loss_bound)
+    first[null] = loss[null] = _NEUTRAL
+    return first, loss
+
+
+def _floored(shares: FloatArray) -> NDArray[np.int64]:
+    # a loss that is not a number counts as the worst; the bounds hold whatever a user's loss returns
+    shares = np.where(np.isnan(shares), 1.0, np.clip(shares, 0.0, 1.0))
+    return np.floor(shares * _UNITS).astype(np.int64)
+
+
+def noise_std(mu: float, adjacency: str) -> float:
+    """Return the least noise of each total, in shares of its bound, with which a window is ``mu``-GDP, rounded up.
+
+    One row moves each of the two totals by at most 1, and by at most 1/2 where the other row is null.
+    """
+    if math.isinf(mu):
+        return 0.0
+    square = (Fraction(2) if adjacency == "replace" else Fraction(1, 2)) / Fraction(mu) ** 2
+    std = math.sqrt(square)
+    while Fraction(std) ** 2 < square:
+        std = math.nextafter(std, math.inf)
+    return std
+
+
+def _loss_bound(loss: Loss, y_bound: float) -> float:
+    """Four times the loss of knowing nothing for labels, once for real targets: public, and seldom exceeded by much."""
+    ends = (-1.0, 1.0) if loss.kind == "classification" else (-y_bound, y_bound)
+    worst = max(float(loss.value(0.0, y)) for y in ends)
+    if not 0.0 < worst < math.inf:
+        raise InvalidParameter(
+            f"loss_bound must be given for the loss {loss.name!r}: of a prediction of 0 it is {worst!r}"
+        )
+    return 4.0 * worst if loss.kind == "classification" else worst
+
+
+def _guarantee(
+    mu: float, loss: Loss, delta: float, horizon: int, windows: int, ledger: Ledger, stream: Any, source: Source | None
+) -> Guarantee:
+    none = source is None
+    vouched = () if loss.vouched is None else (loss.vouched,)
+    return Guarantee(
+        kind="none" if none else "gdp",
+        parameter=mu,
+        adjacency=ledger.adjacency,
+        horizon=horizon,
+        releases=windows,
+        delta=delta,
+        conditions=(*_CONDITIONS, *vouched, *getattr(stream, "conditions", ())),
+        arithmetic="exact totals of multiples of 2^-20, no noise" if none else _ARITHMETIC,
+        bit_source="none" if source is None else source.description,
+        private=source is not None and source.private,
+        released="metrics",
+        rows_per_user=getattr(stream, "rows_per_user", None),
+    )

@@ -1,0 +1,123 @@
+"""Predict, then learn: a run evaluated by the models it releases while it learns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from .._validate import integer, number
+from ..errors import InvalidParameter
+from ..learners import OnlineLearner
+from ..losses import get_loss
+from ._private import MetricsResult, MetricsWindow, PrivateMetrics, Windows
+from ._scores import Curve, Score, metrics_of
+from ._watch import Ahead, Sink, Tally, Watch
+
+__all__ = ["Progressive", "progressive"]
+
+
+@dataclass(frozen=True)
+class Progressive:
+    """A run evaluated while it learnt. Not private, but for :attr:`private`.
+
+    Attributes
+    ----------
+    score : Score
+        Of the model released when a row arrived, on that row.
+    curve : Curve
+    seconds : float
+        Wall time of reading, evaluating and learning.
+    delay : int
+        Rows between the arrival of a row and that of its label.
+    private : MetricsResult or None
+        The privately released metrics, which may be published under their own guarantee.
+    """
+
+    score: Score
+    curve: Curve
+    seconds: float
+    delay: int = 0
+    private: MetricsResult | None = None
+
+
+def progressive(
+    learner: OnlineLearner,
+    stream: Any,
+    *,
+    delay: int = 0,
+    metrics: Iterable[str] | None = None,
+    private: PrivateMetrics | None = None,
+    progress: Callable[[Any, Any], object] | None = None,
+    on_window: Callable[[MetricsWindow], object] | None = None,
+    points: int = 200,
+) -> Progressive:
+    """Let a learner learn a whole stream, and evaluate its released models on each row before it is learnt.
+
+    Parameters
+    ----------
+    learner : OnlineLearner
+        Starts a new run, as ``fit_stream`` does, with its budget and its ledger.
+    stream : Stream or Tape
+    delay : int, default=0
+        The label of row t arrives with row t + delay, just before that row is predicted; so row t is predicted with the
+        model released after the rows up to t - delay. 0 and 1 are the same: each row is learnt before the next comes.
+        The rows are learnt in the same order whatever the delay, so the released models are the same. The rows that
+        wait are kept in memory.
+    metrics : iterable of str, optional
+        Of ``"accuracy"``, ``"log_loss"`` (logistic loss only), ``"auc"``, or of ``"mean_absolute_error"``,
+        ``"root_mean_squared_error"``: those to compute besides the mean loss. Default: all that apply.
+    private : PrivateMetrics, optional
+        Releases noisy metrics as well. Their budget is reserved in the learner's ledger before the run's, and comes on
+        top of the learner's own ``epsilon``: see :func:`privol.guarantees.split_budget`.
+    progress : callable, optional
+        As in ``fit_stream``.
+    on_window : callable, optional
+        Called with every window of the private metrics when it is released.
+    points : int, default=200
+        Largest number of points of the curve: every ``horizon / points`` rows, whatever the blocks.
+
+    Returns
+    -------
+    Progressive
+        Not private, but for its ``private`` part. The learner itself is what ``fit_stream`` would have made of it.
+    """
+    points = integer(points=points, at_least=2)
+    delay = integer(delay=delay, at_least=0)
+    loss = get_loss(learner.loss)
+    wanted = metrics_of(loss, metrics)
+    horizon = learner._stream_horizon(stream)
+    tally = Tally(loss, wanted, -(-horizon // points))
+    sinks: list[Sink] = [tally]
+    windows = None
+    if private is not None:
+        if not isinstance(private, PrivateMetrics):
+            raise InvalidParameter(f"private must be a PrivateMetrics or None, found {private!r}")
+        windows = Windows(
+            private,
+            loss=loss,
+            y_bound=number(y_bound=learner.y_bound, above=0),
+            horizon=horizon,
+            delta=number(delta=learner.delta, above=0, below=1),
+            ledger=learner._ledger(),
+            stream=stream,
+            on_window=on_window,
+        )
+        sinks.append(windows)
+    ahead = Ahead(stream, delay - 1) if delay > 1 else None
+
+    def report(at: Any, _: Any) -> None:
+        if progress is not None:
+            progress(at, stream)
+
+    start = time.perf_counter()
+    try:
+        learner.fit_stream(stream if ahead is None else ahead, progress=report, observer=Watch(sinks, ahead))
+        released = None if windows is None else windows.finish()
+    finally:
+        if windows is not None:
+            windows.close()
+    seconds = time.perf_counter() - start
+    score, curve = tally.result()
+    return Progressive(score, curve, seconds, delay, released)

@@ -1,0 +1,44 @@
+"""What a run can promise: the arithmetic of privacy budgets, and the guarantee as a record.
+
+Everything here is pure arithmetic on public numbers; nothing in this module sees data or noise. Logarithms
+are natural, ``mu`` is the parameter of Gaussian differential privacy (the sensitivity divided by the noise's
+standard deviation), and every result is rounded towards more noise or a larger reported figure. A parameter
+out of its stated range raises :class:`~privol.errors.InvalidParameter`.
+
+Sources: Balle and Wang 2018 (the exact curve of the Gaussian mechanism), Dong, Roth and Su 2022 (Gaussian
+differential privacy and its composition), Canonne, Kamath and Steinke 2020 (from zero-concentrated to
+approximate differential privacy).
+"""
+
+from ._arithmetic import (
+    BudgetSplit,
+    compose_gdp,
+    gdp_delta,
+    gdp_epsilon,
+    gdp_mu,
+    group_mu,
+    split_budget,
+    square_up,
+    zcdp_epsilon,
+    zcdp_rho_of_gdp,
+)
+from ._record import ADJACENCIES, RELEASED, Claim, Guarantee, describe_composition, format_up
+
+__all__ = [
+    "ADJACENCIES",
+    "RELEASED",
+    "BudgetSplit",
+    "Claim",
+    "Guarantee",
+    "compose_gdp",
+    "describe_composition",
+    "format_up",
+    "gdp_delta",
+    "gdp_epsilon",
+    "gdp_mu",
+    "group_mu",
+    "split_budget",
+    "square_up",
+    "zcdp_epsilon",
+    "zcdp_rho_of_gdp",
+]

@@ -1,0 +1,387 @@
+"""The guarantee as a record: what a reader needs to know, and the sentence that says it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from decimal import ROUND_CEILING, Context
+from typing import Any, NoReturn
+
+from .._validate import choice, integer, number
+from ..errors import InvalidParameter
+from ._arithmetic import gdp_delta, gdp_epsilon, group_mu, zcdp_rho_of_gdp
+
+__all__ = ["ADJACENCIES", "RELEASED", "Claim", "Guarantee", "describe_composition", "format_up"]
+
+ADJACENCIES = ("replace", "zero_out")
+"""The neighbouring relations, for two streams of the same public length that differ in one row."""
+
+KINDS = ("gdp", "none")
+UNITS = ("row",)
+# What is released, by the word of the record: one of it, several, and what else is not covered.
+_RELEASED = {
+    "models": (
+        "at most 1 release of the model",
+        "at most {} releases of the model",
+        "the rows, the un-noised iterates, the noise, progressive accuracy or any other diagnostic",
+    ),
+    "metrics": (
+        "the noisy totals (of correct predictions or absolute errors, and of losses) of at most 1 window of rows",
+        "the noisy totals (of correct predictions or absolute errors, and of losses) of at most {} windows of rows",
+        "the rows, the exact totals, the noise, any other diagnostic; the models that were evaluated have a guarantee "
+        "of their own, and both together have the composition of the two",
+    ),
+}
+RELEASED = tuple(_RELEASED)
+
+_FORMAT = "privol.guarantee"
+_VERSION = 1
+
+
+def format_up(x: float, digits: int = 4) -> str:
+    """Write ``x >= 0`` with at most ``digits`` significant digits, rounded up: no figure is understated.
+
+    The shortest decimal form of the double is what is rounded: 0.1 is written "0.1".
+    """
+    if math.isinf(x):
+        return "infinity"
+    if x == 0.0:
+        return "0"
+    decimal = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(x)).normalize()
+    return f"{decimal:f}" if -4 <= decimal.adjusted() < 6 else f"{decimal:e}"
+
+
+def describe_composition(
+    mus: list[float], names: list[str], *, mu: float, user_mu: float | None, delta: float, adjacency: str, private: bool
+) -> str:
+    """Say in one sentence what several runs on the same rows guarantee together, every figure rounded up.
+
+    Parameters
+    ----------
+    mus, names : list
+        Of each run: its mu and what it is called.
+    mu : float
+        The composition.
+    user_mu : float or None
+        The composition when all rows of one user change; None where that is unknown.
+    delta : float
+        Where epsilon is stated.
+    adjacency : {"replace", "zero_out"}
+    private : bool
+        False if the noise of one of them came from a known seed.
+    """
+    if not mus:
+        return "Nothing was released and nothing is reserved."
+    parts = ", ".join(f"{name}: {format_up(each)}" for name, each in zip(names, mus, strict=True))
+    runs = "1 run" if len(mus) == 1 else f"{len(mus)} runs together"
+    if math.isinf(mu):
+        return f"NO PRIVACY: of {runs} (mu by run: {parts}) at least one has no noise, and nothing is guaranteed."
+    users = "several rows of one person are not protected as one"
+    if user_mu is not None:
+        users = (
+            f"all rows of one user that are learnt: {format_up(user_mu)}-GDP, (epsilon, delta) = "
+            f"({format_up(gdp_epsilon(user_mu, delta))}, {format_up(delta)}), by group privacy"
+        )
+    body = (
+        f"Differential privacy with (epsilon, delta) = ({format_up(gdp_epsilon(mu, delta))}, {format_up(delta)}), from "
+        f'{format_up(mu)}-GDP, for one row (adjacency "{adjacency}") that may have been in every one of {runs} (mu by '
+        f"run: {parts}; squares add up), what was released and what open runs have reserved, under the conditions of "
+        f"each; {users}."
+    )
+    if private:
+        return body
+    return f"NOT PRIVATE: noise of one run or more came from a known seed. What they would guarantee otherwise: {body}"
+
+
+def _refuse(what: str) -> NoReturn:
+    raise InvalidParameter(f"guarantee record {what}")
+
+
+def _known_fields(record: object, names: set[str]) -> dict[str, Any]:
+    if not isinstance(record, dict):
+        _refuse(f"must hold a JSON object where it holds {record!r}")
+    for what, wrong in (("has unknown", set(record) - names), ("lacks", names - set(record))):
+        if wrong:
+            _refuse(f"{what} fields: {', '.join(sorted(map(repr, wrong)))}")
+    return dict(record)
+
+
+def _text(**named: object) -> str:
+    ((name, value),) = named.items()
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidParameter(f"{name} must be a non-empty string, found {value!r}")
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What a publication says of its own noise; quoted beside the proved figure, never relied on.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        The claimed parameters, at least 0.
+    source : str
+        Where the publication says so.
+    """
+
+    epsilon: float
+    delta: float
+    source: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", number(epsilon=self.epsilon, at_least=0.0))
+        object.__setattr__(self, "delta", number(delta=self.delta, at_least=0.0))
+        _text(source=self.source)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarantee:
+    """A privacy guarantee with everything that a reader needs to know what it says. Public, immutable.
+
+    Attributes
+    ----------
+    kind : {"gdp", "none"}
+        Gaussian differential privacy, or no guarantee at all (a run without noise).
+    parameter : float
+        ``mu`` for "gdp" (finite, at least 0), ``inf`` for "none".
+    adjacency : {"replace", "zero_out"}
+        One row is replaced by any other admissible row, or by the null row.
+    unit : {"row"}
+        What is protected.
+    horizon, releases : int
+        Largest numbers of rows the run may read (at least 1, public) and of models (or windows) it may release.
+    delta : float
+        Above 0, below 1: where epsilon is stated unless another delta is asked for.
+    claim : Claim or None
+        What the source of a published calibration says, where that calibration is used.
+    conditions : tuple of str
+        What the guarantee rests on besides this library (what the user vouched for).
+    arithmetic, bit_source : str
+        How the released numbers are computed, and where the noise's bits come from.
+    private : bool
+        False if the noise came from a seed that somebody may know: the figures are then those that the same
+        run would have with secret noise, and :meth:`sentence` says that there is no privacy.
+    released : {"models", "metrics"}
+        What is released: models, or noisy totals of windows of rows.
+    rows_per_user : int or None
+        At least 1: no user has more than so many of the rows that are learnt, so the guarantee holds for users too, by
+        group privacy (:attr:`user_mu`). ``None``: nothing is known of users.
+    """
+
+    kind: str
+    parameter: float
+    adjacency: str
+    unit: str = "row"
+    horizon: int
+    releases: int
+    delta: float
+    claim: Claim | None = None
+    conditions: tuple[str, ...] = ()
+    arithmetic: str
+    bit_source: str
+    private: bool = True
+    released: str = "models"
+    rows_per_user: int | None = None
+
+    def __post_init__(self) -> None:
+        choice(KINDS, kind=self.kind)
+        choice(RELEASED, released=self.released)
+        if self.rows_per_user is not None:
+            object.__setattr__(self, "rows_per_user", integer(rows_per_user=self.rows_per_user, at_least=1))
+        choice(ADJACENCIES, adjacency=self.adjacency)
+        choice(UNITS, unit=self.unit)
+        parameter = number(parameter=self.parameter, at_least=0.0, infinite=True)
+        if (self.kind == "none") != math.isinf(parameter):
+            allowed = "inf" if self.kind == "none" else "finite"
+            raise InvalidParameter(f"parameter must be {allowed} for kind {self.kind!r}, found {parameter!r}")
+        if self.claim is not None and not isinstance(self.claim, Claim):
+            raise InvalidParameter(f"claim must be a Claim or None, found {self.claim!r}")
+        if isinstance(self.conditions, str) or not isinstance(self.conditions, Iterable):
+            raise InvalidParameter(f"conditions must be a sequence of strings, found {self.conditions!r}")
+        for name, value in (
+            ("parameter", parameter),
+            ("horizon", integer(horizon=self.horizon, at_least=1)),
+            ("releases", integer(releases=self.releases, at_least=0)),
+            ("delta", number(delta=self.delta, above=0.0, below=1.0)),
+            ("conditions", tuple(_text(conditions=c) for c in self.conditions)),
+        ):
+            object.__setattr__(self, name, value)
+        _text(arithmetic=self.arithmetic)
+        _text(bit_source=self.bit_source)
+        if not isinstance(self.private, bool):
+            raise InvalidParameter(f"private must be True or False, found {self.private!r}")
+
+    # The four currencies. "none" is the infinite end of the same scale, so one formula serves both kinds; a
+    # kind that is not on it (pure differential privacy, mutual information) branches here and in _numbers.
+
+    @property
+    def mu(self) -> float:
+        """Parameter of Gaussian differential privacy; ``inf`` without noise."""
+        return self.parameter
+
+    @property
+    def rho(self) -> float:
+        """Parameter of zero-concentrated differential privacy, in nats, rounded up."""
+        return zcdp_rho_of_gdp(self.mu)
+
+    def epsilon(self, delta: float | None = None) -> float:
+        """Epsilon at ``delta`` (default: the record's own), rounded up; ``inf`` without noise."""
+        return gdp_epsilon(self.mu, self.delta if delta is None else delta)
+
+    def delta_at(self, epsilon: float) -> float:
+        """Delta at ``epsilon``, rounded up; 1 without noise."""
+        return gdp_delta(epsilon, self.mu)
+
+    @property
+    def user_mu(self) -> float | None:
+        """``mu`` when all rows of one user change: ``rows_per_user * mu``, rounded up; ``None`` where that is unknown.
+
+        Group privacy (Dong, Roth and Su 2022, Theorem 2.14): k steps to a neighbouring stream cost k times the mu.
+        """
+        return None if self.rows_per_user is None else group_mu(self.mu, self.rows_per_user)
+
+    def user_epsilon(self, delta: float | None = None) -> float | None:
+        """Epsilon at ``delta`` (default: the record's own) when all rows of one user change, rounded up.
+
+        ``None`` where the number of rows of a user is unknown.
+        """
+        mu = self.user_mu
+        return None if mu is None else gdp_epsilon(mu, self.delta if delta is None else delta)
+
+    def sentence(self) -> str:
+        """Return the guarantee as one paragraph of plain text; every figure proved in it is rounded up."""
+        body = f"{self._numbers()}{self._claim()} {self._scope()} {self._fine_print()}"
+        if self.private or self.kind == "none":
+            return body
+        return (
+            "NOT PRIVATE: the noise came from a known seed (random_state), so whoever knows or guesses the "
+            "seed can subtract it, and no guarantee holds for this run. What the same run would guarantee if "
+            f"its noise were secret: {body}"
+        )
+
+    def _numbers(self) -> str:
+        if self.kind == "none":
+            return (
+                "NO PRIVACY: no noise was added, the releases are exact functions of the rows and nothing is "
+                "guaranteed (epsilon is infinite)."
+            )
+        pair = f"({format_up(self.epsilon())}, {format_up(self.delta)})"
+        return (
+            f"Differential privacy with (epsilon, delta) = {pair}, from {format_up(self.mu)}-GDP (Gaussian "
+            f"differential privacy), which also implies {format_up(self.rho)}-zCDP."
+        )
+
+    def _claim(self) -> str:
+        if self.claim is None:
+            return ""
+        claim = self.claim
+        # The two are compared at the same delta wherever the claimed one is a meaningful one.
+        delta = claim.delta if 0.0 < claim.delta < 1.0 else self.delta
+        proved = self.epsilon(delta)
+        more = proved > claim.epsilon or delta > claim.delta
+        return (
+            f" The source ({claim.source}) claims (epsilon, delta) = ({claim.epsilon:.6g}, "
+            f"{claim.delta:.6g}); what is proved for this noise is ({format_up(proved)}, "
+            f"{format_up(delta)}), {'more than was claimed' if more else 'within the claim'}."
+        )
+
+    def _scope(self) -> str:
+        relation = "replace one row by any other admissible row"
+        if self.adjacency == "zero_out":
+            relation = "replace one row by the null row, which contributes nothing"
+            if self.kind != "none":
+                twice = format_up(2.0 * self.mu)
+                relation += f" (to replace it by another row is covered by {twice}-GDP, twice the mu)"
+        one, several, uncovered = _RELEASED[self.released]
+        what = one if self.releases == 1 else several.format(self.releases)
+        rows = "1 row" if self.horizon == 1 else f"{self.horizon} rows"
+        return (
+            f'Adjacency "{self.adjacency}": {relation}; the number of rows is public. Unit: one {self.unit}; '
+            f"{self._users()} Horizon: at most {rows}, the whole run together. Released: {what} out of {rows}, "
+            f"to an observer who sees them all and may choose later rows by them; nothing else is covered (not "
+            f"{uncovered})."
+        )
+
+    def _users(self) -> str:
+        mu, epsilon = self.user_mu, self.user_epsilon()
+        if mu is None or epsilon is None:
+            return "several rows of one person are not protected as one."
+        if math.isinf(mu):
+            return "nothing is guaranteed for several rows of one user either."
+        most = "1 row is" if self.rows_per_user == 1 else f"{self.rows_per_user} rows are"
+        change = "replacing what they hold" if self.adjacency == "replace" else "replacing them by null rows"
+        return (
+            f"of one user at most {most} learnt, and {change}, all of them together, is covered by "
+            f"{format_up(mu)}-GDP, (epsilon, delta) = ({format_up(epsilon)}, {format_up(self.delta)}), by group "
+            "privacy; which rows are whose, and so which of them are dropped, is held fixed and is not hidden."
+        )
+
+    def _fine_print(self) -> str:
+        conditions = "; ".join(self.conditions) or "none besides these"
+        return f"Arithmetic: {self.arithmetic}. Bit source: {self.bit_source}. Conditions: {conditions}."
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the guarantee as a dictionary of JSON values, with its format and version."""
+        record: dict[str, Any] = {"format": _FORMAT, "version": _VERSION}
+        for field in fields(self):
+            record[field.name] = getattr(self, field.name)
+        # JSON has no infinity; the word stands for it.
+        record["parameter"] = "inf" if math.isinf(self.parameter) else self.parameter
+        record["conditions"] = list(self.conditions)
+        if self.claim is not None:
+            record["claim"] = {field.name: getattr(self.claim, field.name) for field in fields(self.claim)}
+        return record
+
+    @classmethod
+    def from_record(cls, record: object) -> Guarantee:
+        """Rebuild a guarantee from :meth:`to_record`'s dictionary.
+
+        Raises
+        ------
+        InvalidParameter
+            If the format or the version is unknown, a field is unknown or missing, or a value is out of its
+            range.
+        """
+        if not isinstance(record, dict) or record.get("format") != _FORMAT:
+            _refuse(f'must be a JSON object of format "{_FORMAT}"')
+        version = record.get("version")
+        if type(version) is not int or version != _VERSION:
+            _refuse(f"has version {version!r}; this release of privol reads version {_VERSION}")
+        values = _known_fields(record, {"format", "version", *(field.name for field in fields(cls))})
+        del values["format"], values["version"]
+        if values["parameter"] == "inf":
+            values["parameter"] = math.inf
+        if not isinstance(values["conditions"], list):
+            _refuse(f"must hold a list of conditions, found {values['conditions']!r}")
+        if values["claim"] is not None:
+            values["claim"] = Claim(**_known_fields(values["claim"], {field.name for field in fields(Claim)}))
+        return cls(**values)
+
+    def to_json(self) -> str:
+        """Return the guarantee as JSON text; :meth:`from_json` gives back an equal record."""
+        return json.dumps(self.to_record(), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Guarantee:
+        """Rebuild a guarantee from :meth:`to_json`'s text.
+
+        Raises
+        ------
+        InvalidParameter
+            If the text is not JSON, or as :meth:`from_record`.
+        """
+        try:
+            record = json.loads(text, object_pairs_hook=_unique, parse_constant=lambda word: _refuse(f"holds {word}"))
+        except (TypeError, json.JSONDecodeError) as error:
+            raise InvalidParameter(f"guarantee record is not JSON text: {error}") from error
+        return cls.from_record(record)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) != len(pairs):
+        _refuse("names a field twice")
+    return record

@@ -1,0 +1,168 @@
+"""Guarantees for all rows of one user, what is released by its word, and the sentence of a whole ledger."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import privol
+from privol.errors import InvalidParameter
+from privol.guarantees import Guarantee, compose_gdp, format_up, gdp_epsilon, group_mu
+from privol.ledger import Ledger
+
+
+def make(**changes):
+    values = {"kind": "gdp", "parameter": 0.2, "adjacency": "replace", "horizon": 100, "releases": 5, "delta": 1e-6,
+              "arithmetic": "exact", "bit_source": "AES"}  # fmt: skip
+    return Guarantee(**{**values, **changes})
+
+
+# ---- the record ----------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.floats(0, 1e308), st.integers(1, 2**70))
+def test_group_privacy_is_rounded_up_and_not_more(mu, rows):
+    found = group_mu(mu, rows)
+    exact = rows * Fraction(mu)
+    if math.isinf(found):
+        assert exact > Fraction(1.7e308)
+    else:
+        assert Fraction(found) >= exact
+        assert found == 0.0 or Fraction(math.nextafter(found, 0.0)) < exact
+
+
+def test_figures_for_users():
+    g = make(rows_per_user=3)
+    assert g.user_mu == group_mu(0.2, 3) >= 0.6
+    assert g.user_epsilon() == gdp_epsilon(g.user_mu, 1e-6) > g.epsilon()
+    assert g.user_epsilon(1e-3) == gdp_epsilon(g.user_mu, 1e-3)
+    assert (make().user_mu, make().user_epsilon()) == (None, None)
+    assert make(rows_per_user=1).user_mu == 0.2
+    assert make(kind="none", parameter=math.inf, rows_per_user=2).user_mu == math.inf
+
+
+def test_sentence_for_users():
+    g = make(rows_per_user=3)
+    said = g.sentence()
+    assert "of one user at most 3 rows are learnt, and replacing what they hold, all of them together" in said
+    assert f"{format_up(g.user_mu)}-GDP, (epsilon, delta) = ({format_up(g.user_epsilon())}, 1e-6)" in said
+    assert "held fixed and is not hidden" in said
+    assert "several rows of one person" not in said
+    assert "several rows of one person are not protected as one" in make().sentence()
+    assert "of one user at most 1 row is learnt" in make(rows_per_user=1).sentence()
+    assert "replacing them by null rows" in make(rows_per_user=2, adjacency="zero_out").sentence()
+    nothing = make(kind="none", parameter=math.inf, rows_per_user=2).sentence()
+    assert "nothing is guaranteed for several rows of one user either" in nothing
+    assert "GDP" not in nothing
+
+
+def test_sentence_says_what_is_released():
+    metrics = make(released="metrics").sentence()
+    assert (
+        "Released: the noisy totals (of correct predictions or absolute errors, and of losses) of at most 5 windows"
+        in metrics
+    )
+    assert "of the model out of" not in metrics
+    assert "at most 1 window of rows out of 100 rows" in make(released="metrics", releases=1).sentence()
+    assert "Released: at most 5 releases of the model out of 100 rows" in make().sentence()
+    assert Guarantee.from_json(make(released="metrics", rows_per_user=7).to_json()) == make(
+        released="metrics", rows_per_user=7
+    )
+
+
+# ---- what a stream says --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stream():
+    rng = np.random.default_rng(1)
+    return privol.open_stream((rng.normal(size=(50, 2)), np.arange(50) % 2), classes=(0, 1))
+
+
+def test_learners_take_it_from_the_stream(stream):
+    plain = privol.PIGD(random_state=1).fit_stream(stream)
+    stream.rows_per_user = 4
+    stream.conditions = ("a", "b")
+    learner = privol.PIGD(random_state=1).fit_stream(stream)
+    g = learner.guarantee_
+    assert (g.rows_per_user, g.conditions[-2:]) == (4, ("a", "b"))
+    assert replace(g, rows_per_user=None, conditions=g.conditions[:-2]) == plain.guarantee_
+    assert learner.ledger_.accounts[0].guarantee == g
+    assert np.array_equal(learner.coef_, plain.coef_)
+    stream.rows_per_user = 0
+    with pytest.raises(InvalidParameter, match="rows_per_user"):
+        privol.PIGD().fit_stream(stream)
+
+
+def test_streams_need_not_say_anything():
+    class Bare:
+        n_rows, classes = 3, (0, 1)
+
+        def __iter__(self):
+            yield privol.streams.Block(np.eye(3), np.array([0.0, 1.0, 1.0]), 1)
+
+    assert privol.PIGD().fit_stream(Bare()).guarantee_.rows_per_user is None
+
+
+# ---- all runs of a ledger ------------------------------------------------------------------------------------
+
+
+def spend(ledger, name, guarantee, part=1.0):
+    account = ledger.open(learner=name, guarantee=guarantee)
+    account.attach(lambda: (1, 1, part * account.reserved_mu_squared))
+    return account
+
+
+def test_a_ledger_says_what_all_runs_guarantee():
+    ledger = Ledger(epsilon=4.0, delta=1e-5)
+    assert ledger.sentence() == "Nothing was released and nothing is reserved."
+    spend(ledger, "A", make(parameter=0.3)).close()
+    open_run = spend(ledger, "B", make(parameter=0.4), part=0.25)
+    said = ledger.sentence()
+    mu = compose_gdp([0.3, 0.4])
+    assert said.startswith(
+        f"Differential privacy with (epsilon, delta) = ({format_up(gdp_epsilon(mu, 1e-5))}, 1e-5), from "
+    )
+    assert "every one of 2 runs together" in said
+    assert said.endswith("several rows of one person are not protected as one.")
+    open_run.close()  # a quarter of its mu^2 was spent
+    mu = compose_gdp([0.3, 0.2])
+    assert f"({format_up(gdp_epsilon(mu, 1e-3))}, 0.001)" in ledger.sentence(1e-3)
+    with pytest.raises(InvalidParameter, match="delta"):
+        ledger.sentence(1.0)
+
+
+def test_a_ledger_without_a_limit_takes_delta_from_its_runs():
+    ledger = Ledger()
+    spend(ledger, "A", make(delta=1e-7)).close()
+    spend(ledger, "B", make(delta=1e-5)).close()
+    assert f"({format_up(gdp_epsilon(compose_gdp([0.2, 0.2]), 1e-5))}, 1e-5)" in ledger.sentence()
+
+
+def test_a_ledger_composes_what_its_runs_promise_users():
+    ledger = Ledger()
+    spend(ledger, "A", make(rows_per_user=2)).close()
+    spend(ledger, "B", make(parameter=0.1, rows_per_user=3)).close()
+    mu = compose_gdp([group_mu(0.2, 2), group_mu(0.1, 3)])
+    said = ledger.sentence()
+    assert "all rows of one user that are learnt: 0.5" in said
+    assert f"({format_up(gdp_epsilon(mu, 1e-6) * (1 - 1e-6))[:4]}" in said
+    spend(ledger, "C", make(parameter=0.1)).close()  # of which nothing is known
+    assert "several rows of one person are not protected as one" in ledger.sentence()
+
+
+def test_a_ledger_says_first_that_there_is_no_privacy():
+    ledger = Ledger()
+    spend(ledger, "A", make())
+    spend(ledger, "B", make(private=False))
+    assert ledger.sentence().startswith("NOT PRIVATE: ")
+    spend(ledger, "C", make(kind="none", parameter=math.inf))
+    assert ledger.sentence().startswith("NO PRIVACY: of 3 runs together")
+    assert "C: infinity" in ledger.sentence()
