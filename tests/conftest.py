@@ -22,3 +22,26 @@ def data_folder():
     if not folder:
         pytest.skip("PRIVOL_DATA does not name the folder of the real data sets")
     return Path(folder)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def clinic(here):
+    """``train.csv`` with a header and three features, ``new.csv`` without the target, and a range for the first."""
+    pytest.importorskip("click")
+    from cli_tools import N, write
+
+    rng = np.random.default_rng(8)
+    X = rng.uniform(-1, 1, size=(N, 3)) * [50.0, 1.0, 1.0] + [50.0, 0.0, 0.0]
+    y = np.where((X[:, 0] - 50) / 50 + X[:, 1] > 0, "sick", "well")
+    body = [[*map(repr, x.tolist()), label] for x, label in zip(X, y, strict=True)]
+    write(here / "train.csv", ["age", "dose", "size", "state"], body)
+    write(here / "new.csv", ["age", "dose", "size"], [map(repr, x.tolist()) for x in X[:20]])
+    (here / "ranges.json").write_text('{"age": [0, 100]}')
+    return X, y

@@ -115,8 +115,9 @@ def test_row_number_deep_in_a_csv_with_one_large_chunk(tmp_path):
 )
 @pytest.mark.parametrize("fast", [True, False])
 def test_row_number_deep_in_a_libsvm_file(tmp_path, monkeypatch, bad, words, fast):
-    # Whether indices count from 0 is decided by the first chunk, the bad row lies in a later one.
+    # Whether indices count from 0 is decided by the first bytes, the bad row lies in a later chunk.
     monkeypatch.setattr(_files, "CHUNK_BYTES", 100_000)
+    monkeypatch.setattr(_libsvm, "HEAD_BYTES", 100_000)
     rows, at = (160_000, DEEP) if fast else (16_000, 15_000)  # the slow reader needs fewer rows
     if not fast:
         monkeypatch.setattr(_libsvm.LibsvmSource, "_parse_fast", lambda self, chunk: None)
@@ -210,5 +211,5 @@ def test_an_unclosed_quote_is_told_without_quoting_rows(tmp_path):
         together(stream)
     assert "0.5" not in str(found.value)
     long = write(tmp_path, "long.csv", "a,t\n" + "0.5,1\n" * 5000 + '"' + "x" * 200_000 + "\n")
-    with pytest.raises(StreamError, match="cannot be parsed"):
-        open_stream(long, classes=(0, 1), header=True).count_rows()
+    with pytest.raises(StreamError, match="row 5001, column 0: a quoted cell has no closing quote"):
+        together(open_stream(long, classes=(0, 1), header=True))

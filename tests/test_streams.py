@@ -322,6 +322,7 @@ def test_missing_labels_are_never_the_rest(tmp_path):
         {"format": "csv"},
         {"sep": ",,"},
         {"header": 1},
+        {"read_ahead": None},
         {"target": 0},
         {"ranges": [(0, 1)]},
         {"ranges": [(0, 1), (1, 1)]},

@@ -7,6 +7,8 @@ or spends budget.
 """
 
 from ._base import Block, Stream
+from ._draft import draft_schema
 from ._open import open_stream
+from ._schema import Schema
 
-__all__ = ["Block", "Stream", "open_stream"]
+__all__ = ["Block", "Schema", "Stream", "draft_schema", "open_stream"]

@@ -14,11 +14,11 @@ import scipy.sparse as sp
 
 from ..errors import StreamError
 from ._base import Piece, Progress, Source
-from ._csv import resolve_target
+from ._columns import resolve_column
 from ._files import file_size
 from ._labels import Labels
 
-__all__ = ["ArraySource", "BlocksSource", "TableSource", "load_npz", "map_npy"]
+__all__ = ["ArraySource", "BlocksSource", "TableSource", "load_npz", "map_npy", "target_vector"]
 
 
 def _float_rows(X: Any, source: str, first_row: int) -> Any:
@@ -61,10 +61,17 @@ def _matrix(X: Any, source: str, first_row: int = 1) -> Any:
     return X
 
 
-def _vector(y: Any, n: int, source: str, first_row: int = 1) -> npt.NDArray[Any] | None:
+def target_vector(y: Any, n: int, source: str, first_row: int = 1) -> npt.NDArray[Any] | None:
+    """Return y as a 1-d array of n targets; None stays None."""
     if y is None:
         return None
     found: npt.NDArray[Any] = np.asarray(y)
+    if found.dtype.kind == "O":
+        # pandas' marks of a missing value, which compare to nothing
+        missing = [type(v).__name__ in ("NAType", "NaTType") for v in found.flat]
+        if any(missing):
+            found = found.copy()
+            found.flat[np.flatnonzero(missing)] = None
     if found.shape == (n, 1):
         found = found[:, 0]
     if found.shape != (n,):
@@ -78,6 +85,8 @@ def _vector(y: Any, n: int, source: str, first_row: int = 1) -> npt.NDArray[Any]
 class ArraySource(Source):
     """X and y in memory, X dense or sparse."""
 
+    ahead = False
+
     def __init__(self, X: Any, y: Any, labels: Labels, name: str) -> None:
         self.name = name
         X = _matrix(X, name)
@@ -88,7 +97,7 @@ class ArraySource(Source):
             raise StreamError(f"{name}: no rows, at least one is needed")
         if not self.n_features:
             raise StreamError(f"{name}: no features, at least one is needed")
-        self._y = _vector(y, self.n_rows, name)
+        self._y = target_vector(y, self.n_rows, name)
         self._labels = labels
 
     def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
@@ -99,8 +108,8 @@ class ArraySource(Source):
             y = None
             if self._y is not None:
                 y = self._labels.encode(self._y[start:stop], start + 1, f"{self.name}, target")
-            yield X, y
             progress(stop / n)
+            yield Piece(X, y)
 
 
 class TableSource(Source):
@@ -111,10 +120,15 @@ class TableSource(Source):
     get : callable
         Returns the array; called anew for every block, so that a mapped file does
         not keep the pages already read in memory.
+    ahead : bool
+        Whether a thread may read ahead: for a mapped file.
     """
 
-    def __init__(self, get: Callable[[], npt.NDArray[Any]], labels: Labels, target: Any, name: str) -> None:
+    def __init__(
+        self, get: Callable[[], npt.NDArray[Any]], labels: Labels, target: Any, name: str, ahead: bool = True
+    ) -> None:
         self.name = name
+        self.ahead = ahead
         self._get = get
         self._labels = labels
         table = get()
@@ -128,7 +142,7 @@ class TableSource(Source):
             raise StreamError(f"{name}: no rows, at least one is needed")
         if not columns:
             raise StreamError(f"{name}: no columns, at least one is needed")
-        self._target = resolve_target(target, None, columns, name)
+        self._target = resolve_column(target, None, columns, name)
         self.n_features = columns - (self._target is not None)
         if not self.n_features:
             raise StreamError(f"{name}: no feature besides the target, at least one is needed")
@@ -150,8 +164,8 @@ class TableSource(Source):
                 X[:, t:] = rows[:, t + 1 :]
                 y = self._labels.encode(np.array(rows[:, t]), start + 1, f"{self.name}, column {t}")
             del rows, table
-            yield X, y
             progress(min(start + limit, n) / n)
+            yield Piece(X, y)
 
 
 def map_npy(path: Path) -> npt.NDArray[Any]:
@@ -189,18 +203,21 @@ def load_npz(path: Path) -> tuple[Any, Any]:
 
 
 class BlocksSource(Source):
-    """An iterable of (X, y) blocks; a sequence can be read again, anything else once."""
+    """An iterable of (X, y) blocks; a sequence can be read again, anything else once.
 
-    merge = False
+    ``first`` is its first element (None where there is none), ``rest`` the iterator from which it was taken.
+    """
 
-    def __init__(self, blocks: Iterable[Any], labels: Labels, source: str = "blocks") -> None:
-        self.name = source
+    merge = ahead = False
+
+    def __init__(self, first: Any, rest: Iterator[Any], blocks: Iterable[Any], labels: Labels) -> None:
+        self.name = "blocks"
         self._labels = labels
         self._blocks: Callable[[], Iterator[Any]]
         if isinstance(blocks, Sequence):
             self.repeatable = self.sized = True
             self._blocks = lambda: iter(blocks)
-            peeked = self._checked(next(iter(blocks), None), 1)
+            peeked = self._checked(first, 1)
             self.n_features = peeked[0].shape[1]
             self.n_rows = sum(self._checked(block, 1)[0].shape[0] for block in blocks)
             if not self.n_rows:
@@ -208,9 +225,7 @@ class BlocksSource(Source):
         else:
             self.repeatable = self.sized = False
             # The number of features must be known before the first row is learnt,
-            # so the first block is taken now and handed out later.
-            rest = iter(blocks)
-            first = next(rest, None)
+            # so the first block has been taken and is handed out later.
             self.n_features = self._checked(first, 1)[0].shape[1]
             self._blocks = lambda: chain([first], rest)
         if not self.n_features:
@@ -225,7 +240,7 @@ class BlocksSource(Source):
                 row=row,
             )
         X = _matrix(block[0], self.name, row)
-        return X, _vector(block[1], X.shape[0], self.name, row)
+        return X, target_vector(block[1], X.shape[0], self.name, row)
 
     def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
         row, targets = 1, None
@@ -244,7 +259,7 @@ class BlocksSource(Source):
                 raise StreamError(f"{self.name}, row {row}: y must be None in all blocks or in none", row=row)
             targets = y is not None
             encoded = None if y is None else self._labels.encode(y, row, f"{self.name}, target")
-            yield _float_rows(X, self.name, row), encoded
-            row += n
             if self.n_rows:
-                progress((row - 1) / self.n_rows)
+                progress((row - 1 + n) / self.n_rows)
+            yield Piece(_float_rows(X, self.name, row), encoded)
+            row += n

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from ..errors import StreamError
+from ._ahead import ReadAhead
 from ._ranges import Ranges
 
 __all__ = ["Block", "Piece", "Progress", "Source", "Stream"]
@@ -19,7 +23,6 @@ __all__ = ["Block", "Piece", "Progress", "Source", "Stream"]
 FloatArray = npt.NDArray[np.float64]
 # A 2-d array of float32 or float64, or a scipy CSR matrix or array.
 Rows = Any
-Piece = tuple[Rows, FloatArray | None]
 Progress = Callable[[float], None]
 
 # Dense blocks stay below this many bytes whatever the number of columns, so that
@@ -50,11 +53,30 @@ class Block:
     first_row: int
 
 
+class Piece(NamedTuple):
+    """Some consecutive rows as a source yields them.
+
+    ``users`` (whose row it is) and ``keys`` (which label belongs to it) are dictionary-coded pyarrow arrays where a
+    schema asks for them, ``bare`` marks rows of which no feature is known (they only bring a label); a target that is
+    still to come is NaN in ``y``. What wraps a source takes them off; a :class:`Stream` sees rows alone.
+    """
+
+    X: Rows
+    y: FloatArray | None
+    users: Any = None
+    keys: Any = None
+    bare: npt.NDArray[np.bool_] | None = None
+
+
 class Source(ABC):
     """A kind of input: yields checked pieces of any number of rows, in order.
 
     A new format is one subclass. ``merge`` says whether small pieces may be joined
-    into full blocks (files) or must be passed on at once (live generators).
+    into full blocks (files) or must be passed on at once (live generators), ``ahead``
+    whether a thread may run it ahead of the consumer (not where it runs the caller's code).
+
+    Sources that wrap a source state what they promise: ``rows_per_user``, ``conditions`` of
+    the guarantee, and in ``counts`` how many rows the latest iteration has dropped so far.
     """
 
     name: str
@@ -65,6 +87,10 @@ class Source(ABC):
     merge: bool = True
     sparse: bool = False
     sized: bool = True
+    ahead: bool = True
+    rows_per_user: int | None = None
+    conditions: tuple[str, ...] = ()
+    counts: Mapping[str, int] = MappingProxyType({})
 
     @abstractmethod
     def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
@@ -75,7 +101,15 @@ class Source(ABC):
 
     def count(self) -> int:
         """Return the number of rows that :meth:`pieces` yields, by reading them."""
-        return sum(int(X.shape[0]) for X, _ in self.pieces(65536, lambda _: None))
+        return sum(int(piece.X.shape[0]) for piece in self.pieces(65536, lambda _: None))
+
+
+class _Step(NamedTuple):
+    """A block (None at the end), and what was known of the iteration just after it was made."""
+
+    block: Block | None
+    fraction: float
+    counts: dict[str, int]
 
 
 class Stream:
@@ -83,7 +117,8 @@ class Stream:
 
     Made by :func:`privol.open_stream`. Each iteration starts anew at row 1 where
     ``repeatable`` is true; a generator can be iterated once. Closing the iterator
-    (or dropping it) closes the file.
+    (or dropping it) closes the file and ends the thread that reads ahead. An iterator
+    belongs to the process that made it.
 
     Attributes
     ----------
@@ -99,13 +134,32 @@ class Stream:
         Name of the input for display: a file's name (without its folder) or the kind of input.
     repeatable : bool
         Whether the stream can be iterated more than once.
+    schema : Schema or None
+        The schema that makes the rows, where one was given.
+    row_bound : float or None
+        The largest norm that a row of this schema can have; None without a schema, or where it sets no bound.
+    rows_per_user : int or None
+        How many rows of one user are handed out at most; None where the schema caps nothing.
+    conditions : tuple of str
+        What the guarantee of a run on this stream takes for granted, one sentence each.
     """
 
-    def __init__(self, source: Source, *, classes: tuple[Any, ...] | None, ranges: Ranges | None, block_rows: int):
+    def __init__(
+        self,
+        source: Source,
+        *,
+        classes: tuple[Any, ...] | None,
+        ranges: Ranges | None,
+        block_rows: int,
+        schema: Any = None,
+        read_ahead: bool = False,
+    ):
         self._source = source
         self._ranges = ranges
         self._started = False
         self._fraction = 0.0
+        self._counts = dict(source.counts)
+        self._read_ahead = read_ahead
         if not source.sparse and source.merge:
             block_rows = max(1, min(block_rows, BLOCK_BYTES // (8 * source.n_features)))
         self._block_rows = block_rows
@@ -115,6 +169,10 @@ class Stream:
         self.feature_names = source.feature_names
         self.source = source.name
         self.repeatable = source.repeatable
+        self.schema = schema
+        self.row_bound: float | None = None if schema is None else schema.row_bound
+        self.rows_per_user = source.rows_per_user
+        self.conditions = source.conditions  # those of the schema among them
 
     def __repr__(self) -> str:
         rows = "unknown" if self.n_rows is None else f"{self.n_rows:,}"
@@ -122,11 +180,16 @@ class Stream:
 
     @property
     def fraction_read(self) -> float | None:
-        """Fraction (0 to 1) of the input consumed by the latest iteration, None if it cannot be known.
+        """Fraction (0 to 1) of the input consumed for the blocks handed out so far, None if it cannot be known.
 
-        For files it is counted in bytes, compressed bytes for compressed files.
+        It is that of the latest iteration. For files it is counted in bytes, compressed bytes for compressed files.
         """
         return self._fraction if self._source.sized else None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many rows the schema's rules have dropped so far in the latest iteration, by rule. **Not private.**"""
+        return dict(self._counts)
 
     def count_rows(self) -> int:
         """Return the number of rows, reading the whole input once if ``n_rows`` is None.
@@ -149,35 +212,58 @@ class Stream:
         if self._started and not self.repeatable:
             raise StreamError(f"{self.source}: this stream can be iterated only once, open a new one")
         self._started = True
-        return self._blocks()
+        return self._taken(ReadAhead(self._steps) if self._read_ahead else self._steps(lambda: None), os.getpid())
 
-    def _blocks(self) -> Iterator[Block]:
-        def progress(fraction: float) -> None:
-            self._fraction = fraction
+    def _taken(self, steps: ReadAhead[_Step] | Generator[_Step], pid: int) -> Iterator[Block]:
+        """Hand out the blocks of an iteration, and note how far it is, in the consumer's thread."""
+        self._fraction = 0.0
+        with closing(steps):
+            while True:
+                # Both processes would share one position in the file, and the thread exists in one of them only.
+                if os.getpid() != pid:
+                    raise StreamError(
+                        f"{self.source}: an iteration cannot go on in a forked process, open the stream there"
+                    )
+                step = next(steps)
+                self._fraction, self._counts = step.fraction, step.counts
+                if step.block is None:
+                    return
+                yield step.block
+                del step  # else the block would stay alive until the next one is there
 
-        progress(0.0)
-        row = 1
-        for X, y in _regroup(self._source.pieces(self._block_rows, progress), self._block_rows, self._source.merge):
+    def _steps(self, alive: Callable[[], None]) -> Generator[_Step]:
+        """Make the blocks; in a thread of its own where the stream reads ahead."""
+        fraction, row = 0.0, 1
+
+        def progress(now: float) -> None:
+            nonlocal fraction
+            fraction = now
+            alive()
+
+        for X, y, *_ in _regroup(self._source.pieces(self._block_rows, progress), self._block_rows, self._source.merge):
             if self._ranges is not None:
                 X = self._ranges.apply(X, self.source, row)
-            yield Block(X, y, row)
+            block = Block(X, y, row)
             row += X.shape[0]
-        progress(1.0)
+            del X, y
+            yield _Step(block, fraction, dict(self._source.counts))
+            del block
         if row == 1:
             raise StreamError(f"{self.source}: no rows, at least one is needed")
+        yield _Step(None, 1.0, dict(self._source.counts))
 
 
 def _regroup(pieces: Iterator[Piece], limit: int, merge: bool) -> Iterator[Piece]:
     """Cut and, if ``merge``, join pieces to blocks of exactly ``limit`` rows (the last may be shorter)."""
     pending = _Pending(limit)
-    for X, y in pieces:
+    for X, y, *_ in pieces:
         n, start = X.shape[0], 0
         while start < n:
             # A whole block inside one piece passes without a copy.
             if pending.rows == 0 and (n - start >= limit or not merge):
                 stop = min(start + limit, n)
                 whole = start == 0 and stop == n
-                yield (X, y) if whole else (X[start:stop], None if y is None else y[start:stop])
+                yield Piece(X, y) if whole else Piece(X[start:stop], None if y is None else y[start:stop])
             else:
                 stop = min(start + limit - pending.rows, n)
                 pending.add(X[start:stop], None if y is None else y[start:stop])
@@ -218,4 +304,4 @@ class _Pending:
             X = self._dense if self.rows == self._limit else self._dense[: self.rows].copy()
         y = np.concatenate(self._y) if self._y else None
         self._dense, self._sparse, self._y, self.rows = None, [], [], 0
-        return X, y
+        return Piece(X, y)

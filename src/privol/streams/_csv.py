@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
-import numpy as np
-
-from ..errors import InvalidParameter, StreamError
-from ._base import Piece, Progress, Source
-from ._files import LINE_BYTES, LineFile
+from ..errors import StreamError
+from ._base import Progress
+from ._columns import Columns, Kind
+from ._csv_text import SEPARATORS, TOLD_FROM, CsvOptions, Dialect, is_number, looks_like_header, told_separator
+from ._files import LineFile, shown
 from ._labels import Labels
 
-__all__ = ["CsvSource", "resolve_target"]
+__all__ = ["CsvColumns", "CsvOptions", "pyarrow_csv"]
 
 # Small parse blocks keep the transposition to rows in the cache and feed all threads.
 PARSE_BYTES = 1 << 20
 # What counts as an empty cell: blanks only (written out, pyarrow compares whole cells).
 BLANKS = [" " * n for n in range(9)] + ["\t"]
 _BOM = b"\xef\xbb\xbf"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def pyarrow_csv() -> tuple[Any, Any]:
@@ -34,245 +34,335 @@ def pyarrow_csv() -> tuple[Any, Any]:
     return pyarrow, pyarrow.csv
 
 
-def resolve_target(target: Any, names: tuple[str, ...] | None, n_columns: int, source: str) -> int | None:
-    """Return the 0-based column of the target; None where ``target=False`` says that there is none."""
-    if target is False:
-        return None
-    if target is None:
-        return n_columns - 1
-    columns = f"columns 0 to {n_columns - 1}" + (f" or {', '.join(names)}" if names else "")
-    if isinstance(target, str):
-        if names is None:
-            raise StreamError(f"{source}: no column named {target!r} (there is no header), allowed are {columns}")
-        if target.strip() not in names:
-            raise StreamError(f"{source}: no column named {target!r}, allowed are {columns}")
-        return names.index(target.strip())
-    if isinstance(target, bool) or not isinstance(target, (int, np.integer)):
-        raise InvalidParameter(f"target must be a column name, an index, None or False, found {target!r}")
-    if not -n_columns <= target < n_columns:
-        raise StreamError(f"{source}: no column {target}, allowed are {columns}")
-    return int(target) % n_columns
+class CsvColumns(Columns):
+    """A CSV file with or without a header line; see :func:`privol.open_stream`.
 
+    Parameters
+    ----------
+    file : LineFile
+    options : CsvOptions
+    target, labels
+        The target as in :func:`privol.open_stream` and the declared labels: they only help to tell a header from a
+        first row.
+    """
 
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return "_" not in cell
-
-
-class CsvSource(Source):
-    """A CSV file with or without a header line; see :func:`privol.open_stream`."""
-
-    def __init__(self, file: LineFile, labels: Labels, target: Any, header: bool | None, sep: str) -> None:
+    def __init__(self, file: LineFile, options: CsvOptions, *, target: Any, labels: Labels | None) -> None:
         self._pyarrow, self._csv = pyarrow_csv()
+        import pyarrow.compute
+
+        self._compute = pyarrow.compute
         self.name = file.name
+        self.repeatable, self.sized = file.repeatable, file.sized
         self._file = file
-        self._labels = labels
-        self._sep = sep
-        first, second = self._head()
-        n_columns = len(first)
-        if header is None:
-            header = _looks_like_header(first, second, target, labels)
-        self._names = tuple(cell.strip() for cell in first) if header else None
-        if header and second is None:
-            raise StreamError(f"{self.name}: only a header line and no rows, at least one is needed")
-        if self._names is not None and len(set(self._names)) != n_columns:
-            twice = next(n for n in self._names if self._names.count(n) > 1)
-            raise StreamError(f"{self.name}: two columns are named {twice!r}, names must differ")
-        if not header:
-            self._skip = self._start
-        self._target = resolve_target(target, self._names, n_columns, self.name)
-        self._columns = [str(j) for j in range(n_columns)]
-        self._features = [c for j, c in enumerate(self._columns) if j != self._target]
-        self.n_features = len(self._features)
-        if not self.n_features:
+        self._options = options
+        self._encoding = options.encoding
+        # Blanks around a marker do not matter. A few are written out here, more of them are found by the careful look.
+        self._nulls = BLANKS + [f"{a}{m}{b}" for m in options.missing if m for a in ("", " ", "  ") for b in ("", " ")]
+        self._missing = {"", *options.missing}
+        first, second = self._head(target, labels)
+        self._width = max(len(first), len(second or b""))
+
+    def _head(self, target: Any, labels: Labels | None) -> tuple[bytes, bytes | None]:
+        """Look at the first lines: separator, header, names; note where the rows begin."""
+        options = self._options
+        # Where a record ends depends on quoted line breaks, and these on what may precede a quote.
+        rough = Dialect(options.sep or "".join(SEPARATORS), options.comment, options.newlines_in_values)
+
+        def enough(text: bytes) -> bool:
+            wanted = TOLD_FROM if len(text) < PARSE_BYTES else 2
+            return sum(1 for _ in islice(rough.records(text[: rough.end(text)]), wanted)) == wanted
+
+        text, everything = self._file.head(enough)
+        if text.startswith(_UTF16) or b"\0" in text[: 1 << 16]:
             raise StreamError(
-                f"{self.name}: only one column, the target, and no feature (columns are separated by {sep!r})"
+                f"{self.name}: is not text in UTF-8 (binary or UTF-16; convert it to UTF-8 first, if it is text)"
             )
-        if self._names is not None:
-            self.feature_names = tuple(self._names[int(c)] for c in self._features)
-        self._width = max(len(sep.join(first)), len(sep.join(second or ())))
-
-    def _head(self) -> tuple[list[str], list[str] | None]:
-        """Return the fields of the first two non-empty lines and note where they end."""
-
-        def two_lines(text: bytes) -> bool:
-            return sum(1 for line in text.splitlines()[:-1] if line) >= 2
-
-        text, everything = self._file.head(two_lines)
-        if text.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in text[: 1 << 16]:
-            raise StreamError(f"{self.name}: is not text in UTF-8 (binary or UTF-16)")
         self._start = len(_BOM) if text.startswith(_BOM) else 0
-        lines: list[tuple[bytes, int]] = []
-        end = self._start
-        for line in text[self._start :].splitlines(keepends=True):
-            end += len(line)
-            if line.strip(b"\r\n"):
-                lines.append((line, end))
-            if len(lines) == 2:
-                break
-        if not lines:
+        text = text[self._start :]
+        whole = text[: rough.end(text)]
+        if everything and len(list(islice(rough.records(whole), 2))) < 2:
+            # a last line without an end may still be being written, and tells nothing where there are others
+            whole = text
+        by_name, told = told_separator(whole, options, self._file.stem)
+        sep = options.sep or by_name or told or ("," if options.decimal != "," else ";")
+        self._told = told if told != sep else None
+        self._sep = sep
+        self._dialect = Dialect(sep, options.comment, options.newlines_in_values)
+        records = [(record, end + self._start) for record, end in islice(self._dialect.records(whole), 2)]
+        if not records:
             raise StreamError(f"{self.name}: the file is empty")
-        if not everything and len(lines[0][0]) >= LINE_BYTES:
-            raise StreamError(f"{self.name}, row 1: the line is longer than {LINE_BYTES >> 20} MiB", row=1)
-        self._skip = lines[0][1]
-        fields = []
-        for line, _ in lines:
+        first, second = records[0][0], records[1][0] if len(records) == 2 else None
+        cells = self._decoded(first)
+        if len(cells) == 1 and told is not None and told != sep:
+            raise StreamError(f"{self.name}: only one column is separated by {sep!r}{self._suggestion()}")
+        header = options.header
+        if header is None:
+            header = options.names is None and looks_like_header(
+                cells, None if second is None else self._decoded(second), target, labels, options.decimal
+            )
+        if header:
+            self._check_header(first, second)
+        self._skip = records[0][1] if header else self._start
+        self._set_names(cells, header)
+        return first, second
+
+    def _suggestion(self) -> str:
+        return "" if self._told is None else f"; columns may be separated by {self._told!r}: sep={self._told!r}"
+
+    def _decoded(self, record: bytes) -> list[str]:
+        return [cell.decode(self._encoding, "replace") for cell in self._dialect.cells(record)[0]]
+
+    def _check_header(self, first: bytes, second: bytes | None) -> None:
+        cells, closed = self._dialect.cells(first)
+        if not closed:
+            raise StreamError(f"{self.name}: the header line has a quote that is not closed")
+        for j, cell in enumerate(cells):
             try:
-                text_line = line.decode("utf-8").rstrip("\r\n")
-                # Without quotes there is no need for a reader that refuses long fields.
-                if '"' in text_line:
-                    fields.append(next(csv.reader([text_line], delimiter=self._sep)))
-                else:
-                    fields.append(text_line.split(self._sep))
-            except UnicodeDecodeError as err:
-                raise StreamError(f"{self.name}: the first lines are not text in UTF-8: {err}") from err
-            except csv.Error as err:
-                raise StreamError(f"{self.name}: the first lines are not CSV: {err}") from err
-        return fields[0], fields[1] if len(fields) == 2 else None
+                cell.decode(self._encoding)
+            except UnicodeDecodeError:
+                raise StreamError(f"{self.name}, header, column {j}: {self._not_text(cell)}") from None
+        if second is None:
+            raise StreamError(f"{self.name}: only a header line and no rows, at least one is needed")
 
-    def _column_name(self, j: int) -> str:
-        return repr(self._names[j]) if self._names is not None else str(j)
+    def _set_names(self, cells: list[str], header: bool) -> None:
+        if self._options.names is not None:
+            self.named, self.names = True, self._options.names
+            if len(cells) != len(self.names):
+                raise StreamError(
+                    f"{self.name}: names= gives {len(self.names)} column(s), the first row has {len(cells)}"
+                    + self._suggestion()
+                )
+            return
+        self.named = header
+        self.names = tuple(cell.strip() for cell in cells) if header else tuple(map(str, range(len(cells))))
+        if len(set(self.names)) != len(cells):
+            twice = next(n for n in self.names if self.names.count(n) > 1)
+            at = " and ".join(str(j) for j, n in enumerate(self.names) if n == twice)
+            what = f"are named {shown(twice)}" if twice else "have no name"
+            raise StreamError(f"{self.name}: two columns ({at}) {what}, names must differ")
 
-    def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
-        row, skip, before = 1, self._skip, 0.0
+    def batches(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Any]:
+        row, before = 1, 0.0
 
         def done() -> int:
             return row - 1
 
-        for chunk, fraction in self._file.chunks(done):
-            start = min(skip, len(chunk))
-            skip -= start
-            # pyarrow refuses text without any row.
-            if not chunk[start : start + 256].strip() and not chunk[start:].strip():
-                continue
-            table = self._parse(memoryview(chunk)[start:], row)
+        for text, fraction in self._texts(done, kinds):
+            table = self._parse(text, kinds, row)
             first = row
             for batch in table.to_batches():
-                n = batch.num_rows
-                if not n:
-                    continue
-                y = None if self._target is None else self._encode(batch.column(self._target), row)
-                tensor = batch.select(self._features).to_tensor(null_to_nan=True, row_major=True)
-                row += n
-                yield tensor.to_numpy(), y
-                progress(before + (fraction - before) * (row - first) / table.num_rows)
+                row += batch.num_rows
+                if batch.num_rows:
+                    yield batch
+                    progress(before + (fraction - before) * (row - first) / table.num_rows)
             before = fraction
 
-    def _encode(self, column: Any, row: int) -> Any:
-        where = f"{self.name}, column {self._column_name(self._target or 0)}"
-        if self._labels.numeric:
-            return self._labels.encode(column.to_numpy(zero_copy_only=False), row, where)
-        labels = column.dictionary.to_pylist()
-        return self._labels.encode_coded(column.indices.to_numpy(), labels, row, where)
+    def _texts(self, rows_done: Callable[[], int], kinds: Mapping[str, Kind]) -> Iterator[tuple[bytes, float]]:
+        """Yield chunks of whole records in UTF-8, without header and comments, each with a record at least."""
+        skip = self._skip
+        within = " (a quote that is not closed?)" if self._options.newlines_in_values else ""
+        mark = self._start
 
-    def _parse(self, chunk: memoryview, first_row: int) -> Any:
-        number, text = (
-            self._pyarrow.float64(),
-            self._pyarrow.dictionary(self._pyarrow.int32(), self._pyarrow.string()),
-        )
-        types = dict.fromkeys(self._columns, number)
-        if self._target is not None and not self._labels.numeric:
-            types[self._columns[self._target]] = text
+        def end(text: bytes) -> int:
+            # a quote after the byte-order mark opens a cell as one after a line end does
+            return self._dialect.end(b"\n" * mark + text[mark:] if mark else text)
 
-        def read(block_size: int, use_threads: bool) -> Any:
-            return self._csv.read_csv(
-                self._pyarrow.BufferReader(self._pyarrow.py_buffer(chunk)),
-                read_options=self._csv.ReadOptions(
-                    column_names=self._columns, block_size=block_size, use_threads=use_threads
-                ),
-                parse_options=self._csv.ParseOptions(delimiter=self._sep),
-                convert_options=self._csv.ConvertOptions(column_types=types, null_values=BLANKS),
-            )
+        for chunk, fraction in self._file.chunks(rows_done, end, within):
+            start, mark = min(skip, len(chunk)), 0
+            skip -= start
+            text = chunk[start:] if start else chunk
+            if self._encoding != "utf-8":
+                text = self._reencoded(text, kinds, rows_done() + 1)
+            text = self._dialect.uncommented(text)
+            # pyarrow refuses text without any row
+            if text[:256].strip(b"\r\n") or text.strip(b"\r\n"):
+                yield text, fraction
 
+    def _reencoded(self, chunk: bytes, kinds: Mapping[str, Kind], first_row: int) -> bytes:
         try:
-            return read(max(PARSE_BYTES, 4 * self._width), True)
-        except self._pyarrow.ArrowInvalid:
-            # Again in one block: a line longer than a block is no fault, and only
-            # without threads does the message count rows.
-            try:
-                return read(len(chunk) + 1, False)
-            except self._pyarrow.ArrowInvalid as err:
-                raise self._located(bytes(chunk), first_row, str(err)) from None
-
-    def _located(self, chunk: bytes, first_row: int, message: str) -> StreamError:
-        """Return the error for the first bad row of a chunk that pyarrow refuses."""
-        number = re.search(r"Row #(\d+)", message)
-        told = first_row + int(number.group(1)) - 1 if number else None
-        row = first_row - 1
-        try:
-            for fields in csv.reader(io.StringIO(chunk.decode("utf-8", "replace"), newline=""), delimiter=self._sep):
-                if not fields:
-                    continue
-                row += 1
-                if len(fields) != len(self._columns):
-                    what = f"found {len(fields)} field(s), allowed are {len(self._columns)}"
-                    return StreamError(f"{self.name}, row {row}: {what}", row=row)
-                for j, cell in enumerate(fields):
-                    if "\ufffd" in cell:
-                        return self._bad_cell(row, j, f"found {cell!r}, allowed is text in UTF-8")
-                    is_label = j == self._target and not self._labels.numeric
-                    if not (is_label or not cell.strip() or _is_number(cell)):
-                        return self._bad_cell(row, j, f"found {cell!r}, allowed is a number")
-        except csv.Error:
-            pass
-        # Ours is the more lenient parser here: what is left is told by pyarrow alone, whose words may quote whole rows.
-        where = f"row {told}" if told else f"after row {first_row - 1}"
-        counts = re.search(r"Expected \d+ columns, got \d+", message)
-        what = counts.group(0) if counts else "it cannot be parsed"
-        hint = " (a quote that is not closed?)" if b'"' in chunk else ""
-        return StreamError(f"{self.name}, {where}: {what}{hint}", row=told)
-
-    def _bad_cell(self, row: int, j: int, what: str) -> StreamError:
-        hint = " (declare labels with classes= or positive=)" if j == self._target else ""
-        return StreamError(f"{self.name}, row {row}, column {self._column_name(j)}: {what}{hint}", row=row)
+            return chunk.decode(self._encoding).encode()
+        except UnicodeDecodeError:
+            raise self._located(chunk, kinds, first_row, "", self._encoding) from None
 
     def count(self) -> int:
-        rows, skip = 0, self._skip
+        rows = 0
 
         def done() -> int:
             return rows
 
-        for chunk, _ in self._file.chunks(done):
-            start = min(skip, len(chunk))
-            skip -= start
-            text = chunk[start:]
-            # Lines are rows unless quotes may hide line ends, or lines are blank or end in a bare CR.
-            if b'"' in text or b"\n\n" in text or b"\n\r" in text or text.startswith((b"\r", b"\n")) or _bare_cr(text):
-                parsed = csv.reader(io.StringIO(text.decode("utf-8", "replace"), newline=""), delimiter=self._sep)
-                try:
-                    rows += sum(1 for fields in parsed if fields)
-                except csv.Error:
-                    raise StreamError(
-                        f"{self.name}, after row {rows}: it cannot be parsed (a quote that is not closed?)"
-                    ) from None
-            else:
-                rows += text.count(b"\n") + (not text.endswith(b"\n") and bool(text))
+        for text, _ in self._texts(done, {}):
+            rows += self._dialect.count(text)
         return rows
 
+    def sample(self, rows: int) -> Any:
+        def enough(text: bytes) -> bool:
+            end = self._dialect.end(text)
+            return sum(1 for _ in islice(self._dialect.records(text[self._skip : end]), rows)) == rows
 
-def _bare_cr(text: bytes) -> bool:
-    return b"\r" in text and text.count(b"\r") != text.count(b"\r\n")
+        text, everything = self._file.head(enough)
+        end = len(text) if everything else self._dialect.end(text)
+        text = text[self._skip : end]
+        ends = [stop for _, stop in islice(self._dialect.records(text), rows)]
+        text = text[: ends[-1]] if ends else b""
+        if self._encoding != "utf-8":
+            text = self._reencoded(text, {}, 1)
+        text = self._dialect.uncommented(text)
+        arrow = self._pyarrow
+        if not text.strip(b"\r\n"):
+            return arrow.table({name: arrow.nulls(0) for name in self.names})
+        table = self._strings(text, dict.fromkeys(self.names, "text"), 1)
+        return arrow.table({name: self._typed(table.column(name).combine_chunks()) for name in self.names})
 
+    def _typed(self, cells: Any) -> Any:
+        """Return a column of strings as what it shows: int64, double or string, of nulls if all cells are missing."""
+        arrow = self._pyarrow
+        trimmed = self._present(cells)
+        if trimmed.null_count == len(trimmed):
+            return arrow.nulls(len(trimmed))
+        try:
+            return trimmed.cast(arrow.int64())
+        except arrow.ArrowInvalid:
+            pass
+        try:
+            return self._numbers(cells)
+        except arrow.ArrowInvalid:
+            return self._compute.if_else(trimmed.is_valid(), cells, None)
 
-def _looks_like_header(first: list[str], second: list[str] | None, target: Any, labels: Labels) -> bool:
-    """Whether the first line names the columns.
+    def _parse(self, text: bytes, kinds: Mapping[str, Kind], first_row: int) -> Any:
+        """Return the rows of a text as a table, or raise the error that names the first bad one."""
+        arrow = self._pyarrow
+        types = {"number": arrow.float64(), "text": arrow.dictionary(arrow.int32(), arrow.string())}
+        if self._dialect.unclosed(text):
+            raise self._located(text, kinds, first_row, "")
+        try:
+            table = self._read(
+                text,
+                {name: types[kind] for name, kind in kinds.items()},
+                null_values=self._nulls,
+                strings_can_be_null=True,
+                decimal_point=self._options.decimal,
+            )
+        except arrow.ArrowInvalid:
+            # A line longer than a parser's block and blanks around a marker are no faults.
+            table = self._strings(text, kinds, first_row)
+            try:
+                columns = {
+                    name: self._numbers(table.column(name)) if kind == "number" else table.column(name)
+                    for name, kind in kinds.items()
+                }
+            except arrow.ArrowInvalid as err:
+                raise self._located(text, kinds, first_row, str(err)) from None
+            table = arrow.table(columns)
+        for j, (name, kind) in enumerate(kinds.items()):
+            if kind == "text":
+                table = table.set_column(j, name, self._without_missing(table.column(j)))
+        return table
 
-    It does if the target is asked for by a name that stands there; if no feature
-    cell is a number (a file of numbers cannot begin so); or if only the target's
-    cell is text while the second line has a number there. Else it is the first row.
-    """
-    cells = [cell.strip() for cell in first]
-    if isinstance(target, str) and target.strip() in cells:
+    def _read(self, text: bytes, types: Mapping[str, Any], *, whole: bool = False, **convert: Any) -> Any:
+        # Only in one block are lines of any length read, and only without threads does a message count rows.
+        if text.startswith(_BOM):
+            # that of the file is not here any more: this one is a character of a cell, which pyarrow would drop
+            text = b"\n" + text
+        # pyarrow drops the LF of a quoted CR LF that lies across two blocks.
+        one = whole or self._options.newlines_in_values
+        block = len(text) + 1 if one else max(PARSE_BYTES, 4 * self._width)
+        return self._csv.read_csv(
+            self._pyarrow.BufferReader(text),
+            read_options=self._csv.ReadOptions(column_names=self.names, block_size=block, use_threads=not whole),
+            parse_options=self._csv.ParseOptions(
+                delimiter=self._sep, newlines_in_values=self._options.newlines_in_values
+            ),
+            convert_options=self._csv.ConvertOptions(include_columns=list(types), column_types=types, **convert),
+        )
+
+    def _strings(self, text: bytes, kinds: Mapping[str, Kind], first_row: int) -> Any:
+        """Return the wanted columns as strings: what fails here is no matter of numbers or markers."""
+        arrow = self._pyarrow
+        try:
+            return self._read(text, dict.fromkeys(kinds, arrow.string()), whole=True, strings_can_be_null=False)
+        except arrow.ArrowInvalid as err:
+            raise self._located(text, kinds, first_row, str(err)) from None
+
+    def _present(self, cells: Any) -> Any:
+        """Return strings without the blanks around them, null where they count as missing."""
+        trimmed = self._compute.utf8_trim_whitespace(cells)
+        missing = self._compute.is_in(trimmed, value_set=self._pyarrow.array(sorted(self._missing)))
+        return self._compute.if_else(missing, None, trimmed)
+
+    def _numbers(self, cells: Any) -> Any:
+        trimmed, decimal = self._present(cells), self._options.decimal
+        if decimal != ".":
+            pointed = self._compute.match_substring(trimmed, ".")
+            if self._compute.any(pointed).as_py():
+                raise self._pyarrow.ArrowInvalid("a point in a number")
+            trimmed = self._compute.replace_substring(trimmed, decimal, ".")
+        return trimmed.cast(self._pyarrow.float64())
+
+    def _without_missing(self, column: Any) -> Any:
+        """Return a column of text, dictionary-coded, null where a cell counts as missing."""
+        if not self._pyarrow.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        return self._pyarrow.chunked_array([self._nulled(chunk) for chunk in column.chunks], type=column.type)
+
+    def _nulled(self, chunk: Any) -> Any:
+        present = self._present(chunk.dictionary)
+        if not present.null_count:
+            return chunk
+        missing = self._compute.take(present.is_null(), chunk.indices)
+        indices = self._compute.if_else(missing, None, chunk.indices)
+        return self._pyarrow.DictionaryArray.from_arrays(indices, chunk.dictionary)
+
+    def _located(
+        self, text: bytes, kinds: Mapping[str, Kind], first_row: int, message: str, encoding: str = "utf-8"
+    ) -> StreamError:
+        """Return the error for the first bad row of a text that cannot be read as wanted."""
+        row = first_row - 1
+        for record, _ in self._dialect.records(text):
+            row += 1
+            cells, closed = self._dialect.cells(record)
+            if not closed:
+                what = "a quoted cell has no closing quote"
+                if not self._options.newlines_in_values:
+                    what += " on its line; if it holds a line break: newlines_in_values=True"
+                return StreamError(f"{self.name}, row {row}, column {len(cells) - 1}: {what}", row=row)
+            if len(cells) != len(self.names):
+                what = f"found {len(cells)} field(s), allowed are {len(self.names)}{self._suggestion()}"
+                return StreamError(f"{self.name}, row {row}: {what}", row=row)
+            for name, raw in zip(self.names, cells, strict=True):
+                if name not in kinds and encoding == "utf-8":
+                    continue
+                try:
+                    cell = raw.decode(encoding)
+                except UnicodeDecodeError:
+                    return self.bad_cell(row, name, self._not_text(raw))
+                if kinds.get(name) == "number" and not self._is_number(cell):
+                    what = f"found {shown(cell)}, allowed is a number"
+                    if self._options.decimal == "." and is_number(cell.strip(), ","):
+                        what += "; if its comma is a decimal one: decimal=','"
+                    return self.bad_cell(row, name, what)
+        # Ours is the more lenient parser here: what is left is told by pyarrow alone, whose words may quote whole rows.
+        number = re.search(r"Row #(\d+)", message)
+        told = first_row + int(number.group(1)) - 1 if number else None
+        where = f"row {told}" if told else f"after row {first_row - 1}"
+        return StreamError(f"{self.name}, {where}: it cannot be parsed", row=told)
+
+    def _is_number(self, cell: str) -> bool:
+        cell = cell.strip()
+        if cell in self._missing or is_number(cell, self._options.decimal):
+            return True
+        try:
+            self._numbers(self._pyarrow.array([cell]))
+        except self._pyarrow.ArrowInvalid:
+            return False
         return True
-    column = None if target is False or isinstance(target, str) else -1 if target is None else target
-    if isinstance(column, bool) or not (column is None or -len(cells) <= column < len(cells)):
-        column = None
-    features = cells if column is None else [c for j, c in enumerate(cells) if j != column % len(cells)]
-    if any(features) and not any(_is_number(c) for c in features):
-        return True
-    if column is None or _is_number(cells[column]) or not cells[column] or labels.knows(cells[column]):
-        return False
-    return second is not None and len(second) == len(first) and _is_number(second[column].strip() or "x")
+
+    def _not_text(self, raw: bytes) -> str:
+        """Say that a cell is not text in the declared encoding, and which one its bytes may be in."""
+        what = f"found {shown(raw.decode(self._encoding, 'replace'))}, allowed is text in {self._encoding.upper()}"
+        # latin-1 has control characters where cp1252 has letters and quotes
+        fits = "latin-1" if not any(0x80 <= byte < 0xA0 for byte in raw) else "cp1252"
+        try:
+            raw.decode(fits)
+        except UnicodeDecodeError:
+            return what
+        return what if self._encoding == fits else f'{what} (perhaps encoding="{fits}"?)'

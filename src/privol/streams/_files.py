@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import os
 import stat
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 from ..errors import StreamError
 
-__all__ = ["LINE_BYTES", "LineFile", "file_size"]
+__all__ = ["LINE_BYTES", "LineFile", "file_size", "line_end", "shown"]
 
 # Read at once. Large enough for the parser's own threads to have work, small
 # enough that a chunk and its parsed columns stay far below a typical memory.
 CHUNK_BYTES = 8 << 20
 # A line longer than this is a file of another kind, or an attack on memory.
 LINE_BYTES = 64 << 20
+# What precedes a damage in a zst frame is lost from here on, so it is read in small bites.
+_ZST_BYTES = 1 << 18
 
-_MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ\x00"}
+_MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ\x00", "zst": b"\x28\xb5\x2f\xfd"}
+_SUFFIXES = {"gz": "gz", "bz2": "bz2", "xz": "xz", "zst": "zst", "zstd": "zst"}
 _DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError)
 
 
@@ -31,8 +36,22 @@ class _Reader(Protocol):
     def read1(self, size: int, /) -> bytes: ...
 
 
+def shown(cell: str) -> str:
+    """Return what a message quotes of a cell: never more than its first 40 characters."""
+    return repr(cell) if len(cell) <= 40 else repr(cell[:40]) + "..."
+
+
+def line_end(text: bytes) -> int:
+    """Return where the last whole line of a text ends."""
+    return text.rfind(b"\n") + 1
+
+
 def file_size(path: Path) -> int:
     """Return the size in bytes of a regular, non-empty, readable file, or raise StreamError."""
+    return _status(path).st_size
+
+
+def _status(path: Path) -> os.stat_result:
     try:
         status = path.stat()
     except OSError as err:
@@ -40,14 +59,98 @@ def file_size(path: Path) -> int:
     if stat.S_ISDIR(status.st_mode):
         raise StreamError(f"{path.name}: is a directory, a file is needed")
     if not stat.S_ISREG(status.st_mode):
-        raise StreamError(f"{path.name}: is not a regular file")
+        raise StreamError(f"{path.name}: is not a regular file (a pipe is read as standard input: '-')")
     if status.st_size == 0:
         raise StreamError(f"{path.name}: the file is empty")
-    return status.st_size
+    return status
+
+
+def _codec(start: bytes) -> str | None:
+    # A zst file may begin with a frame to be skipped (pzstd writes one): x2A 4D 18 with any low half of x.
+    if start[1:4] == b"\x2a\x4d\x18" and start[0] >> 4 == 5:
+        return "zst"
+    return next((codec for codec, magic in _MAGIC.items() if start.startswith(magic)), None)
+
+
+class _Bytes(io.RawIOBase):
+    """What precedes a limit in a raw file, after bytes that have been taken from it already."""
+
+    def __init__(self, raw: BinaryIO, limit: int | None, start: bytes = b"") -> None:
+        self._raw = cast(_Reader, raw)
+        self._limit = limit
+        self._start = start
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, size: int = -1, /) -> bytes:
+        if size < 0:
+            size = CHUNK_BYTES
+        if self._limit is not None:
+            size = min(size, self._limit - self._at)
+        if self._start:
+            piece, self._start = self._start[:size], self._start[size:]
+        else:
+            piece = self._raw.read1(size) if size else b""
+        self._at += len(piece)
+        return piece
+
+    read1 = read
+
+
+class _Zst:
+    """The bytes of a zst file, through pyarrow's codec."""
+
+    def __init__(self, raw: _Bytes, name: str) -> None:
+        try:
+            import pyarrow
+        except ImportError as err:
+            raise StreamError(f"{name}: reading zst needs pyarrow: pip install 'privol[files]'") from err
+        self._stream = pyarrow.CompressedInputStream(pyarrow.PythonFile(raw, "r"), "zstd")
+
+    def read1(self, size: int, /) -> bytes:
+        return cast(bytes, self._stream.read(min(size, _ZST_BYTES)))
+
+    def __enter__(self) -> _Zst:
+        return self
+
+    def __exit__(self, *args: Any) -> None:
+        self._stream.close()
+
+
+def _standard_input() -> BinaryIO:
+    """Return standard input as a file of its own: a lock held in a waiting thread must not block the interpreter."""
+    if sys.stdin is None:
+        raise StreamError("standard input: is closed")
+    try:
+        return open(sys.stdin.fileno(), "rb", closefd=False)
+    except (OSError, ValueError):
+        # not a file of the operating system, but an object that a program has put there
+        return sys.stdin.buffer
+
+
+class _End:
+    """Whether a pass over a file has come to its end, and by which failure."""
+
+    reached = False
+    failure: BaseException | None = None
 
 
 class LineFile:
-    """A text file, plain or compressed (recognised by its first bytes, not by its name).
+    """A text file or standard input, plain or compressed (recognised by its first bytes, not by its name).
+
+    The text is that of the moment of opening. What is appended to a plain file later is not read; a last line without
+    an end that turns out to have been written only in part by then is left out, in every pass. A file that has
+    shrunk, was replaced or overwritten, or is compressed and has changed at all, is an error.
+
+    Parameters
+    ----------
+    path : str or path
+        "-" is standard input, which can be read once.
 
     Attributes
     ----------
@@ -55,96 +158,217 @@ class LineFile:
         The file's name without its folder.
     stem : str
         The name without the suffix of the compression.
+    repeatable, sized : bool
+        Whether the file can be read more than once, and whether its size is known.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
+        self.repeatable = self.sized = os.fspath(path) != "-"
+        # Of standard input: what has been read of it, whether that is all, and whether it was handed out.
+        self._held = b""
+        self._end = _End()
+        self._taken = False
+        # Bytes of an unfinished last line, once that is known.
+        self._unfinished: int | None = None
+        if not self.repeatable:
+            self.name = self.stem = "standard input"
+            self._size = 0
+            raw = _standard_input()
+            start = self._first_bytes(raw)
+            if not start:
+                raise StreamError(f"{self.name}: is empty")
+            self._codec = _codec(start)
+            # closed by the end of the process: it is not ours
+            self._input = self._unpacked(ExitStack(), _Bytes(raw, None, start))
+            return
+        self._status = _status(self._path)
+        self._size = self._status.st_size
         self.name = self._path.name
-        self._size = file_size(self._path)
         try:
             with open(self._path, "rb") as f:
                 start = f.read(8)
         except OSError as err:
             raise StreamError(f"{self.name}: cannot be read: {err.strerror or err}") from err
-        self._codec = next((c for c, magic in _MAGIC.items() if start.startswith(magic)), None)
+        self._codec = _codec(start)
         suffix = self._path.suffix.lower().lstrip(".")
-        if suffix in _MAGIC and suffix != self._codec:
+        if _SUFFIXES.get(suffix, self._codec) != self._codec:
             raise StreamError(f"{self.name}: is not {suffix} data, though its name says so")
-        self.stem = self._path.stem if suffix in _MAGIC else self.name
+        self.stem = self._path.stem if suffix in _SUFFIXES else self.name
 
     @property
     def compressed(self) -> bool:
-        """Whether the bytes on disk are gz, bz2 or xz."""
+        """Whether the bytes on disk are gz, bz2, xz or zst."""
         return self._codec is not None
 
-    def _open(self, stack: ExitStack) -> tuple[BinaryIO, _Reader]:
+    def _first_bytes(self, raw: BinaryIO) -> bytes:
+        start = b""
+        while len(start) < 8:
+            try:
+                piece = cast(_Reader, raw).read1(8 - len(start))
+            except OSError as err:
+                raise StreamError(f"{self.name}: cannot be read: {err.strerror or err}") from err
+            if not piece:
+                break
+            start += piece
+        return start
+
+    def _unpacked(self, stack: ExitStack, raw: _Bytes) -> _Reader:
+        if self._codec == "gz":
+            return cast(_Reader, stack.enter_context(gzip.GzipFile(fileobj=cast(Any, raw), mode="rb")))
+        if self._codec == "bz2":
+            return stack.enter_context(bz2.BZ2File(cast(Any, raw), "rb"))
+        if self._codec == "xz":
+            return stack.enter_context(lzma.LZMAFile(cast(Any, raw), "rb"))
+        if self._codec == "zst":
+            return stack.enter_context(_Zst(raw, self.name))
+        return raw
+
+    def _open(self, stack: ExitStack) -> tuple[BinaryIO, _Bytes, _Reader]:
         try:
             raw = stack.enter_context(self._path.open("rb"))
         except OSError as err:
             raise StreamError(f"{self.name}: cannot be read: {err.strerror or err}") from err
-        if self._codec == "gz":
-            return raw, cast(_Reader, stack.enter_context(gzip.GzipFile(fileobj=raw, mode="rb")))
-        if self._codec == "bz2":
-            return raw, stack.enter_context(bz2.BZ2File(raw, "rb"))
-        if self._codec == "xz":
-            return raw, stack.enter_context(lzma.LZMAFile(raw, "rb"))
-        return raw, raw
+        self._same(raw, None)
+        limited = _Bytes(raw, self._size - (self._unfinished or 0))
+        return raw, limited, self._unpacked(stack, limited)
+
+    def _same(self, raw: BinaryIO, row: int | None) -> None:
+        """Raise StreamError unless an open file is what it was; a plain one may have grown."""
+        now, then = os.fstat(raw.fileno()), self._status
+        what = None
+        if (now.st_dev, now.st_ino) != (then.st_dev, then.st_ino):
+            what = "was replaced by another file"
+        elif now.st_size < self._size:
+            what = f"has shrunk from {self._size} to {now.st_size} bytes"
+        elif now.st_mtime_ns != then.st_mtime_ns and (self.compressed or now.st_size == self._size):
+            what = "has changed"
+        if what is not None:
+            at = "" if row is None else f", row {row}"
+            raise StreamError(f"{self.name}{at}: the file {what} since it was opened", row=row)
 
     def _damaged(self, err: BaseException, row: int) -> StreamError:
         kind = f"the {self._codec} data are damaged or cut short" if self._codec else "cannot be read"
         return StreamError(f"{self.name}, row {row}: {kind}: {err}", row=row)
 
-    def head(self, enough: Callable[[bytes], bool]) -> tuple[bytes, bool]:
-        """Return the first bytes, until ``enough`` of them are there, and whether they are all."""
-        found = b""
-        with ExitStack() as stack:
-            _, reader = self._open(stack)
-            while not enough(found) and len(found) <= LINE_BYTES:
-                try:
-                    piece = reader.read1(max(1 << 16, len(found)))
-                except _DAMAGED as err:
-                    raise self._damaged(err, 1) from err
-                if not piece:
-                    return found, True
-                found += piece
-        return found, False
+    def _long(self, row: int, within: str) -> StreamError:
+        text = f"{self.name}, row {row}: the line is longer than {LINE_BYTES >> 20} MiB{within}"
+        return StreamError(text, row=row)
 
-    def chunks(self, rows_done: Callable[[], int]) -> Iterator[tuple[bytes, float]]:
+    def head(self, enough: Callable[[bytes], bool]) -> tuple[bytes, bool]:
+        """Return the first bytes, until ``enough`` of them are there, and whether they are all.
+
+        There may be fewer where the file is damaged (:meth:`chunks` tells in which row) or holds more than
+        ``LINE_BYTES`` of them.
+        """
+        if self.repeatable:
+            with ExitStack() as stack:
+                return self._head(self._open(stack)[2], b"", _End(), enough)
+        if self._taken:
+            raise self._once()
+        self._held, everything = self._head(self._input, self._held, self._end, enough)
+        return self._held, everything
+
+    def _head(self, reader: _Reader, found: bytes, end: _End, enough: Callable[[bytes], bool]) -> tuple[bytes, bool]:
+        while not end.reached and not enough(found) and len(found) <= LINE_BYTES:
+            try:
+                piece = reader.read1(max(1 << 16, len(found)))
+            except _DAMAGED as err:
+                end.reached, end.failure = True, err
+                break
+            found += piece
+            end.reached = not piece
+        if end.failure is not None and not found:
+            raise self._damaged(end.failure, 1) from end.failure
+        if len(found) > LINE_BYTES and b"\n" not in found and b"\r" not in found:
+            raise self._long(1, "")
+        return found, end.reached and end.failure is None
+
+    def chunks(
+        self, rows_done: Callable[[], int], end: Callable[[bytes], int] = line_end, within: str = ""
+    ) -> Iterator[tuple[bytes, float]]:
         """Yield chunks of whole lines and the fraction of the file's bytes consumed.
 
         The last line may lack its line end. ``rows_done`` tells how many data rows
         the consumer has taken from the chunks so far; damage is reported at the
-        next row, after everything that could be recovered has been yielded.
+        next row, after everything that could be recovered has been yielded. ``end``
+        tells where the last whole line of a text ends that begins with a whole line,
+        ``within`` adds to the message about a line without an end.
         """
+
+        def long() -> StreamError:
+            return self._long(rows_done() + 1, within)
+
+        if not self.repeatable:
+            if self._taken:
+                raise self._once()
+            self._taken = True
+            held, self._held = self._held, b""
+            for text in self._pieces(self._input, held, self._end, end, long):
+                yield text, 0.0
+            if self._end.failure is not None:
+                raise self._damaged(self._end.failure, rows_done() + 1) from self._end.failure
+            return
+        state = _End()
         with ExitStack() as stack:
-            raw, reader = self._open(stack)
-            tail = b""
-            failure: BaseException | None = None
-            ended = False
-            while not ended:
-                pieces, held = [tail], 0
-                while held < CHUNK_BYTES:
-                    try:
-                        # read1, not read: it hands out all that precedes the damage.
-                        piece = reader.read1(CHUNK_BYTES)
-                    except _DAMAGED as err:
-                        failure, ended = err, True
-                        break
-                    if not piece:
-                        ended = True
-                        break
-                    pieces.append(piece)
-                    held += len(piece)
-                text = b"".join(pieces)
-                cut = len(text) if ended and failure is None else text.rfind(b"\n") + 1
-                tail = text[cut:]
-                if len(tail) > LINE_BYTES:
-                    row = rows_done() + 1
-                    raise StreamError(
-                        f"{self.name}, row {row}: the line is longer than {LINE_BYTES >> 20} MiB", row=row
-                    )
-                if cut:
+            raw, limited, reader = self._open(stack)
+            for text in self._pieces(reader, b"", state, end, long):
+                if state.reached:
+                    self._same(raw, rows_done() + 1)
+                    if not self.compressed and limited.tell() == self._size:
+                        text = self._finished(raw, text, end, rows_done)
+                if text:
                     # The position is that of the decompressor, at most one buffer ahead.
-                    yield (text if cut == len(text) else text[:cut]), min(raw.tell() / self._size, 1.0)
-            if failure is not None:
-                raise self._damaged(failure, rows_done() + 1) from failure
+                    yield text, min(limited.tell() / self._size, 1.0)
+            self._same(raw, rows_done() + 1)
+            if state.failure is not None:
+                raise self._damaged(state.failure, rows_done() + 1) from state.failure
+
+    @staticmethod
+    def _pieces(
+        reader: _Reader, tail: bytes, state: _End, end: Callable[[bytes], int], long: Callable[[], StreamError]
+    ) -> Iterator[bytes]:
+        """Yield whole lines; ``state`` is brought up to date before the last of them."""
+        while True:
+            pieces, held = [tail], 0
+            while held < CHUNK_BYTES and not state.reached:
+                try:
+                    # read1, not read: it hands out all that precedes the damage.
+                    piece = reader.read1(CHUNK_BYTES)
+                except _DAMAGED as err:
+                    state.reached, state.failure = True, err
+                    break
+                pieces.append(piece)
+                held += len(piece)
+                state.reached = not piece
+            text = b"".join(pieces)
+            cut = len(text) if state.reached and state.failure is None else end(text)
+            tail = text[cut:]
+            if len(tail) > LINE_BYTES:
+                raise long()
+            if cut:
+                yield text if cut == len(text) else text[:cut]
+            if state.reached:
+                return
+
+    def _finished(self, raw: BinaryIO, text: bytes, end: Callable[[bytes], int], rows_done: Callable[[], int]) -> bytes:
+        """Return the text without a last line that was still being written when the file was opened."""
+        # A line without an end is whole if nothing follows, or if its end does.
+        whole = len(text)
+        more = raw.read(1)
+        if more:
+            whole = min(end(text + more), whole)
+        unfinished = len(text) - whole
+        if self._unfinished is None:
+            self._unfinished = unfinished
+        elif unfinished > self._unfinished:
+            row = rows_done() + 1
+            raise StreamError(
+                f"{self.name}, from row {row}: the last line was still being written when the file was opened and was "
+                "read as it stood; open the file again",
+                row=row,
+            )
+        return text[:whole]
+
+    def _once(self) -> StreamError:
+        return StreamError(f"{self.name}: can be read only once")

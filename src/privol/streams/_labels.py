@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ..errors import InvalidParameter, StreamError
 
-__all__ = ["Labels"]
+__all__ = ["Labels", "coded", "label_key"]
 
 FloatArray = npt.NDArray[np.float64]
 Key = float | str | None
@@ -26,8 +26,8 @@ def _plain(label: Any) -> Any:
     return label.strip() if isinstance(label, str) else label
 
 
-def _key(label: Any) -> Key:
-    """What labels are compared by: 1, 1.0, True, "1" and " +1.0" are one label; None is a missing one."""
+def label_key(label: Any) -> Key:
+    """What labels are compared by: 1, 1.0, True, "1", " +1.0" and "true" are one label; None is a missing one."""
     label = _plain(label)
     if isinstance(label, numbers.Real):
         x = float(label)
@@ -35,11 +35,20 @@ def _key(label: Any) -> Key:
     if label is None or label == "":
         return None
     text = str(label)
+    if text.lower() in ("true", "false"):  # so that True finds itself in a file
+        return float(text.lower() == "true")
     try:
         x = float(text)
     except ValueError:
         return text
     return x if np.isfinite(x) and "_" not in text else text
+
+
+def coded(column: Any) -> tuple[npt.NDArray[np.int32], list[str | None]]:
+    """Return (indices, texts) of a dictionary-coded pyarrow column; the last text is None, for missing cells."""
+    texts = [*column.dictionary.to_pylist(), None]
+    indices = column.indices.fill_null(len(texts) - 1) if column.null_count else column.indices
+    return indices.to_numpy(), texts
 
 
 class Labels:
@@ -68,20 +77,43 @@ class Labels:
                 )
             self.classes = declared
         else:
-            label, key = _plain(positive), _key(positive)
+            label, key = _plain(positive), label_key(positive)
             if key is None:
                 raise InvalidParameter(f"positive must be a label, found {positive!r}")
-            others = tuple(c for c in declared if _key(c) != key)
+            others = tuple(c for c in declared if label_key(c) != key)
             if declared and (len(others) == len(declared) or not others):
                 raise InvalidParameter(f"positive must be one of classes {declared!r}, found {positive!r}")
             self.classes = (others[0] if len(others) == 1 else f"not {label}", label)
-            self._codes = {_key(c): 0.0 for c in others}
+            self._codes = {label_key(c): 0.0 for c in others}
             self._codes[key] = 1.0
             if not declared:
                 self._rest = 0.0
         if not self._codes:
-            self._codes = {_key(c): float(i) for i, c in enumerate(self.classes)}
+            self._codes = {label_key(c): float(i) for i, c in enumerate(self.classes)}
         self._allowed = "a label" if not np.isnan(self._rest) else "one of " + ", ".join(repr(c) for c in declared)
+
+    @classmethod
+    def of_groups(cls, negative: Sequence[Any], positive: Sequence[Any], rest: bool) -> Labels:
+        """Return the encoder of two groups of labels; the first label of each is the one shown.
+
+        Parameters
+        ----------
+        negative, positive : sequence of labels
+            Different from each other, none of them missing; ``positive`` is not empty.
+        rest : bool
+            Whether any other label is negative; needed where ``negative`` is empty.
+        """
+        labels = cls(None, None)
+        declared = (*map(_plain, negative), *map(_plain, positive))
+        labels.classes = (
+            _plain(negative[0]) if negative else f"not {_plain(positive[0])}",
+            _plain(positive[0]),
+        )
+        labels._codes = {label_key(label): 0.0 for label in negative} | {label_key(label): 1.0 for label in positive}
+        if rest:
+            labels._rest = 0.0
+        labels._allowed = "a label" if rest else "one of " + ", ".join(map(repr, declared))
+        return labels
 
     @staticmethod
     def _declared(classes: Iterable[Any] | None) -> tuple[Any, ...]:
@@ -90,7 +122,7 @@ class Labels:
         if isinstance(classes, (str, bytes)) or not isinstance(classes, Iterable):
             raise InvalidParameter(f"classes must be two labels (negative, positive), found {classes!r}")
         declared = tuple(_plain(c) for c in classes)
-        keys = [_key(c) for c in declared]
+        keys = [label_key(c) for c in declared]
         if None in keys or len(set(keys)) != len(keys):
             raise InvalidParameter(f"classes must be different labels, none of them missing, found {declared!r}")
         return declared
@@ -102,10 +134,10 @@ class Labels:
 
     def knows(self, label: Any) -> bool:
         """Whether the label is one of those named by ``classes`` or ``positive``."""
-        return _key(label) in self._codes
+        return label_key(label) in self._codes
 
     def _code(self, label: Any) -> float:
-        key = _key(label)
+        key = label_key(label)
         return np.nan if key is None else self._codes.get(key, self._rest)
 
     def encode(self, values: npt.NDArray[Any], first_row: int, where: str) -> FloatArray:
@@ -131,14 +163,34 @@ class Labels:
             codes = np.array([self._code(v) for v in distinct], dtype=np.float64)[inverse]
         return self._checked(codes, values, first_row, where)
 
-    def encode_coded(self, indices: npt.NDArray[Any], labels: list[str], first_row: int, where: str) -> FloatArray:
-        """Return the targets of a dictionary-coded column: row i has the label ``labels[indices[i]]``."""
+    def encode_column(self, column: Any, first_row: int, where: str) -> FloatArray:
+        """Return the targets of a pyarrow column: numbers where :attr:`numeric`, else dictionary-coded text."""
+        if self.numeric:
+            return self.encode(column.to_numpy(zero_copy_only=False), first_row, where)
+        return self.encode_coded(*coded(column), first_row, where)
+
+    def encode_coded(
+        self,
+        indices: npt.NDArray[Any],
+        labels: list[str | None],
+        first_row: int,
+        where: str,
+        optional: bool = False,
+    ) -> FloatArray:
+        """Return the targets of a dictionary-coded column: row i has the label ``labels[indices[i]]``.
+
+        A missing label is NaN where it is ``optional``, else an error like a label that is not declared.
+        """
         table = np.array([self._code(v) for v in labels], dtype=np.float64)
+        wrong = np.isnan(table)
+        if optional:
+            wrong &= np.array([label_key(v) is not None for v in labels], dtype=bool)
         codes: FloatArray = table[indices]
-        bad = np.isnan(codes)
-        if bad.any():
-            at = int(np.argmax(bad))
-            self._refuse(labels[indices[at]], first_row + at, where)
+        if wrong.any():
+            bad = wrong[indices]
+            if bad.any():
+                at = int(np.argmax(bad))
+                self._refuse(labels[indices[at]], first_row + at, where)
         return codes
 
     def _checked(self, codes: FloatArray, values: npt.NDArray[Any], first_row: int, where: str) -> FloatArray:
@@ -149,7 +201,7 @@ class Labels:
         return codes
 
     def _refuse(self, found: Any, row: int, where: str) -> None:
-        shown = "nothing" if _key(found) is None else repr(_plain(found))
+        shown = "nothing" if label_key(found) is None else repr(_plain(found))
         raise StreamError(f"{where}, row {row}: found {shown}, allowed is {self._allowed}", row=row)
 
     @staticmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,11 +15,14 @@ from sklearn.datasets import load_svmlight_file
 from ..errors import StreamError
 from ._base import Piece, Progress, Source
 from ._csv import pyarrow_csv
-from ._files import LineFile
+from ._files import LineFile, shown
 from ._labels import Labels
 
 __all__ = ["LibsvmSource", "looks_like_libsvm", "tokens"]
 
+# Where an index 0 is looked for if the file is not read twice.
+HEAD_BYTES = 8 << 20
+_ZERO = re.compile(rb"[ \t]0:")
 _MARK = -1
 _TO_LINES = bytes.maketrans(b" \t\r", b"\n\n\n")
 
@@ -46,7 +50,7 @@ def _is_float(text: bytes) -> bool:
 
 def looks_like_libsvm(text: bytes) -> bool:
     """Whether the first line with anything in it is a label followed by index:value pairs."""
-    for line in text.splitlines():
+    for line in text.split(b"\n"):
         words = tokens(line)
         if not words:
             continue
@@ -71,6 +75,12 @@ class LibsvmSource(Source):
 
     def __init__(self, file: LineFile, labels: Labels, n_features: int | None, zero_based: bool | None) -> None:
         self.name = file.name
+        self.repeatable, self.sized = file.repeatable, file.sized
+        if n_features is None and not file.repeatable:
+            raise StreamError(
+                f"{self.name}: libsvm data that can be read only once need n_features= (the number of columns of X), "
+                "which is found by reading a file twice"
+            )
         self._file = file
         self._labels = labels
         self._arrow: tuple[Any, Any] | None
@@ -84,8 +94,13 @@ class LibsvmSource(Source):
             self.n_features = max(high + 1 if self._zero_based else high, 1)
         else:
             self.n_features = n_features
-            self._zero_based = self._first_chunk_has_zero() if zero_based is None else zero_based
+            self._zero_based = self._begins_with_zero() if zero_based is None else zero_based
         self._index_type = np.int32 if self.n_features < 2**31 else np.int64
+
+    @property
+    def zero_based(self) -> bool:
+        """Whether indices count from 0."""
+        return self._zero_based
 
     def _scan(self) -> tuple[int, int, int]:
         """Return the least and greatest index and the number of rows (indices ascend within a line)."""
@@ -95,7 +110,7 @@ class LibsvmSource(Source):
             return rows
 
         for chunk, _ in self._file.chunks(done):
-            for line in chunk.splitlines():
+            for line in chunk.split(b"\n"):
                 if b"#" in line:
                     line = line.split(b"#", 1)[0]
                 if not line or line.isspace():
@@ -119,10 +134,10 @@ class LibsvmSource(Source):
             raise StreamError(f"{self.name}: no rows, at least one is needed")
         return low, high, rows
 
-    def _first_chunk_has_zero(self) -> bool:
-        for chunk, _ in self._file.chunks(lambda: 0):
-            return b" 0:" in chunk or b"\t0:" in chunk
-        return False
+    def _begins_with_zero(self) -> bool:
+        """Whether an index 0 occurs in the first 8 MiB."""
+        text, _ = self._file.head(lambda text: len(text) >= HEAD_BYTES)
+        return _ZERO.search(text[:HEAD_BYTES]) is not None
 
     def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
         row = 1
@@ -138,7 +153,7 @@ class LibsvmSource(Source):
                 continue
             y = self._labels.encode(values, row, f"{self.name}, label")
             row += n
-            yield X, y
+            yield Piece(X, y)
             progress(fraction)
 
     def _parse_fast(self, chunk: bytes) -> tuple[Any, npt.NDArray[np.float64]] | None:
@@ -198,7 +213,7 @@ class LibsvmSource(Source):
         base = 0 if self._zero_based else 1
         top = self.n_features - 1 + base
         row = first_row - 1
-        for line in chunk.splitlines():
+        for line in chunk.split(b"\n"):
             words = tokens(line)
             if not words:
                 continue
@@ -230,4 +245,4 @@ class LibsvmSource(Source):
 
 
 def _show(token: bytes) -> str:
-    return repr(token.decode("utf-8", "replace"))
+    return shown(token.decode("utf-8", "replace"))

@@ -80,14 +80,15 @@ class Ranges:
 
 
 def _load(path: str | os.PathLike[str]) -> Any:
+    name = Path(path).name or os.fspath(path)
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as err:
-        raise StreamError(f"ranges: {Path(path).name} cannot be read: {err.strerror or err}") from err
+        raise StreamError(f"ranges: {name} cannot be read: {err.strerror or err}") from err
     except ValueError as err:
-        raise StreamError(f"ranges: {Path(path).name} is not JSON: {err}") from err
+        raise StreamError(f"ranges: {name} is not JSON: {err}") from err
     if not isinstance(found, dict):
-        raise StreamError(f'ranges: {Path(path).name} must hold {{"column": [low, high], ...}}')
+        raise StreamError(f'ranges: {name} must hold {{"column": [low, high], ...}}')
     return found
 
 

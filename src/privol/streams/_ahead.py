@@ -1,0 +1,135 @@
+"""Reading ahead: a thread that parses the next blocks while the caller learns from this one."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+__all__ = ["ReadAhead"]
+
+Item = TypeVar("Item")
+# Finished items that wait for the consumer; one more is in the making. Two, because one piece of a file often
+# completes several blocks and the next takes long: more would only cost memory.
+DEPTH = 2
+# Seconds to wait for the thread at its end. It looks at every piece whether it should, so only one that waits for a
+# silent pipe is left behind, which ends with the process.
+PATIENCE = 2.0
+
+
+class _Stopped(Exception):
+    """The consumer is gone: unwinds the producer."""
+
+
+class _Shelf(Generic[Item]):
+    """What the two threads share. The thread refers to it alone, so that a dropped iterator can be collected."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.changed = threading.Condition()
+        self.items: deque[Item] = deque()
+        self.ended = False
+        self.failure: BaseException | None = None
+        self.stopped = False
+        self.thread: threading.Thread | None = None
+
+    def alive(self) -> None:
+        """Called by the producer as often as it can: ends it once the consumer is gone."""
+        if self.stopped:
+            raise _Stopped
+
+    def produce(self, make: Callable[[Callable[[], None]], Iterator[Item]]) -> None:
+        """Body of the thread."""
+        failure: BaseException | None = None
+        try:
+            for item in make(self.alive):
+                with self.changed:
+                    while len(self.items) >= DEPTH and not self.stopped:
+                        self.changed.wait()
+                    self.alive()
+                    self.items.append(item)
+                    self.changed.notify_all()
+                del item  # else it would live until the next one is there
+        except _Stopped:
+            pass
+        except BaseException as err:
+            failure = err
+        with self.changed:
+            self.ended, self.failure = True, failure
+            self.changed.notify_all()
+        del failure  # its traceback refers to this frame
+
+    def take(self) -> Item:
+        """Return the next item in the consumer's thread, or raise what ended the producer, in its place."""
+        with self.changed:
+            while not (self.items or self.ended):
+                self.changed.wait()
+            if self.items:
+                item = self.items.popleft()
+                self.changed.notify_all()
+                return item
+            failure, self.failure = self.failure, None
+        if failure is not None:
+            try:
+                raise failure
+            finally:
+                del failure  # its traceback refers to this frame
+        raise StopIteration
+
+    def stop(self) -> None:
+        """End the thread and wait until it is gone, which takes at most the time of one piece of its input."""
+        # In a forked child there is no such thread, and its lock may be held for ever.
+        if self.pid != os.getpid():
+            return
+        with self.changed:
+            self.stopped = True
+            self.items.clear()
+            self.changed.notify_all()
+        if self.thread is not None and self.thread is not threading.current_thread():
+            self.thread.join(PATIENCE)
+
+
+class ReadAhead(Iterator[Item]):
+    """Iterates over what ``make`` yields, made by a thread at most ``DEPTH`` + 1 items ahead.
+
+    The thread starts with the first item asked for. It ends when all has been read, when anything is raised on either
+    side, and when the iterator is closed or dropped, at the latest when the interpreter exits (before its other
+    threads are stopped anywhere in their work).
+
+    Parameters
+    ----------
+    make : callable
+        Called in the thread with a function ``alive()``; returns the iterator of the items. It calls ``alive``
+        between the steps of its work, which raises when nobody waits for the result any more. It must refer neither
+        to this iterator nor to its consumer.
+    """
+
+    def __init__(self, make: Callable[[Callable[[], None]], Iterator[Item]]) -> None:
+        self._make: Callable[[Callable[[], None]], Iterator[Item]] | None = make
+        self._shelf: _Shelf[Item] = _Shelf()
+        # Unlike __del__ it runs at exit too, when daemon threads still run as usual.
+        self._stop: Callable[[], Any] = weakref.finalize(self, self._shelf.stop)
+
+    def __next__(self) -> Item:
+        if self._make is not None:
+            make, self._make = self._make, None
+            # A daemon: the interpreter's exit does not wait for it before the finalizer above has ended it.
+            self._shelf.thread = threading.Thread(
+                target=self._shelf.produce, args=(make,), name="privol-read-ahead", daemon=True
+            )
+            self._shelf.thread.start()
+        if self._shelf.stopped:
+            raise StopIteration
+        try:
+            return self._shelf.take()
+        except BaseException:  # the end, an error of the input, or Ctrl-C while waiting
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the thread; nothing more is handed out."""
+        self._make = None
+        self._stop()

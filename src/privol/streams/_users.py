@@ -1,0 +1,196 @@
+"""At most so many rows of each user: what a guarantee for users, not only for rows, rests on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._validate import integer
+from ..errors import StreamError
+from ._base import Piece, Progress, Source
+from ._columns import Columns, ColumnSource
+from ._delays import DelayedSource, Wrapper
+from ._encode import SchemaEncoder, UserEncoder
+from ._schema import Schema
+
+__all__ = ["CappedSource", "UserTable", "schema_source"]
+
+BoolArray = npt.NDArray[np.bool_]
+IntArray = npt.NDArray[np.int64]
+
+CAP_CONDITION = (
+    "whose row each row is, and hence which rows the cap on rows per user drops and how many are learnt, is the same "
+    "in neighbouring streams and is not hidden"
+)
+
+
+def schema_source(schema: Schema, columns: Columns, *, target: bool = True) -> tuple[Source, SchemaEncoder]:
+    """Return the rows of a table as a schema says, with its delay and its cap, and their encoder.
+
+    With both, labels are joined first and the cap counts the rows that are learnt: a user whose rows never get their
+    label does not use up the cap, and rows that only bring labels do not count.
+
+    Parameters
+    ----------
+    schema : Schema
+    columns : Columns
+    target : bool, default True
+        False gives every row without target, cap and delay, as for prediction.
+    """
+    encoder = SchemaEncoder(schema, columns, target=target)
+    source: Source = ColumnSource(columns, encoder)
+    schema = encoder.schema
+    source.conditions = schema.conditions
+    if target and schema.delay is not None:
+        source = DelayedSource(source, schema.delay.window, key=str(schema.delay.key))
+    if target and schema.user is not None:
+        users = None if schema.delay is not None else ColumnSource(columns, UserEncoder(encoder, columns))
+        source = CappedSource(source, schema.user.max_rows, users=users)
+    return source, encoder
+
+
+class CappedSource(Wrapper):
+    """The first ``max_rows`` rows of each user in the order of the stream; the others are dropped and counted.
+
+    Dropped rows are no steps of the learner: they neither cost nor change anything. Two streams that differ in the
+    contents of one user's rows, but not in whose row each is, keep the same rows and differ in at most ``max_rows`` of
+    them; ``docs/guarantee.md`` has the argument, and why the users themselves must be held fixed.
+
+    Users are remembered as 128-bit digests in a table that is at most two thirds full and, once it has grown beyond
+    the users of one batch, at least one third: 18 bytes a slot for caps below 256, so 27 to 54 bytes a user, and half
+    as much again for a moment whenever it grows. Two users with the same digest would share a cap, which only drops
+    more.
+
+    Parameters
+    ----------
+    source : Source
+        Its pieces name their users.
+    max_rows : int
+        At least 1.
+    users : Source, optional
+        The same rows with their users and nothing else, for :meth:`count`; without it counting reads everything.
+
+    Attributes
+    ----------
+    counts : dict of str to int
+        Rows dropped by the latest iteration: "over_user_cap", and what ``source`` counts. Not private.
+    rows_per_user : int
+    conditions : tuple of str
+    """
+
+    def __init__(self, source: Source, max_rows: int, *, users: Source | None = None) -> None:
+        super().__init__(source, CAP_CONDITION)
+        self.rows_per_user = self._max_rows = integer(max_rows=max_rows, at_least=1, at_most=(1 << 31) - 1)
+        self._users = users
+        self.counts = {**source.counts, "over_user_cap": 0}
+
+    def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
+        dropped = 0
+        for piece, keep in self._kept(self._source, limit, progress):
+            kept = int(keep.sum())
+            dropped += len(keep) - kept
+            self.counts = {**self._source.counts, "over_user_cap": dropped}
+            if kept == len(keep):
+                yield Piece(piece.X, piece.y)
+            elif kept:
+                yield Piece(piece.X[keep], None if piece.y is None else piece.y[keep])
+        self.counts = {**self._source.counts, "over_user_cap": dropped}
+
+    def count(self) -> int:
+        source = self._source if self._users is None else self._users
+        return sum(int(keep.sum()) for _, keep in self._kept(source, 65536, lambda _: None))
+
+    def _kept(self, source: Source, limit: int, progress: Progress) -> Iterator[tuple[Piece, BoolArray]]:
+        table, row = UserTable(self._max_rows), 1
+        for piece in source.pieces(limit, progress):
+            n = int(piece.X.shape[0])
+            if piece.users is None or len(piece.users) != n:
+                raise StreamError(f"{self.name}, from row {row}: the rows do not name their users", row=row)
+            if piece.users.null_count:
+                row += int(np.argmax(piece.users.is_null().to_numpy(zero_copy_only=False)))
+                raise StreamError(f"{self.name}, row {row}: found no user, every row needs one", row=row)
+            yield piece, table.keep(piece.users)
+            row += n
+
+
+class UserTable:
+    """How many rows of each user have been kept, by the digest of the user's id; open addressing in numpy arrays."""
+
+    def __init__(self, max_rows: int) -> None:
+        self._max_rows = max_rows
+        self._size = 0
+        self._make(1 << 10)
+
+    def _make(self, slots: int) -> None:
+        self._used = np.zeros(slots, dtype=bool)
+        self._keys = np.zeros((slots, 2), dtype=np.uint64)
+        self._counts = np.zeros(slots, dtype=np.min_scalar_type(self._max_rows))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return self._used.nbytes + self._keys.nbytes + self._counts.nbytes
+
+    def keep(self, users: Any) -> BoolArray:
+        """Return which rows are kept, for a dictionary-coded pyarrow array without nulls, and remember them."""
+        codes = users.indices.to_numpy()
+        # A batch may be a slice of a longer one, with a dictionary of users that are not in it.
+        present, codes = np.unique(codes, return_inverse=True)
+        # One dictionary may hold the same text twice.
+        distinct: dict[str, int] = {}
+        texts = users.dictionary.take(_array(present)).to_pylist()
+        which = np.array([distinct.setdefault(text, len(distinct)) for text in texts], dtype=np.int64)
+        digests = b"".join(hashlib.blake2b(text.encode(), digest_size=16).digest() for text in distinct)
+        who = self._slots(np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2))[which[codes]]
+        rank = _ranks(who)
+        counts = self._counts[who].astype(np.int64)
+        keep: BoolArray = counts + rank < self._max_rows
+        slots, rows = np.unique(who[keep], return_counts=True)
+        self._counts[slots] += rows.astype(self._counts.dtype)
+        return keep
+
+    def _slots(self, keys: npt.NDArray[np.uint64]) -> IntArray:
+        """Return the slot of each of some different keys, taking free ones for those that are new."""
+        while 3 * (self._size + len(keys)) > 2 * len(self._used):
+            self._grow()
+        mask = len(self._used) - 1
+        at = (keys[:, 0] & np.uint64(mask)).astype(np.int64)
+        pending = np.arange(len(keys))
+        while pending.size:
+            # Of several keys at one free slot the first takes it.
+            free = pending[~self._used[at[pending]]]
+            _, first = np.unique(at[free], return_index=True)
+            winners = free[first]
+            self._used[at[winners]] = True
+            self._keys[at[winners]] = keys[winners]
+            self._size += len(winners)
+            pending = pending[(self._keys[at[pending]] != keys[pending]).any(axis=1)]
+            at[pending] = (at[pending] + 1) & mask
+        return at
+
+    def _grow(self) -> None:
+        used, keys, counts = self._used, self._keys, self._counts
+        self._make(2 * len(used))
+        self._size = 0
+        self._counts[self._slots(keys[used])] = counts[used]
+
+
+def _ranks(groups: IntArray) -> IntArray:
+    """Return how many earlier elements are equal to each."""
+    order = np.argsort(groups, kind="stable")
+    ordered = groups[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(ordered) else np.empty(0, np.int64)
+    sizes = np.diff(np.append(starts, len(ordered)))
+    ranks = np.empty(len(groups), dtype=np.int64)
+    ranks[order] = np.arange(len(ordered)) - np.repeat(starts, sizes)
+    return ranks
+
+
+def _array(values: npt.NDArray[Any]) -> Any:
+    import pyarrow
+
+    return pyarrow.array(values)

@@ -1,0 +1,43 @@
+"""A short run of the fuzz targets: mutated seeds of every format of text, and what longer runs have found."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow")
+_SPEC = importlib.util.spec_from_file_location("fuzz_streams", Path(__file__).parent / "fuzz" / "fuzz_streams.py")
+fuzz_streams = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(fuzz_streams)
+
+
+# What the parsers once read in another way than the plain readers.
+FOUND = [
+    ("csv", b"\x08\x10 \x00a,b,t\n\xef\xbb\xbf1,2,0\n3,4,1\n5,6,0\n"),
+    ("csv", b"\x00\x03\x03\x00\r\n\xef\xbb\xbfcaf\xc3\xa9,1\n&,2\n"),
+    ("csv", b'R\x070\x00\xef\xbb\xbf"a\nb";1,5\r\nd";e;nan'),
+    ("csv", b'R\x070\x00"a\nb";1,5\n"c;\r\nd";2\n\n\n\xef\xbb\xbfe;nan'),
+    ("csv", b"\x80\x03\x03\x00caf\xe9,1\x80uro,2\n\x9d"),
+    ("csv", b'\x00@@\x01"x, y",1.5\r\n"x, y"":k,1.5\r2\n"siniay "ty\r"no""'),
+    ("csv", b';\x18*\x18Mv \r1;a\r2;b\rb\r";2\n\n\ne;n#c\n?;1,5\n ""; ?\n#l\nb;inf\n'),
+    ("csv", b"21+\x00" + b'"c;\r\nd"|2\n' * 9),
+    ("json", b'\x00:1}\n{"w":2}\n{"w":[1]}\n":[1]}\n'),
+    ("json", b'\t0\x10\x00{"a":"[}{","b":"\\"\\\\"}\n{"a":1,"a":2}\n'),
+    ("libsvm", b"\x01 \x00\x000 0:1\t4:2 \r\n1 8:nan # c\r4:2 \r\n1 8:nan # c\r\n\n2 qid:3 1:1\n"),
+]
+
+
+@pytest.mark.parametrize(("kind", "data"), FOUND)
+def test_what_was_found(tmp_path, kind, data):
+    fuzz_streams.CHECKS[kind](data, tmp_path / "input")
+
+
+@pytest.mark.parametrize("kind", fuzz_streams.CHECKS)
+def test_mutated_seeds(tmp_path, kind):
+    for data in [*fuzz_streams.SEEDS[kind], *fuzz_streams.mutations(kind, 300, seed=0)]:
+        try:
+            fuzz_streams.CHECKS[kind](data, tmp_path / "input")
+        except AssertionError as err:
+            raise AssertionError(f"{data!r}: {err}") from err
