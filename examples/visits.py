@@ -1,4 +1,4 @@
-"""Write ``rows.csv`` and ``new-rows.csv``: made-up visits to a clinic, with categories, gaps and several rows a patient.
+"""Write ``rows.csv`` and ``new-rows.csv``: made-up visits to a clinic, with categories, gaps and several of a patient.
 
 Who misses the next appointment depends on age, distance and department, and on chance. New rows have no outcome yet.
 """
@@ -12,7 +12,7 @@ DEPARTMENTS = {"cardiology": -0.8, "dermatology": 0.6, "orthopaedics": 0.2, "pae
 
 
 def visits(n: int, chance: random.Random) -> list[list[object]]:
-    """Return ``n`` visits, the columns in order; about two of a patient."""
+    """Return ``n`` visits, the columns in order."""
     rows: list[list[object]] = []
     for _ in range(n):
         age = chance.randint(1, 95)

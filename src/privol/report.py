@@ -13,14 +13,19 @@ from rich.text import Text
 from .guarantees import format_up
 from .planning import Plan, describe_remedy
 
-__all__ = ["info_report", "plan_report", "run_report", "show"]
+__all__ = ["info_report", "plan_report", "private_metrics_report", "run_report", "show"]
 
 _WIDTH = 110
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise  # called where the error is handled; who printed knows what a closed pipe means
+
+
 def show(parts: Iterable[RenderableType]) -> None:
     """Print the parts of a report, at the terminal's width up to 110 columns (110 where there is no terminal)."""
-    console = Console(file=sys.stdout, highlight=False)
+    console = _Console(file=sys.stdout, highlight=False)
     console.width = min(console.width, _WIDTH) if console.is_terminal else _WIDTH
     for part in parts:
         console.print(part)
@@ -50,7 +55,12 @@ def run_report(record: Mapping[str, Any]) -> list[RenderableType]:
         What ``privol run --json`` prints.
     """
     private = record["private"]
-    parts: list[RenderableType] = [
+    parts: list[RenderableType] = [Text(f"WARNING: {words}", style="bold red") for words in record["warnings"]]
+    if record["status"] == "interrupted":
+        doing = "while it was learning" if record["interrupted_while"] == "learning" else "after learning"
+        parts.append(Text(f"INTERRUPTED {doing}, after row {record['rows']:,}: no release was added", style="bold red"))
+    parts += [
+        *([Text()] if parts else []),
         Text("Guarantee", style="bold"),
         Text(record["sentence"], style="" if private else "bold red"),
         Text(),
@@ -65,9 +75,18 @@ def run_report(record: Mapping[str, Any]) -> list[RenderableType]:
     )
     evaluated = " (read, learnt and evaluated" if record["diagnostics"] else " (read and learnt"
     table.add_row("throughput", f"{record['rows_per_second']:,.0f} rows/s{evaluated} in {record['seconds']:.2f} s)")
+    if record["dropped"] is not None:
+        table.add_row("rows dropped", Text(_dropped(record["dropped"]), style="red"))
+    if record["x_bound_from"] == "schema":
+        bound = f"{record['parameters']['x_bound']:.6g}"
+        table.add_row("x-bound", f"{bound}, the largest norm a row of the schema can have; --x-bound sets another")
     delta = record["budget"]["delta"]
     table.add_row("budget reserved", _budget(record["budget"]["reserved"], delta))
     table.add_row("budget spent", _budget(record["budget"]["spent"], delta))
+    if record["users"] is not None:
+        most = record["users"]["most_rows"]
+        rows = "1 row" if most == 1 else f"{most} rows"
+        table.add_row("budget for users", f"{_budget(record['users'], delta)}; of one user at most {rows}")
     table.add_row("models released", _releases(record))
     if record["noise"] is not None:
         noise = record["noise"]
@@ -77,10 +96,28 @@ def run_report(record: Mapping[str, Any]) -> list[RenderableType]:
             f"std {noise['score_std']:.3g} in the score of the longest row (scores reach {noise['largest_score']:.3g})",
         )
     parts.append(table)
+    if record["private_metrics"] is not None:
+        parts += [Text(), *private_metrics_report(record["private_metrics"])]
+    if record["together"] is not None:
+        style = "bold" if private else "bold red"
+        parts += [Text(), Text("Models and metrics together", style="bold"), Text(record["together"], style=style)]
     if record["diagnostics"] is not None:
         parts += [Text(), *_diagnostics(record["diagnostics"])]
     parts += [Text(), _files(record)]
     return parts
+
+
+_DROPPED = {
+    "over_user_cap": "{:,} over the cap of a user",
+    "waited_too_long": "{:,} that waited too long for their label",
+    "unmatched_labels": "{:,} labels without a row",
+    "still_waiting": "{:,} still without a label at the end",
+}
+
+
+def _dropped(found: Mapping[str, Any]) -> str:
+    counts = "; ".join(_DROPPED[reason].format(number) for reason, number in found["rows"].items())
+    return f"{counts} (NOT PRIVATE)"
 
 
 def _releases(record: Mapping[str, Any]) -> str:
@@ -99,51 +136,97 @@ def _files(record: Mapping[str, Any]) -> RenderableType:
     return table
 
 
+#: Runs of a comparison by the names of their columns.
+_RUNS = {
+    "run": "this run",
+    "noiseless": "no noise,\nsame releases",
+    "noiseless_every_row": "no noise,\nevery row released",
+}
+
+
 def _diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
-    word = "accuracy" if found["classification"] else "mean_absolute_error"
-    shown = "accuracy" if found["classification"] else "MAE"
+    # name in the records, and above its columns; the loss itself comes first, which is the log-loss where there is one
+    words = {"loss": "log-loss" if "log_loss" in found["run"]["progressive"] else "loss"}
+    if found["classification"]:
+        words |= {"accuracy": "accuracy", "auc": "AUC"}
+    else:
+        words |= {"mean_absolute_error": "MAE", "root_mean_squared_error": "RMSE"}
     table = Table(
         title=f"Diagnostics: {found['notice']}",
         title_style="bold red",
         title_justify="left",
         padding=(0, 1),
     )
+    best, runs = found["best_fixed"], {}
+    for key, head in _RUNS.items():
+        if found[key] is not None:
+            runs[head] = found[key]
     table.add_column("")
-    for name in (
-        "progressive\nloss",
-        f"progressive\n{shown}",
-        "last model\nloss",
-        f"last model\n{shown}",
-        "regret",
-        "per row",
-    ):
-        table.add_column(name, justify="right")
-    names = {
-        "run": "this run",
-        "noiseless": "no noise, same releases",
-        "noiseless_every_row": "no noise, released every row",
-    }
-    for key, name in names.items():
-        run = found[key]
-        if run is not None:
-            figures = [run["progressive"]["loss"], run["progressive"][word]]
-            figures += [run["final_model"]["loss"], run["final_model"][word]]
-            table.add_row(name, *(f"{x:.4f}" for x in figures), f"{run['regret']:,.1f}", f"{run['regret_per_row']:.4f}")
-    best = found["best_fixed"]
-    fixed = (f"{best['loss']:.4f}", f"{best[word]:.4f}")
-    table.add_row("best fixed model in hindsight", *fixed, *fixed, "0", "0")
-    if found["majority_accuracy"] is not None:
-        share = f"{found['majority_accuracy']:.4f}"
-        table.add_row("always the commoner class", "", share, "", share, "", "")
+    heads = [*runs, "best fixed\nin hindsight"] + (["commoner\nclass"] if found["classification"] else [])
+    for head in heads:
+        table.add_column(head, justify="right")
+    always = {"accuracy": f"{found['majority_accuracy']:.4f}", "auc": "0.5000"} if found["classification"] else {}
+    for when, name in (("progressive", "progressive"), ("final_model", "last model")):
+        for word, shown in words.items():
+            figures = [_figure(run[when], word) for run in runs.values()] + [_figure(best, word)]
+            figures += [always.get(word, "")] if always else []
+            table.add_row(f"{name} {shown}", *figures, end_section=word == list(words)[-1])
+    table.add_row("regret", *(f"{run['regret']:,.1f}" for run in runs.values()), "0")
+    table.add_row("regret per row", *(f"{run['regret_per_row']:.4f}" for run in runs.values()), "0")
+    later = "only then learnt"
+    if found["delay"] > 1:
+        later = f"learnt when {found['delay']:,} more have arrived, as its label is known only then"
+    price, clipped = found["price_of_noise"], found["targets_clipped_to_y_bound"]
     notes = [
-        "Progressive: each row is predicted with the model released by then, and only then learnt (before the first "
+        f"Progressive: each row is predicted with the model released by then, and {later} (before the first "
         "release with the starting point, which knows nothing). Last model: on the rows it was learnt from. Regret: "
         "sum of the progressive losses above those of the best fixed model, itself within "
-        f"{best['loss_above_optimum_at_most']:.1e} per row of the optimum. "
-        f"The noise costs {found['price_of_noise']:,.1f} of this run's regret.",
-        f"Rows scaled to x_bound: {found['rows_scaled_to_x_bound']:,}; rows learnt as null: {found['null_rows']:,}.",
+        f"{best['loss_above_optimum_at_most']:.1e} per row of the optimum."
+        # without noise there is no price, and a run may be lucky
+        + (f" The noise costs {price:,.1f} of this run's regret." if price > 0 else ""),
+        f"Rows scaled to x_bound: {found['rows_scaled_to_x_bound']:,}; rows learnt as null: {found['null_rows']:,}"
+        + ("" if clipped is None else f"; targets clipped to y_bound: {clipped:,}")
+        + ".",
     ]
     return [table, *(Text(note) for note in notes)]
+
+
+def _figure(score: Mapping[str, Any], word: str) -> str:
+    # an area under the curve needs rows of both classes
+    return f"{score[word]:.4f}" if word in score else ""
+
+
+def private_metrics_report(record: Mapping[str, Any]) -> list[RenderableType]:
+    """Return the report of privately released metrics.
+
+    Parameters
+    ----------
+    record : mapping
+        :meth:`privol.evaluate.MetricsResult.to_record`.
+    """
+    notice = "released with noise" if record["private"] else "NOT PRIVATE"
+    table = Table(
+        title=f"Progressive metrics: {notice}",
+        title_style="bold" if record["private"] else "bold red",
+        title_justify="left",
+        padding=(0, 1),
+    )
+    table.add_column("rows", justify="right")
+    names = {"accuracy": "accuracy", "mean_absolute_error": "MAE", "loss": "mean loss"}
+    for name in record["metrics"]:
+        bound = record["bounds"][name]
+        table.add_column(names[name] if bound == 1.0 else f"{names[name]}\n(up to {bound:.4g})", justify="right")
+        table.add_column("noise\n(std)", justify="right")
+    for window in record["windows"]:
+        rows = f"{window['first_row']:,} - {window['last_row']:,}"
+        table.add_row(rows, *_noisy(window, record["metrics"]), end_section=window is record["windows"][-1])
+    if record["total"] is not None:
+        table.add_row(f"all {record['total']['rows']:,}", *_noisy(record["total"], record["metrics"]))
+    return [table, Text(record["sentence"], style="" if record["private"] else "bold red")]
+
+
+def _noisy(figures: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    return [f"{figures[name + suffix]:.4f}" for name in names for suffix in ("", "_std")]
 
 
 def plan_report(plan: Plan) -> list[RenderableType]:

@@ -14,6 +14,7 @@ import math
 import os
 import uuid
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -111,7 +112,7 @@ def _parameters_of(record: dict[str, Any], loss: Loss | None) -> dict[str, Any]:
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a file whole or not at all: a draft beside it is synced to the disk and renamed."""
+    """Write a file whole or not at all: a draft beside it is synced to the disk and renamed; errors name the file."""
     target = Path(path)
     draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
     try:
@@ -120,8 +121,11 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, target)
-    except BaseException:
-        draft.unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror, str(target)) from error
         raise
 
 
@@ -153,8 +157,8 @@ def save_model(
     directory : path
         Made if it does not exist (its parent must); must not hold a model yet.
     inputs : dict, optional
-        Public JSON values that say how rows become features (feature names, ranges, target, ...), for whoever
-        predicts. The command line writes them and reads them back.
+        Public JSON values that say how rows become features (feature names, schema, ranges, target, ...), for
+        whoever predicts. The command line writes them and reads them back.
 
     Raises
     ------
@@ -287,6 +291,12 @@ def load_model(directory: str | os.PathLike[str], *, loss: Loss | None = None) -
 
     Notes
     -----
+    A model of the command line has its schema in the record. New rows are encoded by it, without target and user::
+
+        schema = Schema.load(read_record("RUN")["inputs"]["schema"])
+        for block in open_stream("new.csv", schema=schema, target=False):
+            labels = load_model("RUN").predict(block.X)     # schema.unscale() of it for a real target
+
     The checksums find damage, not malice: whoever can write the files can write their checksums.
     """
     folder = Path(directory)

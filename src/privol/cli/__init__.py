@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 __all__ = ["main"]
 
@@ -13,23 +14,39 @@ def main() -> None:
     try:
         import pyarrow
 
-        from .app import INTERRUPTED, app
+        from .app import INTERRUPTED, PIPE, app
     except ModuleNotFoundError as error:
         if error.name not in ("click", "rich", "matplotlib", "pyarrow"):
             raise
         sys.exit(f"privol: error: the command line needs {error.name}: pip install 'privol[cli]'")
     # pyarrow would answer Ctrl-C a second time, in the middle of the clean-up after the first
     pyarrow.enable_signal_handlers(False)
+    code: Any
     try:
         app()
     except KeyboardInterrupt:
         print("privol: error: interrupted", file=sys.stderr)
-        code: object = INTERRUPTED
+        code = INTERRUPTED
+    except BrokenPipeError:
+        code = PIPE
     except SystemExit as stop:
         code = stop.code
+    if not _flushed(sys.stdout) and code in (0, None):
+        code = PIPE
+    _flushed(sys.stderr)
     if code == INTERRUPTED:
         # Where Ctrl-C struck inside an eval(), the interpreter would kill itself by SIGINT on its way out.
-        sys.stdout.flush()
-        sys.stderr.flush()
         os._exit(INTERRUPTED)
-    sys.exit(code)  # type: ignore[arg-type]
+    sys.exit(code)
+
+
+def _flushed(stream: Any) -> bool:
+    """Flush; what nobody can take is dropped, or the interpreter would complain about it on its way out."""
+    if stream is None:
+        return True
+    try:
+        stream.flush()
+    except (OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return False
+    return True

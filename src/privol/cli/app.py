@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -12,15 +13,17 @@ import click
 from .. import __version__
 from ..errors import BudgetExceeded, InvalidParameter, InvalidRow, PrivolError, StreamError
 
-__all__ = ["BUDGET", "DATA", "INTERRUPTED", "IO", "OK", "USAGE", "app", "exit_code"]
+__all__ = ["BUDGET", "DATA", "INTERRUPTED", "IO", "OK", "PIPE", "USAGE", "app", "exit_code"]
 
-OK, USAGE, DATA, BUDGET, IO, INTERRUPTED = 0, 2, 3, 4, 5, 130
+OK, USAGE, DATA, BUDGET, IO, INTERRUPTED, PIPE = 0, 2, 3, 4, 5, 130, 141
 
 _EXIT_CODES = """\b
 Exit codes: 0 done; 2 a wrong option or parameter; 3 the data cannot be read or
 learnt (the message names the row); 4 the budget or the horizon is exceeded;
-5 a file cannot be written or a run cannot be read; 130 interrupted.
-Whatever fails leaves nothing behind: no files, no model."""
+5 a file cannot be written or a run cannot be read; 130 interrupted; 141 nobody
+reads the output any more.
+What fails leaves nothing behind: no model is handed out, so nothing is spent.
+Ctrl-C leaves what was released by then, in a run marked as interrupted."""
 
 
 def exit_code(error: BaseException) -> int:
@@ -37,8 +40,8 @@ def exit_code(error: BaseException) -> int:
 def _words(error: BaseException) -> str:
     if isinstance(error, click.ClickException):
         return error.format_message()
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     return str(error)
 
 
@@ -75,7 +78,7 @@ class App(click.Group):
             click.echo(error.format_message(), err=True)
             sys.exit(USAGE)
         except click.Abort:
-            self._fail("interrupted; nothing was written", "Interrupted", INTERRUPTED, words, None)
+            self._fail("interrupted", "Interrupted", INTERRUPTED, words, None)
         except (PrivolError, click.ClickException, OSError) as error:
             message = " ".join(_words(error).split())
             if isinstance(error, click.UsageError) and error.ctx is not None:
@@ -83,12 +86,28 @@ class App(click.Group):
             row = getattr(error, "row", None)
             self._fail(message, type(error).__name__, exit_code(error), words, row)
 
+    # click answers a closed pipe with exit code 1, which says nothing
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        try:
+            return super().make_context(*args, **extra)
+        except BrokenPipeError:
+            raise click.exceptions.Exit(PIPE) from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise click.exceptions.Exit(PIPE) from None
+
     @staticmethod
     def _fail(message: str, kind: str, code: int, words: list[str], row: int | None) -> None:
-        click.echo(f"privol: error: {message}", err=True)
+        # where nobody listens to the message, the code still says what happened
+        with suppress(BrokenPipeError):
+            click.echo(f"privol: error: {message}", err=True)
         if "--json" in words:
             record = {"kind": kind, "message": message, "exit_code": code, "row": row}
-            click.echo(json.dumps({"error": record}))
+            with suppress(OSError):
+                click.echo(json.dumps({"error": record}))
         sys.exit(code)
 
 
@@ -100,12 +119,12 @@ def app() -> None:
     \b
     Try it on real rows that come with the package:
         privol run
-    On your own:
-        privol run clinic.csv --target readmitted --classes no,yes \\
-            --ranges public_ranges.json --epsilon 1 --delta 1e-6 --out RUN
+    On your own table: draft what is public of it, check every line, learn, predict:
+        privol info clinic.csv --target readmitted > clinic.toml
+        privol run clinic.csv --schema clinic.toml --epsilon 1 --delta 1e-6 --out RUN
         privol predict RUN new.csv
     What would a budget mean, before anything is spent?
-        privol plan --n-features 54 --horizon 500000 --epsilon 1 --release 10000
+        privol plan --schema clinic.toml --horizon 100000 --epsilon 1
     """
 
 

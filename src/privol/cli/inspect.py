@@ -1,4 +1,4 @@
-"""``privol plan`` and ``privol info``: what can be known without data."""
+"""``privol plan`` and ``privol info``: what can be known without learning."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from typing import Any
 
 import click
 
-from .options import given_parameters, learner_options
+from .options import GroupedCommand, TargetType, given_parameters, learner_options
+from .outputs import printing
+from .streams import FILE_OPTIONS, file_options, width_of_schema
 
 __all__ = ["info", "plan"]
 
 
 @click.command()
-@click.option("--n-features", type=int, required=True, help="Features of a row, without the intercept.")
+@click.option("--n-features", type=int, help="Features of a row, without the intercept.  [needed without a schema]")
+@click.option("--schema", metavar="S.toml", help="The schema of the run: tells the features and --x-bound.")
 @click.option("--horizon", type=int, required=True, help="Rows that the budget must last for.")
 @learner_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
-def plan(n_features: int, horizon: int, learner: str, as_json: bool, **options: Any) -> None:
+def plan(n_features: int | None, schema: str | None, horizon: int, learner: str, as_json: bool, **options: Any) -> None:
     """Say what noise a budget means, before anything is spent.
 
     For some releases: how far one row can move the model (sensitivity), the noise in each coordinate, the length of the
@@ -26,6 +29,7 @@ def plan(n_features: int, horizon: int, learner: str, as_json: bool, **options: 
 
     \b
     Examples:
+        privol plan --schema clinic.toml --horizon 100000
         privol plan --n-features 54 --horizon 500000
         privol plan --n-features 54 --horizon 500000 --release 1000 --epsilon 0.5 --radius 10
         privol plan --n-features 54 --horizon 500000 --calibration published --release all
@@ -33,22 +37,70 @@ def plan(n_features: int, horizon: int, learner: str, as_json: bool, **options: 
     from ..planning import plan as make_plan
     from ..report import plan_report, show
 
-    found = make_plan(learner, n_features=n_features, horizon=horizon, **given_parameters(options))
-    if as_json:
-        click.echo(found.to_json())
-    else:
-        show(plan_report(found))
+    given = given_parameters(options)
+    if schema is not None:
+        if n_features is not None:
+            raise click.UsageError("--schema and --n-features exclude each other: a schema tells the features")
+        n_features, row_bound = width_of_schema(schema)
+        if row_bound is not None:
+            given.setdefault("x_bound", row_bound)
+    if n_features is None:
+        raise click.UsageError("--n-features or --schema is needed: the number of features")
+    found = make_plan(learner, n_features=n_features, horizon=horizon, **given)
+    with printing():
+        if as_json:
+            click.echo(found.to_json())
+        else:
+            show(plan_report(found))
 
 
-@click.command()
+@click.command(cls=GroupedCommand, groups=(("Drafting a schema", f"target rows {FILE_OPTIONS}"),))
+@click.argument("file", required=False)
+@click.option(
+    "--target",
+    type=TargetType(),
+    metavar="COLUMN",
+    help="Column of the target: its name, or its 0-based number.  [default: the last column]",
+)
+@click.option("--rows", type=int, help="Look at so many first rows.  [default: 100000]")
+@file_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
-def info(as_json: bool) -> None:
-    """Show versions and choices of this installation: what a bug report needs."""
-    from ..config import show_config
-    from ..report import info_report, show
+def info(file: str | None, as_json: bool, **options: Any) -> None:
+    """Draft a schema for a table; without FILE: show versions and choices of this installation.
 
-    found = show_config()
-    if as_json:
-        click.echo(json.dumps(found))
-    else:
-        show(info_report(found))
+    The draft is TOML, with a guess for each column: numbers and their range, levels, what to drop, what may name a
+    person. It is read off the rows, which are private, so it is a list of questions and not yet a schema: replace or
+    confirm each line by public knowledge (a code book, a form, a law), then take out the line derived_from_data. Until
+    then every run by it says that its guarantee does not hold.
+
+    \b
+    Examples:
+        privol info
+        privol info clinic.csv --target readmitted > clinic.toml
+        privol info parts/ --rows 1000
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    if file is None:
+        from ..config import show_config
+        from ..report import info_report, show
+
+        if given:
+            word = next(iter(given))
+            raise click.UsageError(f"--{word} is about a FILE, and none is given")
+        found = show_config()
+        with printing():
+            if as_json:
+                click.echo(json.dumps(found))
+            else:
+                show(info_report(found))
+        return
+    from ..streams._draft import draft_schema
+
+    text = draft_schema(file, **given)
+    with printing():
+        click.echo(json.dumps({"private": False, "schema": text}) if as_json else text, nl=as_json)
+    click.echo(
+        "privol: warning: this draft was derived from the data, so it is NOT PRIVATE; replace or confirm every line by "
+        "public knowledge before a run, then take out derived_from_data",
+        err=True,
+    )

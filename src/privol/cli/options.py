@@ -1,4 +1,4 @@
-"""Options that several commands share: the learners' parameters, by the same words."""
+"""Options that several commands share, and how help shows them: the learners' parameters by the same words."""
 
 from __future__ import annotations
 
@@ -8,12 +8,44 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-__all__ = ["LEARNER_OPTIONS", "ReleaseType", "SetType", "TargetType", "given_parameters", "learner_options"]
+from ..errors import InvalidParameter
+
+__all__ = [
+    "LEARNER_OPTIONS",
+    "GroupedCommand",
+    "ReleaseType",
+    "SeparatorType",
+    "SetType",
+    "TargetType",
+    "given_parameters",
+    "learner_options",
+]
 
 if TYPE_CHECKING:  # older releases of click have no type parameter here
     _ParamType = click.ParamType[Any]
 else:
     _ParamType = click.ParamType
+
+
+class GroupedCommand(click.Command):
+    """A command whose help shows its options in groups; a group is a heading and the names of its parameters."""
+
+    def __init__(self, *args: Any, groups: tuple[tuple[str, str], ...] = (), **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.groups = groups
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        records: dict[str, Any] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if isinstance(parameter, click.Option) and parameter.name is not None and record is not None:
+                records[parameter.name] = record
+        for title, names in self.groups:
+            with formatter.section(title):
+                formatter.write_dl([records.pop(name) for name in names.split()])
+        if records:
+            with formatter.section("Other options" if self.groups else "Options"):
+                formatter.write_dl(list(records.values()))
 
 
 class ReleaseType(_ParamType):
@@ -72,6 +104,15 @@ class TargetType(_ParamType):
         return value
 
 
+class SeparatorType(_ParamType):
+    """One character, or the word tab."""
+
+    name = "separator"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return "\t" if value in ("tab", "\\t") else value
+
+
 @dataclass(frozen=True)
 class LearnerOption:
     """An option that sets the constructor parameter of the same name.
@@ -116,7 +157,12 @@ LEARNER_OPTIONS = (
         "Another feasible set: l1:RADIUS, box:LOW:HIGH, simplex:TOTAL.",
         "SET",
     ),
-    LearnerOption("x_bound", float, "1.0", "Public bound of a row's L2 norm; longer rows are scaled to it."),
+    LearnerOption(
+        "x_bound",
+        float,
+        "1.0",
+        "Public bound of a row's L2 norm; longer rows are scaled to it. A schema can imply one, then the default.",
+    ),
     LearnerOption("y_bound", float, "1.0", "Public bound of a real target; targets beyond are clipped to it."),
     LearnerOption("l2", float, "0.01", "Strong convexity: larger means less noise and a model closer to 0."),
     LearnerOption(
@@ -148,6 +194,10 @@ LEARNER_OPTIONS = (
 )
 
 
+#: Widths of the two losses that have one; not parameters of the learners but of the loss.
+_WIDTHS = {"huber": "Huber", "smooth_hinge": "SmoothHinge"}
+
+
 def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a command with ``--learner`` and all parameters of the learners."""
     for option in reversed(LEARNER_OPTIONS):
@@ -161,6 +211,11 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar=option.metavar,
             help=f"{option.help}  [default: {option.default}]",
         )(command)
+    for flag, about in (
+        ("--huber-width", "With --loss huber: errors beyond it count linearly.  [default: 1.0]"),
+        ("--smooth-hinge-width", "With --loss smooth_hinge: half width of its rounded corner.  [default: 0.5]"),
+    ):
+        command = click.option(flag, type=float, help=about)(command)
     return click.option(
         "--learner",
         type=click.Choice(["pigd", "pgiga"]),
@@ -173,4 +228,18 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def given_parameters(options: dict[str, Any]) -> dict[str, Any]:
     """Take the learner's parameters out of a command's options: those that were given."""
     found = {option.parameter: options.pop(option.parameter) for option in LEARNER_OPTIONS}
-    return {name: value for name, value in found.items() if value is not None}
+    given = {name: value for name, value in found.items() if value is not None}
+    for name, kind in _WIDTHS.items():
+        width = options.pop(f"{name}_width")
+        if width is None:
+            continue
+        word = f"--{name.replace('_', '-')}-width"
+        if given.get("loss") != name:
+            raise click.UsageError(f"{word} is about --loss {name}, found the loss {given.get('loss', 'logistic')}")
+        from .. import losses
+
+        try:
+            given["loss"] = getattr(losses, kind)(width=width)
+        except InvalidParameter as error:
+            raise InvalidParameter(f"{word}: {error}") from error
+    return given

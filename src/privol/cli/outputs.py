@@ -5,21 +5,76 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import signal
+import threading
 import uuid
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
-__all__ = ["RunDirectory"]
+from ..errors import BudgetExceeded, InvalidParameter, InvalidRow, StreamError
+
+__all__ = ["RunDirectory", "naming_rows", "printing"]
 
 _DEFAULT = "privol-run"
+
+
+@contextmanager
+def printing(left: str = "") -> Iterator[None]:
+    """Say, where nothing can be printed, that it was the output that failed, and what is left (``left``)."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror}{left}", "standard output") from error
+
+
+@contextmanager
+def naming_rows(stream: Any, *, learning: bool = True) -> Iterator[None]:
+    """Let errors of rows name the file and the column: the learners only know numbers."""
+    try:
+        yield
+    except InvalidRow as error:
+        text, names = str(error), stream.feature_names
+        if error.column is not None and names is not None:
+            text = text.replace(f"feature {error.column}:", f"column {names[error.column]!r}:", 1)
+        text = text.replace("found NaN,", "found NaN or an empty cell,", 1)
+        if not learning:
+            text = text.replace("; nothing of its block was learnt", "", 1)
+        raise InvalidRow(f"{stream.source}, {text}", row=error.row, column=error.column) from error
+    except StreamError as error:
+        if "need a schema" not in str(error):
+            raise
+        raise StreamError(f"{error}: privol info FILE drafts one", row=error.row) from error
+    except BudgetExceeded as error:
+        raise BudgetExceeded(f"{stream.source}: {error}") from error
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C wait: the few system calls within belong together."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread is interrupted
+        yield
+        return
+    struck: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: struck.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
+    if struck:
+        raise KeyboardInterrupt
 
 
 class RunDirectory:
     """A directory that appears complete or not at all.
 
     Entering reserves its name (an empty directory) and makes a hidden sibling to write into; :meth:`publish` renames
-    the sibling into place. Leaving without it removes both.
+    the sibling into place. Leaving without it removes both, also where Ctrl-C strikes. Errors of files in the sibling
+    name them as if they were in place.
 
     Parameters
     ----------
@@ -64,13 +119,26 @@ class RunDirectory:
             self.path.mkdir()
         except FileExistsError:
             if not self.path.is_dir():
-                raise
+                raise OSError(errno.ENOTDIR, "exists and is no directory", str(self.path)) from None
             if any(self.path.iterdir()):
                 raise OSError(
                     errno.ENOTEMPTY, "exists and is not empty; a run is not written over another", str(self.path)
                 ) from None
         else:
             self._made = True
+
+    def keep_out_of(self, file: str | None) -> None:
+        """Refuse a directory of rows in which the run itself would lie.
+
+        Raises
+        ------
+        InvalidParameter
+        """
+        if file is not None and Path(file).is_dir() and Path(file).resolve() in self.path.resolve().parents:
+            raise InvalidParameter(
+                f"the run would be written to {self.path}, inside the directory of rows {file}: choose another --out, "
+                "or name the files by a quoted pattern such as 'folder/*.csv'"
+            )
 
     def publish(self) -> None:
         """Put the finished directory in place.
@@ -80,13 +148,14 @@ class RunDirectory:
         OSError
             If something was put there meanwhile; the finished run then stays in the sibling that the message names.
         """
-        self._done = True
-        try:
-            if os.name == "nt":  # no directory can be renamed onto another there, not even onto an empty one
-                self.path.rmdir()
-            os.replace(self.draft, self.path)
-        except OSError as error:
-            raise OSError(f"{self.path}: {error.strerror}; the finished run is in {self.draft}") from error
+        with _uninterrupted():
+            self._done = True
+            try:
+                if os.name == "nt":  # no directory can be renamed onto another there, not even onto an empty one
+                    self.path.rmdir()
+                os.replace(self.draft, self.path)
+            except OSError as error:
+                raise OSError(f"{self.path}: {error.strerror}; the finished run is in {self.draft}") from error
 
     def _release(self) -> None:
         if self._made:
@@ -94,6 +163,12 @@ class RunDirectory:
                 self.path.rmdir()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if not self._done:
+        if self._done:
+            return
+        with _uninterrupted():
             shutil.rmtree(self.draft, ignore_errors=True)
             self._release()
+        if isinstance(error, OSError) and isinstance(error.filename, (str, os.PathLike)):
+            wanted = Path(error.filename)
+            if wanted == self.draft or self.draft in wanted.parents:
+                raise OSError(error.errno, error.strerror, str(self.path / wanted.relative_to(self.draft))) from error

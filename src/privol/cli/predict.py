@@ -7,59 +7,81 @@ import io
 import os
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
 import click
 import numpy as np
 
-from .options import TargetType
-from .streams import open_for_model
+from ..errors import StateError, StreamError
+from .options import GroupedCommand, TargetType
+from .outputs import naming_rows, printing
+from .streams import FILE_OPTIONS, file_options, open_for_model
 
 __all__ = ["predict"]
 
 
-@click.command()
+@click.command(cls=GroupedCommand, groups=(("How FILE is written", FILE_OPTIONS),))
 @click.argument("run")
 @click.argument("file")
+@file_options
 @click.option("--out", metavar="PRED.csv", help="File to write.  [default: standard output]")
 @click.option(
     "--target",
     type=TargetType(),
     metavar="COLUMN",
-    help="Column to leave out.  [default: the run's target column, if FILE has one column more than the model]",
+    help="Column to leave out.  [default: the run's target column, if FILE has it]",
 )
-@click.option("--header/--no-header", default=None, help="Whether the first line of a CSV names the columns.")
-@click.option(
-    "--format", "format", type=click.Choice(["csv", "libsvm", "npy", "npz"]), help="Overrules the file's look."
-)
-@click.option("--sep", help="The character that separates CSV columns.  [default: as in the run]")
 @click.option("--json", "as_json", is_flag=True, help="Report errors, and the number of rows with --out, as JSON.")
 def predict(run: str, file: str, out: str | None, as_json: bool, **options: Any) -> None:
     """Predict the rows of FILE with the released model of RUN.
 
-    Rows are scaled as the run's rows were. Writes CSV with a header: the label, and for the logistic loss the
-    probability of the positive label; or the predicted value. One line per row, in order. Predictions from a released
-    model cost no budget.
+    Rows are encoded as the run's rows were: by its schema, or scaled by its ranges. The columns of target and user may
+    be absent. FILE is read as in privol run: any format, - for standard input, a directory or a quoted pattern.
+
+    Writes CSV with a header: the label, and for the logistic loss the probability of the positive label; or the
+    predicted value, in the units of the target. One line per row, in order. Predictions from a released model cost no
+    budget.
 
     \b
     Examples:
         privol predict RUN new.csv
-        privol predict RUN new.csv --out predictions.csv
+        privol predict RUN new.parquet --out predictions.csv
+        zcat new.csv.gz | privol predict RUN - | head
     """
     from ..state import load_model, read_record
 
-    learner = load_model(run)
-    stream = open_for_model(file, read_record(run), options)
+    _has_model(run)
+    learner, record = load_model(run), read_record(run)
+    stream = open_for_model(file, record, options)
     if out is None:
         text = io.StringIO()
         for _ in _predictions(learner, stream, text):
-            click.echo(text.getvalue(), nl=False)
+            with printing():
+                click.echo(text.getvalue(), nl=False)
             text.seek(0)
             text.truncate()
         return
     rows = _write(learner, stream, Path(out))
-    click.echo(f'{{"rows": {rows}}}' if as_json else f"{rows:,} rows predicted to {out}", err=not as_json)
+    with printing():
+        click.echo(f'{{"rows": {rows}}}' if as_json else f"{rows:,} rows predicted to {out}", err=not as_json)
+
+
+def _has_model(run: str) -> None:
+    """Say why a run has no model, where it has none."""
+    import json
+
+    folder = Path(run)
+    if (folder / "model.json").exists():
+        return
+    try:
+        record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        status, rows = record["status"], record["rows"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return  # no run at all: said when its model is looked for
+    when = f"it was interrupted after row {rows:,}" if status == "interrupted" else f"its rows ended after row {rows:,}"
+    raise StateError(f"{folder}: the run has no model, because {when}, before its first release")
 
 
 def _write(learner: Any, stream: Any, target: Path) -> int:
@@ -69,8 +91,11 @@ def _write(learner: Any, stream: Any, target: Path) -> int:
         with open(draft, "x", encoding="utf-8", newline="") as file:
             rows = sum(_predictions(learner, stream, file))
         os.replace(draft, target)
-    except BaseException:
-        draft.unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror, str(target)) from error
         raise
     return rows
 
@@ -81,14 +106,23 @@ def _predictions(learner: Any, stream: Any, file: IO[str]) -> Iterator[int]:
     from ..losses import get_loss
 
     logistic = get_loss(learner.loss).name == "logistic"
+    in_units = stream.schema is not None and not hasattr(learner, "classes_")
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["prediction", "probability"] if logistic else ["prediction"])
     for block in stream:
-        squared_norms(block.X, learnt=block.first_row - 1, refuse=True)
-        labels = learner.predict(block.X).tolist()
-        if logistic:
-            positive = learner.predict_proba(block.X)[:, 1]
-            writer.writerows(zip(labels, np.asarray(positive).tolist(), strict=True))
+        with naming_rows(stream, learning=False):
+            squared_norms(block.X, learnt=block.first_row - 1, refuse=True)
+        n = block.X.shape[0]
+        try:
+            predicted = learner.predict(block.X)
+            positive = learner.predict_proba(block.X)[:, 1] if logistic else None
+        except ValueError as error:  # scikit-learn's checks quote rows
+            last = block.first_row + n - 1
+            raise StreamError(f"{stream.source}, rows {block.first_row} to {last}: do not fit the model") from error
+        if in_units:
+            predicted = stream.schema.unscale(predicted)
+        if positive is not None:
+            writer.writerows(zip(predicted.tolist(), np.asarray(positive).tolist(), strict=True))
         else:
-            writer.writerows([label] for label in labels)
-        yield block.X.shape[0]
+            writer.writerows([label] for label in predicted.tolist())
+        yield n

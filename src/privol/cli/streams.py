@@ -3,20 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
 
 from ..errors import InvalidParameter, StreamError
-from .options import TargetType
+from .options import SeparatorType, TargetType
 
-__all__ = ["open_for_model", "open_for_run", "stream_options"]
+__all__ = ["FILE_OPTIONS", "file_options", "open_for_model", "open_for_run", "stream_options", "width_of_schema"]
+
+_FORMATS = ("csv", "jsonl", "libsvm", "npy", "npz", "parquet", "arrow")
+_STDIN = "-"
+
+#: What a schema states, by the parameter that would state it otherwise.
+_IN_SCHEMA = {
+    "target": "the target's column",
+    "classes": "the labels",
+    "positive": "the labels",
+    "ranges": "the ranges",
+    "header": "whether the first line names the columns",
+    "sep": "the separator",
+    "encoding": "the encoding",
+}
+FILE_OPTIONS = "header sep encoding format"
+
+
+def file_options(command: Any) -> Any:
+    """Decorate a command with the options that say how a file is written."""
+    for option in reversed(
+        (
+            click.option(
+                "--header/--no-header",
+                default=None,
+                help="Whether the first line of a CSV names the columns.  [default: by its look]",
+            ),
+            click.option(
+                "--sep",
+                type=SeparatorType(),
+                help="The character that separates CSV columns; tab stands for itself.  [default: by its look]",
+            ),
+            click.option("--encoding", metavar="CODEC", help="Of a CSV: utf-8, latin-1, cp1252, ...  [default: utf-8]"),
+            click.option(
+                "--format",
+                "format",
+                type=click.Choice(_FORMATS),
+                help="Of FILE.  [default: by its first bytes, its name, its look]",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
 
 
 def stream_options(command: Any) -> Any:
-    """Decorate a command with the options that say how to read a file."""
+    """Decorate a command with the options that say what the columns of a file mean, and how it is written."""
+    command = file_options(command)
     for option in reversed(
         (
+            click.option(
+                "--schema",
+                metavar="S.toml",
+                help="What is public of the columns: ranges, levels, target, user. Takes the place of the options "
+                "below, but for --format. privol info FILE drafts one.",
+            ),
             click.option(
                 "--target",
                 type=TargetType(),
@@ -31,20 +82,10 @@ def stream_options(command: Any) -> Any:
             click.option("--positive", metavar="V", help="This label against all the rest."),
             click.option(
                 "--ranges",
-                type=click.Path(),
+                metavar="R.json",
                 help='JSON file of public ranges, {"column": [low, high]}: each is mapped to [-1, 1]. '
                 "Never compute them from the data.",
             ),
-            click.option(
-                "--header/--no-header", default=None, help="Whether the first line of a CSV names the columns."
-            ),
-            click.option(
-                "--format",
-                "format",
-                type=click.Choice(["csv", "libsvm", "npy", "npz"]),
-                help="Overrules the file's name and look.",
-            ),
-            click.option("--sep", default=",", show_default=True, help="The character that separates CSV columns."),
             click.option("--n-features", type=int, help="Width of a libsvm file, where it is public."),
         )
     ):
@@ -57,29 +98,38 @@ def open_for_run(file: str | None, options: dict[str, Any]) -> tuple[Any, dict[s
     from ..data import covtype_ranges, open_covtype
     from ..streams import open_stream
 
-    words = ("target", "classes", "positive", "ranges", "header", "format", "sep", "n_features")
+    words = ("schema", *_IN_SCHEMA, "format", "n_features")
     given = {word: options.pop(word) for word in words}
+    named = [word for word in words if given[word] is not None]
     if file is None:
-        wrong = [w for w in words if given[w] is not None and not (w == "sep" and given[w] == ",")]
-        if wrong:
-            raise click.UsageError(f"--{wrong[0].replace('_', '-')} is about a FILE, and none is given")
+        if named:
+            raise click.UsageError(f"{_flag(named[0])} is about a FILE, and none is given")
         stream: Any = open_covtype()
-        return stream, _inputs(stream, "Cover_Type", covtype_ranges(), ",")
+        return stream, _inputs(stream, {**given, "target": "Cover_Type", "sep": ","}, covtype_ranges())
+    if given["schema"] is not None:
+        for word in named:
+            if word in _IN_SCHEMA:
+                raise click.UsageError(
+                    f"--schema and {_flag(word)} exclude each other: a schema states {_IN_SCHEMA[word]}"
+                )
     classes = None if given["classes"] is None else [word.strip() for word in given["classes"].split(",")]
-    ranges = given["ranges"]
     stream = open_stream(file, **{**given, "classes": classes})
-    return stream, _inputs(stream, given["target"], None if ranges is None else _load_ranges(ranges), given["sep"])
+    ranges = None if given["ranges"] is None else _load_ranges(given["ranges"])
+    return stream, _inputs(stream, given, ranges)
+
+
+def _flag(word: str) -> str:
+    return f"--{word.replace('_', '-')}"
 
 
 def _load_ranges(path: str) -> dict[str, Any]:
     import json
-    from pathlib import Path
 
     found: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))  # open_stream has read it already
     return found
 
 
-def _inputs(stream: Any, target: Any, ranges: Mapping[str, Any] | None, sep: str) -> dict[str, Any]:
+def _inputs(stream: Any, given: Mapping[str, Any], ranges: Mapping[str, Any] | None) -> dict[str, Any]:
     names = None if stream.feature_names is None else list(stream.feature_names)
     pairs: list[Any] | None = None
     if ranges is not None:
@@ -87,42 +137,147 @@ def _inputs(stream: Any, target: Any, ranges: Mapping[str, Any] | None, sep: str
         for key, pair in ranges.items():
             at = int(key) if names is None else names.index(key.strip())
             pairs[at] = None if pair is None else [float(v) for v in pair]
-    return {"feature_names": names, "target": target, "ranges": pairs, "sep": sep}
+    return {
+        "feature_names": names,
+        "target": given["target"],
+        "ranges": pairs,
+        "sep": given["sep"],
+        "encoding": given["encoding"],
+        "schema": None if stream.schema is None else stream.schema.to_record(),
+    }
+
+
+def width_of_schema(path: str) -> tuple[int, float | None]:
+    """Return how many features the rows of a schema have, and the largest norm that they can have, if it is bounded."""
+    from ..streams import Schema, open_stream
+
+    schema = Schema.load(path)
+    if schema.others == "number":
+        raise InvalidParameter(f'{path}: others = "number" leaves the features to the file: state --n-features')
+    names = [name for name, _ in schema.columns]
+    if not names:
+        raise InvalidParameter(f"{path}: names no column")
+    stream = open_stream([dict.fromkeys(names)], schema=schema, target=False)
+    return stream.n_features, stream.row_bound
+
+
+# ---- rows for a saved model ---------------------------------------------------------------------------------
 
 
 def open_for_model(file: str, record: dict[str, Any], options: dict[str, Any]) -> Any:
-    """Open rows to be predicted, scaled as the model's rows were; a target column is recognised and left out."""
+    """Open rows to be predicted, encoded as the model's rows were; a target column is recognised and left out."""
+    inputs = record["inputs"] or {}
+    if inputs.get("schema") is not None:
+        return _open_by_schema(file, inputs["schema"], options)
+    return _open_by_columns(file, record, inputs, options)
+
+
+def _open_by_schema(file: str, record: Mapping[str, Any], options: dict[str, Any]) -> Any:
+    from ..streams import Schema, open_stream
+
+    if options["target"] is not None:
+        raise click.UsageError("--target is not needed here: the run's schema says which column is the target")
+    schema = Schema.from_record(record)
+    written = schema.file
+    written.update({word: options[word] for word in ("header", "sep", "encoding") if options[word] is not None})
+    if options["header"]:
+        written.pop("names", None)
+    stated = written.pop("format", None)
+    if options["format"] is None and stated is not None and _suffix(file) in (None, stated):
+        written["format"] = stated  # rows in another format than the run's are known by their name or content
+    if written.get("names") and (options["format"] or stated or "csv") == "csv":
+        written["names"] = _names_present(file, schema, written)
+    schema = replace(schema, file_options=tuple(written.items()))
+    return open_stream(file, schema=schema, target=False, format=options["format"])
+
+
+_SUFFIXES = {
+    ".arrow": "arrow",
+    ".csv": "csv",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".json": "jsonl",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".tsv": "csv",
+}
+
+
+def _suffix(file: str) -> str | None:
+    """Return the format that a file's name tells, if it tells one."""
+    suffixes = [suffix.lower() for suffix in Path(file).suffixes]
+    return _SUFFIXES.get(next((s for s in reversed(suffixes) if s not in (".gz", ".bz2", ".xz", ".zst")), ""))
+
+
+def _names_present(file: str, schema: Any, written: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of a file without header: new rows may lack the columns of target, user and key."""
+    from ..streams._open import open_columns
+
+    names = tuple(written["names"])
+    if file == _STDIN:
+        return names
+    found = len(open_columns(file, header=False, sep=written.get("sep"), encoding=written.get("encoding")).names)
+    special = [schema.target and schema.target.column, schema.user and schema.user.column]
+    special.append(schema.delay and schema.delay.key)
+    for absent in (special[:1], special):
+        rest = tuple(name for name in names if name not in absent)
+        if len(rest) == found:
+            return rest
+    return names
+
+
+def _open_by_columns(file: str, record: dict[str, Any], inputs: Mapping[str, Any], options: dict[str, Any]) -> Any:
     from ..streams import open_stream
 
-    inputs = record["inputs"] or {"feature_names": None, "target": None, "ranges": None, "sep": ","}
-    header, format, target = options["header"], options["format"], options["target"]
-    sep = options["sep"] or inputs["sep"]
-    n = record["n_features"]
-    classes = record["classes"]
-    positive = None if classes is None else classes["values"][1]
-    given: dict[str, Any] = {"header": header, "format": format, "sep": sep}
-    if target is not None:
-        given |= {"target": target, "positive": positive}
-        stream = open_stream(file, **given)
+    n, classes, ranges = record["n_features"], record["classes"], inputs.get("ranges")
+    labels = {} if classes is None else {"positive": classes["values"][1]}
+    plain = {word: options[word] for word in ("header", "format")}
+    for word in ("sep", "encoding"):  # as in the run, where the rows may be CSV again
+        inherited = inputs.get(word) if _suffix(file) in (None, "csv") and options["format"] in (None, "csv") else None
+        plain[word] = inherited if options[word] is None else options[word]
+    own_target = {"target": None, "n_features": n, **labels}
+    if options["target"] is not None:
+        tries: list[dict[str, Any]] = [{"target": options["target"], **labels}]
+    elif options["format"] in ("libsvm", "npz"):  # their rows always have a target
+        tries = [own_target]
     else:
+        tries = [{"target": False}, {"target": inputs.get("target"), **labels}]
+    if file == _STDIN:
+        tries = tries[:1]  # it cannot be opened twice
+    found = None
+    for wanted in tries:
+        given: dict[str, Any] = {**plain, **wanted}
         try:
-            given["target"] = False
+            stream = open_stream(file, **given, ranges=ranges if file == _STDIN else None)
+        except InvalidParameter as error:
+            if file == _STDIN:
+                raise StreamError(
+                    f"{error} (standard input is read only once: --format libsvm says that each row has its label, "
+                    "--target COLUMN leaves a column out)"
+                ) from error
+            if given["target"] is not False:
+                raise
+            given = {**_without_csv(plain), **own_target}
             stream = open_stream(file, **given)
-        except InvalidParameter:  # a format whose rows always have a target
-            given |= {"target": None, "positive": positive, "n_features": n}
-            stream = open_stream(file, **given)
-        if stream.n_features == n + 1:
-            given |= {"target": inputs["target"], "positive": positive}
-            stream = open_stream(file, **given)
-    if stream.n_features != n:
-        raise StreamError(
-            f"{stream.source}: found {stream.n_features} feature(s), the model has {n} "
-            "(a target column is left out with --target)"
-        )
-    names = inputs["feature_names"]
-    if names is not None and stream.feature_names is not None and list(stream.feature_names) != names:
-        wrong = next(i for i, (a, b) in enumerate(zip(stream.feature_names, names, strict=True)) if a != b)
-        raise StreamError(
-            f"{stream.source}: feature {wrong} is {stream.feature_names[wrong]!r}, the model's is {names[wrong]!r}"
-        )
-    return stream if inputs["ranges"] is None else open_stream(file, **given, ranges=inputs["ranges"])
+        if stream.n_features == n:
+            _same_names(stream, inputs.get("feature_names"))
+            return stream if ranges is None or file == _STDIN else open_stream(file, **given, ranges=ranges)
+        found = stream if found is None else found
+    assert found is not None
+    raise StreamError(
+        f"{found.source}: found {found.n_features} feature(s), the model has {n} (a target column is left out with "
+        "--target)"
+    )
+
+
+def _without_csv(plain: Mapping[str, Any]) -> dict[str, Any]:
+    return {**plain, "sep": None, "encoding": None}
+
+
+def _same_names(stream: Any, names: list[str] | None) -> None:
+    found = stream.feature_names
+    if names is not None and found is not None and list(found) != names:
+        wrong = next(i for i, (a, b) in enumerate(zip(found, names, strict=True)) if a != b)
+        raise StreamError(f"{stream.source}: feature {wrong} is {found[wrong]!r}, the model's is {names[wrong]!r}")

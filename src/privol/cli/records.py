@@ -1,0 +1,183 @@
+"""What is said and written of a run: its record, and the files of its directory."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from typing import Any
+
+from .outputs import RunDirectory
+
+__all__ = ["describe_run", "write_run"]
+
+_SHOWN_RELEASES = 12
+_NOT_PRIVATE = "NOT PRIVATE: counted on the raw rows and covered by no guarantee; do not publish"
+
+
+def _json_number(x: float) -> float | str:
+    return "inf" if math.isinf(x) else x
+
+
+def describe_run(
+    made: Any, stream: Any, inputs: dict[str, Any], *, seconds: float, interrupted: str | None
+) -> dict[str, Any]:
+    """Return the record of a run whose learner is closed, without what :func:`write_run` adds.
+
+    ``interrupted``: what Ctrl-C struck (learning, comparing), or None.
+    """
+    from .. import __version__
+    from ..guarantees import compose_gdp, gdp_epsilon
+    from ..planning import noise_row
+    from ..state import describe_parameters
+
+    guarantee, ledger, plan = made.guarantee_, made.ledger_, made._run.plan
+    n, releases = made.n_rows_, plan.releases
+    early = releases.only_last and n < releases.last_row and made.n_releases_ > 0
+    rows = [n] if early else _release_rows(releases, made.n_releases_)
+    dim = stream.n_features + bool(made.fit_intercept)
+    delta = guarantee.delta
+    promises = [account.guarantee for account in ledger.accounts]
+    users = None
+    if guarantee.rows_per_user is not None:
+        mu = compose_gdp([promise.user_mu for promise in promises])
+        users = {"most_rows": guarantee.rows_per_user, **_figures(mu, gdp_epsilon(mu, delta))}
+    reserved, spent = compose_gdp([promise.mu for promise in promises]), ledger.spent
+    # one account's own figure is exact, where composing it would round it up
+    reserved_epsilon = guarantee.epsilon(delta) if len(promises) == 1 else gdp_epsilon(reserved, delta)
+    warnings = []
+    if stream.schema is not None and stream.schema.derived_from_data:
+        warnings.append(
+            f"{stream.schema.name} was derived from the data (derived_from_data = true): the guarantee does not hold "
+            "until each range, level and label in it is replaced or confirmed by public knowledge"
+        )
+    return {
+        "format": "privol.run",
+        "version": 1,
+        "privol": __version__,
+        "status": "complete" if interrupted is None else "interrupted",
+        "interrupted_while": interrupted,
+        "source": stream.source,
+        "learner": type(made).__name__,
+        "parameters": describe_parameters(made),
+        "inputs": inputs,
+        "rows": n,
+        "horizon": guarantee.horizon,
+        "features": stream.n_features,
+        "classes": None if stream.classes is None else [str(label) for label in stream.classes],
+        "private": guarantee.private and guarantee.kind != "none",
+        "warnings": warnings,
+        "guarantee": guarantee.to_record(),
+        "sentence": guarantee.sentence(),
+        "together": ledger.sentence(delta) if len(promises) > 1 else None,
+        "users": users,
+        "budget": {
+            "delta": delta,
+            "reserved": _figures(reserved if len(promises) > 1 else guarantee.mu, reserved_epsilon),
+            "spent": _figures(spent.mu, spent.epsilon(delta)),
+        },
+        "releases": made.n_releases_,
+        "release_rows": rows if len(rows) <= _SHOWN_RELEASES else [rows[0], rows[-1]],
+        "noise": asdict(noise_row(made, plan, rows[-1], dim, early=early)) if rows else None,
+        "dropped": None if not stream.counts else {"private": False, "notice": _NOT_PRIVATE, "rows": stream.counts},
+        "seconds": seconds,
+        "rows_per_second": n / max(seconds, 1e-9),
+        "out": None,
+        "files": {},
+        "private_metrics": None,
+        "diagnostics": None,
+    }
+
+
+def _figures(mu: float, epsilon: float) -> dict[str, Any]:
+    return {"mu": _json_number(mu), "epsilon": _json_number(epsilon)}
+
+
+def _release_rows(releases: Any, made: int) -> list[int]:
+    """First releases made, and the last."""
+    if made == 0:
+        return []
+    shown = range(1, made + 1) if made <= _SHOWN_RELEASES else (1, *range(made - _SHOWN_RELEASES, made + 1))
+    return [int(releases.every * k if releases.every else releases.rows[k - 1]) for k in shown]
+
+
+def write_run(
+    directory: RunDirectory,
+    made: Any,
+    record: dict[str, Any],
+    metrics: dict[str, Any] | None,
+    private_metrics: dict[str, Any] | None,
+) -> None:
+    """Write all files of a run and complete its record by them; ``run.json`` is the record itself.
+
+    Parameters
+    ----------
+    directory : RunDirectory
+    made : learner
+        Closed.
+    record : dict
+        Of :func:`describe_run`; changed in place.
+    metrics, private_metrics : dict or None
+        Records of the diagnostics (not private) and of the private metrics.
+    """
+    from ..state import save_model, write_atomically
+
+    files: dict[str, str] = record["files"]
+    record["out"] = str(directory.path)
+    if made.n_releases_:
+        save_model(made, directory.draft, inputs=record["inputs"])
+        files["model.npz"] = "the last released model and the mean of all released ones"
+        files["model.json"] = "parameters, labels, encoding of the rows, guarantee"
+    text = "".join(json.dumps(entry, allow_nan=False) + "\n" for entry in made.ledger_.to_records())
+    write_atomically(directory.draft / "ledger.jsonl", text.encode())
+    files["ledger.jsonl"] = "what was spent"
+    secret: list[str] = []
+    if private_metrics is not None:
+        write_atomically(directory.draft / "private_metrics.json", _line(private_metrics))
+        shown = "released with noise" if private_metrics["private"] else "NOT PRIVATE"
+        files["private_metrics.json"] = f"progressive metrics, {shown}"
+        record["private_metrics"] = private_metrics
+    if metrics is not None:
+        from ..plots import plot_comparison
+
+        loss = record["parameters"]["loss"]["name"]
+        title = f"{record['learner']}, {loss} loss, {record['source']}, epsilon {made.epsilon:.4g}"
+        picture = plot_comparison(metrics, title=title, releases=record["release_rows"])
+        write_atomically(directory.draft / "metrics.json", _line({"format": "privol.metrics", "version": 1, **metrics}))
+        write_atomically(directory.draft / "plot.png", picture)
+        secret += ["metrics.json", "plot.png"]
+        files |= {"metrics.json": "diagnostics, NOT PRIVATE", "plot.png": "progressive curves, NOT PRIVATE"}
+        curves = ("run", "noiseless", "noiseless_every_row")
+        record["diagnostics"] = {
+            name: {k: v for k, v in value.items() if k != "curve"} if name in curves and value is not None else value
+            for name, value in metrics.items()
+        }
+        record["warnings"] += _doubts(record["diagnostics"])
+    files["run.json"] = "what was run, and how it ended"
+    if secret or record["dropped"] is not None:
+        secret.append("run.json")
+        files["run.json"] += "; with figures that are NOT PRIVATE"
+    write_atomically(directory.draft / "run.json", json.dumps(record, indent=1, allow_nan=False).encode() + b"\n")
+    for name in secret:
+        (directory.draft / name).chmod(0o600)  # not private, so not for everybody on this machine
+
+
+def _doubts(found: dict[str, Any]) -> list[str]:
+    """What the diagnostics show that nobody can have wanted. Not private."""
+    doubts = []
+    if found["majority_accuracy"] == 1.0:
+        doubts.append(
+            "NOT PRIVATE: all rows that were learnt have the same label; are the labels spelled as in the data "
+            "(--classes, --positive, or the schema's [target])?"
+        )
+    rows = found["run"]["progressive"]["rows"]
+    if (found["targets_clipped_to_y_bound"] or 0) > rows / 2:
+        doubts.append(
+            "NOT PRIVATE: most targets lie beyond the bound and were clipped to it; --y-bound sets a larger one, and "
+            "range under [target] of a schema maps targets to -1 ... 1"
+        )
+    return doubts
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    return json.dumps(record, allow_nan=False).encode() + b"\n"

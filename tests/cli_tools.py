@@ -1,0 +1,43 @@
+"""What the tests of the command line share: a small table, and calls in this process and in one of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from click.testing import CliRunner
+
+import privol
+from privol.cli.app import OK, app
+
+N = 500
+RUN = ("run", "train.csv", "--classes", "well,sick", "--ranges", "ranges.json", "--radius", "5", "--x-bound", "2")
+
+
+def write(path, header, body):
+    lines = [] if header is None else [",".join(header)]
+    path.write_text("\n".join([*lines, *(",".join(map(str, row)) for row in body)]) + "\n")
+
+
+def privol_cli(*words, text=None):
+    return CliRunner().invoke(app, [str(word) for word in words], input=text, catch_exceptions=False)
+
+
+def run_json(*words):
+    result = privol_cli(*words, "--json")
+    assert result.exit_code == OK, result.output
+    return json.loads(result.stdout)
+
+
+def start(*words, **settings):
+    """Start the command line as a process of its own."""
+    source = str(Path(privol.__file__).parent.parent)
+    path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH")) if p)
+    return subprocess.Popen(
+        [sys.executable, "-m", "privol", *map(str, words)],
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **settings},
+        env={**os.environ, "PYTHONPATH": path},
+    )

@@ -1,0 +1,280 @@
+"""How a run ends early: Ctrl-C leaves what was released and spent, closed pipes are quiet, full disks leave nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_tools import RUN, N, privol_cli, run_json, start
+
+import privol.cli.run as command
+from privol.cli.app import DATA, INTERRUPTED, IO, OK, PIPE
+from privol.state import load_model
+
+posix = pytest.mark.skipif(os.name != "posix", reason="signals and limits of POSIX systems")
+
+
+# ---- Ctrl-C -------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def struck_after_a_block(*_, **__):
+    """Ctrl-C after the first block was learnt, before the run is closed."""
+
+    def tick(learner, stream):
+        raise KeyboardInterrupt
+
+    yield tick, lambda stage: None
+
+
+@pytest.mark.parametrize("diagnostics", ["--diagnostics", "--no-diagnostics"])
+def test_an_interrupted_run_keeps_what_was_released(here, clinic, monkeypatch, diagnostics):
+    whole = run_json(*RUN, "--horizon", "1000", "--release", "200", "--seed", "3", "--out", "whole", "--no-diagnostics")
+    monkeypatch.setattr(command, "watched", struck_after_a_block)
+    words = ("--horizon", "1000", "--release", "200", "--seed", "3", "--out", "R", "--json", diagnostics)
+    result = privol_cli(*RUN, *words)
+    assert result.exit_code == INTERRUPTED
+    assert "interrupted after row 500; what was released by then is in R" in result.stderr
+    record = json.loads(result.stdout)
+    assert json.loads(Path("R/run.json").read_text()) == record
+    assert (record["status"], record["interrupted_while"], record["rows"]) == ("interrupted", "learning", N)
+    assert (record["releases"], record["release_rows"], record["diagnostics"]) == (2, [200, 400], None)
+    assert record["parameters"]["horizon"] == 1000
+    assert record["inputs"]["feature_names"] == ["age", "dose", "size"]
+    assert 0 < record["budget"]["spent"]["mu"] < record["budget"]["reserved"]["mu"]
+    assert record["budget"] == whole["budget"]
+    entry = json.loads(Path("R/ledger.jsonl").read_text())
+    assert (entry["last_row"], entry["releases"], entry["open"]) == (N, 2, False)
+    assert sorted(record["files"]) == sorted(p.name for p in Path("R").iterdir())
+    assert np.array_equal(load_model("R").coef_, load_model("whole").coef_)
+    assert privol_cli("predict", "R", "new.csv").exit_code == OK
+
+
+def test_an_interrupt_adds_no_release(here, clinic, monkeypatch):
+    monkeypatch.setattr(command, "watched", struck_after_a_block)
+    result = privol_cli(*RUN, "--horizon", "1000", "--out", "R", "--no-diagnostics")
+    assert result.exit_code == INTERRUPTED
+    assert "INTERRUPTED while it was learning, after row 500" in result.stdout
+    assert sorted(p.name for p in Path("R").iterdir()) == ["ledger.jsonl", "run.json"]
+    assert json.loads(Path("R/run.json").read_text())["budget"]["spent"] == {"mu": 0.0, "epsilon": 0.0}
+    result = privol_cli("predict", "R", "new.csv")
+    assert result.exit_code == IO
+    assert "the run has no model, because it was interrupted after row 500, before its first release" in result.stderr
+
+
+def test_an_interrupt_while_comparing_keeps_the_whole_run(here, clinic, monkeypatch):
+    @contextmanager
+    def struck(*_, **__):
+        def stage(words):
+            raise KeyboardInterrupt
+
+        yield (lambda learner, stream: None), stage
+
+    monkeypatch.setattr(command, "watched", struck)
+    words = ("--release", "100", "--private-metrics", "0.2", "--metric-windows", "5", "--out", "R", "--json")
+    result = privol_cli(*RUN, *words)
+    assert result.exit_code == INTERRUPTED
+    record = json.loads(result.stdout)
+    assert (record["status"], record["interrupted_while"], record["releases"]) == ("interrupted", "comparing", 5)
+    assert record["diagnostics"] is None
+    assert len(json.loads(Path("R/private_metrics.json").read_text())["windows"]) == 5
+    assert record["budget"]["spent"]["epsilon"] == pytest.approx(1.0, rel=1e-6)
+
+
+def test_released_metrics_survive_an_interrupt(here, clinic, monkeypatch):
+    monkeypatch.setattr(command, "watched", struck_after_a_block)
+    words = ("--horizon", "1000", "--release", "100", "--private-metrics", "0.2", "--metric-windows", "4")
+    result = privol_cli(*RUN, *words, "--out", "R", "--no-diagnostics", "--json")
+    assert result.exit_code == INTERRUPTED
+    metrics = json.loads(Path("R/private_metrics.json").read_text())
+    assert [(w["first_row"], w["last_row"]) for w in metrics["windows"]] == [(1, 250), (251, 500)]
+    entries = [json.loads(line) for line in Path("R/ledger.jsonl").read_text().splitlines()]
+    assert [(e["learner"], e["releases"], e["open"]) for e in entries] == [
+        ("PrivateMetrics", 2, False),
+        ("PIGD", 5, False),
+    ]
+
+
+def test_an_interrupt_before_the_first_row_leaves_nothing(here, clinic, monkeypatch):
+    def counting(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "_horizon", counting)
+    before = sorted(here.iterdir())
+    result = privol_cli(*RUN, "--out", "R")
+    assert result.exit_code == INTERRUPTED
+    assert sorted(here.iterdir()) == before
+
+
+@pytest.mark.parametrize("at", ["save_model", "describe", "publish"])
+def test_an_interrupt_while_writing_leaves_all_or_nothing(here, clinic, monkeypatch, at):
+    import privol.state
+
+    def strike(*_, **__):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    if at == "publish":  # between the decision and the renaming
+        replace = os.replace
+        monkeypatch.setattr(os, "replace", lambda *paths: (paths[1] == Path("R") and strike(), replace(*paths)))
+    elif at == "save_model":
+        monkeypatch.setattr(privol.state, "save_model", strike)
+    else:
+        monkeypatch.setattr(command, "describe_run", strike)
+    before = sorted(here.iterdir())
+    result = privol_cli(*RUN, "--out", "R", "--no-diagnostics")
+    assert result.exit_code == INTERRUPTED
+    if at == "publish":
+        record = json.loads(Path("R/run.json").read_text())
+        assert sorted(record["files"]) == sorted(p.name for p in Path("R").iterdir())
+        assert load_model("R").n_rows_ == N
+        assert sorted(here.iterdir()) == sorted([*before, here / "R"])
+    else:
+        assert sorted(here.iterdir()) == before
+
+
+def fed(*words):
+    """A run that has learnt from its standard input and waits for more of it."""
+    process = start("run", "-", "--classes", "0,1", "--horizon", "100000000", *words, stdin=subprocess.PIPE, text=False)
+    # Far more than is read ahead of the learner: when the last byte is taken, most rows are learnt.
+    for _ in range(40):
+        process.stdin.write(b"0.1,0.2,-0.3,1\n0.3,-0.1,0.2,0\n" * 33_000)
+    process.stdin.flush()
+    return process
+
+
+@posix
+def test_interrupt(here):
+    process = fed("--release", "60000", "--no-diagnostics", "--out", "R")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == INTERRUPTED, (out, err)
+    assert b"Traceback" not in err
+    record = json.loads(Path("R/run.json").read_text())
+    assert record["status"] == "interrupted"
+    assert record["rows"] >= 60_000
+    assert record["releases"] == record["rows"] // 60_000 == load_model("R").n_releases_
+    assert [p.name for p in here.iterdir()] == ["R"]
+
+
+@posix
+def test_interrupted_twice(here):
+    process = fed("--release", "60000", "--no-diagnostics", "--out", "R")
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == INTERRUPTED, err
+    assert b"Traceback" not in err
+    left = [p.name for p in here.iterdir()]
+    assert left in ([], ["R"])
+    if left:
+        assert sorted(json.loads(Path("R/run.json").read_text())["files"]) == sorted(os.listdir("R"))
+
+
+# ---- closed pipes -------------------------------------------------------------------------------------------
+
+
+@posix
+@pytest.mark.parametrize("words", [("--help",), ("run", "--help"), ("info",), ("plan", "--n-features", "3")], ids=str)
+def test_nobody_reads_the_output(words):
+    reader, writer = os.pipe()
+    os.close(reader)
+    more = ("--horizon", "100") if words[0] == "plan" else ()
+    process = start(*words, *more, stdout=writer)
+    os.close(writer)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (PIPE, "")
+
+
+@posix
+def test_a_run_is_complete_though_nobody_reads_its_report(here, clinic):
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = start(*RUN, "--json", "--out", "R", "--no-diagnostics", stdout=writer)
+    os.close(writer)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (PIPE, "")
+    assert load_model("R").n_rows_ == N
+
+
+@posix
+def test_predictions_for_head(here, clinic):
+    run_json(*RUN, "--out", "R", "--no-diagnostics")
+    lines = Path("new.csv").read_text().splitlines()
+    Path("many.csv").write_text("\n".join([lines[0], *(lines[1:] * 10_000)]) + "\n")
+    process = start("predict", "R", "many.csv")
+    assert process.stdout.readline() == "prediction,probability\n"
+    process.stdout.close()
+    assert process.wait(timeout=60) == PIPE
+    assert process.stderr.read() == ""
+
+
+@posix
+def test_nobody_reads_the_errors(here):
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = start("run", "nowhere.csv", "--json", stderr=writer)
+    os.close(writer)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == DATA
+    assert json.loads(out)["error"]["exit_code"] == DATA
+
+
+# ---- disks --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_full_standard_output(here, clinic):
+    with open("/dev/full", "w") as full:
+        process = start(*RUN, "--out", "R", "--no-diagnostics", "--json", stdout=full)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == IO
+    assert err == "privol: error: standard output: No space left on device; the run is in R\n"
+    assert load_model("R").n_rows_ == N
+
+
+@posix
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [(200, ()), (3000, ()), (30_000, ("--release", "1")), (1000, ("--no-diagnostics",))],
+    ids=["rows", "rows", "plot", "model"],
+)
+def test_full_disk(here, clinic, limit, words):
+    """A limit of the size of files stands for a full disk: it fails in the write, whoever owns the process."""
+    import resource
+
+    def limited():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    before = sorted(here.iterdir())
+    process = start(*RUN, *words, "--out", "R", preexec_fn=limited)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == IO, err
+    where = "R/" if limit == 30_000 or "--no-diagnostics" in words else "the temporary file of the diagnostics"
+    assert err.startswith(f"privol: error: {where}")
+    assert err.endswith(": File too large\n")
+    assert ".tmp" not in err
+    assert sorted(here.iterdir()) == before
+
+
+@posix
+def test_full_disk_for_predictions(here, clinic):
+    run_json(*RUN, "--out", "R", "--no-diagnostics")
+    import resource
+
+    before = sorted(here.iterdir())
+
+    def limited():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    process = start("predict", "R", "new.csv", "--out", "p.csv", preexec_fn=limited)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (IO, "privol: error: p.csv: File too large\n")
+    assert sorted(here.iterdir()) == before

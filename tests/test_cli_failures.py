@@ -1,0 +1,258 @@
+"""The command line from outside: exit codes, one-line errors, and nothing left behind by what fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import numpy as np
+import pytest
+from cli_tools import RUN, N, privol_cli, run_json, start
+
+import privol
+from privol.cli.app import BUDGET, DATA, IO, USAGE
+
+
+def spoiled(row, *, line=250, header="age,dose,size,state"):
+    """The text of a good file with one bad row."""
+    good = [f"{i % 100},0.5,-0.{i % 10},{'sick' if i % 3 else 'well'}" for i in range(N)]
+    good[line - 1] = row
+    return "\n".join([header, *good]) + "\n"
+
+
+BAD_DATA = {
+    "missing file": (None, "cannot be read", None),
+    "empty file": ("", "empty", None),
+    "no rows": ("age,dose,size,state\n", "no rows", None),
+    "too few fields": (spoiled("1,0.5,sick"), "row 250: found 3 field(s)", 250),
+    "too many fields": (spoiled("1,0.5,1,1,sick"), "row 250: found 5 field(s)", 250),
+    "text for a number": (spoiled("1,lots,1,sick"), "row 250, column 'dose': found 'lots'", 250),
+    "NaN": (spoiled("1,nan,1,sick"), "train.csv, row 250, column 'dose': found NaN", 250),
+    "missing cell": (spoiled("1,,1,sick"), "train.csv, row 250, column 'dose': found NaN or an empty cell", 250),
+    "infinity": (spoiled("1,0.5,inf,sick"), "train.csv, row 250, column 'size': found infinity", 250),
+    "unknown label": (spoiled("1,0.5,1,dead"), "row 250: found 'dead'", 250),
+    "no label": (spoiled("1,0.5,1,"), "row 250: found nothing", 250),
+    "no such range": (spoiled("1,0.5,1,sick", header="years,dose,size,state"), "no feature 'age'", None),
+}
+
+
+@pytest.mark.parametrize("diagnostics", ["--diagnostics", "--no-diagnostics"])
+@pytest.mark.parametrize("case", BAD_DATA)
+def test_bad_data(here, case, diagnostics):
+    content, words, row = BAD_DATA[case]
+    if content is not None:
+        (here / "train.csv").write_text(content)
+    (here / "ranges.json").write_text('{"age": [0, 100]}')
+    before = sorted(here.iterdir())
+    result = privol_cli(*RUN, "--release", "10", diagnostics, "--json")
+    assert result.exit_code == DATA, result.output
+    error = json.loads(result.stdout)["error"]
+    assert words in error["message"]
+    assert error["row"] == row
+    assert error["exit_code"] == DATA
+    assert result.stderr == f"privol: error: {error['message']}\n"
+    assert sorted(here.iterdir()) == before
+
+
+BAD_USE = {
+    "epsilon of 0": (("--epsilon", "0"), "epsilon"),
+    "epsilon not a number": (("--epsilon", "much"), "epsilon"),
+    "delta of 1": (("--delta", "1"), "delta"),
+    "negative l2": (("--l2", "-1"), "l2"),
+    "radius of 0": (("--radius", "0"), "radius"),
+    "x_bound of 0": (("--x-bound", "0"), "x_bound"),
+    "release beyond the rows": (("--release", "501"), "release"),
+    "release not a schedule": (("--release", "often"), "release"),
+    "release not ascending": (("--release", "9,3"), "release"),
+    "horizon of 0": (("--horizon", "0"), "horizon"),
+    "kink for pgiga": (("--learner", "pgiga", "--loss", "hinge"), "kink"),
+    "unknown loss": (("--loss", "quadratic"), "loss"),
+    "unknown option": (("--epsilom", "1"), "epsilom"),
+    "one class": (("--classes", "sick"), "classes"),
+    "real targets for labels": (("--loss", "squared"), "real targets"),
+    "width of another loss": (("--huber-width", "1"), "--loss huber"),
+    "width of 0": (("--loss", "smooth_hinge", "--smooth-hinge-width", "0"), "--smooth-hinge-width"),
+    "share of 1": (("--private-metrics", "1", "--release", "9"), "--private-metrics"),
+    "no windows": (("--private-metrics", "0.1", "--metric-windows", "0", "--release", "9"), "windows"),
+    "windows of nothing": (("--metric-windows", "3"), "--private-metrics"),
+    "metrics of no model": (("--private-metrics", "0.1"), "--release"),
+    "metrics of a claim": (("--private-metrics", "0.1", "--calibration", "published", "--release", "9"), "published"),
+    "negative delay": (("--delay", "-1"), "delay"),
+    "delay of nothing": (("--delay", "3", "--no-diagnostics"), "--delay"),
+    "two ways to say it": (("--schema", "rows.toml"), "--schema and --classes exclude each other"),
+    "unknown codec": (("--encoding", "klingon"), "encoding"),
+    "unknown set": (("--domain", "sphere:2"), "sphere"),
+    "negative seed": (("--seed", "-4"), "random_state"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_USE)
+def test_bad_use(here, clinic, case):
+    words, mentioned = BAD_USE[case]
+    before = sorted(here.iterdir())
+    result = privol_cli(*RUN, *words)
+    assert result.exit_code == USAGE, result.output
+    assert mentioned in result.stderr
+    assert result.stderr.startswith("privol: error: ")
+    assert result.stderr.count("\n") == 1
+    assert sorted(here.iterdir()) == before
+
+
+def test_labels_must_be_declared(here, clinic):
+    result = privol_cli("run", "train.csv")
+    assert result.exit_code == USAGE
+    assert "--classes" in result.stderr
+
+
+@pytest.mark.parametrize("words", [("--target", "x"), ("--positive", "2"), ("--no-header",)], ids=str)
+def test_file_options_need_a_file(here, words):
+    result = privol_cli("run", *words)
+    assert result.exit_code == USAGE
+    assert list(here.iterdir()) == []
+
+
+def test_horizon_exceeded(here, clinic):
+    before = sorted(here.iterdir())
+    result = privol_cli(*RUN, "--horizon", "300", "--json")
+    assert result.exit_code == BUDGET
+    assert json.loads(result.stdout)["error"]["kind"] == "BudgetExceeded"
+    assert sorted(here.iterdir()) == before
+
+
+def test_horizon_beyond_the_rows(here, clinic):
+    record = run_json(*RUN, "--horizon", "1000", "--out", "R")
+    assert (record["rows"], record["horizon"], record["releases"]) == (N, 1000, 1)
+    assert record["release_rows"] == [N]
+    calibration = privol.PIGD(radius=5.0, x_bound=2.0).calibrate(3, 1000)
+    assert record["noise"]["std"] == calibration.last_std(N)
+    late = run_json(*RUN, "--horizon", "1000", "--release", "900", "--out", "late")
+    assert late["releases"] == 0
+    assert late["budget"]["spent"]["mu"] == 0.0
+    result = privol_cli("predict", "late", "new.csv")
+    assert result.exit_code == IO
+    assert "no model, because its rows ended after row 500, before its first release" in result.stderr
+    assert sorted(late["files"]) == ["ledger.jsonl", "metrics.json", "plot.png", "run.json"]
+
+
+def test_an_existing_run_is_refused_before_anything_is_read(here):
+    (here / "R").mkdir()
+    (here / "R" / "notes.txt").write_text("mine")
+    result = privol_cli("run", "no-such-file.csv", "--out", "R")
+    assert result.exit_code == IO
+    assert "not empty" in result.stderr
+    assert [p.name for p in (here / "R").iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize("out", ["file.txt", "file.txt/R", "nowhere/R"])
+def test_unusable_output(here, clinic, out):
+    (here / "file.txt").write_text("mine")
+    before = sorted(here.iterdir())
+    result = privol_cli(*RUN, "--out", out)
+    assert result.exit_code == IO
+    assert result.stderr.count("\n") == 1
+    assert sorted(here.iterdir()) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write anywhere")
+def test_read_only_directory(here, clinic):
+    (here / "locked").mkdir(mode=0o555)
+    result = privol_cli(*RUN, "--out", "locked/R")
+    assert result.exit_code == IO
+    assert "Permission denied" in result.stderr
+
+
+def test_failing_write_leaves_nothing(here, clinic, monkeypatch):
+    import privol.state
+
+    def full(path, content):
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(privol.state, "write_atomically", full)
+    before = sorted(here.iterdir())
+    result = privol_cli(*RUN, "--no-diagnostics")
+    assert result.exit_code == IO
+    assert "No space left" in result.stderr
+    assert sorted(here.iterdir()) == before
+
+
+def test_errors_have_no_traceback(here):
+    process = start("run", "nothing.csv", "--classes", "0,1")
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (DATA, "")
+    assert err == "privol: error: nothing.csv: cannot be read: No such file or directory\n"
+
+
+def test_a_row_beyond_the_horizon_is_named(here, clinic):
+    result = privol_cli(*RUN, "--horizon", "300", "--no-diagnostics")
+    assert result.exit_code == BUDGET
+    assert "train.csv: 500 more rows would exceed the horizon" in result.stderr
+
+
+def test_a_known_length_is_refused_before_a_row_is_read(here):
+    np.savez("long.npz", X=np.full((20, 2), np.nan), y=np.zeros(20))
+    result = privol_cli("run", "long.npz", "--classes", "0,1", "--horizon", "19")
+    assert result.exit_code == BUDGET
+    assert "20 rows exceed the horizon of 19" in result.stderr
+
+
+def test_text_columns_lead_to_schemas(here):
+    (here / "t.csv").write_text("age,job,outcome\n41,nurse,yes\n50,clerk,no\n")
+    result = privol_cli("run", "t.csv", "--positive", "yes")
+    assert result.exit_code == DATA
+    assert "column 'job': found 'nurse'" in result.stderr
+    assert "privol info FILE drafts one" in result.stderr
+
+
+def test_a_run_inside_its_rows_is_refused(here, clinic):
+    before = sorted(here.iterdir())
+    for words in (("run", "."), ("run", str(here), "--out", "R")):
+        result = privol_cli(*words, "--positive", "sick")
+        assert result.exit_code == USAGE
+        assert "inside the directory of rows" in result.stderr
+    assert sorted(here.iterdir()) == before
+
+
+def test_a_file_is_no_output_directory(here, clinic):
+    result = privol_cli(*RUN, "--out", "new.csv")
+    assert result.exit_code == IO
+    assert result.stderr == "privol: error: new.csv: exists and is no directory\n"
+
+
+def test_standard_input_needs_a_horizon(here):
+    process = start("run", "-", "--positive", "1", stdin=subprocess.PIPE)
+    _, err = process.communicate("1,2,0\n3,4,1\n", timeout=60)
+    assert process.returncode == USAGE
+    assert "--horizon is needed" in err
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("loss", "words", "warning"),
+    [
+        ("logistic", ("--positive", "siick"), "all rows that were learnt have the same label"),
+        ("logistic", ("--positive", "sick"), None),
+        ("huber", ("--target", "age"), "most targets lie beyond the bound"),
+        ("huber", ("--target", "age", "--y-bound", "100"), None),
+    ],
+)
+def test_doubts_are_shown_and_are_not_private(here, clinic, loss, words, warning):
+    lines = (here / "train.csv").read_text().splitlines()
+    names = ["age", "dose", "size", "state"] if loss == "logistic" else ["age", "dose", "size"]
+    body = [",".join(line.split(",")[: len(names)]) for line in lines[1:]]
+    (here / "t.csv").write_text("\n".join([",".join(names), *body]) + "\n")
+    record = run_json("run", "t.csv", "--loss", loss, *words)
+    if warning is None:
+        assert record["warnings"] == []
+    else:
+        assert [w.startswith(f"NOT PRIVATE: {warning}") for w in record["warnings"]] == [True]
+        assert warning in " ".join(privol_cli("run", "t.csv", "--loss", loss, *words).stdout.split())
+    clipped = record["diagnostics"]["targets_clipped_to_y_bound"]
+    assert clipped == (None if loss == "logistic" else 0 if warning is None else sum(X > 1 for X in clinic[0][:, 0]))
+    assert run_json("run", "t.csv", "--loss", loss, *words, "--no-diagnostics")["warnings"] == []
+
+
+def test_noise_has_a_price_only_where_there_is_noise(here, clinic):
+    assert "The noise costs" not in " ".join(privol_cli(*RUN, "--epsilon", "inf", "--release", "50").stdout.split())
+    noisy = privol_cli(*RUN, "--epsilon", "0.01", "--release", "50", "--seed", "1").stdout
+    assert "The noise costs" in " ".join(noisy.split())
