@@ -41,7 +41,9 @@ class Refused(Exception):
 
 
 def _bytes(data: bytes) -> tuple[bytes, bytes]:
-    return data[:4].ljust(4, b"\0"), data[4:]
+    """Return the options and the text, whose beginning is never that of a compressed file."""
+    text = data[4:]
+    return data[:4].ljust(4, b"\0"), b" " + text if _files._codec(text) else text
 
 
 def _columns(make: Callable[[], Any], kinds_of: Callable[[Any], dict[str, Any]]) -> list[tuple[Any, ...]]:
