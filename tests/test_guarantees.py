@@ -515,7 +515,7 @@ guarantees = st.builds(
     claim=st.none() | st.builds(Claim, epsilon=st.floats(0, 1e9), delta=st.floats(0, 2), source=st.just("é 1")),
     conditions=st.lists(st.text(min_size=1).filter(str.strip), max_size=3),
     private=st.booleans(),
-    released=st.sampled_from(["models", "metrics"]),
+    released=st.sampled_from(["models", "metrics", "metrics_beyond_models"]),
     rows_per_user=st.none() | st.integers(1, 2**70),
 )
 

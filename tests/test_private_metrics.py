@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -18,7 +20,7 @@ from privol.errors import BudgetExceeded, InvalidParameter, StateError
 from privol.evaluate import PrivateMetrics, compare, progressive
 from privol.evaluate._private import Windows, noise_std, row_values
 from privol.evaluate._watch import Watch
-from privol.guarantees import Guarantee, gdp_delta, gdp_mu, split_budget
+from privol.guarantees import Guarantee, compose_gdp, gdp_delta, gdp_mu, split_budget
 from privol.ledger import Ledger
 from privol.losses import Custom, get_loss
 
@@ -192,7 +194,7 @@ def noise_of(windows, factor=1.0):
     scores = np.tile([1.0, -1.0], length // 2)
     targets, values = np.ones(length), np.full(length, 0.25)
     metrics.take(scores, values, targets)
-    result = metrics.finish()
+    result = metrics.finish(metrics.guarantee)
     first, loss = row_values(scores, values, targets, True, 1.0, result.loss_bound)
     noisy = np.array([(w.first, w.loss) for w in result.windows])
     return (noisy - np.column_stack([first, loss]) / UNITS) / (factor * result.std)
@@ -291,7 +293,9 @@ def test_model_and_metrics_share_one_limited_ledger(data, adjacency):
     assert metrics.mu_squared == pytest.approx(split.mu**2, rel=1e-12)
     assert ledger.spent.epsilon() <= 1.0
     assert ledger.spent.epsilon() > 0.999
-    assert found.private.guarantee.mu == split.mu
+    assert learner.ledger_.accounts[0].guarantee.mu == split.mu
+    assert learner.ledger_.accounts[0].guarantee.released == "metrics_beyond_models"
+    assert found.private.guarantee.mu == compose_gdp([split.mu, learner.guarantee_.mu])
     with pytest.raises(BudgetExceeded):
         progressive(privol.PIGD(**SETTINGS, ledger=ledger), stream_of(data), private=PrivateMetrics(mu=0.1))
     sentence = ledger.sentence()
@@ -369,7 +373,7 @@ def test_closed_metrics_release_nothing():
     metrics.take(np.ones(3), np.ones(3), np.ones(3))
     metrics.close()
     with pytest.raises(StateError, match="closed"):
-        metrics.finish()
+        metrics.finish(metrics.guarantee)
     with pytest.raises(InvalidParameter, match="horizon"):
         windows_of(PrivateMetrics(mu=0.1), horizon=2).take(np.ones(3), np.ones(3), np.ones(3))
 
@@ -392,7 +396,7 @@ def test_record_and_sentence(data):
     result = progressive(learner, stream, private=PrivateMetrics(mu=0.2, windows=4)).private
     for guarantee in (result.guarantee, learner.guarantee_):
         assert guarantee.rows_per_user == 3
-        assert guarantee.conditions[-1] == "the schema was written without the rows"
+        assert "the schema was written without the rows" in guarantee.conditions
         assert "of one user at most 3 rows are learnt" in guarantee.sentence()
         assert "several rows of one person" not in guarantee.sentence()
     assert result.guarantee.released == "metrics"
@@ -469,3 +473,33 @@ def test_parameters_are_checked(data):
     with pytest.raises(InvalidParameter, match="loss_bound must be given"):
         windows_of(PrivateMetrics(mu=1.0), loss=flat)
     windows_of(PrivateMetrics(mu=1.0, loss_bound=1.0), loss=flat)
+
+
+@pytest.mark.parametrize("changes", [{"epsilon": math.inf}, {"random_state": 3}])
+def test_windows_are_no_more_private_than_the_models_that_they_evaluate(data, changes):
+    """A row moves later windows through the models: with exact or seeded models the windows' noise hides nothing."""
+    found = progressive(privol.PIGD(**{**SETTINGS, **changes}), stream_of(data), private=PrivateMetrics(mu=0.1)).private
+    assert found.to_record()["private"] is False
+    assert found.guarantee.sentence().startswith(("NO PRIVACY", "NOT PRIVATE"))
+
+
+def test_one_row_moves_later_windows_through_the_models():
+    """Why the windows' own mu is not theirs alone: row 1 decides the model that all later rows are evaluated with."""
+    X = np.full((400, 1), 1e-3)
+    X[0] = 1.0
+    accuracy = []
+    for label in (0, 1):
+        stream = privol.open_stream((X, np.r_[label, np.ones(399)]), classes=(0, 1))
+        learner = privol.PIGD(epsilon=math.inf, release=[1], fit_intercept=False)
+        found = progressive(learner, stream, private=PrivateMetrics(mu=1.0, windows=1, random_state=1)).private
+        accuracy.append(found.to_record()["total"]["accuracy_raw"])
+    assert accuracy[1] - accuracy[0] > 0.9
+
+
+def test_metrics_at_work_are_not_copied():
+    metrics = windows_of(PrivateMetrics(mu=0.1))
+    for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(StateError, match="same noise"):
+            attempt(metrics)
+    with pytest.raises(InvalidParameter, match="mu"):
+        PrivateMetrics(mu=1e101)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privol
-from privol.errors import InvalidParameter
+from privol.errors import InvalidParameter, StateError
 from privol.guarantees import Guarantee, compose_gdp, format_up, gdp_epsilon, group_mu
 from privol.ledger import Ledger
 
@@ -166,3 +166,38 @@ def test_a_ledger_says_first_that_there_is_no_privacy():
     spend(ledger, "C", make(kind="none", parameter=math.inf))
     assert ledger.sentence().startswith("NO PRIVACY: of 3 runs together")
     assert "C: infinity" in ledger.sentence()
+
+
+def test_a_capped_run_does_not_go_on_without_its_cap(stream):
+    stream.rows_per_user, stream.user = 2, "patient"
+    learner = privol.PIGD(horizon=200)
+
+    class Broken:
+        n_rows, classes, rows_per_user, user = 200, (0, 1), 2, "patient"
+
+        def __iter__(self):
+            yield from stream
+            raise RuntimeError("the file is gone")
+
+    with pytest.raises(RuntimeError):
+        learner.fit_stream(Broken())
+    assert learner.n_rows_ == 50
+    for attempt in (lambda: learner.partial_fit(np.ones((1, 2)), [1]), lambda: learner.learn_one([1.0, 1.0], 1)):
+        with pytest.raises(StateError, match="fit_stream"):
+            attempt()
+    assert learner.n_rows_ == 50
+    assert learner.close().n_releases_ == 1
+    assert "one user (column 'patient')" in learner.guarantee_.sentence()
+
+
+def test_caps_of_different_columns_say_nothing_together(stream):
+    ledger = Ledger(epsilon=3, delta=1e-6)
+    stream.rows_per_user = 1
+    for user in ("patient", "patient", "visit"):
+        stream.user = user
+        privol.PIGD(epsilon=0.5, ledger=ledger).fit_stream(stream)
+        same = user == "patient"
+        assert ("column 'patient'" in ledger.sentence()) == same
+        assert ("by different columns" in ledger.sentence()) != same
+    with pytest.raises(InvalidParameter, match="user"):
+        make(user="patient")

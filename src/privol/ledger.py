@@ -468,6 +468,7 @@ class Ledger(_Shared):
             [account.learner for account, _ in held],
             mu=_root_up(_sum_up([square for _, square in held])),
             user_mu=_root_up(_sum_up([square_up(mu) for mu in users])) if len(users) == len(mus) else None,
+            users=[g.user for g in promises],
             delta=number(delta=delta, above=0.0, below=1.0),
             adjacency=self.adjacency,
             private=all(g.private for g in promises),

@@ -303,4 +303,11 @@ def _released(made: Any, private: Any, windows: list[Any], horizon: int) -> Any:
     from ..losses import get_loss
 
     guarantee = next(a.guarantee for a in made.ledger_.accounts if a.guarantee.released != "models")
-    return private.result(windows, loss=get_loss(made.loss), y_bound=made.y_bound, horizon=horizon, guarantee=guarantee)
+    return private.result(
+        windows,
+        loss=get_loss(made.loss),
+        y_bound=made.y_bound,
+        horizon=horizon,
+        guarantee=guarantee,
+        models=made.guarantee_,
+    )

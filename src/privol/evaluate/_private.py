@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._validate import integer, number
 from ..errors import InvalidParameter, StateError
-from ..guarantees import Guarantee
+from ..guarantees import Guarantee, compose_gdp
 from ..ledger import Account, Ledger
 from ..losses import Loss
 from ..noise import STREAM_METRICS, Source, decide_lattice_point, granularity, make_source
@@ -40,7 +40,6 @@ _CONDITIONS = (
     "the bounds of loss and error, the length of the windows, the labels and all other parameters, but for the number "
     "of rows, which is public, were chosen without looking at the rows",
     "whether a row was refused, by the learner or by the reader of a file, is not hidden",
-    "the observer may know the models that were evaluated, which the guarantee of their own run covers",
 )
 
 
@@ -51,8 +50,10 @@ class PrivateMetrics:
     Parameters
     ----------
     mu : float
-        Parameter of Gaussian differential privacy of all windows together, at least 1e-100, such as
-        ``privol.guarantees.split_budget(epsilon, delta, share).mu``. ``inf``: exact figures, without a guarantee.
+        Parameter of Gaussian differential privacy that all windows together add to that of the models they evaluate,
+        from 1e-100 to 1e100, such as ``privol.guarantees.split_budget(epsilon, delta, share).mu``; ``inf``: exact
+        figures, without a guarantee. A row moves later windows through the models too, so the windows, alone or
+        with the models, guarantee the composition of both, never ``mu`` alone.
     windows : int, default=20
         Number of windows that the horizon is cut into, at least 1. Fewer windows: less noise in each. The noise of the
         figures over all rows grows with the root of their number.
@@ -81,7 +82,8 @@ class PrivateMetrics:
     random_state: Any = None
 
     def __post_init__(self) -> None:
-        number(mu=self.mu, at_least=1e-100, infinite=True)
+        if not math.isinf(number(mu=self.mu, at_least=1e-100, infinite=True)):
+            number(mu=self.mu, at_least=1e-100, at_most=1e100)
         integer(windows=self.windows, at_least=1)
         if self.window_rows is not None:
             integer(window_rows=self.window_rows, at_least=1)
@@ -103,16 +105,25 @@ class PrivateMetrics:
         return float(y_bound if self.error_bound is None else self.error_bound), loss_bound
 
     def result(
-        self, windows: Iterable[MetricsWindow], *, loss: Loss, y_bound: float, horizon: int, guarantee: Guarantee
+        self,
+        windows: Iterable[MetricsWindow],
+        *,
+        loss: Loss,
+        y_bound: float,
+        horizon: int,
+        guarantee: Guarantee,
+        models: Guarantee,
     ) -> MetricsResult:
         """Return windows that were released (what ``on_window`` saw) as a result: what is left of a run cut short.
 
-        ``guarantee`` is that of the windows' account in the ledger, the rest as in the run.
+        ``guarantee`` is that of the windows' account in the ledger and ``models`` that of the run whose models were
+        evaluated; the rest as in the run.
         """
         name = "accuracy" if loss.kind == "classification" else "mean_absolute_error"
         std = noise_std(self.mu, guarantee.adjacency)
         rows = self.rows_of_window(horizon)
-        return MetricsResult(guarantee, tuple(windows), name, *self.bounds(loss, y_bound), std, rows)
+        promised = with_models(guarantee, models)
+        return MetricsResult(promised, tuple(windows), name, *self.bounds(loss, y_bound), std, rows)
 
 
 @dataclass(frozen=True)
@@ -145,7 +156,7 @@ class MetricsResult:
     Attributes
     ----------
     guarantee : Guarantee
-        Of the windows alone; together with the models: the ledger's sentence.
+        Of the windows, with or without the models that they evaluate: the composition of the two.
     windows : tuple of MetricsWindow
     name : {"accuracy", "mean_absolute_error"}
         What the first of the two totals measures.
@@ -253,6 +264,15 @@ class Windows:
         self._account: Account = ledger.open(learner="PrivateMetrics", guarantee=self.guarantee)
         self._account.attach(self._counters)
 
+    def __copy__(self) -> NoReturn:
+        raise StateError("private metrics cannot be copied: both holders would draw the same noise")
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        raise StateError("private metrics cannot be copied: both holders would draw the same noise")
+
+    def __reduce__(self) -> NoReturn:
+        raise StateError("private metrics cannot be pickled: both holders would draw the same noise")
+
     def _counters(self) -> tuple[int, int, float]:
         # every row is in one window, so the first release spends it all, and the others nothing more
         return self._rows, self._released, self._account.reserved_mu_squared if self._released else 0.0
@@ -291,18 +311,40 @@ class Windows:
         if self._on_window is not None:
             self._on_window(window)
 
-    def finish(self) -> MetricsResult:
-        """Release the last window, if it has rows, and return all of them."""
+    def finish(self, models: Guarantee) -> MetricsResult:
+        """Release the last window, if it has rows, and return all of them; ``models``: of the run that was watched."""
         if self._rows > self._released * self._length:
             self._release()
         return self._settings.result(
-            self._windows, loss=self._loss, y_bound=self._y_bound, horizon=self._horizon, guarantee=self.guarantee
+            self._windows,
+            loss=self._loss,
+            y_bound=self._y_bound,
+            horizon=self._horizon,
+            guarantee=self.guarantee,
+            models=models,
         )
 
     def close(self) -> None:
         """Release nothing more, and give back what was not spent."""
         self._source = None
         self._account.close()
+
+
+def with_models(metrics: Guarantee, models: Guarantee) -> Guarantee:
+    """Return what windows guarantee by themselves: the composition with the models through which rows move them."""
+    mu = compose_gdp([metrics.mu, models.mu])
+    none = math.isinf(mu)
+    sources = dict.fromkeys([metrics.bit_source, models.bit_source])
+    return replace(
+        metrics,
+        released="metrics",
+        kind="none" if none else "gdp",
+        parameter=mu,
+        conditions=tuple(dict.fromkeys([*metrics.conditions, *models.conditions])),
+        arithmetic="; of the models: ".join([metrics.arithmetic, models.arithmetic]),
+        bit_source="; of the models: ".join(sources),
+        private=metrics.private and models.private,
+    )
 
 
 def row_values(
@@ -374,6 +416,7 @@ def _guarantee(
         arithmetic="exact totals of multiples of 2^-20, no noise" if none else _ARITHMETIC,
         bit_source="none" if source is None else source.description,
         private=source is not None and source.private,
-        released="metrics",
+        released="metrics_beyond_models",
         rows_per_user=getattr(stream, "rows_per_user", None),
+        user=getattr(stream, "user", None),
     )

@@ -90,6 +90,7 @@ def progressive(
     horizon = learner._stream_horizon(stream)
     tally = Tally(loss, wanted, -(-horizon // points))
     sinks: list[Sink] = [tally]
+    ahead = Ahead(stream, delay - 1) if delay > 1 else None
     windows = None
     if private is not None:
         if not isinstance(private, PrivateMetrics):
@@ -105,7 +106,6 @@ def progressive(
             on_window=on_window,
         )
         sinks.append(windows)
-    ahead = Ahead(stream, delay - 1) if delay > 1 else None
 
     def report(at: Any, _: Any) -> None:
         if progress is not None:
@@ -114,7 +114,7 @@ def progressive(
     start = time.perf_counter()
     try:
         learner.fit_stream(stream if ahead is None else ahead, progress=report, observer=Watch(sinks, ahead))
-        released = None if windows is None else windows.finish()
+        released = None if windows is None else windows.finish(learner.guarantee_)
     finally:
         if windows is not None:
             windows.close()

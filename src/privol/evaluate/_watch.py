@@ -43,6 +43,7 @@ class Ahead:
         self.n_rows = stream.n_rows
         self.classes = stream.classes
         self.rows_per_user = getattr(stream, "rows_per_user", None)
+        self.user = getattr(stream, "user", None)
         self.conditions = getattr(stream, "conditions", ())
 
     def __iter__(self) -> Iterator[Any]:

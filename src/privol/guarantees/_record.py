@@ -20,6 +20,7 @@ ADJACENCIES = ("replace", "zero_out")
 
 KINDS = ("gdp", "none")
 UNITS = ("row",)
+_TOTALS = "the noisy totals (of correct predictions or absolute errors, and of losses) of at most"
 # What is released, by the word of the record: one of it, several, and what else is not covered.
 _RELEASED = {
     "models": (
@@ -28,10 +29,17 @@ _RELEASED = {
         "the rows, the un-noised iterates, the noise, progressive accuracy or any other diagnostic",
     ),
     "metrics": (
-        "the noisy totals (of correct predictions or absolute errors, and of losses) of at most 1 window of rows",
-        "the noisy totals (of correct predictions or absolute errors, and of losses) of at most {} windows of rows",
-        "the rows, the exact totals, the noise, any other diagnostic; the models that were evaluated have a guarantee "
-        "of their own, and both together have the composition of the two",
+        f"{_TOTALS} 1 window of rows",
+        f"{_TOTALS} {{}} windows of rows",
+        "the rows, the exact totals, the noise, any other diagnostic; the figures count the models that were evaluated, "
+        "whether these are published or not",
+    ),
+    "metrics_beyond_models": (
+        f"{_TOTALS} 1 window of rows",
+        f"{_TOTALS} {{}} windows of rows",
+        "the rows, the exact totals, the noise, any other diagnostic; and the figures are what the windows add to the "
+        "guarantee of the models that were evaluated, which one row moves too: nothing holds without the composition "
+        "of the two",
     ),
 }
 RELEASED = tuple(_RELEASED)
@@ -54,7 +62,15 @@ def format_up(x: float, digits: int = 4) -> str:
 
 
 def describe_composition(
-    mus: list[float], names: list[str], *, mu: float, user_mu: float | None, delta: float, adjacency: str, private: bool
+    mus: list[float],
+    names: list[str],
+    *,
+    mu: float,
+    user_mu: float | None,
+    users: list[str | None],
+    delta: float,
+    adjacency: str,
+    private: bool,
 ) -> str:
     """Say in one sentence what several runs on the same rows guarantee together, every figure rounded up.
 
@@ -66,6 +82,8 @@ def describe_composition(
         The composition.
     user_mu : float or None
         The composition when all rows of one user change; None where that is unknown.
+    users : list of str or None
+        Of each run: the column that tells its users apart. Where they differ nothing is said of users.
     delta : float
         Where epsilon is stated.
     adjacency : {"replace", "zero_out"}
@@ -78,17 +96,20 @@ def describe_composition(
     runs = "1 run" if len(mus) == 1 else f"{len(mus)} runs together"
     if math.isinf(mu):
         return f"NO PRIVACY: of {runs} (mu by run: {parts}) at least one has no noise, and nothing is guaranteed."
-    users = "several rows of one person are not protected as one"
-    if user_mu is not None:
-        users = (
-            f"all rows of one user that are learnt: {format_up(user_mu)}-GDP, (epsilon, delta) = "
+    several = "several rows of one person are not protected as one"
+    if user_mu is not None and len(set(users)) > 1:
+        several += " (the runs tell users apart by different columns)"
+    elif user_mu is not None:
+        whom = "one user" if users[0] is None else f"one user (column {users[0]!r})"
+        several = (
+            f"all rows of {whom} that are learnt: {format_up(user_mu)}-GDP, (epsilon, delta) = "
             f"({format_up(gdp_epsilon(user_mu, delta))}, {format_up(delta)}), by group privacy"
         )
     body = (
         f"Differential privacy with (epsilon, delta) = ({format_up(gdp_epsilon(mu, delta))}, {format_up(delta)}), from "
         f'{format_up(mu)}-GDP, for one row (adjacency "{adjacency}") that may have been in every one of {runs} (mu by '
         f"run: {parts}; squares add up), what was released and what open runs have reserved, under the conditions of "
-        f"each; {users}."
+        f"each; {several}."
     )
     if private:
         return body
@@ -164,11 +185,14 @@ class Guarantee:
     private : bool
         False if the noise came from a seed that somebody may know: the figures are then those that the same
         run would have with secret noise, and :meth:`sentence` says that there is no privacy.
-    released : {"models", "metrics"}
-        What is released: models, or noisy totals of windows of rows.
+    released : {"models", "metrics", "metrics_beyond_models"}
+        What is released: models; noisy totals of windows of rows, the models that were evaluated counted in; or what
+        these windows add to the guarantee of the models.
     rows_per_user : int or None
         At least 1: no user has more than so many of the rows that are learnt, so the guarantee holds for users too, by
         group privacy (:attr:`user_mu`). ``None``: nothing is known of users.
+    user : str or None
+        What tells users apart: the column of the cap.
     """
 
     kind: str
@@ -185,12 +209,17 @@ class Guarantee:
     private: bool = True
     released: str = "models"
     rows_per_user: int | None = None
+    user: str | None = None
 
     def __post_init__(self) -> None:
         choice(KINDS, kind=self.kind)
         choice(RELEASED, released=self.released)
         if self.rows_per_user is not None:
             object.__setattr__(self, "rows_per_user", integer(rows_per_user=self.rows_per_user, at_least=1))
+        if self.user is not None:
+            _text(user=self.user)
+            if self.rows_per_user is None:
+                raise InvalidParameter(f"user must be None where rows_per_user is, found {self.user!r}")
         choice(ADJACENCIES, adjacency=self.adjacency)
         choice(UNITS, unit=self.unit)
         parameter = number(parameter=self.parameter, at_least=0.0, infinite=True)
@@ -313,8 +342,9 @@ class Guarantee:
             return "nothing is guaranteed for several rows of one user either."
         most = "1 row is" if self.rows_per_user == 1 else f"{self.rows_per_user} rows are"
         change = "replacing what they hold" if self.adjacency == "replace" else "replacing them by null rows"
+        whom = "one user" if self.user is None else f"one user (column {self.user!r})"
         return (
-            f"of one user at most {most} learnt, and {change}, all of them together, is covered by "
+            f"of {whom} at most {most} learnt, and {change}, all of them together, is covered by "
             f"{format_up(mu)}-GDP, (epsilon, delta) = ({format_up(epsilon)}, {format_up(self.delta)}), by group "
             "privacy; which rows are whose, and so which of them are dropped, is held fixed and is not hidden."
         )

@@ -46,8 +46,8 @@ class RowBlock(Protocol):
 class RowStream(Protocol):
     """What ``fit_stream`` reads: any object with these names, such as :func:`privol.open_stream` returns.
 
-    Two more are taken into the guarantee where they exist: ``rows_per_user``, the largest number of rows of a user
-    (None: unknown), and ``conditions``, a tuple of sentences on what the stream's rows rest on.
+    Three more are taken into the guarantee where they exist: ``rows_per_user``, the largest number of rows of a user
+    (None: unknown), ``user``, what tells users apart (a column's name), and ``conditions``, a tuple of sentences on what the stream's rows rest on.
     """
 
     n_rows: int | None
@@ -61,6 +61,7 @@ def promised_by(stream: Any, guarantee: Guarantee) -> Guarantee:
     return replace(
         guarantee,
         rows_per_user=getattr(stream, "rows_per_user", None),
+        user=getattr(stream, "user", None),
         conditions=(*guarantee.conditions, *getattr(stream, "conditions", ())),
     )
 
@@ -74,6 +75,7 @@ class Run:
     guarantee: Guarantee
     account: Account
     targets: Targets
+    of_stream: bool = False  # its guarantee says of users or rows what only its stream keeps
     closed: bool = False
 
     def public(self, attribute: str) -> Any:
@@ -199,7 +201,7 @@ class OnlineLearner(ReleasedModel):
             give the learner its classes by ``declare_classes``.
         """
         run: Run | None = self.__dict__.get("_run")
-        if run is None or run.closed:
+        if run is None or run.closed or run.of_stream:
             return self.partial_fit(np.asarray(x)[None, ...], np.asarray(y)[None])
         run.state.learn_one(x, run.targets.encode_one(y, run.state.n_rows), not run.targets.refuse)
         return self
@@ -237,7 +239,8 @@ class OnlineLearner(ReleasedModel):
             If the stream does not know its number of rows and ``horizon`` is not given, or the loss needs classes and
             the stream has none.
         BudgetExceeded, InvalidRow
-            As ``partial_fit``: blocks before the failing one stay learnt, and the run goes on where it was.
+            As ``partial_fit``: blocks before the failing one stay learnt, and the run goes on where it was (by
+            ``partial_fit``, unless the stream has a cap on rows per user or conditions of its own).
         """
         horizon = self._stream_horizon(stream)
         classes = None
@@ -300,7 +303,8 @@ class OnlineLearner(ReleasedModel):
         before: Run | None = self.__dict__.get("_run")
         if before is not None and not before.closed:
             self._settle(before)  # a run that was cut short by a new one releases nothing more
-        self._run = Run(state, plan, guarantee, account, targets)
+        promised = getattr(stream, "rows_per_user", None) is not None or bool(getattr(stream, "conditions", ()))
+        self._run = Run(state, plan, guarantee, account, targets, of_stream=promised)
         self.__dict__.pop("_export", None)
         if targets.classes is not None:
             self.classes_ = targets.classes
@@ -331,6 +335,11 @@ class OnlineLearner(ReleasedModel):
             raise StateError(
                 "this learner is a copy of what another has released: its run goes on only there; fit() or a new "
                 "learner starts another, which pays again"
+            )
+        if run is not None and run.of_stream:
+            raise StateError(
+                "the run was begun by fit_stream, and its guarantee says of users or rows what only that stream keeps: "
+                "close() ends it, and another run pays again"
             )
         return run
 
