@@ -187,7 +187,7 @@ def test_a_bad_row_names_file_row_and_column(here, visits):
     error = json.loads(result.stdout)["error"]
     assert (error["row"], error["message"]) == (
         123,
-        "rows.csv, row 123, column 'age': found nothing, allowed is a number",
+        "rows.csv, row 123, column 'age': found nothing, allowed is a number (missing = in the schema says otherwise)",
     )
     assert sorted(p.name for p in here.iterdir()) == ["new.csv", "rows.csv", "rows.toml"]
 
@@ -333,7 +333,7 @@ METRICS = ("--release", "100", "--private-metrics", "0.25", "--metric-windows", 
 @pytest.mark.parametrize("diagnostics", ["--diagnostics", "--no-diagnostics"])
 def test_private_metrics_share_the_budget(here, visits, diagnostics):
     record = run_json(*RUN[:-3], *METRICS, diagnostics, "--out", "R", "--epsilon", "4")
-    assert record["private"] is True
+    assert record["model_private"] is True
     assert record["budget"]["reserved"]["epsilon"] == pytest.approx(4.0, rel=1e-9)
     assert record["budget"]["spent"]["epsilon"] == pytest.approx(4.0, rel=1e-6)
     parts = [json.loads(line) for line in Path("R/ledger.jsonl").read_text().splitlines()]
@@ -376,6 +376,6 @@ def test_a_delay_changes_the_evaluation_and_not_the_models(here, visits):
 
 def test_exact_metrics_without_privacy(here, visits):
     record = run_json(*RUN[:-3], *METRICS, "--epsilon", "inf", "--no-diagnostics")
-    assert record["private"] is False
+    assert record["model_private"] is False
     assert record["private_metrics"]["private"] is False
     assert record["private_metrics"]["total"]["accuracy_std"] == 0.0

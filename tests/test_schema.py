@@ -364,6 +364,38 @@ def test_draft_of_a_file(tmp_path):
         draft_schema(np.ones((3, 2)))
 
 
+def test_a_draft_states_how_the_file_was_read(tmp_path):
+    """So that the draft's file is read alike whatever its first rows are."""
+
+    def file_of(data, **options):
+        return tomllib.loads(draft_schema(data, **options)).get("file")
+
+    path = tmp_path / "t.csv"
+    path.write_text("a|b|t\n" + "1|2|3\n4|5|7\n" * 30)
+    expected = {"format": "csv", "header": True, "sep": "|"}
+    assert file_of(path) == expected
+    assert not [c for c in open_stream(path, schema=tomllib.loads(draft_schema(path))).conditions if "told" in c]
+    tabs = tmp_path / "t.tsv"
+    tabs.write_text("1\t2\n3\t4\n" * 30)
+    assert file_of(tabs) == {"format": "csv", "header": False, "sep": "\t"}
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for name in ("1", "2"):
+        (folder / name).write_text(path.read_text())
+    assert file_of(folder) == expected
+    (folder / "2").write_text(path.read_text().replace("|", ","))
+    assert file_of(folder) == {"format": "csv", "header": True}
+    lines = tmp_path / "t"
+    lines.write_text('{"a": 1.5, "t": 2}\n' * 3)
+    assert file_of(lines) == {"format": "jsonl"}
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"a": [1.5, 2.5], "t": [1, 2]})
+    assert file_of(table) is None
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(table, tmp_path / "p")
+    assert file_of(tmp_path / "p") == {"format": "parquet"}
+
+
 def test_draft_without_rows_is_refused():
     with pytest.raises(StreamError, match="no rows"):
         draft_schema(TableColumns({"a": [], "y": []}))

@@ -217,6 +217,34 @@ def test_standard_input_that_cannot_be_used(monkeypatch):
     fails(lambda: open_stream("-"), "closed")
 
 
+@pytest.mark.parametrize(
+    ("text", "lacking"),
+    [
+        ("1,u,k,2,yes\n", ()),
+        ("1,u,k,2\n", ("t",)),
+        ("1,2\n", ("t", "u", "k")),
+    ],
+)
+def test_rows_to_predict_may_lack_their_target_without_a_header(monkeypatch, tmp_path, text, lacking):
+    """Standard input cannot be looked at before the names are chosen."""
+    schema = {
+        "file": {"format": "csv", "sep": ",", "names": ["a", "u", "k", "b", "t"]},
+        "target": {"column": "t", "positive": ["yes"], "negative": ["no"]},
+        "user": {"column": "u", "max_rows": 1},
+        "delay": {"key": "k", "window": 1},
+        "columns": {"a": {}, "b": {}},
+    }
+    given(monkeypatch, text.encode() * 3)
+    X, y = together(open_stream("-", schema=schema, target=False))
+    assert (X.tolist(), y) == ([[1, 2]] * 3, None)
+    path = write(tmp_path, "d.csv", text)
+    assert together(open_stream(path, schema=schema, target=False))[0].tolist() == [[1, 2]]
+    if lacking:
+        fails(lambda: open_stream(path, schema=schema), "names= gives 5")
+        given(monkeypatch, b"1,2,3\n")
+        fails(lambda: open_stream("-", schema=schema, target=False), "names= gives 5", "the first row has 3")
+
+
 def test_a_libsvm_pipe_is_searched_for_an_index_0_without_losing_rows(monkeypatch):
     given(monkeypatch, b"1 0:5 1:2\n2 1:3\n")
     X, y = together(open_stream("-", n_features=2))

@@ -17,7 +17,8 @@ from sklearn.feature_extraction import FeatureHasher
 from stream_files import as_csv, drain, fails, together, write
 
 from privol.errors import InvalidParameter
-from privol.streams import _arrow, _base, open_stream
+from privol.streams import _arrow, _base, draft_schema, open_stream
+from privol.streams._frames import DictColumns
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -487,3 +488,15 @@ def test_standard_input(tmp_path, monkeypatch):
     fails(lambda: together(piped(sent[: len(sent) // 2])), "standard input, from row 301", "damaged", row=301)
     fails(lambda: piped(save(tmp_path, table).read_bytes()), "parquet", "pipe", "any place")
     fails(lambda: piped(save(tmp_path, table, "d.arrow").read_bytes()), "Arrow file", "pipe", "any place")
+
+
+def test_half_of_a_surrogate_pair_names_the_row():
+    schema = {"columns": {"a": {"hash": 8}}}
+    rows = [{"a": "x"}, {"a": None}, {"a": "y\ud800"}]
+    fails(drain(rows, schema=schema), "row 3", "column 'a'", "surrogate", row=3)
+    columns = DictColumns(rows[0], iter(rows[1:]), rows)
+    fails(lambda: draft_schema(columns, target=False), "row 3", "surrogate", row=3)
+    fails(lambda: open_stream([{"a\ud800": 1.0}], schema={"others": "number"}), "row 1", "surrogate", row=1)
+    for features in ({"a": "\ud800"}, {"\ud800": 1}):
+        pairs = [({"a": 1}, 0.0), (features, 1.0)]
+        fails(drain(pairs, hash_features=8), "row 2", "surrogate", row=2)

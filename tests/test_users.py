@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from schema_tables import TableColumns, dense, pa, whole
 
 from privol.errors import InvalidParameter, StreamError
-from privol.streams import _encode, _users
+from privol.streams import _encode, _users, open_stream
 from privol.streams._base import Piece, Source
 from privol.streams._columns import ColumnSource
 from privol.streams._delays import DelayedSource
@@ -67,10 +67,10 @@ def test_sparse_rows_are_capped():
 
 def test_what_a_capped_source_says():
     _, source = capped(list("aab"), 2)
-    assert source.rows_per_user == 2
+    assert (source.rows_per_user, source.user) == (2, "who")
     assert source.n_rows is None
     (condition,) = source.conditions
-    assert "whose row each row is" in condition
+    assert "whose row each row is, by the text of the cell" in condition
     assert "not hidden" in condition
 
 
@@ -82,6 +82,52 @@ def test_counting_reads_the_users_alone():
 
 def test_blanks_do_not_make_another_user():
     assert whole(capped(["a", " a", "a ", "b"], 1)[1])[0][:, 0].tolist() == [0, 3]
+
+
+@pytest.mark.parametrize(
+    ("spellings", "users"),
+    [
+        (["1", "1.0", "1e0", "+1", " 1. ", "10E-1", "1", "100e-02"], 1),
+        (["0", "-0.0", "-0", ".0", "0e5"], 1),
+        (["-7", "-7.0"], 1),
+        (["1e22", "10000000000000000000000", "1E+22"], 1),
+        # beyond 2^53, where doubles would take one for the other
+        (["9007199254740993", "9007199254740992.0", "9007199254740993.0"], 2),
+        (["1.5", "1.50"], 2),
+        (["7", "007"], 2),
+        (["1e400", "1e401", "1e9999999999", "e5", ".", "+", "1_0.0", "10", "1.0.0", "\u0661.\u0660", "nan"], 11),
+        (["\u00e9", "e\u0301", "E\u0301"], 3),
+    ],
+)
+@pytest.mark.parametrize("cut", [1, 1000])
+def test_spellings_of_one_user(spellings, users, cut):
+    """In one batch or in many, and whatever else is in the batch: a spelling is read by itself."""
+    _, source = capped(spellings, 1, cut=cut)
+    assert len(whole(source)[0]) == users
+    assert source.count() == users
+    if users == len(spellings):
+        assert len(whole(capped([*spellings, "2.0"], 1, cut=cut)[1])[0]) == users + 1
+
+
+def test_users_of_every_reader(tmp_path):
+    """Integers and doubles of one user: JSON, dicts, Parquet parts of two types."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    schema = {"columns": {"a": {}}, "user": {"column": "u", "max_rows": 1}}
+    lines = tmp_path / "d.jsonl"
+    lines.write_text("".join(f'{{"a": 1, "u": {u}}}\n' for u in ("1", "1.0", "1e0", '"1"', '" 1.0"', "2")))
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for i, users in enumerate((pa.array([1, 2]), pa.array([1.0, 2.0]), pa.array(["1", "2"]))):
+        parquet.write_table(pa.table({"a": [1.0, 2.0], "u": users}), folder / f"{i}.parquet")
+    dicts = [{"a": 1, "u": u} for u in (1, 1.0, np.float32(1), "1", "2", 2.0)]
+    for data in (lines, folder, dicts):
+        stream = open_stream(data, schema=schema)
+        assert stream.count_rows() == sum(block.X.shape[0] for block in stream) == 2
+
+
+def test_a_key_in_another_spelling_finds_its_row():
+    source = delayed([("7", 1, None), ("7.0", None, 0.5)], 2)
+    assert [part.tolist() for part in whole(source)] == [[[1]], [0.5]]
 
 
 @pytest.mark.parametrize("user", [None, "", "  "])

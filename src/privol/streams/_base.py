@@ -77,6 +77,8 @@ class Source(ABC):
 
     Sources that wrap a source state what they promise: ``rows_per_user``, ``conditions`` of
     the guarantee, and in ``counts`` how many rows the latest iteration has dropped so far.
+    ``user`` names the column of a cap. ``inferred`` names what was told from the contents, on
+    which every row depends: nothing where arguments, a schema or a typed format state it all.
     """
 
     name: str
@@ -89,7 +91,9 @@ class Source(ABC):
     sized: bool = True
     ahead: bool = True
     rows_per_user: int | None = None
+    user: str | None = None
     conditions: tuple[str, ...] = ()
+    inferred: tuple[str, ...] = ()
     counts: Mapping[str, int] = MappingProxyType({})
 
     @abstractmethod
@@ -140,8 +144,11 @@ class Stream:
         The largest norm that a row of this schema can have; None without a schema, or where it sets no bound.
     rows_per_user : int or None
         How many rows of one user are handed out at most; None where the schema caps nothing.
+    user : str or None
+        Name of the column that says whose row it is, by which the cap counts; None without a cap.
     conditions : tuple of str
-        What the guarantee of a run on this stream takes for granted, one sentence each.
+        What the guarantee of a run on this stream takes for granted, one sentence each: those of the schema, of its
+        cap and its delay, and what was told from the contents of the input (separator, header, ...), if anything was.
     """
 
     def __init__(
@@ -172,7 +179,8 @@ class Stream:
         self.schema = schema
         self.row_bound: float | None = None if schema is None else schema.row_bound
         self.rows_per_user = source.rows_per_user
-        self.conditions = source.conditions  # those of the schema among them
+        self.user = source.user
+        self.conditions = (*source.conditions, *_told(source.inferred))
 
     def __repr__(self) -> str:
         rows = "unknown" if self.n_rows is None else f"{self.n_rows:,}"
@@ -251,6 +259,16 @@ class Stream:
         if row == 1:
             raise StreamError(f"{self.source}: no rows, at least one is needed")
         yield _Step(None, 1.0, dict(self._source.counts))
+
+
+def _told(inferred: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the condition on what was told from the contents: one row could change it, and with it every row."""
+    if not inferred:
+        return ()
+    *first, last = (f"the {what}" for what in inferred)
+    listed = f"{', '.join(first)} and {last}" if first else last
+    be = "are" if first or last.endswith("s") else "is"
+    return (f"{listed}, told from the data, {be} the same in neighbouring streams and {be} not hidden",)
 
 
 def _regroup(pieces: Iterator[Piece], limit: int, merge: bool) -> Iterator[Piece]:

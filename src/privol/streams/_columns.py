@@ -43,6 +43,8 @@ class Columns(ABC):
         Whether a thread may read ahead of the consumer (not where that runs the caller's code).
     hints : mapping from name to str
         What an encoder wants said in errors about a cell of a column.
+    inferred : tuple of str
+        What was told from the contents and not stated; "columns" stands for their names and order.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Columns(ABC):
     sized: bool = True
     ahead: bool = True
     hints: Mapping[str, str] = MappingProxyType({})
+    inferred: tuple[str, ...] = ()
 
     def check(self, kinds: Mapping[str, Kind]) -> None:  # noqa: B027 (most formats know no types beforehand)
         """Raise StreamError if a wanted column cannot be of the wanted kind, where that is known beforehand."""
@@ -118,6 +121,7 @@ class ColumnSource(Source):
         self.sized = columns.sized
         self.ahead = columns.ahead
         self.sparse = encoder.sparse
+        self.inferred = columns.inferred
 
     def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
         row = 1

@@ -10,11 +10,20 @@ from typing import Any
 from ..errors import StreamError
 from ._base import Progress
 from ._columns import Columns, Kind
-from ._csv_text import SEPARATORS, TOLD_FROM, CsvOptions, Dialect, is_number, looks_like_header, told_separator
+from ._csv_text import (
+    SEPARATORS,
+    TOLD_FROM,
+    CsvOptions,
+    Dialect,
+    is_number,
+    looks_like_header,
+    present,
+    told_separator,
+)
 from ._files import LineFile, shown
 from ._labels import Labels
 
-__all__ = ["CsvColumns", "CsvOptions", "pyarrow_csv"]
+__all__ = ["CsvColumns", "CsvOptions", "arrow_reader", "pyarrow_csv"]
 
 # Small parse blocks keep the transposition to rows in the cache and feed all threads.
 PARSE_BYTES = 1 << 20
@@ -34,6 +43,17 @@ def pyarrow_csv() -> tuple[Any, Any]:
     return pyarrow, pyarrow.csv
 
 
+def arrow_reader(pyarrow: Any, text: bytes) -> Any:
+    """Return a reader of a copy of the text that Arrow owns.
+
+    Arrow's threads may drop what they read a moment after the parser has returned. Memory of a Python object they
+    could not drop any more once the interpreter has begun to exit: that aborts the process.
+    """
+    buffer = pyarrow.allocate_buffer(len(text))
+    memoryview(buffer).cast("B")[:] = text
+    return pyarrow.BufferReader(buffer)
+
+
 class CsvColumns(Columns):
     """A CSV file with or without a header line; see :func:`privol.open_stream`.
 
@@ -44,9 +64,24 @@ class CsvColumns(Columns):
     target, labels
         The target as in :func:`privol.open_stream` and the declared labels: they only help to tell a header from a
         first row.
+    optional : tuple of str
+        Which of ``options.names`` a file may lack.
+
+    Attributes
+    ----------
+    sep : str
+        What separates the columns.
     """
 
-    def __init__(self, file: LineFile, options: CsvOptions, *, target: Any, labels: Labels | None) -> None:
+    def __init__(
+        self,
+        file: LineFile,
+        options: CsvOptions,
+        *,
+        target: Any,
+        labels: Labels | None,
+        optional: tuple[str, ...] = (),
+    ) -> None:
         self._pyarrow, self._csv = pyarrow_csv()
         import pyarrow.compute
 
@@ -55,6 +90,7 @@ class CsvColumns(Columns):
         self.repeatable, self.sized = file.repeatable, file.sized
         self._file = file
         self._options = options
+        self._optional = optional
         self._encoding = options.encoding
         # Blanks around a marker do not matter. A few are written out here, more of them are found by the careful look.
         self._nulls = BLANKS + [f"{a}{m}{b}" for m in options.missing if m for a in ("", " ", "  ") for b in ("", " ")]
@@ -86,7 +122,7 @@ class CsvColumns(Columns):
         by_name, told = told_separator(whole, options, self._file.stem)
         sep = options.sep or by_name or told or ("," if options.decimal != "," else ";")
         self._told = told if told != sep else None
-        self._sep = sep
+        self.sep = sep
         self._dialect = Dialect(sep, options.comment, options.newlines_in_values)
         records = [(record, end + self._start) for record, end in islice(self._dialect.records(whole), 2)]
         if not records:
@@ -100,6 +136,11 @@ class CsvColumns(Columns):
             header = options.names is None and looks_like_header(
                 cells, None if second is None else self._decoded(second), target, labels, options.decimal
             )
+        # A target that is asked for by a name in the first line says that names stand there.
+        stated = isinstance(target, str) and target.strip() in (cell.strip() for cell in cells)
+        told_header = options.header is None and options.names is None and not stated
+        told_sep = options.sep is None and by_name is None
+        self.inferred = ("separator",) * told_sep + ("header",) * told_header
         if header:
             self._check_header(first, second)
         self._skip = records[0][1] if header else self._start
@@ -126,10 +167,10 @@ class CsvColumns(Columns):
 
     def _set_names(self, cells: list[str], header: bool) -> None:
         if self._options.names is not None:
-            self.named, self.names = True, self._options.names
+            self.named, self.names = True, present(self._options.names, self._optional, len(cells))
             if len(cells) != len(self.names):
                 raise StreamError(
-                    f"{self.name}: names= gives {len(self.names)} column(s), the first row has {len(cells)}"
+                    f"{self.name}: names= gives {len(self._options.names)} column(s), the first row has {len(cells)}"
                     + self._suggestion()
                 )
             return
@@ -267,10 +308,10 @@ class CsvColumns(Columns):
         one = whole or self._options.newlines_in_values
         block = len(text) + 1 if one else max(PARSE_BYTES, 4 * self._width)
         return self._csv.read_csv(
-            self._pyarrow.BufferReader(text),
+            arrow_reader(self._pyarrow, text),
             read_options=self._csv.ReadOptions(column_names=self.names, block_size=block, use_threads=not whole),
             parse_options=self._csv.ParseOptions(
-                delimiter=self._sep, newlines_in_values=self._options.newlines_in_values
+                delimiter=self.sep, newlines_in_values=self._options.newlines_in_values
             ),
             convert_options=self._csv.ConvertOptions(include_columns=list(types), column_types=types, **convert),
         )

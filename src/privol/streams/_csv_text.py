@@ -15,7 +15,7 @@ from ..errors import InvalidParameter
 from ._files import line_end
 from ._labels import Labels
 
-__all__ = ["SEPARATORS", "CsvOptions", "Dialect", "is_number", "looks_like_header", "told_separator"]
+__all__ = ["SEPARATORS", "CsvOptions", "Dialect", "is_number", "looks_like_header", "present", "told_separator"]
 
 SEPARATORS = ("\t", ";", "|", ",")
 # Lines that the separator is told from.
@@ -231,6 +231,15 @@ class Dialect:
             if stop < 0:
                 return cells, True
             at = stop + 1
+
+
+def present(names: tuple[str, ...], optional: tuple[str, ...], n: int) -> tuple[str, ...]:
+    """Return the names of a file of n columns, which may lack the first of the optional ones or all of them."""
+    for absent in ((), optional[:1], optional):
+        rest = tuple(name for name in names if name not in absent)
+        if len(rest) == n:
+            return rest
+    return names
 
 
 def told_separator(text: bytes, options: CsvOptions, name: str) -> tuple[str | None, str | None]:

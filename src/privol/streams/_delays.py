@@ -38,6 +38,8 @@ class Wrapper(Source):
         self.sparse = source.sparse
         self.ahead = source.ahead
         self.rows_per_user = source.rows_per_user
+        self.user = source.user
+        self.inferred = source.inferred
         self.conditions = (*source.conditions, condition)
 
 

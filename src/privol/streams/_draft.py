@@ -6,7 +6,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,10 @@ from .._validate import integer
 from ..errors import StreamError
 from ._columns import Columns, resolve_column
 from ._csv import CsvColumns
+from ._json import JsonColumns
 from ._open import open_columns
+from ._parquet import IpcFileColumns, IpcStreamColumns, ParquetColumns
+from ._parts import PartsColumns
 from ._schema_parts import MISSING, UNKNOWN
 
 __all__ = ["draft_schema"]
@@ -28,6 +31,13 @@ HEAD = """\
 # buckets from what is known without the rows (a code book, a form, a law, a definition); then take out the next line.
 derived_from_data = true
 """
+_FORMATS: dict[type[Columns], str] = {
+    CsvColumns: "csv",
+    JsonColumns: "jsonl",
+    ParquetColumns: "parquet",
+    IpcFileColumns: "arrow",
+    IpcStreamColumns: "arrow",
+}
 # Cells that mean "missing" wherever they stand, and those that do in a column which else holds numbers.
 _ALWAYS = frozenset({"?"})
 _AMONG_NUMBERS = frozenset({"?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "-", "."})
@@ -90,7 +100,7 @@ def draft_schema(
     people = [look for look in looks if look.person]
     parts = [HEAD.format(rows=table.num_rows, name=_comment(columns.name))]
     seen = looks if goal is None else [*looks, goal]
-    if file := _file_table(columns, seen, {"sep": sep, "encoding": encoding}):
+    if file := _file_table(columns, seen, encoding):
         parts.append(file)
     if goal is not None:
         parts.append(goal.target())
@@ -98,12 +108,18 @@ def draft_schema(
     return "\n".join((*parts, *drafts))
 
 
-def _file_table(columns: Columns, looks: Iterable[_Look], given: Mapping[str, str | None]) -> str:
-    """Return what stands under [file], or nothing where there is nothing to say."""
-    lines = []
-    if isinstance(columns, CsvColumns):
-        lines += ['format = "csv"', f"header = {'true' if columns.named else 'false'}"]
-        lines += [f"{key} = {_text(value)}" for key, value in given.items() if value is not None]
+def _file_table(columns: Columns, looks: Iterable[_Look], encoding: str | None) -> str:
+    """Return what stands under [file], or nothing where there is nothing to say.
+
+    What was told from the file is stated, so that another file cannot be understood in another way.
+    """
+    parts = columns.parts if isinstance(columns, PartsColumns) else (columns,)
+    lines = [f"format = {_text(name)}" for kind, name in _FORMATS.items() if isinstance(parts[0], kind)]
+    seps = {part.sep for part in parts if isinstance(part, CsvColumns)}
+    if seps:
+        lines.append(f"header = {'true' if columns.named else 'false'}")
+        lines += [f"sep = {_text(sep)}" for sep in seps if len(seps) == 1]
+        lines += [] if encoding is None else [f"encoding = {_text(encoding)}"]
     if not columns.named:
         lines.append("# names = [...]  # here the columns may be given names, to be used below instead of numbers")
     if markers := sorted(set().union(*(look.markers for look in looks))):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,10 @@ Learning from 0/1 features took the same time in both forms at a share of 0.11 (
 
 # Places of cells that have no feature.
 _ZERO_MISSING, _ZERO_UNKNOWN, _NO_MISSING, _NO_UNKNOWN = -1, -2, -3, -4
+_HINT = " (missing = in the schema says otherwise)"
+# Whole numbers written with a sign, a point or an exponent; short enough to be written out.
+_WRITTEN = r"^[+-]?[0-9]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?$"
+_MOST_DIGITS = 400
 # Hashes of texts seen before, so that a text of many batches is hashed once; a bound on memory, not on correctness.
 _KNOWN_TEXTS = 1 << 16
 
@@ -181,7 +186,7 @@ class SchemaEncoder:
             flags[j] = missing
             part = self._numbers[j]
             if part.column.missing == "refuse":
-                refusals.add(missing, part.name, "found nothing, allowed is a number")
+                refusals.add(missing, part.name, f"found nothing, allowed is a number{_HINT}")
             elif not isinstance(part.column.missing, str):
                 numbers[missing, j] = part.column.missing
         return flags
@@ -291,14 +296,24 @@ def _compact(column: Any) -> Any:
 
 
 def _ids(column: Any, name: str, markers: frozenset[str], refusals: _Refusals, spared: Any = None) -> Any:
-    """Return a dictionary-coded column without blanks around its texts; missing ones are refused but in spared rows."""
+    """Return the column of a user or key, dictionary-coded: texts without blanks around them, and as :func:`_id` says.
+
+    Missing ones are refused but in spared rows.
+    """
     import pyarrow
     import pyarrow.compute as pc
 
     column = _compact(column)
     texts = pc.utf8_trim_whitespace(column.dictionary)
     none = pc.is_in(texts, value_set=pyarrow.array(["", *markers], texts.type))
+    written = pc.and_(pc.match_substring_regex(texts, _WRITTEN), pc.invert(pc.match_substring_regex(texts, "^[0-9]*$")))
     missing = np.append(pc.or_(none, texts.is_null()).to_numpy(zero_copy_only=False), True)
+    places = np.flatnonzero(written.fill_null(False).to_numpy(zero_copy_only=False))
+    if len(places):
+        known = texts.to_pylist()
+        for i in places:
+            known[i] = _id(known[i])
+        texts = pyarrow.array(known, texts.type)
     if missing[:-1].any() or column.null_count:
         indices = column.indices.fill_null(len(missing) - 1) if column.null_count else column.indices
         rows = missing[indices.to_numpy()]
@@ -307,6 +322,21 @@ def _ids(column: Any, name: str, markers: frozenset[str], refusals: _Refusals, s
         codes = pyarrow.array(indices.to_numpy(), mask=rows)
         return pyarrow.DictionaryArray.from_arrays(codes, texts)
     return pyarrow.DictionaryArray.from_arrays(column.indices, texts)
+
+
+def _id(text: str) -> str:
+    """Return by what a user or key written with a sign, a point or an exponent is compared.
+
+    1.0, 1e0 and +1 are 1, and -0.0 is 0, so that doubles in one file and integers in another, or 1 and 1.0 in JSON,
+    are not two users. What is no whole number stays as it is.
+    """
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return text
+    # exactly: doubles would take ids beyond 2^53 for each other
+    whole = number.adjusted() < _MOST_DIGITS and number == number.to_integral_value()
+    return str(int(number)) if whole else text
 
 
 class _Refusals:

@@ -23,6 +23,7 @@ __all__ = ["DictColumns", "FrameColumns", "FrameSource", "HashedSource", "is_fra
 
 # Dicts made to rows at once.
 DICT_ROWS = 8192
+_HALF = "found half of a surrogate pair, allowed is text"
 
 
 def is_frame(data: Any) -> bool:
@@ -70,10 +71,15 @@ class FrameColumns(TypedColumns):
         """Return the frame as a table: once for all passes, because columns of objects are converted."""
         pa = self._arrow
         try:
-            return pa.Table.from_pandas(frame, preserve_index=False)
+            table = pa.Table.from_pandas(frame, preserve_index=False)
         except (pa.ArrowException, TypeError, ValueError) as err:
             # pyarrow says which column it was, in a second message
             raise StreamError(f"{self.name}: {'; '.join(str(part) for part in err.args)[:300]}") from err
+        # One cell decides whether objects are integers or doubles, and hence how all of them read as text.
+        kinds = (field.type for dtype, field in zip(frame.dtypes, table.schema, strict=True) if dtype == "object")
+        if not all(pa.types.is_string(kind) or pa.types.is_large_string(kind) for kind in kinds):
+            self.inferred = ("types of the columns of objects",)
+        return table
 
     def typed(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Any]:
         row = 1
@@ -157,7 +163,12 @@ class HashedSource(Source):
     def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
         row = 1
         for pairs in self._rows.chunks(min(limit, DICT_ROWS)):
-            X = self._hasher.transform([self._features(pair, row + i) for i, pair in enumerate(pairs)])
+            features = [self._features(pair, row + i) for i, pair in enumerate(pairs)]
+            try:
+                X = self._hasher.transform(features)
+            except UnicodeEncodeError:
+                at = next(i for i, found in enumerate(features) if not all(map(_is_text, _texts_of(found))))
+                raise _not_allowed(self.name, row + at, f"in a key or its value {_HALF}") from None
             y = None
             if self._targets:
                 cells = np.empty(len(pairs), dtype=object)
@@ -192,6 +203,10 @@ class HashedSource(Source):
         return found
 
 
+def _texts_of(features: Mapping[str, Any]) -> list[str]:
+    return [*features, *(value for value in features.values() if isinstance(value, str))]
+
+
 class DictColumns(Columns):
     """Dicts whose keys are the columns, for a schema.
 
@@ -200,6 +215,7 @@ class DictColumns(Columns):
     """
 
     ahead = False
+    inferred = ("columns",)
 
     def __init__(self, first: Mapping[Any, Any], rest: Iterator[Any], rows: Iterable[Any]) -> None:
         self._arrow = arrow("dict rows with a schema")
@@ -213,6 +229,8 @@ class DictColumns(Columns):
         self.names = tuple(first)
         if not self.names:
             raise StreamError(f"{self.name}, row 1: no keys, at least one is needed", row=1)
+        if not all(map(_is_text, first)):
+            raise StreamError(f"{self.name}, row 1: in a key {_HALF}", row=1)
         self._known = frozenset(first)
 
     def _checked(self, rows: list[Any], first_row: int) -> list[Mapping[str, Any]]:
@@ -238,7 +256,7 @@ class DictColumns(Columns):
                     column = pa.array([self._number(c, name, row + i) for i, c in enumerate(cells)], pa.float64())
                 else:
                     texts = [self._text(c, name, row + i) for i, c in enumerate(cells)]
-                    column = pa.array(texts, pa.string()).dictionary_encode()
+                    column = self._strings(texts, name, row).dictionary_encode()
                 columns.append(column)
             row += len(rows)
             if self.n_rows:
@@ -269,6 +287,13 @@ class DictColumns(Columns):
             return None if math.isnan(cell) else repr(float(cell))
         raise self.bad_cell(row, name, f"found {_described(cell)}, allowed is text or a number")
 
+    def _strings(self, texts: list[str | None], name: str, first_row: int) -> Any:
+        try:
+            return self._arrow.array(texts, self._arrow.string())
+        except UnicodeEncodeError:
+            at = next(i for i, text in enumerate(texts) if text is not None and not _is_text(text))
+            raise self.bad_cell(first_row + at, name, _HALF) from None
+
     def count(self) -> int:
         return self.n_rows or 0
 
@@ -279,9 +304,17 @@ class DictColumns(Columns):
             cells = [row.get(name) for row in found]
             try:
                 columns[name] = self._arrow.array(cells)
-            except self._arrow.ArrowException:
-                columns[name] = self._arrow.array([self._text(c, name, 1 + i) for i, c in enumerate(cells)])
+            except (self._arrow.ArrowException, UnicodeEncodeError):
+                columns[name] = self._strings([self._text(c, name, 1 + i) for i, c in enumerate(cells)], name, 1)
         return self._arrow.table(columns)
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _described(cell: Any) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import StreamError
 from ._base import Progress
 from ._columns import Columns, Kind
+from ._csv import arrow_reader
 from ._files import LineFile, shown
 
 __all__ = ["HEAD_LINES", "JsonColumns"]
@@ -89,6 +90,7 @@ class JsonColumns(Columns):
     """
 
     named = True
+    inferred = ("columns",)
 
     def __init__(self, file: LineFile) -> None:
         try:
@@ -204,7 +206,7 @@ class JsonColumns(Columns):
         types = {float: arrow.float64(), bool: arrow.bool_(), int: arrow.int64(), str: arrow.string()}
         try:
             table = self._json.read_json(
-                arrow.BufferReader(text),
+                arrow_reader(arrow, text),
                 read_options=self._json.ReadOptions(block_size=_BLOCK_BYTES),
                 parse_options=self._json.ParseOptions(
                     explicit_schema=arrow.schema([(name, types[form]) for name, form in written.items() if form]),

@@ -14,7 +14,7 @@ from sklearn.datasets import load_svmlight_file
 
 from ..errors import StreamError
 from ._base import Piece, Progress, Source
-from ._csv import pyarrow_csv
+from ._csv import arrow_reader, pyarrow_csv
 from ._files import LineFile, shown
 from ._labels import Labels
 
@@ -81,6 +81,7 @@ class LibsvmSource(Source):
                 f"{self.name}: libsvm data that can be read only once need n_features= (the number of columns of X), "
                 "which is found by reading a file twice"
             )
+        self.inferred = ("index base",) * (zero_based is None) + ("number of features",) * (n_features is None)
         self._file = file
         self._labels = labels
         self._arrow: tuple[Any, Any] | None
@@ -170,7 +171,7 @@ class LibsvmSource(Source):
         text = (b"%d:" % _MARK + text.replace(b"\n", b"\n%d:" % _MARK)).translate(_TO_LINES)
         try:
             table = arrow_csv.read_csv(
-                arrow.BufferReader(text),
+                arrow_reader(arrow, text),
                 read_options=arrow_csv.ReadOptions(column_names=["index", "value"]),
                 parse_options=arrow_csv.ParseOptions(delimiter=":", quote_char=False),
                 convert_options=arrow_csv.ConvertOptions(

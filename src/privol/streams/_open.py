@@ -132,7 +132,7 @@ def open_stream(
     Files are read in flat memory: a few chunks of 8 MiB and at most four blocks, whatever the size
     of the file (only ``.npz`` is loaded whole). Everything the arguments say about the data - label
     set, ranges, schema, number of features - counts as public knowledge; nothing is computed from
-    the data but what this page names.
+    the data but what this page names, and ``Stream.conditions`` lists what of it was.
 
     Parameters
     ----------
@@ -361,9 +361,11 @@ def _open_files(data: str | os.PathLike[str], options: _Options) -> Source | Col
     if isinstance(data, str) and data == _STDIN:
         return _open_standard_input(options)
     if not is_pattern(data) and not Path(data).is_dir():
-        return _open_file(Path(data), options, _format(Path(data), options))
+        format, told = _format(Path(data), options)
+        return _noted(_open_file(Path(data), options, format), told)
     name, paths = find_parts(data if isinstance(data, str) else Path(data))
-    formats = [_format(path, options) for path in paths]
+    recognised = [_format(path, options) for path in paths]
+    formats = [format for format, _ in recognised]
     for path, format in zip(paths, formats, strict=True):
         if format != formats[0]:
             raise StreamError(
@@ -376,7 +378,15 @@ def _open_files(data: str | os.PathLike[str], options: _Options) -> Source | Col
         parts = _of_one_width(paths, parts, options)
     columns = [part for part in parts if isinstance(part, Columns)]
     sources = [part for part in parts if isinstance(part, Source)]
-    return PartsColumns(name, columns, sizes) if columns else PartsSource(name, sources, sizes)
+    whole = PartsColumns(name, columns, sizes) if columns else PartsSource(name, sources, sizes)
+    return _noted(whole, any(told for _, told in recognised))
+
+
+def _noted(found: Source | Columns, told: bool) -> Source | Columns:
+    """Note that the format was told from the look of the first line, if it was."""
+    if told:
+        found.inferred = ("format", *found.inferred)
+    return found
 
 
 def _of_one_width(paths: list[Path], parts: Sequence[Any], options: _Options) -> list[Any]:
@@ -390,25 +400,29 @@ def _of_one_width(paths: list[Path], parts: Sequence[Any], options: _Options) ->
     again = []
     for path, part in zip(paths, parts, strict=True):
         if (part.n_features, part.zero_based) != (width, zero_based):
-            n_rows = part.n_rows
+            n_rows, inferred = part.n_rows, part.inferred
             part = LibsvmSource(LineFile(path), options.labels, width, zero_based)
-            part.n_rows = n_rows
+            part.n_rows, part.inferred = n_rows, inferred
         again.append(part)
     return again
 
 
-def _format(path: Path, options: _Options) -> str:
-    """Return the format that was stated, or else that of the first bytes, the name or the look, in this order."""
+def _format(path: Path, options: _Options) -> tuple[str, bool]:
+    """Return the format that was stated, or else that of the first bytes, the name or the look, in this order.
+
+    And whether it was the look.
+    """
     file_size(path)
     file = LineFile(path)
-    format = options.format or _sniffed(file)
+    format, told = (options.format, False) if options.format else _sniffed(file)
     options.only_for(format, path.name)
     if file.compressed and format in ("npy", "npz", "parquet"):
         raise StreamError(f"{path.name}: a compressed .{format} file cannot be read from any place, unpack it first")
-    return format
+    return format, told
 
 
-def _sniffed(file: LineFile) -> str:
+def _sniffed(file: LineFile) -> tuple[str, bool]:
+    """Return the format of a file, and whether it was told from the look of the first line."""
     # A few bytes first: a binary file has no lines to wait for.
     start, _ = file.head(lambda text: len(text) >= 8)
     told = next((format for magic, format in _MAGIC.items() if start.startswith(magic)), None)
@@ -416,11 +430,11 @@ def _sniffed(file: LineFile) -> str:
         raise StreamError(f"{file.name}: is {told}, allowed is version 2 (write it anew)")
     told = told or _SUFFIXES.get(Path(file.stem).suffix.lower())
     if told is not None:
-        return told
+        return told, False
     text, _ = file.head(lambda text: any(tokens(line) for line in text.splitlines()[:-1]))
     if text.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
-        return "jsonl"
-    return "libsvm" if looks_like_libsvm(text) else "csv"
+        return "jsonl", True
+    return "libsvm" if looks_like_libsvm(text) else "csv", True
 
 
 def _open_file(path: Path, options: _Options, format: str) -> Source | Columns:
@@ -456,19 +470,29 @@ def _open_text(file: LineFile, options: _Options, format: str) -> Source | Colum
     target, labels = options.target, options.labels
     if options.schema is not None and options.schema.target is not None:
         target, labels = options.schema.target.column, options.schema.target.labels
-    return CsvColumns(file, options.csv(), target=target, labels=labels)
+    csv = options.csv()
+    optional: tuple[str, ...] = ()
+    if options.schema is not None and options.target is False and csv.names is not None:
+        # rows to be predicted
+        places = options.schema.special
+        optional = tuple(csv.names[p] if isinstance(p, int) else p for p in places if not _beyond(p, csv.names))
+    return CsvColumns(file, csv, target=target, labels=labels, optional=optional)
+
+
+def _beyond(place: str | int, names: tuple[str, ...]) -> bool:
+    return isinstance(place, int) and not -len(names) <= place < len(names)
 
 
 def _open_standard_input(options: _Options) -> Source | Columns:
     file = LineFile(_STDIN)
-    format = options.format or _sniffed(file)
+    format, told = (options.format, False) if options.format else _sniffed(file)
     options.only_for(format, file.name)
     if format in ("parquet", "npy", "npz") or (format == "arrow" and _is_ipc_file(file)):
         raise StreamError(
             f"{file.name}: {'an Arrow file' if format == 'arrow' else format} cannot be read from a pipe, because it "
             "must be read from any place; store it as a file, or send CSV, JSON lines or an Arrow stream"
         )
-    return _open_text(file, options, format)
+    return _noted(_open_text(file, options, format), told)
 
 
 # ---- objects ------------------------------------------------------------------------------------

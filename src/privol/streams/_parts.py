@@ -82,6 +82,11 @@ def _progress(sizes: Sequence[int], part: int, progress: Progress) -> Progress:
     return lambda fraction: progress((before + fraction * sizes[part]) / whole)
 
 
+def _inferred(parts: Sequence[Source | Columns]) -> tuple[str, ...]:
+    """Return what was told from the contents of any part."""
+    return tuple(dict.fromkeys(what for part in parts for what in part.inferred))
+
+
 class PartsColumns(Columns):
     """Parts with columns: the same names in each, in any order; without names, the same number of them.
 
@@ -98,6 +103,7 @@ class PartsColumns(Columns):
         first = parts[0]
         self.name = name
         self.names, self.named = first.names, first.named
+        self.inferred = _inferred(parts)
         self._parts, self._sizes = parts, sizes
         for part in parts[1:]:
             self._check_names(part)
@@ -122,6 +128,11 @@ class PartsColumns(Columns):
         extra = [name for name in part.names if name not in set(self.names)]
         if extra:
             raise StreamError(f"{part.name}: found a column {extra[0]!r}, which {first.name} does not have")
+
+    @property
+    def parts(self) -> tuple[Columns, ...]:
+        """The parts, in order."""
+        return tuple(self._parts)
 
     def check(self, kinds: Mapping[str, Kind]) -> None:
         for part in self._parts:
@@ -157,6 +168,7 @@ class PartsSource(Source):
         self.name = name
         self._parts, self._sizes = parts, sizes
         self.n_features, self.sparse = first.n_features, first.sparse
+        self.inferred = _inferred(parts)
         for part in parts[1:]:
             if part.n_features != self.n_features:
                 raise StreamError(

@@ -130,6 +130,12 @@ class Schema:
         return dict(self.file_options)
 
     @property
+    def special(self) -> tuple[str | int, ...]:
+        """Names or positions of the columns of target, user and key, as far as there are any."""
+        found = [part.column for part in (self.target, self.user) if part is not None]
+        return tuple(found if self.delay is None else [*found, self.delay.key])
+
+    @property
     def missing_cells(self) -> frozenset[str]:
         """Texts that stand for a missing cell, besides the empty one."""
         return frozenset(text.strip() for text in self.file.get("missing", ()))

@@ -23,8 +23,8 @@ BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]
 
 CAP_CONDITION = (
-    "whose row each row is, and hence which rows the cap on rows per user drops and how many are learnt, is the same "
-    "in neighbouring streams and is not hidden"
+    "whose row each row is, by the text of the cell, and hence which rows the cap on rows per user drops and how many "
+    "are learnt, is the same in neighbouring streams and is not hidden"
 )
 
 
@@ -43,13 +43,16 @@ def schema_source(schema: Schema, columns: Columns, *, target: bool = True) -> t
     """
     encoder = SchemaEncoder(schema, columns, target=target)
     source: Source = ColumnSource(columns, encoder)
+    if not (schema.others == "number" or any(not isinstance(place, str) for place in schema.special)):
+        # What is asked for by name is found wherever it stands.
+        source.inferred = tuple(what for what in columns.inferred if what != "columns")
     schema = encoder.schema
     source.conditions = schema.conditions
     if target and schema.delay is not None:
         source = DelayedSource(source, schema.delay.window, key=str(schema.delay.key))
     if target and schema.user is not None:
         users = None if schema.delay is not None else ColumnSource(columns, UserEncoder(encoder, columns))
-        source = CappedSource(source, schema.user.max_rows, users=users)
+        source = CappedSource(source, schema.user.max_rows, users=users, user=str(schema.user.column))
     return source, encoder
 
 
@@ -73,17 +76,21 @@ class CappedSource(Wrapper):
         At least 1.
     users : Source, optional
         The same rows with their users and nothing else, for :meth:`count`; without it counting reads everything.
+    user : str, optional
+        Name of the column that says whose row it is.
 
     Attributes
     ----------
     counts : dict of str to int
         Rows dropped by the latest iteration: "over_user_cap", and what ``source`` counts. Not private.
     rows_per_user : int
+    user : str or None
     conditions : tuple of str
     """
 
-    def __init__(self, source: Source, max_rows: int, *, users: Source | None = None) -> None:
+    def __init__(self, source: Source, max_rows: int, *, users: Source | None = None, user: str | None = None) -> None:
         super().__init__(source, CAP_CONDITION)
+        self.user = user
         self.rows_per_user = self._max_rows = integer(max_rows=max_rows, at_least=1, at_most=(1 << 31) - 1)
         self._users = users
         self.counts = {**source.counts, "over_user_cap": 0}
