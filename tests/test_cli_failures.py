@@ -80,7 +80,7 @@ BAD_USE = {
     "metrics of a claim": (("--private-metrics", "0.1", "--calibration", "published", "--release", "9"), "published"),
     "negative delay": (("--delay", "-1"), "delay"),
     "delay of nothing": (("--delay", "3", "--no-diagnostics"), "--delay"),
-    "two ways to say it": (("--schema", "rows.toml"), "--schema and --classes exclude each other"),
+    "two ways to say it": (("--schema", "rows.toml"), "exclude each other: with --schema the labels"),
     "unknown codec": (("--encoding", "klingon"), "encoding"),
     "unknown set": (("--domain", "sphere:2"), "sphere"),
     "negative seed": (("--seed", "-4"), "random_state"),
@@ -141,6 +141,7 @@ def test_an_existing_run_is_refused_before_anything_is_read(here):
     result = privol_cli("run", "no-such-file.csv", "--out", "R")
     assert result.exit_code == IO
     assert "not empty" in result.stderr
+    assert "choose another --out" in result.stderr
     assert [p.name for p in (here / "R").iterdir()] == ["notes.txt"]
 
 
@@ -187,13 +188,19 @@ def test_a_row_beyond_the_horizon_is_named(here, clinic):
     result = privol_cli(*RUN, "--horizon", "300", "--no-diagnostics")
     assert result.exit_code == BUDGET
     assert "train.csv: 500 more rows would exceed the horizon" in result.stderr
+    assert "leave --horizon out" in result.stderr
+    assert "cap of a user" not in result.stderr
+    process = start("run", "-", "--positive", "1", "--horizon", "1", "--no-diagnostics", stdin=subprocess.PIPE)
+    _, err = process.communicate("1,2,0\n3,4,1\n", timeout=60)
+    assert process.returncode == BUDGET
+    assert err.endswith("; give --horizon at least the rows of the input\n")
 
 
 def test_a_known_length_is_refused_before_a_row_is_read(here):
     np.savez("long.npz", X=np.full((20, 2), np.nan), y=np.zeros(20))
     result = privol_cli("run", "long.npz", "--classes", "0,1", "--horizon", "19")
     assert result.exit_code == BUDGET
-    assert "20 rows exceed the horizon of 19" in result.stderr
+    assert "long.npz has 20 rows, more than the horizon of 19: leave --horizon out" in result.stderr
 
 
 def test_text_columns_lead_to_schemas(here):
@@ -230,10 +237,12 @@ def test_standard_input_needs_a_horizon(here):
 @pytest.mark.parametrize(
     ("loss", "words", "warning"),
     [
-        ("logistic", ("--positive", "siick"), "all rows that were learnt have the same label"),
-        ("logistic", ("--positive", "sick"), None),
-        ("huber", ("--target", "age"), "most targets lie beyond the bound"),
-        ("huber", ("--target", "age", "--y-bound", "100"), None),
+        ("logistic", ("--x-bound", "101", "--positive", "siick"), "all rows that were learnt have the same label"),
+        ("logistic", ("--x-bound", "101", "--positive", "sick"), None),
+        ("logistic", ("--x-bound", "60", "--positive", "sick"), None),  # fewer than half are longer
+        ("logistic", ("--x-bound", "40", "--positive", "sick"), "LONGER of 500 rows were longer than the bound"),
+        ("huber", ("--x-bound", "2", "--target", "age"), "most targets lie beyond the bound"),
+        ("huber", ("--x-bound", "2", "--target", "age", "--y-bound", "100"), None),
     ],
 )
 def test_doubts_are_shown_and_are_not_private(here, clinic, loss, words, warning):
@@ -241,7 +250,10 @@ def test_doubts_are_shown_and_are_not_private(here, clinic, loss, words, warning
     names = ["age", "dose", "size", "state"] if loss == "logistic" else ["age", "dose", "size"]
     body = [",".join(line.split(",")[: len(names)]) for line in lines[1:]]
     (here / "t.csv").write_text("\n".join([",".join(names), *body]) + "\n")
+    words = (*words, "--epsilon", "inf")  # noise would have a warning of its own
     record = run_json("run", "t.csv", "--loss", loss, *words)
+    if warning is not None:
+        warning = warning.replace("LONGER", str(int(sum(np.linalg.norm(clinic[0], axis=1) > 40))))
     if warning is None:
         assert record["warnings"] == []
     else:
@@ -250,6 +262,39 @@ def test_doubts_are_shown_and_are_not_private(here, clinic, loss, words, warning
     clipped = record["diagnostics"]["targets_clipped_to_y_bound"]
     assert clipped == (None if loss == "logistic" else 0 if warning is None else sum(X > 1 for X in clinic[0][:, 0]))
     assert run_json("run", "t.csv", "--loss", loss, *words, "--no-diagnostics")["warnings"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--epsilon", "100"), []),
+        (("--epsilon", "0.1"), ["NOISE: "]),
+        (("--epsilon", "100", "--delta", "0.002"), ["delta is not below one over the number of rows"]),
+        (("--epsilon", "100", "--delta", "0.0019"), []),
+        (
+            ("--epsilon", "100", "--release", "900", "--horizon", "1000"),
+            ["no model was released: the first was due after row 900, and 500 were learnt"],
+        ),
+        (
+            ("--epsilon", "100", "--release", "400"),
+            ["100 rows are in no released model: the last release came after row 400 of 500"],
+        ),
+        (("--epsilon", "100", "--release", "499"), ["1 row is in no released model"]),
+        (("--epsilon", "500", "--release", "499", "--calibration", "published"), []),
+        (("--epsilon", "100", "--horizon", "1000"), []),  # the only release came when the rows ended
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_warnings_are_public(here, clinic, words, expected):
+    run = (*RUN, "--l2", "0.1", *words, "--no-diagnostics")
+    found = run_json(*run)["warnings"]
+    assert len(found) == len(expected), found
+    for text, start_of_text in zip(found, expected, strict=True):
+        assert text.startswith(start_of_text)
+        assert f"WARNING: {start_of_text.strip()}" in " ".join(privol_cli(*run).stdout.split())
+    if expected == ["NOISE: "]:
+        planned = privol_cli("plan", "--n-features", "3", "--horizon", N, *RUN[-4:], "--l2", "0.1", *words, "--json")
+        assert found == [json.loads(planned.stdout)["verdict"]]
 
 
 def test_noise_has_a_price_only_where_there_is_noise(here, clinic):

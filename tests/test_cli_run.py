@@ -61,7 +61,8 @@ def test_json_says_what_the_text_says(here, clinic):
     assert record["release_rows"] == [100, 200, 300, 400, 500]
     assert record["budget"]["reserved"]["epsilon"] == pytest.approx(1.0)
     assert record["budget"]["spent"]["epsilon"] == pytest.approx(1.0, rel=1e-6)
-    assert record["private"] is True
+    assert record["model_private"] is True
+    assert "private" not in record  # the diagnostics in it are not
     assert record["diagnostics"]["private"] is False
     calibration = privol.PIGD(radius=5.0, x_bound=2.0, release=100).calibrate(3, N)
     assert record["noise"]["std"] == calibration.std(N)

@@ -25,9 +25,13 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("code", blocks("python"))
-def test_python_of_the_readme(code, capsys):
-    exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+(LEARNING,), (LOADING,) = (
+    [code for code in blocks("python") if ("load_model" in code) is loading] for loading in (False, True)
+)
+
+
+def test_python_of_the_readme(capsys):
+    exec(compile(LEARNING, "README.md", "exec"), {"__name__": "readme"})
     out = capsys.readouterr().out.splitlines()
     assert float(out[0]) > 0.9
     assert "(epsilon, delta) = (1, 1e-6)" in out[1]
@@ -50,7 +54,7 @@ def run_commands(script: str) -> list[subprocess.CompletedProcess[str]]:
     return results
 
 
-def test_commands_of_the_readme(tmp_path, monkeypatch):
+def test_commands_of_the_readme(tmp_path, monkeypatch, capsys):
     pytest.importorskip("click")
     pytest.importorskip("pyarrow")
     monkeypatch.chdir(tmp_path)
@@ -72,6 +76,9 @@ def test_commands_of_the_readme(tmp_path, monkeypatch):
     assert accuracy > 0.80
     lines = Path("predictions.csv").read_text().splitlines()
     assert (len(lines), lines[0]) == (6, "prediction,probability")
+    capsys.readouterr()
+    exec(compile(LOADING, "README.md", "exec"), {"__name__": "readme"})
+    assert re.findall(r"kept|missed", capsys.readouterr().out) == [line.split(",")[0] for line in lines[1:]]
 
 
 def test_links_of_the_documentation():

@@ -270,6 +270,11 @@ def _shown_rows(calibration: IterateCalibration) -> list[int]:
     return [int(releases.every * k if releases.every else releases.rows[k - 1]) for k in at]
 
 
+def drowning(last: PlanRow, radius: float) -> str | None:
+    """Return the verdict of a plan on its last release, where noise drowns the signal, else ``None``."""
+    return _verdict((last,), radius)[0] if last.ratio > DROWNED else None
+
+
 def _verdict(rows: tuple[PlanRow, ...], radius: float) -> tuple[str, bool]:
     """One line about the last release, and whether its signal is clear."""
     if not rows:

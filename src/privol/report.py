@@ -54,7 +54,7 @@ def run_report(record: Mapping[str, Any]) -> list[RenderableType]:
     record : mapping
         What ``privol run --json`` prints.
     """
-    private = record["private"]
+    private = record["model_private"]
     parts: list[RenderableType] = [Text(f"WARNING: {words}", style="bold red") for words in record["warnings"]]
     if record["status"] == "interrupted":
         doing = "while it was learning" if record["interrupted_while"] == "learning" else "after learning"
@@ -202,7 +202,7 @@ def private_metrics_report(record: Mapping[str, Any]) -> list[RenderableType]:
     Parameters
     ----------
     record : mapping
-        :meth:`privol.evaluate.MetricsResult.to_record`.
+        :meth:`privol.evaluate.MetricsResult.to_record`, with ``delay``: rows after which a label was known.
     """
     notice = "released with noise" if record["private"] else "NOT PRIVATE"
     table = Table(
@@ -222,7 +222,10 @@ def private_metrics_report(record: Mapping[str, Any]) -> list[RenderableType]:
         table.add_row(rows, *_noisy(window, record["metrics"]), end_section=window is record["windows"][-1])
     if record["total"] is not None:
         table.add_row(f"all {record['total']['rows']:,}", *_noisy(record["total"], record["metrics"]))
-    return [table, Text(record["sentence"], style="" if record["private"] else "bold red")]
+    parts: list[RenderableType] = [table]
+    if record["delay"]:
+        parts.append(Text(f"Each row is evaluated as if its label came {record['delay']:,} rows later."))
+    return [*parts, Text(record["sentence"], style="" if record["private"] else "bold red")]
 
 
 def _noisy(figures: Mapping[str, Any], names: Iterable[str]) -> list[str]:

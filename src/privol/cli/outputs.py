@@ -122,7 +122,9 @@ class RunDirectory:
                 raise OSError(errno.ENOTDIR, "exists and is no directory", str(self.path)) from None
             if any(self.path.iterdir()):
                 raise OSError(
-                    errno.ENOTEMPTY, "exists and is not empty; a run is not written over another", str(self.path)
+                    errno.ENOTEMPTY,
+                    "exists and is not empty; a run is not written over another: choose another --out",
+                    str(self.path),
                 ) from None
         else:
             self._made = True

@@ -26,7 +26,7 @@ __all__ = ["predict"]
 @click.argument("run")
 @click.argument("file")
 @file_options
-@click.option("--out", metavar="PRED.csv", help="File to write.  [default: standard output]")
+@click.option("--out", metavar="PRED.csv", help="File to write, over one that exists.  [default: standard output]")
 @click.option(
     "--target",
     type=TargetType(),
@@ -54,7 +54,7 @@ def predict(run: str, file: str, out: str | None, as_json: bool, **options: Any)
 
     _has_model(run)
     learner, record = load_model(run), read_record(run)
-    stream = open_for_model(file, record, options)
+    stream = open_for_model(file, run, record, options)
     if out is None:
         text = io.StringIO()
         for _ in _predictions(learner, stream, text):

@@ -45,11 +45,13 @@ def describe_run(
     reserved, spent = compose_gdp([promise.mu for promise in promises]), ledger.spent
     # one account's own figure is exact, where composing it would round it up
     reserved_epsilon = guarantee.epsilon(delta) if len(promises) == 1 else gdp_epsilon(reserved, delta)
-    warnings = []
+    noise = noise_row(made, plan, rows[-1], dim, early=early) if rows else None
+    warnings = _warnings(made, noise, dim)
     if stream.schema is not None and stream.schema.derived_from_data:
-        warnings.append(
+        warnings.insert(
+            0,
             f"{stream.schema.name} was derived from the data (derived_from_data = true): the guarantee does not hold "
-            "until each range, level and label in it is replaced or confirmed by public knowledge"
+            "until each range, level and label in it is replaced or confirmed by public knowledge",
         )
     return {
         "format": "privol.run",
@@ -65,7 +67,7 @@ def describe_run(
         "horizon": guarantee.horizon,
         "features": stream.n_features,
         "classes": None if stream.classes is None else [str(label) for label in stream.classes],
-        "private": guarantee.private and guarantee.kind != "none",
+        "model_private": guarantee.private and guarantee.kind != "none",
         "warnings": warnings,
         "guarantee": guarantee.to_record(),
         "sentence": guarantee.sentence(),
@@ -78,7 +80,7 @@ def describe_run(
         },
         "releases": made.n_releases_,
         "release_rows": rows if len(rows) <= _SHOWN_RELEASES else [rows[0], rows[-1]],
-        "noise": asdict(noise_row(made, plan, rows[-1], dim, early=early)) if rows else None,
+        "noise": None if noise is None else asdict(noise),
         "dropped": None if not stream.counts else {"private": False, "notice": _NOT_PRIVATE, "rows": stream.counts},
         "seconds": seconds,
         "rows_per_second": n / max(seconds, 1e-9),
@@ -87,6 +89,28 @@ def describe_run(
         "private_metrics": None,
         "diagnostics": None,
     }
+
+
+def _warnings(made: Any, noise: Any, dim: int) -> list[str]:
+    """What of a run's public figures nobody can have wanted; ``noise``: of the last release, None without one."""
+    from ..planning import drowning
+
+    guarantee, releases, n = made.guarantee_, made._run.plan.releases, made.n_rows_
+    # the guarantee decides when delta is too large, and in what words
+    warnings = [text for text in guarantee.conditions if text.startswith("delta is not below")]
+    if noise is None:
+        if releases.count:
+            first = releases.every or int(releases.rows[0])
+            warnings.append(f"no model was released: the first was due after row {first:,}, and {n:,} were learnt")
+        return warnings
+    drowned = drowning(noise, made._domain().norm_bound(dim))
+    if drowned is not None:
+        warnings.append(drowned)
+    left = n - noise.row
+    if left > releases.horizon - releases.last_row:  # a published schedule itself ends a row before the horizon
+        rows = "1 row is" if left == 1 else f"{left:,} rows are"
+        warnings.append(f"{rows} in no released model: the last release came after row {noise.row:,} of {n:,}")
+    return warnings
 
 
 def _figures(mu: float, epsilon: float) -> dict[str, Any]:
@@ -152,7 +176,7 @@ def write_run(
             name: {k: v for k, v in value.items() if k != "curve"} if name in curves and value is not None else value
             for name, value in metrics.items()
         }
-        record["warnings"] += _doubts(record["diagnostics"])
+        record["warnings"] += _doubts(record["diagnostics"], record["x_bound_from"])
     files["run.json"] = "what was run, and how it ended"
     if secret or record["dropped"] is not None:
         secret.append("run.json")
@@ -162,7 +186,7 @@ def write_run(
         (directory.draft / name).chmod(0o600)  # not private, so not for everybody on this machine
 
 
-def _doubts(found: dict[str, Any]) -> list[str]:
+def _doubts(found: dict[str, Any], x_bound_from: str | None) -> list[str]:
     """What the diagnostics show that nobody can have wanted. Not private."""
     doubts = []
     if found["majority_accuracy"] == 1.0:
@@ -175,6 +199,12 @@ def _doubts(found: dict[str, Any]) -> list[str]:
         doubts.append(
             "NOT PRIVATE: most targets lie beyond the bound and were clipped to it; --y-bound sets a larger one, and "
             "range under [target] of a schema maps targets to -1 ... 1"
+        )
+    scaled = found["rows_scaled_to_x_bound"]
+    if scaled > rows / 2 and x_bound_from != "embedded":  # there the bound was chosen for the rows, by experiment
+        doubts.append(
+            f"NOT PRIVATE: {scaled:,} of {rows:,} rows were longer than the bound and were scaled to it; --x-bound "
+            "sets a larger one, and --ranges, or range under [columns.NAME] of a schema, map numbers to -1 ... 1"
         )
     return doubts
 

@@ -57,7 +57,7 @@ _GROUPS = (
     type=float,
     metavar="SHARE",
     help="Spend this share of the budget (of mu squared; such as 0.1) on progressive accuracy and loss that may be "
-    "published with the models.",
+    "published with the models. Needs models along the way: --release K.",
 )
 @click.option("--metric-windows", type=int, help="With --private-metrics: figures along the run.  [default: 20]")
 @click.option("--seed", type=int, help="Reproducible noise, for tests: everything is then marked NOT PRIVATE.")
@@ -141,7 +141,8 @@ def run(
     with RunDirectory(out) as directory:
         directory.keep_out_of(file)
         stream, inputs = open_for_run(file, options)
-        horizon = _horizon(stream, horizon)
+        stated, horizon = horizon, _horizon(stream, horizon)
+        chosen = "embedded" if file is None and "x_bound" not in given else None
         if file is None:
             given = {**EMBEDDED, "release": [math.ceil(horizon / 2**k) for k in (3, 2, 1, 0)], **given}
         implied = "x_bound" not in given and stream.row_bound is not None
@@ -158,13 +159,17 @@ def run(
                 "--private-metrics evaluates each row with the model released before it, and none is released before "
                 "the last row: choose --release K"
             )
-        with watched(horizon, made.delta, wanted=not (as_json or quiet)) as (tick, stage):
+        shown = watched(horizon, made.delta, wanted=not (as_json or quiet))
+        with _saying_what_helps(stream, stated), shown as (tick, stage):
             ended = _learn(made, stream, diagnostics, delay or 0, private, tick, stage)
-        released = None if private is None else _released(made, private, ended.windows, horizon)
+        released = None
+        if private is not None:
+            found = _released(made, private, ended.windows, horizon)
+            released = {**found.to_record(), "delay": delay or 0}
         record = describe_run(made, stream, inputs, seconds=ended.seconds, interrupted=ended.interrupted)
-        record["x_bound_from"] = "schema" if implied else None
+        record["x_bound_from"] = "schema" if implied else chosen
         metrics = None if ended.comparison is None else ended.comparison.to_record()
-        write_run(directory, made, record, metrics, None if released is None else released.to_record())
+        write_run(directory, made, record, metrics, released)
         directory.publish()
     with printing(f"; the run is in {record['out']}"):
         if as_json:
@@ -190,9 +195,26 @@ def _horizon(stream: Any, stated: int | None) -> int:
         return int(stream.count_rows())
     if stream.n_rows is not None and stream.n_rows > stated:
         raise BudgetExceeded(
-            f"{stream.source}: {stream.n_rows:,} rows exceed the horizon of {stated:,}; nothing was learnt"
+            f"{stream.source} has {stream.n_rows:,} rows, more than the horizon of {stated:,}: leave --horizon out, or "
+            "give at least that"
         )
     return stated
+
+
+@contextmanager
+def _saying_what_helps(stream: Any, stated: int | None) -> Iterator[None]:
+    """Let an error about a stated horizon say what to do; only reading showed that there are more rows."""
+    try:
+        yield
+    except BudgetExceeded as error:
+        if stated is None or "would exceed the horizon" not in str(error):
+            raise
+        helps = "give --horizon at least the rows of the input"
+        if stream.repeatable:
+            helps = "leave --horizon out (the rows are then counted first), or give at least their number"
+        if stream.rows_per_user is not None:
+            helps += "; rows beyond the cap of a user are not counted"
+        raise BudgetExceeded(f"{error}; {helps}") from error
 
 
 def _make(name: str, parameters: dict[str, Any]) -> Any:

@@ -17,15 +17,15 @@ __all__ = ["FILE_OPTIONS", "file_options", "open_for_model", "open_for_run", "st
 _FORMATS = ("csv", "jsonl", "libsvm", "npy", "npz", "parquet", "arrow")
 _STDIN = "-"
 
-#: What a schema states, by the parameter that would state it otherwise.
+#: What a schema states and where, by the parameter that would state it otherwise.
 _IN_SCHEMA = {
-    "target": "the target's column",
-    "classes": "the labels",
-    "positive": "the labels",
-    "ranges": "the ranges",
-    "header": "whether the first line names the columns",
-    "sep": "the separator",
-    "encoding": "the encoding",
+    "target": "the target's column is stated in the schema: column under [target]",
+    "classes": "the labels are stated in the schema: negative and positive under [target]",
+    "positive": "the labels are stated in the schema: positive and rest = \"negative\" under [target]",
+    "ranges": "the ranges are stated in the schema: range under [columns.NAME]",
+    "header": "whether the file's first line names the columns is stated in the schema: header under [file]",
+    "sep": "the file's separator is stated in the schema: sep under [file]",
+    "encoding": "the file's encoding is stated in the schema: encoding under [file]",
 }
 FILE_OPTIONS = "header sep encoding format"
 
@@ -110,7 +110,7 @@ def open_for_run(file: str | None, options: dict[str, Any]) -> tuple[Any, dict[s
         for word in named:
             if word in _IN_SCHEMA:
                 raise click.UsageError(
-                    f"--schema and {_flag(word)} exclude each other: a schema states {_IN_SCHEMA[word]}"
+                    f"--schema and {_flag(word)} exclude each other: with --schema {_IN_SCHEMA[word]}"
                 )
     classes = None if given["classes"] is None else [word.strip() for word in given["classes"].split(",")]
     stream = open_stream(file, **{**given, "classes": classes})
@@ -164,15 +164,15 @@ def width_of_schema(path: str) -> tuple[int, float | None]:
 # ---- rows for a saved model ---------------------------------------------------------------------------------
 
 
-def open_for_model(file: str, record: dict[str, Any], options: dict[str, Any]) -> Any:
+def open_for_model(file: str, run: str, record: dict[str, Any], options: dict[str, Any]) -> Any:
     """Open rows to be predicted, encoded as the model's rows were; a target column is recognised and left out."""
     inputs = record["inputs"] or {}
     if inputs.get("schema") is not None:
-        return _open_by_schema(file, inputs["schema"], options)
+        return _open_by_schema(file, run, inputs["schema"], options)
     return _open_by_columns(file, record, inputs, options)
 
 
-def _open_by_schema(file: str, record: Mapping[str, Any], options: dict[str, Any]) -> Any:
+def _open_by_schema(file: str, run: str, record: Mapping[str, Any], options: dict[str, Any]) -> Any:
     from ..streams import Schema, open_stream
 
     if options["target"] is not None:
@@ -187,7 +187,7 @@ def _open_by_schema(file: str, record: Mapping[str, Any], options: dict[str, Any
         written["format"] = stated  # rows in another format than the run's are known by their name or content
     if written.get("names") and (options["format"] or stated or "csv") == "csv":
         written["names"] = _names_present(file, schema, written)
-    schema = replace(schema, file_options=tuple(written.items()))
+    schema = replace(schema, file_options=tuple(written.items()), name=str(Path(run) / "model.json"))
     return open_stream(file, schema=schema, target=False, format=options["format"])
 
 
