@@ -202,7 +202,7 @@ def private_metrics_report(record: Mapping[str, Any]) -> list[RenderableType]:
     Parameters
     ----------
     record : mapping
-        :meth:`privol.evaluate.MetricsResult.to_record`, with ``delay``: rows after which a label was known.
+        :meth:`privol.evaluate.MetricsResult.to_record`.
     """
     notice = "released with noise" if record["private"] else "NOT PRIVATE"
     table = Table(

@@ -164,8 +164,8 @@ def run(
             ended = _learn(made, stream, diagnostics, delay or 0, private, tick, stage)
         released = None
         if private is not None:
-            found = _released(made, private, ended.windows, horizon)
-            released = {**found.to_record(), "delay": delay or 0}
+            found = _released(made, private, ended.windows, horizon, delay or 0)
+            released = found.to_record()
         record = describe_run(made, stream, inputs, seconds=ended.seconds, interrupted=ended.interrupted)
         record["x_bound_from"] = "schema" if implied else chosen
         metrics = None if ended.comparison is None else ended.comparison.to_record()
@@ -321,7 +321,7 @@ def _keeping_rows() -> Iterator[None]:
         raise OSError(error.errno, error.strerror, what) from error
 
 
-def _released(made: Any, private: Any, windows: list[Any], horizon: int) -> Any:
+def _released(made: Any, private: Any, windows: list[Any], horizon: int, delay: int) -> Any:
     from ..losses import get_loss
 
     guarantee = next(a.guarantee for a in made.ledger_.accounts if a.guarantee.released != "models")
@@ -332,4 +332,5 @@ def _released(made: Any, private: Any, windows: list[Any], horizon: int) -> Any:
         horizon=horizon,
         guarantee=guarantee,
         models=made.guarantee_,
+        delay=delay,
     )

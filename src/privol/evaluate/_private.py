@@ -113,6 +113,7 @@ class PrivateMetrics:
         horizon: int,
         guarantee: Guarantee,
         models: Guarantee,
+        delay: int = 0,
     ) -> MetricsResult:
         """Return windows that were released (what ``on_window`` saw) as a result: what is left of a run cut short.
 
@@ -123,7 +124,7 @@ class PrivateMetrics:
         std = noise_std(self.mu, guarantee.adjacency)
         rows = self.rows_of_window(horizon)
         promised = with_models(guarantee, models)
-        return MetricsResult(promised, tuple(windows), name, *self.bounds(loss, y_bound), std, rows)
+        return MetricsResult(promised, tuple(windows), name, *self.bounds(loss, y_bound), std, rows, delay)
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,8 @@ class MetricsResult:
     std : float
         Standard deviation of the noise of each total, in shares of the bound.
     window_rows : int
+    delay : int
+        Rows after which a label was known.
     """
 
     guarantee: Guarantee
@@ -174,6 +177,7 @@ class MetricsResult:
     loss_bound: float
     std: float
     window_rows: int
+    delay: int = 0
 
     def _figures(self, rows: int, windows: int, first: float, loss: float) -> dict[str, Any]:
         """Means of noisy totals over rows: clamped to their ranges, which is post-processing, and raw."""
@@ -204,6 +208,7 @@ class MetricsResult:
             "metrics": [self.name, "loss"],
             "bounds": {self.name: self.first_bound, "loss": self.loss_bound},
             "window_rows": self.window_rows,
+            "delay": self.delay,
             "null_rows": "count as half of each bound",
             "windows": windows,
             "total": total,
@@ -311,7 +316,7 @@ class Windows:
         if self._on_window is not None:
             self._on_window(window)
 
-    def finish(self, models: Guarantee) -> MetricsResult:
+    def finish(self, models: Guarantee, delay: int = 0) -> MetricsResult:
         """Release the last window, if it has rows, and return all of them; ``models``: of the run that was watched."""
         if self._rows > self._released * self._length:
             self._release()
@@ -322,6 +327,7 @@ class Windows:
             horizon=self._horizon,
             guarantee=self.guarantee,
             models=models,
+            delay=delay,
         )
 
     def close(self) -> None:

@@ -114,7 +114,7 @@ def progressive(
     start = time.perf_counter()
     try:
         learner.fit_stream(stream if ahead is None else ahead, progress=report, observer=Watch(sinks, ahead))
-        released = None if windows is None else windows.finish(learner.guarantee_)
+        released = None if windows is None else windows.finish(learner.guarantee_, delay)
     finally:
         if windows is not None:
             windows.close()

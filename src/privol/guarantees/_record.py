@@ -31,8 +31,8 @@ _RELEASED = {
     "metrics": (
         f"{_TOTALS} 1 window of rows",
         f"{_TOTALS} {{}} windows of rows",
-        "the rows, the exact totals, the noise, any other diagnostic; the figures count the models that were evaluated, "
-        "whether these are published or not",
+        "the rows, the exact totals, the noise, any other diagnostic; the figures count the models that were "
+        "evaluated, whether these are published or not",
     ),
     "metrics_beyond_models": (
         f"{_TOTALS} 1 window of rows",

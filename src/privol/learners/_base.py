@@ -47,7 +47,8 @@ class RowStream(Protocol):
     """What ``fit_stream`` reads: any object with these names, such as :func:`privol.open_stream` returns.
 
     Three more are taken into the guarantee where they exist: ``rows_per_user``, the largest number of rows of a user
-    (None: unknown), ``user``, what tells users apart (a column's name), and ``conditions``, a tuple of sentences on what the stream's rows rest on.
+    (None: unknown), ``user``, what tells users apart (a column's name), and ``conditions``, a tuple of sentences on
+    what the stream's rows rest on.
     """
 
     n_rows: int | None
