@@ -364,6 +364,7 @@ cdef class IterateRun:
         cdef const double[::1] targets = y
         cdef const double[::1] other_targets
         cdef pv_progress observed
+        cdef pv_progress *watched = NULL
         other = None
         self.enter()
         owner = self.view(&rows, X, targets)
@@ -371,9 +372,11 @@ cdef class IterateRun:
             return
         if progress is not None:
             progress.bind(&observed, rows.n)
+            watched = &observed
             if evaluate is not None:
-                other_targets = evaluate[1]
-                other = self.view(&others, evaluate[0], other_targets)
+                other_X, other_y = evaluate
+                other_targets = other_y
+                other = self.view(&others, other_X, other_targets)
                 if others.n != rows.n:
                     raise InvalidParameter(f"evaluate must have {rows.n} rows, as many as X, found {others.n}")
                 observed.rows, observed.y = &others, &other_targets[0]
@@ -382,9 +385,9 @@ cdef class IterateRun:
         with self.lock:
             self.check_room(rows.n)
             if self.user is not None:
-                self.run_undoably(&rows, &targets[0], NULL if progress is None else &observed)
+                self.run_undoably(&rows, &targets[0], watched)
             else:
-                self.run(&rows, &targets[0], NULL if progress is None else &observed)
+                self.run(&rows, &targets[0], watched)
         del owner, other
 
     def evaluate(self, X, cnp.ndarray y not None, Progress progress not None):
