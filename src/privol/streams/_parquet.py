@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -37,9 +38,9 @@ class _FileColumns(TypedColumns):
         with ExitStack() as stack:
             super().__init__(path.name, self._guarded(lambda: self._look(stack)))
 
+    @abstractmethod
     def _look(self, stack: ExitStack) -> Any:
         """Return the schema, and note what else the file says of itself."""
-        raise NotImplementedError
 
     def _status(self) -> tuple[int, ...]:
         try:
