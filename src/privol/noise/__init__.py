@@ -1,0 +1,27 @@
+"""Privacy noise: where its bits come from and how it is rounded.
+
+A release is ``round_h(x + scale Z)``: the ideal real-valued sum of the double ``x`` and an ideal standard Gaussian
+``Z``, correctly rounded to a power-of-two grid ``h`` of 2**-11 to 2**-10 of the scale. That is post-processing of the
+ideal Gaussian mechanism, so floating point adds nothing to the privacy loss. A polynomial decides almost every
+coordinate; where it comes too close to a rounding boundary, :func:`decide_lattice_point` decides with more random bits
+and as many digits as it takes.
+
+Bits are AES-256 of addresses (key, stream, level, row, coordinate block), so the noise of any row can be regenerated
+from the key alone, and no two rows share bits.
+"""
+
+from ._bits import STREAM_METRICS, STREAM_RELEASES, STREAM_SAMPLES, Source, make_source
+from ._decide import decide_lattice_point
+from ._gaussian import ARITHMETIC, Gaussian, granularity
+
+__all__ = [
+    "ARITHMETIC",
+    "STREAM_METRICS",
+    "STREAM_RELEASES",
+    "STREAM_SAMPLES",
+    "Gaussian",
+    "Source",
+    "decide_lattice_point",
+    "granularity",
+    "make_source",
+]

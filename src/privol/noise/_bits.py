@@ -1,0 +1,61 @@
+"""Where the random bits come from: sources of addressed cryptographic words."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from .._core._noise import Source
+from .._validate import integer
+from ..errors import InvalidParameter
+
+__all__ = ["STREAM_METRICS", "STREAM_RELEASES", "STREAM_SAMPLES", "Source", "make_source"]
+
+#: Noise streams: the first part of an address, so that uses of one key never share words.
+STREAM_RELEASES = 0
+STREAM_SAMPLES = 1
+STREAM_METRICS = 2
+
+_SOURCE_BITS = "AES-256 in counter mode (OpenSSL), key from the operating system's entropy"
+_SEEDED_BITS = "AES-256 in counter mode (OpenSSL), key derived from a known seed"
+
+RandomState = None | int | np.random.SeedSequence | np.random.BitGenerator | np.random.Generator
+
+
+def make_source(random_state: Any = None) -> Source:
+    """Return a new noise source.
+
+    Parameters
+    ----------
+    random_state : None, int, SeedSequence, BitGenerator, Generator or RandomState
+        ``None``: a fresh key from the operating system, which nobody sees. Anything else: the key is drawn from that
+        generator (an int seeds PCG64), so the noise is reproducible and **not private**.
+
+    Returns
+    -------
+    Source
+        Cannot be copied or pickled, and refuses in a forked child process.
+    """
+    if random_state is None:
+        return Source(os.urandom(32), private=True, description=_SOURCE_BITS)
+    bits: Any
+    if isinstance(random_state, np.random.Generator):
+        bits = random_state.bit_generator
+    elif isinstance(random_state, np.random.RandomState):
+        bits = random_state._bit_generator
+    elif isinstance(random_state, np.random.BitGenerator):
+        bits = random_state
+    elif isinstance(random_state, np.random.SeedSequence):
+        bits = np.random.PCG64(random_state)
+    elif isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
+        bits = np.random.PCG64(integer(random_state=random_state, at_least=0))
+    else:
+        raise InvalidParameter(
+            "random_state must be None, an integer of at least 0, a SeedSequence, a BitGenerator or a Generator, "
+            f"found {random_state!r}"
+        )
+    # 32 bits a word whatever the generator's word is: every BitGenerator fills at least the low half
+    words = np.asarray(bits.random_raw(8), dtype=np.uint64) & np.uint64(0xFFFFFFFF)
+    return Source(words.astype("<u4").tobytes(), private=False, description=_SEEDED_BITS)
