@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction import FeatureHasher
-from stream_files import as_csv, drain, fails, together, write
+from stream_files import as_csv, drain, fails, save, together, write
 
 from privol.errors import InvalidParameter
 from privol.streams import _arrow, _base, draft_schema, open_stream
@@ -25,19 +25,6 @@ pq = pytest.importorskip("pyarrow.parquet")
 pytest.importorskip("pyarrow.feather")
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
-
-
-def save(folder, table, name="d.parquet", **options):
-    path = folder / name
-    if path.suffix == ".parquet":
-        pq.write_table(table, path, **options)
-    elif path.suffix == ".feather":
-        pa.feather.write_feather(table, path, **options)
-    else:
-        make = pa.ipc.new_file if path.suffix == ".arrow" else pa.ipc.new_stream
-        with make(path, table.schema) as writer:
-            writer.write_table(table, **options)
-    return path
 
 
 def columns(X, y, labels=None):

@@ -93,8 +93,11 @@ def stream_options(command: Any) -> Any:
     return command
 
 
-def open_for_run(file: str | None, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Open the rows to learn, and describe publicly how they are read (for ``predict``)."""
+def open_for_run(file: str | None, options: dict[str, Any], diagnostics: bool) -> tuple[Any, dict[str, Any]]:
+    """Open the rows to learn, and describe publicly how they are read (for ``predict``).
+
+    With ``diagnostics`` the stream counts the cells that the schema, if there is one, does not take as they are.
+    """
     from ..data import covtype_ranges, open_covtype
     from ..streams import open_stream
 
@@ -113,7 +116,8 @@ def open_for_run(file: str | None, options: dict[str, Any]) -> tuple[Any, dict[s
                     f"--schema and {_flag(word)} exclude each other: with --schema {_IN_SCHEMA[word]}"
                 )
     classes = None if given["classes"] is None else [word.strip() for word in given["classes"].split(",")]
-    stream = open_stream(file, **{**given, "classes": classes})
+    counted = diagnostics and given["schema"] is not None
+    stream = open_stream(file, **{**given, "classes": classes}, count_cells=counted)
     ranges = None if given["ranges"] is None else _load_ranges(given["ranges"])
     return stream, _inputs(stream, given, ranges)
 

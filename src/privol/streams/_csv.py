@@ -15,13 +15,13 @@ from ._csv_text import (
     TOLD_FROM,
     CsvOptions,
     Dialect,
-    is_number,
     looks_like_header,
     present,
     told_separator,
 )
 from ._files import LineFile, shown
 from ._labels import Labels
+from ._written import Written
 
 __all__ = ["CsvColumns", "CsvOptions", "arrow_reader", "pyarrow_csv"]
 
@@ -94,7 +94,7 @@ class CsvColumns(Columns):
         self._encoding = options.encoding
         # Blanks around a marker do not matter. A few are written out here, more of them are found by the careful look.
         self._nulls = BLANKS + [f"{a}{m}{b}" for m in options.missing if m for a in ("", " ", "  ") for b in ("", " ")]
-        self._missing = {"", *options.missing}
+        self._written = Written(options.missing, options.decimal)
         first, second = self._head(target, labels)
         self._width = max(len(first), len(second or b""))
 
@@ -257,7 +257,7 @@ class CsvColumns(Columns):
     def _typed(self, cells: Any) -> Any:
         """Return a column of strings as what it shows: int64, double or string, of nulls if all cells are missing."""
         arrow = self._pyarrow
-        trimmed = self._present(cells)
+        trimmed = self._written.present(cells)
         if trimmed.null_count == len(trimmed):
             return arrow.nulls(len(trimmed))
         try:
@@ -265,7 +265,7 @@ class CsvColumns(Columns):
         except arrow.ArrowInvalid:
             pass
         try:
-            return self._numbers(cells)
+            return self._written.numbers(cells)
         except arrow.ArrowInvalid:
             return self._compute.if_else(trimmed.is_valid(), cells, None)
 
@@ -288,7 +288,7 @@ class CsvColumns(Columns):
             table = self._strings(text, kinds, first_row)
             try:
                 columns = {
-                    name: self._numbers(table.column(name)) if kind == "number" else table.column(name)
+                    name: self._written.numbers(table.column(name)) if kind == "number" else table.column(name)
                     for name, kind in kinds.items()
                 }
             except arrow.ArrowInvalid as err:
@@ -324,21 +324,6 @@ class CsvColumns(Columns):
         except arrow.ArrowInvalid as err:
             raise self._located(text, kinds, first_row, str(err)) from None
 
-    def _present(self, cells: Any) -> Any:
-        """Return strings without the blanks around them, null where they count as missing."""
-        trimmed = self._compute.utf8_trim_whitespace(cells)
-        missing = self._compute.is_in(trimmed, value_set=self._pyarrow.array(sorted(self._missing)))
-        return self._compute.if_else(missing, None, trimmed)
-
-    def _numbers(self, cells: Any) -> Any:
-        trimmed, decimal = self._present(cells), self._options.decimal
-        if decimal != ".":
-            pointed = self._compute.match_substring(trimmed, ".")
-            if self._compute.any(pointed).as_py():
-                raise self._pyarrow.ArrowInvalid("a point in a number")
-            trimmed = self._compute.replace_substring(trimmed, decimal, ".")
-        return trimmed.cast(self._pyarrow.float64())
-
     def _without_missing(self, column: Any) -> Any:
         """Return a column of text, dictionary-coded, null where a cell counts as missing."""
         if not self._pyarrow.types.is_dictionary(column.type):
@@ -346,7 +331,7 @@ class CsvColumns(Columns):
         return self._pyarrow.chunked_array([self._nulled(chunk) for chunk in column.chunks], type=column.type)
 
     def _nulled(self, chunk: Any) -> Any:
-        present = self._present(chunk.dictionary)
+        present = self._written.present(chunk.dictionary)
         if not present.null_count:
             return chunk
         missing = self._compute.take(present.is_null(), chunk.indices)
@@ -377,10 +362,7 @@ class CsvColumns(Columns):
                 except UnicodeDecodeError:
                     return self.bad_cell(row, name, self._not_text(raw))
                 if kinds.get(name) == "number" and not self._is_number(cell):
-                    what = f"found {shown(cell)}, allowed is a number"
-                    if self._options.decimal == "." and is_number(cell.strip(), ","):
-                        what += "; if its comma is a decimal one: decimal=','"
-                    return self.bad_cell(row, name, what)
+                    return self.bad_cell(row, name, self._written.refusal(cell))
         # Ours is the more lenient parser here: what is left is told by pyarrow alone, whose words may quote whole rows.
         number = re.search(r"Row #(\d+)", message)
         told = first_row + int(number.group(1)) - 1 if number else None
@@ -388,11 +370,14 @@ class CsvColumns(Columns):
         return StreamError(f"{self.name}, {where}: it cannot be parsed", row=told)
 
     def _is_number(self, cell: str) -> bool:
-        cell = cell.strip()
-        if cell in self._missing or is_number(cell, self._options.decimal):
+        try:
+            self._written.number(cell)
+        except ValueError:
+            pass
+        else:
             return True
         try:
-            self._numbers(self._pyarrow.array([cell]))
+            self._written.numbers(self._pyarrow.array([cell]))
         except self._pyarrow.ArrowInvalid:
             return False
         return True

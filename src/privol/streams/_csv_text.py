@@ -14,13 +14,13 @@ import numpy as np
 from ..errors import InvalidParameter
 from ._files import line_end
 from ._labels import Labels
+from ._written import is_number
 
-__all__ = ["SEPARATORS", "CsvOptions", "Dialect", "is_number", "looks_like_header", "present", "told_separator"]
+__all__ = ["SEPARATORS", "CsvOptions", "Dialect", "looks_like_header", "present", "told_separator"]
 
 SEPARATORS = ("\t", ";", "|", ",")
 # Lines that the separator is told from.
 TOLD_FROM = 20
-_NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)", re.IGNORECASE | re.ASCII)
 _UTF8 = ("utf-8", "utf-8-sig", "ascii")
 
 
@@ -108,15 +108,6 @@ def _encoding(name: str) -> str:
         f"encoding must be utf-8 or a one-byte encoding that contains ASCII (latin-1, cp1252, ...), found {name!r}; "
         "convert the file to UTF-8 first"
     )
-
-
-def is_number(cell: str, decimal: str = ".") -> bool:
-    """Whether a cell without blanks around it reads as a number."""
-    if decimal != ".":
-        if "." in cell:
-            return False
-        cell = cell.replace(decimal, ".")
-    return _NUMBER.fullmatch(cell) is not None
 
 
 class Dialect:

@@ -75,6 +75,7 @@ class _Options:
     zero_based: bool | None
     schema: Schema | None
     hash_features: int | None
+    count_cells: bool = False
 
     def csv(self) -> CsvOptions:
         if self.schema is not None:
@@ -104,7 +105,9 @@ class _Options:
     def joined(self, columns: Columns) -> tuple[Source, Any]:
         """Return the rows of an input of columns, and the encoder that makes them."""
         if self.schema is not None:
-            return schema_source(self.schema, columns, target=self.target is not False)
+            return schema_source(
+                self.schema, columns, target=self.target is not False, count_cells=self.count_cells
+            )
         encoder = PlainEncoder(columns, self.target, self.labels)
         return ColumnSource(columns, encoder), encoder
 
@@ -126,6 +129,7 @@ def open_stream(
     schema: Schema | Mapping[str, Any] | str | os.PathLike[str] | None = None,
     hash_features: int | None = None,
     read_ahead: bool = True,
+    count_cells: bool = False,
 ) -> Stream:
     """Open a file, a folder of files, a frame, arrays or an iterable as a stream of blocks of rows.
 
@@ -210,6 +214,9 @@ def open_stream(
         Whether a thread parses the next blocks while the caller uses this one. Only for files, standard input
         and frames that can be read again: the caller's own iterators and readers run in the caller's thread.
         It never changes the blocks, nor where an error appears.
+    count_cells : bool, default False
+        Whether iterations count, by column, the cells that ``schema`` does not take as they are, in
+        :attr:`Stream.cells`. Not private. It never changes the blocks.
 
     Returns
     -------
@@ -262,8 +269,11 @@ def open_stream(
     for name, flag in (("header", header), ("zero_based", zero_based)):
         if flag is not None and not isinstance(flag, bool):
             raise InvalidParameter(f"{name} must be True, False or None, found {flag!r}")
-    if not isinstance(read_ahead, bool):
-        raise InvalidParameter(f"read_ahead must be True or False, found {read_ahead!r}")
+    for name, flag in (("read_ahead", read_ahead), ("count_cells", count_cells)):
+        if not isinstance(flag, bool):
+            raise InvalidParameter(f"{name} must be True or False, found {flag!r}")
+    if count_cells and schema is None:
+        raise InvalidParameter("count_cells counts what a schema does not take as it is, and no schema is given")
     if schema is not None:
         given = {"target": target or None, "classes": classes, "positive": positive, "ranges": ranges}
         for name, value in {**given, "header": header, "sep": sep, "encoding": encoding}.items():
@@ -282,6 +292,7 @@ def open_stream(
         zero_based=zero_based,
         schema=schema,
         hash_features=hash_features,
+        count_cells=count_cells,
     )
     options.csv()  # raises InvalidParameter whatever the format
 
