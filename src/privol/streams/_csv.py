@@ -132,9 +132,11 @@ class CsvColumns(Columns):
         if len(cells) == 1 and told is not None and told != sep:
             raise StreamError(f"{self.name}: only one column is separated by {sep!r}{self._suggestion()}")
         header = options.header
+        # No header holds numbers, and a decimal comma may not have been stated.
+        decimals = options.decimal if sep == "," else ".,"
         if header is None:
             header = options.names is None and looks_like_header(
-                cells, None if second is None else self._decoded(second), target, labels, options.decimal
+                cells, None if second is None else self._decoded(second), target, labels, decimals
             )
         # A target that is asked for by a name in the first line says that names stand there.
         stated = isinstance(target, str) and target.strip() in (cell.strip() for cell in cells)

@@ -260,14 +260,19 @@ def told_separator(text: bytes, options: CsvOptions, name: str) -> tuple[str | N
 
 
 def looks_like_header(
-    first: list[str], second: list[str] | None, target: object, labels: Labels | None, decimal: str
+    first: list[str], second: list[str] | None, target: object, labels: Labels | None, decimals: str
 ) -> bool:
     """Whether the first line names the columns.
 
     It does if the target is asked for by a name that stands there; if no feature
     cell is a number (a file of numbers cannot begin so); or if only the target's
     cell is text while the second line has a number there. Else it is the first row.
+    ``decimals`` are the characters that may stand before the decimals of a number.
     """
+
+    def numeric(cell: str) -> bool:
+        return any(is_number(cell, decimal) for decimal in decimals)
+
     cells = [cell.strip() for cell in first]
     if isinstance(target, str) and target.strip() in cells:
         return True
@@ -276,8 +281,8 @@ def looks_like_header(
         column = -1 if target is None else int(target)
         at = column % len(cells) if -len(cells) <= column < len(cells) else None
     features = [cell for j, cell in enumerate(cells) if j != at]
-    if any(features) and not any(is_number(cell, decimal) for cell in features):
+    if any(features) and not any(map(numeric, features)):
         return True
-    if at is None or is_number(cells[at], decimal) or not cells[at] or (labels is not None and labels.knows(cells[at])):
+    if at is None or numeric(cells[at]) or not cells[at] or (labels is not None and labels.knows(cells[at])):
         return False
-    return second is not None and len(second) == len(first) and is_number(second[at].strip(), decimal)
+    return second is not None and len(second) == len(first) and numeric(second[at].strip())

@@ -289,7 +289,7 @@ class SchemaEncoder:
         column = batch.column(name)
         if not self._labels.numeric:
             indices, texts = coded(_compact(column))
-            known = [None if text is None or text.strip() in self._markers else text for text in texts]
+            known = [None if text is None else self._written.pointed(text) for text in texts]
             stated = f" (labels are stated by negative, positive and rest under [target] of {self.schema.name})"
             return self._labels.encode_coded(indices, known, first_row, where, optional, (_LATE, stated))
         y = np.array(column.to_numpy(zero_copy_only=False), dtype=np.float64)
@@ -490,7 +490,7 @@ class _Text:
         place = self._texts.get(text)
         if place is None and self._values and "_" not in text:
             try:
-                value = float(text)
+                value = float(self._written.pointed(text) or "")
             except ValueError:
                 return self.unknown
             if value in self._written.missing_numbers:
@@ -513,6 +513,9 @@ def _runs(positions: Sequence[int]) -> list[tuple[int, int, int]]:
 def _resolved(schema: Schema, columns: Columns, target: bool) -> Schema:
     """Return the schema with names for positions and with the columns that ``others`` takes in."""
     names = columns.names if columns.named else None
+    # A schema's names have no blanks around them, those of some inputs may.
+    own = {name.strip(): name for name in columns.names} | {name: name for name in columns.names}
+    schema = replace(schema, columns=tuple((own.get(name, name), column) for name, column in schema.columns))
     known: dict[str, Column] = dict(schema.columns)
     parts: dict[str, Any] = {}
     special: list[str] = []
@@ -525,6 +528,7 @@ def _resolved(schema: Schema, columns: Columns, target: bool) -> Schema:
             continue
         wanted = getattr(part, attribute)
         if isinstance(wanted, str):
+            wanted = own.get(wanted, wanted)
             if target and wanted not in columns.names:
                 _absent(wanted, place, schema, columns)
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from itertools import chain, islice
 from typing import Any
 
@@ -276,7 +277,7 @@ class DictColumns(Columns):
         if isinstance(cell, numbers.Integral) and abs(int(cell)) > EXACT:
             what = f"found {cell}, allowed are integers up to 2^53, which a double holds exactly"
             raise self.bad_cell(row, name, what)
-        if isinstance(cell, (numbers.Real, np.bool_)):
+        if isinstance(cell, (numbers.Real, np.bool_, Decimal)):
             return float(cell)
         raise self.bad_cell(row, name, f"found {_described(cell)}, allowed is a number")
 
@@ -308,7 +309,7 @@ class DictColumns(Columns):
             cells = [row.get(name) for row in found]
             try:
                 columns[name] = self._arrow.array(cells)
-            except (self._arrow.ArrowException, UnicodeEncodeError):
+            except (self._arrow.ArrowException, OverflowError, UnicodeEncodeError):
                 columns[name] = self._strings([self._text(c, name, 1 + i) for i, c in enumerate(cells)], name, 1)
         return self._arrow.table(columns)
 

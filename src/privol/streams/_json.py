@@ -297,10 +297,10 @@ class JsonColumns(Columns):
         for found in self._first(rows):
             for name, column in columns.items():
                 column.append(found.get(name))
-        return self._pyarrow.table({name: self._typed(column) for name, column in columns.items()})
+        return self._pyarrow.table({name: self._typed(column, name) for name, column in columns.items()})
 
-    def _typed(self, values: list[Any]) -> Any:
-        """Return values as an array of the type that they show: nested ones and mixtures are strings."""
+    def _typed(self, values: list[Any], name: str) -> Any:
+        """Return values as an array of the type that they show: mixtures are strings, or nested if any of them is."""
         arrow = self._pyarrow
         try:
             return arrow.array(values)
@@ -308,10 +308,10 @@ class JsonColumns(Columns):
             pass
         if {type(value) for value in values} <= {bool, int, float, type(None)}:
             return arrow.array([value if value is None else self._cell(value, "number", 0, "") for value in values])
-        return arrow.array(
-            [value if value is None or isinstance(value, str) else json.dumps(value) for value in values],
-            arrow.string(),
-        )
+        if any(isinstance(value, (list, dict)) for value in values):
+            return arrow.nulls(len(values), arrow.list_(arrow.null()))
+        texts = [None if value is None else self._cell(value, "text", row, name) for row, value in enumerate(values, 1)]
+        return arrow.array(texts, arrow.string())
 
 
 def _lines(text: bytes) -> int:

@@ -68,14 +68,18 @@ class _Options:
     labels: Labels
     target: Any
     header: bool | None
-    n_features: int | None
     format: str | None
     sep: str | None
     encoding: str | None
-    zero_based: bool | None
-    schema: Schema | None
-    hash_features: int | None
+    n_features: int | None = None
+    zero_based: bool | None = None
+    schema: Schema | None = None
+    hash_features: int | None = None
     count_cells: bool = False
+    columns: bool = False  # columns are asked for, not yet rows
+
+    def __post_init__(self) -> None:
+        self.csv()  # raises InvalidParameter whatever the format
 
     def csv(self) -> CsvOptions:
         if self.schema is not None:
@@ -294,8 +298,6 @@ def open_stream(
         hash_features=hash_features,
         count_cells=count_cells,
     )
-    options.csv()  # raises InvalidParameter whatever the format
-
     found: Source | Columns
     if isinstance(data, (str, os.PathLike)):
         if hash_features is not None:
@@ -350,15 +352,11 @@ def open_columns(
         labels=Labels(None, None),
         target=target,
         header=header,
-        n_features=None,
         format=format,
         sep=sep,
         encoding=encoding,
-        zero_based=None,
-        schema=None,
-        hash_features=None,
+        columns=True,
     )
-    options.csv()  # raises InvalidParameter whatever the format
     found = _open_files(data, options) if isinstance(data, (str, os.PathLike)) else _open_object(data, options)
     if not isinstance(found, Columns):
         raise InvalidParameter(f"{found.name}: has no columns, needed is CSV, JSON lines, Parquet, Arrow or a frame")
@@ -549,7 +547,7 @@ def _open_rows(first: Any, rest: Any, data: Iterable[Any], options: _Options) ->
     """Open an iterable whose first element tells what it is of."""
     if isinstance(first, Mapping):
         _no_hash(options, "dicts with a schema")
-        if options.schema is None:
+        if options.schema is None and not options.columns:
             raise InvalidParameter("an iterable of dicts needs a schema; without one give (dict, y) pairs")
         return DictColumns(first, rest, data)
     _no_target(options.target, "an iterable of pairs")

@@ -243,8 +243,6 @@ class SchemaReader:
 
     def _column(self, name: str, found: Any) -> Column:
         place = f"columns.{name}"
-        if not name:
-            self._fail("columns", "has a column without a name")
         if not isinstance(found, Mapping):
             self._fail(place, f"must be a table, found {found!r}")
         self._known(found, place, _COLUMN_KEYS)

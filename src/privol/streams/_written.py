@@ -59,6 +59,13 @@ class Written:
             raise ValueError("not a number")
         return found
 
+    def pointed(self, text: str) -> str | None:
+        """Return a text without blanks around it, a number with a decimal point; None if it counts as missing."""
+        text = text.strip()
+        if text in self.missing:
+            return None
+        return text.replace(self.decimal, ".") if is_number(text, self.decimal) else text
+
     def refusal(self, text: str) -> str:
         """Say what a cell that is no number holds, and what is allowed."""
         what = f"found {shown(text)}, allowed is a number"
