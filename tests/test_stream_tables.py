@@ -199,7 +199,7 @@ def test_damaged_tables(tmp_path, monkeypatch):
         path.write_bytes(b"PAR1" if name == "d.parquet" else b"ARROW1\0\0" if name == "d.arrow" else b"\xff" * 9)
         fails(lambda path=path: open_stream(path), name, "not a readable")
     write(tmp_path, "text.parquet", "a,b\n1,2\n")
-    fails(lambda: open_stream(tmp_path / "text.parquet"), "text.parquet", "not a readable Parquet file")
+    fails(lambda: open_stream(tmp_path / "text.parquet"), "text.parquet", "not a Parquet file", "CSV")
     write(tmp_path, "old.feather", b"FEA1" + b"\0" * 40)
     fails(lambda: open_stream(tmp_path / "old.feather"), "version 1")
     (tmp_path / "p.parquet.gz").write_bytes(gzip.compress(b"PAR1" + b"\0" * 99))
@@ -395,7 +395,7 @@ def test_dict_rows_that_cannot_be_hashed():
     for data in ((np.ones((2, 2)), [1, 2]), np.ones((2, 2)), [(np.ones((2, 2)), [1, 2])]):
         with pytest.raises(InvalidParameter, match="hash_features is for"):
             open_stream(data, hash_features=8)
-    with pytest.raises(InvalidParameter, match="target names a column"):
+    with pytest.raises(InvalidParameter, match="target is for columns"):
         open_stream([good], target="a")
     with pytest.raises(InvalidParameter, match="schema is for"):
         open_stream([good], schema={"columns": {"a": {}}})

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..errors import InvalidParameter, StreamError
 from ._base import Piece, Progress, Source
+from ._files import listed
 from ._labels import Labels
 from ._written import Written
 
@@ -175,9 +176,7 @@ class PlainEncoder:
         kinds: dict[str, Kind] = dict.fromkeys(columns.names, "number")
         hints = dict.fromkeys(self._features, "columns of text need a schema")
         if self._target is not None and labels.numeric:
-            hints[self._target] = (
-                "labels are declared by classes= or positive= (--classes, --positive on the command line)"
-            )
+            hints[self._target] = "declare labels with classes= or positive="
         elif self._target is not None:
             kinds[self._target] = "text"
         self.kinds: Mapping[str, Kind] = kinds
@@ -202,7 +201,7 @@ def resolve_column(target: Any, names: tuple[str, ...] | None, n_columns: int, s
         return None
     if target is None:
         return n_columns - 1
-    columns = f"columns 0 to {n_columns - 1}" + (f" or {', '.join(names)}" if names else "")
+    columns = f"columns 0 to {n_columns - 1}" + (f" or {listed(names)}" if names else "")
     if isinstance(target, str):
         if names is None:
             raise StreamError(f"{source}: no column named {target!r} (there is no header), allowed are {columns}")

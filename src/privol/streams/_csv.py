@@ -172,7 +172,8 @@ class CsvColumns(Columns):
             self.named, self.names = True, present(self._options.names, self._optional, len(cells))
             if len(cells) != len(self.names):
                 raise StreamError(
-                    f"{self.name}: names= gives {len(self._options.names)} column(s), the first row has {len(cells)}"
+                    f"{self.name}: names under [file] gives {len(self._options.names)} column(s), the first row has "
+                    f"{len(cells)}"
                     + self._suggestion()
                 )
             return
@@ -351,7 +352,7 @@ class CsvColumns(Columns):
             if not closed:
                 what = "a quoted cell has no closing quote"
                 if not self._options.newlines_in_values:
-                    what += " on its line; if it holds a line break: newlines_in_values=True"
+                    what += " on its line; if it holds a line break: newlines_in_values = true under [file] of a schema"
                 return StreamError(f"{self.name}, row {row}, column {len(cells) - 1}: {what}", row=row)
             if len(cells) != len(self.names):
                 what = f"found {len(cells)} field(s), allowed are {len(self.names)}{self._suggestion()}"

@@ -549,7 +549,7 @@ def _resolved(schema: Schema, columns: Columns, target: bool) -> Schema:
         shown = ", ".join(map(repr, others[:5])) + (" and others" if len(others) > 5 else "")
         raise StreamError(
             f"{columns.name}: {schema.name} does not name the column(s) {shown}; "
-            'name them there, or say what to do with others = "drop" or "number"'
+            'name them there, or say what to do: others = "drop" or "number" at its top, above the first table'
         )
     if schema.others == "number":
         parts["columns"] = (*schema.columns, *((name, NumberColumn()) for name in others))
@@ -559,5 +559,5 @@ def _resolved(schema: Schema, columns: Columns, target: bool) -> Schema:
 
 def _absent(name: str, place: str, schema: Schema, columns: Columns) -> None:
     has = ", ".join(map(repr, columns.names[:20])) + (", ..." if len(columns.names) > 20 else "")
-    near = nearest(name, columns.names)
+    near = nearest(name, columns.names, {str(used) for used in (*dict(schema.columns), *schema.special)})
     raise StreamError(f"{columns.name}: no column {name!r} ({place} of {schema.name}){near}, the input has {has}")

@@ -218,7 +218,7 @@ class Labels:
             except (TypeError, ValueError):
                 raise StreamError(
                     f"{where}, row {first_row + i}: found {value!r}, allowed is a number "
-                    "(labels are declared by classes= or positive=; --classes, --positive on the command line)",
+                    "(declare labels with classes= or positive=)",
                     row=first_row + i,
                 ) from None
         return y

@@ -279,8 +279,8 @@ def open_stream(
     if count_cells and schema is None:
         raise InvalidParameter("count_cells counts what a schema does not take as it is, and no schema is given")
     if schema is not None:
-        given = {"target": target or None, "classes": classes, "positive": positive, "ranges": ranges}
-        for name, value in {**given, "header": header, "sep": sep, "encoding": encoding}.items():
+        given = {"target": None if target is False else target, "classes": classes, "positive": positive}
+        for name, value in {**given, "ranges": ranges, "header": header, "sep": sep, "encoding": encoding}.items():
             if value is not None:
                 raise InvalidParameter(f"{name} and schema exclude each other: the schema states it")
         schema = Schema.load(schema)
@@ -509,7 +509,9 @@ def _open_standard_input(options: _Options) -> Source | Columns:
 
 def _no_target(target: Any, name: str) -> None:
     if target is not None:
-        raise InvalidParameter(f"target names a column, {name} has its own y; found target={target!r}")
+        raise InvalidParameter(
+            f"target is for columns, and {name} has its own y, found target={target!r}; leave target out"
+        )
 
 
 def _open_object(data: Any, options: _Options) -> Source | Columns:

@@ -70,7 +70,7 @@ class Written:
         """Say what a cell that is no number holds, and what is allowed."""
         what = f"found {shown(text)}, allowed is a number"
         if self.decimal == "." and is_number(text.strip(), ","):
-            what += "; if its comma is a decimal one, a schema can say so: decimal = ',' under [file]"
+            what += '; if its comma is a decimal one: decimal = "," under [file] of a schema'
         return what
 
     def present(self, texts: Any) -> Any:
