@@ -49,6 +49,24 @@ def write(folder: Path, name: str, text: str | bytes) -> Path:
     return path
 
 
+def save(folder: Path, table, name="d.parquet", **options):
+    """Write a pyarrow.Table in the format that the name says."""
+    import pyarrow as pa
+    import pyarrow.feather
+    import pyarrow.parquet
+
+    path = folder / name
+    if path.suffix == ".parquet":
+        pa.parquet.write_table(table, path, **options)
+    elif path.suffix == ".feather":
+        pa.feather.write_feather(table, path, **options)
+    else:
+        make = pa.ipc.new_file if path.suffix == ".arrow" else pa.ipc.new_stream
+        with make(path, table.schema) as writer:
+            writer.write_table(table, **options)
+    return path
+
+
 def fails(call, *words, row=None):
     with pytest.raises(StreamError) as found:
         call()

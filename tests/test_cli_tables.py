@@ -191,7 +191,8 @@ def test_a_bad_row_names_file_row_and_column(here, visits):
     error = json.loads(result.stdout)["error"]
     assert (error["row"], error["message"]) == (
         123,
-        "rows.csv, row 123, column 'age': found nothing, allowed is a number (missing = in the schema says otherwise)",
+        "rows.csv, row 123, column 'age': found nothing, allowed is a number (missing = under [columns.age] of "
+        'rows.toml says what else to do: "indicator", "zero", "nan" or a number in its place)',
     )
     assert sorted(p.name for p in here.iterdir()) == ["new.csv", "rows.csv", "rows.toml"]
 

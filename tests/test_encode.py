@@ -81,7 +81,7 @@ def test_infinities_are_left_to_the_learner():
 def test_missing_numbers(cell):
     cells = [0, cell, 10]
     refuses(
-        {"a": cells}, {"columns": {"a": {}}}, "row 2", "column 'a'", "found nothing", "(missing = in the schema", row=2
+        {"a": cells}, {"columns": {"a": {}}}, "row 2", "column 'a'", "nothing", "missing = under [columns.a]", row=2
     )
     scaled = {"range": [0, 10]}
     assert one({**scaled, "missing": "zero"}, cells) == (["a"], [[-1], [0], [1]])

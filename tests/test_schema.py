@@ -354,6 +354,7 @@ def test_draft_of_a_file(tmp_path):
         "header": False,
         "sep": ";",
         "encoding": "latin-1",
+        "decimal": ",",
         "missing": ["?"],
     }
     assert found["columns"]["0"] == {"levels": ["caf\u00e9", "th\u00e9"]}

@@ -240,9 +240,9 @@ def test_rows_to_predict_may_lack_their_target_without_a_header(monkeypatch, tmp
     path = write(tmp_path, "d.csv", text)
     assert together(open_stream(path, schema=schema, target=False))[0].tolist() == [[1, 2]]
     if lacking:
-        fails(lambda: open_stream(path, schema=schema), "names= gives 5")
+        fails(lambda: open_stream(path, schema=schema), "names under [file] gives 5")
         given(monkeypatch, b"1,2,3\n")
-        fails(lambda: open_stream("-", schema=schema, target=False), "names= gives 5", "the first row has 3")
+        fails(lambda: open_stream("-", schema=schema, target=False), "names under [file] gives 5", "the first row has 3")
 
 
 def test_a_libsvm_pipe_is_searched_for_an_index_0_without_losing_rows(monkeypatch):

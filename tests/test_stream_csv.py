@@ -80,7 +80,7 @@ def test_quotes_line_ends_and_a_byte_order_mark(tmp_path, monkeypatch, end, chun
 def test_line_breaks_inside_quotes(tmp_path, monkeypatch):
     text = 'a,b\n"one\ntwo",1\n5" pipe,2\n"x""\r\n""\n",3\n'
     columns = opened(tmp_path, text)
-    message = fails(lambda: read(columns, "tn"), "row 1", "column 0", "newlines_in_values=True", row=1)
+    message = fails(lambda: read(columns, "tn"), "row 1", "column 0", "newlines_in_values = true", row=1)
     assert "two" not in message
     for chunk in (1, 10, 1 << 20):
         monkeypatch.setattr(_files, "CHUNK_BYTES", chunk)
@@ -122,7 +122,7 @@ def test_missing_markers_and_blanks(tmp_path, blanks):
 def test_a_decimal_comma(tmp_path):
     text = "a;b\n1,5;x,y\n -2e3 ;\n;,5\n"
     assert read(opened(tmp_path, text, decimal=","), "nt") == [(1.5, "x,y"), (-2000, None), (None, ",5")]
-    fails(lambda: read(opened(tmp_path, text, sep=";"), "nt"), "row 1", "'1,5'", "decimal=','", row=1)
+    fails(lambda: read(opened(tmp_path, text, sep=";"), "nt"), "row 1", "'1,5'", 'decimal = ","', row=1)
     fails(lambda: read(opened(tmp_path, "a;b\n1,5;1\n1.5;1\n", decimal=","), "nn"), "row 2", "'1.5'", row=2)
     # also where the careful look decides, because of the many blanks
     assert read(opened(tmp_path, "a;b\n1,5;1\n            ;?\n", decimal=",", missing=("?",)), "nn")[0] == (1.5, 1)
@@ -163,7 +163,7 @@ def test_names(tmp_path):
     columns = opened(tmp_path, "1,2\n3,4\n", names=["u", "v"])
     assert (columns.names, columns.named) == (("u", "v"), True)
     assert read(columns, "nn") == [(1, 2), (3, 4)]
-    fails(lambda: opened(tmp_path, "1,2\n", names=["u"]), "names=", "1 column(s)", "has 2")
+    fails(lambda: opened(tmp_path, "1,2\n", names=["u"]), "names under [file]", "1 column(s)", "has 2")
     fails(lambda: opened(tmp_path, "a,b,a\n1,2,3\n"), "two columns (0 and 2)", "'a'", "differ")
     fails(lambda: opened(tmp_path, "a,,\n1,2,3\n", header=True), "two columns (1 and 2)", "no name")
 

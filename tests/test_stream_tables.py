@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction import FeatureHasher
-from stream_files import as_csv, drain, fails, together, write
+from stream_files import as_csv, drain, fails, save, together, write
 
 from privol.errors import InvalidParameter
 from privol.streams import _arrow, _base, draft_schema, open_stream
@@ -25,19 +25,6 @@ pq = pytest.importorskip("pyarrow.parquet")
 pytest.importorskip("pyarrow.feather")
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
-
-
-def save(folder, table, name="d.parquet", **options):
-    path = folder / name
-    if path.suffix == ".parquet":
-        pq.write_table(table, path, **options)
-    elif path.suffix == ".feather":
-        pa.feather.write_feather(table, path, **options)
-    else:
-        make = pa.ipc.new_file if path.suffix == ".arrow" else pa.ipc.new_stream
-        with make(path, table.schema) as writer:
-            writer.write_table(table, **options)
-    return path
 
 
 def columns(X, y, labels=None):
@@ -212,7 +199,7 @@ def test_damaged_tables(tmp_path, monkeypatch):
         path.write_bytes(b"PAR1" if name == "d.parquet" else b"ARROW1\0\0" if name == "d.arrow" else b"\xff" * 9)
         fails(lambda path=path: open_stream(path), name, "not a readable")
     write(tmp_path, "text.parquet", "a,b\n1,2\n")
-    fails(lambda: open_stream(tmp_path / "text.parquet"), "text.parquet", "not a readable Parquet file")
+    fails(lambda: open_stream(tmp_path / "text.parquet"), "text.parquet", "not a Parquet file", "CSV")
     write(tmp_path, "old.feather", b"FEA1" + b"\0" * 40)
     fails(lambda: open_stream(tmp_path / "old.feather"), "version 1")
     (tmp_path / "p.parquet.gz").write_bytes(gzip.compress(b"PAR1" + b"\0" * 99))
@@ -408,7 +395,7 @@ def test_dict_rows_that_cannot_be_hashed():
     for data in ((np.ones((2, 2)), [1, 2]), np.ones((2, 2)), [(np.ones((2, 2)), [1, 2])]):
         with pytest.raises(InvalidParameter, match="hash_features is for"):
             open_stream(data, hash_features=8)
-    with pytest.raises(InvalidParameter, match="target names a column"):
+    with pytest.raises(InvalidParameter, match="target is for columns"):
         open_stream([good], target="a")
     with pytest.raises(InvalidParameter, match="schema is for"):
         open_stream([good], schema={"columns": {"a": {}}})

@@ -188,7 +188,24 @@ def _diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
         + ("" if clipped is None else f"; targets clipped to y_bound: {clipped:,}")
         + ".",
     ]
+    if found["cells"] is not None:
+        notes.append(_cells(found["cells"]))
     return [table, *(Text(note) for note in notes)]
+
+
+#: Columns of a schema that are listed with their counts.
+_SHOWN_COLUMNS = 8
+
+
+def _cells(found: Mapping[str, Any]) -> str:
+    columns = sorted(found["columns"].items(), key=lambda item: -sum(item[1].values()))  # equal ones stay as they are
+    listed = [
+        f"{name} {', '.join(f'{n:,} {kind}' for kind, n in counts.items())}"
+        for name, counts in columns[:_SHOWN_COLUMNS]
+    ]
+    if len(columns) > _SHOWN_COLUMNS:
+        listed.append(f"{len(columns) - _SHOWN_COLUMNS} more columns (in run.json)")
+    return f"Cells that the schema does not take as they are, of {found['rows']:,} in each column: {'; '.join(listed)}."
 
 
 def _figure(score: Mapping[str, Any], word: str) -> str:

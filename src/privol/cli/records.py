@@ -9,14 +9,21 @@ from typing import Any
 
 from .outputs import RunDirectory
 
-__all__ = ["describe_run", "write_run"]
+__all__ = ["describe_cells", "describe_run", "write_run"]
 
 _SHOWN_RELEASES = 12
+#: From this share of a column's cells on, a schema probably declares another column than the data have.
+_MISDECLARED = 0.9
 _NOT_PRIVATE = "NOT PRIVATE: counted on the raw rows and covered by no guarantee; do not publish"
 
 
 def _json_number(x: float) -> float | str:
     return "inf" if math.isinf(x) else x
+
+
+def describe_cells(stream: Any) -> dict[str, Any] | None:
+    """Return the counts of cells that the stream's schema does not take as they are; None where there are none."""
+    return {"rows": stream.cell_rows, "columns": stream.cells} if stream.cells else None
 
 
 def describe_run(
@@ -188,7 +195,7 @@ def write_run(
 
 def _doubts(found: dict[str, Any], x_bound_from: str | None) -> list[str]:
     """What the diagnostics show that nobody can have wanted. Not private."""
-    doubts = []
+    doubts = [] if found["cells"] is None else _misdeclared(found["cells"])
     if found["majority_accuracy"] == 1.0:
         doubts.append(
             "NOT PRIVATE: all rows that were learnt have the same label; are the labels spelled as in the data "
@@ -207,6 +214,22 @@ def _doubts(found: dict[str, Any], x_bound_from: str | None) -> list[str]:
             "sets a larger one, and --ranges, or range under [columns.NAME] of a schema, map numbers to -1 ... 1"
         )
     return doubts
+
+
+def _misdeclared(cells: dict[str, Any]) -> list[str]:
+    """Say which columns a schema takes hardly any cell of as it is."""
+    most = {
+        name: f"{name!r} ({', '.join(f'{n:,} {kind}' for kind, n in found.items())})"
+        for name, found in cells["columns"].items()
+        if sum(found.values()) >= _MISDECLARED * cells["rows"]
+    }
+    if not most:
+        return []
+    listed = ", ".join(list(most.values())[:5]) + (f" and {len(most) - 5} more" if len(most) > 5 else "")
+    return [
+        f"NOT PRIVATE: of some columns the schema takes at most {1 - _MISDECLARED:.0%} of the {cells['rows']:,} cells "
+        f"as they are: {listed}; are its levels, ranges and missing = those of the data?"
+    ]
 
 
 def _line(record: dict[str, Any]) -> bytes:

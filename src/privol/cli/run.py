@@ -16,7 +16,7 @@ from ..errors import BudgetExceeded, InvalidParameter
 from .options import LEARNER_OPTIONS, GroupedCommand, given_parameters, learner_options
 from .outputs import RunDirectory, naming_rows, printing
 from .progress import watched
-from .records import describe_run, write_run
+from .records import describe_cells, describe_run, write_run
 from .streams import FILE_OPTIONS, open_for_run, stream_options
 
 __all__ = ["run"]
@@ -140,7 +140,7 @@ def run(
         raise click.UsageError("--delay is about the evaluation: it needs --diagnostics or --private-metrics")
     with RunDirectory(out) as directory:
         directory.keep_out_of(file)
-        stream, inputs = open_for_run(file, options)
+        stream, inputs = open_for_run(file, options, diagnostics)
         stated, horizon = horizon, _horizon(stream, horizon)
         chosen = "embedded" if file is None and "x_bound" not in given else None
         if file is None:
@@ -168,7 +168,9 @@ def run(
             released = found.to_record()
         record = describe_run(made, stream, inputs, seconds=ended.seconds, interrupted=ended.interrupted)
         record["x_bound_from"] = "schema" if implied else chosen
-        metrics = None if ended.comparison is None else ended.comparison.to_record()
+        metrics = None
+        if ended.comparison is not None:
+            metrics = {**ended.comparison.to_record(), "cells": describe_cells(stream)}
         write_run(directory, made, record, metrics, released)
         directory.publish()
     with printing(f"; the run is in {record['out']}"):

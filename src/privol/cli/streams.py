@@ -93,8 +93,11 @@ def stream_options(command: Any) -> Any:
     return command
 
 
-def open_for_run(file: str | None, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Open the rows to learn, and describe publicly how they are read (for ``predict``)."""
+def open_for_run(file: str | None, options: dict[str, Any], diagnostics: bool) -> tuple[Any, dict[str, Any]]:
+    """Open the rows to learn, and describe publicly how they are read (for ``predict``).
+
+    With ``diagnostics`` the stream counts the cells that the schema, if there is one, does not take as they are.
+    """
     from ..data import covtype_ranges, open_covtype
     from ..streams import open_stream
 
@@ -113,7 +116,8 @@ def open_for_run(file: str | None, options: dict[str, Any]) -> tuple[Any, dict[s
                     f"--schema and {_flag(word)} exclude each other: with --schema {_IN_SCHEMA[word]}"
                 )
     classes = None if given["classes"] is None else [word.strip() for word in given["classes"].split(",")]
-    stream = open_stream(file, **{**given, "classes": classes})
+    counted = diagnostics and given["schema"] is not None
+    stream = open_stream(file, **{**given, "classes": classes}, count_cells=counted)
     ranges = None if given["ranges"] is None else _load_ranges(given["ranges"])
     return stream, _inputs(stream, given, ranges)
 
@@ -185,8 +189,6 @@ def _open_by_schema(file: str, run: str, record: Mapping[str, Any], options: dic
     stated = written.pop("format", None)
     if options["format"] is None and stated is not None and _suffix(file) in (None, stated):
         written["format"] = stated  # rows in another format than the run's are known by their name or content
-    if written.get("names") and (options["format"] or stated or "csv") == "csv":
-        written["names"] = _names_present(file, schema, written)
     schema = replace(schema, file_options=tuple(written.items()), name=str(Path(run) / "model.json"))
     return open_stream(file, schema=schema, target=False, format=options["format"])
 
@@ -209,23 +211,6 @@ def _suffix(file: str) -> str | None:
     """Return the format that a file's name tells, if it tells one."""
     suffixes = [suffix.lower() for suffix in Path(file).suffixes]
     return _SUFFIXES.get(next((s for s in reversed(suffixes) if s not in (".gz", ".bz2", ".xz", ".zst")), ""))
-
-
-def _names_present(file: str, schema: Any, written: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of a file without header: new rows may lack the columns of target, user and key."""
-    from ..streams._open import open_columns
-
-    names = tuple(written["names"])
-    if file == _STDIN:
-        return names
-    found = len(open_columns(file, header=False, sep=written.get("sep"), encoding=written.get("encoding")).names)
-    special = [schema.target and schema.target.column, schema.user and schema.user.column]
-    special.append(schema.delay and schema.delay.key)
-    for absent in (special[:1], special):
-        rest = tuple(name for name in names if name not in absent)
-        if len(rest) == found:
-            return rest
-    return names
 
 
 def _open_by_columns(file: str, record: dict[str, Any], inputs: Mapping[str, Any], options: dict[str, Any]) -> Any:

@@ -56,9 +56,9 @@ class TypedColumns(Columns):
     """Columns whose types are known beforehand: what Parquet, Arrow IPC and frames have in common.
 
     As a number, true and false count as 1 and 0, and a decimal is the double nearest to it; an integer that no double
-    holds is an error. As text, a number is an integer's digits or the shortest form that reads back as the same
-    number, and true and false are these words; NaN is a missing cell. Dictionaries count as what they hold. The index
-    of a pandas frame is no column.
+    holds is an error, and so is text, unless :attr:`written` says how to read it. As text, a number is an integer's
+    digits or the shortest form that reads back as the same number, and true and false are these words; NaN is a
+    missing cell. Dictionaries count as what they hold. The index of a pandas frame is no column.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class TypedColumns(Columns):
     def check(self, kinds: Mapping[str, Kind]) -> None:
         """Raise StreamError for the first wanted column whose type can never be of its kind."""
         for name, kind in kinds.items():
-            if not _possible(self._types[name], kind):
+            if not (_possible(self._types[name], kind) or (self.written is not None and _is_text(self._types[name]))):
                 a = "a number" if kind == "number" else "text"
                 hint = f" ({self.hints[name]})" if name in self.hints else ""
                 raise StreamError(
@@ -113,6 +113,8 @@ class TypedColumns(Columns):
             return column
         if types.is_dictionary(kind):
             return self._number(column.dictionary_decode(), name, row)
+        if _is_text(kind):
+            return self._written_number(column.cast(pa.string()), name, row)
         if types.is_decimal(kind):
             # by its digits: correctly rounded, as the same number in a text file is
             return column.cast(pa.string()).cast(double)
@@ -125,6 +127,20 @@ class TypedColumns(Columns):
                         row + i, name, f"found {value}, allowed are integers up to 2^53, which a double holds exactly"
                     ) from None
             raise
+
+    def _written_number(self, column: Any, name: str, row: int) -> Any:
+        pa = arrow("typed columns")
+        assert self.written is not None
+        try:
+            return self.written.numbers(column)
+        except pa.ArrowInvalid:
+            found = []
+            for i, text in enumerate(column.to_pylist()):
+                try:
+                    found.append(None if text is None else self.written.number(text))
+                except ValueError:
+                    raise self.bad_cell(row + i, name, self.written.refusal(text)) from None
+            return pa.array(found, pa.float64())
 
     def _text(self, column: Any, name: str, row: int) -> Any:
         pa = arrow("typed columns")
@@ -205,4 +221,11 @@ def _possible(kind: Any, wanted: Kind) -> bool:
         return True
     if wanted == "number":
         return bool(types.is_decimal(kind))
+    return _is_text(kind)
+
+
+def _is_text(kind: Any) -> bool:
+    types = arrow("typed columns").types
+    if types.is_dictionary(kind):
+        return _is_text(kind.value_type)
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))

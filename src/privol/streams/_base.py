@@ -79,6 +79,7 @@ class Source(ABC):
     the guarantee, and in ``counts`` how many rows the latest iteration has dropped so far.
     ``user`` names the column of a cap. ``inferred`` names what was told from the contents, on
     which every row depends: nothing where arguments, a schema or a typed format state it all.
+    ``cells`` and ``cell_rows`` are as in :class:`Stream`, of the latest iteration that has ended.
     """
 
     name: str
@@ -95,6 +96,8 @@ class Source(ABC):
     conditions: tuple[str, ...] = ()
     inferred: tuple[str, ...] = ()
     counts: Mapping[str, int] = MappingProxyType({})
+    cells: Mapping[str, Mapping[str, int]] | None = None
+    cell_rows: int | None = None
 
     @abstractmethod
     def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
@@ -114,6 +117,8 @@ class _Step(NamedTuple):
     block: Block | None
     fraction: float
     counts: dict[str, int]
+    cells: Mapping[str, Mapping[str, int]] | None = None
+    cell_rows: int | None = None
 
 
 class Stream:
@@ -166,6 +171,8 @@ class Stream:
         self._started = False
         self._fraction = 0.0
         self._counts = dict(source.counts)
+        self._cells: Mapping[str, Mapping[str, int]] | None = None
+        self._cell_rows: int | None = None
         self._read_ahead = read_ahead
         if not source.sparse and source.merge:
             block_rows = max(1, min(block_rows, BLOCK_BYTES // (8 * source.n_features)))
@@ -199,6 +206,26 @@ class Stream:
         """How many rows the schema's rules have dropped so far in the latest iteration, by rule. **Not private.**"""
         return dict(self._counts)
 
+    @property
+    def cells(self) -> dict[str, dict[str, int]] | None:
+        """How many cells the schema does not take as they are, by column and kind. **Not private**, a diagnostic.
+
+        "unknown": a cell that is none of the declared levels; "missing": one that is empty or counts as missing;
+        "clipped": a number beyond its declared range (of the target too), infinities aside. Only what is not 0 is
+        there: ``{"ward": {"unknown": 12, "missing": 3}}``. Every row of the input counts that brings features, also
+        those that a cap drops or that wait for their label in vain; labels do not count. Of a hashed column no cell is
+        unknown, and a column that is dropped is not read.
+
+        It is that of the latest iteration, and exact: None until that has come to its end, and where
+        ``open_stream(..., count_cells=True)`` did not ask for it.
+        """
+        return None if self._cells is None else {name: dict(found) for name, found in self._cells.items()}
+
+    @property
+    def cell_rows(self) -> int | None:
+        """Over how many rows :attr:`cells` counts. **Not private** where a delay drops rows; None as there."""
+        return self._cell_rows
+
     def count_rows(self) -> int:
         """Return the number of rows, reading the whole input once if ``n_rows`` is None.
 
@@ -225,6 +252,7 @@ class Stream:
     def _taken(self, steps: ReadAhead[_Step] | Generator[_Step], pid: int) -> Iterator[Block]:
         """Hand out the blocks of an iteration, and note how far it is, in the consumer's thread."""
         self._fraction = 0.0
+        self._cells = self._cell_rows = None
         with closing(steps):
             while True:
                 # Both processes would share one position in the file, and the thread exists in one of them only.
@@ -235,6 +263,7 @@ class Stream:
                 step = next(steps)
                 self._fraction, self._counts = step.fraction, step.counts
                 if step.block is None:
+                    self._cells, self._cell_rows = step.cells, step.cell_rows
                     return
                 yield step.block
                 del step  # else the block would stay alive until the next one is there
@@ -258,7 +287,7 @@ class Stream:
             del block
         if row == 1:
             raise StreamError(f"{self.source}: no rows, at least one is needed")
-        yield _Step(None, 1.0, dict(self._source.counts))
+        yield _Step(None, 1.0, dict(self._source.counts), self._source.cells, self._source.cell_rows)
 
 
 def _told(inferred: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ an :class:`Encoder` says which those are and makes rows of them. A new format of
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
@@ -17,7 +17,9 @@ import numpy as np
 
 from ..errors import InvalidParameter, StreamError
 from ._base import Piece, Progress, Source
+from ._files import listed
 from ._labels import Labels
+from ._written import Written
 
 __all__ = ["ColumnSource", "Columns", "Encoder", "Kind", "PlainEncoder", "resolve_column"]
 
@@ -43,6 +45,9 @@ class Columns(ABC):
         Whether a thread may read ahead of the consumer (not where that runs the caller's code).
     hints : mapping from name to str
         What an encoder wants said in errors about a cell of a column.
+    written : Written or None
+        How an encoder wants cells of text read that stand in columns of numbers; None: they are errors. A file that is
+        text itself (CSV) states that by its own options.
     inferred : tuple of str
         What was told from the contents and not stated; "columns" stands for their names and order.
     """
@@ -56,6 +61,7 @@ class Columns(ABC):
     sized: bool = True
     ahead: bool = True
     hints: Mapping[str, str] = MappingProxyType({})
+    written: Written | None = None
     inferred: tuple[str, ...] = ()
 
     def check(self, kinds: Mapping[str, Kind]) -> None:  # noqa: B027 (most formats know no types beforehand)
@@ -124,12 +130,15 @@ class ColumnSource(Source):
         self.inferred = columns.inferred
 
     def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
+        yield from self._encoded(self._encoder.encode, limit, progress)
+
+    def _encoded(self, encode: Callable[[Batch, int], Piece], limit: int, progress: Progress) -> Iterator[Piece]:
         row = 1
         for batch in self._columns.batches(self._encoder.kinds, limit, progress):
             if not batch.num_rows:
                 continue
             try:
-                piece = self._encoder.encode(batch, row)
+                piece = encode(batch, row)
             except StreamError as err:
                 raise self._columns.located(err) from err.__cause__
             row += batch.num_rows
@@ -192,7 +201,7 @@ def resolve_column(target: Any, names: tuple[str, ...] | None, n_columns: int, s
         return None
     if target is None:
         return n_columns - 1
-    columns = f"columns 0 to {n_columns - 1}" + (f" or {', '.join(names)}" if names else "")
+    columns = f"columns 0 to {n_columns - 1}" + (f" or {listed(names)}" if names else "")
     if isinstance(target, str):
         if names is None:
             raise StreamError(f"{source}: no column named {target!r} (there is no header), allowed are {columns}")

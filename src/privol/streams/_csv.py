@@ -15,13 +15,13 @@ from ._csv_text import (
     TOLD_FROM,
     CsvOptions,
     Dialect,
-    is_number,
     looks_like_header,
     present,
     told_separator,
 )
 from ._files import LineFile, shown
 from ._labels import Labels
+from ._written import Written
 
 __all__ = ["CsvColumns", "CsvOptions", "arrow_reader", "pyarrow_csv"]
 
@@ -94,7 +94,7 @@ class CsvColumns(Columns):
         self._encoding = options.encoding
         # Blanks around a marker do not matter. A few are written out here, more of them are found by the careful look.
         self._nulls = BLANKS + [f"{a}{m}{b}" for m in options.missing if m for a in ("", " ", "  ") for b in ("", " ")]
-        self._missing = {"", *options.missing}
+        self._written = Written(options.missing, options.decimal)
         first, second = self._head(target, labels)
         self._width = max(len(first), len(second or b""))
 
@@ -132,9 +132,11 @@ class CsvColumns(Columns):
         if len(cells) == 1 and told is not None and told != sep:
             raise StreamError(f"{self.name}: only one column is separated by {sep!r}{self._suggestion()}")
         header = options.header
+        # No header holds numbers, and a decimal comma may not have been stated.
+        decimals = options.decimal if sep == "," else ".,"
         if header is None:
             header = options.names is None and looks_like_header(
-                cells, None if second is None else self._decoded(second), target, labels, options.decimal
+                cells, None if second is None else self._decoded(second), target, labels, decimals
             )
         # A target that is asked for by a name in the first line says that names stand there.
         stated = isinstance(target, str) and target.strip() in (cell.strip() for cell in cells)
@@ -170,7 +172,8 @@ class CsvColumns(Columns):
             self.named, self.names = True, present(self._options.names, self._optional, len(cells))
             if len(cells) != len(self.names):
                 raise StreamError(
-                    f"{self.name}: names= gives {len(self._options.names)} column(s), the first row has {len(cells)}"
+                    f"{self.name}: names under [file] gives {len(self._options.names)} column(s), the first row has "
+                    f"{len(cells)}"
                     + self._suggestion()
                 )
             return
@@ -257,7 +260,7 @@ class CsvColumns(Columns):
     def _typed(self, cells: Any) -> Any:
         """Return a column of strings as what it shows: int64, double or string, of nulls if all cells are missing."""
         arrow = self._pyarrow
-        trimmed = self._present(cells)
+        trimmed = self._written.present(cells)
         if trimmed.null_count == len(trimmed):
             return arrow.nulls(len(trimmed))
         try:
@@ -265,7 +268,7 @@ class CsvColumns(Columns):
         except arrow.ArrowInvalid:
             pass
         try:
-            return self._numbers(cells)
+            return self._written.numbers(cells)
         except arrow.ArrowInvalid:
             return self._compute.if_else(trimmed.is_valid(), cells, None)
 
@@ -288,7 +291,7 @@ class CsvColumns(Columns):
             table = self._strings(text, kinds, first_row)
             try:
                 columns = {
-                    name: self._numbers(table.column(name)) if kind == "number" else table.column(name)
+                    name: self._written.numbers(table.column(name)) if kind == "number" else table.column(name)
                     for name, kind in kinds.items()
                 }
             except arrow.ArrowInvalid as err:
@@ -324,21 +327,6 @@ class CsvColumns(Columns):
         except arrow.ArrowInvalid as err:
             raise self._located(text, kinds, first_row, str(err)) from None
 
-    def _present(self, cells: Any) -> Any:
-        """Return strings without the blanks around them, null where they count as missing."""
-        trimmed = self._compute.utf8_trim_whitespace(cells)
-        missing = self._compute.is_in(trimmed, value_set=self._pyarrow.array(sorted(self._missing)))
-        return self._compute.if_else(missing, None, trimmed)
-
-    def _numbers(self, cells: Any) -> Any:
-        trimmed, decimal = self._present(cells), self._options.decimal
-        if decimal != ".":
-            pointed = self._compute.match_substring(trimmed, ".")
-            if self._compute.any(pointed).as_py():
-                raise self._pyarrow.ArrowInvalid("a point in a number")
-            trimmed = self._compute.replace_substring(trimmed, decimal, ".")
-        return trimmed.cast(self._pyarrow.float64())
-
     def _without_missing(self, column: Any) -> Any:
         """Return a column of text, dictionary-coded, null where a cell counts as missing."""
         if not self._pyarrow.types.is_dictionary(column.type):
@@ -346,7 +334,7 @@ class CsvColumns(Columns):
         return self._pyarrow.chunked_array([self._nulled(chunk) for chunk in column.chunks], type=column.type)
 
     def _nulled(self, chunk: Any) -> Any:
-        present = self._present(chunk.dictionary)
+        present = self._written.present(chunk.dictionary)
         if not present.null_count:
             return chunk
         missing = self._compute.take(present.is_null(), chunk.indices)
@@ -364,7 +352,7 @@ class CsvColumns(Columns):
             if not closed:
                 what = "a quoted cell has no closing quote"
                 if not self._options.newlines_in_values:
-                    what += " on its line; if it holds a line break: newlines_in_values=True"
+                    what += " on its line; if it holds a line break: newlines_in_values = true under [file] of a schema"
                 return StreamError(f"{self.name}, row {row}, column {len(cells) - 1}: {what}", row=row)
             if len(cells) != len(self.names):
                 what = f"found {len(cells)} field(s), allowed are {len(self.names)}{self._suggestion()}"
@@ -377,10 +365,7 @@ class CsvColumns(Columns):
                 except UnicodeDecodeError:
                     return self.bad_cell(row, name, self._not_text(raw))
                 if kinds.get(name) == "number" and not self._is_number(cell):
-                    what = f"found {shown(cell)}, allowed is a number"
-                    if self._options.decimal == "." and is_number(cell.strip(), ","):
-                        what += "; if its comma is a decimal one: decimal=','"
-                    return self.bad_cell(row, name, what)
+                    return self.bad_cell(row, name, self._written.refusal(cell))
         # Ours is the more lenient parser here: what is left is told by pyarrow alone, whose words may quote whole rows.
         number = re.search(r"Row #(\d+)", message)
         told = first_row + int(number.group(1)) - 1 if number else None
@@ -388,11 +373,14 @@ class CsvColumns(Columns):
         return StreamError(f"{self.name}, {where}: it cannot be parsed", row=told)
 
     def _is_number(self, cell: str) -> bool:
-        cell = cell.strip()
-        if cell in self._missing or is_number(cell, self._options.decimal):
+        try:
+            self._written.number(cell)
+        except ValueError:
+            pass
+        else:
             return True
         try:
-            self._numbers(self._pyarrow.array([cell]))
+            self._written.numbers(self._pyarrow.array([cell]))
         except self._pyarrow.ArrowInvalid:
             return False
         return True

@@ -14,13 +14,13 @@ import numpy as np
 from ..errors import InvalidParameter
 from ._files import line_end
 from ._labels import Labels
+from ._written import is_number
 
-__all__ = ["SEPARATORS", "CsvOptions", "Dialect", "is_number", "looks_like_header", "present", "told_separator"]
+__all__ = ["SEPARATORS", "CsvOptions", "Dialect", "looks_like_header", "present", "told_separator"]
 
 SEPARATORS = ("\t", ";", "|", ",")
 # Lines that the separator is told from.
 TOLD_FROM = 20
-_NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)", re.IGNORECASE | re.ASCII)
 _UTF8 = ("utf-8", "utf-8-sig", "ascii")
 
 
@@ -108,15 +108,6 @@ def _encoding(name: str) -> str:
         f"encoding must be utf-8 or a one-byte encoding that contains ASCII (latin-1, cp1252, ...), found {name!r}; "
         "convert the file to UTF-8 first"
     )
-
-
-def is_number(cell: str, decimal: str = ".") -> bool:
-    """Whether a cell without blanks around it reads as a number."""
-    if decimal != ".":
-        if "." in cell:
-            return False
-        cell = cell.replace(decimal, ".")
-    return _NUMBER.fullmatch(cell) is not None
 
 
 class Dialect:
@@ -269,14 +260,19 @@ def told_separator(text: bytes, options: CsvOptions, name: str) -> tuple[str | N
 
 
 def looks_like_header(
-    first: list[str], second: list[str] | None, target: object, labels: Labels | None, decimal: str
+    first: list[str], second: list[str] | None, target: object, labels: Labels | None, decimals: str
 ) -> bool:
     """Whether the first line names the columns.
 
     It does if the target is asked for by a name that stands there; if no feature
     cell is a number (a file of numbers cannot begin so); or if only the target's
     cell is text while the second line has a number there. Else it is the first row.
+    ``decimals`` are the characters that may stand before the decimals of a number.
     """
+
+    def numeric(cell: str) -> bool:
+        return any(is_number(cell, decimal) for decimal in decimals)
+
     cells = [cell.strip() for cell in first]
     if isinstance(target, str) and target.strip() in cells:
         return True
@@ -285,8 +281,8 @@ def looks_like_header(
         column = -1 if target is None else int(target)
         at = column % len(cells) if -len(cells) <= column < len(cells) else None
     features = [cell for j, cell in enumerate(cells) if j != at]
-    if any(features) and not any(is_number(cell, decimal) for cell in features):
+    if any(features) and not any(map(numeric, features)):
         return True
-    if at is None or is_number(cells[at], decimal) or not cells[at] or (labels is not None and labels.knows(cells[at])):
+    if at is None or numeric(cells[at]) or not cells[at] or (labels is not None and labels.knows(cells[at])):
         return False
-    return second is not None and len(second) == len(first) and is_number(second[at].strip(), decimal)
+    return second is not None and len(second) == len(first) and numeric(second[at].strip())

@@ -42,6 +42,10 @@ class Wrapper(Source):
         self.inferred = source.inferred
         self.conditions = (*source.conditions, condition)
 
+    def _note_cells(self) -> None:
+        """Take over at the end of an iteration what its source has counted."""
+        self.cells, self.cell_rows = self._source.cells, self._source.cell_rows
+
 
 class DelayedSource(Wrapper):
     """Joins rows with labels that come later in the same stream, by key.
@@ -87,6 +91,7 @@ class DelayedSource(Wrapper):
                 yield learnt
             row += int(piece.X.shape[0])
         self._dropped["still_waiting"] = len(waiting.rows)
+        self._note_cells()
 
     def _join(self, piece: Piece, waiting: _Waiting, first_row: int) -> Piece | None:
         """Return the rows that a piece lets learn, in the order of the events, and keep those that wait."""

@@ -14,10 +14,14 @@ from sklearn.utils import murmurhash3_32
 
 from ..errors import StreamError
 from ._base import Piece
+from ._cells import CellCounts
 from ._columns import Batch, Columns, Kind, resolve_column
+from ._files import shown
 from ._labels import coded
+from ._scale import Scale
 from ._schema import Schema
 from ._schema_parts import MISSING, UNKNOWN, Column, Drop, Hashed, Levels, NumberColumn, nearest
+from ._written import Written
 
 __all__ = ["HASH_SEED", "SPARSE_SHARE", "SchemaEncoder", "UserEncoder"]
 
@@ -35,8 +39,9 @@ Learning from 0/1 features took the same time in both forms at a share of 0.11 (
 """
 
 # Places of cells that have no feature.
-_ZERO_MISSING, _ZERO_UNKNOWN, _NO_MISSING, _NO_UNKNOWN = -1, -2, -3, -4
-_HINT = " (missing = in the schema says otherwise)"
+_ZERO_MISSING, _ZERO_UNKNOWN, _NO_MISSING, _NO_UNKNOWN, _BARE = -1, -2, -3, -4, -5
+_OWNED = " (leave rows out that lack it, or do without its table in the schema, [user] or [delay])"
+_LATE = " (leave rows without a target out; [delay] in the schema is for targets that come later)"
 # Whole numbers written with a sign, a point or an exponent; short enough to be written out.
 _WRITTEN = r"^[+-]?[0-9]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?$"
 _MOST_DIGITS = 400
@@ -77,6 +82,7 @@ class SchemaEncoder:
         self.schema = _resolved(schema, columns, target)
         self.classes = schema.classes
         self._markers = schema.missing_cells
+        self._written = Written(self._markers, schema.file.get("decimal", "."))
         self._target = self.schema.target if target else None
         self._user = str(self.schema.user.column) if target and self.schema.user else None
         self._key = str(self.schema.delay.key) if target and self.schema.delay else None
@@ -98,7 +104,7 @@ class SchemaEncoder:
                 self._entries += 1 if part.flag is None else 2
             else:
                 kinds[name] = "text"
-                text = _Text(name, column, len(names), self._entries, self._markers)
+                text = _Text(name, column, len(names), self._entries, self._written)
                 self._texts.append(text)
                 names += text.feature_names
                 self._entries += 1
@@ -113,14 +119,20 @@ class SchemaEncoder:
             if special is not None:
                 kinds[special] = "text"
         self.kinds: Mapping[str, Kind] = kinds
-        columns.hints = dict.fromkeys(
+        hints = dict.fromkeys(
             (part.name for part in self._numbers),
-            f"in {schema.name}, texts need levels or hash, and what stands for a missing cell belongs to file.missing",
+            f"in {schema.name}, texts need levels or hash, and what stands for a missing cell belongs to missing under "
+            "[file]",
         )
+        if self._target is not None and not self._target.positive:
+            stated = f"in {schema.name}, labels are stated by negative and positive under [target]"
+            hints[str(self._target.column)] = stated
+        columns.hints = hints
+        columns.written = self._written
         self.n_features = len(names)
         self.feature_names: tuple[str, ...] | None = tuple(names)
         self.sparse = self._entries <= SPARSE_SHARE * self.n_features
-        self._scale = _Scale([part.column for part in self._numbers])
+        self._scale = Scale([part.column for part in self._numbers])
         self._number_names = [part.name for part in self._numbers]
         self._number_entries = _runs([part.entry if self.sparse else part.feature for part in self._numbers])
         # What every CSR row has; the entries of texts are overwritten.
@@ -130,15 +142,17 @@ class SchemaEncoder:
             if part.flag is not None:
                 self._pattern[part.entry + 1] = part.flag
 
-    def encode(self, batch: Batch, first_row: int) -> Piece:
+    def encode(self, batch: Batch, first_row: int, counts: CellCounts | None = None) -> Piece:
         """Return the rows of a batch whose first row has the given 1-based number.
+
+        Adds to ``counts``, where given, the cells that the schema does not take as they are.
 
         Raises
         ------
         StreamError
             At the first row with a cell that the schema refuses, naming row and column.
         """
-        y = self._targets(batch, first_row)
+        y = self._targets(batch, first_row, counts)
         bare = None
         refusals = _Refusals(self._source, first_row)
         places = [text.places(batch.column(text.name)) for text in self._texts]
@@ -147,14 +161,16 @@ class SchemaEncoder:
             bare = self._bare(numbers, places, y, batch.num_rows)
             numbers[bare] = 0.0
             for place in places:
-                place[bare] = _ZERO_MISSING
+                place[bare] = _BARE
         flags = self._missing_numbers(numbers, refusals)
         for text, place in zip(self._texts, places, strict=True):
-            text.check(place, batch.column(text.name), refusals)
+            text.check(place, batch.column(text.name), refusals, self.schema.name)
         # A row that only brings a label belongs to the user of the row that waits for it.
         users = self._ids(batch, self._user, refusals, bare)
         keys = self._ids(batch, self._key, refusals)
         refusals.report()
+        if counts is not None:
+            self._count(counts, numbers, flags, places, bare)
         self._scale.apply(numbers)
         for j in flags:
             column = self._numbers[j].column
@@ -171,7 +187,32 @@ class SchemaEncoder:
             return np.empty((batch.num_rows, 0))
         tensor = batch.select(self._number_names).to_tensor(null_to_nan=True, row_major=True)
         numbers: FloatArray = np.require(tensor.to_numpy(), np.float64, ["C", "W"])
+        for marker in self._written.missing_numbers:
+            numbers[numbers == marker] = np.nan
         return numbers
+
+    def _filled(self, name: str) -> str:
+        """Say what takes a missing number."""
+        says = '"indicator", "zero", "nan" or a number in its place'
+        return f" (missing = under [columns.{name}] of {self.schema.name} says what else to do: {says})"
+
+    def _count(
+        self,
+        counts: CellCounts,
+        numbers: FloatArray,
+        flags: Mapping[int, npt.NDArray[np.bool_]],
+        places: Sequence[IntArray],
+        bare: npt.NDArray[np.bool_] | None,
+    ) -> None:
+        """Count the cells that are not taken as they are; the numbers are not scaled yet."""
+        counts.rows += len(numbers) - (0 if bare is None else int(np.count_nonzero(bare)))
+        for j, missing in flags.items():
+            counts.add(self._numbers[j].name, "missing", np.count_nonzero(missing))
+        for part, beyond in zip(self._numbers, self._scale.beyond(numbers, bare), strict=True):
+            counts.add(part.name, "clipped", beyond)
+        for text, place in zip(self._texts, places, strict=True):
+            counts.add(text.name, "missing", np.count_nonzero(place == text.missing))
+            counts.add(text.name, "unknown", np.count_nonzero(place == text.unknown))
 
     def _missing_numbers(self, numbers: FloatArray, refusals: _Refusals) -> dict[int, npt.NDArray[np.bool_]]:
         """Return which cells are missing, by the position of the column where any is; fill stated numbers in."""
@@ -186,7 +227,7 @@ class SchemaEncoder:
             flags[j] = missing
             part = self._numbers[j]
             if part.column.missing == "refuse":
-                refusals.add(missing, part.name, f"found nothing, allowed is a number{_HINT}")
+                refusals.add(missing, part.name, f"found nothing, allowed is a number{self._filled(part.name)}")
             elif not isinstance(part.column.missing, str):
                 numbers[missing, j] = part.column.missing
         return flags
@@ -239,7 +280,7 @@ class SchemaEncoder:
             bare &= np.isnan(numbers).all(axis=1)
         return bare
 
-    def _targets(self, batch: Batch, first_row: int) -> FloatArray | None:
+    def _targets(self, batch: Batch, first_row: int, counts: CellCounts | None) -> FloatArray | None:
         if self._target is None or self._labels is None:
             return None
         name = str(self._target.column)
@@ -248,15 +289,21 @@ class SchemaEncoder:
         column = batch.column(name)
         if not self._labels.numeric:
             indices, texts = coded(_compact(column))
-            known = [None if text is None or text.strip() in self._markers else text for text in texts]
-            return self._labels.encode_coded(indices, known, first_row, where, optional)
+            known = [None if text is None else self._written.pointed(text) for text in texts]
+            stated = f" (labels are stated by negative, positive and rest under [target] of {self.schema.name})"
+            return self._labels.encode_coded(indices, known, first_row, where, optional, (_LATE, stated))
         y = np.array(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+        for marker in self._written.missing_numbers:
+            y[y == marker] = np.nan
         missing = np.isnan(y)
         if missing.any() and not optional:
             row = first_row + int(np.argmax(missing))
-            raise StreamError(f"{where}, row {row}: found nothing, allowed is a number", row=row)
+            raise StreamError(f"{where}, row {row}: found nothing, allowed is a number{_LATE}", row=row)
         if self._target.range is not None:
-            _Scale([NumberColumn(range=self._target.range)]).apply(y[:, None])
+            scale = Scale([NumberColumn(range=self._target.range)])
+            if counts is not None:
+                counts.add(name, "clipped", scale.beyond(y[:, None])[0])
+            scale.apply(y[:, None])
         return y
 
     def _ids(self, batch: Batch, name: str | None, refusals: _Refusals, spared: Any = None) -> Any:
@@ -317,7 +364,7 @@ def _ids(column: Any, name: str, markers: frozenset[str], refusals: _Refusals, s
     if missing[:-1].any() or column.null_count:
         indices = column.indices.fill_null(len(missing) - 1) if column.null_count else column.indices
         rows = missing[indices.to_numpy()]
-        refusals.add(rows if spared is None else rows & ~spared, name, "found nothing, every row needs one")
+        refusals.add(rows if spared is None else rows & ~spared, name, f"found nothing, every row needs one{_OWNED}")
         # Rows that need none are null, whatever stood for a missing cell.
         codes = pyarrow.array(indices.to_numpy(), mask=rows)
         return pyarrow.DictionaryArray.from_arrays(codes, texts)
@@ -348,12 +395,12 @@ class _Refusals:
         self._found: tuple[int, str] | None = None
 
     def add(self, rows: npt.NDArray[np.bool_], name: str, what: str, cells: Any = None) -> None:
-        """Note refused rows; ``cells`` is the column where the cell is to be quoted in ``{cell}``."""
+        """Note refused rows; ``what`` goes on after the first cell as it is found, where ``cells`` is its column."""
         if rows.any():
             at = int(np.argmax(rows))
             if self._found is None or at < self._found[0]:
-                shown = what if cells is None else what.format(cell=repr(cells[at].as_py()))
-                self._found = at, f"column {self._columns.column(name)}: {shown}"
+                found = what if cells is None else f"found {shown(cells[at].as_py())}{what}"
+                self._found = at, f"column {self._columns.column(name)}: {found}"
 
     def report(self) -> None:
         if self._found is not None:
@@ -375,11 +422,11 @@ class _Number:
 class _Text:
     """Where the cells of a column of text belong: a feature, or none for one of three reasons."""
 
-    def __init__(self, name: str, column: Levels | Hashed, feature: int, entry: int, markers: frozenset[str]) -> None:
+    def __init__(self, name: str, column: Levels | Hashed, feature: int, entry: int, written: Written) -> None:
         self.name = name
         self.feature = feature
         self.entry = entry
-        self._markers = markers
+        self._written = written
         self._buckets = column.buckets if isinstance(column, Hashed) else 0
         self._texts: dict[str, int] = {}
         self._values: dict[float, int] = {}
@@ -387,7 +434,7 @@ class _Text:
         names: list[str]
         if isinstance(column, Hashed):
             names = [f"{name}#{bucket}" for bucket in range(column.buckets)]
-            self._unknown = _NO_UNKNOWN
+            self.unknown = _NO_UNKNOWN
         else:
             at = {level: feature + i for i, level in enumerate(column.levels)}
             for cell, level in column.cells:
@@ -396,15 +443,15 @@ class _Text:
                 else:
                     self._values[float(cell)] = at[level]
             names = [f"{name}={level}" for level in column.levels]
-            self._unknown = {"refuse": _NO_UNKNOWN, "zero": _ZERO_UNKNOWN}.get(column.unknown, feature + len(names))
+            self.unknown = {"refuse": _NO_UNKNOWN, "zero": _ZERO_UNKNOWN}.get(column.unknown, feature + len(names))
             if column.unknown == "indicator":
                 names.append(f"{name}={UNKNOWN}")
         self.missing = {"refuse": _NO_MISSING, "zero": _ZERO_MISSING}.get(column.missing, feature + len(names))
         if column.missing == "indicator":
             names.append(f"{name}={MISSING}")
         self.feature_names = names
-        shown = [name.removeprefix(f"{self.name}=") for name in names[:10]]
-        self._allowed = ", ".join(map(repr, shown)) + (", ..." if len(names) > 10 else "")
+        cells = () if isinstance(column, Hashed) else [repr(str(cell)) for cell, _ in column.cells]
+        self._allowed = ", ".join(cells[:10]) + (", ..." if len(cells) > 10 else "")
 
     def places(self, column: Any) -> IntArray:
         """Return the feature of each cell of a dictionary-coded column."""
@@ -413,13 +460,16 @@ class _Text:
         places: IntArray = table[indices]
         return places
 
-    def check(self, places: IntArray, column: Any, refusals: _Refusals) -> None:
-        """Note the rows whose cell is refused."""
+    def check(self, places: IntArray, column: Any, refusals: _Refusals, schema: str) -> None:
+        """Note the rows whose cell is refused by a schema of that name."""
         if places.min(initial=0) > _NO_MISSING:
             return
-        what = "a text" if self._buckets else f"one of {self._allowed}".replace("{", "{{").replace("}", "}}")
-        refusals.add(places == _NO_MISSING, self.name, f"found nothing, allowed is {what}", column)
-        refusals.add(places == _NO_UNKNOWN, self.name, f"found {{cell}}, allowed is {what}", column)
+        what = "a text" if self._buckets else f"one of {self._allowed}"
+        says = f'under [columns.{self.name}] of {schema} says so; "indicator" and "zero" take it'
+        refusals.add(places == _NO_MISSING, self.name, f'found nothing, allowed is {what} (missing = "refuse" {says})')
+        mark = "; what stands for a missing cell belongs to missing under [file]"
+        hint = f'allowed is {what} (unknown = "refuse" {says}{mark})'
+        refusals.add(places == _NO_UNKNOWN, self.name, f", {hint}", column)
 
     def _place(self, text: str | None) -> int:
         if text is None:
@@ -433,53 +483,20 @@ class _Text:
         return place
 
     def _look_up(self, text: str) -> int:
-        if not text or text in self._markers:
+        if text in self._written.missing:
             return self.missing
         if self._buckets:
             return self.feature + int(murmurhash3_32(text.encode(), seed=HASH_SEED, positive=True)) % self._buckets
         place = self._texts.get(text)
         if place is None and self._values and "_" not in text:
             try:
-                place = self._values.get(float(text))
+                value = float(self._written.pointed(text) or "")
             except ValueError:
-                place = None
-        return self._unknown if place is None else place
-
-
-class _Scale:
-    """Maps columns of numbers from their ranges, in place; NaN and infinities stay for the learner to judge."""
-
-    def __init__(self, columns: Sequence[NumberColumn]) -> None:
-        self._columns = columns
-        linear = [c.range if c.scaling == "linear" else None for c in columns]
-        # The middle and half width are halved first: high - low may overflow.
-        self._middle = np.array([0.0 if r is None else r[0] / 2 + r[1] / 2 for r in linear])
-        self._half = np.array([1.0 if r is None else r[1] / 2 - r[0] / 2 for r in linear])
-        self._limit = np.array([np.inf if r is None else 1.0 for r in linear])
-        self._any = any(c.range is not None for c in columns)
-
-    def apply(self, numbers: FloatArray) -> None:
-        """Scale an array of shape (n, columns)."""
-        if not self._any:
-            return
-        with np.errstate(over="ignore", invalid="ignore"):
-            # One look for infinities: their sum with anything is none that is finite.
-            infinite = None if np.isfinite(numbers.sum()) else np.isinf(numbers)
-            kept = None if infinite is None or not infinite.any() else numbers[infinite]
-            numbers -= self._middle
-            numbers /= self._half
-            np.clip(numbers, -self._limit, self._limit, out=numbers)
-            for j, column in enumerate(self._columns):
-                if column.range is not None and column.scaling == "log":
-                    low, high = column.range
-                    share = np.log1p(np.clip(numbers[:, j], low, high) - low) / np.log1p(high - low)
-                    numbers[:, j] = np.clip(2 * share - 1, -1, 1)
-                if column.range is not None and column.onto != (-1.0, 1.0):
-                    first, last = column.onto
-                    moved = (first / 2 + last / 2) + numbers[:, j] * (last / 2 - first / 2)
-                    numbers[:, j] = np.clip(moved, first, last)
-            if kept is not None:
-                numbers[infinite] = kept
+                return self.unknown
+            if value in self._written.missing_numbers:
+                return self.missing
+            place = self._values.get(value)
+        return self.unknown if place is None else place
 
 
 def _runs(positions: Sequence[int]) -> list[tuple[int, int, int]]:
@@ -496,6 +513,9 @@ def _runs(positions: Sequence[int]) -> list[tuple[int, int, int]]:
 def _resolved(schema: Schema, columns: Columns, target: bool) -> Schema:
     """Return the schema with names for positions and with the columns that ``others`` takes in."""
     names = columns.names if columns.named else None
+    # A schema's names have no blanks around them, those of some inputs may.
+    own = {name.strip(): name for name in columns.names} | {name: name for name in columns.names}
+    schema = replace(schema, columns=tuple((own.get(name, name), column) for name, column in schema.columns))
     known: dict[str, Column] = dict(schema.columns)
     parts: dict[str, Any] = {}
     special: list[str] = []
@@ -508,6 +528,7 @@ def _resolved(schema: Schema, columns: Columns, target: bool) -> Schema:
             continue
         wanted = getattr(part, attribute)
         if isinstance(wanted, str):
+            wanted = own.get(wanted, wanted)
             if target and wanted not in columns.names:
                 _absent(wanted, place, schema, columns)
         else:
@@ -528,7 +549,7 @@ def _resolved(schema: Schema, columns: Columns, target: bool) -> Schema:
         shown = ", ".join(map(repr, others[:5])) + (" and others" if len(others) > 5 else "")
         raise StreamError(
             f"{columns.name}: {schema.name} does not name the column(s) {shown}; "
-            'name them there, or say what to do with others = "drop" or "number"'
+            'name them there, or say what to do: others = "drop" or "number" at its top, above the first table'
         )
     if schema.others == "number":
         parts["columns"] = (*schema.columns, *((name, NumberColumn()) for name in others))
@@ -538,5 +559,5 @@ def _resolved(schema: Schema, columns: Columns, target: bool) -> Schema:
 
 def _absent(name: str, place: str, schema: Schema, columns: Columns) -> None:
     has = ", ".join(map(repr, columns.names[:20])) + (", ..." if len(columns.names) > 20 else "")
-    near = nearest(name, columns.names)
+    near = nearest(name, columns.names, {str(used) for used in (*dict(schema.columns), *schema.special)})
     raise StreamError(f"{columns.name}: no column {name!r} ({place} of {schema.name}){near}, the input has {has}")

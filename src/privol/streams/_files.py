@@ -10,7 +10,7 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
@@ -39,6 +39,11 @@ class _Reader(Protocol):
 def shown(cell: str) -> str:
     """Return what a message quotes of a cell: never more than its first 40 characters."""
     return repr(cell) if len(cell) <= 40 else repr(cell[:40]) + "..."
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the names that a message says are allowed: the first twenty."""
+    return ", ".join(names[:20]) + (f" and {len(names) - 20:,} more" if len(names) > 20 else "")
 
 
 def line_end(text: bytes) -> int:

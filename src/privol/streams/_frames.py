@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from itertools import chain, islice
 from typing import Any
 
@@ -18,6 +19,7 @@ from ._base import Piece, Progress, Source
 from ._columns import Columns, ColumnSource, Kind, PlainEncoder
 from ._files import shown
 from ._labels import Labels
+from ._written import Written
 
 __all__ = ["DictColumns", "FrameColumns", "FrameSource", "HashedSource", "is_frame"]
 
@@ -264,16 +266,19 @@ class DictColumns(Columns):
             yield pa.RecordBatch.from_arrays(columns, names=list(kinds))
 
     def _number(self, cell: Any, name: str, row: int) -> float | None:
-        if cell is None or (isinstance(cell, str) and not cell.strip()):
+        if cell is None:
             return None
+        if isinstance(cell, str):
+            written = self.written or Written()
+            try:
+                return written.number(cell)
+            except ValueError:
+                raise self.bad_cell(row, name, written.refusal(cell)) from None
         if isinstance(cell, numbers.Integral) and abs(int(cell)) > EXACT:
             what = f"found {cell}, allowed are integers up to 2^53, which a double holds exactly"
             raise self.bad_cell(row, name, what)
-        try:
-            if isinstance(cell, (str, numbers.Real, np.bool_)) and not (isinstance(cell, str) and "_" in cell):
-                return float(cell)
-        except ValueError:
-            pass
+        if isinstance(cell, (numbers.Real, np.bool_, Decimal)):
+            return float(cell)
         raise self.bad_cell(row, name, f"found {_described(cell)}, allowed is a number")
 
     def _text(self, cell: Any, name: str, row: int) -> str | None:
@@ -304,7 +309,7 @@ class DictColumns(Columns):
             cells = [row.get(name) for row in found]
             try:
                 columns[name] = self._arrow.array(cells)
-            except (self._arrow.ArrowException, UnicodeEncodeError):
+            except (self._arrow.ArrowException, OverflowError, UnicodeEncodeError):
                 columns[name] = self._strings([self._text(c, name, 1 + i) for i, c in enumerate(cells)], name, 1)
         return self._arrow.table(columns)
 

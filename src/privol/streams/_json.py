@@ -82,7 +82,8 @@ class JsonColumns(Columns):
     The columns are the keys of the first ``HEAD_LINES`` lines, in order of first appearance. A key that is missing
     or null is a missing cell. As a number, true and false count as 1 and 0; as text, a number is an integer's digits
     or the shortest form that reads back as the same number, and true and false are these words. NaN and Infinity,
-    which strict JSON does not know, are numbers here. A column that nobody asks for may hold anything.
+    which strict JSON does not know, are numbers here, and text is one only where
+    :attr:`written` says how to read it. A column that nobody asks for may hold anything.
 
     Parameters
     ----------
@@ -221,7 +222,14 @@ class JsonColumns(Columns):
         columns = {}
         for name, kind in kinds.items():
             column = table.column(name)
-            if kind == "number":
+            if kind == "number" and written[name] is str:
+                if self.written is None:
+                    return None
+                try:
+                    columns[name] = self.written.numbers(column)
+                except arrow.ArrowInvalid:
+                    return None  # the careful look finds the row
+            elif kind == "number":
                 columns[name] = column.cast(arrow.float64())
             else:
                 columns[name] = column.cast(arrow.string()).dictionary_encode()
@@ -252,7 +260,12 @@ class JsonColumns(Columns):
                 columns[name] = arrow.array(cells[name], arrow.string()).dictionary_encode()
         return arrow.table(columns)
 
-    def _cell(self, value: Any, kind: Kind, row: int, name: str) -> float | str:
+    def _cell(self, value: Any, kind: Kind, row: int, name: str) -> float | str | None:
+        if kind == "number" and isinstance(value, str) and self.written is not None:
+            try:
+                return self.written.number(value)
+            except ValueError:
+                raise self.bad_cell(row, name, self.written.refusal(value)) from None
         if isinstance(value, (list, dict)) or (kind == "number" and isinstance(value, str)):
             allowed = "a number" if kind == "number" else "text, a number, true or false"
             raise self.bad_cell(row, name, f"found {_named(value)}, allowed is {allowed}")
@@ -284,10 +297,10 @@ class JsonColumns(Columns):
         for found in self._first(rows):
             for name, column in columns.items():
                 column.append(found.get(name))
-        return self._pyarrow.table({name: self._typed(column) for name, column in columns.items()})
+        return self._pyarrow.table({name: self._typed(column, name) for name, column in columns.items()})
 
-    def _typed(self, values: list[Any]) -> Any:
-        """Return values as an array of the type that they show: nested ones and mixtures are strings."""
+    def _typed(self, values: list[Any], name: str) -> Any:
+        """Return values as an array of the type that they show: mixtures are strings, or nested if any of them is."""
         arrow = self._pyarrow
         try:
             return arrow.array(values)
@@ -295,10 +308,10 @@ class JsonColumns(Columns):
             pass
         if {type(value) for value in values} <= {bool, int, float, type(None)}:
             return arrow.array([value if value is None else self._cell(value, "number", 0, "") for value in values])
-        return arrow.array(
-            [value if value is None or isinstance(value, str) else json.dumps(value) for value in values],
-            arrow.string(),
-        )
+        if any(isinstance(value, (list, dict)) for value in values):
+            return arrow.nulls(len(values), arrow.list_(arrow.null()))
+        texts = [None if value is None else self._cell(value, "text", row, name) for row, value in enumerate(values, 1)]
+        return arrow.array(texts, arrow.string())
 
 
 def _lines(text: bytes) -> int:
@@ -321,6 +334,6 @@ def _form(seen: set[type], kind: Kind, before: type | None) -> type | None:
         return before
     if seen == {bool}:
         return bool
-    if kind == "number":
-        return float if bool not in seen else None
+    if kind == "number" and seen != {str}:
+        return float if not seen & {bool, str} else None
     return next(iter(seen)) if seen in ({str}, {int}) else None

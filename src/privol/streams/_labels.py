@@ -176,10 +176,12 @@ class Labels:
         first_row: int,
         where: str,
         optional: bool = False,
+        remedies: tuple[str, str] = ("", ""),
     ) -> FloatArray:
         """Return the targets of a dictionary-coded column: row i has the label ``labels[indices[i]]``.
 
-        A missing label is NaN where it is ``optional``, else an error like a label that is not declared.
+        A missing label is NaN where it is ``optional``, else an error like a label that is not declared; ``remedies``
+        end the messages of both.
         """
         table = np.array([self._code(v) for v in labels], dtype=np.float64)
         wrong = np.isnan(table)
@@ -190,7 +192,7 @@ class Labels:
             bad = wrong[indices]
             if bad.any():
                 at = int(np.argmax(bad))
-                self._refuse(labels[indices[at]], first_row + at, where)
+                self._refuse(labels[indices[at]], first_row + at, where, remedies)
         return codes
 
     def _checked(self, codes: FloatArray, values: npt.NDArray[Any], first_row: int, where: str) -> FloatArray:
@@ -200,9 +202,11 @@ class Labels:
             self._refuse(values[at], first_row + at, where)
         return codes
 
-    def _refuse(self, found: Any, row: int, where: str) -> None:
-        shown = "nothing" if label_key(found) is None else repr(_plain(found))
-        raise StreamError(f"{where}, row {row}: found {shown}, allowed is {self._allowed}", row=row)
+    def _refuse(self, found: Any, row: int, where: str, remedies: tuple[str, str] = ("", "")) -> None:
+        missing = label_key(found) is None
+        shown = "nothing" if missing else repr(_plain(found))
+        hint = remedies[0 if missing else 1]
+        raise StreamError(f"{where}, row {row}: found {shown}, allowed is {self._allowed}{hint}", row=row)
 
     @staticmethod
     def _floats(values: npt.NDArray[Any], first_row: int, where: str) -> FloatArray:

@@ -68,13 +68,18 @@ class _Options:
     labels: Labels
     target: Any
     header: bool | None
-    n_features: int | None
     format: str | None
     sep: str | None
     encoding: str | None
-    zero_based: bool | None
-    schema: Schema | None
-    hash_features: int | None
+    n_features: int | None = None
+    zero_based: bool | None = None
+    schema: Schema | None = None
+    hash_features: int | None = None
+    count_cells: bool = False
+    columns: bool = False  # columns are asked for, not yet rows
+
+    def __post_init__(self) -> None:
+        self.csv()  # raises InvalidParameter whatever the format
 
     def csv(self) -> CsvOptions:
         if self.schema is not None:
@@ -104,7 +109,9 @@ class _Options:
     def joined(self, columns: Columns) -> tuple[Source, Any]:
         """Return the rows of an input of columns, and the encoder that makes them."""
         if self.schema is not None:
-            return schema_source(self.schema, columns, target=self.target is not False)
+            return schema_source(
+                self.schema, columns, target=self.target is not False, count_cells=self.count_cells
+            )
         encoder = PlainEncoder(columns, self.target, self.labels)
         return ColumnSource(columns, encoder), encoder
 
@@ -126,6 +133,7 @@ def open_stream(
     schema: Schema | Mapping[str, Any] | str | os.PathLike[str] | None = None,
     hash_features: int | None = None,
     read_ahead: bool = True,
+    count_cells: bool = False,
 ) -> Stream:
     """Open a file, a folder of files, a frame, arrays or an iterable as a stream of blocks of rows.
 
@@ -210,6 +218,9 @@ def open_stream(
         Whether a thread parses the next blocks while the caller uses this one. Only for files, standard input
         and frames that can be read again: the caller's own iterators and readers run in the caller's thread.
         It never changes the blocks, nor where an error appears.
+    count_cells : bool, default False
+        Whether iterations count, by column, the cells that ``schema`` does not take as they are, in
+        :attr:`Stream.cells`. Not private. It never changes the blocks.
 
     Returns
     -------
@@ -262,11 +273,14 @@ def open_stream(
     for name, flag in (("header", header), ("zero_based", zero_based)):
         if flag is not None and not isinstance(flag, bool):
             raise InvalidParameter(f"{name} must be True, False or None, found {flag!r}")
-    if not isinstance(read_ahead, bool):
-        raise InvalidParameter(f"read_ahead must be True or False, found {read_ahead!r}")
+    for name, flag in (("read_ahead", read_ahead), ("count_cells", count_cells)):
+        if not isinstance(flag, bool):
+            raise InvalidParameter(f"{name} must be True or False, found {flag!r}")
+    if count_cells and schema is None:
+        raise InvalidParameter("count_cells counts what a schema does not take as it is, and no schema is given")
     if schema is not None:
-        given = {"target": target or None, "classes": classes, "positive": positive, "ranges": ranges}
-        for name, value in {**given, "header": header, "sep": sep, "encoding": encoding}.items():
+        given = {"target": None if target is False else target, "classes": classes, "positive": positive}
+        for name, value in {**given, "ranges": ranges, "header": header, "sep": sep, "encoding": encoding}.items():
             if value is not None:
                 raise InvalidParameter(f"{name} and schema exclude each other: the schema states it")
         schema = Schema.load(schema)
@@ -282,9 +296,8 @@ def open_stream(
         zero_based=zero_based,
         schema=schema,
         hash_features=hash_features,
+        count_cells=count_cells,
     )
-    options.csv()  # raises InvalidParameter whatever the format
-
     found: Source | Columns
     if isinstance(data, (str, os.PathLike)):
         if hash_features is not None:
@@ -339,15 +352,11 @@ def open_columns(
         labels=Labels(None, None),
         target=target,
         header=header,
-        n_features=None,
         format=format,
         sep=sep,
         encoding=encoding,
-        zero_based=None,
-        schema=None,
-        hash_features=None,
+        columns=True,
     )
-    options.csv()  # raises InvalidParameter whatever the format
     found = _open_files(data, options) if isinstance(data, (str, os.PathLike)) else _open_object(data, options)
     if not isinstance(found, Columns):
         raise InvalidParameter(f"{found.name}: has no columns, needed is CSV, JSON lines, Parquet, Arrow or a frame")
@@ -500,7 +509,9 @@ def _open_standard_input(options: _Options) -> Source | Columns:
 
 def _no_target(target: Any, name: str) -> None:
     if target is not None:
-        raise InvalidParameter(f"target names a column, {name} has its own y; found target={target!r}")
+        raise InvalidParameter(
+            f"target is for columns, and {name} has its own y, found target={target!r}; leave target out"
+        )
 
 
 def _open_object(data: Any, options: _Options) -> Source | Columns:
@@ -538,7 +549,7 @@ def _open_rows(first: Any, rest: Any, data: Iterable[Any], options: _Options) ->
     """Open an iterable whose first element tells what it is of."""
     if isinstance(first, Mapping):
         _no_hash(options, "dicts with a schema")
-        if options.schema is None:
+        if options.schema is None and not options.columns:
             raise InvalidParameter("an iterable of dicts needs a schema; without one give (dict, y) pairs")
         return DictColumns(first, rest, data)
     _no_target(options.target, "an iterable of pairs")

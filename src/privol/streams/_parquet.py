@@ -15,13 +15,45 @@ from ._arrow import TypedColumns, arrow, batch_rows, cut, plainly
 from ._base import Progress
 from ._columns import Kind
 from ._files import LineFile, file_size
+from ._libsvm import looks_like_libsvm
 
 __all__ = ["IPC_FILE", "IPC_STREAM", "PARQUET", "IpcFileColumns", "IpcStreamColumns", "ParquetColumns"]
 
-# The first bytes of the formats.
+# The first bytes of the formats, and of what else may have their names.
 PARQUET, IPC_FILE, IPC_STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
+_OTHERS = {
+    PARQUET: 'a Parquet file (format="parquet")',
+    IPC_FILE: 'an Arrow file (format="arrow")',
+    b"\x93NUMPY": 'an array (format="npy")',
+    b"PK\x03\x04": 'a zip archive or .npz (format="npz")',
+}
+# So many bytes tell what a file looks like.
+_LOOK = 4096
 # Each column is read through a buffer of its own. Without one a whole column of a row group is held in memory.
 BUFFER_BYTES = 1 << 16
+
+
+def _unreadable(file: LineFile, what: str, err: BaseException) -> StreamError:
+    """Return the error for a file that its library does not read: another one, where it looks like that, or damaged."""
+    start = file.head(lambda text: len(text) >= _LOOK)[0][:_LOOK] if file.repeatable else b""
+    told = next((shown for magic, shown in _OTHERS.items() if start.startswith(magic)), None) or _text(start)
+    if told is None or what.split()[0] in told:
+        return StreamError(f"{file.name}: is not a readable {what}: {plainly(err)}")
+    return StreamError(f"{file.name}: is not a{'n' * (what[0] in 'AEIOU')} {what}; it looks like {told}")
+
+
+def _text(start: bytes) -> str | None:
+    """Say what a file is by its look if it begins with text."""
+    try:
+        # the last character may be cut
+        text = start.decode("utf-8" if len(start) < _LOOK else "latin-1").lstrip("\ufeff")
+    except UnicodeDecodeError:
+        return None
+    if not text.strip() or any(c < " " and c not in "\t\r\n" for c in text):
+        return None
+    if text.lstrip().startswith("{"):
+        return 'JSON lines (format="jsonl")'
+    return 'libsvm text (format="libsvm")' if looks_like_libsvm(start) else 'text, perhaps CSV (format="csv")'
 
 
 class _FileColumns(TypedColumns):
@@ -58,7 +90,7 @@ class _FileColumns(TypedColumns):
         try:
             return call()
         except (self._arrow.ArrowException, OSError, EOFError) as err:
-            raise StreamError(f"{self.name}: is not a readable {self.what} file: {plainly(err)}") from err
+            raise _unreadable(LineFile(self._path), f"{self.what} file", err) from err
 
     def _each(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Yield what is in a file that may be damaged or change."""
@@ -210,7 +242,7 @@ class IpcStreamColumns(TypedColumns):
         try:
             return source, pyarrow.ipc.open_stream(io.BufferedReader(source, 1 << 16))
         except (self._arrow.ArrowException, OSError, EOFError) as err:
-            raise StreamError(f"{self.name}: is not a readable Arrow stream: {plainly(err)}") from err
+            raise _unreadable(self._file, "Arrow stream or file", err) from err
 
     def count(self) -> int:
         first: dict[str, Kind] = {self.names[0]: "number"}

@@ -136,7 +136,7 @@ class PartsColumns(Columns):
 
     def check(self, kinds: Mapping[str, Kind]) -> None:
         for part in self._parts:
-            part.hints = self.hints
+            part.hints, part.written = self.hints, self.written
             part.check(kinds)
 
     def batches(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Any]:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from ..errors import InvalidParameter, StreamError
+from ._files import listed
 
 __all__ = ["Ranges"]
 
@@ -97,7 +98,7 @@ def _feature(key: Any, n_features: int, names: tuple[str, ...] | None) -> int:
         if names is not None and key.strip() in names:
             return names.index(key.strip())
         if names is not None or not key.strip().isdecimal():
-            allowed = ", ".join(names) if names else f"feature numbers 0 to {n_features - 1} (there is no header)"
+            allowed = listed(names) if names else f"feature numbers 0 to {n_features - 1} (there is no header)"
             raise StreamError(f"ranges: no feature {key!r}, allowed are {allowed}")
         key = int(key)
     if isinstance(key, bool) or not isinstance(key, (int, np.integer)) or not 0 <= key < n_features:

@@ -40,6 +40,8 @@ _TABLES = ("file", "target", "user", "delay", "columns")
 _FLAGS = ("others", "derived_from_data")
 _COLUMN_KEYS = ("drop", "range", "onto", "scaling", "levels", "hash", "missing", "unknown")
 _FILE_KEYS = ("format", "header", "names", "sep", "comment", "missing", "encoding", "decimal", "newlines_in_values")
+# How much of two words must agree for one to be meant by the other.
+_CLOSE = 0.8
 _FORMATS = ("csv", "jsonl", "parquet", "arrow")
 
 
@@ -158,10 +160,28 @@ class Delay:
     window: int
 
 
-def nearest(word: str, allowed: Collection[str]) -> str:
-    """Return " (did you mean 'x'?)" for the allowed word nearest to a wrong one, or nothing."""
-    found = difflib.get_close_matches(word, list(allowed), n=1) or [a for a in allowed if a.lower() == word.lower()]
+def nearest(word: str, allowed: Collection[str], taken: Collection[str] = ()) -> str:
+    """Return " (did you mean 'x'?)" for the allowed word that is nearly a wrong one, or nothing.
+
+    Words that are taken, because they are used for what they say, are not meant; nor is one with other digits, such as
+    ``x12`` for ``x11``.
+    """
+    ours, letters = _letters(word), {a: _letters(a) for a in allowed if a not in taken}
+    # Few slips are of the first letter: height is not meant by weight.
+    alike = {a: plain for a, plain in letters.items() if plain[:1] == ours[:1] and _digits(plain) == _digits(ours)}
+    found = [a for a, plain in alike.items() if plain == ours] if ours else []
+    if ours and not found:
+        close = difflib.get_close_matches(ours, list(alike.values()), n=1, cutoff=_CLOSE)
+        found = [a for a, plain in alike.items() if plain in close]
     return f" (did you mean {found[0]!r}?)" if found else ""
+
+
+def _letters(word: str) -> str:
+    return "".join(c for c in word.casefold() if c.isalnum())
+
+
+def _digits(word: str) -> str:
+    return "".join(c for c in word if c.isdigit())
 
 
 class SchemaReader:
@@ -233,9 +253,10 @@ class SchemaReader:
         features = {name: f"columns.{name}" for name, column in columns if not isinstance(column, Drop)}
         if names is not None:
             wanted = [(place, name) for name, place in features.items()] + list(special.items())
+            used = [str(name) for _, name in wanted]
             for place, name in wanted:
                 if name not in names:
-                    self._fail(place, f"is {name!r}, which is not among file.names{nearest(str(name), names)}")
+                    self._fail(place, f"is {name!r}, which is not among file.names{nearest(str(name), names, used)}")
         if not features and others != "number":
             self._fail("columns", 'names no feature, at least one is needed (or others = "number")')
 
@@ -243,8 +264,6 @@ class SchemaReader:
 
     def _column(self, name: str, found: Any) -> Column:
         place = f"columns.{name}"
-        if not name:
-            self._fail("columns", "has a column without a name")
         if not isinstance(found, Mapping):
             self._fail(place, f"must be a table, found {found!r}")
         self._known(found, place, _COLUMN_KEYS)
@@ -411,9 +430,8 @@ class SchemaReader:
         for key in found:
             if key not in allowed:
                 what = f"{place}.{key} is not a key" if place else f"{key} is not a table or key"
-                raise InvalidParameter(
-                    f"{self._name}: {what} of a schema{nearest(str(key), allowed)}, allowed are {', '.join(allowed)}"
-                )
+                hint = _elsewhere(str(key), place) or nearest(str(key), allowed, list(found))
+                raise InvalidParameter(f"{self._name}: {what} of a schema{hint}, allowed are {', '.join(allowed)}")
 
     def _choice(self, place: str, value: Any, allowed: Sequence[str]) -> str:
         return choice(allowed, **{f"{self._name}: {place}": value})
@@ -443,6 +461,15 @@ class SchemaReader:
         if not kept or len(kept) != len(labels):
             self._fail(place, f"must be a label or a list of labels (texts or finite numbers), found {value!r}")
         return kept
+
+
+def _elsewhere(key: str, place: str) -> str:
+    """Say where a key belongs that stands at a wrong place, as one below a table's head that was meant for the top."""
+    if key in _FLAGS and place:
+        return " (it belongs to the top of the schema, above the first table)"
+    tables = [("file", "[file]", _FILE_KEYS), ("columns", "[columns.NAME]", _COLUMN_KEYS)]
+    found = [shown for table, shown, keys in tables if key in keys and not place.startswith(table)]
+    return f" (it belongs under {' or '.join(found)})" if found else ""
 
 
 def _cell(value: Any) -> Cell | None:

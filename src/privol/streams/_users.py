@@ -12,6 +12,7 @@ import numpy.typing as npt
 from .._validate import integer
 from ..errors import StreamError
 from ._base import Piece, Progress, Source
+from ._cells import CountedSource
 from ._columns import Columns, ColumnSource
 from ._delays import DelayedSource, Wrapper
 from ._encode import SchemaEncoder, UserEncoder
@@ -28,7 +29,9 @@ CAP_CONDITION = (
 )
 
 
-def schema_source(schema: Schema, columns: Columns, *, target: bool = True) -> tuple[Source, SchemaEncoder]:
+def schema_source(
+    schema: Schema, columns: Columns, *, target: bool = True, count_cells: bool = False
+) -> tuple[Source, SchemaEncoder]:
     """Return the rows of a table as a schema says, with its delay and its cap, and their encoder.
 
     With both, labels are joined first and the cap counts the rows that are learnt: a user whose rows never get their
@@ -40,9 +43,11 @@ def schema_source(schema: Schema, columns: Columns, *, target: bool = True) -> t
     columns : Columns
     target : bool, default True
         False gives every row without target, cap and delay, as for prediction.
+    count_cells : bool, default False
+        Whether iterations fill :attr:`Source.cells`.
     """
     encoder = SchemaEncoder(schema, columns, target=target)
-    source: Source = ColumnSource(columns, encoder)
+    source: Source = (CountedSource if count_cells else ColumnSource)(columns, encoder)
     if not (schema.others == "number" or any(not isinstance(place, str) for place in schema.special)):
         # What is asked for by name is found wherever it stands.
         source.inferred = tuple(what for what in columns.inferred if what != "columns")
@@ -106,6 +111,7 @@ class CappedSource(Wrapper):
             elif kept:
                 yield Piece(piece.X[keep], None if piece.y is None else piece.y[keep])
         self.counts = {**self._source.counts, "over_user_cap": dropped}
+        self._note_cells()
 
     def count(self) -> int:
         source = self._source if self._users is None else self._users
