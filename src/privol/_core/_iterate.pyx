@@ -21,6 +21,7 @@ from ._noise cimport (
     PV_ADDRESS_BYTES,
     Source,
     Undecided,
+    first_pass,
     pv_address_row,
     pv_row_words,
     pv_wipe,
@@ -186,6 +187,7 @@ cdef class IterateRun:
                 raise MemoryError
             self.undecided = Undecided(dim)
             self.noise.undecided = self.undecided.c
+            self.noise.pass_ = first_pass()
             self.noise.row = self.it.next_release
 
     def __dealloc__(self):

@@ -11,6 +11,20 @@ cdef extern from "pv_bits.h" nogil:
     uint64_t pv_word(const unsigned char *p) noexcept
     void pv_wipe(void *p, size_t n) noexcept
 
+cdef extern from "pv_first_pass.h" nogil:
+    ctypedef enum pv_law:
+        PV_GAUSSIAN
+        PV_LAPLACE
+        PV_EXPONENTIAL
+
+    ctypedef struct pv_first_pass:
+        const char *name
+        void (*quantile)(pv_law law, const uint32_t *top, float *z, int64_t n) noexcept
+
+    int PV_FIRST_PASS_CHUNK
+    int pv_first_pass_levels() noexcept
+    const pv_first_pass *pv_first_pass_level(int level) noexcept
+
 cdef extern from "pv_lattice.h" nogil:
     ctypedef struct pv_undecided:
         int64_t n
@@ -21,11 +35,21 @@ cdef extern from "pv_lattice.h" nogil:
         int64_t resolved
         double *value
 
+    ctypedef struct pv_lattice:
+        pv_law law
+        double scale
+        double uncertainty
+        double step
+        const pv_first_pass *pass_ "pass"
+
     double pv_lattice_step(double scale) noexcept
-    pv_status pv_lattice_gaussian(const double *u, double s, int64_t d, double scale, double magnitude,
-                                  const unsigned char *words, double *out, pv_undecided *und) noexcept
-    double pv_gaussian_value(uint64_t word) noexcept
-    double pv_gaussian_error(uint64_t word) noexcept
+    pv_status pv_lattice_round(const pv_lattice *lattice, const double *u, double s, int64_t d, double magnitude,
+                               const unsigned char *words, double *out, pv_undecided *und) noexcept
+    double pv_lattice_value(pv_law law, uint64_t word) noexcept
+    double pv_lattice_error(pv_law law, uint64_t word) noexcept
+
+# The instruction-set level in use.
+cdef const pv_first_pass *first_pass() noexcept
 
 cdef class Source:
     cdef object encryptor

@@ -1,4 +1,4 @@
-"""Addressed cryptographic words and Gaussian noise on a lattice.
+"""Addressed cryptographic words and noise on a lattice.
 
 A :class:`Source` turns 128-bit addresses into random words with AES-256 (OpenSSL through
 ``cryptography``), one block per address: the keystream of counter mode with the counter spelt out, so
@@ -16,7 +16,7 @@ from cpython.memoryview cimport PyMemoryView_FromMemory
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from ..errors import SourceFailure, StateError
+from ..errors import InvalidParameter, SourceFailure, StateError
 from ._rows cimport PV_OK, PV_UNDECIDED
 
 cnp.import_array()
@@ -26,6 +26,34 @@ cnp.import_array()
 cdef long _generation = 0
 
 
+cdef dict LAWS = {"gaussian": PV_GAUSSIAN, "laplace": PV_LAPLACE, "exponential": PV_EXPONENTIAL}
+
+cdef const pv_first_pass *_first_pass = NULL
+
+
+cdef const pv_first_pass *first_pass() noexcept:
+    return _first_pass
+
+
+def instruction_sets() -> tuple[str, ...]:
+    """Levels of instructions that this build has and this processor runs, slowest first."""
+    return tuple((<bytes>pv_first_pass_level(i).name).decode() for i in range(pv_first_pass_levels()))
+
+
+def instruction_set() -> str:
+    """The level in use."""
+    return (<bytes>_first_pass.name).decode()
+
+
+def use_instruction_set(name: str | None) -> None:
+    """Choose the level of objects that are created from now on; None: the fastest. Results do not depend on it."""
+    global _first_pass
+    names = instruction_sets()
+    if name is not None and name not in names:
+        raise InvalidParameter(f"instruction set must be one of {', '.join(names)}, found {name!r}")
+    _first_pass = pv_first_pass_level(len(names) - 1 if name is None else names.index(name))
+
+
 def _forked():
     global _generation
     _generation += 1
@@ -33,6 +61,11 @@ def _forked():
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
+
+try:
+    use_instruction_set(os.environ.get("PRIVOL_INSTRUCTION_SET") or None)
+except InvalidParameter as _error:
+    raise InvalidParameter(f"environment variable PRIVOL_INSTRUCTION_SET: {_error}") from None
 
 
 cdef class Source:
@@ -133,18 +166,20 @@ cdef class Source:
         und.resolved = und.n
         return 0
 
-    def gaussian(self, cnp.ndarray x not None, double scale, *, unsigned stream, uint64_t row, decide):
-        """round_h(x + scale Z) for one address row.
+    def add(self, cnp.ndarray x not None, double scale, *, str law="gaussian", unsigned stream, uint64_t row, decide):
+        """round_h(x + scale Z) for one address row, h the grid of the scale.
 
         Parameters
         ----------
         x : ndarray of shape (d,), float64, C-contiguous
         scale : float
-            Standard deviation, above 0 and normal.
+            Of the standard variable Z, above 0 and normal.
+        law : str
+            "gaussian", "laplace" or "exponential": Z has variance 1, 2 or 1.
         stream, row : int
             Address; each may be used once.
         decide : callable
-            See :func:`privol.noise.decide_lattice_point`.
+            See :func:`privol.noise.decide_lattice_point`; of the same law.
 
         Returns
         -------
@@ -161,17 +196,29 @@ cdef class Source:
         cdef unsigned char[::1] words = np.empty(n + 16, np.uint8)
         cdef Undecided und = Undecided(d)
         cdef pv_status status
+        cdef pv_lattice lattice = lattice_of(law, scale)
         pv_address_row(&addresses[0], stream, row, d)
         self.fill(&addresses[0], n, &words[0])
         with nogil:
-            status = pv_lattice_gaussian(&u[0], 1.0, d, scale, magnitude, &words[0], &out[0], &und.c)
+            status = pv_lattice_round(&lattice, &u[0], 1.0, d, magnitude, &words[0], &out[0], &und.c)
         if status == PV_UNDECIDED:
             self.resolve(&und.c, stream, row, scale, decide)
-            status = pv_lattice_gaussian(&u[0], 1.0, d, scale, magnitude, &words[0], &out[0], &und.c)
+            status = pv_lattice_round(&lattice, &u[0], 1.0, d, magnitude, &words[0], &out[0], &und.c)
         pv_wipe(&words[0], n)
         if status != PV_OK:
             raise SourceFailure(f"rounding did not settle (status {status})")
         return out
+
+
+cdef pv_lattice lattice_of(str law, double scale) except *:
+    """What a law and a scale add, on their own grid."""
+    cdef pv_lattice lattice
+    lattice.law = LAWS[law]
+    lattice.scale = scale
+    lattice.uncertainty = 0.0
+    lattice.step = pv_lattice_step(scale)
+    lattice.pass_ = _first_pass
+    return lattice
 
 
 cdef class Undecided:
@@ -204,23 +251,24 @@ def lattice_step(double scale) -> float:
     return pv_lattice_step(scale)
 
 
-def gaussian_of_words(words):
-    """Values Z that the fast path gives 64-bit words, and the bounds of their errors (for tests)."""
+def values_of_words(words, str law="gaussian"):
+    """Values Z that double precision gives 64-bit words, and the bounds of their errors (for tests)."""
     cdef uint64_t[::1] w = np.ascontiguousarray(words, dtype=np.uint64)
     cdef double[::1] z = np.empty(w.shape[0])
     cdef double[::1] e = np.empty(w.shape[0])
+    cdef pv_law code = LAWS[law]
     cdef Py_ssize_t i
     for i in range(w.shape[0]):
-        z[i] = pv_gaussian_value(w[i])
-        e[i] = pv_gaussian_error(w[i])
+        z[i] = pv_lattice_value(code, w[i])
+        e[i] = pv_lattice_error(code, w[i])
     return np.asarray(z), np.asarray(e)
 
 
-def round_with_words(x, double scale, words, decide, extra):
+def round_with_words(x, double scale, words, decide, extra, str law="gaussian"):
     """round_h(x + scale Z) from given level-0 words and a callable for the extra ones (for tests).
 
     ``extra(coordinate, level)`` returns two words. Returns the rounded values and how many coordinates
-    the fast path left undecided.
+    the kernel left undecided.
     """
     cdef double[::1] u = np.ascontiguousarray(x, dtype=np.float64)
     cdef int64_t d = u.shape[0]
@@ -228,10 +276,11 @@ def round_with_words(x, double scale, words, decide, extra):
     cdef double[::1] out = np.empty(d)
     cdef Undecided und = Undecided(d)
     cdef double magnitude = float(np.max(np.abs(x)))
+    cdef pv_lattice lattice = lattice_of(law, scale)
     cdef int64_t k
     cdef int64_t n
     np.asarray(w)[:d] = np.ascontiguousarray(words, dtype="<u8")
-    status = pv_lattice_gaussian(&u[0], 1.0, d, scale, magnitude, <const unsigned char *>&w[0], &out[0], &und.c)
+    status = pv_lattice_round(&lattice, &u[0], 1.0, d, magnitude, <const unsigned char *>&w[0], &out[0], &und.c)
     n = und.c.n
     if status == PV_UNDECIDED:
         for k in range(n):
@@ -240,7 +289,7 @@ def round_with_words(x, double scale, words, decide, extra):
                 und.c.word[k], lambda level, c=coordinate: extra(c, level), und.c.x[k], scale, pv_lattice_step(scale)
             )
         und.c.resolved = n
-        status = pv_lattice_gaussian(&u[0], 1.0, d, scale, magnitude, <const unsigned char *>&w[0], &out[0], &und.c)
+        status = pv_lattice_round(&lattice, &u[0], 1.0, d, magnitude, <const unsigned char *>&w[0], &out[0], &und.c)
     if status != PV_OK:
         raise SourceFailure(f"rounding did not settle (status {status})")
     return np.asarray(out), n

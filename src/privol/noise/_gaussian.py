@@ -84,7 +84,7 @@ class Gaussian:
         out = np.empty_like(flat)
         for i in range(rows):
             part = slice(i * self._ROW, (i + 1) * self._ROW)
-            out[part] = self.source.gaussian(
+            out[part] = self.source.add(
                 flat[part], self.scale, stream=STREAM_SAMPLES, row=first + i, decide=decide_lattice_point
             )
         return out.reshape(values.shape)
