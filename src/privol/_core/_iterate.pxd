@@ -55,7 +55,7 @@ cdef extern from "pv_iterate.h" nogil:
         int64_t filled
         int64_t used
         int64_t row
-        pv_undecided undecided
+        pv_undecided *undecided
         const pv_first_pass *pass_ "pass"
 
     ctypedef struct pv_progress:

@@ -28,6 +28,7 @@ cdef extern from "pv_first_pass.h" nogil:
 cdef extern from "pv_lattice.h" nogil:
     ctypedef struct pv_undecided:
         int64_t n
+        int64_t most
         int64_t capacity
         int64_t *coord
         uint64_t *word

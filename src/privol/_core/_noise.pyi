@@ -20,7 +20,16 @@ class Source:
     def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn: ...
     def words(self, *, stream: int, level: int, block: int, row: int) -> tuple[int, int]: ...
     def add(
-        self, x: _FloatArray, scale: float, *, law: str = "gaussian", stream: int, row: int, decide: _Decide
+        self,
+        x: _FloatArray,
+        scale: float,
+        *,
+        bound: float,
+        stream: int,
+        row: int,
+        decide: _Decide,
+        law: str = "gaussian",
+        out: _FloatArray | None = None,
     ) -> _FloatArray: ...
 
 class Undecided:

@@ -11,7 +11,7 @@ import numpy as np
 
 cimport numpy as cnp
 from cpython.buffer cimport PyBUF_READ, PyBUF_WRITE
-from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
+from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
 from cpython.memoryview cimport PyMemoryView_FromMemory
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -166,7 +166,8 @@ cdef class Source:
         und.resolved = und.n
         return 0
 
-    def add(self, cnp.ndarray x not None, double scale, *, str law="gaussian", unsigned stream, uint64_t row, decide):
+    def add(self, cnp.ndarray x not None, double scale, *, double bound, unsigned stream, uint64_t row, decide,
+            str law="gaussian", cnp.ndarray out=None):
         """round_h(x + scale Z) for one address row, h the grid of the scale.
 
         Parameters
@@ -174,12 +175,16 @@ cdef class Source:
         x : ndarray of shape (d,), float64, C-contiguous
         scale : float
             Of the standard variable Z, above 0 and normal.
-        law : str
-            "gaussian", "laplace" or "exponential": Z has variance 1, 2 or 1.
+        bound : float
+            At least the largest magnitude in x.
         stream, row : int
             Address; each may be used once.
         decide : callable
             See :func:`privol.noise.decide_lattice_point`; of the same law.
+        law : str
+            "gaussian", "laplace" or "exponential": Z has variance 1, 2 or 1.
+        out : ndarray of shape (d,), float64, C-contiguous, or None
+            Where the result goes; not x.
 
         Returns
         -------
@@ -187,10 +192,13 @@ cdef class Source:
         """
         cdef const double[::1] u = x
         cdef int64_t d = u.shape[0]
-        cdef cnp.ndarray[double, ndim=1] out = np.empty(d)
+        if out is None:
+            out = np.empty(d)
+        cdef double[::1] noisy = out
+        if noisy.shape[0] != d:
+            raise InvalidParameter(f"out must have {d} values, found {noisy.shape[0]}")
         if d == 0:
             return out
-        cdef double magnitude = float(np.max(np.abs(x)))
         cdef size_t n = <size_t>pv_row_words(d) * 8
         cdef unsigned char[::1] addresses = np.empty(n, np.uint8)
         cdef unsigned char[::1] words = np.empty(n + 16, np.uint8)
@@ -200,10 +208,10 @@ cdef class Source:
         pv_address_row(&addresses[0], stream, row, d)
         self.fill(&addresses[0], n, &words[0])
         with nogil:
-            status = pv_lattice_round(&lattice, &u[0], 1.0, d, magnitude, &words[0], &out[0], &und.c)
+            status = pv_lattice_round(&lattice, &u[0], 1.0, d, bound, &words[0], &noisy[0], &und.c)
         if status == PV_UNDECIDED:
             self.resolve(&und.c, stream, row, scale, decide)
-            status = pv_lattice_round(&lattice, &u[0], 1.0, d, magnitude, &words[0], &out[0], &und.c)
+            status = pv_lattice_round(&lattice, &u[0], 1.0, d, bound, &words[0], &noisy[0], &und.c)
         pv_wipe(&words[0], n)
         if status != PV_OK:
             raise SourceFailure(f"rounding did not settle (status {status})")
@@ -222,12 +230,15 @@ cdef pv_lattice lattice_of(str law, double scale) except *:
 
 
 cdef class Undecided:
-    def __init__(self, int64_t capacity):
+    """Scratch memory of a list of undecided coordinates."""
+
+    def __cinit__(self, int64_t capacity):
         self.c.capacity = capacity
-        self.c.coord = <int64_t *>PyMem_RawCalloc(capacity, sizeof(int64_t))
-        self.c.word = <uint64_t *>PyMem_RawCalloc(capacity, sizeof(uint64_t))
-        self.c.x = <double *>PyMem_RawCalloc(capacity, sizeof(double))
-        self.c.value = <double *>PyMem_RawCalloc(capacity, sizeof(double))
+        # not zeroed: a call writes what it reads
+        self.c.coord = <int64_t *>PyMem_RawMalloc(capacity * sizeof(int64_t))
+        self.c.word = <uint64_t *>PyMem_RawMalloc(capacity * sizeof(uint64_t))
+        self.c.x = <double *>PyMem_RawMalloc(capacity * sizeof(double))
+        self.c.value = <double *>PyMem_RawMalloc(capacity * sizeof(double))
         if self.c.coord == NULL or self.c.word == NULL or self.c.x == NULL or self.c.value == NULL:
             raise MemoryError
 
@@ -239,11 +250,11 @@ cdef class Undecided:
         PyMem_RawFree(self.c.value)
 
     cdef void wipe(self) noexcept:
-        """Overwrite the words and the noiseless values of the last undecided coordinates."""
+        """Overwrite the words and the noiseless values of all coordinates that were ever undecided."""
         if self.c.word != NULL:
-            pv_wipe(self.c.word, self.c.capacity * sizeof(uint64_t))
+            pv_wipe(self.c.word, self.c.most * sizeof(uint64_t))
         if self.c.x != NULL:
-            pv_wipe(self.c.x, self.c.capacity * sizeof(double))
+            pv_wipe(self.c.x, self.c.most * sizeof(double))
 
 
 def lattice_step(double scale) -> float:

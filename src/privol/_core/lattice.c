@@ -68,6 +68,7 @@ static void decide(const pv_lattice *lattice, uint64_t word, double x, int64_t j
         return;
     }
     int64_t k = und->n++;
+    if (und->n > und->most) und->most = und->n;
     if (k < und->resolved && und->coord[k] == j) {
         *out = und->value[k] * h + 0.0;
         return;
@@ -85,10 +86,12 @@ pv_status pv_lattice_round(const pv_lattice *lattice, const double *u, double s,
     und->n = 0;
     for (int64_t start = 0; start < d; start += PV_FIRST_PASS_CHUNK) {
         const int64_t n = d - start < PV_FIRST_PASS_CHUNK ? d - start : PV_FIRST_PASS_CHUNK;
-        double x[PV_FIRST_PASS_CHUNK] = {0}, rounded[PV_FIRST_PASS_CHUNK];
-        uint64_t word[PV_FIRST_PASS_CHUNK] = {0}, open = ~UINT64_C(0) >> (64 - n);
+        const int64_t padded = (n + PV_FIRST_PASS_PAD - 1) & ~(int64_t)(PV_FIRST_PASS_PAD - 1);
+        double x[PV_FIRST_PASS_CHUNK], rounded[PV_FIRST_PASS_CHUNK];
+        uint64_t word[PV_FIRST_PASS_CHUNK], open = ~UINT64_C(0) >> (64 - n);
         for (int64_t j = 0; j < n; ++j) x[j] = s * u[start + j];
         for (int64_t j = 0; j < n; ++j) word[j] = pv_word(words + 8 * (start + j));
+        for (int64_t j = n; j < padded; ++j) x[j] = 0.0, word[j] = SIGN_BIT;
         if (fits) {
             open = lattice->pass->run(lattice->law, x, h, b, lattice->uncertainty, word, rounded, n);
             memcpy(out + start, rounded, 8 * (size_t)n);

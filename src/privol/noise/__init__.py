@@ -12,14 +12,16 @@ from the key alone, and no two rows share bits.
 
 from ._bits import STREAM_METRICS, STREAM_RELEASES, STREAM_SAMPLES, Source, make_source
 from ._decide import decide_lattice_point
-from ._gaussian import ARITHMETIC, Gaussian, granularity
+from ._lattice import ARITHMETIC, Exponential, Gaussian, Laplace, granularity
 
 __all__ = [
     "ARITHMETIC",
     "STREAM_METRICS",
     "STREAM_RELEASES",
     "STREAM_SAMPLES",
+    "Exponential",
     "Gaussian",
+    "Laplace",
     "Source",
     "decide_lattice_point",
     "granularity",

@@ -32,8 +32,25 @@ def _tail_quantile(u: Any) -> Any:
     raise ArithmeticError("the normal quantile did not converge")
 
 
+def _minus_log(u: Any) -> Any:
+    """-log(2 u), the magnitude of a Laplace or exponential variable, at the working precision."""
+    return -_MP.log(2 * u)
+
+
+_QUANTILES: dict[str, Callable[[Any], Any]] = {
+    "gaussian": _tail_quantile,
+    "laplace": _minus_log,
+    "exponential": _minus_log,
+}
+
+
 def decide_lattice_point(
-    word: int, extra: Callable[[int], tuple[int, int]], x: float, scale: float, step: float
+    word: int,
+    extra: Callable[[int], tuple[int, int]],
+    x: float,
+    scale: float,
+    step: float,
+    law: str = "gaussian",
 ) -> float:
     """Round ``(x + scale Z) / step`` to the nearest integer with as many bits of Z as it takes.
 
@@ -44,7 +61,9 @@ def decide_lattice_point(
     extra : callable
         ``extra(level)``, level = 1, 2, ...: the next 128 bits of U as two words.
     x, scale, step : float
-        Noiseless value, standard deviation, grid (a power of two).
+        Noiseless value, scale of Z, grid (a power of two).
+    law : str
+        Of Z: "gaussian", "laplace" or "exponential" (never negative: the sign is ignored).
 
     Returns
     -------
@@ -56,14 +75,15 @@ def decide_lattice_point(
     U lies in an interval of width 2**-64, 2**-192, ...; the quantile is monotone, so when both ends (each computed to
     within 2**-100 and widened by that) round to the same integer, all of the interval does.
     """
-    negative = word >> 63
+    quantile = _QUANTILES[law]
+    negative = word >> 63 and law != "exponential"
     prefix, bits, level = word & ((1 << 63) - 1), 63, 0
     while True:
         with _MP_LOCK, _MP.workprec(bits + 200):
             low, high = _MP.ldexp(prefix, -bits - 1), _MP.ldexp(prefix + 1, -bits - 1)
             if low > 0:
                 margin = _MP.ldexp(1, -100)
-                near, far = _tail_quantile(high) - margin, _tail_quantile(low) + margin
+                near, far = quantile(high) - margin, quantile(low) + margin
                 ends = (-far, -near) if negative else (near, far)
                 first, last = (_MP.nint((_MP.mpf(x) + scale * z) / step) for z in ends)
                 if first == last:

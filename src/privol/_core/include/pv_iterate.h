@@ -62,7 +62,7 @@ typedef struct pv_noise {
     int64_t capacity;     /* releases the buffer can hold */
     int64_t filled, used; /* releases in it */
     int64_t row;          /* row number of release `used` */
-    pv_undecided undecided;
+    pv_undecided *undecided;
     const pv_first_pass *pass; /* the instruction-set level of its rounding */
 } pv_noise;
 

@@ -15,6 +15,7 @@
 
 typedef struct pv_undecided {
     int64_t n;          /* undecided coordinates of the last call */
+    int64_t most;       /* ... of any call: what has ever been written and must be wiped */
     int64_t capacity;   /* of the arrays: the dimension */
     int64_t *coord;     /* their indices, ascending */
     uint64_t *word;     /* their words */
@@ -36,7 +37,7 @@ typedef struct pv_lattice {
 } pv_lattice;
 
 /* out[j] = round_h(fl(s u[j]) + scale Z_j), j < d; words: pv_row_words(d) words as raw little-endian bytes.
- * magnitude bounds |s u[j]|. PV_UNDECIDED lists what could not be rounded; call again with the
+ * magnitude bounds |s u[j]|; beyond 2^50 h everything is left to the slower path. PV_UNDECIDED lists what could not be rounded; call again with the
  * resolved values in `und`. */
 pv_status pv_lattice_round(const pv_lattice *lattice, const double *u, double s, int64_t d, double magnitude,
                            const unsigned char *words, double *out, pv_undecided *und);
