@@ -83,11 +83,11 @@ class _Lattice:
             first = self._next_row
             self._next_row += rows
         out = np.empty(n)
-        zeros = np.zeros(min(n, self._ROW)) if x is None else None
+        zeros = np.zeros(min(n, self._ROW))
         for i in range(rows):
             start, stop = i * self._ROW, min((i + 1) * self._ROW, n)
             self.source.add(
-                x[start:stop] if x is not None else zeros[: stop - start],
+                zeros[: stop - start] if x is None else x[start:stop],
                 self.scale,
                 bound=bound,
                 stream=STREAM_SAMPLES,
