@@ -32,7 +32,7 @@ else:
 
 KERNELS = {
     "_rows": ["rows"],
-    "_noise": ["rows", "bits", "first_pass", "lattice"],
+    "_noise": ["rows", "bits", "first_pass", "lattice", "mixture"],
     "_losses": ["loss"],
     "_geometry": ["rows", "geometry"],
     "_schedule": ["schedule"],

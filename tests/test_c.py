@@ -89,7 +89,7 @@ def kernels(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 
 
 def test_every_kernel_is_compiled(kernels: dict[str, list[Path]]) -> None:
-    families = {"bits", "first_pass", "geometry", "iterate", "lattice", "loss", "rows", "schedule", "update"}
+    families = {"bits", "first_pass", "geometry", "iterate", "lattice", "loss", "mixture", "rows", "schedule", "update"}
     for objects in kernels.values():
         assert families <= {path.stem for path in objects}
     assert {"test_bits", "test_first_pass", "test_lattice", "test_rows", "test_update"} <= set(DRIVERS)

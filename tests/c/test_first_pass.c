@@ -18,7 +18,7 @@ static double share(const pv_first_pass *pass, pv_law law, const uint32_t *k) {
         if (!(z[j] <= bound->most)) continue;
         for (uint64_t low = 0; low < 2; ++low) {
             uint64_t word = (uint64_t)k[j] << 32 | (low ? UINT64_C(0xFFFFFFFF) : 0);
-            double off = fabs((double)z[j] - pv_lattice_value(law, word)) + pv_lattice_error(law, word);
+            double off = fabs((double)z[j] - pv_lattice_value(law, word).z) + pv_lattice_value(law, word).error;
             double allowed = (double)bound->error * (double)z[j] + (double)bound->floor;
             CHECK(off <= allowed);
             most = off / allowed > most ? off / allowed : most;
@@ -76,7 +76,7 @@ static void levels_agree(pv_law law) {
                 CHECK(lattice == rint(lattice) && !(out[level][j] == 0.0 && signbit(out[level][j])));
                 CHECK(open[0] >> j & 1 || out[level][j] == out[0][j]);
                 /* and the ideal sum is within half a step of it */
-                double sum = x[j] / h + b * pv_lattice_value(law, word[j]);
+                double sum = x[j] / h + b * pv_lattice_value(law, word[j]).z;
                 CHECK(fabs(sum - lattice) <= 0.5 + fabs(sum) * 0x1p-50);
                 decided += level == 0;
                 if (level == 0) digest(out[0][j]);

@@ -78,7 +78,7 @@ static void fill(unsigned char *words, const unsigned char *addresses, int64_t c
 }
 
 static double noise_of(uint64_t word) {
-    double z = pv_lattice_value(PV_GAUSSIAN, word);
+    double z = pv_lattice_value(PV_GAUSSIAN, word).z;
     return isinf(z) ? 7.0 : z;
 }
 

@@ -11,8 +11,8 @@ static long double tail(pv_law law, long double z) { return law == PV_GAUSSIAN ?
 
 /* P(|Z| > z) of a word lies in [u, u + 1] 2^-52 for the 52 bits u after the sign. */
 static void quantile(pv_law law, uint64_t word) {
-    double z = pv_lattice_value(law, word), error = pv_lattice_error(law, word);
-    CHECK(pv_lattice_value(law, word ^ SIGN_BIT) == (law == PV_EXPONENTIAL ? z : -z));
+    double z = pv_lattice_value(law, word).z, error = pv_lattice_value(law, word).error;
+    CHECK(pv_lattice_value(law, word ^ SIGN_BIT).z == (law == PV_EXPONENTIAL ? z : -z));
     long double u = (long double)((word & ~SIGN_BIT) >> 11) * 0x1p-52L;
     long double a = law != PV_EXPONENTIAL && word & SIGN_BIT ? -z : z;
     CHECK(a >= -error); /* the sign is the word's, but for a polynomial's error at the median */
@@ -38,7 +38,7 @@ static void words(pv_law law) {
     }
     quantile(law, ~SIGN_BIT);
     quantile(law, 0);
-    CHECK(isinf(pv_lattice_value(law, 0)));
+    CHECK(isinf(pv_lattice_value(law, 0).z));
 }
 
 static void steps(void) {
@@ -89,7 +89,7 @@ static pv_status run(problem *p) {
 static void check_coordinate(const problem *p, int64_t j) {
     uint64_t word = pv_word(p->words + 8 * j);
     double h = p->lattice.step, x = p->s * p->u[j];
-    long double target = x + (long double)p->lattice.scale * pv_lattice_value(p->lattice.law, word);
+    long double target = x + (long double)p->lattice.scale * pv_lattice_value(p->lattice.law, word).z;
     CHECK(p->out[j] / h == nearbyint(p->out[j] / h));
     CHECK(!(p->out[j] == 0 && signbit(p->out[j])));
     CHECK(fabsl(target - p->out[j]) <= 0.5L * h);
@@ -132,8 +132,8 @@ static void must_ask(pv_law law) {
             set_word(&p, at, (random_word() & SIGN_BIT) | (random_word() >> 40));
         } else {
             uint64_t word = pv_word(p.words + 8 * at);
-            double x = h * (floor(p.u[at] / h) + 0.5) - scale * pv_lattice_value(law, word);
-            x += scale * pv_lattice_error(law, word) * 0.9 * random_unit();
+            double x = h * (floor(p.u[at] / h) + 0.5) - scale * pv_lattice_value(law, word).z;
+            x += scale * pv_lattice_value(law, word).error * 0.9 * random_unit();
             if (fabs(x) > p.magnitude) {
                 drop(&p);
                 continue;
@@ -179,7 +179,7 @@ static void wide(pv_law law) {
                 ++k;
                 continue;
             }
-            double sum = p.u[j] / p.lattice.step + 1.37 / p.lattice.step * pv_lattice_value(law, pv_word(p.words + 8 * j));
+            double sum = p.u[j] / p.lattice.step + 1.37 / p.lattice.step * pv_lattice_value(law, pv_word(p.words + 8 * j)).z;
             double least = fabs(sum - p.u[j] / p.lattice.step) * p.lattice.uncertainty;
             CHECK(fabs(sum - p.out[j] / p.lattice.step) <= 0.5 - least + fabs(sum) * 0x1p-49);
         }

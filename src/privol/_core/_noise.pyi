@@ -9,6 +9,11 @@ _FloatArray: TypeAlias = NDArray[np.float64]
 # (word, extra words by level, noiseless value, scale, step) -> lattice point in units of the step
 _Decide: TypeAlias = Callable[[int, Callable[[int], tuple[int, int]], float, float, float], float]
 
+# (kind, words, extra words by level and word, coordinate, noiseless value, scale, step, factor and its relative error)
+_DecideMixture: TypeAlias = Callable[
+    [str, list[int], Callable[[int, int], tuple[int, int]], int, float, float, float, tuple[float, float]], float
+]
+
 class Source:
     @property
     def private(self) -> bool: ...
@@ -31,6 +36,20 @@ class Source:
         law: str = "gaussian",
         out: _FloatArray | None = None,
     ) -> _FloatArray: ...
+
+    def add_mixture(
+        self,
+        X: _FloatArray,
+        scale: float,
+        step: float,
+        *,
+        kind: str,
+        bound: float,
+        stream: int,
+        row: int,
+        decide: _DecideMixture,
+        out: _FloatArray,
+    ) -> None: ...
 
 class Undecided:
     def __init__(self, capacity: int) -> None: ...

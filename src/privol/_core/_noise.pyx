@@ -26,6 +26,10 @@ cnp.import_array()
 cdef long _generation = 0
 
 
+# Bytes of words that are drawn at once, unless one vector needs more: they stay in the cache.
+cdef size_t BUFFER = 1 << 16
+
+cdef dict MIXTURES = {"l2_laplace": PV_L2_LAPLACE, "sphere": PV_SPHERE}
 cdef dict LAWS = {"gaussian": PV_GAUSSIAN, "laplace": PV_LAPLACE, "exponential": PV_EXPONENTIAL}
 
 cdef const pv_first_pass *_first_pass = NULL
@@ -217,6 +221,88 @@ cdef class Source:
             raise SourceFailure(f"rounding did not settle (status {status})")
         return out
 
+    def add_mixture(self, cnp.ndarray X not None, double scale, double step, *, str kind, double bound,
+                    unsigned stream, uint64_t row, decide, cnp.ndarray out not None):
+        """round_h(x + scale F Z) for vectors x, F the random factor of a mixture of Gaussians.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d), float64, C-contiguous
+        scale : float
+            Above 0 and normal.
+        step : float
+            The grid h, a power of two.
+        kind : str
+            "l2_laplace" or "sphere" (d at least 2).
+        bound : float
+            At least the largest magnitude in X.
+        stream, row : int
+            Address of the first vector, the next follow; each may be used once.
+        decide : callable
+            See :func:`privol.noise.decide_mixture_point`.
+        out : ndarray of the shape of X, float64, C-contiguous
+            Where the result goes; not X.
+        """
+        cdef const double[:, ::1] x = X
+        cdef double[:, ::1] noisy = out
+        cdef int64_t n = x.shape[0]
+        cdef int64_t d = x.shape[1]
+        if noisy.shape[0] != n or noisy.shape[1] != d:
+            raise InvalidParameter(f"out must have shape ({n}, {d}), found ({noisy.shape[0]}, {noisy.shape[1]})")
+        if n == 0 or d == 0:
+            return
+        cdef pv_mixture code = MIXTURES[kind]
+        cdef int64_t used = pv_mixture_words(code, d)
+        cdef size_t size = <size_t>pv_row_words(used) * 8
+        cdef int64_t capacity = max(1, min(<int64_t>(BUFFER // size), n))
+        cdef unsigned char[::1] addresses = np.empty(capacity * size, np.uint8)
+        cdef unsigned char[::1] words = np.empty(capacity * size + PV_ADDRESS_BYTES, np.uint8)
+        cdef Undecided und = Undecided(d)
+        cdef pv_lattice lattice = pv_lattice(PV_GAUSSIAN, scale, 0.0, step, _first_pass)
+        cdef pv_status status = PV_OK
+        cdef pv_value factor
+        cdef int64_t first = 0
+        cdef int64_t i
+        cdef int64_t m
+        try:
+            while first < n:
+                m = min(capacity, n - first)
+                for i in range(m):
+                    pv_address_row(&addresses[i * size], stream, row + first + i, used)
+                self.fill(&addresses[0], m * size, &words[0])
+                i = 0
+                while i < m:
+                    with nogil:
+                        while i < m:
+                            status = pv_mixture_round(code, &lattice, &x[first + i, 0], d, bound, &words[i * size],
+                                                      &noisy[first + i, 0], &und.c, &factor)
+                            if status != PV_OK:
+                                break
+                            und.c.resolved = 0
+                            i += 1
+                    if i < m:
+                        if status != PV_UNDECIDED or und.c.resolved > 0:
+                            raise SourceFailure(f"rounding did not settle (status {status})")
+                        self.resolve_mixture(&und.c, kind, stream, row + first + i, scale, step, decide,
+                                             [pv_word(&words[i * size + 8 * c]) for c in range(used)],
+                                             factor.z, factor.error)
+                first += m
+        finally:
+            pv_wipe(&words[0], capacity * size)
+
+    cdef int resolve_mixture(self, pv_undecided *und, str kind, unsigned stream, uint64_t row, double scale,
+                             double step, object decide, list words, double factor, double error) except -1:
+        """Round the listed coordinates of one vector with as many extra words as it takes."""
+        cdef int64_t k
+
+        def extra(level, word):
+            return self.words(stream=stream, level=level, block=word, row=row)
+
+        for k in range(und.n):
+            und.value[k] = decide(kind, words, extra, und.coord[k], und.x[k], scale, step, (factor, error))
+        und.resolved = und.n
+        return 0
+
 
 cdef pv_lattice lattice_of(str law, double scale) except *:
     """What a law and a scale add, on their own grid."""
@@ -268,10 +354,11 @@ def values_of_words(words, str law="gaussian"):
     cdef double[::1] z = np.empty(w.shape[0])
     cdef double[::1] e = np.empty(w.shape[0])
     cdef pv_law code = LAWS[law]
+    cdef pv_value found
     cdef Py_ssize_t i
     for i in range(w.shape[0]):
-        z[i] = pv_lattice_value(code, w[i])
-        e[i] = pv_lattice_error(code, w[i])
+        found = pv_lattice_value(code, w[i])
+        z[i], e[i] = found.z, found.error
     return np.asarray(z), np.asarray(e)
 
 

@@ -17,38 +17,30 @@
 /* Words below (but for the sign) leave p uncertain by more than one part in 2^20. */
 #define DEEPEST (UINT64_C(1) << 31)
 
-typedef struct value {
-    double z, error; /* infinite error: deeper in the tail than this evaluation goes */
-} value;
-
 /* On each of 64 segments of an octave of p a cubic in the position, from -1/2 to 1/2. */
-static value gaussian(uint64_t a) {
+static pv_value gaussian(uint64_t a) {
     const double place = pv_from_bits(a | UINT64_C(0x4330000000000000)) - TWO52; /* a: its exponent and mantissa serve */
     const uint64_t bits = pv_to_bits(place);
     const int64_t segment = (int64_t)(bits >> SEGMENT_SHIFT) - FIRST_SEGMENT;
-    if (segment < 0) return (value){HUGE_VAL, HUGE_VAL};
+    if (segment < 0) return (pv_value){HUGE_VAL, HUGE_VAL};
     const double t = pv_from_bits(((bits << 6) & MANTISSA) | UINT64_C(0x3FF0000000000000)) - 1.5;
     const double *c = gauss_cubic[segment];
-    return (value){(c[0] + t * c[1]) + t * t * (c[2] + t * c[3]), gauss_error[segment >> 6]};
+    return (pv_value){(c[0] + t * c[1]) + t * t * (c[2] + t * c[3]), gauss_error[segment >> 6]};
 }
 
 /* p in [a, a + 1] 2^-52, so -log p is within log((a + 1/2) / a) < 1 / (2 a) of that of the middle, itself a double. */
-static value exponential(uint64_t a) {
-    if (a < DEEPEST >> 11) return (value){HUGE_VAL, HUGE_VAL};
+static pv_value exponential(uint64_t a) {
+    if (a < DEEPEST >> 11) return (pv_value){HUGE_VAL, HUGE_VAL};
     double z = -pv_log(((double)a + 0.5) * 0x1p-52);
-    return (value){z, 0.5 / (double)a + (1.0 + z) * 0x1p-49};
+    return (pv_value){z, 0.5 / (double)a + (1.0 + z) * 0x1p-49};
 }
 
-static value evaluate(pv_law law, uint64_t word) {
+pv_value pv_lattice_value(pv_law law, uint64_t word) {
     const uint64_t a = (word & ~SIGN_BIT) >> 11;
-    value found = law == PV_GAUSSIAN ? gaussian(a) : exponential(a);
+    pv_value found = law == PV_GAUSSIAN ? gaussian(a) : exponential(a);
     if (law != PV_EXPONENTIAL) found.z = pv_from_bits(pv_to_bits(found.z) ^ (word & SIGN_BIT));
     return found;
 }
-
-double pv_lattice_value(pv_law law, uint64_t word) { return evaluate(law, word).z; }
-
-double pv_lattice_error(pv_law law, uint64_t word) { return evaluate(law, word).error; }
 
 double pv_lattice_step(double scale) {
     int exponent;
@@ -59,7 +51,7 @@ double pv_lattice_step(double scale) {
 /* A coordinate that the first pass left open: in double precision, then by the caller's resolution. */
 static void decide(const pv_lattice *lattice, uint64_t word, double x, int64_t j, double *out, pv_undecided *und) {
     const double h = lattice->step, b = lattice->scale / h, place = x / h; /* exact: h is a power of two */
-    const value found = evaluate(lattice->law, word);
+    const pv_value found = pv_lattice_value(lattice->law, word);
     const double noise = b * found.z, sum = place + noise, nearest = pv_round(sum);
     /* the error of z, of the scale, and four roundings of 2^-53 of what is summed, doubled */
     const double error = b * found.error + fabs(noise) * lattice->uncertainty + (fabs(place) + fabs(noise)) * 0x1p-50;

@@ -44,7 +44,10 @@ pv_status pv_lattice_round(const pv_lattice *lattice, const double *u, double s,
 
 /* Z of a word in double precision, and a bound on its distance from every Z that starts with the word (infinite where
  * the word is too deep in the tail). */
-double pv_lattice_value(pv_law law, uint64_t word);
-double pv_lattice_error(pv_law law, uint64_t word);
+typedef struct pv_value {
+    double z, error;
+} pv_value;
+
+pv_value pv_lattice_value(pv_law law, uint64_t word);
 
 #endif
