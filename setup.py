@@ -22,6 +22,8 @@ if sys.platform == "win32":
 else:
     # No contraction of a*b+c: the same bits whatever the processor. No -march: a wheel runs on the oldest of its tag.
     flags = ["-std=c11", "-O3", "-ffp-contract=off", "-fvisibility=hidden", "-g0", "-fstack-protector-strong"]
+    # Nobody reads errno or the floating-point flags; with them in mind, compilers leave loops with comparisons scalar.
+    flags += ["-fno-math-errno", "-fno-trapping-math"]
     flags += ["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
     link = ["-Wl,-s"] if sys.platform.startswith("linux") else []
     if STRICT:
@@ -30,7 +32,7 @@ else:
 
 KERNELS = {
     "_rows": ["rows"],
-    "_noise": ["rows", "bits", "lattice"],
+    "_noise": ["rows", "bits", "first_pass", "lattice", "mixture"],
     "_losses": ["loss"],
     "_geometry": ["rows", "geometry"],
     "_schedule": ["schedule"],

@@ -19,9 +19,10 @@ PACKAGE = ROOT / "src" / "privol"
 # Bottom first. A unit (a module of privol, or a subpackage as a whole) imports only from layers below its own; units
 # of one layer do not know each other.
 LAYERS: tuple[set[str], ...] = (
-    {"errors", "config"},
+    {"errors"},
     {"_validate"},
     {"_core"},
+    {"config"},
     {"geometry", "losses", "noise", "topology"},
     {"guarantees"},
     {"calibration"},
@@ -46,7 +47,7 @@ ONLY = {
     "_core": {"errors"},  # arithmetic, which never knows what epsilon is
     "streams": {"errors", "_validate"},
     "data": {"streams", "errors", "_validate"},
-    "config": set(),
+    "config": {"_core"},
 }
 
 # Compiled modules, bottom first, each with those it may cimport or import.

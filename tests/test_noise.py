@@ -17,7 +17,7 @@ from scipy.stats import binomtest, chi2, norm
 from sklearn.base import clone
 
 from privol import PGIGA, PIGD
-from privol._core._noise import gaussian_of_words, lattice_step, round_with_words
+from privol._core._noise import lattice_step, round_with_words, values_of_words
 from privol.errors import InvalidParameter, SourceFailure, StateError
 from privol.noise import Gaussian, Source, decide_lattice_point, make_source
 
@@ -198,7 +198,7 @@ def test_error_bounds_of_the_fast_path():
     random = rng.integers(0, 1 << 64, 1_000_000, dtype=np.uint64)
     tail = rng.integers(0, 1 << 63, 200_000, dtype=np.uint64) >> rng.integers(1, 32, 200_000).astype(np.uint64)
     words = np.concatenate([words_at_segment_ends(), random, tail, tail | np.uint64(1 << 63)])
-    z, error = gaussian_of_words(words)
+    z, error = values_of_words(words)
     prefix = (words & np.uint64(MASK)).astype(np.float64)
     sign = np.where(words >> np.uint64(63), -1.0, 1.0)
     inside = np.isfinite(error)
@@ -214,7 +214,7 @@ def test_error_bounds_of_the_fast_path():
 
 def test_error_bounds_against_multiple_precision():
     words = words_at_segment_ends()[::157]
-    z, error = gaussian_of_words(words)
+    z, error = values_of_words(words)
     for word, value, bound in zip(words.tolist(), z, error, strict=True):
         for end in (0, 1):
             exact = exact_gaussian(mpmath.mpf((word & MASK) + end) / 2**64) * (-1 if word >> 63 else 1)
@@ -223,7 +223,7 @@ def test_error_bounds_against_multiple_precision():
 
 def test_words_beyond_the_table_are_never_decided_fast():
     words = np.array([0, 1, 2047, 2048, (1 << 31) - 1, 1 << 63, (1 << 63) | 5000], dtype=np.uint64)
-    z, error = gaussian_of_words(words)
+    z, error = values_of_words(words)
     assert np.isinf(z).all()
     assert np.isinf(error).all()
     _, undecided = round_with_words(np.zeros(7), 1.0, words, lambda *a: 0.0, lambda c, level: (1, 1))

@@ -357,7 +357,7 @@ def test_a_window_is_paid_for_before_its_noise_is_drawn():
     metrics = windows_of(PrivateMetrics(mu=0.1, window_rows=10), ledger=ledger)
 
     class Broken:
-        def gaussian(self, *_, **__):
+        def add(self, *_, **__):
             raise KeyboardInterrupt
 
     metrics._source = Broken()

@@ -98,7 +98,7 @@ def test_an_interrupt_is_raised_when_the_block_is_done(monkeypatch):
         return noise.decide_lattice_point(*arguments)
 
     def run(stop):
-        learner = PIGD(horizon=60, release="all", random_state=5, l2=1.0, epsilon=1e20)
+        learner = PIGD(horizon=60, release="all", random_state=5, l2=1.0, epsilon=1e24)
         if stop:
             monkeypatch.setattr("privol.learners.iterate.decide_lattice_point", decide)
         learner.partial_fit(X[:1], y[:1], classes=[0, 1])
@@ -251,7 +251,7 @@ def test_any_exception_while_a_release_is_made_leaves_it_made(monkeypatch):
         return noise.decide_lattice_point(*arguments)
 
     monkeypatch.setattr("privol.learners.iterate.decide_lattice_point", decide)
-    learner = PIGD(horizon=3, release="last", random_state=5, l2=1.0, epsilon=1e20)
+    learner = PIGD(horizon=3, release="last", random_state=5, l2=1.0, epsilon=1e24)
     learner.partial_fit(np.eye(2), [0, 1], classes=[0, 1])
     with pytest.raises(TimeoutError):
         learner.partial_fit([[0.5, 0.5]], [1])

@@ -78,7 +78,7 @@ static void fill(unsigned char *words, const unsigned char *addresses, int64_t c
 }
 
 static double noise_of(uint64_t word) {
-    double z = pv_gaussian_value(word);
+    double z = pv_lattice_value(PV_GAUSSIAN, word).z;
     return isinf(z) ? 7.0 : z;
 }
 
@@ -138,7 +138,7 @@ static result run(const task *k, int64_t block, int64_t capacity, int64_t ahead)
     unsigned char *addresses = buffer(capacity * row_words, 8), *words = buffer(capacity * row_words, 8);
     pv_undecided und = {.capacity = d, .coord = buffer(d, 8), .word = buffer(d, 8), .x = doubles(d),
                         .value = doubles(d)};
-    pv_noise noise = {.words = words, .capacity = capacity, .row = it.next_release, .undecided = und};
+    pv_noise noise = {.words = words, .capacity = capacity, .row = it.next_release, .undecided = &und, .pass = pv_first_pass_level(pv_first_pass_levels() - 1)};
     for (int64_t start = 0; start < N; start += block) {
         pv_rows rows = k->rows;
         rows.n = block < N - start ? block : N - start;
@@ -187,7 +187,7 @@ static result run(const task *k, int64_t block, int64_t capacity, int64_t ahead)
             } else {
                 CHECK(status == PV_UNDECIDED);
                 const double std = pv_schedule_std(&p->schedule, it.t), h = pv_lattice_step(std);
-                pv_undecided *open = &noise.undecided;
+                pv_undecided *open = noise.undecided;
                 for (int64_t c = 0; c < open->n; ++c)
                     open->value[c] = nearbyint((open->x[c] + std * noise_of(open->word[c])) / h);
                 open->resolved = open->n;

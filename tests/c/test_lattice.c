@@ -1,39 +1,44 @@
-/* Gaussian words and rounding to the lattice, against erfc in long double. */
+/* Words and rounding to the lattice, against erfc and log in long double. */
 #include "check.h"
 #include "pv_bits.h"
 #include "pv_lattice.h"
 
 #define SIGN_BIT UINT64_C(0x8000000000000000)
 
+static const pv_first_pass *level;
+
+static long double tail(pv_law law, long double z) { return law == PV_GAUSSIAN ? erfcl(z * sqrtl(0.5L)) : expl(-z); }
+
 /* P(|Z| > z) of a word lies in [u, u + 1] 2^-52 for the 52 bits u after the sign. */
-static void quantile(uint64_t word) {
-    double z = pv_gaussian_value(word), error = pv_gaussian_error(word);
-    CHECK(pv_gaussian_value(word ^ SIGN_BIT) == -z);
-    long double u = (long double)((word & ~SIGN_BIT) >> 11) * 0x1p-52L, a = word & SIGN_BIT ? -z : z;
+static void quantile(pv_law law, uint64_t word) {
+    double z = pv_lattice_value(law, word).z, error = pv_lattice_value(law, word).error;
+    CHECK(pv_lattice_value(law, word ^ SIGN_BIT).z == (law == PV_EXPONENTIAL ? z : -z));
+    long double u = (long double)((word & ~SIGN_BIT) >> 11) * 0x1p-52L;
+    long double a = law != PV_EXPONENTIAL && word & SIGN_BIT ? -z : z;
     CHECK(a >= -error); /* the sign is the word's, but for a polynomial's error at the median */
     if (isinf(z)) {
         CHECK(isinf(error) && u < 0x1p-31L);
         return;
     }
     CHECK(error > 0 && error < 1e-6);
-    CHECK(erfcl((a + error) * sqrtl(0.5L)) <= u * (1 + 1e-17L));
-    CHECK(erfcl((a - error) * sqrtl(0.5L)) >= (u + 0x1p-52L) * (1 - 1e-17L));
+    CHECK(tail(law, a + error) <= u * (1 + 1e-17L));
+    CHECK(tail(law, a - error) >= (u + 0x1p-52L) * (1 - 1e-17L));
     digest(z);
 }
 
-static void words(void) {
+static void words(pv_law law) {
     for (int k = 0; k < 200000; ++k) {
         uint64_t word = random_word();
-        quantile(word);
-        quantile(word >> (random_word() % 40)); /* the tail, where few words fall */
+        quantile(law, word);
+        quantile(law, word >> (random_word() % 40)); /* the tail, where few words fall */
     }
     for (int shift = 0; shift < 63; ++shift) { /* the edges of octaves and segments */
-        quantile(UINT64_C(1) << shift);
-        quantile((UINT64_C(1) << shift) - 1);
+        quantile(law, UINT64_C(1) << shift);
+        quantile(law, (UINT64_C(1) << shift) - 1);
     }
-    quantile(~SIGN_BIT);
-    quantile(0);
-    CHECK(isinf(pv_gaussian_value(0)));
+    quantile(law, ~SIGN_BIT);
+    quantile(law, 0);
+    CHECK(isinf(pv_lattice_value(law, 0).z));
 }
 
 static void steps(void) {
@@ -50,13 +55,14 @@ static void steps(void) {
 
 typedef struct problem {
     int64_t d;
-    double *u, *out, s, scale, magnitude;
+    double *u, *out, s, magnitude;
+    pv_lattice lattice;
     unsigned char *words;
     pv_undecided und;
 } problem;
 
-static problem make(int64_t d, double s, double scale) {
-    problem p = {.d = d, .s = s, .scale = scale, .magnitude = s * 4.0};
+static problem make(pv_law law, int64_t d, double s, double scale) {
+    problem p = {.d = d, .s = s, .magnitude = s * 4.0, .lattice = {law, scale, 0.0, pv_lattice_step(scale), level}};
     p.u = random_doubles(d, 4.0);
     p.out = doubles(d);
     p.words = buffer(pv_row_words(d), 8);
@@ -76,26 +82,26 @@ static void set_word(problem *p, int64_t j, uint64_t word) {
 }
 
 static pv_status run(problem *p) {
-    return pv_lattice_gaussian(p->u, p->s, p->d, p->scale, p->magnitude, p->words, p->out, &p->und);
+    return pv_lattice_round(&p->lattice, p->u, p->s, p->d, p->magnitude, p->words, p->out, &p->und);
 }
 
 /* Every value of the interval that the word stands for rounds to `out`. */
 static void check_coordinate(const problem *p, int64_t j) {
     uint64_t word = pv_word(p->words + 8 * j);
-    double h = pv_lattice_step(p->scale), x = p->s * p->u[j];
-    long double target = x + (long double)p->scale * pv_gaussian_value(word);
+    double h = p->lattice.step, x = p->s * p->u[j];
+    long double target = x + (long double)p->lattice.scale * pv_lattice_value(p->lattice.law, word).z;
     CHECK(p->out[j] / h == nearbyint(p->out[j] / h));
     CHECK(!(p->out[j] == 0 && signbit(p->out[j])));
     CHECK(fabsl(target - p->out[j]) <= 0.5L * h);
     digest(p->out[j]);
 }
 
-static void rounding(void) {
+static void rounding(pv_law law) {
     static const int64_t sizes[] = {0, 1, 2, 3, 63, 64, 65, 127, 128, 129, 300};
     int64_t undecided = 0, total = 0;
     for (int64_t n = 0; n < LENGTH(sizes); ++n)
         for (int repeat = 0; repeat < 40; ++repeat) {
-            problem p = make(sizes[n], repeat % 2 ? 1.0 : 0.3, ldexp(1.37, repeat % 7 - 3));
+            problem p = make(law, sizes[n], repeat % 2 ? 1.0 : 0.3, ldexp(1.37, repeat % 7 - 3));
             pv_status status = run(&p);
             CHECK((status == PV_UNDECIDED) == (p.und.n > 0));
             CHECK(p.und.n <= p.d);
@@ -117,17 +123,17 @@ static void rounding(void) {
 }
 
 /* A sum within the error bound of a boundary, or a word beyond the table, is never decided here. */
-static void must_ask(void) {
+static void must_ask(pv_law law) {
     for (int repeat = 0; repeat < 3000; ++repeat) {
         const int64_t d = 1 + (int64_t)(random_word() % 130), at = (int64_t)(random_word() % (uint64_t)d);
-        problem p = make(d, 1.0, ldexp(1.1, repeat % 5));
-        double h = pv_lattice_step(p.scale);
+        problem p = make(law, d, 1.0, ldexp(1.1, repeat % 5));
+        double h = p.lattice.step, scale = p.lattice.scale;
         if (repeat % 4 == 0) {
             set_word(&p, at, (random_word() & SIGN_BIT) | (random_word() >> 40));
         } else {
             uint64_t word = pv_word(p.words + 8 * at);
-            double x = h * (floor(p.u[at] / h) + 0.5) - p.scale * pv_gaussian_value(word);
-            x += p.scale * pv_gaussian_error(word) * 0.9 * random_unit();
+            double x = h * (floor(p.u[at] / h) + 0.5) - scale * pv_lattice_value(law, word).z;
+            x += scale * pv_lattice_value(law, word).error * 0.9 * random_unit();
             if (fabs(x) > p.magnitude) {
                 drop(&p);
                 continue;
@@ -160,10 +166,37 @@ static void must_ask(void) {
     }
 }
 
+/* Another grid, an uncertain scale, magnitudes and scales beyond what the first pass takes: still right, or asked for. */
+static void wide(pv_law law) {
+    for (int repeat = 0; repeat < 2000; ++repeat) {
+        problem p = make(law, 1 + (int64_t)(random_word() % 70), 1.0, 1.37);
+        p.lattice.step = ldexp(1.0, (int)(random_word() % 40) - 25);
+        p.lattice.uncertainty = repeat % 2 ? 0x1p-30 : 0.0;
+        if (repeat % 3 == 0) p.magnitude = p.u[0] = ldexp(p.lattice.step, (int)(random_word() % 70));
+        run(&p);
+        for (int64_t j = 0, k = 0; j < p.d; ++j) {
+            if (k < p.und.n && p.und.coord[k] == j) {
+                ++k;
+                continue;
+            }
+            double sum = p.u[j] / p.lattice.step + 1.37 / p.lattice.step * pv_lattice_value(law, pv_word(p.words + 8 * j)).z;
+            double least = fabs(sum - p.u[j] / p.lattice.step) * p.lattice.uncertainty;
+            CHECK(fabs(sum - p.out[j] / p.lattice.step) <= 0.5 - least + fabs(sum) * 0x1p-49);
+        }
+        drop(&p);
+    }
+}
+
 int main(void) {
-    words();
     steps();
-    rounding();
-    must_ask();
+    for (int k = 0; k < PV_LAWS; ++k) {
+        words((pv_law)k);
+        for (int i = 0; i < pv_first_pass_levels(); ++i) {
+            level = pv_first_pass_level(i);
+            rounding((pv_law)k);
+            must_ask((pv_law)k);
+            wide((pv_law)k);
+        }
+    }
     return finish("lattice");
 }

@@ -1,4 +1,6 @@
 /* Elementary functions and schedules against long double and against their defining recurrences. */
+#include <float.h>
+
 #include "check.h"
 #include "pv_math.h"
 #include "pv_schedule.h"
@@ -15,13 +17,17 @@ static void elementary(void) {
         CHECK(ulps(pv_sigmoid(x), 1.0L / (1.0L + expl(-(long double)x))) <= 4.0);
         double y = ldexp(1.0 + fabs(random_unit()), (int)(random_word() % 2040) - 1020);
         CHECK(ulps(pv_cbrt(y), cbrtl(y)) <= 2.0);
+        const double near = k % 2 ? y : 1.0 + 0.5 * random_unit();
+        CHECK(fabsl(pv_log(near) - logl(near)) <= 0x1p-51L * (1.0L + fabsl(logl(near))));
         double z = 1e9 * random_unit();
         CHECK(pv_round(z) == nearbyint(z));
         digest(pv_exp(x));
         digest(pv_sigmoid(x));
         digest(pv_cbrt(y));
+        digest(pv_log(near));
     }
     CHECK(pv_exp(0.0) == 1.0 && pv_exp(-1e9) == 0.0 && pv_exp(1e9) > 1e307 && isnan(pv_exp(NAN)));
+    CHECK(pv_log(1.0) == 0.0 && pv_log(DBL_MIN) < -708.0 && pv_log(DBL_MAX) > 709.0);
     CHECK(pv_sigmoid(1e9) == 1.0 && pv_sigmoid(-1e9) == 0.0 && pv_sigmoid(0.0) == 0.5);
     CHECK(pv_round(0.5) == 0.0 && pv_round(1.5) == 2.0 && pv_round(-2.5) == -2.0);
     CHECK(pv_cbrt(0.0) == 0.0 && pv_cbrt(27.0) == 3.0);

@@ -2,7 +2,7 @@ from libc.stdint cimport int64_t
 
 from ._geometry cimport pv_set
 from ._losses cimport pv_loss
-from ._noise cimport pv_undecided
+from ._noise cimport pv_first_pass, pv_undecided
 from ._rows cimport pv_rows, pv_status
 from ._schedule cimport pv_schedule
 
@@ -55,7 +55,8 @@ cdef extern from "pv_iterate.h" nogil:
         int64_t filled
         int64_t used
         int64_t row
-        pv_undecided undecided
+        pv_undecided *undecided
+        const pv_first_pass *pass_ "pass"
 
     ctypedef struct pv_progress:
         const pv_rows *rows

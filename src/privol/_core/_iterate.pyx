@@ -21,6 +21,7 @@ from ._noise cimport (
     PV_ADDRESS_BYTES,
     Source,
     Undecided,
+    first_pass,
     pv_address_row,
     pv_row_words,
     pv_wipe,
@@ -185,7 +186,8 @@ cdef class IterateRun:
             if self.addresses == NULL or self.noise.words == NULL:
                 raise MemoryError
             self.undecided = Undecided(dim)
-            self.noise.undecided = self.undecided.c
+            self.noise.undecided = &self.undecided.c
+            self.noise.pass_ = first_pass()
             self.noise.row = self.it.next_release
 
     def __dealloc__(self):
@@ -249,7 +251,7 @@ cdef class IterateRun:
         if status == PV_UNDECIDED:
             row = self.it.t
             decide = self.decide
-            return self.source.resolve(&self.noise.undecided, self.plan.stream, row, std, decide)
+            return self.source.resolve(self.noise.undecided, self.plan.stream, row, std, decide)
         if status == PV_HORIZON:
             raise BudgetExceeded(f"the horizon of {self.plan.horizon} rows is used up")
         if status == PV_NOT_FINITE:
@@ -305,7 +307,8 @@ cdef class IterateRun:
             memcpy(self.memory, saved, size)
             self.noise.filled = 0  # the words are drawn again from their addresses
             self.noise.used = 0
-            self.noise.undecided.resolved = 0
+            if self.undecided is not None:
+                self.undecided.c.resolved = 0
             error, self.user.error = self.user.error, None
             if error is not None:
                 raise error

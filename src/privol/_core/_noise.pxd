@@ -11,9 +11,24 @@ cdef extern from "pv_bits.h" nogil:
     uint64_t pv_word(const unsigned char *p) noexcept
     void pv_wipe(void *p, size_t n) noexcept
 
+cdef extern from "pv_first_pass.h" nogil:
+    ctypedef enum pv_law:
+        PV_GAUSSIAN
+        PV_LAPLACE
+        PV_EXPONENTIAL
+
+    ctypedef struct pv_first_pass:
+        const char *name
+        void (*quantile)(pv_law law, const uint32_t *top, float *z, int64_t n) noexcept
+
+    int PV_FIRST_PASS_CHUNK
+    int pv_first_pass_levels() noexcept
+    const pv_first_pass *pv_first_pass_level(int level) noexcept
+
 cdef extern from "pv_lattice.h" nogil:
     ctypedef struct pv_undecided:
         int64_t n
+        int64_t most
         int64_t capacity
         int64_t *coord
         uint64_t *word
@@ -21,11 +36,35 @@ cdef extern from "pv_lattice.h" nogil:
         int64_t resolved
         double *value
 
+    ctypedef struct pv_lattice:
+        pv_law law
+        double scale
+        double uncertainty
+        double step
+        const pv_first_pass *pass_ "pass"
+
     double pv_lattice_step(double scale) noexcept
-    pv_status pv_lattice_gaussian(const double *u, double s, int64_t d, double scale, double magnitude,
-                                  const unsigned char *words, double *out, pv_undecided *und) noexcept
-    double pv_gaussian_value(uint64_t word) noexcept
-    double pv_gaussian_error(uint64_t word) noexcept
+    pv_status pv_lattice_round(const pv_lattice *lattice, const double *u, double s, int64_t d, double magnitude,
+                               const unsigned char *words, double *out, pv_undecided *und) noexcept
+    ctypedef struct pv_value:
+        double z
+        double error
+
+    pv_value pv_lattice_value(pv_law law, uint64_t word) noexcept
+
+cdef extern from "pv_mixture.h" nogil:
+    ctypedef enum pv_mixture:
+        PV_L2_LAPLACE
+        PV_SPHERE
+
+    int64_t pv_mixture_words(pv_mixture kind, int64_t d) noexcept
+    pv_value pv_mixture_factor(pv_mixture kind, int64_t d, const unsigned char *words) noexcept
+    pv_status pv_mixture_round(pv_mixture kind, const pv_lattice *lattice, const double *u, int64_t d,
+                               double magnitude, const unsigned char *words, double *out, pv_undecided *und,
+                               pv_value *factor) noexcept
+
+# The instruction-set level in use.
+cdef const pv_first_pass *first_pass() noexcept
 
 cdef class Source:
     cdef object encryptor
@@ -37,6 +76,8 @@ cdef class Source:
     cdef int fill(self, unsigned char *addresses, size_t n, unsigned char *out) except -1
     cdef bytes secret_key(self)
     cdef void destroy(self) noexcept
+    cdef int resolve_mixture(self, pv_undecided *und, str kind, unsigned stream, uint64_t row, double scale,
+                             double step, object decide, list words, double factor, double error) except -1
     cdef int resolve(self, pv_undecided *und, unsigned stream, uint64_t row, double scale, object decide) except -1
 
 # Scratch memory of a list of undecided coordinates.

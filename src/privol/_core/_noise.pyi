@@ -9,6 +9,11 @@ _FloatArray: TypeAlias = NDArray[np.float64]
 # (word, extra words by level, noiseless value, scale, step) -> lattice point in units of the step
 _Decide: TypeAlias = Callable[[int, Callable[[int], tuple[int, int]], float, float, float], float]
 
+# (kind, words, extra words by level and word, coordinate, noiseless value, scale, step, factor and its relative error)
+_DecideMixture: TypeAlias = Callable[
+    [str, list[int], Callable[[int, int], tuple[int, int]], int, float, float, float, tuple[float, float]], float
+]
+
 class Source:
     @property
     def private(self) -> bool: ...
@@ -19,17 +24,46 @@ class Source:
     def __copy__(self) -> NoReturn: ...
     def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn: ...
     def words(self, *, stream: int, level: int, block: int, row: int) -> tuple[int, int]: ...
-    def gaussian(self, x: _FloatArray, scale: float, *, stream: int, row: int, decide: _Decide) -> _FloatArray: ...
+    def add(
+        self,
+        x: _FloatArray,
+        scale: float,
+        *,
+        bound: float,
+        stream: int,
+        row: int,
+        decide: _Decide,
+        law: str = "gaussian",
+        out: _FloatArray | None = None,
+    ) -> _FloatArray: ...
+
+    def add_mixture(
+        self,
+        X: _FloatArray,
+        scale: float,
+        step: float,
+        *,
+        kind: str,
+        bound: float,
+        stream: int,
+        row: int,
+        decide: _DecideMixture,
+        out: _FloatArray,
+    ) -> None: ...
 
 class Undecided:
     def __init__(self, capacity: int) -> None: ...
 
 def lattice_step(scale: float) -> float: ...
-def gaussian_of_words(words: NDArray[np.uint64]) -> tuple[_FloatArray, _FloatArray]: ...
+def instruction_sets() -> tuple[str, ...]: ...
+def instruction_set() -> str: ...
+def use_instruction_set(name: str | None) -> None: ...
+def values_of_words(words: NDArray[np.uint64], law: str = "gaussian") -> tuple[_FloatArray, _FloatArray]: ...
 def round_with_words(
     x: ArrayLike,
     scale: float,
     words: ArrayLike,
     decide: _Decide,
     extra: Callable[[int, int], tuple[int, int]],
+    law: str = "gaussian",
 ) -> tuple[_FloatArray, int]: ...

@@ -1,4 +1,4 @@
-"""Addressed cryptographic words and Gaussian noise on a lattice.
+"""Addressed cryptographic words and noise on a lattice.
 
 A :class:`Source` turns 128-bit addresses into random words with AES-256 (OpenSSL through
 ``cryptography``), one block per address: the keystream of counter mode with the counter spelt out, so
@@ -11,12 +11,12 @@ import numpy as np
 
 cimport numpy as cnp
 from cpython.buffer cimport PyBUF_READ, PyBUF_WRITE
-from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
+from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
 from cpython.memoryview cimport PyMemoryView_FromMemory
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from ..errors import SourceFailure, StateError
+from ..errors import InvalidParameter, SourceFailure, StateError
 from ._rows cimport PV_OK, PV_UNDECIDED
 
 cnp.import_array()
@@ -26,6 +26,38 @@ cnp.import_array()
 cdef long _generation = 0
 
 
+# Bytes of words that are drawn at once, unless one vector needs more: they stay in the cache.
+cdef size_t BUFFER = 1 << 16
+
+cdef dict MIXTURES = {"l2_laplace": PV_L2_LAPLACE, "sphere": PV_SPHERE}
+cdef dict LAWS = {"gaussian": PV_GAUSSIAN, "laplace": PV_LAPLACE, "exponential": PV_EXPONENTIAL}
+
+cdef const pv_first_pass *_first_pass = NULL
+
+
+cdef const pv_first_pass *first_pass() noexcept:
+    return _first_pass
+
+
+def instruction_sets() -> tuple[str, ...]:
+    """Levels of instructions that this build has and this processor runs, slowest first."""
+    return tuple((<bytes>pv_first_pass_level(i).name).decode() for i in range(pv_first_pass_levels()))
+
+
+def instruction_set() -> str:
+    """The level in use."""
+    return (<bytes>_first_pass.name).decode()
+
+
+def use_instruction_set(name: str | None) -> None:
+    """Choose the level of objects that are created from now on; None: the fastest. Results do not depend on it."""
+    global _first_pass
+    names = instruction_sets()
+    if name is not None and name not in names:
+        raise InvalidParameter(f"instruction set must be one of {', '.join(names)}, found {name!r}")
+    _first_pass = pv_first_pass_level(len(names) - 1 if name is None else names.index(name))
+
+
 def _forked():
     global _generation
     _generation += 1
@@ -33,6 +65,11 @@ def _forked():
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
+
+try:
+    use_instruction_set(os.environ.get("PRIVOL_INSTRUCTION_SET") or None)
+except InvalidParameter as _error:
+    raise InvalidParameter(f"environment variable PRIVOL_INSTRUCTION_SET: {_error}") from None
 
 
 cdef class Source:
@@ -133,18 +170,25 @@ cdef class Source:
         und.resolved = und.n
         return 0
 
-    def gaussian(self, cnp.ndarray x not None, double scale, *, unsigned stream, uint64_t row, decide):
-        """round_h(x + scale Z) for one address row.
+    def add(self, cnp.ndarray x not None, double scale, *, double bound, unsigned stream, uint64_t row, decide,
+            str law="gaussian", cnp.ndarray out=None):
+        """round_h(x + scale Z) for one address row, h the grid of the scale.
 
         Parameters
         ----------
         x : ndarray of shape (d,), float64, C-contiguous
         scale : float
-            Standard deviation, above 0 and normal.
+            Of the standard variable Z, above 0 and normal.
+        bound : float
+            At least the largest magnitude in x.
         stream, row : int
             Address; each may be used once.
         decide : callable
-            See :func:`privol.noise.decide_lattice_point`.
+            See :func:`privol.noise.decide_lattice_point`; of the same law.
+        law : str
+            "gaussian", "laplace" or "exponential": Z has variance 1, 2 or 1.
+        out : ndarray of shape (d,), float64, C-contiguous, or None
+            Where the result goes; not x.
 
         Returns
         -------
@@ -152,35 +196,135 @@ cdef class Source:
         """
         cdef const double[::1] u = x
         cdef int64_t d = u.shape[0]
-        cdef cnp.ndarray[double, ndim=1] out = np.empty(d)
+        if out is None:
+            out = np.empty(d)
+        cdef double[::1] noisy = out
+        if noisy.shape[0] != d:
+            raise InvalidParameter(f"out must have {d} values, found {noisy.shape[0]}")
         if d == 0:
             return out
-        cdef double magnitude = float(np.max(np.abs(x)))
         cdef size_t n = <size_t>pv_row_words(d) * 8
         cdef unsigned char[::1] addresses = np.empty(n, np.uint8)
         cdef unsigned char[::1] words = np.empty(n + 16, np.uint8)
         cdef Undecided und = Undecided(d)
         cdef pv_status status
+        cdef pv_lattice lattice = lattice_of(law, scale)
         pv_address_row(&addresses[0], stream, row, d)
         self.fill(&addresses[0], n, &words[0])
         with nogil:
-            status = pv_lattice_gaussian(&u[0], 1.0, d, scale, magnitude, &words[0], &out[0], &und.c)
+            status = pv_lattice_round(&lattice, &u[0], 1.0, d, bound, &words[0], &noisy[0], &und.c)
         if status == PV_UNDECIDED:
             self.resolve(&und.c, stream, row, scale, decide)
-            status = pv_lattice_gaussian(&u[0], 1.0, d, scale, magnitude, &words[0], &out[0], &und.c)
+            status = pv_lattice_round(&lattice, &u[0], 1.0, d, bound, &words[0], &noisy[0], &und.c)
         pv_wipe(&words[0], n)
         if status != PV_OK:
             raise SourceFailure(f"rounding did not settle (status {status})")
         return out
 
+    def add_mixture(self, cnp.ndarray X not None, double scale, double step, *, str kind, double bound,
+                    unsigned stream, uint64_t row, decide, cnp.ndarray out not None):
+        """round_h(x + scale F Z) for vectors x, F the random factor of a mixture of Gaussians.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d), float64, C-contiguous
+        scale : float
+            Above 0 and normal.
+        step : float
+            The grid h, a power of two.
+        kind : str
+            "l2_laplace" or "sphere" (d at least 2).
+        bound : float
+            At least the largest magnitude in X.
+        stream, row : int
+            Address of the first vector, the next follow; each may be used once.
+        decide : callable
+            See :func:`privol.noise.decide_mixture_point`.
+        out : ndarray of the shape of X, float64, C-contiguous
+            Where the result goes; not X.
+        """
+        cdef const double[:, ::1] x = X
+        cdef double[:, ::1] noisy = out
+        cdef int64_t n = x.shape[0]
+        cdef int64_t d = x.shape[1]
+        if noisy.shape[0] != n or noisy.shape[1] != d:
+            raise InvalidParameter(f"out must have shape ({n}, {d}), found ({noisy.shape[0]}, {noisy.shape[1]})")
+        if n == 0 or d == 0:
+            return
+        cdef pv_mixture code = MIXTURES[kind]
+        cdef int64_t used = pv_mixture_words(code, d)
+        cdef size_t size = <size_t>pv_row_words(used) * 8
+        cdef int64_t capacity = max(1, min(<int64_t>(BUFFER // size), n))
+        cdef unsigned char[::1] addresses = np.empty(capacity * size, np.uint8)
+        cdef unsigned char[::1] words = np.empty(capacity * size + PV_ADDRESS_BYTES, np.uint8)
+        cdef Undecided und = Undecided(d)
+        cdef pv_lattice lattice = pv_lattice(PV_GAUSSIAN, scale, 0.0, step, _first_pass)
+        cdef pv_status status = PV_OK
+        cdef pv_value factor
+        cdef int64_t first = 0
+        cdef int64_t i
+        cdef int64_t m
+        try:
+            while first < n:
+                m = min(capacity, n - first)
+                for i in range(m):
+                    pv_address_row(&addresses[i * size], stream, row + first + i, used)
+                self.fill(&addresses[0], m * size, &words[0])
+                i = 0
+                while i < m:
+                    with nogil:
+                        while i < m:
+                            status = pv_mixture_round(code, &lattice, &x[first + i, 0], d, bound, &words[i * size],
+                                                      &noisy[first + i, 0], &und.c, &factor)
+                            if status != PV_OK:
+                                break
+                            und.c.resolved = 0
+                            i += 1
+                    if i < m:
+                        if status != PV_UNDECIDED or und.c.resolved > 0:
+                            raise SourceFailure(f"rounding did not settle (status {status})")
+                        self.resolve_mixture(&und.c, kind, stream, row + first + i, scale, step, decide,
+                                             [pv_word(&words[i * size + 8 * c]) for c in range(used)],
+                                             factor.z, factor.error)
+                first += m
+        finally:
+            pv_wipe(&words[0], capacity * size)
+
+    cdef int resolve_mixture(self, pv_undecided *und, str kind, unsigned stream, uint64_t row, double scale,
+                             double step, object decide, list words, double factor, double error) except -1:
+        """Round the listed coordinates of one vector with as many extra words as it takes."""
+        cdef int64_t k
+
+        def extra(level, word):
+            return self.words(stream=stream, level=level, block=word, row=row)
+
+        for k in range(und.n):
+            und.value[k] = decide(kind, words, extra, und.coord[k], und.x[k], scale, step, (factor, error))
+        und.resolved = und.n
+        return 0
+
+
+cdef pv_lattice lattice_of(str law, double scale) except *:
+    """What a law and a scale add, on their own grid."""
+    cdef pv_lattice lattice
+    lattice.law = LAWS[law]
+    lattice.scale = scale
+    lattice.uncertainty = 0.0
+    lattice.step = pv_lattice_step(scale)
+    lattice.pass_ = _first_pass
+    return lattice
+
 
 cdef class Undecided:
-    def __init__(self, int64_t capacity):
+    """Scratch memory of a list of undecided coordinates."""
+
+    def __cinit__(self, int64_t capacity):
         self.c.capacity = capacity
-        self.c.coord = <int64_t *>PyMem_RawCalloc(capacity, sizeof(int64_t))
-        self.c.word = <uint64_t *>PyMem_RawCalloc(capacity, sizeof(uint64_t))
-        self.c.x = <double *>PyMem_RawCalloc(capacity, sizeof(double))
-        self.c.value = <double *>PyMem_RawCalloc(capacity, sizeof(double))
+        # not zeroed: a call writes what it reads
+        self.c.coord = <int64_t *>PyMem_RawMalloc(capacity * sizeof(int64_t))
+        self.c.word = <uint64_t *>PyMem_RawMalloc(capacity * sizeof(uint64_t))
+        self.c.x = <double *>PyMem_RawMalloc(capacity * sizeof(double))
+        self.c.value = <double *>PyMem_RawMalloc(capacity * sizeof(double))
         if self.c.coord == NULL or self.c.word == NULL or self.c.x == NULL or self.c.value == NULL:
             raise MemoryError
 
@@ -192,11 +336,11 @@ cdef class Undecided:
         PyMem_RawFree(self.c.value)
 
     cdef void wipe(self) noexcept:
-        """Overwrite the words and the noiseless values of the last undecided coordinates."""
+        """Overwrite the words and the noiseless values of all coordinates that were ever undecided."""
         if self.c.word != NULL:
-            pv_wipe(self.c.word, self.c.capacity * sizeof(uint64_t))
+            pv_wipe(self.c.word, self.c.most * sizeof(uint64_t))
         if self.c.x != NULL:
-            pv_wipe(self.c.x, self.c.capacity * sizeof(double))
+            pv_wipe(self.c.x, self.c.most * sizeof(double))
 
 
 def lattice_step(double scale) -> float:
@@ -204,23 +348,25 @@ def lattice_step(double scale) -> float:
     return pv_lattice_step(scale)
 
 
-def gaussian_of_words(words):
-    """Values Z that the fast path gives 64-bit words, and the bounds of their errors (for tests)."""
+def values_of_words(words, str law="gaussian"):
+    """Values Z that double precision gives 64-bit words, and the bounds of their errors (for tests)."""
     cdef uint64_t[::1] w = np.ascontiguousarray(words, dtype=np.uint64)
     cdef double[::1] z = np.empty(w.shape[0])
     cdef double[::1] e = np.empty(w.shape[0])
+    cdef pv_law code = LAWS[law]
+    cdef pv_value found
     cdef Py_ssize_t i
     for i in range(w.shape[0]):
-        z[i] = pv_gaussian_value(w[i])
-        e[i] = pv_gaussian_error(w[i])
+        found = pv_lattice_value(code, w[i])
+        z[i], e[i] = found.z, found.error
     return np.asarray(z), np.asarray(e)
 
 
-def round_with_words(x, double scale, words, decide, extra):
+def round_with_words(x, double scale, words, decide, extra, str law="gaussian"):
     """round_h(x + scale Z) from given level-0 words and a callable for the extra ones (for tests).
 
     ``extra(coordinate, level)`` returns two words. Returns the rounded values and how many coordinates
-    the fast path left undecided.
+    the kernel left undecided.
     """
     cdef double[::1] u = np.ascontiguousarray(x, dtype=np.float64)
     cdef int64_t d = u.shape[0]
@@ -228,10 +374,11 @@ def round_with_words(x, double scale, words, decide, extra):
     cdef double[::1] out = np.empty(d)
     cdef Undecided und = Undecided(d)
     cdef double magnitude = float(np.max(np.abs(x)))
+    cdef pv_lattice lattice = lattice_of(law, scale)
     cdef int64_t k
     cdef int64_t n
     np.asarray(w)[:d] = np.ascontiguousarray(words, dtype="<u8")
-    status = pv_lattice_gaussian(&u[0], 1.0, d, scale, magnitude, <const unsigned char *>&w[0], &out[0], &und.c)
+    status = pv_lattice_round(&lattice, &u[0], 1.0, d, magnitude, <const unsigned char *>&w[0], &out[0], &und.c)
     n = und.c.n
     if status == PV_UNDECIDED:
         for k in range(n):
@@ -240,7 +387,7 @@ def round_with_words(x, double scale, words, decide, extra):
                 und.c.word[k], lambda level, c=coordinate: extra(c, level), und.c.x[k], scale, pv_lattice_step(scale)
             )
         und.c.resolved = n
-        status = pv_lattice_gaussian(&u[0], 1.0, d, scale, magnitude, <const unsigned char *>&w[0], &out[0], &und.c)
+        status = pv_lattice_round(&lattice, &u[0], 1.0, d, magnitude, <const unsigned char *>&w[0], &out[0], &und.c)
     if status != PV_OK:
         raise SourceFailure(f"rounding did not settle (status {status})")
     return np.asarray(out), n

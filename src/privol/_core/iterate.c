@@ -112,15 +112,15 @@ pv_status pv_iterate_release(pv_iterate *it, const pv_plan *plan, double std, do
         if (!(std > 1e-290 && std < 1e290)) return PV_NOT_FINITE; /* never a release without its noise */
         if (noise->used >= noise->filled || noise->row != it->t) return PV_NEED_BITS;
         unsigned char *words = noise->words + noise->used * pv_row_words(d) * 8;
-        pv_status status =
-            pv_lattice_gaussian(it->u, it->s, d, std, plan->magnitude, words, it->work, &noise->undecided);
+        const pv_lattice lattice = {PV_GAUSSIAN, std, 0.0, pv_lattice_step(std), noise->pass};
+        pv_status status = pv_lattice_round(&lattice, it->u, it->s, d, plan->magnitude, words, it->work, noise->undecided);
         if (status != PV_OK) return status;
         pv_wipe(words, (size_t)pv_row_words(d) * 8);
-        if (noise->undecided.n > 0) {
-            pv_wipe(noise->undecided.word, (size_t)noise->undecided.n * sizeof(uint64_t));
-            pv_wipe(noise->undecided.x, (size_t)noise->undecided.n * sizeof(double));
+        if (noise->undecided->n > 0) {
+            pv_wipe(noise->undecided->word, (size_t)noise->undecided->n * sizeof(uint64_t));
+            pv_wipe(noise->undecided->x, (size_t)noise->undecided->n * sizeof(double));
         }
-        noise->undecided.resolved = 0;
+        noise->undecided->resolved = 0;
         ++noise->used;
         memcpy(it->released, it->work, (size_t)d * sizeof(double));
         spend(it, (sensitivity / std) * (sensitivity / std));

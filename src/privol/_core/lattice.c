@@ -1,6 +1,7 @@
 #include "pv_lattice.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "gaussian_table.inc.h"
 #include "pv_bits.h"
@@ -11,45 +12,34 @@
 #define TWO52 4503599627370496.0
 #define SEGMENT_SHIFT 46 /* exponent and the top six mantissa bits: 64 segments an octave */
 #define FIRST_SEGMENT ((int64_t)(1023 + 52 - PV_GAUSS_OCTAVES) << 6)
-#define FAST_SEGMENT ((PV_GAUSS_OCTAVES - PV_GAUSS_FAST_OCTAVES) << 6)
 
-/* |Z| <= 9 for every word that has a segment (32 octaves: U > 2^-34). */
-#define Z_MAX 9.0
+#define TWO50 1125899906842624.0
+/* Words below (but for the sign) leave p uncertain by more than one part in 2^20. */
+#define DEEPEST (UINT64_C(1) << 31)
 
-/* The 52-bit integer A of a word as a double: exact, and its exponent and mantissa are the segment. */
-static inline uint64_t placed(uint64_t word) {
-    uint64_t a = (word & ~SIGN_BIT) >> 11;
-    return pv_to_bits(pv_from_bits(a | UINT64_C(0x4330000000000000)) - TWO52);
-}
-
-/* Negative: deeper in the tail than the table. */
-static inline int64_t segment_of(uint64_t bits) { return (int64_t)(bits >> SEGMENT_SHIFT) - FIRST_SEGMENT; }
-
-/* Position within the segment, from -1/2 to 1/2. */
-static inline double position(uint64_t bits) {
-    return pv_from_bits(((bits << 6) & MANTISSA) | UINT64_C(0x3FF0000000000000)) - 1.5;
-}
-
-static inline double cubic(int64_t segment, double t) {
+/* On each of 64 segments of an octave of p a cubic in the position, from -1/2 to 1/2. */
+static pv_value gaussian(uint64_t a) {
+    const double place = pv_from_bits(a | UINT64_C(0x4330000000000000)) - TWO52; /* a: its exponent and mantissa serve */
+    const uint64_t bits = pv_to_bits(place);
+    const int64_t segment = (int64_t)(bits >> SEGMENT_SHIFT) - FIRST_SEGMENT;
+    if (segment < 0) return (pv_value){HUGE_VAL, HUGE_VAL};
+    const double t = pv_from_bits(((bits << 6) & MANTISSA) | UINT64_C(0x3FF0000000000000)) - 1.5;
     const double *c = gauss_cubic[segment];
-    return (c[0] + t * c[1]) + t * t * (c[2] + t * c[3]);
+    return (pv_value){(c[0] + t * c[1]) + t * t * (c[2] + t * c[3]), gauss_error[segment >> 6]};
 }
 
-static inline double with_sign(double z, uint64_t word) { return pv_from_bits(pv_to_bits(z) ^ (word & SIGN_BIT)); }
-
-static inline double evaluate(uint64_t word, uint64_t bits, int64_t segment) {
-    return with_sign(cubic(segment, position(bits)), word);
+/* p in [a, a + 1] 2^-52, so -log p is within log((a + 1/2) / a) < 1 / (2 a) of that of the middle, itself a double. */
+static pv_value exponential(uint64_t a) {
+    if (a < DEEPEST >> 11) return (pv_value){HUGE_VAL, HUGE_VAL};
+    double z = -pv_log(((double)a + 0.5) * 0x1p-52);
+    return (pv_value){z, 0.5 / (double)a + (1.0 + z) * 0x1p-49};
 }
 
-double pv_gaussian_value(uint64_t word) {
-    uint64_t bits = placed(word);
-    int64_t segment = segment_of(bits);
-    return segment < 0 ? copysign(HUGE_VAL, word & SIGN_BIT ? -1.0 : 1.0) : evaluate(word, bits, segment);
-}
-
-double pv_gaussian_error(uint64_t word) {
-    int64_t segment = segment_of(placed(word));
-    return segment < 0 ? HUGE_VAL : gauss_error[segment >> 6];
+pv_value pv_lattice_value(pv_law law, uint64_t word) {
+    const uint64_t a = (word & ~SIGN_BIT) >> 11;
+    pv_value found = law == PV_GAUSSIAN ? gaussian(a) : exponential(a);
+    if (law != PV_EXPONENTIAL) found.z = pv_from_bits(pv_to_bits(found.z) ^ (word & SIGN_BIT));
+    return found;
 }
 
 double pv_lattice_step(double scale) {
@@ -58,22 +48,19 @@ double pv_lattice_step(double scale) {
     return ldexp(1.0, exponent - 11);
 }
 
-#define CHUNK 64
-
-/* A chunk that the fast test left open: every coordinate by its octave's own bound, then by the caller's resolution. */
-static void decide(uint64_t word, double x, double inv_h, double b, double slack, double h, int64_t j, double *out,
-                   pv_undecided *und) {
-    uint64_t bits = placed(word);
-    int64_t segment = segment_of(bits);
-    if (segment >= 0) {
-        double val = x * inv_h + b * evaluate(word, bits, segment);
-        double n = pv_round(val);
-        if (fabs(val - n) <= 0.5 - (b * gauss_error[segment >> 6] + slack)) {
-            *out = n * h + 0.0;
-            return;
-        }
+/* A coordinate that the first pass left open: in double precision, then by the caller's resolution. */
+static void decide(const pv_lattice *lattice, uint64_t word, double x, int64_t j, double *out, pv_undecided *und) {
+    const double h = lattice->step, b = lattice->scale / h, place = x / h; /* exact: h is a power of two */
+    const pv_value found = pv_lattice_value(lattice->law, word);
+    const double noise = b * found.z, sum = place + noise, nearest = pv_round(sum);
+    /* the error of z, of the scale, and four roundings of 2^-53 of what is summed, doubled */
+    const double error = b * found.error + fabs(noise) * lattice->uncertainty + (fabs(place) + fabs(noise)) * 0x1p-50;
+    if (fabs(sum - nearest) <= 0.5 - error) {
+        *out = nearest * h + 0.0;
+        return;
     }
     int64_t k = und->n++;
+    if (und->n > und->most) und->most = und->n;
     if (k < und->resolved && und->coord[k] == j) {
         *out = und->value[k] * h + 0.0;
         return;
@@ -84,42 +71,25 @@ static void decide(uint64_t word, double x, double inv_h, double b, double slack
     und->x[k] = x;
 }
 
-pv_status pv_lattice_gaussian(const double *u, double s, int64_t d, double scale, double magnitude,
-                              const unsigned char *words, double *out, pv_undecided *und) {
-    const double h = pv_lattice_step(scale), inv_h = 1.0 / h, b = scale * inv_h;
-    /* Rounding of b z, of the sum and of the comparison: each operand is at most `top`. */
-    const double top = magnitude * inv_h + Z_MAX * b;
-    const double slack = top * 8.8817841970012523e-16; /* 2^-50: four roundings of relative size 2^-53, doubled */
-    const double limit = 0.5 - (b * PV_GAUSS_FAST_ERROR + slack);
+pv_status pv_lattice_round(const pv_lattice *lattice, const double *u, double s, int64_t d, double magnitude,
+                           const unsigned char *words, double *out, pv_undecided *und) {
+    const double h = lattice->step, b = lattice->scale / h;
+    const int fits = magnitude / h <= TWO50 && b <= PV_FIRST_PASS_WIDEST;
     und->n = 0;
-    for (int64_t start = 0; start < d; start += CHUNK) {
-        const int64_t n = d - start < CHUNK ? d - start : CHUNK;
-        const double *uc = u + start;
-        double *oc = out + start;
-        double t[CHUNK], z[CHUNK];
-        int open = 0;
-        uint64_t word[CHUNK];
-        int64_t segment[CHUNK], shallow = FAST_SEGMENT;
-        /* three passes, so that the compiler vectorises the first and the last around the table look-up */
-        for (int64_t j = 0; j < n; ++j) {
-            word[j] = pv_word(words + 8 * (start + j));
-            uint64_t bits = placed(word[j]);
-            segment[j] = segment_of(bits);
-            t[j] = position(bits);
+    for (int64_t start = 0; start < d; start += PV_FIRST_PASS_CHUNK) {
+        const int64_t n = d - start < PV_FIRST_PASS_CHUNK ? d - start : PV_FIRST_PASS_CHUNK;
+        const int64_t padded = (n + PV_FIRST_PASS_PAD - 1) & ~(int64_t)(PV_FIRST_PASS_PAD - 1);
+        double x[PV_FIRST_PASS_CHUNK], rounded[PV_FIRST_PASS_CHUNK];
+        uint64_t word[PV_FIRST_PASS_CHUNK], open = ~UINT64_C(0) >> (64 - n);
+        for (int64_t j = 0; j < n; ++j) x[j] = s * u[start + j];
+        for (int64_t j = 0; j < n; ++j) word[j] = pv_word(words + 8 * (start + j));
+        for (int64_t j = n; j < padded; ++j) x[j] = 0.0, word[j] = SIGN_BIT;
+        if (fits) {
+            open = lattice->pass->run(lattice->law, x, h, b, lattice->uncertainty, word, rounded, n);
+            memcpy(out + start, rounded, 8 * (size_t)n);
         }
-        for (int64_t j = 0; j < n; ++j) {
-            int64_t at = segment[j];
-            shallow = at < shallow ? at : shallow;
-            z[j] = cubic(at < 0 ? 0 : at, t[j]);
-        }
-        for (int64_t j = 0; j < n; ++j) {
-            double v = s * uc[j] * inv_h + b * with_sign(z[j], word[j]), r = pv_round(v), off = fabs(v - r);
-            open |= !(off <= limit); /* NaN too */
-            oc[j] = r * h + 0.0; /* + 0.0: never -0 */
-        }
-        if (!open && shallow >= FAST_SEGMENT) continue;
-        for (int64_t j = 0; j < n; ++j)
-            decide(word[j], s * uc[j], inv_h, b, slack, h, start + j, oc + j, und);
+        for (int64_t j = 0; open; ++j, open >>= 1)
+            if (open & 1) decide(lattice, word[j], x[j], start + j, out + start + j, und);
     }
     if (und->n > und->resolved) return PV_UNDECIDED;
     return PV_OK;

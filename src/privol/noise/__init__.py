@@ -11,17 +11,23 @@ from the key alone, and no two rows share bits.
 """
 
 from ._bits import STREAM_METRICS, STREAM_RELEASES, STREAM_SAMPLES, Source, make_source
-from ._decide import decide_lattice_point
-from ._gaussian import ARITHMETIC, Gaussian, granularity
+from ._decide import decide_lattice_point, decide_mixture_point
+from ._lattice import ARITHMETIC, Exponential, Gaussian, Laplace, granularity
+from ._vectors import L2Laplace, Sphere
 
 __all__ = [
     "ARITHMETIC",
     "STREAM_METRICS",
     "STREAM_RELEASES",
     "STREAM_SAMPLES",
+    "Exponential",
     "Gaussian",
+    "L2Laplace",
+    "Laplace",
     "Source",
+    "Sphere",
     "decide_lattice_point",
+    "decide_mixture_point",
     "granularity",
     "make_source",
 ]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import mpmath
 
-__all__ = ["decide_lattice_point"]
+__all__ = ["decide_lattice_point", "decide_mixture_point"]
 
 # A context of our own, used under a lock: mpmath's global precision belongs to the caller and to other threads.
 _MP = mpmath.MPContext()
@@ -32,8 +34,25 @@ def _tail_quantile(u: Any) -> Any:
     raise ArithmeticError("the normal quantile did not converge")
 
 
+def _minus_log(u: Any) -> Any:
+    """-log(2 u), the magnitude of a Laplace or exponential variable, at the working precision."""
+    return -_MP.log(2 * u)
+
+
+_QUANTILES: dict[str, Callable[[Any], Any]] = {
+    "gaussian": _tail_quantile,
+    "laplace": _minus_log,
+    "exponential": _minus_log,
+}
+
+
 def decide_lattice_point(
-    word: int, extra: Callable[[int], tuple[int, int]], x: float, scale: float, step: float
+    word: int,
+    extra: Callable[[int], tuple[int, int]],
+    x: float,
+    scale: float,
+    step: float,
+    law: str = "gaussian",
 ) -> float:
     """Round ``(x + scale Z) / step`` to the nearest integer with as many bits of Z as it takes.
 
@@ -44,7 +63,9 @@ def decide_lattice_point(
     extra : callable
         ``extra(level)``, level = 1, 2, ...: the next 128 bits of U as two words.
     x, scale, step : float
-        Noiseless value, standard deviation, grid (a power of two).
+        Noiseless value, scale of Z, grid (a power of two).
+    law : str
+        Of Z: "gaussian", "laplace" or "exponential" (never negative: the sign is ignored).
 
     Returns
     -------
@@ -56,18 +77,126 @@ def decide_lattice_point(
     U lies in an interval of width 2**-64, 2**-192, ...; the quantile is monotone, so when both ends (each computed to
     within 2**-100 and widened by that) round to the same integer, all of the interval does.
     """
-    negative = word >> 63
-    prefix, bits, level = word & ((1 << 63) - 1), 63, 0
+    digits = _Digits(word)
     while True:
-        with _MP_LOCK, _MP.workprec(bits + 200):
-            low, high = _MP.ldexp(prefix, -bits - 1), _MP.ldexp(prefix + 1, -bits - 1)
-            if low > 0:
-                margin = _MP.ldexp(1, -100)
-                near, far = _tail_quantile(high) - margin, _tail_quantile(low) + margin
-                ends = (-far, -near) if negative else (near, far)
-                first, last = (_MP.nint((_MP.mpf(x) + scale * z) / step) for z in ends)
-                if first == last:
-                    return float(first)
-        level += 1
-        a, b = extra(level)
-        prefix, bits = (prefix << 128) | (a << 64) | b, bits + 128
+        with _MP_LOCK, _MP.workprec(digits.bits + 200):
+            magnitude = digits.magnitude(law)
+            if magnitude is not None:
+                point = _nearest(magnitude, digits.negative and law != "exponential", x, scale, step)
+                if point is not None:
+                    return point
+        digits.extend(extra)
+
+
+class _Digits:
+    """A word and the digits that followed it so far."""
+
+    def __init__(self, word: int) -> None:
+        self.negative = bool(word >> 63)
+        self._prefix, self.bits, self._level = word & ((1 << 63) - 1), 63, 0
+
+    def extend(self, extra: Callable[[int], tuple[int, int]]) -> None:
+        self._level += 1
+        a, b = extra(self._level)
+        self._prefix, self.bits = (self._prefix << 128) | (a << 64) | b, self.bits + 128
+
+    def magnitude(self, law: str) -> tuple[Any, Any] | None:
+        """Enclose ``|Z|`` at the working precision; None while all digits are zeros."""
+        if not self._prefix:
+            return None
+        low, high = _MP.ldexp(self._prefix, -self.bits - 1), _MP.ldexp(self._prefix + 1, -self.bits - 1)
+        margin, quantile = _MP.ldexp(1, -100), _QUANTILES[law]
+        return max(quantile(high) - margin, _MP.mpf(0)), quantile(low) + margin
+
+
+def _nearest(magnitude: tuple[Any, Any], negative: bool, x: float, scale: Any, step: float) -> float | None:
+    """Round both ends of an enclosed sum; None where they differ."""
+    near, far = magnitude
+    ends = (-far, -near) if negative else (near, far)
+    first, last = (_MP.nint((_MP.mpf(x) + scale * z) / step) for z in ends)
+    return float(first) if first == last else None
+
+
+def decide_mixture_point(
+    kind: str,
+    words: Sequence[int],
+    extra: Callable[[int, int], tuple[int, int]],
+    coordinate: int,
+    x: float,
+    scale: float,
+    step: float,
+    factor: tuple[float, float],
+) -> float:
+    """Round ``(x + scale F Z) / step`` to the nearest integer, F the random factor that all coordinates share.
+
+    Parameters
+    ----------
+    kind : str
+        "l2_laplace" or "sphere".
+    words : sequence of int
+        All words of the vector: those of Z, then those of F alone.
+    extra : callable
+        ``extra(level, word)``, level = 1, 2, ...: the next 128 bits of a word.
+    coordinate : int
+        Which one is undecided.
+    x, scale, step : float
+        Noiseless value, scale, grid (a power of two).
+    factor : (float, float)
+        F by double precision, and a bound on its relative error (infinite: none is known).
+
+    Returns
+    -------
+    float
+        The integer that all digits that may follow lead to.
+    """
+    dim = len(words) if kind == "sphere" else _dim(len(words))
+    digits = [_Digits(word) for word in words]
+    value, error = factor
+    while True:
+        own = digits[coordinate]
+        with _MP_LOCK, _MP.workprec(own.bits + 200):
+            magnitude = own.magnitude("gaussian")
+            shared: tuple[Any, Any] | None
+            if error < 0.5:  # nearly always enough: the kernel's own error is mostly that of Z
+                shared = _MP.mpf(value) * (1 - _MP.mpf(error)), _MP.mpf(value) * (1 + _MP.mpf(error))
+            else:
+                shared = _factor(kind, dim, digits)
+            if magnitude is not None and shared is not None:
+                product = magnitude[0] * shared[0], magnitude[1] * shared[1]
+                point = _nearest(product, own.negative, x, scale, step)
+                if point is not None:
+                    return point
+        if error < 0.5:
+            error = math.inf
+        else:
+            for i, word in enumerate(digits):
+                word.extend(partial(_swapped, extra, i))
+
+
+def _swapped(extra: Callable[[int, int], tuple[int, int]], word: int, level: int) -> tuple[int, int]:
+    return extra(level, word)
+
+
+def _dim(words: int) -> int:
+    """Return the d with d + ceil(d / 2) words, one more where d is even."""
+    return next(d for d in range(1, words + 1) if d + (d + 1) // 2 + (d % 2 == 0) == words)
+
+
+def _factor(kind: str, dim: int, digits: Sequence[_Digits]) -> tuple[Any, Any] | None:
+    """Enclose the factor at the working precision; None while a word has no digits but zeros."""
+    own = [word.magnitude("gaussian") for word in (digits if kind == "sphere" else digits[dim + (dim + 1) // 2 :])]
+    rest = [] if kind == "sphere" else [word.magnitude("exponential") for word in digits[dim : dim + (dim + 1) // 2]]
+    total = [_MP.mpf(0), _MP.mpf(0)]
+    for z in own:
+        if z is None:
+            return None
+        total = [total[end] + z[end] ** 2 for end in (0, 1)]
+    for z in rest:
+        if z is None:
+            return None
+        total = [total[end] + 2 * z[end] for end in (0, 1)]
+    if not total[0] > 0:
+        return None
+    slack = _MP.ldexp(1, -120)  # roundings of all this at a working precision of more than 260 bits
+    low, high = _MP.sqrt(total[0]) * (1 - slack), _MP.sqrt(total[1]) * (1 + slack)
+    return (1 / high * (1 - slack), 1 / low * (1 + slack)) if kind == "sphere" else (low, high)

@@ -62,7 +62,8 @@ typedef struct pv_noise {
     int64_t capacity;     /* releases the buffer can hold */
     int64_t filled, used; /* releases in it */
     int64_t row;          /* row number of release `used` */
-    pv_undecided undecided;
+    pv_undecided *undecided;
+    const pv_first_pass *pass; /* the instruction-set level of its rounding */
 } pv_noise;
 
 /* Where the evaluation of the released model goes (functions of raw rows, not private): row i of `rows` is evaluated just
