@@ -273,8 +273,8 @@ def test_plan(here):
     text = " ".join(privol_cli(*words).stdout.split())
     assert " ".join(found.verdict.split()) in text
     assert found.remedies
-    for remedy in found.remedies:
-        assert f"{remedy.parameter} = " in text
+    for remedy in found.remedies:  # to be copied: no separators in numbers
+        assert f"--{remedy.parameter.replace('_', '-')} {remedy.value}: noise" in text
     assert list(here.iterdir()) == []
 
 

@@ -205,8 +205,8 @@ def _diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
         f"{best['loss_above_optimum_at_most']:.1e} per row of the optimum."
         # without noise there is no price, and a run may be lucky
         + (f" The noise costs {price:,.1f} of this run's regret." if price > 0 else ""),
-        f"Rows scaled to x_bound: {found['rows_scaled_to_x_bound']:,}; rows learnt as null: {found['null_rows']:,}"
-        + ("" if clipped is None else f"; targets clipped to y_bound: {clipped:,}")
+        f"Rows scaled to the x-bound: {found['rows_scaled_to_x_bound']:,}; rows learnt as null: {found['null_rows']:,}"
+        + ("" if clipped is None else f"; targets clipped to the y-bound: {clipped:,}")
         + ".",
     ]
     return [table, *(Text(note) for note in notes)]

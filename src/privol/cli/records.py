@@ -193,8 +193,9 @@ def _doubts(found: dict[str, Any], x_bound_from: str | None) -> list[str]:
     doubts = []
     if found["majority_accuracy"] == 1.0:
         doubts.append(
-            "NOT PRIVATE: all rows that were learnt have the same label; are the labels spelled as in the data "
-            "(--classes, --positive, or the schema's [target])?"
+            "NOT PRIVATE: all rows that were learnt have the same label: the model learnt a constant; are the labels "
+            "spelled as in the data? Where all are declared (--classes, or negative and positive under [target] of a "
+            "schema), a row with any other is an error"
         )
     rows = found["run"]["progressive"]["rows"]
     if (found["targets_clipped_to_y_bound"] or 0) > rows / 2:

@@ -77,9 +77,14 @@ def stream_options(command: Any) -> Any:
             click.option(
                 "--classes",
                 metavar="A,B",
-                help="The public label set, negative first. A label outside it is an error.",
+                help="The public label set, negative first. A label outside it is an error. More than two with --positive.",
             ),
-            click.option("--positive", metavar="V", help="This label against all the rest."),
+            click.option(
+                "--positive",
+                metavar="V",
+                help="This label against all the rest: of --classes, which must have it, or else of whatever occurs, "
+                "where a misspelt V is no error.",
+            ),
             click.option(
                 "--ranges",
                 metavar="R.json",
