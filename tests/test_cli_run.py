@@ -195,6 +195,22 @@ def test_sparse_rows(here):
     assert privol_cli("predict", "R", "s.svm").stdout.count("\n") == 101
 
 
+def test_the_first_index_can_be_stated(here):
+    (here / "s.svm").write_text("".join(f"{1 - 2 * (i % 2)} {i % 3}:1 3:0.5\n" for i in range(60)))
+    (here / "one.svm").write_text("1 1:1 3:0.5\n" * 5)  # by its look the first index would be 1
+    words = ("run", "s.svm", "--classes", "-1,1", "--n-features", "4", "--epsilon", "inf", "--no-diagnostics")
+    told, stated = run_json(*words, "--out", "T"), run_json(*words, "--zero-based", "--out", "S")
+    assert "the index base" in " ".join(told["guarantee"]["conditions"])
+    assert "the index base" not in " ".join(stated["guarantee"]["conditions"])
+    row = np.array([[0.0, 1.0, 0.0, 0.5]])
+    expected = load_model("S").predict_proba(row)[0, 1]
+    lines = privol_cli("predict", "S", "one.svm").stdout.splitlines()  # as in the run
+    assert float(lines[1].split(",")[1]) == pytest.approx(expected, rel=1e-12)
+    other = privol_cli("predict", "S", "one.svm", "--one-based").stdout.splitlines()
+    assert other != lines
+    assert privol_cli("run", "s.svm", "--classes", "-1,1", "--one-based").exit_code == DATA
+
+
 # ---- predict ------------------------------------------------------------------------------------------------
 
 
@@ -282,7 +298,7 @@ def test_plan_refuses():
     assert privol_cli("plan", "--n-features", "54").exit_code == USAGE
     result = privol_cli("plan", "--n-features", "0", "--horizon", "5", "--json")
     assert result.exit_code == USAGE
-    assert "n_features" in json.loads(result.stdout)["error"]["message"]
+    assert json.loads(result.stdout)["error"]["message"].startswith("--n-features must")
 
 
 def test_info():

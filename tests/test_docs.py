@@ -69,7 +69,7 @@ def test_commands_of_the_readme(tmp_path, monkeypatch, capsys):
     plan, run, _ = run_commands(running)
     assert "SIGNAL" in plan.stdout
     assert "WARNING" not in run.stdout
-    assert "of one user at most 2 rows" in " ".join(run.stdout.split())
+    assert "for one user (column 'patient', at most 2 rows)" in " ".join(run.stdout.split())
     # Over 30 runs 0.8206 with a standard deviation of 0.0009 (Gaussian noise in the model): a false alarm has a chance
     # below 1e-9. Without learning: 0.52.
     accuracy = json.loads(Path("first-run/metrics.json").read_text())["run"]["final_model"]["accuracy"]

@@ -36,7 +36,7 @@ _PRIVACY = "epsilon delta adjacency horizon release private_metrics metric_windo
 _PARAMETERS = " ".join(o.parameter for o in LEARNER_OPTIONS if o.parameter not in ("loss", *_PRIVACY.split()))
 _GROUPS = (
     ("What the columns mean (public)", "schema target classes positive ranges n_features"),
-    ("How FILE is written", FILE_OPTIONS),
+    ("How FILE is written", f"{FILE_OPTIONS} zero_based"),
     ("Budget and releases", _PRIVACY),
     ("Learner", f"learner loss huber_width smooth_hinge_width {_PARAMETERS}"),
     ("Output", "out diagnostics delay as_json quiet seed"),
