@@ -304,5 +304,5 @@ def test_the_bar_knows_how_long_it_takes(here, clinic, monkeypatch, words):
     run.main([*RUN[1:], *words, "--no-diagnostics"], standalone_mode=False)
     most = "up to 1,000" if words else "500"
     assert f"0 of {most} rows" in terminal.getvalue()
-    assert re.search(rf"500 of {most} rows, [\d,]+/s, \d+:\d\d:\d\d left, epsilon 1", terminal.getvalue())
+    assert re.search(rf"500 of {most} rows, [\d,]+/s, \d+:\d\d:\d\d left, epsilon [01]", terminal.getvalue())
     assert ("counting the rows of train.csv" in terminal.getvalue()) == (not words)
