@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -354,3 +355,8 @@ def test_privol_run_without_arguments(here):
     assert metrics["run"]["final_model"]["accuracy"] > 0.64
     assert metrics["best_fixed"]["accuracy"] > 0.75
     assert metrics["run"]["regret"] > metrics["noiseless"]["regret"] > 0
+    # The README shows this output; only figures differ. (That noise costs nothing, and the sentence on it is missing,
+    # is far beyond 10 standard deviations.)
+    readme = Path(__file__).parents[1].joinpath("README.md").read_text(encoding="utf-8")
+    shown = readme.split("```text\n")[1].split("```")[0]
+    assert re.sub(r"\d[\d.,e-]*", "#", shown).split() == re.sub(r"\d[\d.,e-]*", "#", out).split()
