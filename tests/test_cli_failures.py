@@ -377,6 +377,7 @@ def test_errors_name_options(here, words, expected):
         ("target=False, zero_based=False", "target=False, --one-based"),  # a target is no flag
         ("n_features=9 (header= says", "--n-features 9 (--header says"),
         ("epsilon must be above 0", "epsilon must be above 0"),
+        ("is a decimal one: decimal=','", 'is a decimal one: decimal = "," under [file] of a schema'),  # no option
     ],
 )
 def test_parameters_as_options(message, expected):

@@ -259,6 +259,7 @@ _BEFORE, _AFTER = r"""(?<![\w./\\'"-])""", r"""(?![\w/\\'"]|[.-]\w)"""
 _VALUE = r"""'[^']*'|"[^"]*"|\([^)]*\)|\[[^\]]*\]|[\w+-]+(?:\.\w+)*"""
 _OTHER_NAMES = {"random_state": "seed"}
 _OF_FILE = ("header", "sep", "encoding")
+_ONLY_OF_FILE = ("comment", "decimal", "missing", "names")
 
 
 def in_options(message: str, parameters: Iterable[click.Parameter], *, schema: bool) -> str:
@@ -266,25 +267,27 @@ def in_options(message: str, parameters: Iterable[click.Parameter], *, schema: b
 
     What is translated is ``name=``, with a value or without, and names with an underscore, if an option sets the
     parameter of that name. With ``schema``, how a file is written is said there, not by options: ``sep = ";" under
-    [file] of the schema``.
+    [file] of the schema``; what has no option is said there alone.
     """
     options = {o.name: o for o in parameters if isinstance(o, click.Option) and o.name is not None}
     options |= {name: options[other] for name, other in _OTHER_NAMES.items() if other in options}
     if not options:
         return message
-    names = "|".join(map(re.escape, options))
+    in_schema = (*_ONLY_OF_FILE, *(_OF_FILE if schema else ()))
+    where = f"under [file] of {'the' if schema else 'a'} schema"
+    names = "|".join(map(re.escape, (*options, *_ONLY_OF_FILE)))
 
     def assigned(found: re.Match[str]) -> str:
         name, text = found["name"], found["value"]
-        option = options[name]
         if text is None:
-            return f"{name} under [file] of the schema" if schema and name in _OF_FILE else option.opts[0]
+            return f"{name} {where}" if name in in_schema else options[name].opts[0]
         try:
             value = ast.literal_eval(text)
         except (ValueError, SyntaxError):
             value = text
-        if schema and name in _OF_FILE:
-            return f"{name} = {json.dumps(value)} under [file] of the schema"
+        if name in in_schema:
+            return f"{name} = {json.dumps(value)} {where}"
+        option = options[name]
         if isinstance(value, bool):
             if not option.secondary_opts:
                 return found[0]

@@ -45,6 +45,7 @@ _PERSON = re.compile(
     r"(^|[^a-z])(user|person|patient|customer|client|member|subject|account|household|device)|(^|[^a-z])u?id$|_nbr$"
 )
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)?")
 MAX_LEVELS = 50
 MAX_INTEGER_LEVELS = 12
 # Fewer rows say nothing about whether a column's cells are different in every row.
@@ -92,7 +93,9 @@ def draft_schema(
     if not table.num_rows:
         raise StreamError(f"{columns.name}: no rows, at least one is needed")
     at = resolve_column(target, columns.names if columns.named else None, len(columns.names), columns.name)
-    looks = [_Look(name, table.column(name)) for name in columns.names]
+    looks = [_Look(name, table.column(name), comma=_may_have_commas(columns)) for name in columns.names]
+    if any(look.comma for look in looks) and any(look.points for look in looks):  # a file has one or the other
+        looks = [_Look(name, table.column(name)) for name in columns.names]
     goal = None if at is None else looks.pop(at)
     drafts = [look.draft() for look in looks]
     if all("drop = true" in text for text in drafts):
@@ -108,6 +111,12 @@ def draft_schema(
     return "\n".join((*parts, *drafts))
 
 
+def _may_have_commas(columns: Columns) -> bool:
+    """Whether a comma may be a decimal point: in CSV whose columns are separated by something else."""
+    parts = columns.parts if isinstance(columns, PartsColumns) else (columns,)
+    return all(isinstance(part, CsvColumns) and part.sep != "," for part in parts)
+
+
 def _file_table(columns: Columns, looks: Iterable[_Look], encoding: str | None) -> str:
     """Return what stands under [file], or nothing where there is nothing to say.
 
@@ -120,6 +129,8 @@ def _file_table(columns: Columns, looks: Iterable[_Look], encoding: str | None) 
         lines.append(f"header = {'true' if columns.named else 'false'}")
         lines += [f"sep = {_text(sep)}" for sep in seps if len(seps) == 1]
         lines += [] if encoding is None else [f"encoding = {_text(encoding)}"]
+    if commas := [_comment(look.name) for look in looks if look.comma]:
+        lines.append(f'decimal = ","  # in {", ".join(commas[:3])}{", ..." if len(commas) > 3 else ""}')
     if not columns.named:
         lines.append("# names = [...]  # here the columns may be given names, to be used below instead of numbers")
     if markers := sorted(set().union(*(look.markers for look in looks))):
@@ -139,7 +150,7 @@ def _user_hint(look: _Look) -> str:
 class _Look:
     """What the first rows show of one column."""
 
-    def __init__(self, name: str, column: Any) -> None:
+    def __init__(self, name: str, column: Any, comma: bool = False) -> None:
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -150,6 +161,7 @@ class _Look:
         self.counts: Any = None
         self.numbers: Any = None  # all cells as float64, if they are numbers
         self.integers = False
+        self.comma = False  # whether its decimal point is a comma, if it may be
         if isinstance(column, pa.ChunkedArray):
             column = column.combine_chunks()
         if pa.types.is_dictionary(column.type):
@@ -159,7 +171,8 @@ class _Look:
         if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
             self._see_numbers(column)
         elif pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            self._see_texts(pc.utf8_trim_whitespace(column))
+            self._see_texts(pc.utf8_trim_whitespace(column), comma)
+        self.points = self.numbers is not None and not self.comma and not self.integers
         self.filled = 0 if self.values is None else int(sum(self.counts))
         self.distinct = 0 if self.values is None else len(self.values)
         # More cells than levels have, yet several rows each.
@@ -178,7 +191,7 @@ class _Look:
             self.values, self.counts = np.unique(finite, return_counts=True)
             self.integers = bool((finite == np.floor(finite)).all())
 
-    def _see_texts(self, column: Any) -> None:
+    def _see_texts(self, column: Any, comma: bool) -> None:
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -186,9 +199,11 @@ class _Look:
         counts = dict(zip(found.field(0).to_pylist(), found.field(1).to_pylist(), strict=True))
         texts = {text: n for text, n in counts.items() if text}
         rest = [text for text in texts if text not in _AMONG_NUMBERS]
-        if rest and len(rest) < len(texts) and all(map(_is_number, rest)):
+        self.comma = comma and any("," in text for text in rest) and all(map(_DECIMAL_COMMA.fullmatch, rest))
+        if self.comma or (rest and len(rest) < len(texts) and all(map(_is_number, rest))):
             self.markers = frozenset(texts) & _AMONG_NUMBERS
             cells = pc.if_else(pc.is_in(column, value_set=pa.array(rest, column.type)), column, None)
+            cells = pc.replace_substring(cells, ",", ".") if self.comma else cells
             self._see_numbers(cells.cast(pa.float64()))
             return
         self.markers = frozenset(texts) & _ALWAYS
