@@ -38,6 +38,14 @@ BAD_DATA = {
 }
 
 
+def test_an_empty_cell_has_remedies(here, clinic):
+    (here / "train.csv").write_text(spoiled("1,,1,sick"))
+    error = privol_cli(*RUN).stderr
+    assert "privol info FILE drafts one" in error
+    assert "--on-invalid zero" in error
+    assert privol_cli(*RUN, "--on-invalid", "zero", "--no-diagnostics").exit_code == OK
+
+
 @pytest.mark.parametrize("diagnostics", ["--diagnostics", "--no-diagnostics"])
 @pytest.mark.parametrize("case", BAD_DATA)
 def test_bad_data(here, case, diagnostics):
@@ -307,7 +315,8 @@ def test_warnings_are_public(here, clinic, words, expected):
         assert f"WARNING: {start_of_text.strip()}" in " ".join(shown.stdout.split("\n\n")[0].split())  # at the figure
     if expected == ["NOISE: "]:
         planned = privol_cli("plan", "--n-features", "3", "--horizon", N, *RUN[-4:], "--l2", "0.1", *words, "--json")
-        assert found == [json.loads(planned.stdout)["verdict"]]
+        helps = "; privol plan with the same options says what would help"
+        assert found == [json.loads(planned.stdout)["verdict"] + helps]
 
 
 @pytest.mark.parametrize("as_json", [False, True])

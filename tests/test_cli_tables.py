@@ -281,6 +281,18 @@ def test_a_draft_looks_at_no_more_rows_than_told(here, visits):
         assert privol_cli("info", *words).exit_code == USAGE
 
 
+def test_plan_states_the_figure_for_users(here, visits):
+    words = ("plan", "--schema", "rows.toml", "--horizon", N, "--json")
+    assert "for one user" not in json.loads(privol_cli(*words).stdout)["summary"]
+    (here / "rows.toml").write_text(SCHEMA + CAP)
+    planned = json.loads(privol_cli(*words).stdout)
+    record = run_json(*(word for word in RUN if word not in ("--seed", "3")), "--horizon", N)
+    assert planned["summary"] == record["summary"]
+    assert "(column 'person', at most 2 rows)" in planned["summary"]
+    (here / "rows.toml").write_text(SCHEMA + CAP.replace("2", "50"))
+    assert [text[:21] for text in json.loads(privol_cli(*words).stdout)["warnings"]] == ["epsilon for users is "]
+
+
 def test_plan_takes_features_and_bound_from_the_schema(here, visits):
     planned = json.loads(privol_cli("plan", "--schema", "rows.toml", "--horizon", N, "--radius", "5", "--json").stdout)
     record = run_json(*RUN)

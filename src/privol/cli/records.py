@@ -107,7 +107,7 @@ def _warnings(made: Any, noise: Any, dim: int) -> list[str]:
         return warnings
     drowned = drowning(noise, made._domain().norm_bound(dim))
     if drowned is not None:
-        warnings.append(drowned)
+        warnings.append(f"{drowned}; privol plan with the same options says what would help")
     left = n - noise.row
     if left > releases.horizon - releases.last_row:  # a published schedule itself ends a row before the horizon
         rows = "1 row is" if left == 1 else f"{left:,} rows are"

@@ -170,8 +170,8 @@ def _inputs(stream: Any, given: Mapping[str, Any], ranges: Mapping[str, Any] | N
     }
 
 
-def width_of_schema(path: str) -> tuple[int, float | None]:
-    """Return how many features the rows of a schema have, and the largest norm that they can have, if it is bounded."""
+def width_of_schema(path: str) -> tuple[int, float | None, Any]:
+    """Return how many features rows of a schema have, the largest norm they can have (or None), its users (or None)."""
     from ..streams import Schema, open_stream
 
     schema = Schema.load(path)
@@ -181,7 +181,7 @@ def width_of_schema(path: str) -> tuple[int, float | None]:
     if not names:
         raise InvalidParameter(f"{path}: names no column")
     stream = open_stream([dict.fromkeys(names)], schema=schema, target=False)
-    return stream.n_features, stream.row_bound
+    return stream.n_features, stream.row_bound, schema.user
 
 
 # ---- rows for a saved model ---------------------------------------------------------------------------------
