@@ -78,7 +78,9 @@ def test_commands_of_the_readme(tmp_path, monkeypatch, capsys):
     assert (len(lines), lines[0]) == (6, "prediction,probability")
     capsys.readouterr()
     exec(compile(LOADING, "README.md", "exec"), {"__name__": "readme"})
-    assert re.findall(r"kept|missed", capsys.readouterr().out) == [line.split(",")[0] for line in lines[1:]]
+    out = capsys.readouterr().out
+    assert re.findall(r"kept|missed", out) == [line.split(",")[0] for line in lines[1:]]
+    assert out.splitlines()[-1] == json.loads(Path("first-run/run.json").read_text())["summary"]
 
 
 def test_links_of_the_documentation():

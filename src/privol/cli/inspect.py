@@ -17,7 +17,7 @@ __all__ = ["info", "plan"]
 
 @click.command()
 @click.option("--n-features", type=int, help="Features of a row, without the intercept.  [needed without a schema]")
-@click.option("--schema", metavar="S.toml", help="The schema of the run: tells features, --x-bound and the cap of users.")
+@click.option("--schema", metavar="S.toml", help="The schema of the run: tells features, --x-bound, the cap of users.")
 @click.option("--horizon", type=int, required=True, help="Rows that the budget must last for.")
 @learner_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
