@@ -399,6 +399,39 @@ def test_figures_of_a_guarantee():
     assert (nothing.mu, nothing.rho, nothing.epsilon(), nothing.delta_at(5)) == (math.inf, math.inf, math.inf, 1.0)
 
 
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, "BODY for one row (0.2368-GDP)"),
+        ({"adjacency": "zero_out"}, "BODY for the presence of one row (0.2368-GDP)"),
+        ({"rows_per_user": 1}, "BODY for one row (0.2368-GDP); epsilon 1 for one user (at most 1 row)"),
+        (
+            {"rows_per_user": 2, "user": "id"},
+            "BODY for one row (0.2368-GDP); epsilon 2.123 for one user (column 'id', at most 2 rows)",
+        ),
+        (
+            {"claim": Claim(epsilon=3, delta=2e-6, source="s")},
+            "BODY for one row (0.2368-GDP); the source claims epsilon 3 at delta 2e-06",
+        ),
+        (
+            {"released": "metrics_beyond_models"},
+            "BODY for one row (0.2368-GDP); on top of the models that are evaluated, without which nothing holds",
+        ),
+        (
+            {"private": False},
+            "NOT PRIVATE: the noise came from a known seed; if that were secret: BODY for one row (0.2368-GDP)",
+        ),
+        (
+            {"kind": "none", "parameter": math.inf},
+            "NO PRIVACY: no noise was added, and nothing is guaranteed (epsilon is infinite)",
+        ),
+    ],
+)
+def test_summary(changes, expected):
+    body = "differential privacy with epsilon 1 at delta 1e-6"
+    assert make(**changes).summary() == expected.replace("BODY", body)
+
+
 def test_sentence_says_everything():
     sentence = make(conditions=("rows of the custom loss have gradients of norm 1",)).sentence()
     assert sentence.startswith("Differential privacy with (epsilon, delta) = (1, 1e-6), from 0.2368-GDP")

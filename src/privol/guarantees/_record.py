@@ -294,9 +294,10 @@ class Guarantee:
         """Return the figures alone, in one line of plain text: for rows and, where it is known, for users."""
         if self.kind == "none":
             return "NO PRIVACY: no noise was added, and nothing is guaranteed (epsilon is infinite)"
+        row = "one row" if self.adjacency == "replace" else "the presence of one row"
         line = (
-            f"differential privacy with epsilon {format_up(self.epsilon())} at delta {format_up(self.delta)} for one "
-            f"row ({format_up(self.mu)}-GDP)"
+            f"differential privacy with epsilon {format_up(self.epsilon())} at delta {format_up(self.delta)} for {row} "
+            f"({format_up(self.mu)}-GDP)"
         )
         users = self.user_epsilon()
         if users is not None:
@@ -305,7 +306,9 @@ class Guarantee:
                 f" ({most})" if self.user is None else f" (column {self.user!r}, {most})"
             )
         if self.claim is not None:
-            line += f"; the source claims epsilon {self.claim.epsilon:.6g}"
+            line += f"; the source claims epsilon {self.claim.epsilon:.6g} at delta {self.claim.delta:.6g}"
+        if self.released == "metrics_beyond_models":
+            line += "; on top of the models that are evaluated, without which nothing holds"
         if self.private:
             return line
         return f"NOT PRIVATE: the noise came from a known seed; if that were secret: {line}"
