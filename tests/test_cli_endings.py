@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
 import signal
 import subprocess
 from contextlib import contextmanager
@@ -278,3 +280,29 @@ def test_full_disk_for_predictions(here, clinic):
     _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (IO, "privol: error: p.csv: File too large\n")
     assert sorted(here.iterdir()) == before
+
+
+# ---- the bar ------------------------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("words", [(), ("--horizon", "1000")], ids=["counted", "stated"])
+def test_the_bar_knows_how_long_it_takes(here, clinic, monkeypatch, words):
+    """Rows so far, of how many at most, the time left: on a terminal, whether the rows were counted first or not."""
+    from privol.cli import progress
+    from privol.cli.run import run
+
+    terminal = Terminal()
+    monkeypatch.setattr(progress, "_EVERY", 0.0)
+    monkeypatch.setattr("sys.stderr", terminal)
+    for name, value in (("TERM", "xterm"), ("COLUMNS", "100")):
+        monkeypatch.setenv(name, value)
+    run.main([*RUN[1:], *words, "--no-diagnostics"], standalone_mode=False)
+    most = "up to 1,000" if words else "500"
+    assert f"0 of {most} rows" in terminal.getvalue()
+    assert re.search(rf"500 of {most} rows, [\d,]+/s, \d+:\d\d:\d\d left, epsilon [01]", terminal.getvalue())
+    assert ("counting the rows of train.csv" in terminal.getvalue()) == (not words)

@@ -242,7 +242,8 @@ def test_rows_to_predict_may_lack_their_target_without_a_header(monkeypatch, tmp
     if lacking:
         fails(lambda: open_stream(path, schema=schema), "names under [file] gives 5")
         given(monkeypatch, b"1,2,3\n")
-        fails(lambda: open_stream("-", schema=schema, target=False), "names under [file] gives 5", "the first row has 3")
+        piped = lambda: open_stream("-", schema=schema, target=False)  # noqa: E731
+        fails(piped, "names under [file] gives 5", "the first row has 3")
 
 
 def test_a_libsvm_pipe_is_searched_for_an_index_0_without_losing_rows(monkeypatch):
