@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_tools import RUN, N, privol_cli, run_json, start, write
+from patience import WAIT
 
 import privol
 from privol.cli.app import DATA, IO, OK, USAGE
@@ -329,7 +330,7 @@ def test_the_embedded_rows_are_shuffled():
 
 def test_privol_run_without_arguments(here):
     process = start("run")
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=WAIT)
     assert (process.returncode, err) == (OK, "")
     assert "written to" in out
     metrics = json.loads((here / "privol-run" / "metrics.json").read_text())
