@@ -334,8 +334,9 @@ def test_privol_run_without_arguments(here):
     assert (process.returncode, err) == (OK, "")
     assert "written to" in out
     metrics = json.loads((here / "privol-run" / "metrics.json").read_text())
-    # Over 100 runs 0.732 with a standard deviation of 0.013 (Gaussian noise in the model): a false alarm has a chance
-    # below 1e-9. Without learning: 0.512.
-    assert metrics["run"]["final_model"]["accuracy"] > 0.64
+    # 0.732 with a standard deviation of 0.014 over the noise and a long tail below: a false alarm: about 3e-10
+    # (importance sampling; below 0.64 it is 1e-5). Without learning: 0.512. What is learnt is held without the noise.
+    assert metrics["run"]["final_model"]["accuracy"] > 0.60
+    assert metrics["noiseless"]["final_model"]["accuracy"] > 0.73
     assert metrics["best_fixed"]["accuracy"] > 0.75
     assert metrics["run"]["regret"] > metrics["noiseless"]["regret"] > 0
