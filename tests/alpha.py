@@ -20,6 +20,7 @@ RATES: dict[str, float] = {
     "noise.words": 1e-6,
     "metrics.scale": 1e-6,
     "metrics.independent": 1e-6,
+    "planning.scale": 1e-6,
     "audit.last": 1e-5,
     "audit.every": 1e-5,
     "audit.all": 1e-5,

@@ -14,6 +14,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from patience import WAIT
 
 TESTS = Path(__file__).parent / "c"
 CORE = Path(__file__).parents[1] / "src" / "privol" / "_core"
@@ -48,11 +49,11 @@ def refuse(reason: str) -> None:
 
 def compile_c(compiler: str, flags: list[str], sources: list[Path], out: Path) -> subprocess.CompletedProcess[str]:
     command = [compiler, *COMMON, *flags, *map(str, sources), "-o", str(out), "-lm"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, capture_output=True, text=True, timeout=WAIT)
 
 
 def run(program: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(program)], capture_output=True, text=True, timeout=300)
+    return subprocess.run([str(program)], capture_output=True, text=True, timeout=WAIT)
 
 
 @pytest.fixture(scope="module")

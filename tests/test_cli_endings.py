@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_tools import RUN, N, privol_cli, run_json, start
+from patience import WAIT
 
 import privol.cli.run as command
 from privol.cli.app import DATA, INTERRUPTED, IO, OK, PIPE
@@ -154,7 +155,7 @@ def fed(*words):
 def test_interrupt(here):
     process = fed("--release", "60000", "--no-diagnostics", "--out", "R")
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=WAIT)
     assert process.returncode == INTERRUPTED, (out, err)
     assert b"Traceback" not in err
     record = json.loads(Path("R/run.json").read_text())
@@ -169,7 +170,7 @@ def test_interrupted_twice(here):
     process = fed("--release", "60000", "--no-diagnostics", "--out", "R")
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=WAIT)
     assert process.returncode == INTERRUPTED, err
     assert b"Traceback" not in err
     left = [p.name for p in here.iterdir()]
@@ -189,7 +190,7 @@ def test_nobody_reads_the_output(words):
     more = ("--horizon", "100") if words[0] == "plan" else ()
     process = start(*words, *more, stdout=writer)
     os.close(writer)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=WAIT)
     assert (process.returncode, err) == (PIPE, "")
 
 
@@ -199,7 +200,7 @@ def test_a_run_is_complete_though_nobody_reads_its_report(here, clinic):
     os.close(reader)
     process = start(*RUN, "--json", "--out", "R", "--no-diagnostics", stdout=writer)
     os.close(writer)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=WAIT)
     assert (process.returncode, err) == (PIPE, "")
     assert load_model("R").n_rows_ == N
 
@@ -212,7 +213,7 @@ def test_predictions_for_head(here, clinic):
     process = start("predict", "R", "many.csv")
     assert process.stdout.readline() == "prediction,probability\n"
     process.stdout.close()
-    assert process.wait(timeout=60) == PIPE
+    assert process.wait(timeout=WAIT) == PIPE
     assert process.stderr.read() == ""
 
 
@@ -222,7 +223,7 @@ def test_nobody_reads_the_errors(here):
     os.close(reader)
     process = start("run", "nowhere.csv", "--json", stderr=writer)
     os.close(writer)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=WAIT)
     assert process.returncode == DATA
     assert json.loads(out)["error"]["exit_code"] == DATA
 
@@ -234,7 +235,7 @@ def test_nobody_reads_the_errors(here):
 def test_full_standard_output(here, clinic):
     with open("/dev/full", "w") as full:
         process = start(*RUN, "--out", "R", "--no-diagnostics", "--json", stdout=full)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=WAIT)
     assert process.returncode == IO
     assert err == "privol: error: standard output: No space left on device; the run is in R\n"
     assert load_model("R").n_rows_ == N
@@ -256,7 +257,7 @@ def test_full_disk(here, clinic, limit, words):
 
     before = sorted(here.iterdir())
     process = start(*RUN, *words, "--out", "R", preexec_fn=limited)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=WAIT)
     assert process.returncode == IO, err
     where = "R/" if limit == 30_000 or "--no-diagnostics" in words else "the temporary file of the diagnostics"
     assert err.startswith(f"privol: error: {where}")
@@ -277,7 +278,7 @@ def test_full_disk_for_predictions(here, clinic):
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 
     process = start("predict", "R", "new.csv", "--out", "p.csv", preexec_fn=limited)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=WAIT)
     assert (process.returncode, err) == (IO, "privol: error: p.csv: File too large\n")
     assert sorted(here.iterdir()) == before
 

@@ -9,6 +9,7 @@ import subprocess
 import numpy as np
 import pytest
 from cli_tools import RUN, N, privol_cli, run_json, start
+from patience import WAIT
 
 import privol
 from privol.cli.app import BUDGET, DATA, IO, OK, USAGE, app
@@ -189,7 +190,7 @@ def test_failing_write_leaves_nothing(here, clinic, monkeypatch):
 
 def test_errors_have_no_traceback(here):
     process = start("run", "nothing.csv", "--classes", "0,1")
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=WAIT)
     assert (process.returncode, out) == (DATA, "")
     assert err == "privol: error: nothing.csv: cannot be read: No such file or directory\n"
 
@@ -201,7 +202,7 @@ def test_a_row_beyond_the_horizon_is_named(here, clinic):
     assert "leave --horizon out" in result.stderr
     assert "cap of a user" not in result.stderr
     process = start("run", "-", "--positive", "1", "--horizon", "1", "--no-diagnostics", stdin=subprocess.PIPE)
-    _, err = process.communicate("1,2,0\n3,4,1\n", timeout=60)
+    _, err = process.communicate("1,2,0\n3,4,1\n", timeout=WAIT)
     assert process.returncode == BUDGET
     assert err.endswith("; give --horizon at least the rows of the input\n")
 
@@ -238,7 +239,7 @@ def test_a_file_is_no_output_directory(here, clinic):
 
 def test_standard_input_needs_a_horizon(here):
     process = start("run", "-", "--positive", "1", stdin=subprocess.PIPE)
-    _, err = process.communicate("1,2,0\n3,4,1\n", timeout=60)
+    _, err = process.communicate("1,2,0\n3,4,1\n", timeout=WAIT)
     assert process.returncode == USAGE
     assert "--horizon is needed" in err
     assert list(here.iterdir()) == []

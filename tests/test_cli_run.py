@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_tools import RUN, N, privol_cli, run_json, start, write
+from patience import WAIT
 
 import privol
 from privol.cli.app import DATA, IO, OK, USAGE
@@ -346,13 +347,14 @@ def test_the_embedded_rows_are_shuffled():
 
 def test_privol_run_without_arguments(here):
     process = start("run")
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=WAIT)
     assert (process.returncode, err) == (OK, "")
     assert "written to" in out
     metrics = json.loads((here / "privol-run" / "metrics.json").read_text())
-    # Over 100 runs 0.732 with a standard deviation of 0.013 (Gaussian noise in the model): a false alarm has a chance
-    # below 1e-9. Without learning: 0.512.
-    assert metrics["run"]["final_model"]["accuracy"] > 0.64
+    # 0.732 with a standard deviation of 0.014 over the noise and a long tail below: a false alarm: about 3e-10
+    # (importance sampling; below 0.64 it is 1e-5). Without learning: 0.512. What is learnt is held without the noise.
+    assert metrics["run"]["final_model"]["accuracy"] > 0.60
+    assert metrics["noiseless"]["final_model"]["accuracy"] > 0.73
     assert metrics["best_fixed"]["accuracy"] > 0.75
     assert metrics["run"]["regret"] > metrics["noiseless"]["regret"] > 0
     # The README shows this output; only figures differ, and that noise has a price is only said where it has one.

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_tools import privol_cli, run_json, start
+from patience import WAIT
 
 import privol
 from privol import guarantees
@@ -126,7 +127,7 @@ def test_predictions_are_encoded_by_the_schema(here, visits):
     for name in ("old.csv", "new.parquet", "new.jsonl", "semi.csv"):
         assert privol_cli("predict", "R", name).stdout == new, name
     process = start("predict", "R", "-", stdin=subprocess.PIPE)
-    assert process.communicate(Path("new.csv").read_text(), timeout=60)[0] == new
+    assert process.communicate(Path("new.csv").read_text(), timeout=WAIT)[0] == new
     unknown = privol_cli("predict", "R", "new.csv", "--target", "age")
     assert (unknown.exit_code, "schema" in unknown.stderr) == (USAGE, True)
     save(visits.slice(0, 20).select(["age", "job"]), "less.csv")
@@ -222,7 +223,7 @@ def test_every_format_gives_the_same_model(here, visits):
     found["latin.csv"] = load_model("L").coef_.tobytes()  # another unknown job
     assert len(set(found.values())) == 1
     process = start("run", "-", *RUN[2:], "--horizon", N, "--out", "S", "--json", stdin=subprocess.PIPE)
-    out, _ = process.communicate(Path("rows.jsonl").read_text(), timeout=60)
+    out, _ = process.communicate(Path("rows.jsonl").read_text(), timeout=WAIT)
     assert (json.loads(out)["source"], process.returncode) == ("standard input", OK)
     assert load_model("S").coef_.tobytes() == found["rows.csv"]
 
@@ -246,12 +247,12 @@ def test_predictions_from_standard_input_without_a_schema(here):
     expected = privol_cli("predict", "R", "t.csv").stdout
     for text, words in ((Path("t.csv").read_text(), ("--target", "2")), ("1,2\n3,0\n", ())):
         process = start("predict", "R", "-", *words, stdin=subprocess.PIPE)
-        out, err = process.communicate(text, timeout=60)
+        out, err = process.communicate(text, timeout=WAIT)
         assert process.returncode == OK, err
         assert out == (expected if words else out)
         assert out.count("\n") == text.count("\n") + 1
     process = start("predict", "R", "-", stdin=subprocess.PIPE)
-    _, err = process.communicate(Path("t.csv").read_text(), timeout=60)
+    _, err = process.communicate(Path("t.csv").read_text(), timeout=WAIT)
     assert process.returncode == DATA
     assert "--target" in err
 

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import WAIT
 
 import privol
 
@@ -46,7 +47,7 @@ def run_commands(script: str) -> list[subprocess.CompletedProcess[str]]:
         command = [sys.executable, *shlex.split(words)[1:]]
         if not words.startswith("python "):
             command = [sys.executable, "-m", *shlex.split(words)]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=WAIT, check=False)
         assert done.returncode == 0, (line, done.stderr)
         if out:
             Path(out.strip()).write_text(done.stdout)

@@ -14,6 +14,7 @@ import threading
 import time
 
 import pytest
+from patience import WAIT
 from stream_files import drain, fails, together, write
 
 from privol.errors import StreamError
@@ -272,7 +273,7 @@ def test_an_interrupt_gets_through_to_a_reader_that_waits(text):
         assert reader.stdout.readline() == b"ready\n"
         time.sleep(0.5)  # so that it waits for more; an interrupt before would end it, too
         reader.send_signal(signal.SIGINT)
-        killer = threading.Timer(60, reader.kill)
+        killer = threading.Timer(WAIT, reader.kill)
         killer.start()
         errors = reader.stderr.read()
         code = reader.wait()
