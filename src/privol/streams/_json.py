@@ -79,7 +79,8 @@ def _named(value: Any) -> str:
 class JsonColumns(Columns):
     """A file of JSON lines: one object a line; its keys are the columns.
 
-    The columns are the keys of the first ``HEAD_LINES`` lines, in order of first appearance. A key that is missing
+    The columns are the keys of the first ``HEAD_LINES`` lines, in order of first appearance; of the first line alone
+    where the input is live, so that no row waits for others. A key that is missing
     or null is a missing cell. As a number, true and false count as 1 and 0; as text, a number is an integer's digits
     or the shortest form that reads back as the same number, and true and false are these words. NaN and Infinity,
     which strict JSON does not know, are numbers here. A column that nobody asks for may hold anything.
@@ -101,9 +102,9 @@ class JsonColumns(Columns):
             raise StreamError("reading JSON lines needs pyarrow: pip install 'privol[files]'") from err
         self._pyarrow, self._json, self._compute = pyarrow, pyarrow.json, pyarrow.compute
         self.name = file.name
-        self.repeatable, self.sized = file.repeatable, file.sized
+        self.repeatable, self.sized, self.ahead = file.repeatable, file.sized, file.ahead
         self._file = file
-        objects = self._first(HEAD_LINES)
+        objects = self._first(1 if file.live else HEAD_LINES)
         if not objects:
             raise StreamError(f"{self.name}: no rows, at least one is needed")
         self.names = tuple(dict.fromkeys(key for row in objects for key in row))
@@ -172,6 +173,10 @@ class JsonColumns(Columns):
             return row - 1
 
         for text, fraction in self._texts(done):
+            if not text:
+                yield None
+                progress(fraction)
+                continue
             table = self._parse_fast(text, kinds, written)
             if table is None:
                 table = self._parse(text, kinds, row, written)
@@ -184,6 +189,9 @@ class JsonColumns(Columns):
     def _texts(self, rows_done: Callable[[], int]) -> Iterator[tuple[bytes, float]]:
         first = True
         for text, fraction in self._file.chunks(rows_done):
+            if not text:
+                yield text, fraction
+                continue
             if first and text.startswith(_BOM):
                 text = text[len(_BOM) :]
             first = False
@@ -236,6 +244,9 @@ class JsonColumns(Columns):
             for key in found:
                 if key not in allowed:
                     what = f"found the key {shown(key)}, which no row before row {HEAD_LINES + 1} has"
+                    if self._file.live:
+                        what = f"found the key {shown(key)}, allowed are those of the first row (null "
+                        what += f"where there is nothing; only those of a file are told from {HEAD_LINES} rows)"
                     raise StreamError(f"{self.name}, row {row}: {what}", row=row)
             for name, kind in kinds.items():
                 value = found.get(name)
@@ -305,7 +316,7 @@ def _lines(text: bytes) -> int:
     """Return the number of lines that are not blank."""
     if text[:1].isspace() or _BLANK.search(text):
         return sum(1 for line in text.split(b"\n") if line.strip())
-    return text.count(b"\n") + (not text.endswith(b"\n"))
+    return text.count(b"\n") + (bool(text) and not text.endswith(b"\n"))
 
 
 def _is_utf8(text: bytes) -> bool:

@@ -424,17 +424,21 @@ def _format(path: Path, options: _Options) -> tuple[str, bool]:
 def _sniffed(file: LineFile) -> tuple[str, bool]:
     """Return the format of a file, and whether it was told from the look of the first line."""
     # A few bytes first: a binary file has no lines to wait for.
-    start, _ = file.head(lambda text: len(text) >= 8)
+    start, _ = file.head(lambda text: len(text) >= 8 or b"\n" in text)
     told = next((format for magic, format in _MAGIC.items() if start.startswith(magic)), None)
     if told is not None and told not in FORMATS:
         raise StreamError(f"{file.name}: is {told}, allowed is version 2 (write it anew)")
     told = told or _SUFFIXES.get(Path(file.stem).suffix.lower())
     if told is not None:
         return told, False
-    text, _ = file.head(lambda text: any(tokens(line) for line in text.splitlines()[:-1]))
+    text, _ = file.head(lambda text: any(map(tokens, _whole_lines(text))))
     if text.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
         return "jsonl", True
     return "libsvm" if looks_like_libsvm(text) else "csv", True
+
+
+def _whole_lines(text: bytes) -> list[bytes]:
+    return [line for line in text.splitlines(keepends=True) if line.endswith((b"\n", b"\r"))]
 
 
 def _open_file(path: Path, options: _Options, format: str) -> Source | Columns:
