@@ -172,7 +172,8 @@ class LineFile:
         self._unfinished: int | None = None
         if not self.repeatable:
             self._input = Input(None if isinstance(source, (str, os.PathLike)) else source)
-            self.name = self.stem = self._input.name
+            self.name = self._input.name
+            self.stem = Path(self.name).stem if Path(self.name).suffix[1:].lower() in _SUFFIXES else self.name
             self.live, self.ahead = self._input.live, self._input.ahead
             self._size = 0
             start = self._first_bytes()

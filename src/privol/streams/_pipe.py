@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, cast
 
 from ..errors import InvalidParameter, StreamError
 
-__all__ = ["BEAT", "PAUSE", "PORTION", "Input"]
+__all__ = ["BEAT", "PAUSE", "PORTION", "Input", "is_file_object"]
 
 # An input that gives nothing for so many seconds pauses, and what it has given is handed out. A producer that is busy
 # fills its pipe again in microseconds, unless it has to wait for the processor.
@@ -44,7 +44,7 @@ class Input:
     """
 
     def __init__(self, file: BinaryIO | None) -> None:
-        self.name = "standard input" if file is None else "file object"
+        self.name = "standard input" if file is None else _name(file)
         self._file = self._standard_input() if file is None else file
         self._descriptor = _descriptor(self._file)
         self.live = self._descriptor is None or not stat.S_ISREG(os.fstat(self._descriptor).st_mode)
@@ -98,8 +98,13 @@ def _descriptor(file: Any) -> int | None:
     return raw.fileno() if type(raw) is io.FileIO else None
 
 
-def checked_file(file: Any) -> BinaryIO:
-    """Return a file object that can be read, of bytes."""
-    if isinstance(file, io.TextIOBase):
+def _name(file: BinaryIO) -> str:
+    name = getattr(file, "name", None)
+    return os.path.basename(name) or "file object" if isinstance(name, str) else "file object"
+
+
+def is_file_object(data: Any) -> bool:
+    """Whether data are an open file of bytes; raise InvalidParameter if it is one of text."""
+    if isinstance(data, io.TextIOBase):
         raise InvalidParameter("a file object must give bytes: open it with mode 'rb', or give its .buffer")
-    return cast(BinaryIO, file)
+    return callable(getattr(data, "read", None))
