@@ -29,6 +29,8 @@ __all__ = ["CsvColumns", "CsvOptions", "arrow_reader", "pyarrow_csv"]
 
 # Small parse blocks keep the transposition to rows in the cache and feed all threads.
 PARSE_BYTES = 1 << 20
+# So few bytes are parsed faster by one thread than they are shared among several.
+ALONE_BYTES = 1 << 15
 # What counts as an empty cell: blanks only (written out, pyarrow compares whole cells).
 BLANKS = [" " * n for n in range(9)] + ["\t"]
 _BOM = b"\xef\xbb\xbf"
@@ -325,7 +327,7 @@ class CsvColumns(Columns):
         block = len(text) + 1 if one else max(PARSE_BYTES, 4 * self._width)
         return self._csv.read_csv(
             arrow_reader(self._pyarrow, text),
-            read_options=self._csv.ReadOptions(column_names=self.names, block_size=block, use_threads=not whole),
+            read_options=self._csv.ReadOptions(column_names=self.names, block_size=block, use_threads=not whole and len(text) > ALONE_BYTES),
             parse_options=self._csv.ParseOptions(
                 delimiter=self.sep, newlines_in_values=self._options.newlines_in_values
             ),

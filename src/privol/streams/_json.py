@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import StreamError
 from ._base import Progress
 from ._columns import Columns, Kind
-from ._csv import arrow_reader
+from ._csv import ALONE_BYTES, arrow_reader
 from ._files import LineFile, shown
 
 __all__ = ["HEAD_LINES", "JsonColumns"]
@@ -215,7 +215,7 @@ class JsonColumns(Columns):
         try:
             table = self._json.read_json(
                 arrow_reader(arrow, text),
-                read_options=self._json.ReadOptions(block_size=_BLOCK_BYTES),
+                read_options=self._json.ReadOptions(block_size=_BLOCK_BYTES, use_threads=len(text) > ALONE_BYTES),
                 parse_options=self._json.ParseOptions(
                     explicit_schema=arrow.schema([(name, types[form]) for name, form in written.items() if form]),
                     unexpected_field_behavior="infer",

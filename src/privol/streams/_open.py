@@ -546,8 +546,8 @@ def _open_object(data: Any, options: _Options) -> Source | Columns:
         return TableSource(lambda: data, options.labels, options.target, "arrays", ahead=False)
     if isinstance(data, (bytes, Mapping)) or not isinstance(data, Iterable):
         raise InvalidParameter(
-            "data must be a path, a file object, a frame, (X, y), a 2-d array or an iterable of (X, y), of (dict, y) or "
-            f"(with schema) of dicts, found {type(data).__name__}"
+            "data must be a path, a file object, a frame, (X, y), a 2-d array or an iterable of (X, y), of (dict, y) "
+            f"or (with schema) of dicts, found {type(data).__name__}"
         )
     rest = iter(data)
     return _open_rows(next(rest, None), rest, data, options)
