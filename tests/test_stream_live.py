@@ -223,6 +223,36 @@ def test_rows_that_wait_for_their_block_are_handed_out_before_the_pause(monkeypa
         assert next(blocks, None) is None
 
 
+def test_rows_are_handed_out_before_a_read_that_may_wait(monkeypatch):
+    """Nobody knows whether such an object has more: each read may be the one that waits."""
+    monkeypatch.setattr(_files, "CHUNK_BYTES", 16)
+    rows, known = [], []
+
+    class Asking(Script):
+        def read(self, size=-1):
+            known.append(len(rows))
+            return super().read(size)
+
+    stream = open_stream(Asking([b"1,2\n3,4\n5,6\n7,8\n", b"1,2\n3,4\n5,6\n7,8\n", b"9,9\n"]), header=False)
+    for block in stream:
+        rows.extend(block.y)
+    assert len(rows) == 9
+    assert known[-3:] == [4, 8, 9]
+
+
+@posix
+def test_a_line_that_ends_in_a_bare_cr_is_whole_when_the_next_begins():
+    with pipe() as (file, send, close):
+        send("1,2\r3,4\r")
+        blocks = iter(open_stream(file, header=False))
+        assert take(blocks, 1) == 1
+        send("5")
+        assert take(blocks, 1) == 1
+        send(",6\r")
+        close()
+        assert take(blocks, 1) == 1
+
+
 @posix
 def test_arrow_streams_give_batch_after_batch():
     batch = pa.record_batch({"a": [1.0, 2.0], "t": [3.0, 4.0]})

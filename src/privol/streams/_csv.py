@@ -325,9 +325,10 @@ class CsvColumns(Columns):
         # pyarrow drops the LF of a quoted CR LF that lies across two blocks.
         one = whole or self._options.newlines_in_values
         block = len(text) + 1 if one else max(PARSE_BYTES, 4 * self._width)
+        threads = not whole and len(text) > ALONE_BYTES
         return self._csv.read_csv(
             arrow_reader(self._pyarrow, text),
-            read_options=self._csv.ReadOptions(column_names=self.names, block_size=block, use_threads=not whole and len(text) > ALONE_BYTES),
+            read_options=self._csv.ReadOptions(column_names=self.names, block_size=block, use_threads=threads),
             parse_options=self._csv.ParseOptions(
                 delimiter=self.sep, newlines_in_values=self._options.newlines_in_values
             ),

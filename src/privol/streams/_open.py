@@ -201,7 +201,8 @@ def open_stream(
         Of a CSV file: UTF-8 or a one-byte encoding that contains ASCII, such as latin-1 or cp1252.
     zero_based : bool, optional
         Whether libsvm indices count from 0. None: they do if an index 0 occurs (in the first
-        8 MiB if ``n_features`` is given, else anywhere in the file). State it when several
+        8 MiB if ``n_features`` is given, else anywhere in the file; in the first row of a live
+        input, where an index 0 that comes later is an error). State it when several
         files must agree; the parts of a directory do agree.
     schema : Schema, mapping or path of a TOML file, optional
         What is public of the columns: ranges, levels, the target and its labels, the user, ...; see
