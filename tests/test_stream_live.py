@@ -6,6 +6,7 @@ import contextlib
 import gc
 import gzip
 import io
+import itertools
 import json
 import os
 import signal
@@ -368,6 +369,18 @@ def test_a_line_without_an_end_through_a_pipe(monkeypatch):
     monkeypatch.setattr(_files, "CHUNK_BYTES", 1 << 18)
     stream = open_stream(Script([b"1,2\n3,4\n", *[b"5" * 1000] * 2000]), header=False)
     fails(lambda: together(stream), "row 3", "longer than 1 MiB", row=3)
+
+
+def test_a_line_without_an_end_that_pauses_all_the_time(monkeypatch):
+    looks = itertools.count()
+    made = _pipe.Input.__init__
+    monkeypatch.setattr(_pipe.Input, "__init__", lambda self, file: made(self, file) or setattr(self, "known", True))
+    monkeypatch.setattr(_pipe.Input, "silent", lambda self, seconds: next(looks) % 2 == 0)
+    monkeypatch.setattr(_files, "LINE_BYTES", 1 << 20)
+    monkeypatch.setattr(_files, "CHUNK_BYTES", 1 << 18)
+    script = Script([b"1,2\n3,4\n", *[b"5" * 1000] * 2000])
+    fails(lambda: together(open_stream(script, header=False)), "row 3", "longer than 1 MiB", row=3)
+    assert len(script.pieces) > 600
 
 
 @pytest.mark.parametrize("read_ahead", [True, False])

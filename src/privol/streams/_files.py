@@ -386,10 +386,10 @@ class LineFile:
                         cut = end(text)
                         fresh, without = False, 0 if cut else len(text)
                         if cut:
-                            held = held[cut:]
+                            held, n = held[cut:], 0
                             yield text[:cut]
                     yield b""
-                    flushed, n = True, 0
+                    flushed = True
                     if beats:
                         continue
                 try:
