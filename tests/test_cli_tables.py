@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -255,6 +256,28 @@ def test_predictions_from_standard_input_without_a_schema(here):
     _, err = process.communicate(Path("t.csv").read_text(), timeout=WAIT)
     assert process.returncode == DATA
     assert "--target" in err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="asks a pipe whether it has more")
+def test_predictions_come_as_their_rows_do(here):
+    """No row is sent before the rows sent so far have been predicted."""
+    rows = "".join(f"{i % 7},{i % 3},{int(i % 7 > 3)}\n" for i in range(50))
+    Path("t.csv").write_text(rows)
+    run_json("run", "t.csv", "--positive", "1", "--out", "R", "--no-diagnostics")
+    expected = privol_cli("predict", "R", "t.csv").stdout.splitlines(keepends=True)
+    process = start("predict", "R", "-", "--target", "2", stdin=subprocess.PIPE)
+    killer = threading.Timer(60, process.kill)
+    killer.start()
+    lines = rows.splitlines(keepends=True)
+    assert len(expected) == 51
+    for first, last in ((0, 10), (10, 11), (11, 50)):
+        process.stdin.write("".join(lines[first:last]))
+        process.stdin.flush()
+        wanted = expected[first + (first > 0) : last + 1]
+        assert [process.stdout.readline() for _ in wanted] == wanted
+    out, err = process.communicate(timeout=60)
+    killer.cancel()
+    assert (out, err, process.returncode) == ("", "", OK)
 
 
 # ---- drafts -------------------------------------------------------------------------------------------------
