@@ -23,14 +23,16 @@ else:
     # No contraction of a*b+c: the same bits whatever the processor. No -march: a wheel runs on the oldest of its tag.
     flags = ["-std=c11", "-O3", "-ffp-contract=off", "-fvisibility=hidden", "-g0", "-fstack-protector-strong"]
     flags += ["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
-    link = ["-Wl,-s"] if sys.platform.startswith("linux") else []
+    # -pthread: before glibc 2.34, pthread_atfork is not in the C library itself
+    link = ["-Wl,-s", "-pthread"] if sys.platform.startswith("linux") else []
     if STRICT:
         flags += ["-Werror", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-missing-field-initializers"]
         flags += ["-Wno-cast-function-type"]
 
 KERNELS = {
     "_rows": ["rows"],
-    "_noise": ["rows", "bits", "lattice"],
+    "_noise": ["rows", "bits", "fork", "lattice"],
+    "_bitgen": ["bits", "keystream"],
     "_losses": ["loss"],
     "_geometry": ["rows", "geometry"],
     "_schedule": ["schedule"],

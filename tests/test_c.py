@@ -47,7 +47,7 @@ def refuse(reason: str) -> None:
 
 
 def compile_c(compiler: str, flags: list[str], sources: list[Path], out: Path) -> subprocess.CompletedProcess[str]:
-    command = [compiler, *COMMON, *flags, *map(str, sources), "-o", str(out), "-lm"]
+    command = [compiler, *COMMON, *flags, *map(str, sources), "-o", str(out), "-lm", "-pthread"]
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
@@ -89,7 +89,7 @@ def kernels(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 
 
 def test_every_kernel_is_compiled(kernels: dict[str, list[Path]]) -> None:
-    families = {"bits", "geometry", "iterate", "lattice", "loss", "rows", "schedule", "update"}
+    families = {"bits", "fork", "geometry", "iterate", "keystream", "lattice", "loss", "rows", "schedule", "update"}
     for objects in kernels.values():
         assert families <= {path.stem for path in objects}
     assert {"test_bits", "test_lattice", "test_rows", "test_update"} <= set(DRIVERS)

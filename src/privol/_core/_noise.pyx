@@ -5,8 +5,6 @@ A :class:`Source` turns 128-bit addresses into random words with AES-256 (OpenSS
 that the words of any row and coordinate can be had alone.
 """
 
-import os
-
 import numpy as np
 
 cimport numpy as cnp
@@ -19,20 +17,25 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from ..errors import SourceFailure, StateError
 from ._rows cimport PV_OK, PV_UNDECIDED
 
+cdef extern from "pv_fork.h" nogil:
+    int pv_fork_watch() noexcept
+    const volatile unsigned long *pv_fork_count() noexcept
+
 cnp.import_array()
 
-# Counts the forks between the process that first imported the module and this one. A source remembers
-# the count of its birth, so a copy of it in a child process knows that it is one.
-cdef long _generation = 0
+# A source remembers the count of its birth, so a copy of it in a forked child knows that it is one.
+if pv_fork_watch() != 0:
+    raise SourceFailure("forks of the process cannot be watched, and a forked child would repeat its parent's noise")
 
 
-def _forked():
-    global _generation
-    _generation += 1
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+cdef int check_address(unsigned stream, unsigned level, int64_t d) except -1:
+    """Refuse what would wrap around into another address: wide rows, high streams and levels."""
+    if not pv_address_fits(stream, level, d):
+        raise SourceFailure(
+            f"a noise address has stream and level up to {PV_FIELD_MAX} and rows of up to {PV_DIMENSION_MAX} "
+            f"coordinates, found stream {stream}, level {level}, {d} coordinates"
+        )
+    return 0
 
 
 cdef class Source:
@@ -53,6 +56,8 @@ cdef class Source:
     """
 
     def __init__(self, key, *, bint private, str description not None):
+        if self.encryptor is not None:
+            raise StateError("a noise source cannot be started twice")
         if len(key) != 32:
             raise ValueError(f"key must have 32 bytes, found {len(key)}")
         cdef int i
@@ -60,7 +65,7 @@ cdef class Source:
             self.key[i] = key[i]
         self.private = private
         self.description = description
-        self.generation = _generation
+        self.birth = pv_fork_count()[0]
         # ECB on addresses that never repeat is counter mode with free choice of the counter
         self.encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
 
@@ -88,36 +93,49 @@ cdef class Source:
         self.encryptor = None
         pv_wipe(self.key, 32)
 
-    cdef int check(self) except -1:
-        if self.encryptor is None:
-            raise SourceFailure("this noise source is closed")
-        if self.generation != _generation:
+    cdef const volatile unsigned long *forks(self) noexcept:
+        """Where forks are counted; a source of a parent process has another ``birth``."""
+        return pv_fork_count()
+
+    cdef int check_fork(self) except -1:
+        if self.birth != pv_fork_count()[0]:
             raise SourceFailure(
                 "this noise source was created before the process forked; the parent may draw the same noise. "
                 "Create the learner in the process that uses it"
             )
         return 0
 
+    cdef int check(self) except -1:
+        if self.encryptor is None:
+            raise SourceFailure("this noise source is closed")
+        return self.check_fork()
+
     cdef int fill(self, unsigned char *addresses, size_t n, unsigned char *out) except -1:
-        """Encrypt n bytes of addresses into out, which has room for n + 16 bytes."""
+        """Encrypt n bytes of addresses into out, which has room for n + 16 bytes. Where it fails, out is wiped."""
         self.check()
-        written = self.encryptor.update_into(
-            PyMemoryView_FromMemory(<char *>addresses, <Py_ssize_t>n, PyBUF_READ),
-            PyMemoryView_FromMemory(<char *>out, <Py_ssize_t>(n + 16), PyBUF_WRITE),
-        )
-        if <size_t>written != n:
-            raise SourceFailure(f"the cipher wrote {written} of {n} bytes")
+        try:
+            written = self.encryptor.update_into(
+                PyMemoryView_FromMemory(<char *>addresses, <Py_ssize_t>n, PyBUF_READ),
+                PyMemoryView_FromMemory(<char *>out, <Py_ssize_t>(n + 16), PyBUF_WRITE),
+            )
+            if written != n:
+                raise SourceFailure(f"the cipher wrote {written} of {n} bytes")
+        except BaseException:
+            pv_wipe(out, n + 16)
+            raise
         return 0
 
     def words(self, *, unsigned stream, unsigned level, uint32_t block, uint64_t row) -> tuple[int, int]:
         """Return the two 64-bit words at an address (secret where the source is private)."""
         cdef unsigned char address[16]
         cdef unsigned char out[32]
+        check_address(stream, level, block)
         pv_address(address, stream, level, block, row)
         self.fill(address, 16, out)
-        pair = (pv_word(out), pv_word(out + 8))
-        pv_wipe(out, 32)
-        return pair
+        try:
+            return pv_word(out), pv_word(out + 8)
+        finally:
+            pv_wipe(out, 32)
 
     cdef int resolve(self, pv_undecided *und, unsigned stream, uint64_t row, double scale, object decide) except -1:
         """Round the listed coordinates with as many extra words as it takes."""
@@ -152,6 +170,7 @@ cdef class Source:
         """
         cdef const double[::1] u = x
         cdef int64_t d = u.shape[0]
+        check_address(stream, 0, d)
         cdef cnp.ndarray[double, ndim=1] out = np.empty(d)
         if d == 0:
             return out
@@ -163,12 +182,15 @@ cdef class Source:
         cdef pv_status status
         pv_address_row(&addresses[0], stream, row, d)
         self.fill(&addresses[0], n, &words[0])
-        with nogil:
-            status = pv_lattice_gaussian(&u[0], 1.0, d, scale, magnitude, &words[0], &out[0], &und.c)
-        if status == PV_UNDECIDED:
-            self.resolve(&und.c, stream, row, scale, decide)
-            status = pv_lattice_gaussian(&u[0], 1.0, d, scale, magnitude, &words[0], &out[0], &und.c)
-        pv_wipe(&words[0], n)
+        try:
+            with nogil:
+                status = pv_lattice_gaussian(&u[0], 1.0, d, scale, magnitude, &words[0], &out[0], &und.c)
+            if status == PV_UNDECIDED:
+                self.resolve(&und.c, stream, row, scale, decide)
+                status = pv_lattice_gaussian(&u[0], 1.0, d, scale, magnitude, &words[0], &out[0], &und.c)
+        finally:
+            pv_wipe(&words[0], n)
+            und.wipe()
         if status != PV_OK:
             raise SourceFailure(f"rounding did not settle (status {status})")
         return out

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._core._noise import lattice_step
 from .._validate import number
-from ..errors import InvalidParameter, StateError
+from ..errors import InvalidParameter, SourceFailure, StateError
 from ._bits import STREAM_SAMPLES, make_source
 from ._decide import decide_lattice_point
 
@@ -44,6 +44,7 @@ class Gaussian:
     """
 
     _ROW = 4096  # coordinates per address row: bounds the memory of a call
+    _ROWS = 1 << 64  # address rows of a key
 
     def __init__(self, *, scale: float, random_state: Any = None) -> None:
         self.scale = number(scale=scale, at_least=1e-280, at_most=1e280)
@@ -72,6 +73,11 @@ class Gaussian:
         ----------
         x : array-like of float, any shape
             Finite, of magnitude below 2**50 h.
+
+        Raises
+        ------
+        SourceFailure
+            In a forked child process; if the cipher fails; after 2**64 rows of 4096 values.
         """
         values = np.asarray(x, dtype=np.float64)
         if values.size and not np.all(np.abs(values) < 2.0**50 * self.granularity):
@@ -80,6 +86,8 @@ class Gaussian:
         rows = -(-flat.size // self._ROW)
         with self._lock:
             first = self._next_row
+            if first + rows > self._ROWS:
+                raise SourceFailure("this noise has used up its addresses: make another")
             self._next_row += rows
         out = np.empty_like(flat)
         for i in range(rows):
