@@ -227,7 +227,7 @@ cdef class IterateRun:
         raise StateError("a live run holds secret state and cannot be copied")
 
     cdef int enter(self, bint draws=False) except -1:
-        """Refuse what the lock would turn into a deadlock: re-entry from a user's loss, a fork while a thread held it."""
+        """Refuse what the lock would make a deadlock: re-entry from a user's loss, a fork while a thread held it."""
         if draws and self.source is not None:
             self.source.check_fork()
         if self.holder == <unsigned long>PyThread_get_thread_ident():

@@ -189,7 +189,7 @@ cdef class Source:
                 self.resolve(&und.c, stream, row, scale, decide)
                 status = pv_lattice_gaussian(&u[0], 1.0, d, scale, magnitude, &words[0], &out[0], &und.c)
         finally:
-            pv_wipe(&words[0], n)
+            pv_wipe(&words[0], n + 16)
             und.wipe()
         if status != PV_OK:
             raise SourceFailure(f"rounding did not settle (status {status})")
