@@ -38,13 +38,14 @@ cdef extern from "Python.h":
 cdef int64_t WORDS = 8192  # drawn at a time: one address row
 
 
+cdef int refill(Keystream keystream) except -1:
+    return keystream.refill()
+
+
 cdef void refill_or_end(void *owner) noexcept with gil:
-    cdef bytes message
-    try:
-        (<Keystream>owner).refill()
-    except BaseException as error:
-        message = f"no random words for NumPy, whose C code cannot be told: {error!r}".encode("ascii", "replace")
-        Py_FatalError(message)
+    # as a function that reports by its result alone: the exception stays set, and the last message shows it
+    if (<int (*)(Keystream) noexcept>refill)(<Keystream>owner) != 0:
+        Py_FatalError("no random words for NumPy, whose C code cannot be told")
 
 
 cdef class Keystream:
@@ -141,7 +142,7 @@ cdef class Keystream:
             raise
         return True
 
-    def release(self) -> None:
+    def release(self):
         """Give the lock back."""
         self.lock.release()
 

@@ -101,7 +101,7 @@ cdef class Source:
         if self.birth != pv_fork_count()[0]:
             raise SourceFailure(
                 "this noise source was created before the process forked; the parent may draw the same noise. "
-                "Create the learner in the process that uses it"
+                "Create the learner or the noise in the process that uses it"
             )
         return 0
 
