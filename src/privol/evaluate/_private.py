@@ -308,14 +308,7 @@ class Windows:
             if self._source is None:
                 raise StateError("the private metrics are closed")
             row = self._released
-            totals = self._source.add(
-                totals,
-                self._std,
-                bound=float(np.max(np.abs(totals))),
-                stream=STREAM_METRICS,
-                row=row,
-                decide=decide_lattice_point,
-            )
+            totals = self._source.add(totals, self._std, stream=STREAM_METRICS, row=row, decide=decide_lattice_point)
         window = MetricsWindow(first_row, self._rows, float(totals[0]), float(totals[1]))
         self._windows.append(window)
         if self._on_window is not None:

@@ -7,19 +7,23 @@ coordinate; where it comes too close to a rounding boundary, :func:`decide_latti
 and as many digits as it takes.
 
 Bits are AES-256 of addresses (key, stream, level, row, coordinate block), so the noise of any row can be regenerated
-from the key alone, and no two rows share bits.
+from the key alone, and no two rows share bits. :class:`BitGenerator` gives the same kind of bits to NumPy, for uses
+that no guarantee of privol's covers.
 """
 
-from ._bits import STREAM_METRICS, STREAM_RELEASES, STREAM_SAMPLES, Source, make_source
+from ._bits import STREAM_GENERATOR, STREAM_METRICS, STREAM_RELEASES, STREAM_SAMPLES, Source, make_source
 from ._decide import decide_lattice_point, decide_mixture_point
+from ._generator import BitGenerator
 from ._lattice import ARITHMETIC, Exponential, Gaussian, Laplace, granularity
 from ._vectors import L2Laplace, Sphere
 
 __all__ = [
     "ARITHMETIC",
+    "STREAM_GENERATOR",
     "STREAM_METRICS",
     "STREAM_RELEASES",
     "STREAM_SAMPLES",
+    "BitGenerator",
     "Exponential",
     "Gaussian",
     "L2Laplace",

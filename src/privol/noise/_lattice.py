@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._core._noise import lattice_step
 from .._validate import integer, number
-from ..errors import InvalidParameter, StateError
+from ..errors import InvalidParameter, SourceFailure, StateError
 from ._bits import STREAM_SAMPLES, make_source
 from ._decide import decide_lattice_point
 
@@ -39,6 +39,8 @@ def granularity(scale: float) -> float:
 class _Sampler:
     """What all samplers share: a scale, a source of their own and the addresses that they have used up."""
 
+    _ROWS = 1 << 64  # address rows of a key
+
     def __init__(self, *, scale: float, random_state: Any = None) -> None:
         self.scale = number(scale=scale, at_least=1e-280, at_most=1e280)
         self.source = make_source(random_state)
@@ -63,6 +65,8 @@ class _Sampler:
         """Take so many address rows; return the first."""
         with self._lock:
             first = self._next_row
+            if first + count > self._ROWS:
+                raise SourceFailure("this noise has used up its addresses: make another")
             self._next_row += count
         return first
 
@@ -87,6 +91,11 @@ class _Lattice(_Sampler):
         ----------
         x : array-like of float, any shape
             Finite, of magnitude below 2**50 h.
+
+        Raises
+        ------
+        SourceFailure
+            In a forked child process; if the cipher fails; after 2**64 rows of 4096 values.
         """
         values = np.asarray(x, dtype=np.float64)
         flat = np.ascontiguousarray(values).reshape(-1)
