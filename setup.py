@@ -31,6 +31,7 @@ else:
 KERNELS = {
     "_rows": ["rows"],
     "_noise": ["rows", "bits", "lattice"],
+    "_discrete": ["bits", "discrete"],
     "_losses": ["loss"],
     "_geometry": ["rows", "geometry"],
     "_schedule": ["schedule"],

@@ -89,10 +89,10 @@ def kernels(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 
 
 def test_every_kernel_is_compiled(kernels: dict[str, list[Path]]) -> None:
-    families = {"bits", "geometry", "iterate", "lattice", "loss", "rows", "schedule", "update"}
+    families = {"bits", "discrete", "geometry", "iterate", "lattice", "loss", "rows", "schedule", "update"}
     for objects in kernels.values():
         assert families <= {path.stem for path in objects}
-    assert {"test_bits", "test_lattice", "test_rows", "test_update"} <= set(DRIVERS)
+    assert {"test_bits", "test_discrete", "test_lattice", "test_rows", "test_update"} <= set(DRIVERS)
 
 
 @pytest.mark.parametrize("driver", DRIVERS)

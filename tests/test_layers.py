@@ -50,7 +50,7 @@ ONLY = {
 }
 
 # Compiled modules, bottom first, each with those it may cimport or import.
-CORE_ORDER = ("_rows", "_losses", "_geometry", "_schedule", "_noise", "_iterate")
+CORE_ORDER = ("_rows", "_losses", "_geometry", "_schedule", "_noise", "_discrete", "_iterate")
 
 # Libraries and who may import them; None: anyone.
 LIBRARIES: dict[str, set[str] | None] = {

@@ -6,21 +6,29 @@ ideal Gaussian mechanism, so floating point adds nothing to the privacy loss. A 
 coordinate; where it comes too close to a rounding boundary, :func:`decide_lattice_point` decides with more random bits
 and as many digits as it takes.
 
+For releases that are integers anyway there are the discrete Gaussian and the discrete Laplace, whose laws are exact.
+
 Bits are AES-256 of addresses (key, stream, level, row, coordinate block), so the noise of any row can be regenerated
 from the key alone, and no two rows share bits.
 """
 
-from ._bits import STREAM_METRICS, STREAM_RELEASES, STREAM_SAMPLES, Source, make_source
+from ._bits import STREAM_INTEGERS, STREAM_METRICS, STREAM_RELEASES, STREAM_SAMPLES, Source, make_source
 from ._decide import decide_lattice_point
+from ._discrete import DiscreteGaussian, DiscreteLaplace
 from ._gaussian import ARITHMETIC, Gaussian, granularity
+from ._unshared import Unshared
 
 __all__ = [
     "ARITHMETIC",
+    "STREAM_INTEGERS",
     "STREAM_METRICS",
     "STREAM_RELEASES",
     "STREAM_SAMPLES",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
     "Gaussian",
     "Source",
+    "Unshared",
     "decide_lattice_point",
     "granularity",
     "make_source",

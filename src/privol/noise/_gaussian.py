@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._core._noise import lattice_step
 from .._validate import number
-from ..errors import InvalidParameter, StateError
-from ._bits import STREAM_SAMPLES, make_source
+from ..errors import InvalidParameter
+from ._bits import STREAM_SAMPLES
 from ._decide import decide_lattice_point
+from ._unshared import Sampler
 
 __all__ = ["ARITHMETIC", "Gaussian", "granularity"]
 
@@ -28,7 +28,7 @@ def granularity(scale: float) -> float:
     return lattice_step(scale)
 
 
-class Gaussian:
+class Gaussian(Sampler):
     """Gaussian noise, correctly rounded to a lattice, from a cryptographic source.
 
     Parameters
@@ -47,18 +47,7 @@ class Gaussian:
 
     def __init__(self, *, scale: float, random_state: Any = None) -> None:
         self.scale = number(scale=scale, at_least=1e-280, at_most=1e280)
-        self.source = make_source(random_state)
-        self._next_row = 0
-        self._lock = threading.Lock()
-
-    def __copy__(self) -> NoReturn:
-        raise StateError("noise cannot be copied: both holders would draw the same values")
-
-    def __deepcopy__(self, memo: object) -> NoReturn:
-        raise StateError("noise cannot be copied: both holders would draw the same values")
-
-    def __reduce__(self) -> NoReturn:
-        raise StateError("noise cannot be pickled: both holders would draw the same values")
+        super().__init__(random_state)
 
     @property
     def granularity(self) -> float:
@@ -78,9 +67,7 @@ class Gaussian:
             raise InvalidParameter("x must be finite and of magnitude below 2**50 times the granularity")
         flat = np.ascontiguousarray(values).reshape(-1)
         rows = -(-flat.size // self._ROW)
-        with self._lock:
-            first = self._next_row
-            self._next_row += rows
+        first = self._take_rows(rows)
         out = np.empty_like(flat)
         for i in range(rows):
             part = slice(i * self._ROW, (i + 1) * self._ROW)
