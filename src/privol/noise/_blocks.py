@@ -29,7 +29,7 @@ class BlockWeights:
     lone_zero: bool
 
     def limits(self, bits: int) -> Iterator[int]:
-        """Yield ``floor(2**bits P(block <= j))`` for j = 0, 1, ...; stop reading at the first that is ``2**bits - 1``."""
+        """Yield ``floor(2**bits P(block <= j))`` for j = 0, 1, ...; not to be read beyond a ``2**bits - 1``."""
         guard = 96
         sums, low, high = self._sums(bits + guard)
         j = 0
@@ -88,7 +88,7 @@ class BlockWeights:
             term = (term * ratio) >> p
             ratio = (ratio * step) >> p
         n = len(sums)
-        # the first weight that is left out is below 3 n^2 units, and each later one at most exp(-first) of the one before
+        # the first weight left out is at most 3 n^2 units, and each later one at most exp(-first) of the one before
         rest = 3 * n**2 * (2 + int(1 / self.first))
         return sums, total, total + 3 * n**3 + rest
 

@@ -35,7 +35,8 @@ class _Integers(Sampler, ABC):
         shift = max((int(self.scale) >> 4).bit_length() - 1, 0)
         width = 1 << shift
         self._weights = BlockWeights(Fraction(*self._growth(0, width)), square=self._square, lone_zero=width == 1)
-        limits, sure = [], []
+        limits: list[int] = []
+        sure: list[int] = []
         for limit in self._weights.limits(63):
             n, d = self._growth(len(limits) * width, width - 1)
             sure.append(min(_LEAD, -(-n * _LEAD // d)))
@@ -100,15 +101,16 @@ class _Integers(Sampler, ABC):
 class DiscreteGaussian(_Integers):
     """Integer noise of the law P(k) proportional to exp(-k**2 / (2 scale**2)), from a cryptographic source.
 
-    Added to an integer query of sensitivity D it is rho-zCDP with rho = D**2 / (2 scale**2), exactly: the law is that of
-    the definition, not an approximation to it (docs/proofs/discrete.md). It is not Gaussian differential privacy.
+    Added to an integer query of sensitivity D it gives rho-zCDP with rho = D**2 / (2 scale**2): the law is exactly that
+    of the definition, not an approximation to it (docs/proofs/discrete.md). The mu-GDP of the continuous Gaussian does
+    not carry over.
 
     Parameters
     ----------
     scale : int, Fraction or float
         From 2**-40 to 2**40, with a numerator of at most 2**53 in lowest terms. A float counts as the binary fraction
-        that it is, and every float between the bounds will do. The standard deviation is a little below the scale where that is
-        below 1, and else equals it within 10**-6 of it.
+        that it is, and every float between the bounds will do. The standard deviation is below the scale; above 1 by
+        less than 2 in 10**7 of it.
     random_state : None, int, BitGenerator, ...
         See :func:`make_source`.
 
@@ -136,8 +138,8 @@ class DiscreteGaussian(_Integers):
 class DiscreteLaplace(_Integers):
     """Integer noise of the law P(k) proportional to exp(-abs(k) / scale), from a cryptographic source.
 
-    Added to an integer query of L1 sensitivity D it is epsilon-differentially private with epsilon = D / scale, exactly: the
-    law is that of the definition, not an approximation to it (docs/proofs/discrete.md).
+    Added to an integer query of L1 sensitivity D it gives epsilon-differential privacy with epsilon = D / scale: the
+    law is exactly that of the definition, not an approximation to it (docs/proofs/discrete.md).
 
     Parameters
     ----------
