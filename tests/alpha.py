@@ -23,6 +23,7 @@ RATES: dict[str, float] = {
     "integers.sign": 1e-6,
     "integers.zero": 1e-6,
     "integers.coin": 1e-6,
+    "integers.twin": 1e-6,
     "integers.neighbours": 1e-6,
     "metrics.scale": 1e-6,
     "metrics.independent": 1e-6,

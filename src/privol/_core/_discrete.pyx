@@ -166,7 +166,8 @@ cdef int64_t fetch(unsigned char *out, unsigned char *addresses, int64_t room, i
     if first + n > _ROW_WORDS:
         raise SourceFailure(f"one call needs more than {_ROW_WORDS} words")
     if source is None:
-        if first + n > script.shape[0]:
+        n = min(n, (script.shape[0] - first) & ~(<int64_t>1))
+        if n <= 0:
             raise SourceFailure(f"the script has only {script.shape[0]} words")
         for k in range(8 * n):
             out[k] = <unsigned char>(script[first + k // 8] >> (8 * (k % 8)))

@@ -29,6 +29,7 @@ cdef extern from "pv_lattice.h" nogil:
 
 cdef class Source:
     cdef object encryptor
+    cdef object lock
     cdef unsigned char key[32]
     cdef long generation
     cdef readonly bint private

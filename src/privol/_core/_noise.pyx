@@ -6,6 +6,7 @@ that the words of any row and coordinate can be had alone.
 """
 
 import os
+import threading
 
 import numpy as np
 
@@ -63,6 +64,7 @@ cdef class Source:
         self.generation = _generation
         # ECB on addresses that never repeat is counter mode with free choice of the counter
         self.encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+        self.lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"<Source: {self.description}>"
@@ -101,10 +103,12 @@ cdef class Source:
     cdef int fill(self, unsigned char *addresses, size_t n, unsigned char *out) except -1:
         """Encrypt n bytes of addresses into out, which has room for n + 16 bytes."""
         self.check()
-        written = self.encryptor.update_into(
-            PyMemoryView_FromMemory(<char *>addresses, <Py_ssize_t>n, PyBUF_READ),
-            PyMemoryView_FromMemory(<char *>out, <Py_ssize_t>(n + 16), PyBUF_WRITE),
-        )
+        # a cipher works for one thread at a time, and fails for others that come meanwhile
+        with self.lock:
+            written = self.encryptor.update_into(
+                PyMemoryView_FromMemory(<char *>addresses, <Py_ssize_t>n, PyBUF_READ),
+                PyMemoryView_FromMemory(<char *>out, <Py_ssize_t>(n + 16), PyBUF_WRITE),
+            )
         if <size_t>written != n:
             raise SourceFailure(f"the cipher wrote {written} of {n} bytes")
         return 0
