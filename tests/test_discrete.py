@@ -260,7 +260,7 @@ def test_the_last_resort_reads_words_of_its_own(monkeypatch):
     ],
 )
 def test_oracles(cls, scale, zero, variance):
-    """Probability of zero and variance, from the table; the spec states them to 14 digits and more."""
+    """Probability of zero and variance, from the table, to 14 digits."""
     limits = itertools.takewhile(lambda limit: limit < TOP, cls(scale=scale)._weights.limits(63))
     p = np.diff([0, *limits, TOP]) / 2.0**63
     assert abs(p[0] - zero) <= 1e-14

@@ -153,7 +153,7 @@ cdef class IntegerLaw:
 
             block = decide(prefix, extra)
         if not 0 <= block <= PV_DISCRETE_MAX_BLOCK:
-            raise SourceFailure(f"a value of block {block} was drawn, which has a probability below 2**-700")
+            raise SourceFailure(f"a value of block {block} was drawn, which has a probability below 2**-360")
         draw.block = block
         return 0
 

@@ -14,7 +14,7 @@
 #include "pv_status.h"
 #include "pv_wide.h"
 
-#define PV_DISCRETE_MAX_BLOCK 8192       /* no product overflows up to this block; chance of one beyond: below 2^-700 */
+#define PV_DISCRETE_MAX_BLOCK 8192       /* no product overflows up to this block; chance of one beyond: below 2^-360 */
 #define PV_DISCRETE_MAX_NUMERATOR (INT64_C(1) << 53)
 #define PV_DISCRETE_MAX_SHIFT 36
 #define PV_DISCRETE_GUIDE_BITS 11
