@@ -17,13 +17,13 @@ class Unshared:
     _called: ClassVar[str] = "noise"
 
     def __copy__(self) -> NoReturn:
-        raise StateError(f"{self._called} cannot be copied: both holders would draw the same values")
+        raise StateError(f"{self._called} cannot be copied: both holders would draw the same noise")
 
     def __deepcopy__(self, memo: object) -> NoReturn:
-        raise StateError(f"{self._called} cannot be copied: both holders would draw the same values")
+        raise StateError(f"{self._called} cannot be copied: both holders would draw the same noise")
 
     def __reduce__(self) -> NoReturn:
-        raise StateError(f"{self._called} cannot be pickled: both holders would draw the same values")
+        raise StateError(f"{self._called} cannot be pickled: both holders would draw the same noise")
 
 
 class Sampler(Unshared):
