@@ -35,6 +35,7 @@ KERNELS = {
     "_rows": ["rows"],
     "_noise": ["rows", "bits", "fork", "first_pass", "lattice", "mixture"],
     "_bitgen": ["bits", "keystream"],
+    "_discrete": ["bits", "discrete"],
     "_losses": ["loss"],
     "_geometry": ["rows", "geometry"],
     "_schedule": ["schedule"],

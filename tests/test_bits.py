@@ -27,6 +27,7 @@ from privol.noise import (
     STREAM_RELEASES,
     STREAM_SAMPLES,
     BitGenerator,
+    DiscreteGaussian,
     Gaussian,
     Source,
     decide_lattice_point,
@@ -59,7 +60,7 @@ def running(rows=20, d=3, **parameters):
 
 
 def test_streams_are_distinct_and_fit_their_field():
-    assert {"STREAM_RELEASES", "STREAM_SAMPLES", "STREAM_METRICS", "STREAM_GENERATOR"} <= set(STREAMS)
+    assert {f"STREAM_{use}" for use in ("RELEASES", "SAMPLES", "METRICS", "GENERATOR", "INTEGERS")} <= set(STREAMS)
     assert len(set(STREAMS.values())) == len(STREAMS)
     assert all(0 <= stream <= 0xFFFF for stream in STREAMS.values())
 
@@ -90,6 +91,9 @@ def test_all_users_of_one_key_use_different_addresses(monkeypatch):
         noise.sample(size)
         noise.add(near[noise._next_row])
     np.random.Generator(BitGenerator(5)).normal(size=20_000)
+    integers = DiscreteGaussian(scale=50, random_state=5)
+    for size in (1, 70_000):
+        integers.sample(size)
     assert len({key for key, _ in watched.addresses}) == 1
     seen = [address for _, address in watched.addresses]
     assert {int.from_bytes(a[:2], "little") for a in seen} == set(STREAMS.values())

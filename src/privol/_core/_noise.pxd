@@ -73,6 +73,7 @@ cdef int check_address(unsigned stream, unsigned level, int64_t d) except -1
 
 cdef class Source:
     cdef object encryptor
+    cdef object lock
     cdef unsigned char key[32]
     cdef unsigned long birth
     cdef readonly bint private

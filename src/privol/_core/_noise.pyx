@@ -6,6 +6,7 @@ that the words of any row and coordinate can be had alone.
 """
 
 import os
+import threading
 
 import numpy as np
 
@@ -108,6 +109,7 @@ cdef class Source:
         self.birth = pv_fork_count()[0]
         # ECB on addresses that never repeat is counter mode with free choice of the counter
         self.encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+        self.lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"<Source: {self.description}>"
@@ -154,10 +156,11 @@ cdef class Source:
         """Encrypt n bytes of addresses into out, which has room for n + 16 bytes. Where it fails, out is wiped."""
         self.check()
         try:
-            written = self.encryptor.update_into(
-                PyMemoryView_FromMemory(<char *>addresses, <Py_ssize_t>n, PyBUF_READ),
-                PyMemoryView_FromMemory(<char *>out, <Py_ssize_t>(n + 16), PyBUF_WRITE),
-            )
+            with self.lock:  # a cipher works for one thread at a time, and fails for others that come meanwhile
+                written = self.encryptor.update_into(
+                    PyMemoryView_FromMemory(<char *>addresses, <Py_ssize_t>n, PyBUF_READ),
+                    PyMemoryView_FromMemory(<char *>out, <Py_ssize_t>(n + 16), PyBUF_WRITE),
+                )
             if written != n:
                 raise SourceFailure(f"the cipher wrote {written} of {n} bytes")
         except BaseException:

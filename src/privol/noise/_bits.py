@@ -11,13 +11,22 @@ from .._core._noise import Source
 from .._validate import integer
 from ..errors import InvalidParameter, SourceFailure
 
-__all__ = ["STREAM_GENERATOR", "STREAM_METRICS", "STREAM_RELEASES", "STREAM_SAMPLES", "Source", "make_source"]
+__all__ = [
+    "STREAM_GENERATOR",
+    "STREAM_INTEGERS",
+    "STREAM_METRICS",
+    "STREAM_RELEASES",
+    "STREAM_SAMPLES",
+    "Source",
+    "make_source",
+]
 
 #: Noise streams: the first part of an address, so that uses of one key never share words.
 STREAM_RELEASES = 0
 STREAM_SAMPLES = 1
 STREAM_METRICS = 2
 STREAM_GENERATOR = 3
+STREAM_INTEGERS = 4
 
 _SOURCE_BITS = "AES-256 in counter mode (OpenSSL), key from the operating system's entropy"
 _SEEDED_BITS = "AES-256 in counter mode (OpenSSL), key derived from a known seed"
