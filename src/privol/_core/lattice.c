@@ -53,8 +53,10 @@ static void decide(const pv_lattice *lattice, uint64_t word, double x, int64_t j
     const double h = lattice->step, b = lattice->scale / h, place = x / h; /* exact: h is a power of two */
     const pv_value found = pv_lattice_value(lattice->law, word);
     const double noise = b * found.z, sum = place + noise, nearest = pv_round(sum);
-    /* the error of z, of the scale, and four roundings of 2^-53 of what is summed, doubled */
-    const double error = b * found.error + fabs(noise) * lattice->uncertainty + (fabs(place) + fabs(noise)) * 0x1p-50;
+    /* |b (1 + u) (z + e) - b z| <= b e (1 + u) + b z u for the error e of z and u of the scale; and four roundings of
+     * 2^-53 of what is summed, doubled */
+    const double wrong = b * found.error * (1.0 + lattice->uncertainty) + fabs(noise) * lattice->uncertainty;
+    const double error = wrong + (fabs(place) + fabs(noise)) * 0x1p-50;
     if (fabs(sum - nearest) <= 0.5 - error) {
         *out = nearest * h + 0.0;
         return;
