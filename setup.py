@@ -25,14 +25,17 @@ else:
     # Nobody reads errno or the floating-point flags; with them in mind, compilers leave loops with comparisons scalar.
     flags += ["-fno-math-errno", "-fno-trapping-math"]
     flags += ["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
-    link = ["-Wl,-s"] if sys.platform.startswith("linux") else []
+    # -pthread: before glibc 2.34, pthread_atfork is not in the C library itself
+    link = ["-Wl,-s", "-pthread"] if sys.platform.startswith("linux") else []
     if STRICT:
         flags += ["-Werror", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-missing-field-initializers"]
         flags += ["-Wno-cast-function-type"]
 
 KERNELS = {
     "_rows": ["rows"],
-    "_noise": ["rows", "bits", "first_pass", "lattice", "mixture"],
+    "_noise": ["rows", "bits", "fork", "first_pass", "lattice", "mixture"],
+    "_bitgen": ["bits", "keystream"],
+    "_discrete": ["bits", "discrete"],
     "_losses": ["loss"],
     "_geometry": ["rows", "geometry"],
     "_schedule": ["schedule"],

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 
 # Started in the background of a shell, or by nohup, the tests would be deaf to Ctrl-C, and so would the programs that
 # they start and interrupt.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# The same examples in every run, whatever ran before, and no judgement on how fast they were made: a failure is a
+# defect of the code under test. To search for new ones: --hypothesis-profile=default.
+settings.register_profile("fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("fixed")
+
+# The caller's wishes for the look of a terminal, which the text under test would follow.
+for _name in ("FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+    os.environ.pop(_name, None)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _plots_are_quiet(tmp_path_factory):
+    """Matplotlib speaks on stderr where its home cannot be written, and where many fonts are slow to list."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MPLCONFIGDIR", str(tmp_path_factory.mktemp("matplotlib")))
+        if importlib.util.find_spec("matplotlib"):
+            importlib.import_module("matplotlib.font_manager")  # writes the list for the processes under test
+        yield
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from patience import WAIT
 
 TESTS = Path(__file__).parent / "c"
 CORE = Path(__file__).parents[1] / "src" / "privol" / "_core"
@@ -47,12 +48,12 @@ def refuse(reason: str) -> None:
 
 
 def compile_c(compiler: str, flags: list[str], sources: list[Path], out: Path) -> subprocess.CompletedProcess[str]:
-    command = [compiler, *COMMON, *flags, *map(str, sources), "-o", str(out), "-lm"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+    command = [compiler, *COMMON, *flags, *map(str, sources), "-o", str(out), "-lm", "-pthread"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=WAIT)
 
 
 def run(program: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(program)], capture_output=True, text=True, timeout=300)
+    return subprocess.run([str(program)], capture_output=True, text=True, timeout=WAIT)
 
 
 @pytest.fixture(scope="module")
@@ -89,10 +90,11 @@ def kernels(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 
 
 def test_every_kernel_is_compiled(kernels: dict[str, list[Path]]) -> None:
-    families = {"bits", "first_pass", "geometry", "iterate", "lattice", "loss", "mixture", "rows", "schedule", "update"}
+    families = {"bits", "discrete", "first_pass", "fork", "geometry", "iterate", "keystream", "lattice", "loss"}
+    families |= {"mixture", "rows", "schedule", "update"}
     for objects in kernels.values():
         assert families <= {path.stem for path in objects}
-    assert {"test_bits", "test_first_pass", "test_lattice", "test_rows", "test_update"} <= set(DRIVERS)
+    assert {"test_bits", "test_discrete", "test_first_pass", "test_lattice", "test_rows", "test_update"} <= set(DRIVERS)
 
 
 @pytest.mark.parametrize("driver", DRIVERS)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
 import signal
 import subprocess
 from contextlib import contextmanager
@@ -12,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_tools import RUN, N, privol_cli, run_json, start
+from patience import WAIT
 
 import privol.cli.run as command
 from privol.cli.app import DATA, INTERRUPTED, IO, OK, PIPE
@@ -152,7 +155,7 @@ def fed(*words):
 def test_interrupt(here):
     process = fed("--release", "60000", "--no-diagnostics", "--out", "R")
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=WAIT)
     assert process.returncode == INTERRUPTED, (out, err)
     assert b"Traceback" not in err
     record = json.loads(Path("R/run.json").read_text())
@@ -167,7 +170,7 @@ def test_interrupted_twice(here):
     process = fed("--release", "60000", "--no-diagnostics", "--out", "R")
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=WAIT)
     assert process.returncode == INTERRUPTED, err
     assert b"Traceback" not in err
     left = [p.name for p in here.iterdir()]
@@ -187,7 +190,7 @@ def test_nobody_reads_the_output(words):
     more = ("--horizon", "100") if words[0] == "plan" else ()
     process = start(*words, *more, stdout=writer)
     os.close(writer)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=WAIT)
     assert (process.returncode, err) == (PIPE, "")
 
 
@@ -197,7 +200,7 @@ def test_a_run_is_complete_though_nobody_reads_its_report(here, clinic):
     os.close(reader)
     process = start(*RUN, "--json", "--out", "R", "--no-diagnostics", stdout=writer)
     os.close(writer)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=WAIT)
     assert (process.returncode, err) == (PIPE, "")
     assert load_model("R").n_rows_ == N
 
@@ -210,7 +213,7 @@ def test_predictions_for_head(here, clinic):
     process = start("predict", "R", "many.csv")
     assert process.stdout.readline() == "prediction,probability\n"
     process.stdout.close()
-    assert process.wait(timeout=60) == PIPE
+    assert process.wait(timeout=WAIT) == PIPE
     assert process.stderr.read() == ""
 
 
@@ -220,7 +223,7 @@ def test_nobody_reads_the_errors(here):
     os.close(reader)
     process = start("run", "nowhere.csv", "--json", stderr=writer)
     os.close(writer)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=WAIT)
     assert process.returncode == DATA
     assert json.loads(out)["error"]["exit_code"] == DATA
 
@@ -232,7 +235,7 @@ def test_nobody_reads_the_errors(here):
 def test_full_standard_output(here, clinic):
     with open("/dev/full", "w") as full:
         process = start(*RUN, "--out", "R", "--no-diagnostics", "--json", stdout=full)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=WAIT)
     assert process.returncode == IO
     assert err == "privol: error: standard output: No space left on device; the run is in R\n"
     assert load_model("R").n_rows_ == N
@@ -254,7 +257,7 @@ def test_full_disk(here, clinic, limit, words):
 
     before = sorted(here.iterdir())
     process = start(*RUN, *words, "--out", "R", preexec_fn=limited)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=WAIT)
     assert process.returncode == IO, err
     where = "R/" if limit == 30_000 or "--no-diagnostics" in words else "the temporary file of the diagnostics"
     assert err.startswith(f"privol: error: {where}")
@@ -275,6 +278,32 @@ def test_full_disk_for_predictions(here, clinic):
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 
     process = start("predict", "R", "new.csv", "--out", "p.csv", preexec_fn=limited)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=WAIT)
     assert (process.returncode, err) == (IO, "privol: error: p.csv: File too large\n")
     assert sorted(here.iterdir()) == before
+
+
+# ---- the bar ------------------------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("words", [(), ("--horizon", "1000")], ids=["counted", "stated"])
+def test_the_bar_knows_how_long_it_takes(here, clinic, monkeypatch, words):
+    """Rows so far, of how many at most, the time left: on a terminal, whether the rows were counted first or not."""
+    from privol.cli import progress
+    from privol.cli.run import run
+
+    terminal = Terminal()
+    monkeypatch.setattr(progress, "_EVERY", 0.0)
+    monkeypatch.setattr("sys.stderr", terminal)
+    for name, value in (("TERM", "xterm"), ("COLUMNS", "100")):
+        monkeypatch.setenv(name, value)
+    run.main([*RUN[1:], *words, "--no-diagnostics"], standalone_mode=False)
+    most = "up to 1,000" if words else "500"
+    assert f"0 of {most} rows" in terminal.getvalue()
+    assert re.search(rf"500 of {most} rows, [\d,]+/s, \d+:\d\d:\d\d left, epsilon [01]", terminal.getvalue())
+    assert ("counting the rows of train.csv" in terminal.getvalue()) == (not words)

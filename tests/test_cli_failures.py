@@ -9,9 +9,11 @@ import subprocess
 import numpy as np
 import pytest
 from cli_tools import RUN, N, privol_cli, run_json, start
+from patience import WAIT
 
 import privol
-from privol.cli.app import BUDGET, DATA, IO, USAGE
+from privol.cli.app import BUDGET, DATA, IO, OK, USAGE, app
+from privol.cli.options import in_options
 
 
 def spoiled(row, *, line=250, header="age,dose,size,state"):
@@ -35,6 +37,14 @@ BAD_DATA = {
     "no label": (spoiled("1,0.5,1,"), "row 250: found nothing", 250),
     "no such range": (spoiled("1,0.5,1,sick", header="years,dose,size,state"), "no feature 'age'", None),
 }
+
+
+def test_an_empty_cell_has_remedies(here, clinic):
+    (here / "train.csv").write_text(spoiled("1,,1,sick"))
+    error = privol_cli(*RUN).stderr
+    assert "privol info FILE drafts one" in error
+    assert "--on-invalid zero" in error
+    assert privol_cli(*RUN, "--on-invalid", "zero", "--no-diagnostics").exit_code == OK
 
 
 @pytest.mark.parametrize("diagnostics", ["--diagnostics", "--no-diagnostics"])
@@ -61,15 +71,16 @@ BAD_USE = {
     "delta of 1": (("--delta", "1"), "delta"),
     "negative l2": (("--l2", "-1"), "l2"),
     "radius of 0": (("--radius", "0"), "radius"),
-    "x_bound of 0": (("--x-bound", "0"), "x_bound"),
-    "release beyond the rows": (("--release", "501"), "release"),
+    "x_bound of 0": (("--x-bound", "0"), "error: --x-bound must"),
+    "release beyond the rows": (("--release", "501"), "error: --release 501 would"),
     "release not a schedule": (("--release", "often"), "release"),
     "release not ascending": (("--release", "9,3"), "release"),
     "horizon of 0": (("--horizon", "0"), "horizon"),
     "kink for pgiga": (("--learner", "pgiga", "--loss", "hinge"), "kink"),
     "unknown loss": (("--loss", "quadratic"), "loss"),
     "unknown option": (("--epsilom", "1"), "epsilom"),
-    "one class": (("--classes", "sick"), "classes"),
+    "one class": (("--classes", "sick"), "or more labels with --positive, found"),
+    "positive is no class": (("--positive", "sicc"), "positive must be one of classes ('well', 'sick'), found 'sicc'"),
     "real targets for labels": (("--loss", "squared"), "real targets"),
     "width of another loss": (("--huber-width", "1"), "--loss huber"),
     "width of 0": (("--loss", "smooth_hinge", "--smooth-hinge-width", "0"), "--smooth-hinge-width"),
@@ -83,7 +94,7 @@ BAD_USE = {
     "two ways to say it": (("--schema", "rows.toml"), "exclude each other: with --schema the labels"),
     "unknown codec": (("--encoding", "klingon"), "encoding"),
     "unknown set": (("--domain", "sphere:2"), "sphere"),
-    "negative seed": (("--seed", "-4"), "random_state"),
+    "negative seed": (("--seed", "-4"), "error: --seed must"),
 }
 
 
@@ -179,7 +190,7 @@ def test_failing_write_leaves_nothing(here, clinic, monkeypatch):
 
 def test_errors_have_no_traceback(here):
     process = start("run", "nothing.csv", "--classes", "0,1")
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=WAIT)
     assert (process.returncode, out) == (DATA, "")
     assert err == "privol: error: nothing.csv: cannot be read: No such file or directory\n"
 
@@ -191,7 +202,7 @@ def test_a_row_beyond_the_horizon_is_named(here, clinic):
     assert "leave --horizon out" in result.stderr
     assert "cap of a user" not in result.stderr
     process = start("run", "-", "--positive", "1", "--horizon", "1", "--no-diagnostics", stdin=subprocess.PIPE)
-    _, err = process.communicate("1,2,0\n3,4,1\n", timeout=60)
+    _, err = process.communicate("1,2,0\n3,4,1\n", timeout=WAIT)
     assert process.returncode == BUDGET
     assert err.endswith("; give --horizon at least the rows of the input\n")
 
@@ -228,7 +239,7 @@ def test_a_file_is_no_output_directory(here, clinic):
 
 def test_standard_input_needs_a_horizon(here):
     process = start("run", "-", "--positive", "1", stdin=subprocess.PIPE)
-    _, err = process.communicate("1,2,0\n3,4,1\n", timeout=60)
+    _, err = process.communicate("1,2,0\n3,4,1\n", timeout=WAIT)
     assert process.returncode == USAGE
     assert "--horizon is needed" in err
     assert list(here.iterdir()) == []
@@ -267,21 +278,30 @@ def test_doubts_are_shown_and_are_not_private(here, clinic, loss, words, warning
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("--epsilon", "100"), []),
+        (("--epsilon", "10"), []),
+        (("--epsilon", "10.01"), ["epsilon is 10.01, above 10: what is released may be 22,248 times as likely"]),
+        (("--epsilon", "100"), ["epsilon is 100, above 10: what is released may be e^100 times"]),
         (("--epsilon", "0.1"), ["NOISE: "]),
-        (("--epsilon", "100", "--delta", "0.002"), ["delta is not below one over the number of rows"]),
-        (("--epsilon", "100", "--delta", "0.0019"), []),
         (
-            ("--epsilon", "100", "--release", "900", "--horizon", "1000"),
+            ("--epsilon", "10", "--delta", "0.002"),
+            ["delta is not below one over the number of rows: with 0.002 and 500 rows"],
+        ),
+        (("--epsilon", "10", "--delta", "0.0019"), ["delta is 0.0019: publishing each row in the clear"]),
+        (("--epsilon", "10", "--delta", "0.001"), ["delta is 0.001: "]),
+        (("--epsilon", "10", "--delta", "0.00099"), []),
+        (("--epsilon", "inf", "--delta", "0.5"), []),  # nothing is promised, and the first line says so
+        (
+            ("--epsilon", "10", "--release", "900", "--horizon", "1000"),
             ["no model was released: the first was due after row 900, and 500 were learnt"],
         ),
         (
-            ("--epsilon", "100", "--release", "400"),
+            ("--epsilon", "10", "--release", "400"),
             ["100 rows are in no released model: the last release came after row 400 of 500"],
         ),
-        (("--epsilon", "100", "--release", "499"), ["1 row is in no released model"]),
+        (("--epsilon", "10", "--release", "499"), ["1 row is in no released model"]),
+        # what is proved is judged, and not the source's claim of three times the epsilon
         (("--epsilon", "500", "--release", "499", "--calibration", "published"), []),
-        (("--epsilon", "100", "--horizon", "1000"), []),  # the only release came when the rows ended
+        (("--epsilon", "10", "--horizon", "1000"), []),  # the only release came when the rows ended
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -291,10 +311,102 @@ def test_warnings_are_public(here, clinic, words, expected):
     assert len(found) == len(expected), found
     for text, start_of_text in zip(found, expected, strict=True):
         assert text.startswith(start_of_text)
-        assert f"WARNING: {start_of_text.strip()}" in " ".join(privol_cli(*run).stdout.split())
+        shown = privol_cli(*run)
+        assert shown.exit_code == OK
+        assert f"WARNING: {start_of_text.strip()}" in " ".join(shown.stdout.split("\n\n")[0].split())  # at the figure
     if expected == ["NOISE: "]:
         planned = privol_cli("plan", "--n-features", "3", "--horizon", N, *RUN[-4:], "--l2", "0.1", *words, "--json")
-        assert found == [json.loads(planned.stdout)["verdict"]]
+        helps = "; privol plan with the same options says what would help"
+        assert found == [json.loads(planned.stdout)["verdict"] + helps]
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_plans_warn_of_budgets_that_promise_little(here, as_json):
+    words = ("plan", "--n-features", "3", "--horizon", "100000", "--epsilon", "100", "--delta", "0.1")
+    result = privol_cli(*words, *(["--json"] if as_json else []))
+    assert result.exit_code == OK
+    starts = ["delta is not below one over the number of rows: with 0.1 and 100,000 rows", "epsilon is 100, above 10"]
+    if as_json:
+        found = json.loads(result.stdout)["warnings"]
+        assert [text.startswith(start) for text, start in zip(found, starts, strict=True)] == [True, True]
+    else:
+        top = " ".join(result.stdout.split("\n\n")[0].split())
+        assert top.startswith("Guarantee: differential privacy with epsilon 100 at delta 0.1 for one row")
+        assert all(f"WARNING: {start}" in top for start in starts)
+        assert str(privol.plan(n_features=3, horizon=100_000, epsilon=100.0, delta=0.1)).count("WARNING: ") == 2
+    assert "WARNING" not in privol_cli(*words[:-4]).stdout
+
+
+def test_users_are_warned_of_weak_figures(here, clinic):
+    (here / "rows.toml").write_text(
+        '[target]\ncolumn = "state"\nnegative = ["well"]\npositive = ["sick"]\n[user]\ncolumn = "dose"\nmax_rows = 30\n'
+        '[columns.age]\nrange = [0, 100]\n[columns.size]\nrange = [-1, 1]\n'
+    )
+    words = ("run", "train.csv", "--schema", "rows.toml", "--l2", "1", "--no-diagnostics")
+    record = run_json(*words)
+    assert record["users"]["epsilon"] > 10 > record["budget"]["reserved"]["epsilon"]
+    assert [text for text in record["warnings"] if "epsilon for users is " in text and "above 10" in text]
+    assert not [text for text in run_json(*words, "--epsilon", "0.1")["warnings"] if text.startswith("epsilon")]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("run", "t.csv", "--sep", ";", "--positive", "yes"), "columns may be separated by ',': --sep ,"),
+        (("run", "t.csv", "--schema", "s.toml"), "separated by ',': sep = \",\" under [file] of the schema"),
+        (("run", "t.csv"), "the logistic loss needs the public labels: --classes"),
+        (("run", "t.csv", "--loss", "huber"), "(declare labels with --classes or --positive)"),
+        (("run", "t.svm", "--positive", "1", "--n-features", "1"), "(counted from 1; --zero-based counts from 0)"),
+        (("run", "t.svm", "--positive", "1", "--release", "9"), "--release 9 would release nothing within 2 rows"),
+        (("run", "t.svm", "--positive", "1", "--learner", "pgiga", "--loss", "hinge"), "--loss hinge has a kink"),
+        (("plan", "--horizon", "9", "--n-features", "1", "--calibration", "published", "--delta", "0.5"),
+         "--calibration published needs delta below"),
+        (("plan", "--horizon", "9", "--n-features", "0"), "--n-features must"),
+        (("run", "x_bound.csv"), "error: x_bound.csv: cannot be read"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_errors_name_options(here, words, expected):
+    (here / "t.csv").write_text("a,b,y\n1,2,yes\n3,4,no\n")
+    (here / "t.svm").write_text("1 1:2 2:3\n-1 2:3\n")
+    (here / "s.toml").write_text(
+        '[file]\nsep = ";"\n[target]\ncolumn = "y"\npositive = ["yes"]\nnegative = ["no"]\n[columns.a]\nrange=[0, 9]\n'
+    )
+    result = privol_cli(*words, "--json")
+    assert result.exit_code != OK
+    assert expected in result.stderr
+    assert f"privol: error: {json.loads(result.stdout)['error']['message']}\n" == result.stderr
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("header=False, header=True, sep='\\t'", "--no-header, --header, --sep tab"),
+        ("classes=('no', 'un known')", "--classes 'no,un known'"),
+        ("random_state and x_bound. y_bound=", "--seed and --x-bound. --y-bound"),
+        ("target=False, zero_based=False", "target=False, --one-based"),  # a target is no flag
+        ("n_features=9 (header= says", "--n-features 9 (--header says"),
+        ("epsilon must be above 0", "epsilon must be above 0"),
+        ("is a decimal one: decimal=','", 'is a decimal one: decimal = "," under [file] of a schema'),  # no option
+    ],
+)
+def test_parameters_as_options(message, expected):
+    assert in_options(message, app.commands["run"].params, schema=False) == expected
+
+
+@pytest.mark.parametrize("word", ["my_x_bound", "'x_bound'", "a/x_bound", "x_bound.csv", "x_bound_", "release=1/a.csv"])
+def test_paths_and_cells_are_no_parameters(word):
+    assert in_options(f"found {word}: no", app.commands["run"].params, schema=False) == f"found {word}: no"
+
+
+def test_labels_that_cannot_occur_are_refused_where_that_is_public(here):
+    np.savez("t.npz", X=np.ones((4, 1)), y=[0.0, 1.0, 0.0, 1.0])
+    (here / "t.svm").write_text("1 1:2\n-1 1:3\n")
+    for name in ("t.npz", "t.svm"):
+        result = privol_cli("run", name, "--positive", "yes")
+        assert (result.exit_code, "the labels are numbers, so 'yes' cannot occur" in result.stderr) == (DATA, True)
+        # of a number it is known from the rows alone, which are private
+        assert privol_cli("run", name, "--positive", "7").exit_code == OK
 
 
 def test_noise_has_a_price_only_where_there_is_noise(here, clinic):

@@ -6,11 +6,13 @@ import csv
 import io
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from cli_tools import RUN, N, privol_cli, run_json, start, write
+from patience import WAIT
 
 import privol
 from privol.cli.app import DATA, IO, OK, USAGE
@@ -195,6 +197,22 @@ def test_sparse_rows(here):
     assert privol_cli("predict", "R", "s.svm").stdout.count("\n") == 101
 
 
+def test_the_first_index_can_be_stated(here):
+    (here / "s.svm").write_text("".join(f"{1 - 2 * (i % 2)} {i % 3}:1 3:0.5\n" for i in range(60)))
+    (here / "one.svm").write_text("1 1:1 3:0.5\n" * 5)  # by its look the first index would be 1
+    words = ("run", "s.svm", "--classes", "-1,1", "--n-features", "4", "--epsilon", "inf", "--no-diagnostics")
+    told, stated = run_json(*words, "--out", "T"), run_json(*words, "--zero-based", "--out", "S")
+    assert "the index base" in " ".join(told["guarantee"]["conditions"])
+    assert "the index base" not in " ".join(stated["guarantee"]["conditions"])
+    row = np.array([[0.0, 1.0, 0.0, 0.5]])
+    expected = load_model("S").predict_proba(row)[0, 1]
+    lines = privol_cli("predict", "S", "one.svm").stdout.splitlines()  # as in the run
+    assert float(lines[1].split(",")[1]) == pytest.approx(expected, rel=1e-12)
+    other = privol_cli("predict", "S", "one.svm", "--one-based").stdout.splitlines()
+    assert other != lines
+    assert privol_cli("run", "s.svm", "--classes", "-1,1", "--one-based").exit_code == DATA
+
+
 # ---- predict ------------------------------------------------------------------------------------------------
 
 
@@ -273,8 +291,8 @@ def test_plan(here):
     text = " ".join(privol_cli(*words).stdout.split())
     assert " ".join(found.verdict.split()) in text
     assert found.remedies
-    for remedy in found.remedies:
-        assert f"{remedy.parameter} = " in text
+    for remedy in found.remedies:  # to be copied: no separators in numbers
+        assert f"--{remedy.parameter.replace('_', '-')} {remedy.value}: noise" in text
     assert list(here.iterdir()) == []
 
 
@@ -282,7 +300,7 @@ def test_plan_refuses():
     assert privol_cli("plan", "--n-features", "54").exit_code == USAGE
     result = privol_cli("plan", "--n-features", "0", "--horizon", "5", "--json")
     assert result.exit_code == USAGE
-    assert "n_features" in json.loads(result.stdout)["error"]["message"]
+    assert json.loads(result.stdout)["error"]["message"].startswith("--n-features must")
 
 
 def test_info():
@@ -329,12 +347,19 @@ def test_the_embedded_rows_are_shuffled():
 
 def test_privol_run_without_arguments(here):
     process = start("run")
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=WAIT)
     assert (process.returncode, err) == (OK, "")
     assert "written to" in out
     metrics = json.loads((here / "privol-run" / "metrics.json").read_text())
-    # Over 100 runs 0.732 with a standard deviation of 0.013 (Gaussian noise in the model): a false alarm has a chance
-    # below 1e-9. Without learning: 0.512.
-    assert metrics["run"]["final_model"]["accuracy"] > 0.64
+    # 0.732 with a standard deviation of 0.014 over the noise and a long tail below: a false alarm: about 3e-10
+    # (importance sampling; below 0.64 it is 1e-5). Without learning: 0.512. What is learnt is held without the noise.
+    assert metrics["run"]["final_model"]["accuracy"] > 0.60
+    assert metrics["noiseless"]["final_model"]["accuracy"] > 0.73
     assert metrics["best_fixed"]["accuracy"] > 0.75
     assert metrics["run"]["regret"] > metrics["noiseless"]["regret"] > 0
+    # The README shows this output; only figures differ, and that noise has a price is only said where it has one.
+    readme = Path(__file__).parents[1].joinpath("README.md").read_text(encoding="utf-8")
+    shown = readme.split("```text\n")[1].split("```")[0]
+    shown, out = (re.sub(r"\d[\d.,e-]*", "#", " ".join(text.split())) for text in (shown, out))
+    price = "The noise costs # of this run's regret. "
+    assert shown.replace(price, "") == out.replace(price, "")

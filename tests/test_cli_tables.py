@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 from cli_tools import privol_cli, run_json, start
+from patience import WAIT
 
 import privol
+from privol import guarantees
 from privol.cli.app import BUDGET, DATA, OK, USAGE
+from privol.guarantees import format_up
 from privol.state import load_model, read_record
 from privol.streams import Schema
 
@@ -124,7 +128,7 @@ def test_predictions_are_encoded_by_the_schema(here, visits):
     for name in ("old.csv", "new.parquet", "new.jsonl", "semi.csv"):
         assert privol_cli("predict", "R", name).stdout == new, name
     process = start("predict", "R", "-", stdin=subprocess.PIPE)
-    assert process.communicate(Path("new.csv").read_text(), timeout=60)[0] == new
+    assert process.communicate(Path("new.csv").read_text(), timeout=WAIT)[0] == new
     unknown = privol_cli("predict", "R", "new.csv", "--target", "age")
     assert (unknown.exit_code, "schema" in unknown.stderr) == (USAGE, True)
     save(visits.slice(0, 20).select(["age", "job"]), "less.csv")
@@ -220,7 +224,7 @@ def test_every_format_gives_the_same_model(here, visits):
     found["latin.csv"] = load_model("L").coef_.tobytes()  # another unknown job
     assert len(set(found.values())) == 1
     process = start("run", "-", *RUN[2:], "--horizon", N, "--out", "S", "--json", stdin=subprocess.PIPE)
-    out, _ = process.communicate(Path("rows.jsonl").read_text(), timeout=60)
+    out, _ = process.communicate(Path("rows.jsonl").read_text(), timeout=WAIT)
     assert (json.loads(out)["source"], process.returncode) == ("standard input", OK)
     assert load_model("S").coef_.tobytes() == found["rows.csv"]
 
@@ -244,14 +248,36 @@ def test_predictions_from_standard_input_without_a_schema(here):
     expected = privol_cli("predict", "R", "t.csv").stdout
     for text, words in ((Path("t.csv").read_text(), ("--target", "2")), ("1,2\n3,0\n", ())):
         process = start("predict", "R", "-", *words, stdin=subprocess.PIPE)
-        out, err = process.communicate(text, timeout=60)
+        out, err = process.communicate(text, timeout=WAIT)
         assert process.returncode == OK, err
         assert out == (expected if words else out)
         assert out.count("\n") == text.count("\n") + 1
     process = start("predict", "R", "-", stdin=subprocess.PIPE)
-    _, err = process.communicate(Path("t.csv").read_text(), timeout=60)
+    _, err = process.communicate(Path("t.csv").read_text(), timeout=WAIT)
     assert process.returncode == DATA
     assert "--target" in err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="asks a pipe whether it has more")
+def test_predictions_come_as_their_rows_do(here):
+    """No row is sent before the rows sent so far have been predicted."""
+    rows = "".join(f"{i % 7},{i % 3},{int(i % 7 > 3)}\n" for i in range(50))
+    Path("t.csv").write_text(rows)
+    run_json("run", "t.csv", "--positive", "1", "--out", "R", "--no-diagnostics")
+    expected = privol_cli("predict", "R", "t.csv").stdout.splitlines(keepends=True)
+    process = start("predict", "R", "-", "--target", "2", stdin=subprocess.PIPE)
+    killer = threading.Timer(60, process.kill)
+    killer.start()
+    lines = rows.splitlines(keepends=True)
+    assert len(expected) == 51
+    for first, last in ((0, 10), (10, 11), (11, 50)):
+        process.stdin.write("".join(lines[first:last]))
+        process.stdin.flush()
+        wanted = expected[first + (first > 0) : last + 1]
+        assert [process.stdout.readline() for _ in wanted] == wanted
+    out, err = process.communicate(timeout=60)
+    killer.cancel()
+    assert (out, err, process.returncode) == ("", "", OK)
 
 
 # ---- drafts -------------------------------------------------------------------------------------------------
@@ -266,8 +292,8 @@ def test_a_draft_runs_with_a_warning(here, visits):
     warning = record["warnings"][0]
     assert "rows.toml was derived from the data" in warning
     assert sum("derived from the data" in text for text in record["guarantee"]["conditions"]) == 1
-    shown = privol_cli(*RUN).stdout
-    assert shown.startswith("WARNING: rows.toml was derived from the data")
+    top = privol_cli(*RUN).stdout.split("\n\n")[0]
+    assert "\nWARNING: rows.toml was derived from the data" in top
     (here / "rows.toml").write_text(result.stdout.replace("derived_from_data = true", ""))
     assert not any("derived" in text for text in run_json(*RUN)["warnings"])
     drafted = json.loads(privol_cli("info", "rows.csv", "--json").stdout)
@@ -278,6 +304,18 @@ def test_a_draft_looks_at_no_more_rows_than_told(here, visits):
     assert "the first 5 rows" in privol_cli("info", "rows.csv", "--rows", "5").stdout
     for words in (("--rows", "5"), ("--target", "x"), ("--sep", ";")):
         assert privol_cli("info", *words).exit_code == USAGE
+
+
+def test_plan_states_the_figure_for_users(here, visits):
+    words = ("plan", "--schema", "rows.toml", "--horizon", N, "--json")
+    assert "for one user" not in json.loads(privol_cli(*words).stdout)["summary"]
+    (here / "rows.toml").write_text(SCHEMA + CAP)
+    planned = json.loads(privol_cli(*words).stdout)
+    record = run_json(*(word for word in RUN if word not in ("--seed", "3")), "--horizon", N)
+    assert planned["summary"] == record["summary"]
+    assert "(column 'person', at most 2 rows)" in planned["summary"]
+    (here / "rows.toml").write_text(SCHEMA + CAP.replace("2", "50"))
+    assert [text[:21] for text in json.loads(privol_cli(*words).stdout)["warnings"]] == ["epsilon for users is "]
 
 
 def test_plan_takes_features_and_bound_from_the_schema(here, visits):
@@ -308,8 +346,8 @@ def test_the_cap_is_counted_and_states_a_figure_for_users(here, visits):
     assert record["users"]["mu"] == pytest.approx(2 * record["budget"]["reserved"]["mu"], rel=1e-9)
     assert record["users"]["epsilon"] > 2
     shown = " ".join(privol_cli(*RUN).stdout.split())
-    assert f"rows dropped {over:,} over the cap of a user (NOT PRIVATE)" in shown
-    assert "of one user at most 2 rows" in shown
+    assert f"Rows dropped: {over:,} over the cap of a user (NOT PRIVATE)" in shown
+    assert f"epsilon {format_up(record['users']['epsilon'])} for one user (column 'person', at most 2 rows)" in shown
     if os.name == "posix":
         assert Path("R/run.json").stat().st_mode & 0o777 == 0o600
 
@@ -368,7 +406,34 @@ def test_private_metrics_are_what_the_library_releases(here, visits):
     assert np.array_equal(load_model("R").coef_, twin.coef_)
     shown = " ".join(privol_cli(*RUN, *METRICS).stdout.split())
     assert "Progressive metrics: NOT PRIVATE" in shown
-    assert "Models and metrics together" in shown
+
+
+def test_the_report_states_the_total_first_and_the_sentence_once(here, visits):
+    shown = privol_cli(*RUN[:-3], *METRICS, "--epsilon", "4").stdout
+    text = " ".join(shown.split())
+    assert text.startswith("Guarantee of models and metrics: differential privacy with epsilon 4 at delta 1e-6 for one")
+    own = guarantees.split_budget(4.0, 1e-6, 0.25).epsilon
+    assert f"the models alone epsilon {format_up(own)} (mu " in text
+    assert text.count("Differential privacy with (epsilon, delta) = (4, 1e-6), from ") == 1
+    assert text.count("Differential privacy with (epsilon, delta)") == 1
+    assert text.count("Bit source") == 1
+    parts = [shown.index(words) for words in ("budget spent", "Progressive metrics: released", "The guarantee in full",
+                                              "written to", "Diagnostics: NOT PRIVATE")]  # fmt: skip
+    assert parts == sorted(parts)
+    record = run_json(*RUN[:-3], *METRICS, "--epsilon", "4", "--out", "R")
+    assert record["summary"] in text
+    shares = record["budget"]["shares"]
+    assert sum(share["mu"] ** 2 for share in shares.values()) == pytest.approx(record["budget"]["reserved"]["mu"] ** 2)
+    assert {"sentence", "together", "guarantee", "private_metrics", "users", "dropped", "diagnostics"} < set(record)
+
+
+def test_what_was_not_spent_is_shown(here, visits):
+    shown = " ".join(privol_cli(*RUN, "--horizon", 2 * N, "--release", N).stdout.split())
+    record = run_json(*RUN, "--horizon", 2 * N, "--release", N)
+    spent = record["budget"]["spent"]
+    assert spent["epsilon"] < 0.99
+    assert f"budget spent epsilon {format_up(spent['epsilon'])} at delta 1e-6 (" in shown
+    assert "budget spent all of it" in " ".join(privol_cli(*RUN).stdout.split())
 
 
 def test_a_delay_changes_the_evaluation_and_not_the_models(here, visits):

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import WAIT
 
 import privol
 
@@ -46,7 +47,7 @@ def run_commands(script: str) -> list[subprocess.CompletedProcess[str]]:
         command = [sys.executable, *shlex.split(words)[1:]]
         if not words.startswith("python "):
             command = [sys.executable, "-m", *shlex.split(words)]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=WAIT, check=False)
         assert done.returncode == 0, (line, done.stderr)
         if out:
             Path(out.strip()).write_text(done.stdout)
@@ -69,7 +70,7 @@ def test_commands_of_the_readme(tmp_path, monkeypatch, capsys):
     plan, run, _ = run_commands(running)
     assert "SIGNAL" in plan.stdout
     assert "WARNING" not in run.stdout
-    assert "of one user at most 2 rows" in " ".join(run.stdout.split())
+    assert "for one user (column 'patient', at most 2 rows)" in " ".join(run.stdout.split())
     # Over 30 runs 0.8206 with a standard deviation of 0.0009 (Gaussian noise in the model): a false alarm has a chance
     # below 1e-9. Without learning: 0.52.
     accuracy = json.loads(Path("first-run/metrics.json").read_text())["run"]["final_model"]["accuracy"]
@@ -78,7 +79,9 @@ def test_commands_of_the_readme(tmp_path, monkeypatch, capsys):
     assert (len(lines), lines[0]) == (6, "prediction,probability")
     capsys.readouterr()
     exec(compile(LOADING, "README.md", "exec"), {"__name__": "readme"})
-    assert re.findall(r"kept|missed", capsys.readouterr().out) == [line.split(",")[0] for line in lines[1:]]
+    out = capsys.readouterr().out
+    assert re.findall(r"kept|missed", out) == [line.split(",")[0] for line in lines[1:]]
+    assert out.splitlines()[-1] == json.loads(Path("first-run/run.json").read_text())["summary"]
 
 
 def test_links_of_the_documentation():

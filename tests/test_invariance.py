@@ -25,7 +25,10 @@ CASES = {
     "pgiga-simplex": (PGIGA, {"loss": "logistic", "domain": Simplex(0.5)}, 6),
 }
 QUICK = settings(
-    max_examples=12, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

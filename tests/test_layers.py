@@ -51,7 +51,7 @@ ONLY = {
 }
 
 # Compiled modules, bottom first, each with those it may cimport or import.
-CORE_ORDER = ("_rows", "_losses", "_geometry", "_schedule", "_noise", "_iterate")
+CORE_ORDER = ("_rows", "_losses", "_geometry", "_schedule", "_noise", "_bitgen", "_discrete", "_iterate")
 
 # Libraries and who may import them; None: anyone.
 LIBRARIES: dict[str, set[str] | None] = {
@@ -80,7 +80,7 @@ LAZY = {
     ("state", "sklearn"): "a check that only an export needs",
 }
 
-LIBC = {"math.h", "stddef.h", "stdint.h", "string.h"}
+LIBC = {"math.h", "pthread.h", "stddef.h", "stdint.h", "string.h"}
 CYTHON = {"libc", "cpython", "cython"}
 MAX_LINES = 600
 GENERATED = {"gaussian_table.inc.h"}

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from patience import WAIT
 from sklearn.base import BaseEstimator, clone
 
 from privol.errors import BudgetExceeded, InvalidParameter, StateError
@@ -432,16 +433,16 @@ def test_a_slow_reader_neither_fails_nor_takes_newer_counts_back():
         if threading.get_ident() == main:
             return 10, 10, 0.1
         asked.set()
-        go.wait(10)
+        go.wait(WAIT)
         return 5, 5, 0.05  # what was true when it was asked
 
     account._counters = counters  # attached without the first reading
     reader = threading.Thread(target=lambda: seen.append(ledger.entries()[0].last_row))
     reader.start()
-    assert asked.wait(10)
+    assert asked.wait(WAIT)
     assert ledger.entries()[0].last_row == 10
     go.set()
-    reader.join(10)
+    reader.join(WAIT)
     assert seen == [10]
     assert account.entry().mu_squared >= 0.1
 
@@ -457,7 +458,7 @@ def test_no_deadlock_with_a_lock_that_the_learner_holds():
     def counters() -> tuple[int, int, float]:
         if threading.get_ident() != main:
             asked.set()
-            go.wait(10)
+            go.wait(WAIT)
         with lock:
             return 1, 1, 0.001
 
@@ -465,14 +466,14 @@ def test_no_deadlock_with_a_lock_that_the_learner_holds():
     reader = threading.Thread(target=ledger.entries, daemon=True)
     with lock:
         reader.start()
-        assert asked.wait(10)
+        assert asked.wait(WAIT)
         go.set()
         closer = threading.Thread(target=ledger.open, kwargs={"learner": "x", "guarantee": plan()}, daemon=True)
         closer.start()
-        closer.join(10)
+        closer.join(WAIT)
         assert not closer.is_alive()
         account.close()
-    reader.join(10)
+    reader.join(WAIT)
     assert not reader.is_alive()
     assert account.closed
 
@@ -553,7 +554,7 @@ def test_a_forked_child_is_refused_even_if_a_lock_was_held_at_the_fork():
         env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=WAIT,
         check=False,
     )
     assert result.returncode == 0, result.stderr

@@ -12,6 +12,7 @@ import mpmath
 import numpy as np
 import pytest
 from alpha import BUDGET, RATES, rate
+from patience import WAIT
 from scipy.special import ndtri
 from scipy.stats import binomtest, chi2, norm
 from sklearn.base import clone
@@ -450,7 +451,7 @@ def test_threads_on_one_learner(cls):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(WAIT)
         assert not thread.is_alive(), "deadlock"
     assert not errors
     assert learner.n_rows_ == learner.n_releases_ == 2 * n + 3

@@ -15,6 +15,7 @@ import types
 from pathlib import Path
 
 import pytest
+from patience import WAIT
 
 import privol
 
@@ -27,7 +28,7 @@ PUBLIC = {"PIGD", "PGIGA", "default_learner", "open_stream", "plan", "show_confi
 def in_a_fresh_interpreter(code: str) -> str:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=environment, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT, env=environment, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

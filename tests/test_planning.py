@@ -7,6 +7,8 @@ import math
 
 import numpy as np
 import pytest
+from alpha import rate
+from scipy.stats import chi2
 
 import privol
 from privol.errors import InvalidParameter
@@ -55,7 +57,7 @@ def test_a_single_release_by_hand():
 
 
 def test_the_run_adds_the_planned_noise():
-    # Mean square of the noise of 400 releases of 20 coordinates each: chi-square, false-positive rate below 1e-6.
+    # Sum of squares of the noise of 400 releases of 20 coordinates each: chi-square. Rejects 8 % more or less.
     X, y = np.zeros((50, 20)), np.tile([0, 1], 25)
     found = plan("pigd", n_features=20, horizon=50, loss="hinge", fit_intercept=False, radius=1e6, l2=1.0)
     (row,) = found.rows
@@ -63,8 +65,9 @@ def test_the_run_adds_the_planned_noise():
         privol.PIGD(loss="hinge", fit_intercept=False, radius=1e6, l2=1.0, random_state=seed).fit(X, y).coef_
         for seed in range(400)
     ]
-    ratio = float(np.mean(np.square(models))) / row.std**2
-    assert abs(ratio - 1.0) < 5 * math.sqrt(2 / 8000)
+    total = float(np.sum(np.square(models))) / row.std**2
+    half = rate("planning.scale") / 2
+    assert chi2.ppf(half, 8000) < total < chi2.isf(half, 8000)
 
 
 def test_verdicts():

@@ -400,7 +400,8 @@ def test_record_and_sentence(data):
         assert "of one user at most 3 rows are learnt" in guarantee.sentence()
         assert "several rows of one person" not in guarantee.sentence()
     assert result.guarantee.released == "metrics"
-    assert "at most 4 windows of rows out of 600 rows" in result.guarantee.sentence()
+    released = "at most 4 windows of rows, with the models that are evaluated, whether these are published or not,"
+    assert f"{released} out of 600 rows" in result.guarantee.sentence()
     assert "releases of the model" not in result.guarantee.sentence()
     assert "by group privacy" in learner.ledger_.sentence(1e-6)
     record = json.loads(json.dumps(result.to_record(), allow_nan=False))

@@ -397,6 +397,27 @@ def test_a_draft_states_how_the_file_was_read(tmp_path):
     assert file_of(tmp_path / "p") == {"format": "parquet"}
 
 
+def test_draft_of_decimal_commas(tmp_path):
+    path = tmp_path / "rows.csv"
+    rows = [f"{i % 40 + 0.5};{i % 20},25;{i % 2};{i % 7},{i % 3}" for i in range(80)]
+    path.write_text("\n".join(["a;b;y;pair", *(row.partition(";")[2] for row in rows)]).replace("a;", "", 1) + "\n")
+    found = tomllib.loads(draft_schema(path, target="y"))
+    assert found["file"]["decimal"] == ","
+    assert found["columns"]["b"] == {"range": [0, 20]}
+    (block,) = open_stream(path, schema={**found, "derived_from_data": False})
+    assert block.X[1].tolist() == pytest.approx([1.25 / 10 - 1, 1.1 / 3.5 - 1], rel=1e-12)
+    # where other numbers have points, cells with commas are texts
+    path.write_text("\n".join(["a;b;y;pair", *rows]) + "\n")
+    found = tomllib.loads(draft_schema(path, target="y"))
+    assert "decimal" not in found["file"]
+    assert "levels" in found["columns"]["b"]
+    # and so they are where a comma separates the columns, and where not every cell is such a number
+    path.write_text("a,b,y\n" + "".join(f'{i % 40},"{i % 20},25",{i % 2}\n' for i in range(80)))
+    assert "levels" in tomllib.loads(draft_schema(path, target="y"))["columns"]["b"]
+    path.write_text("a;b;y\n" + "".join(f"{i % 40};{i % 20},25;{i % 2}\n" for i in range(80)) + "1;1,2,3;0\n")
+    assert "levels" in tomllib.loads(draft_schema(path, target="y"))["columns"]["b"]
+
+
 def test_draft_without_rows_is_refused():
     with pytest.raises(StreamError, match="no rows"):
         draft_schema(TableColumns({"a": [], "y": []}))

@@ -13,14 +13,13 @@ import time
 
 import numpy as np
 import pytest
+from patience import WAIT
 from stream_files import drain, fails, together, write
 
 from privol.errors import StreamError
 from privol.streams import _ahead, open_stream
 from privol.streams._ahead import ReadAhead
 from privol.streams._base import Piece, Source, Stream
-
-WAIT = 60  # seconds after which a test gives up; never a measure of speed
 
 
 def threads():
@@ -35,7 +34,9 @@ def until(condition):
 
 
 @pytest.fixture(autouse=True)
-def nothing_left():
+def nothing_left(monkeypatch):
+    """And whoever closes an iterator waits for its thread, however slowly the machine gives it its turn."""
+    monkeypatch.setattr(_ahead, "PATIENCE", WAIT)
     assert not threads()
     yield
     assert not threads()
@@ -172,16 +173,18 @@ def test_closing_interrupts_a_long_block():
     assert source.closed == 1
 
 
-def test_an_interrupt_while_waiting_reaches_the_consumer():
+def test_an_interrupt_while_waiting_reaches_the_consumer(monkeypatch):
     """The signal comes while the thread is busy with the second piece, for which the consumer waits."""
-    release = threading.Event()
+    stopping, stop = threading.Event(), _ahead._Shelf.stop
+    monkeypatch.setattr(_ahead._Shelf, "stop", lambda shelf: (stopping.set(), stop(shelf)))
 
     class Stuck(Rows):
         def pieces(self, limit, progress):
             for piece in super().pieces(limit, progress):
                 yield piece
-                os.kill(os.getpid(), signal.SIGINT)
-                release.wait(0.2)
+                if not stopping.is_set():  # one signal: another might come while the first is dealt with
+                    os.kill(os.getpid(), signal.SIGINT)
+                    until(stopping.is_set)
 
     source = Stuck(10)
     with pytest.raises(KeyboardInterrupt):
@@ -231,12 +234,13 @@ def test_the_interpreter_exits_with_an_iterator_still_open(tmp_path):
     path = write(tmp_path, "d.csv", "1,2\n" * 100_000)
     code = """
         import sys
-        from privol.streams import open_stream
+        from privol.streams import _ahead, open_stream
+        _ahead.PATIENCE = float(sys.argv[2])
         blocks = iter(open_stream(sys.argv[1], block_rows=100))
         next(blocks)
         print("ready")
     """
-    returned, out, err = run(code, path)
+    returned, out, err = run(code, path, WAIT)
     assert (returned, out, err) == (0, "ready\n", "")
 
 
@@ -244,7 +248,8 @@ def test_an_interrupt_leaves_no_thread_behind(tmp_path):
     path = write(tmp_path, "d.csv", "1,2\n" * 100_000)
     code = """
         import sys, threading, time
-        from privol.streams import open_stream
+        from privol.streams import _ahead, open_stream
+        _ahead.PATIENCE = float(sys.argv[2])
 
         def learn():
             for i, block in enumerate(open_stream(sys.argv[1], block_rows=100)):
@@ -258,7 +263,7 @@ def test_an_interrupt_leaves_no_thread_behind(tmp_path):
             pass
         print([t.name for t in threading.enumerate()])
     """
-    returned, out, err = run(code, path, signal_after="ready")
+    returned, out, err = run(code, path, WAIT, signal_after="ready")
     assert (returned, out, err) == (0, "['MainThread']\n", "")
 
 

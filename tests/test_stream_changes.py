@@ -14,6 +14,7 @@ import threading
 import time
 
 import pytest
+from patience import WAIT
 from stream_files import drain, fails, together, write
 
 from privol.errors import StreamError
@@ -242,7 +243,8 @@ def test_rows_to_predict_may_lack_their_target_without_a_header(monkeypatch, tmp
     if lacking:
         fails(lambda: open_stream(path, schema=schema), "names under [file] gives 5")
         given(monkeypatch, b"1,2,3\n")
-        fails(lambda: open_stream("-", schema=schema, target=False), "names under [file] gives 5", "the first row has 3")
+        piped = lambda: open_stream("-", schema=schema, target=False)  # noqa: E731
+        fails(piped, "names under [file] gives 5", "the first row has 3")
 
 
 def test_a_libsvm_pipe_is_searched_for_an_index_0_without_losing_rows(monkeypatch):
@@ -271,7 +273,7 @@ def test_an_interrupt_gets_through_to_a_reader_that_waits(text):
         assert reader.stdout.readline() == b"ready\n"
         time.sleep(0.5)  # so that it waits for more; an interrupt before would end it, too
         reader.send_signal(signal.SIGINT)
-        killer = threading.Timer(60, reader.kill)
+        killer = threading.Timer(WAIT, reader.kill)
         killer.start()
         errors = reader.stderr.read()
         code = reader.wait()

@@ -70,7 +70,8 @@ def test_sentence_says_what_is_released():
         in metrics
     )
     assert "of the model out of" not in metrics
-    assert "at most 1 window of rows out of 100 rows" in make(released="metrics", releases=1).sentence()
+    models = "with the models that are evaluated, whether these are published or not,"
+    assert f"at most 1 window of rows, {models} out of 100 rows" in make(released="metrics", releases=1).sentence()
     assert "Released: at most 5 releases of the model out of 100 rows" in make().sentence()
     assert Guarantee.from_json(make(released="metrics", rows_per_user=7).to_json()) == make(
         released="metrics", rows_per_user=7

@@ -16,21 +16,23 @@ import numpy as np
 from ._validate import choice, integer
 from .calibration import IterateCalibration
 from .errors import InvalidParameter
-from .guarantees import Guarantee
+from .guarantees import Guarantee, format_up
 from .learners import LEARNERS
 from .losses import get_loss
 from .noise import make_source
 from .state import describe_parameters
 
-__all__ = ["Plan", "PlanRow", "Remedy", "plan"]
+__all__ = ["Plan", "PlanRow", "Remedy", "plan", "weaknesses"]
 
 #: Noise of a row's score, relative to the largest score: up to the first the signal is clear, above the second it
 #: drowns. The scores that tell rows apart are several times smaller than the largest: on Forest Covertype a ratio of
 #: 0.015 costs 1 % of accuracy, 0.05 costs 4 %, 0.15 costs 13 % (PIGD, logistic loss, 120,000 rows).
 CLEAR, DROWNED = 0.02, 0.1
 
+#: Budgets beyond these promise next to nothing; docs/guarantee.md, "Budgets that promise little", has the sources.
+WEAK_EPSILON, WEAK_DELTA = 10.0, 1e-3
+
 _ROWS = 7
-_MOST_EPSILON = 20.0  # beyond it the guarantee says next to nothing
 _MOST_RELEASES = 4_000_000  # a calibration costs time proportional to its releases
 
 
@@ -104,6 +106,8 @@ class Plan:
     guarantee : Guarantee
     rows : tuple of PlanRow
         The first release, some between (log-spaced), the last.
+    warnings : tuple of str
+        Where the budget promises next to nothing (:func:`weaknesses`).
     verdict : str
         One line: signal against noise at the last release.
     remedies : tuple of Remedy
@@ -117,6 +121,7 @@ class Plan:
     horizon: int
     guarantee: Guarantee
     rows: tuple[PlanRow, ...]
+    warnings: tuple[str, ...]
     verdict: str
     remedies: tuple[Remedy, ...]
 
@@ -131,7 +136,9 @@ class Plan:
             "dim": self.dim,
             "horizon": self.horizon,
             "guarantee": self.guarantee.to_record(),
+            "summary": self.guarantee.summary(),
             "sentence": self.guarantee.sentence(),
+            "warnings": list(self.warnings),
             "releases": [{**asdict(row), "ratio": row.ratio} for row in self.rows],
             "verdict": self.verdict,
             "remedies": [asdict(remedy) for remedy in self.remedies],
@@ -148,7 +155,8 @@ class Plan:
             f"{'noise in score':>15} {'largest score':>14}"
         )
         lines = [
-            self.guarantee.sentence(),
+            f"Guarantee: {self.guarantee.summary()}",
+            *(f"WARNING: {words}" for words in self.warnings),
             "",
             f"{self.guarantee.releases:,} release(s) over {self.horizon:,} rows, {self.dim} coordinates:",
             head,
@@ -162,16 +170,63 @@ class Plan:
         if self.remedies:
             lines.append("Any one of these changes alone (public, made before the run):")
             lines += [f"  {describe_remedy(r)}" for r in self.remedies]
+        lines += ["", self.guarantee.sentence()]
         return "\n".join(lines)
 
     def __str__(self) -> str:
         return self.text()
 
 
-def describe_remedy(remedy: Remedy) -> str:
-    """Return a remedy as one line of text."""
-    value = f"{remedy.value:,}" if isinstance(remedy.value, int) else f"{remedy.value}"
-    return f"{remedy.parameter} = {value}: noise {_percent(remedy.ratio)} of the largest score ({remedy.cost})"
+def describe_remedy(remedy: Remedy, *, option: bool = False) -> str:
+    """Return a remedy as one line of text, in the words of Python or, if ``option``, of the command line."""
+    change = f"{remedy.parameter}={remedy.value!r}"
+    if option:
+        change = f"--{remedy.parameter.replace('_', '-')} {remedy.value}"
+    return f"{change}: noise {_percent(remedy.ratio)} of the largest score ({remedy.cost})"
+
+
+def weaknesses(guarantee: Guarantee) -> list[str]:
+    """Say, one sentence each, where the figures of a guarantee promise next to nothing.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        One of kind "none" has no figures to be judged: its sentence says that nothing is guaranteed.
+
+    Returns
+    -------
+    list of str
+        On delta, if it is not below one over the number of rows, or not below 1e-3; on epsilon, for rows or else for
+        users, if it is above 10. Empty where none of these holds.
+
+    Notes
+    -----
+    Dwork and Roth 2014, section 2.3 (delta); Ponomareva et al. 2023 (epsilon). What is judged is the
+    figure that is proved: of a published calibration, not the one that its source claims.
+    """
+    if guarantee.kind == "none":
+        return []
+    found, delta, epsilon = [], guarantee.delta, guarantee.epsilon()
+    if delta * guarantee.horizon >= 1.0:
+        found.append(
+            f"delta is not below one over the number of rows: with {format_up(delta)} and {guarantee.horizon:,} rows, "
+            "publishing a random row in the clear would also meet it; choose a much smaller one"
+        )
+    elif delta >= WEAK_DELTA:
+        found.append(
+            f"delta is {format_up(delta)}: publishing each row in the clear with that probability would also meet it; "
+            "choose a much smaller one"
+        )
+    whom, what, users = "", "a row as with another in its place", guarantee.user_epsilon()
+    if epsilon <= WEAK_EPSILON and users is not None and users > WEAK_EPSILON:
+        whom, what, epsilon = " for users", "a user's rows as with others in their place", users
+    if epsilon > WEAK_EPSILON:
+        times = f"{math.exp(epsilon):,.0f}" if epsilon < 20.0 else f"e^{epsilon:.3g}"
+        found.append(
+            f"epsilon{whom} is {format_up(epsilon)}, above {WEAK_EPSILON:g}: what is released may be {times} times as "
+            f"likely with {what}, which promises next to nothing (1 is a strong promise)"
+        )
+    return found
 
 
 def _percent(ratio: float) -> str:
@@ -257,6 +312,7 @@ def plan(learner: str = "pigd", *, n_features: int, horizon: int, **params: Any)
         horizon=int(horizon),
         guarantee=guarantee,
         rows=rows,
+        warnings=tuple(weaknesses(guarantee)),
         verdict=verdict,
         remedies=remedies,
     )
@@ -342,7 +398,7 @@ def _remedies(
             add("horizon", rows, last(n=rows).ratio, f"{rows / horizon:.3g} times the rows")
 
     epsilon = _search(lambda v: last(epsilon=v).ratio, made.epsilon, 2.0, 16)
-    if epsilon is not None and epsilon <= _MOST_EPSILON:
+    if epsilon is not None and epsilon <= WEAK_EPSILON:
         add("epsilon", epsilon, last(epsilon=epsilon).ratio, "less privacy")
     return found
 

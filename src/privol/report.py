@@ -38,14 +38,6 @@ def _table(title: str | None = None) -> Table:
     return table
 
 
-def _infinite(value: Any) -> str:
-    return "infinite" if value == "inf" else format_up(float(value))
-
-
-def _budget(share: Mapping[str, Any], delta: float) -> str:
-    return f"epsilon {_infinite(share['epsilon'])} at delta {format_up(delta)} (mu {_infinite(share['mu'])})"
-
-
 def run_report(record: Mapping[str, Any]) -> list[RenderableType]:
     """Return the report of a run.
 
@@ -54,17 +46,45 @@ def run_report(record: Mapping[str, Any]) -> list[RenderableType]:
     record : mapping
         What ``privol run --json`` prints.
     """
-    private = record["model_private"]
-    parts: list[RenderableType] = [Text(f"WARNING: {words}", style="bold red") for words in record["warnings"]]
+    found, metrics = record["diagnostics"], record["private_metrics"]
+    public = [words for words in record["warnings"] if not words.startswith(_NOT_PRIVATE)]
+    parts: list[RenderableType] = [
+        _headline(record["summary"], record["model_private"], "" if metrics is None else " of models and metrics")
+    ]
     if record["status"] == "interrupted":
         doing = "while it was learning" if record["interrupted_while"] == "learning" else "after learning"
         parts.append(Text(f"INTERRUPTED {doing}, after row {record['rows']:,}: no release was added", style="bold red"))
-    parts += [
-        *([Text()] if parts else []),
-        Text("Guarantee", style="bold"),
-        Text(record["sentence"], style="" if private else "bold red"),
-        Text(),
-    ]
+    parts += [*_warnings(public), Text(), _facts(record)]
+    if metrics is not None:
+        parts += [Text(), *_metrics(metrics)]
+    sentence = record["sentence"] if metrics is None else metrics["sentence"]
+    parts += [Text(), *_full(sentence, record["model_private"]), Text(), _files(record)]
+    # what is not private comes last, so that all of it can be cut off
+    if record["dropped"] is not None:
+        parts += [Text(), Text(f"Rows dropped: {_dropped(record['dropped'])}", style="red")]
+    if found is not None:
+        doubts = [words for words in record["warnings"] if words.startswith(_NOT_PRIVATE)]
+        parts += [Text(), *_warnings(doubts), *_diagnostics(found)]
+    return parts
+
+
+_NOT_PRIVATE = "NOT PRIVATE"
+
+
+def _headline(summary: str, private: bool, whose: str = "") -> Text:
+    return Text(f"Guarantee{whose}: {summary}" if private else summary, style="bold" if private else "bold red")
+
+
+def _warnings(found: Iterable[str]) -> list[RenderableType]:
+    return [Text(f"WARNING: {words}", style="bold red") for words in found]
+
+
+def _full(sentence: str, private: bool) -> list[RenderableType]:
+    return [Text("The guarantee in full", style="bold"), Text(sentence, style="" if private else "red")]
+
+
+def _facts(record: Mapping[str, Any]) -> RenderableType:
+    """Table of what was learnt from what, and released."""
     table = _table()
     classes = record["classes"]
     labels = "" if classes is None else f"; classes {classes[0]} / {classes[1]}"
@@ -75,18 +95,20 @@ def run_report(record: Mapping[str, Any]) -> list[RenderableType]:
     )
     evaluated = " (read, learnt and evaluated" if record["diagnostics"] else " (read and learnt"
     table.add_row("throughput", f"{record['rows_per_second']:,.0f} rows/s{evaluated} in {record['seconds']:.2f} s)")
-    if record["dropped"] is not None:
-        table.add_row("rows dropped", Text(_dropped(record["dropped"]), style="red"))
     if record["x_bound_from"] == "schema":
         bound = f"{record['parameters']['x_bound']:.6g}"
         table.add_row("x-bound", f"{bound}, the largest norm a row of the schema can have; --x-bound sets another")
-    delta = record["budget"]["delta"]
-    table.add_row("budget reserved", _budget(record["budget"]["reserved"], delta))
-    table.add_row("budget spent", _budget(record["budget"]["spent"], delta))
-    if record["users"] is not None:
-        most = record["users"]["most_rows"]
-        rows = "1 row" if most == 1 else f"{most} rows"
-        table.add_row("budget for users", f"{_budget(record['users'], delta)}; of one user at most {rows}")
+    budget = record["budget"]
+    if budget["reserved"]["mu"] != "inf":
+        table.add_row("budget spent", _spent(budget))
+        if record["private_metrics"] is not None:
+            own = budget["shares"]
+            models, metrics = own[record["learner"]], own["PrivateMetrics"]
+            table.add_row(
+                "its shares",
+                f"the models alone epsilon {format_up(models['epsilon'])} (mu {format_up(models['mu'])}); the metrics "
+                f"add mu {format_up(metrics['mu'])} (squares of mu add up)",
+            )
     table.add_row("models released", _releases(record))
     if record["noise"] is not None:
         noise = record["noise"]
@@ -95,16 +117,15 @@ def run_report(record: Mapping[str, Any]) -> list[RenderableType]:
             f"std {noise['std']:.4g} per coordinate, norm about {noise['noise_norm']:.4g}; "
             f"std {noise['score_std']:.3g} in the score of the longest row (scores reach {noise['largest_score']:.3g})",
         )
-    parts.append(table)
-    if record["private_metrics"] is not None:
-        parts += [Text(), *private_metrics_report(record["private_metrics"])]
-    if record["together"] is not None:
-        style = "bold" if private else "bold red"
-        parts += [Text(), Text("Models and metrics together", style="bold"), Text(record["together"], style=style)]
-    if record["diagnostics"] is not None:
-        parts += [Text(), *_diagnostics(record["diagnostics"])]
-    parts += [Text(), _files(record)]
-    return parts
+    return table
+
+
+def _spent(budget: Mapping[str, Any]) -> str:
+    reserved, spent = budget["reserved"]["mu"], budget["spent"]["mu"]
+    if spent >= (1.0 - 1e-6) * reserved:
+        return "all of it"
+    figures = f"epsilon {format_up(budget['spent']['epsilon'])} at delta {format_up(budget['delta'])}"
+    return f"{figures} ({format_up(spent)}-GDP); the rest was reserved and is not needed any more"
 
 
 _DROPPED = {
@@ -117,7 +138,7 @@ _DROPPED = {
 
 def _dropped(found: Mapping[str, Any]) -> str:
     counts = "; ".join(_DROPPED[reason].format(number) for reason, number in found["rows"].items())
-    return f"{counts} (NOT PRIVATE)"
+    return f"{counts} ({_NOT_PRIVATE})"
 
 
 def _releases(record: Mapping[str, Any]) -> str:
@@ -184,8 +205,8 @@ def _diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
         f"{best['loss_above_optimum_at_most']:.1e} per row of the optimum."
         # without noise there is no price, and a run may be lucky
         + (f" The noise costs {price:,.1f} of this run's regret." if price > 0 else ""),
-        f"Rows scaled to x_bound: {found['rows_scaled_to_x_bound']:,}; rows learnt as null: {found['null_rows']:,}"
-        + ("" if clipped is None else f"; targets clipped to y_bound: {clipped:,}")
+        f"Rows scaled to the x-bound: {found['rows_scaled_to_x_bound']:,}; rows learnt as null: {found['null_rows']:,}"
+        + ("" if clipped is None else f"; targets clipped to the y-bound: {clipped:,}")
         + ".",
     ]
     if found["cells"] is not None:
@@ -221,6 +242,10 @@ def private_metrics_report(record: Mapping[str, Any]) -> list[RenderableType]:
     record : mapping
         :meth:`privol.evaluate.MetricsResult.to_record`.
     """
+    return [*_metrics(record), Text(record["sentence"], style="" if record["private"] else "bold red")]
+
+
+def _metrics(record: Mapping[str, Any]) -> list[RenderableType]:
     notice = "released with noise" if record["private"] else "NOT PRIVATE"
     table = Table(
         title=f"Progressive metrics: {notice}",
@@ -242,7 +267,7 @@ def private_metrics_report(record: Mapping[str, Any]) -> list[RenderableType]:
     parts: list[RenderableType] = [table]
     if record["delay"]:
         parts.append(Text(f"Each row is evaluated as if its label came {record['delay']:,} rows later."))
-    return [*parts, Text(record["sentence"], style="" if record["private"] else "bold red")]
+    return parts
 
 
 def _noisy(figures: Mapping[str, Any], names: Iterable[str]) -> list[str]:
@@ -251,6 +276,7 @@ def _noisy(figures: Mapping[str, Any], names: Iterable[str]) -> list[str]:
 
 def plan_report(plan: Plan) -> list[RenderableType]:
     """Return the report of a plan: guarantee, noise by release, verdict, remedies."""
+    private = plan.guarantee.private and plan.guarantee.kind != "none"
     table = Table(
         title=f"{plan.guarantee.releases:,} release(s) over {plan.horizon:,} rows, {plan.dim} coordinates",
         title_justify="left",
@@ -261,16 +287,16 @@ def plan_report(plan: Plan) -> list[RenderableType]:
         figures = (r.sensitivity, r.std, r.noise_norm, r.score_std, r.largest_score)
         table.add_row(f"{r.row:,}", *(f"{x:.4g}" for x in figures))
     parts: list[RenderableType] = [
-        Text("Guarantee", style="bold"),
-        Text(plan.guarantee.sentence()),
+        _headline(plan.guarantee.summary(), private),
+        *_warnings(plan.warnings),
         Text(),
         table,
         Text(plan.verdict, style="bold"),
     ]
     if plan.remedies:
         parts.append(Text("Any one of these changes alone, made before the run:"))
-        parts += [Text(f"  {describe_remedy(remedy)}") for remedy in plan.remedies]
-    return parts
+        parts += [Text(f"  {describe_remedy(remedy, option=True)}") for remedy in plan.remedies]
+    return [*parts, Text(), *_full(plan.guarantee.sentence(), private)]
 
 
 def info_report(config: Mapping[str, Any]) -> list[RenderableType]:

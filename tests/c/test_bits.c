@@ -46,6 +46,19 @@ static void distinct(void) {
     free(all);
 }
 
+/* What would wrap around writes nothing. */
+static void limits(void) {
+    unsigned char none = 0xA5;
+    CHECK(pv_address_fits(0, 0, 0) && pv_address_fits(65535, 65535, INT64_C(1) << 32));
+    CHECK(!pv_address_fits(65536, 0, 1) && !pv_address_fits(0, 65536, 1));
+    CHECK(!pv_address_fits(0, 0, -1) && !pv_address_fits(0, 0, (INT64_C(1) << 32) + 1));
+    CHECK(!pv_address_fits(UINT32_MAX, 0, 1) && !pv_address_fits(0, 0, INT64_MAX));
+    CHECK(pv_address_row(&none, 65536, 1, 2) == 0);
+    CHECK(pv_address_row(&none, 0, 1, (INT64_C(1) << 32) + 1) == 0);
+    CHECK(pv_address_row(&none, 0, 1, -1) == 0);
+    CHECK(none == 0xA5);
+}
+
 static void wiping(void) {
     for (size_t n = 0; n < 40; ++n) {
         unsigned char *p = buffer((int64_t)n + 1, 1);
@@ -61,6 +74,7 @@ int main(void) {
     layout();
     rows();
     distinct();
+    limits();
     wiping();
     return finish("bits");
 }

@@ -21,6 +21,7 @@ from ._noise cimport (
     PV_ADDRESS_BYTES,
     Source,
     Undecided,
+    check_address,
     first_pass,
     pv_address_row,
     pv_row_words,
@@ -105,10 +106,8 @@ cdef class IterateRun:
         Rows are scaled and real targets clipped to them, whatever the caller did.
     magnitude : float
         Public bound of every coordinate of an iterate.
-    source : Source or None
-        None: no noise.
-    stream : int
-        Noise stream.
+    source, stream : Source or None, int
+        Of the noise; None: no noise.
     signs : bool
         Targets are -1 and +1.
     decide : callable
@@ -139,6 +138,7 @@ cdef class IterateRun:
         cdef int64_t[::1] release_rows = np.array(releases, dtype=np.int64)
         if self.memory != NULL:
             raise StateError("a run cannot be started twice")
+        check_address(stream, 0, dim)
         self.schedule = schedule
         self.source = source
         self.decide = decide
@@ -226,8 +226,10 @@ cdef class IterateRun:
     def __deepcopy__(self, memo):
         raise StateError("a live run holds secret state and cannot be copied")
 
-    cdef int enter(self) except -1:
-        """Refuse re-entry from a user's loss, which the lock would turn into a deadlock."""
+    cdef int enter(self, bint draws=False) except -1:
+        """Refuse what the lock would make a deadlock: re-entry from a user's loss, a fork while a thread held it."""
+        if draws and self.source is not None:
+            self.source.check_fork()
         if self.holder == <unsigned long>PyThread_get_thread_ident():
             raise StateError("the learner is busy: its loss function may not use the learner itself")
         return 0
@@ -237,10 +239,14 @@ cdef class IterateRun:
                                               self.addresses)
         if n == 0:
             raise StateError("no release is due")
+        return self.draw(n, self.it.next_release)
+
+    cdef int draw(self, int64_t n, int64_t row) except -1:
+        """Fill the buffer with the words of n releases, whose addresses are written, the first of them after a row."""
+        self.noise.filled = self.noise.used = 0  # until they are there: a source that fails wipes the buffer
         self.source.fill(self.addresses, n * pv_row_words(self.plan.d) * 8, self.noise.words)
         self.noise.filled = n
-        self.noise.used = 0
-        self.noise.row = self.it.next_release
+        self.noise.row = row
         return 0
 
     cdef int serve(self, pv_status status, double std) except -1:
@@ -369,7 +375,7 @@ cdef class IterateRun:
         cdef pv_progress observed
         cdef pv_progress *watched = NULL
         other = None
-        self.enter()
+        self.enter(draws=True)
         owner = self.view(&rows, X, targets)
         if rows.n == 0:
             return
@@ -422,7 +428,7 @@ cdef class IterateRun:
         """Learn one row: ``learn`` without the cost of a block."""
         cdef pv_rows rows
         cdef cnp.ndarray row
-        self.enter()
+        self.enter(draws=True)
         if not cnp.PyArray_Check(x) or (
             cnp.PyArray_TYPE(x) != cnp.NPY_FLOAT64 and cnp.PyArray_TYPE(x) != cnp.NPY_FLOAT32
         ) or not cnp.PyArray_ISBEHAVED_RO(x):
@@ -447,17 +453,16 @@ cdef class IterateRun:
         Used once, when a run ends before the row its only release was planned for.
         """
         cdef pv_status status
-        self.enter()
+        self.enter(draws=True)
         with self.lock:
             if self.closed:
                 raise StateError("the run is closed: its last model is released")
+            if self.it.n_released:
+                raise StateError("only a run that has released nothing may end with such a release")
             if self.source is not None:
                 self.source.check()
                 pv_address_row(self.addresses, self.plan.stream, self.it.t, self.plan.d)
-                self.source.fill(self.addresses, pv_row_words(self.plan.d) * 8, self.noise.words)
-                self.noise.filled = 1
-                self.noise.used = 0
-                self.noise.row = self.it.t
+                self.draw(1, self.it.t)
             while True:
                 status = pv_iterate_release(&self.it, &self.plan, std, sensitivity, &self.noise)
                 if status == PV_OK:
@@ -468,7 +473,7 @@ cdef class IterateRun:
     def finish(self):
         """Make the release that is due after the last row learnt, if an exception kept it from being made."""
         cdef pv_rows none
-        self.enter()
+        self.enter(draws=True)
         none.n = 0
         with self.lock:
             if self.it.pending and not self.closed:
@@ -537,8 +542,11 @@ cdef class IterateRun:
         return self.source.secret_key() if self.source is not None else b""
 
     def _secret_arrays(self) -> dict[str, np.ndarray]:
-        """The whole state as named arrays: SECRET, for checkpoints only (mode 0600, never exported)."""
-        self.enter()
+        """The whole state as named arrays: SECRET, for checkpoints only (mode 0600, never exported).
+
+        Refused in a forked child, which would go on from it to repeat its parent's noise.
+        """
+        self.enter(draws=True)
         with self.lock:
             if self.closed:
                 raise StateError("the run is closed: it has no secret state")

@@ -5,6 +5,9 @@ from ._rows cimport pv_status
 
 cdef extern from "pv_bits.h" nogil:
     int PV_ADDRESS_BYTES
+    int PV_FIELD_MAX
+    int64_t PV_DIMENSION_MAX
+    bint pv_address_fits(unsigned stream, unsigned level, int64_t d) noexcept
     void pv_address(unsigned char *out, unsigned stream, unsigned level, uint32_t block, uint64_t row) noexcept
     size_t pv_address_row(unsigned char *out, unsigned stream, uint64_t row, int64_t d) noexcept
     int64_t pv_row_words(int64_t d) noexcept
@@ -66,12 +69,17 @@ cdef extern from "pv_mixture.h" nogil:
 # The instruction-set level in use.
 cdef const pv_first_pass *first_pass() noexcept
 
+cdef int check_address(unsigned stream, unsigned level, int64_t d) except -1
+
 cdef class Source:
     cdef object encryptor
+    cdef object lock
     cdef unsigned char key[32]
-    cdef long generation
+    cdef unsigned long birth
     cdef readonly bint private
     cdef readonly str description
+    cdef const volatile unsigned long *forks(self) noexcept
+    cdef int check_fork(self) except -1
     cdef int check(self) except -1
     cdef int fill(self, unsigned char *addresses, size_t n, unsigned char *out) except -1
     cdef bytes secret_key(self)

@@ -29,10 +29,10 @@ class Source:
         x: _FloatArray,
         scale: float,
         *,
-        bound: float,
         stream: int,
         row: int,
         decide: _Decide,
+        bound: float | None = None,
         law: str = "gaussian",
         out: _FloatArray | None = None,
     ) -> _FloatArray: ...

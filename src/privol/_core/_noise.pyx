@@ -6,6 +6,7 @@ that the words of any row and coordinate can be had alone.
 """
 
 import os
+import threading
 
 import numpy as np
 
@@ -19,11 +20,15 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from ..errors import InvalidParameter, SourceFailure, StateError
 from ._rows cimport PV_OK, PV_UNDECIDED
 
+cdef extern from "pv_fork.h" nogil:
+    int pv_fork_watch() noexcept
+    const volatile unsigned long *pv_fork_count() noexcept
+
 cnp.import_array()
 
-# Counts the forks between the process that first imported the module and this one. A source remembers
-# the count of its birth, so a copy of it in a child process knows that it is one.
-cdef long _generation = 0
+# A source remembers the count of its birth, so a copy of it in a forked child knows that it is one.
+if pv_fork_watch() != 0:
+    raise SourceFailure("forks of the process cannot be watched, and a forked child would repeat its parent's noise")
 
 
 # Bytes of words that are drawn at once, unless one vector needs more: they stay in the cache.
@@ -58,13 +63,15 @@ def use_instruction_set(name: str | None) -> None:
     _first_pass = pv_first_pass_level(len(names) - 1 if name is None else names.index(name))
 
 
-def _forked():
-    global _generation
-    _generation += 1
+cdef int check_address(unsigned stream, unsigned level, int64_t d) except -1:
+    """Refuse what would wrap around into another address: wide rows, high streams and levels."""
+    if not pv_address_fits(stream, level, d):
+        raise SourceFailure(
+            f"a noise address has stream and level up to {PV_FIELD_MAX} and rows of up to {PV_DIMENSION_MAX} "
+            f"coordinates, found stream {stream}, level {level}, {d} coordinates"
+        )
+    return 0
 
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
 
 try:
     use_instruction_set(os.environ.get("PRIVOL_INSTRUCTION_SET") or None)
@@ -90,6 +97,8 @@ cdef class Source:
     """
 
     def __init__(self, key, *, bint private, str description not None):
+        if self.encryptor is not None:
+            raise StateError("a noise source cannot be started twice")
         if len(key) != 32:
             raise ValueError(f"key must have 32 bytes, found {len(key)}")
         cdef int i
@@ -97,9 +106,10 @@ cdef class Source:
             self.key[i] = key[i]
         self.private = private
         self.description = description
-        self.generation = _generation
+        self.birth = pv_fork_count()[0]
         # ECB on addresses that never repeat is counter mode with free choice of the counter
         self.encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+        self.lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"<Source: {self.description}>"
@@ -125,36 +135,50 @@ cdef class Source:
         self.encryptor = None
         pv_wipe(self.key, 32)
 
-    cdef int check(self) except -1:
-        if self.encryptor is None:
-            raise SourceFailure("this noise source is closed")
-        if self.generation != _generation:
+    cdef const volatile unsigned long *forks(self) noexcept:
+        """Where forks are counted; a source of a parent process has another ``birth``."""
+        return pv_fork_count()
+
+    cdef int check_fork(self) except -1:
+        if self.birth != pv_fork_count()[0]:
             raise SourceFailure(
                 "this noise source was created before the process forked; the parent may draw the same noise. "
-                "Create the learner in the process that uses it"
+                "Create the learner or the noise in the process that uses it"
             )
         return 0
 
+    cdef int check(self) except -1:
+        if self.encryptor is None:
+            raise SourceFailure("this noise source is closed")
+        return self.check_fork()
+
     cdef int fill(self, unsigned char *addresses, size_t n, unsigned char *out) except -1:
-        """Encrypt n bytes of addresses into out, which has room for n + 16 bytes."""
+        """Encrypt n bytes of addresses into out, which has room for n + 16 bytes. Where it fails, out is wiped."""
         self.check()
-        written = self.encryptor.update_into(
-            PyMemoryView_FromMemory(<char *>addresses, <Py_ssize_t>n, PyBUF_READ),
-            PyMemoryView_FromMemory(<char *>out, <Py_ssize_t>(n + 16), PyBUF_WRITE),
-        )
-        if <size_t>written != n:
-            raise SourceFailure(f"the cipher wrote {written} of {n} bytes")
+        try:
+            with self.lock:  # a cipher works for one thread at a time, and fails for others that come meanwhile
+                written = self.encryptor.update_into(
+                    PyMemoryView_FromMemory(<char *>addresses, <Py_ssize_t>n, PyBUF_READ),
+                    PyMemoryView_FromMemory(<char *>out, <Py_ssize_t>(n + 16), PyBUF_WRITE),
+                )
+            if written != n:
+                raise SourceFailure(f"the cipher wrote {written} of {n} bytes")
+        except BaseException:
+            pv_wipe(out, n + 16)
+            raise
         return 0
 
     def words(self, *, unsigned stream, unsigned level, uint32_t block, uint64_t row) -> tuple[int, int]:
         """Return the two 64-bit words at an address (secret where the source is private)."""
         cdef unsigned char address[16]
         cdef unsigned char out[32]
+        check_address(stream, level, block)
         pv_address(address, stream, level, block, row)
         self.fill(address, 16, out)
-        pair = (pv_word(out), pv_word(out + 8))
-        pv_wipe(out, 32)
-        return pair
+        try:
+            return pv_word(out), pv_word(out + 8)
+        finally:
+            pv_wipe(out, 32)
 
     cdef int resolve(self, pv_undecided *und, unsigned stream, uint64_t row, double scale, object decide) except -1:
         """Round the listed coordinates with as many extra words as it takes."""
@@ -170,8 +194,8 @@ cdef class Source:
         und.resolved = und.n
         return 0
 
-    def add(self, cnp.ndarray x not None, double scale, *, double bound, unsigned stream, uint64_t row, decide,
-            str law="gaussian", cnp.ndarray out=None):
+    def add(self, cnp.ndarray x not None, double scale, *, unsigned stream, uint64_t row, decide,
+            bound=None, str law="gaussian", cnp.ndarray out=None):
         """round_h(x + scale Z) for one address row, h the grid of the scale.
 
         Parameters
@@ -179,12 +203,12 @@ cdef class Source:
         x : ndarray of shape (d,), float64, C-contiguous
         scale : float
             Of the standard variable Z, above 0 and normal.
-        bound : float
-            At least the largest magnitude in x.
         stream, row : int
             Address; each may be used once.
         decide : callable
             See :func:`privol.noise.decide_lattice_point`; of the same law.
+        bound : float or None
+            At least the largest magnitude in x; None: found by looking.
         law : str
             "gaussian", "laplace" or "exponential": Z has variance 1, 2 or 1.
         out : ndarray of shape (d,), float64, C-contiguous, or None
@@ -201,6 +225,7 @@ cdef class Source:
         cdef double[::1] noisy = out
         if noisy.shape[0] != d:
             raise InvalidParameter(f"out must have {d} values, found {noisy.shape[0]}")
+        check_address(stream, 0, d)
         if d == 0:
             return out
         cdef size_t n = <size_t>pv_row_words(d) * 8
@@ -209,14 +234,18 @@ cdef class Source:
         cdef Undecided und = Undecided(d)
         cdef pv_status status
         cdef pv_lattice lattice = lattice_of(law, scale)
+        cdef double magnitude = np.max(np.abs(x)) if bound is None else bound
         pv_address_row(&addresses[0], stream, row, d)
         self.fill(&addresses[0], n, &words[0])
-        with nogil:
-            status = pv_lattice_round(&lattice, &u[0], 1.0, d, bound, &words[0], &noisy[0], &und.c)
-        if status == PV_UNDECIDED:
-            self.resolve(&und.c, stream, row, scale, decide)
-            status = pv_lattice_round(&lattice, &u[0], 1.0, d, bound, &words[0], &noisy[0], &und.c)
-        pv_wipe(&words[0], n)
+        try:
+            with nogil:
+                status = pv_lattice_round(&lattice, &u[0], 1.0, d, magnitude, &words[0], &noisy[0], &und.c)
+            if status == PV_UNDECIDED:
+                self.resolve(&und.c, stream, row, scale, decide)
+                status = pv_lattice_round(&lattice, &u[0], 1.0, d, magnitude, &words[0], &noisy[0], &und.c)
+        finally:
+            pv_wipe(&words[0], n + 16)
+            und.wipe()
         if status != PV_OK:
             raise SourceFailure(f"rounding did not settle (status {status})")
         return out
@@ -253,6 +282,7 @@ cdef class Source:
             return
         cdef pv_mixture code = MIXTURES[kind]
         cdef int64_t used = pv_mixture_words(code, d)
+        check_address(stream, 0, used)
         cdef size_t size = <size_t>pv_row_words(used) * 8
         cdef int64_t capacity = max(1, min(<int64_t>(BUFFER // size), n))
         cdef unsigned char[::1] addresses = np.empty(capacity * size, np.uint8)
@@ -288,7 +318,8 @@ cdef class Source:
                                              factor.z, factor.error)
                 first += m
         finally:
-            pv_wipe(&words[0], capacity * size)
+            pv_wipe(&words[0], words.shape[0])
+            und.wipe()
 
     cdef int resolve_mixture(self, pv_undecided *und, str kind, unsigned stream, uint64_t row, double scale,
                              double step, object decide, list words, double factor, double error) except -1:
@@ -318,7 +349,9 @@ cdef pv_lattice lattice_of(str law, double scale) except *:
 cdef class Undecided:
     """Scratch memory of a list of undecided coordinates."""
 
-    def __cinit__(self, int64_t capacity):
+    def __init__(self, int64_t capacity):
+        if self.c.coord != NULL:
+            raise StateError("a list cannot be made twice")
         self.c.capacity = capacity
         # not zeroed: a call writes what it reads
         self.c.coord = <int64_t *>PyMem_RawMalloc(capacity * sizeof(int64_t))

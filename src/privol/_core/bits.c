@@ -16,6 +16,7 @@ void pv_address(unsigned char *out, unsigned stream, unsigned level, uint32_t bl
 }
 
 size_t pv_address_row(unsigned char *out, unsigned stream, uint64_t row, int64_t d) {
+    if (!pv_address_fits(stream, 0, d)) return 0;
     int64_t blocks = pv_row_words(d) / 2;
     for (int64_t j = 0; j < blocks; ++j) pv_address(out + PV_ADDRESS_BYTES * j, stream, 0, (uint32_t)j, row);
     return (size_t)blocks * PV_ADDRESS_BYTES;

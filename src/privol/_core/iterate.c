@@ -18,7 +18,9 @@ int64_t pv_iterate_addresses(const pv_iterate *it, const pv_plan *plan, int64_t 
                              unsigned char *out) {
     int64_t row = it->next_release, position = it->list_position, n = 0;
     while (n < capacity && row <= until) {
-        out += pv_address_row(out, plan->stream, (uint64_t)row, plan->d);
+        size_t written = pv_address_row(out, plan->stream, (uint64_t)row, plan->d);
+        if (written == 0) break; /* not an address */
+        out += written;
         ++n;
         row = pv_next_release(plan, row, &position);
     }

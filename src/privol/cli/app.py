@@ -12,6 +12,7 @@ import click
 
 from .. import __version__
 from ..errors import BudgetExceeded, InvalidParameter, InvalidRow, PrivolError, StreamError
+from .options import in_options
 
 __all__ = ["BUDGET", "DATA", "INTERRUPTED", "IO", "OK", "PIPE", "USAGE", "app", "exit_code"]
 
@@ -80,11 +81,18 @@ class App(click.Group):
         except click.Abort:
             self._fail("interrupted", "Interrupted", INTERRUPTED, words, None)
         except (PrivolError, click.ClickException, OSError) as error:
-            message = " ".join(_words(error).split())
+            message = self._in_options(" ".join(_words(error).split()), words)
             if isinstance(error, click.UsageError) and error.ctx is not None:
                 message += f" (see: {error.ctx.command_path} --help)"
             row = getattr(error, "row", None)
             self._fail(message, type(error).__name__, exit_code(error), words, row)
+
+    def _in_options(self, message: str, words: list[str]) -> str:
+        command = next((self.commands[word] for word in words if word in self.commands), None)
+        if command is None:
+            return message
+        schema = any(word.partition("=")[0] == "--schema" for word in words)
+        return in_options(message, command.params, schema=schema)
 
     # click answers a closed pipe with exit code 1, which says nothing
     def make_context(self, *args: Any, **extra: Any) -> click.Context:

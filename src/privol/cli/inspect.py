@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -16,7 +17,7 @@ __all__ = ["info", "plan"]
 
 @click.command()
 @click.option("--n-features", type=int, help="Features of a row, without the intercept.  [needed without a schema]")
-@click.option("--schema", metavar="S.toml", help="The schema of the run: tells the features and --x-bound.")
+@click.option("--schema", metavar="S.toml", help="The schema of the run: tells features, --x-bound, the cap of users.")
 @click.option("--horizon", type=int, required=True, help="Rows that the budget must last for.")
 @learner_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
@@ -35,18 +36,22 @@ def plan(n_features: int | None, schema: str | None, horizon: int, learner: str,
         privol plan --n-features 54 --horizon 500000 --calibration published --release all
     """
     from ..planning import plan as make_plan
+    from ..planning import weaknesses
     from ..report import plan_report, show
 
-    given = given_parameters(options)
+    given, users = given_parameters(options), None
     if schema is not None:
         if n_features is not None:
             raise click.UsageError("--schema and --n-features exclude each other: a schema tells the features")
-        n_features, row_bound = width_of_schema(schema)
+        n_features, row_bound, users = width_of_schema(schema)
         if row_bound is not None:
             given.setdefault("x_bound", row_bound)
     if n_features is None:
         raise click.UsageError("--n-features or --schema is needed: the number of features")
     found = make_plan(learner, n_features=n_features, horizon=horizon, **given)
+    if users is not None:
+        promise = replace(found.guarantee, rows_per_user=users.max_rows, user=users.column)
+        found = replace(found, guarantee=promise, warnings=tuple(weaknesses(promise)))
     with printing():
         if as_json:
             click.echo(found.to_json())

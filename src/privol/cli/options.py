@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ast
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +22,11 @@ __all__ = [
     "SetType",
     "TargetType",
     "given_parameters",
+    "in_options",
     "learner_options",
 ]
+
+TAB = "\t"
 
 if TYPE_CHECKING:  # older releases of click have no type parameter here
     _ParamType = click.ParamType[Any]
@@ -110,7 +117,7 @@ class SeparatorType(_ParamType):
     name = "separator"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return "\t" if value in ("tab", "\\t") else value
+        return TAB if value in ("tab", "\\t") else value
 
 
 @dataclass(frozen=True)
@@ -243,3 +250,54 @@ def given_parameters(options: dict[str, Any]) -> dict[str, Any]:
         except InvalidParameter as error:
             raise InvalidParameter(f"{word}: {error}") from error
     return given
+
+
+# ---- messages of the library, in the words of the command line ------------------------------------------------
+
+# No part of a path, a quoted cell, an option or a longer word.
+_BEFORE, _AFTER = r"""(?<![\w./\\'"-])""", r"""(?![\w/\\'"]|[.-]\w)"""
+_VALUE = r"""'[^']*'|"[^"]*"|\([^)]*\)|\[[^\]]*\]|[\w+-]+(?:\.\w+)*"""
+_OTHER_NAMES = {"random_state": "seed"}
+_OF_FILE = ("header", "sep", "encoding")
+_ONLY_OF_FILE = ("comment", "decimal", "missing", "names")
+
+
+def in_options(message: str, parameters: Iterable[click.Parameter], *, schema: bool) -> str:
+    """Return a message of the library with its parameters as options: ``sep=';'`` as ``--sep ';'``.
+
+    What is translated is ``name=``, with a value or without, and names with an underscore, if an option sets the
+    parameter of that name. With ``schema``, how a file is written is said there, not by options: ``sep = ";" under
+    [file] of the schema``; what has no option is said there alone.
+    """
+    options = {o.name: o for o in parameters if isinstance(o, click.Option) and o.name is not None}
+    options |= {name: options[other] for name, other in _OTHER_NAMES.items() if other in options}
+    if not options:
+        return message
+    in_schema = (*_ONLY_OF_FILE, *(_OF_FILE if schema else ()))
+    where = f"under [file] of {'the' if schema else 'a'} schema"
+    names = "|".join(map(re.escape, (*options, *_ONLY_OF_FILE)))
+
+    def assigned(found: re.Match[str]) -> str:
+        name, text = found["name"], found["value"]
+        if text is None:
+            return f"{name} {where}" if name in in_schema else options[name].opts[0]
+        try:
+            value = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            value = text
+        if name in in_schema:
+            return f"{name} = {json.dumps(value)} {where}"
+        option = options[name]
+        if isinstance(value, bool):
+            if not option.secondary_opts:
+                return found[0]
+            return (option.opts if value else option.secondary_opts)[0]
+        if isinstance(value, (tuple, list)):
+            value = ",".join(map(str, value))
+        return f"{option.opts[0]} {'tab' if value == TAB else shlex.quote(str(value))}"
+
+    message = re.sub(rf"{_BEFORE}(?P<name>{names})=(?P<value>{_VALUE})?{_AFTER}", assigned, message)
+    long = "|".join(re.escape(name) for name in options if "_" in name)
+    if not long:
+        return message
+    return re.sub(rf"{_BEFORE}({long}){_AFTER}(?!=)", lambda found: options[found[0]].opts[0], message)

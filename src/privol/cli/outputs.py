@@ -41,6 +41,11 @@ def naming_rows(stream: Any, *, learning: bool = True) -> Iterator[None]:
         text, names = str(error), stream.feature_names
         if error.column is not None and names is not None:
             text = text.replace(f"feature {error.column}:", f"column {names[error.column]!r}:", 1)
+        if learning and "found NaN," in text and stream.schema is None:
+            text += (
+                "; missing = in a schema says what an empty cell means (privol info FILE drafts one), and --on-invalid "
+                "zero learns such a row as if it were not there"
+            )
         text = text.replace("found NaN,", "found NaN or an empty cell,", 1)
         if not learning:
             text = text.replace("; nothing of its block was learnt", "", 1)

@@ -17,15 +17,16 @@ import numpy as np
 from ..errors import StateError, StreamError
 from .options import GroupedCommand, TargetType
 from .outputs import naming_rows, printing
-from .streams import FILE_OPTIONS, file_options, open_for_model
+from .streams import FILE_OPTIONS, base_option, file_options, open_for_model
 
 __all__ = ["predict"]
 
 
-@click.command(cls=GroupedCommand, groups=(("How FILE is written", FILE_OPTIONS),))
+@click.command(cls=GroupedCommand, groups=(("How FILE is written", f"{FILE_OPTIONS} zero_based"),))
 @click.argument("run")
 @click.argument("file")
 @file_options
+@base_option
 @click.option("--out", metavar="PRED.csv", help="File to write, over one that exists.  [default: standard output]")
 @click.option(
     "--target",

@@ -7,47 +7,62 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
-__all__ = ["watched"]
+__all__ = ["counting", "watched"]
 
 _EVERY = 0.1  # seconds
 
 
 @contextmanager
+def counting(source: str, *, wanted: bool) -> Iterator[None]:
+    """Say that the rows are being counted, which takes as long as decompressing them, if stderr is a terminal."""
+    if not wanted or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    with Console(stderr=True).status(f"counting the rows of {escape(source)} (--horizon N does without)"):
+        yield
+
+
+@contextmanager
 def watched(
-    horizon: int, delta: float, *, wanted: bool
+    horizon: int, delta: float, *, counted: bool, wanted: bool
 ) -> Iterator[tuple[Callable[[Any, Any], None], Callable[[str], None]]]:
-    """Give two callbacks, for ``fit_stream`` and for what follows, that draw a bar if stderr is a terminal."""
+    """Give two callbacks, for ``fit_stream`` and for what follows, that draw a bar if stderr is a terminal.
+
+    The bar ends at the horizon; where the rows were not ``counted``, they are shown as "up to" so many, and the time
+    left is the longest there can be.
+    """
     if not wanted or not sys.stderr.isatty():
         yield (lambda learner, stream: None), (lambda stage: None)
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn
 
     from ..guarantees import format_up, gdp_epsilon
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,.0f} rows, {task.fields[rate]}"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[budget]}"),
-    )
+    most = "" if counted else "up to "
     start = last = time.monotonic()
+    # narrow enough for 80 columns
+    columns = (BarColumn(bar_width=10), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("learning", total=horizon, rate="", budget="")
+        task = bar.add_task(f"0 of {most}{horizon:,} rows", total=horizon)
 
         def tick(learner: Any, stream: Any) -> None:
             nonlocal last
-            now = time.monotonic()
+            now, rows = time.monotonic(), learner.n_rows_
             if now - last < _EVERY:
                 return
             last = now
-            mu = learner.ledger_.spent.mu
-            spent = "no guarantee" if math.isinf(mu) else f"epsilon {format_up(gdp_epsilon(mu, delta), 3)} spent"
-            rate = learner.n_rows_ / (now - start)
-            bar.update(task, completed=learner.n_rows_, rate=f"{rate:,.0f} rows/s", budget=spent)
+            mu, rate = learner.ledger_.spent.mu, rows / (now - start)
+            spent = "no guarantee" if math.isinf(mu) else f"epsilon {format_up(gdp_epsilon(mu, delta), 3)}"
+            left = timedelta(seconds=math.ceil((horizon - rows) / rate))
+            said = f"{rows:,} of {most}{horizon:,} rows, {rate:,.0f}/s, {left} left, {spent}"
+            bar.update(task, completed=rows, description=said)
 
         def stage(words: str) -> None:
             bar.update(task, description=f"comparing: {words}", completed=horizon)

@@ -27,15 +27,16 @@ def describe_cells(stream: Any) -> dict[str, Any] | None:
 
 
 def describe_run(
-    made: Any, stream: Any, inputs: dict[str, Any], *, seconds: float, interrupted: str | None
+    made: Any, stream: Any, inputs: dict[str, Any], *, whole: Any, seconds: float, interrupted: str | None
 ) -> dict[str, Any]:
     """Return the record of a run whose learner is closed, without what :func:`write_run` adds.
 
+    ``whole``: the guarantee of all that is released, with the private metrics where there are some.
     ``interrupted``: what Ctrl-C struck (learning, comparing), or None.
     """
     from .. import __version__
     from ..guarantees import compose_gdp, gdp_epsilon
-    from ..planning import noise_row
+    from ..planning import noise_row, weaknesses
     from ..state import describe_parameters
 
     guarantee, ledger, plan = made.guarantee_, made.ledger_, made._run.plan
@@ -44,16 +45,16 @@ def describe_run(
     rows = [n] if early else _release_rows(releases, made.n_releases_)
     dim = stream.n_features + bool(made.fit_intercept)
     delta = guarantee.delta
-    promises = [account.guarantee for account in ledger.accounts]
+    promises = {account.learner: account.guarantee for account in ledger.accounts}
     users = None
     if guarantee.rows_per_user is not None:
-        mu = compose_gdp([promise.user_mu for promise in promises])
+        mu = compose_gdp([promise.user_mu for promise in promises.values()])
         users = {"most_rows": guarantee.rows_per_user, **_figures(mu, gdp_epsilon(mu, delta))}
-    reserved, spent = compose_gdp([promise.mu for promise in promises]), ledger.spent
+    reserved, spent = compose_gdp([promise.mu for promise in promises.values()]), ledger.spent
     # one account's own figure is exact, where composing it would round it up
     reserved_epsilon = guarantee.epsilon(delta) if len(promises) == 1 else gdp_epsilon(reserved, delta)
     noise = noise_row(made, plan, rows[-1], dim, early=early) if rows else None
-    warnings = _warnings(made, noise, dim)
+    warnings = [*weaknesses(whole), *_warnings(made, noise, dim)]
     if stream.schema is not None and stream.schema.derived_from_data:
         warnings.insert(
             0,
@@ -75,6 +76,7 @@ def describe_run(
         "features": stream.n_features,
         "classes": None if stream.classes is None else [str(label) for label in stream.classes],
         "model_private": guarantee.private and guarantee.kind != "none",
+        "summary": whole.summary(),
         "warnings": warnings,
         "guarantee": guarantee.to_record(),
         "sentence": guarantee.sentence(),
@@ -84,6 +86,7 @@ def describe_run(
             "delta": delta,
             "reserved": _figures(reserved if len(promises) > 1 else guarantee.mu, reserved_epsilon),
             "spent": _figures(spent.mu, spent.epsilon(delta)),
+            "shares": {name: _figures(promise.mu, promise.epsilon(delta)) for name, promise in promises.items()},
         },
         "releases": made.n_releases_,
         "release_rows": rows if len(rows) <= _SHOWN_RELEASES else [rows[0], rows[-1]],
@@ -102,9 +105,8 @@ def _warnings(made: Any, noise: Any, dim: int) -> list[str]:
     """What of a run's public figures nobody can have wanted; ``noise``: of the last release, None without one."""
     from ..planning import drowning
 
-    guarantee, releases, n = made.guarantee_, made._run.plan.releases, made.n_rows_
-    # the guarantee decides when delta is too large, and in what words
-    warnings = [text for text in guarantee.conditions if text.startswith("delta is not below")]
+    releases, n = made._run.plan.releases, made.n_rows_
+    warnings = []
     if noise is None:
         if releases.count:
             first = releases.every or int(releases.rows[0])
@@ -112,7 +114,7 @@ def _warnings(made: Any, noise: Any, dim: int) -> list[str]:
         return warnings
     drowned = drowning(noise, made._domain().norm_bound(dim))
     if drowned is not None:
-        warnings.append(drowned)
+        warnings.append(f"{drowned}; privol plan with the same options says what would help")
     left = n - noise.row
     if left > releases.horizon - releases.last_row:  # a published schedule itself ends a row before the horizon
         rows = "1 row is" if left == 1 else f"{left:,} rows are"
@@ -198,8 +200,9 @@ def _doubts(found: dict[str, Any], x_bound_from: str | None) -> list[str]:
     doubts = [] if found["cells"] is None else _misdeclared(found["cells"])
     if found["majority_accuracy"] == 1.0:
         doubts.append(
-            "NOT PRIVATE: all rows that were learnt have the same label; are the labels spelled as in the data "
-            "(--classes, --positive, or the schema's [target])?"
+            "NOT PRIVATE: all rows that were learnt have the same label: the model learnt a constant; are the labels "
+            "spelled as in the data? Where all are declared (--classes, or negative and positive under [target] of a "
+            "schema), a row with any other is an error"
         )
     rows = found["run"]["progressive"]["rows"]
     if (found["targets_clipped_to_y_bound"] or 0) > rows / 2:

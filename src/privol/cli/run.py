@@ -15,7 +15,7 @@ import click
 from ..errors import BudgetExceeded, InvalidParameter
 from .options import LEARNER_OPTIONS, GroupedCommand, given_parameters, learner_options
 from .outputs import RunDirectory, naming_rows, printing
-from .progress import watched
+from .progress import counting, watched
 from .records import describe_cells, describe_run, write_run
 from .streams import FILE_OPTIONS, open_for_run, stream_options
 
@@ -36,7 +36,7 @@ _PRIVACY = "epsilon delta adjacency horizon release private_metrics metric_windo
 _PARAMETERS = " ".join(o.parameter for o in LEARNER_OPTIONS if o.parameter not in ("loss", *_PRIVACY.split()))
 _GROUPS = (
     ("What the columns mean (public)", "schema target classes positive ranges n_features"),
-    ("How FILE is written", FILE_OPTIONS),
+    ("How FILE is written", f"{FILE_OPTIONS} zero_based"),
     ("Budget and releases", _PRIVACY),
     ("Learner", f"learner loss huber_width smooth_hinge_width {_PARAMETERS}"),
     ("Output", "out diagnostics delay as_json quiet seed"),
@@ -141,7 +141,8 @@ def run(
     with RunDirectory(out) as directory:
         directory.keep_out_of(file)
         stream, inputs = open_for_run(file, options, diagnostics)
-        stated, horizon = horizon, _horizon(stream, horizon)
+        talking = not (as_json or quiet)
+        stated, horizon = horizon, _horizon(stream, horizon, talking)
         chosen = "embedded" if file is None and "x_bound" not in given else None
         if file is None:
             given = {**EMBEDDED, "release": [math.ceil(horizon / 2**k) for k in (3, 2, 1, 0)], **given}
@@ -159,14 +160,15 @@ def run(
                 "--private-metrics evaluates each row with the model released before it, and none is released before "
                 "the last row: choose --release K"
             )
-        shown = watched(horizon, made.delta, wanted=not (as_json or quiet))
+        shown = watched(horizon, made.delta, counted=stream.n_rows is not None, wanted=talking)
         with _saying_what_helps(stream, stated), shown as (tick, stage):
             ended = _learn(made, stream, diagnostics, delay or 0, private, tick, stage)
-        released = None
+        released, whole = None, made.guarantee_
         if private is not None:
             found = _released(made, private, ended.windows, horizon, delay or 0)
-            released = found.to_record()
-        record = describe_run(made, stream, inputs, seconds=ended.seconds, interrupted=ended.interrupted)
+            released, whole = found.to_record(), found.guarantee
+        how: dict[str, Any] = {"seconds": ended.seconds, "interrupted": ended.interrupted}
+        record = describe_run(made, stream, inputs, whole=whole, **how)
         record["x_bound_from"] = "schema" if implied else chosen
         metrics = None
         if ended.comparison is not None:
@@ -188,13 +190,14 @@ def run(
         raise click.exceptions.Exit(INTERRUPTED)
 
 
-def _horizon(stream: Any, stated: int | None) -> int:
+def _horizon(stream: Any, stated: int | None, talking: bool) -> int:
     if stated is None:
         if stream.n_rows is None and not stream.repeatable:
             raise click.UsageError(
                 f"--horizon is needed: {stream.source} can be read only once, so its rows cannot be counted first"
             )
-        return int(stream.count_rows())
+        with counting(stream.source, wanted=talking):
+            return int(stream.count_rows())
     if stream.n_rows is not None and stream.n_rows > stated:
         raise BudgetExceeded(
             f"{stream.source} has {stream.n_rows:,} rows, more than the horizon of {stated:,}: leave --horizon out, or "

@@ -12,7 +12,15 @@ import click
 from ..errors import InvalidParameter, StreamError
 from .options import SeparatorType, TargetType
 
-__all__ = ["FILE_OPTIONS", "file_options", "open_for_model", "open_for_run", "stream_options", "width_of_schema"]
+__all__ = [
+    "FILE_OPTIONS",
+    "base_option",
+    "file_options",
+    "open_for_model",
+    "open_for_run",
+    "stream_options",
+    "width_of_schema",
+]
 
 _FORMATS = ("csv", "jsonl", "libsvm", "npy", "npz", "parquet", "arrow")
 _STDIN = "-"
@@ -28,6 +36,13 @@ _IN_SCHEMA = {
     "encoding": "the file's encoding is stated in the schema: encoding under [file]",
 }
 FILE_OPTIONS = "header sep encoding format"
+
+base_option = click.option(
+    "--zero-based/--one-based",
+    "zero_based",
+    default=None,
+    help="Whether the first index of a libsvm file is 0.  [default: 1, or 0 where that index occurs]",
+)
 
 
 def file_options(command: Any) -> Any:
@@ -77,9 +92,15 @@ def stream_options(command: Any) -> Any:
             click.option(
                 "--classes",
                 metavar="A,B",
-                help="The public label set, negative first. A label outside it is an error.",
+                help="The public label set, negative first. A label outside it is an error. With --positive more than "
+                "two.",
             ),
-            click.option("--positive", metavar="V", help="This label against all the rest."),
+            click.option(
+                "--positive",
+                metavar="V",
+                help="This label against all the rest: of --classes, which must have it, or else of whatever occurs, "
+                "where a misspelt V is no error.",
+            ),
             click.option(
                 "--ranges",
                 metavar="R.json",
@@ -87,6 +108,7 @@ def stream_options(command: Any) -> Any:
                 "Never compute them from the data.",
             ),
             click.option("--n-features", type=int, help="Width of a libsvm file, where it is public."),
+            base_option,
         )
     ):
         command = option(command)
@@ -101,7 +123,7 @@ def open_for_run(file: str | None, options: dict[str, Any], diagnostics: bool) -
     from ..data import covtype_ranges, open_covtype
     from ..streams import open_stream
 
-    words = ("schema", *_IN_SCHEMA, "format", "n_features")
+    words = ("schema", *_IN_SCHEMA, "format", "n_features", "zero_based")
     given = {word: options.pop(word) for word in words}
     named = [word for word in words if given[word] is not None]
     if file is None:
@@ -147,12 +169,13 @@ def _inputs(stream: Any, given: Mapping[str, Any], ranges: Mapping[str, Any] | N
         "ranges": pairs,
         "sep": given["sep"],
         "encoding": given["encoding"],
+        "zero_based": given["zero_based"],
         "schema": None if stream.schema is None else stream.schema.to_record(),
     }
 
 
-def width_of_schema(path: str) -> tuple[int, float | None]:
-    """Return how many features the rows of a schema have, and the largest norm that they can have, if it is bounded."""
+def width_of_schema(path: str) -> tuple[int, float | None, Any]:
+    """Return how many features rows of a schema have, the largest norm they can have (or None), its users (or None)."""
     from ..streams import Schema, open_stream
 
     schema = Schema.load(path)
@@ -162,7 +185,7 @@ def width_of_schema(path: str) -> tuple[int, float | None]:
     if not names:
         raise InvalidParameter(f"{path}: names no column")
     stream = open_stream([dict.fromkeys(names)], schema=schema, target=False)
-    return stream.n_features, stream.row_bound
+    return stream.n_features, stream.row_bound, schema.user
 
 
 # ---- rows for a saved model ---------------------------------------------------------------------------------
@@ -179,6 +202,8 @@ def open_for_model(file: str, run: str, record: dict[str, Any], options: dict[st
 def _open_by_schema(file: str, run: str, record: Mapping[str, Any], options: dict[str, Any]) -> Any:
     from ..streams import Schema, open_stream
 
+    if options["zero_based"] is not None:
+        raise click.UsageError("--zero-based is about libsvm, which has no schema, and the run has one")
     if options["target"] is not None:
         raise click.UsageError("--target is not needed here: the run's schema says which column is the target")
     schema = Schema.from_record(record)
@@ -200,9 +225,14 @@ _SUFFIXES = {
     ".ipc": "arrow",
     ".json": "jsonl",
     ".jsonl": "jsonl",
+    ".libsvm": "libsvm",
     ".ndjson": "jsonl",
+    ".npy": "npy",
+    ".npz": "npz",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".svm": "libsvm",
+    ".svmlight": "libsvm",
     ".tsv": "csv",
 }
 
@@ -219,8 +249,9 @@ def _open_by_columns(file: str, record: dict[str, Any], inputs: Mapping[str, Any
     n, classes, ranges = record["n_features"], record["classes"], inputs.get("ranges")
     labels = {} if classes is None else {"positive": classes["values"][1]}
     plain = {word: options[word] for word in ("header", "format")}
-    for word in ("sep", "encoding"):  # as in the run, where the rows may be CSV again
-        inherited = inputs.get(word) if _suffix(file) in (None, "csv") and options["format"] in (None, "csv") else None
+    # as in the run, where the rows may be in such a format again
+    for word, kind in (("sep", "csv"), ("encoding", "csv"), ("zero_based", "libsvm")):
+        inherited = inputs.get(word) if _suffix(file) in (None, kind) and options["format"] in (None, kind) else None
         plain[word] = inherited if options[word] is None else options[word]
     own_target = {"target": None, "n_features": n, **labels}
     if options["target"] is not None:

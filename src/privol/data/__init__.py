@@ -45,6 +45,7 @@ def open_covtype(*, block_rows: int = 65536) -> Stream:
         target="Cover_Type",
         positive=2,
         header=True,
+        sep=",",
         ranges=covtype_ranges(),
         block_rows=block_rows,
     )

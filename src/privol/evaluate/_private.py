@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from ..errors import InvalidParameter, StateError
 from ..guarantees import Guarantee, compose_gdp
 from ..ledger import Account, Ledger
 from ..losses import Loss
-from ..noise import STREAM_METRICS, Source, decide_lattice_point, granularity, make_source
+from ..noise import STREAM_METRICS, Source, Unshared, decide_lattice_point, granularity, make_source
 
 __all__ = ["MetricsResult", "MetricsWindow", "PrivateMetrics", "Windows"]
 
@@ -215,7 +215,7 @@ class MetricsResult:
         }
 
 
-class Windows:
+class Windows(Unshared):
     """Takes the scores of a run's rows, and releases the noisy totals of each window when its last row is evaluated.
 
     Opens its account at once, before a row is learnt; :meth:`close` gives back what was not spent.
@@ -235,6 +235,8 @@ class Windows:
     on_window : callable, optional
         Called with every :class:`MetricsWindow`.
     """
+
+    _called = "private metrics"
 
     def __init__(
         self,
@@ -269,15 +271,6 @@ class Windows:
         self._account: Account = ledger.open(learner="PrivateMetrics", guarantee=self.guarantee)
         self._account.attach(self._counters)
 
-    def __copy__(self) -> NoReturn:
-        raise StateError("private metrics cannot be copied: both holders would draw the same noise")
-
-    def __deepcopy__(self, memo: object) -> NoReturn:
-        raise StateError("private metrics cannot be copied: both holders would draw the same noise")
-
-    def __reduce__(self) -> NoReturn:
-        raise StateError("private metrics cannot be pickled: both holders would draw the same noise")
-
     def _counters(self) -> tuple[int, int, float]:
         # every row is in one window, so the first release spends it all, and the others nothing more
         return self._rows, self._released, self._account.reserved_mu_squared if self._released else 0.0
@@ -308,14 +301,7 @@ class Windows:
             if self._source is None:
                 raise StateError("the private metrics are closed")
             row = self._released
-            totals = self._source.add(
-                totals,
-                self._std,
-                bound=float(np.max(np.abs(totals))),
-                stream=STREAM_METRICS,
-                row=row,
-                decide=decide_lattice_point,
-            )
+            totals = self._source.add(totals, self._std, stream=STREAM_METRICS, row=row, decide=decide_lattice_point)
         window = MetricsWindow(first_row, self._rows, float(totals[0]), float(totals[1]))
         self._windows.append(window)
         if self._on_window is not None:

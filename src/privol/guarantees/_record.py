@@ -29,10 +29,9 @@ _RELEASED = {
         "the rows, the un-noised iterates, the noise, progressive accuracy or any other diagnostic",
     ),
     "metrics": (
-        f"{_TOTALS} 1 window of rows",
-        f"{_TOTALS} {{}} windows of rows",
-        "the rows, the exact totals, the noise, any other diagnostic; the figures count the models that were "
-        "evaluated, whether these are published or not",
+        f"{_TOTALS} 1 window of rows, with the models that are evaluated, whether these are published or not,",
+        f"{_TOTALS} {{}} windows of rows, with the models that are evaluated, whether these are published or not,",
+        "the rows, the un-noised iterates, the exact totals, the noise, any other diagnostic",
     ),
     "metrics_beyond_models": (
         f"{_TOTALS} 1 window of rows",
@@ -290,6 +289,29 @@ class Guarantee:
             "seed can subtract it, and no guarantee holds for this run. What the same run would guarantee if "
             f"its noise were secret: {body}"
         )
+
+    def summary(self) -> str:
+        """Return the figures alone, in one line of plain text: for rows and, where it is known, for users."""
+        if self.kind == "none":
+            return "NO PRIVACY: no noise was added, and nothing is guaranteed (epsilon is infinite)"
+        row = "one row" if self.adjacency == "replace" else "the presence of one row"
+        line = (
+            f"differential privacy with epsilon {format_up(self.epsilon())} at delta {format_up(self.delta)} for {row} "
+            f"({format_up(self.mu)}-GDP)"
+        )
+        users = self.user_epsilon()
+        if users is not None:
+            most = "at most 1 row" if self.rows_per_user == 1 else f"at most {self.rows_per_user} rows"
+            line += f"; epsilon {format_up(users)} for one user" + (
+                f" ({most})" if self.user is None else f" (column {self.user!r}, {most})"
+            )
+        if self.claim is not None:
+            line += f"; the source claims epsilon {self.claim.epsilon:.6g} at delta {self.claim.delta:.6g}"
+        if self.released == "metrics_beyond_models":
+            line += "; on top of the models that are evaluated, without which nothing holds"
+        if self.private:
+            return line
+        return f"NOT PRIVATE: the noise came from a known seed; if that were secret: {line}"
 
     def _numbers(self) -> str:
         if self.kind == "none":

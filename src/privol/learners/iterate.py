@@ -107,7 +107,7 @@ class _IterateLearner(OnlineLearner):
             Sensitivity and noise by row, the proven mu, the release schedule. All of it is public.
         """
         intercept = bool(self.fit_intercept)
-        dim = integer(n_features=n_features, at_least=1, at_most=1 << 32) + intercept
+        dim = integer(n_features=n_features, at_least=1, at_most=(1 << 32) - intercept) + intercept
         domain = self._domain()
         domain.check_dimension(dim)
         return calibrate.calibrate_iterates(

@@ -6,26 +6,46 @@ ideal Gaussian mechanism, so floating point adds nothing to the privacy loss. A 
 coordinate; where it comes too close to a rounding boundary, :func:`decide_lattice_point` decides with more random bits
 and as many digits as it takes.
 
+For releases that are integers anyway there are the discrete Gaussian and the discrete Laplace, whose laws are exact.
+
 Bits are AES-256 of addresses (key, stream, level, row, coordinate block), so the noise of any row can be regenerated
-from the key alone, and no two rows share bits.
+from the key alone, and no two rows share bits. :class:`BitGenerator` gives the same kind of bits to NumPy, for uses
+that no guarantee of privol's covers.
 """
 
-from ._bits import STREAM_METRICS, STREAM_RELEASES, STREAM_SAMPLES, Source, make_source
+from ._bits import (
+    STREAM_GENERATOR,
+    STREAM_INTEGERS,
+    STREAM_METRICS,
+    STREAM_RELEASES,
+    STREAM_SAMPLES,
+    Source,
+    make_source,
+)
 from ._decide import decide_lattice_point, decide_mixture_point
+from ._discrete import DiscreteGaussian, DiscreteLaplace
+from ._generator import BitGenerator
 from ._lattice import ARITHMETIC, Exponential, Gaussian, Laplace, granularity
+from ._unshared import Unshared
 from ._vectors import L2Laplace, Sphere
 
 __all__ = [
     "ARITHMETIC",
+    "STREAM_GENERATOR",
+    "STREAM_INTEGERS",
     "STREAM_METRICS",
     "STREAM_RELEASES",
     "STREAM_SAMPLES",
+    "BitGenerator",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
     "Exponential",
     "Gaussian",
     "L2Laplace",
     "Laplace",
     "Source",
     "Sphere",
+    "Unshared",
     "decide_lattice_point",
     "decide_mixture_point",
     "granularity",

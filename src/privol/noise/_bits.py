@@ -9,14 +9,24 @@ import numpy as np
 
 from .._core._noise import Source
 from .._validate import integer
-from ..errors import InvalidParameter
+from ..errors import InvalidParameter, SourceFailure
 
-__all__ = ["STREAM_METRICS", "STREAM_RELEASES", "STREAM_SAMPLES", "Source", "make_source"]
+__all__ = [
+    "STREAM_GENERATOR",
+    "STREAM_INTEGERS",
+    "STREAM_METRICS",
+    "STREAM_RELEASES",
+    "STREAM_SAMPLES",
+    "Source",
+    "make_source",
+]
 
 #: Noise streams: the first part of an address, so that uses of one key never share words.
 STREAM_RELEASES = 0
 STREAM_SAMPLES = 1
 STREAM_METRICS = 2
+STREAM_GENERATOR = 3
+STREAM_INTEGERS = 4
 
 _SOURCE_BITS = "AES-256 in counter mode (OpenSSL), key from the operating system's entropy"
 _SEEDED_BITS = "AES-256 in counter mode (OpenSSL), key derived from a known seed"
@@ -37,9 +47,18 @@ def make_source(random_state: Any = None) -> Source:
     -------
     Source
         Cannot be copied or pickled, and refuses in a forked child process.
+
+    Raises
+    ------
+    SourceFailure
+        If the operating system gives no entropy.
     """
     if random_state is None:
-        return Source(os.urandom(32), private=True, description=_SOURCE_BITS)
+        try:
+            key = os.urandom(32)
+        except (OSError, NotImplementedError) as error:
+            raise SourceFailure(f"the operating system gives no entropy for a noise key: {error}") from error
+        return Source(key, private=True, description=_SOURCE_BITS)
     bits: Any
     if isinstance(random_state, np.random.Generator):
         bits = random_state.bit_generator

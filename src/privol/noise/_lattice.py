@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-import threading
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._core._noise import lattice_step
 from .._validate import integer, number
-from ..errors import InvalidParameter, StateError
-from ._bits import STREAM_SAMPLES, make_source
+from ..errors import InvalidParameter
+from ._bits import STREAM_SAMPLES
 from ._decide import decide_lattice_point
+from ._unshared import Sampler
 
 __all__ = ["ARITHMETIC", "Exponential", "Gaussian", "Laplace", "granularity"]
 
@@ -36,35 +36,17 @@ def granularity(scale: float) -> float:
     return lattice_step(scale)
 
 
-class _Sampler:
-    """What all samplers share: a scale, a source of their own and the addresses that they have used up."""
+class LatticeSampler(Sampler):
+    """A sampler with a scale, and the grid that goes with it."""
 
     def __init__(self, *, scale: float, random_state: Any = None) -> None:
         self.scale = number(scale=scale, at_least=1e-280, at_most=1e280)
-        self.source = make_source(random_state)
-        self._next_row = 0
-        self._lock = threading.Lock()
-
-    def __copy__(self) -> NoReturn:
-        raise StateError("noise cannot be copied: both holders would draw the same values")
-
-    def __deepcopy__(self, memo: object) -> NoReturn:
-        raise StateError("noise cannot be copied: both holders would draw the same values")
-
-    def __reduce__(self) -> NoReturn:
-        raise StateError("noise cannot be pickled: both holders would draw the same values")
+        super().__init__(random_state)
 
     @property
     def granularity(self) -> float:
         """The grid h: the power of two with 2**10 h <= scale < 2**11 h."""
         return granularity(self.scale)
-
-    def _rows(self, count: int) -> int:
-        """Take so many address rows; return the first."""
-        with self._lock:
-            first = self._next_row
-            self._next_row += count
-        return first
 
     def _bound(self, x: NDArray[np.float64]) -> float:
         """Return the largest magnitude, where it is one that can be rounded."""
@@ -74,7 +56,7 @@ class _Sampler:
         return bound
 
 
-class _Lattice(_Sampler):
+class _Lattice(LatticeSampler):
     """Independent values of one law."""
 
     _law: str
@@ -87,6 +69,11 @@ class _Lattice(_Sampler):
         ----------
         x : array-like of float, any shape
             Finite, of magnitude below 2**50 h.
+
+        Raises
+        ------
+        SourceFailure
+            In a forked child process; if the cipher fails; after 2**64 rows of 4096 values.
         """
         values = np.asarray(x, dtype=np.float64)
         flat = np.ascontiguousarray(values).reshape(-1)
@@ -99,7 +86,7 @@ class _Lattice(_Sampler):
 
     def _rounded(self, x: NDArray[np.float64] | None, n: int, bound: float) -> NDArray[np.float64]:
         rows = -(-n // self._ROW)
-        first = self._rows(rows)
+        first = self._take_rows(rows)
         out, zeros = np.empty(n), np.zeros(min(n, self._ROW))
         for i in range(rows):
             start, stop = i * self._ROW, min((i + 1) * self._ROW, n)

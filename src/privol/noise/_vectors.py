@@ -13,12 +13,12 @@ from .._validate import integer
 from ..errors import InvalidParameter
 from ._bits import STREAM_SAMPLES
 from ._decide import decide_mixture_point
-from ._lattice import _Sampler, granularity, shape_of
+from ._lattice import LatticeSampler, granularity, shape_of
 
 __all__ = ["L2Laplace", "Sphere"]
 
 
-class _Vectors(_Sampler):
+class _Vectors(LatticeSampler):
     """Vectors F Z, Z standard normal in ``dim`` dimensions and F a positive random factor."""
 
     _kind: str
@@ -65,7 +65,7 @@ class _Vectors(_Sampler):
             kind=self._kind,
             bound=bound,
             stream=STREAM_SAMPLES,
-            row=self._rows(len(x)),
+            row=self._take_rows(len(x)),
             decide=decide_mixture_point,
             out=out,
         )

@@ -18,7 +18,7 @@ from ..errors import StreamError
 from ._ahead import ReadAhead
 from ._ranges import Ranges
 
-__all__ = ["Block", "Piece", "Progress", "Source", "Stream"]
+__all__ = ["PAUSE", "Block", "Piece", "Progress", "Source", "Stream"]
 
 FloatArray = npt.NDArray[np.float64]
 # A 2-d array of float32 or float64, or a scipy CSR matrix or array.
@@ -66,6 +66,11 @@ class Piece(NamedTuple):
     users: Any = None
     keys: Any = None
     bare: npt.NDArray[np.bool_] | None = None
+
+
+# No rows: the input has nothing more for now, and rows that wait for their block to fill are handed out. Sources that
+# wrap a source hand it on as it is.
+PAUSE = Piece(np.empty((0, 0)), None)
 
 
 class Source(ABC):
@@ -301,9 +306,12 @@ def _told(inferred: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _regroup(pieces: Iterator[Piece], limit: int, merge: bool) -> Iterator[Piece]:
-    """Cut and, if ``merge``, join pieces to blocks of exactly ``limit`` rows (the last may be shorter)."""
+    """Cut and, if ``merge``, join pieces to blocks of ``limit`` rows (fewer only at the end and before a pause)."""
     pending = _Pending(limit)
-    for X, y, *_ in pieces:
+    for piece in pieces:
+        if piece is PAUSE and pending.rows:
+            yield pending.take()
+        X, y = piece.X, piece.y
         n, start = X.shape[0], 0
         while start < n:
             # A whole block inside one piece passes without a copy.

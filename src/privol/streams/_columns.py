@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from ..errors import InvalidParameter, StreamError
-from ._base import Piece, Progress, Source
+from ._base import PAUSE, Piece, Progress, Source
 from ._files import listed
 from ._labels import Labels
 from ._written import Written
@@ -74,7 +74,7 @@ class Columns(ABC):
         "number" gives float64, "text" a dictionary of strings with int32 indices; null is a missing cell.
         A cell that is not of its kind raises StreamError with its 1-based row, column, what was found and what is
         allowed, before its batch is handed out. ``limit`` is the wanted number of rows of a batch; ``progress`` is
-        called with the fraction of the input consumed.
+        called with the fraction of the input consumed. None in place of a batch says that the input pauses.
         """
 
     @abstractmethod
@@ -135,6 +135,9 @@ class ColumnSource(Source):
     def _encoded(self, encode: Callable[[Batch, int], Piece], limit: int, progress: Progress) -> Iterator[Piece]:
         row = 1
         for batch in self._columns.batches(self._encoder.kinds, limit, progress):
+            if batch is None:
+                yield PAUSE
+                continue
             if not batch.num_rows:
                 continue
             try:

@@ -15,8 +15,10 @@ from ._csv_text import (
     TOLD_FROM,
     CsvOptions,
     Dialect,
+    default_separator,
     looks_like_header,
     present,
+    separator_is_settled,
     told_separator,
 )
 from ._files import LineFile, shown
@@ -27,6 +29,8 @@ __all__ = ["CsvColumns", "CsvOptions", "arrow_reader", "pyarrow_csv"]
 
 # Small parse blocks keep the transposition to rows in the cache and feed all threads.
 PARSE_BYTES = 1 << 20
+# So few bytes are parsed faster by one thread than they are shared among several.
+ALONE_BYTES = 1 << 15
 # What counts as an empty cell: blanks only (written out, pyarrow compares whole cells).
 BLANKS = [" " * n for n in range(9)] + ["\t"]
 _BOM = b"\xef\xbb\xbf"
@@ -87,7 +91,7 @@ class CsvColumns(Columns):
 
         self._compute = pyarrow.compute
         self.name = file.name
-        self.repeatable, self.sized = file.repeatable, file.sized
+        self.repeatable, self.sized, self.ahead = file.repeatable, file.sized, file.ahead
         self._file = file
         self._options = options
         self._optional = optional
@@ -100,16 +104,23 @@ class CsvColumns(Columns):
 
     def _head(self, target: Any, labels: Labels | None) -> tuple[bytes, bytes | None]:
         """Look at the first lines: separator, header, names; note where the rows begin."""
-        options = self._options
+        options, live = self._options, self._file.live
+        needed = 1 if options.header is False or options.names is not None else 2
         # Where a record ends depends on quoted line breaks, and these on what may precede a quote.
         rough = Dialect(options.sep or "".join(SEPARATORS), options.comment, options.newlines_in_values)
 
         def enough(text: bytes) -> bool:
+            whole = text.removeprefix(_BOM)
+            whole = whole[: rough.end(whole)]
             wanted = TOLD_FROM if len(text) < PARSE_BYTES else 2
-            return sum(1 for _ in islice(rough.records(text[: rough.end(text)]), wanted)) == wanted
+            n = sum(1 for _ in islice(rough.records(whole), wanted))
+            # As few lines as can be: on a live input the first rows wait for them.
+            return n == wanted or (n >= needed and separator_is_settled(whole, options, self._file.stem))
 
         text, everything = self._file.head(enough)
-        if text.startswith(_UTF16) or b"\0" in text[: 1 << 16]:
+        # how much of a live input is there already must not matter
+        looked_at = text[: max((stop for _, stop in islice(rough.records(text), 2)), default=0)] if live else text
+        if text.startswith(_UTF16) or b"\0" in looked_at[: 1 << 16]:
             raise StreamError(
                 f"{self.name}: is not text in UTF-8 (binary or UTF-16; convert it to UTF-8 first, if it is text)"
             )
@@ -120,7 +131,7 @@ class CsvColumns(Columns):
             # a last line without an end may still be being written, and tells nothing where there are others
             whole = text
         by_name, told = told_separator(whole, options, self._file.stem)
-        sep = options.sep or by_name or told or ("," if options.decimal != "," else ";")
+        sep = options.sep or by_name or told or default_separator(options)
         self._told = told if told != sep else None
         self.sep = sep
         self._dialect = Dialect(sep, options.comment, options.newlines_in_values)
@@ -192,6 +203,10 @@ class CsvColumns(Columns):
             return row - 1
 
         for text, fraction in self._texts(done, kinds):
+            if not text:
+                yield None
+                progress(before)
+                continue
             table = self._parse(text, kinds, row)
             first = row
             for batch in table.to_batches():
@@ -202,7 +217,7 @@ class CsvColumns(Columns):
             before = fraction
 
     def _texts(self, rows_done: Callable[[], int], kinds: Mapping[str, Kind]) -> Iterator[tuple[bytes, float]]:
-        """Yield chunks of whole records in UTF-8, without header and comments, each with a record at least."""
+        """Yield chunks of whole records in UTF-8, without header and comments: a record at least, or b"" at a pause."""
         skip = self._skip
         within = " (a quote that is not closed?)" if self._options.newlines_in_values else ""
         mark = self._start
@@ -212,6 +227,9 @@ class CsvColumns(Columns):
             return self._dialect.end(b"\n" * mark + text[mark:] if mark else text)
 
         for chunk, fraction in self._file.chunks(rows_done, end, within):
+            if not chunk:
+                yield chunk, fraction
+                continue
             start, mark = min(skip, len(chunk)), 0
             skip -= start
             text = chunk[start:] if start else chunk
@@ -310,9 +328,10 @@ class CsvColumns(Columns):
         # pyarrow drops the LF of a quoted CR LF that lies across two blocks.
         one = whole or self._options.newlines_in_values
         block = len(text) + 1 if one else max(PARSE_BYTES, 4 * self._width)
+        threads = not whole and len(text) > ALONE_BYTES
         return self._csv.read_csv(
             arrow_reader(self._pyarrow, text),
-            read_options=self._csv.ReadOptions(column_names=self.names, block_size=block, use_threads=not whole),
+            read_options=self._csv.ReadOptions(column_names=self.names, block_size=block, use_threads=threads),
             parse_options=self._csv.ParseOptions(
                 delimiter=self.sep, newlines_in_values=self._options.newlines_in_values
             ),

@@ -16,7 +16,16 @@ from ._files import line_end
 from ._labels import Labels
 from ._written import is_number
 
-__all__ = ["SEPARATORS", "CsvOptions", "Dialect", "looks_like_header", "present", "told_separator"]
+__all__ = [
+    "SEPARATORS",
+    "CsvOptions",
+    "Dialect",
+    "default_separator",
+    "looks_like_header",
+    "present",
+    "separator_is_settled",
+    "told_separator",
+]
 
 SEPARATORS = ("\t", ";", "|", ",")
 # Lines that the separator is told from.
@@ -239,24 +248,50 @@ def told_separator(text: bytes, options: CsvOptions, name: str) -> tuple[str | N
     It is the character that cuts all of the first lines into the same number of cells, more than one; of several such
     the one with the greatest share of cells that are numbers, then the one with most cells.
     """
-    named = "\t" if name.lower().endswith((".tsv", ".tab")) else None
     best: tuple[float, int] = (-1.0, 0)
     told = None
+    for sep, rows in _even(text, options):
+        decimals = {".", options.decimal} if sep == "," else {".", ","}
+        cells = [cell.decode("latin-1").strip() for row in rows for cell in row]
+        numbers = sum(any(is_number(cell, decimal) for decimal in decimals) for cell in cells)
+        score = (numbers / len(cells), len(rows[0]))
+        if score > best:
+            best, told = score, sep
+    return _named_separator(name), told
+
+
+def _named_separator(name: str) -> str | None:
+    return "\t" if name.lower().endswith((".tsv", ".tab")) else None
+
+
+def default_separator(options: CsvOptions) -> str:
+    """Return what separates the columns where nothing tells it."""
+    return "," if options.decimal != "," else ";"
+
+
+def _even(text: bytes, options: CsvOptions) -> Iterator[tuple[str, list[list[bytes]]]]:
+    """Yield the characters that cut all of the first lines into the same number of cells, with the cells."""
     for sep in SEPARATORS:
         if sep == options.decimal:
             continue
         dialect = Dialect(sep, options.comment, options.newlines_in_values)
         rows = [dialect.cells(record) for record, _ in islice(dialect.records(text), TOLD_FROM)]
         widths = {len(cells) for cells, _ in rows}
-        if len(widths) != 1 or widths == {1} or not all(closed for _, closed in rows):
-            continue
-        decimals = {".", options.decimal} if sep == "," else {".", ","}
-        cells = [cell.decode("latin-1").strip() for row, _ in rows for cell in row]
-        numbers = sum(any(is_number(cell, decimal) for decimal in decimals) for cell in cells)
-        score = (numbers / len(cells), widths.pop())
-        if score > best:
-            best, told = score, sep
-    return named, told
+        if len(widths) == 1 and widths != {1} and all(closed for _, closed in rows):
+            yield sep, [cells for cells, _ in rows]
+
+
+def separator_is_settled(text: bytes, options: CsvOptions, name: str) -> bool:
+    """Whether more lines than these cannot change what separates the columns, nor whether it does."""
+    stated = options.sep or _named_separator(name)
+    if stated is None and options.newlines_in_values and b'"' in text:
+        return False  # where the lines end depends on what separates the cells
+    if stated is not None:
+        dialect = Dialect(stated, options.comment, options.newlines_in_values)
+        if any(len(dialect.cells(record)[0]) > 1 for record, _ in islice(dialect.records(text), 1)):
+            return True
+    # A character that does not cut the first lines evenly does not cut more of them evenly.
+    return {sep for sep, _ in _even(text, options)} <= {stated or default_separator(options)}
 
 
 def looks_like_header(

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from .._validate import integer
 from ..errors import StreamError
-from ._base import FloatArray, Piece, Progress, Source
+from ._base import PAUSE, FloatArray, Piece, Progress, Source
 from ._labels import coded
 
 __all__ = ["DelayedSource", "Wrapper"]
@@ -86,6 +86,9 @@ class DelayedSource(Wrapper):
         waiting = _Waiting(self.sparse, self.n_features)
         row = 1
         for piece in self._source.pieces(limit, progress):
+            if piece is PAUSE:
+                yield piece
+                continue
             learnt = self._join(piece, waiting, row)
             if learnt is not None:
                 yield learnt

@@ -8,7 +8,7 @@ import io
 import lzma
 import os
 import stat
-import sys
+import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
 from ..errors import StreamError
+from ._pipe import BEAT, PAUSE, PORTION, Input
 
 __all__ = ["LINE_BYTES", "LineFile", "file_size", "line_end", "shown"]
 
@@ -26,6 +27,8 @@ CHUNK_BYTES = 8 << 20
 LINE_BYTES = 64 << 20
 # What precedes a damage in a zst frame is lost from here on, so it is read in small bites.
 _ZST_BYTES = 1 << 18
+# An unfinished record that is longer than this is looked through again only when it has grown by a quarter.
+_LOOKED_THROUGH = 1 << 16
 
 _MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ\x00", "zst": b"\x28\xb5\x2f\xfd"}
 _SUFFIXES = {"gz": "gz", "bz2": "bz2", "xz": "xz", "zst": "zst", "zstd": "zst"}
@@ -127,17 +130,6 @@ class _Zst:
         self._stream.close()
 
 
-def _standard_input() -> BinaryIO:
-    """Return standard input as a file of its own: a lock held in a waiting thread must not block the interpreter."""
-    if sys.stdin is None:
-        raise StreamError("standard input: is closed")
-    try:
-        return open(sys.stdin.fileno(), "rb", closefd=False)
-    except (OSError, ValueError):
-        # not a file of the operating system, but an object that a program has put there
-        return sys.stdin.buffer
-
-
 class _End:
     """Whether a pass over a file has come to its end, and by which failure."""
 
@@ -146,16 +138,18 @@ class _End:
 
 
 class LineFile:
-    """A text file or standard input, plain or compressed (recognised by its first bytes, not by its name).
+    """A text file, standard input or a file object, plain or compressed (told by its first bytes, not by its name).
 
     The text is that of the moment of opening. What is appended to a plain file later is not read; a last line without
     an end that turns out to have been written only in part by then is left out, in every pass. A file that has
     shrunk, was replaced or overwritten, or is compressed and has changed at all, is an error.
 
+    What is no regular file is live: see :meth:`chunks`.
+
     Parameters
     ----------
-    path : str or path
-        "-" is standard input, which can be read once.
+    source : str, path or binary file object
+        "-" is standard input, which can be read once, as a file object is.
 
     Attributes
     ----------
@@ -165,27 +159,39 @@ class LineFile:
         The name without the suffix of the compression.
     repeatable, sized : bool
         Whether the file can be read more than once, and whether its size is known.
+    live : bool
+        Whether it is no regular file, so that it may pause.
+    ahead : bool
+        Whether a thread may read it ahead of the consumer (not where that runs the caller's code).
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = Path(path)
-        self.repeatable = self.sized = os.fspath(path) != "-"
-        # Of standard input: what has been read of it, whether that is all, and whether it was handed out.
+    def __init__(self, source: str | os.PathLike[str] | BinaryIO) -> None:
+        self._path = Path(source if isinstance(source, (str, os.PathLike)) else "-")
+        self.repeatable = self.sized = os.fspath(self._path) != "-"
+        self.live, self.ahead = False, True
+        # Of what is read once: what has been read of it, whether that is all, and whether it was handed out.
         self._held = b""
         self._end = _End()
         self._taken = False
         # Bytes of an unfinished last line, once that is known.
         self._unfinished: int | None = None
         if not self.repeatable:
-            self.name = self.stem = "standard input"
+            self._input = Input(None if isinstance(source, (str, os.PathLike)) else source)
+            self.name = self._input.name
+            self.stem = Path(self.name).stem if Path(self.name).suffix[1:].lower() in _SUFFIXES else self.name
+            self.live, self.ahead = self._input.live, self._input.ahead
             self._size = 0
-            raw = _standard_input()
-            start = self._first_bytes(raw)
+            start = self._first_bytes()
             if not start:
                 raise StreamError(f"{self.name}: is empty")
             self._codec = _codec(start)
-            # closed by the end of the process: it is not ours
-            self._input = self._unpacked(ExitStack(), _Bytes(raw, None, start))
+            self._text: _Reader = self._input
+            if self._codec is None:
+                self._held = start
+            else:
+                self._end.reached = False  # that of the text is the decompressor's
+                # closed by the end of the process: it is not ours
+                self._text = self._unpacked(ExitStack(), _Bytes(cast(Any, self._input), None, start))
             return
         self._status = _status(self._path)
         self._size = self._status.st_size
@@ -206,16 +212,16 @@ class LineFile:
         """Whether the bytes on disk are gz, bz2, xz or zst."""
         return self._codec is not None
 
-    def _first_bytes(self, raw: BinaryIO) -> bytes:
+    def _first_bytes(self) -> bytes:
+        """Return enough bytes to recognise a compression: no such mark has a line end."""
         start = b""
-        while len(start) < 8:
+        while len(start) < 8 and b"\n" not in start and not self._end.reached:
             try:
-                piece = cast(_Reader, raw).read1(8 - len(start))
+                piece = self._input.read1(CHUNK_BYTES)
             except OSError as err:
                 raise StreamError(f"{self.name}: cannot be read: {err.strerror or err}") from err
-            if not piece:
-                break
             start += piece
+            self._end.reached = not piece
         return start
 
     def _unpacked(self, stack: ExitStack, raw: _Bytes) -> _Reader:
@@ -271,7 +277,7 @@ class LineFile:
                 return self._head(self._open(stack)[2], b"", _End(), enough)
         if self._taken:
             raise self._once()
-        self._held, everything = self._head(self._input, self._held, self._end, enough)
+        self._held, everything = self._head(self._text, self._held, self._end, enough)
         return self._held, everything
 
     def _head(self, reader: _Reader, found: bytes, end: _End, enough: Callable[[bytes], bool]) -> tuple[bytes, bool]:
@@ -299,6 +305,13 @@ class LineFile:
         next row, after everything that could be recovered has been yielded. ``end``
         tells where the last whole line of a text ends that begins with a whole line,
         ``within`` adds to the message about a line without an end.
+
+        A chunk is 8 MiB while there is always more. A live input hands out the whole lines that have come when
+        nothing more has come for ``PAUSE`` seconds, at the latest after ``PORTION`` seconds. An empty text follows:
+        whatever waits for more rows is to be handed on now. Where it can be known that nothing has come, the empty
+        text comes again every ``BEAT`` seconds, so that the consumer can end the waiting. Compressed lines come when
+        the decompressor gives them, which may be no earlier than the next ones; where a pipe cannot be asked whether
+        it has more (Windows, objects that are no files of the operating system), each read is handed out by itself.
         """
 
         def long() -> StreamError:
@@ -309,7 +322,7 @@ class LineFile:
                 raise self._once()
             self._taken = True
             held, self._held = self._held, b""
-            for text in self._pieces(self._input, held, self._end, end, long):
+            for text in (self._live_pieces if self.live else self._pieces)(self._text, held, self._end, end, long):
                 yield text, 0.0
             if self._end.failure is not None:
                 raise self._damaged(self._end.failure, rows_done() + 1) from self._end.failure
@@ -353,6 +366,58 @@ class LineFile:
                 raise long()
             if cut:
                 yield text if cut == len(text) else text[:cut]
+            if state.reached:
+                return
+
+    def _live_pieces(
+        self, reader: _Reader, tail: bytes, state: _End, end: Callable[[bytes], int], long: Callable[[], StreamError]
+    ) -> Iterator[bytes]:
+        """Yield as :meth:`_pieces` does, but lines that have come and empty texts where the input pauses."""
+        pipe = self._input
+        # A decompressor may hold text when its input has nothing: it has to be asked.
+        beats = pipe.known and reader is pipe
+        held = bytearray(tail)
+        # Whether a line may be complete, in how many bytes there was none, and whether all lines were handed on.
+        fresh, without, flushed = True, 0, True
+        while True:
+            n, since = 0, time.monotonic()
+            while n < CHUNK_BYTES and not state.reached:
+                due = fresh and (len(held) <= _LOOKED_THROUGH or 4 * len(held) >= 5 * without)
+                if (due or beats or not flushed) and (
+                    pipe.silent(PAUSE if due or not flushed else BEAT) or (due and time.monotonic() - since >= PORTION)
+                ):
+                    if due:
+                        text = bytes(held)
+                        cut = end(text)
+                        fresh, without = False, 0 if cut else len(text)
+                        if cut:
+                            held, n = held[cut:], 0
+                            yield text[:cut]
+                    yield b""
+                    flushed = True
+                    if beats:
+                        continue
+                try:
+                    piece = reader.read1(CHUNK_BYTES)
+                except _DAMAGED as err:
+                    state.reached, state.failure = True, err
+                    break
+                if not n:
+                    since = time.monotonic()
+                # A CR at the very end may have been half of CR LF, and is a line end now.
+                fresh = fresh or b"\n" in piece or b"\r" in piece or held.endswith(b"\r")
+                held += piece
+                n += len(piece)
+                state.reached = not piece
+            text = bytes(held)
+            cut = len(text) if state.reached and state.failure is None else end(text)
+            held = held[cut:]
+            if len(held) > LINE_BYTES:
+                raise long()
+            fresh, without = False, 0 if cut else len(text)
+            if cut:
+                flushed = False
+                yield text[:cut]
             if state.reached:
                 return
 

@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import StreamError
 from ._base import Progress
 from ._columns import Columns, Kind
-from ._csv import arrow_reader
+from ._csv import ALONE_BYTES, arrow_reader
 from ._files import LineFile, shown
 
 __all__ = ["HEAD_LINES", "JsonColumns"]
@@ -79,7 +79,8 @@ def _named(value: Any) -> str:
 class JsonColumns(Columns):
     """A file of JSON lines: one object a line; its keys are the columns.
 
-    The columns are the keys of the first ``HEAD_LINES`` lines, in order of first appearance. A key that is missing
+    The columns are the keys of the first ``HEAD_LINES`` lines, in order of first appearance; of the first line alone
+    where the input is live, so that no row waits for others. A key that is missing
     or null is a missing cell. As a number, true and false count as 1 and 0; as text, a number is an integer's digits
     or the shortest form that reads back as the same number, and true and false are these words. NaN and Infinity,
     which strict JSON does not know, are numbers here, and text is one only where
@@ -102,9 +103,9 @@ class JsonColumns(Columns):
             raise StreamError("reading JSON lines needs pyarrow: pip install 'privol[files]'") from err
         self._pyarrow, self._json, self._compute = pyarrow, pyarrow.json, pyarrow.compute
         self.name = file.name
-        self.repeatable, self.sized = file.repeatable, file.sized
+        self.repeatable, self.sized, self.ahead = file.repeatable, file.sized, file.ahead
         self._file = file
-        objects = self._first(HEAD_LINES)
+        objects = self._first(1 if file.live else HEAD_LINES)
         if not objects:
             raise StreamError(f"{self.name}: no rows, at least one is needed")
         self.names = tuple(dict.fromkeys(key for row in objects for key in row))
@@ -173,6 +174,10 @@ class JsonColumns(Columns):
             return row - 1
 
         for text, fraction in self._texts(done):
+            if not text:
+                yield None
+                progress(fraction)
+                continue
             table = self._parse_fast(text, kinds, written)
             if table is None:
                 table = self._parse(text, kinds, row, written)
@@ -185,6 +190,9 @@ class JsonColumns(Columns):
     def _texts(self, rows_done: Callable[[], int]) -> Iterator[tuple[bytes, float]]:
         first = True
         for text, fraction in self._file.chunks(rows_done):
+            if not text:
+                yield text, fraction
+                continue
             if first and text.startswith(_BOM):
                 text = text[len(_BOM) :]
             first = False
@@ -208,7 +216,7 @@ class JsonColumns(Columns):
         try:
             table = self._json.read_json(
                 arrow_reader(arrow, text),
-                read_options=self._json.ReadOptions(block_size=_BLOCK_BYTES),
+                read_options=self._json.ReadOptions(block_size=_BLOCK_BYTES, use_threads=len(text) > ALONE_BYTES),
                 parse_options=self._json.ParseOptions(
                     explicit_schema=arrow.schema([(name, types[form]) for name, form in written.items() if form]),
                     unexpected_field_behavior="infer",
@@ -244,6 +252,9 @@ class JsonColumns(Columns):
             for key in found:
                 if key not in allowed:
                     what = f"found the key {shown(key)}, which no row before row {HEAD_LINES + 1} has"
+                    if self._file.live:
+                        what = f"found the key {shown(key)}, allowed are those of the first row (null "
+                        what += f"where there is nothing; only those of a file are told from {HEAD_LINES} rows)"
                     raise StreamError(f"{self.name}, row {row}: {what}", row=row)
             for name, kind in kinds.items():
                 value = found.get(name)
@@ -318,7 +329,7 @@ def _lines(text: bytes) -> int:
     """Return the number of lines that are not blank."""
     if text[:1].isspace() or _BLANK.search(text):
         return sum(1 for line in text.split(b"\n") if line.strip())
-    return text.count(b"\n") + (not text.endswith(b"\n"))
+    return text.count(b"\n") + (bool(text) and not text.endswith(b"\n"))
 
 
 def _is_utf8(text: bytes) -> bool:

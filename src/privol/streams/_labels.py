@@ -146,6 +146,9 @@ class Labels:
             y = values.astype(np.float64)
             if self.numeric:
                 return y
+            if self.classes is not None and self._rest == 0.0 and all(isinstance(key, str) for key in self._codes):
+                # known from the type, whatever the rows hold; else every row would be one of the rest
+                raise StreamError(f"{where}: the labels are numbers, so {self.classes[1]!r} cannot occur")
             codes = np.where(np.isnan(y), np.nan, self._rest)
             for key, code in self._codes.items():
                 if not isinstance(key, str):

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
 from ..errors import StreamError
-from ._base import Piece, Progress, Source
+from ._base import PAUSE, Piece, Progress, Source
 from ._csv import arrow_reader, pyarrow_csv
 from ._files import LineFile, shown
 from ._labels import Labels
@@ -75,7 +75,7 @@ class LibsvmSource(Source):
 
     def __init__(self, file: LineFile, labels: Labels, n_features: int | None, zero_based: bool | None) -> None:
         self.name = file.name
-        self.repeatable, self.sized = file.repeatable, file.sized
+        self.repeatable, self.sized, self.ahead = file.repeatable, file.sized, file.ahead
         if n_features is None and not file.repeatable:
             raise StreamError(
                 f"{self.name}: libsvm data that can be read only once need n_features= (the number of columns of X), "
@@ -136,9 +136,13 @@ class LibsvmSource(Source):
         return low, high, rows
 
     def _begins_with_zero(self) -> bool:
-        """Whether an index 0 occurs in the first 8 MiB."""
-        text, _ = self._file.head(lambda text: len(text) >= HEAD_BYTES)
-        return _ZERO.search(text[:HEAD_BYTES]) is not None
+        """Whether an index 0 occurs in the first 8 MiB; in the first row of a live input, whose rows do not wait."""
+        if not self._file.live:
+            text, _ = self._file.head(lambda text: len(text) >= HEAD_BYTES)
+            return _ZERO.search(text[:HEAD_BYTES]) is not None
+        text, _ = self._file.head(lambda text: any(map(tokens, text.split(b"\n")[:-1])))
+        first = next(filter(tokens, text.split(b"\n")), b"")
+        return _ZERO.search(first.split(b"#", 1)[0]) is not None
 
     def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
         row = 1
@@ -147,6 +151,10 @@ class LibsvmSource(Source):
             return row - 1
 
         for chunk, fraction in self._file.chunks(done):
+            if not chunk:
+                yield PAUSE
+                progress(fraction)
+                continue
             parsed = self._parse_fast(chunk)
             X, values = parsed if parsed is not None else self._parse(chunk, row)
             n = X.shape[0]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,6 +24,7 @@ from ._labels import Labels
 from ._libsvm import LibsvmSource, looks_like_libsvm, tokens
 from ._parquet import IPC_FILE, IPC_STREAM, PARQUET, IpcFileColumns, IpcStreamColumns, ParquetColumns
 from ._parts import PartsColumns, PartsSource, find_parts, is_pattern
+from ._pipe import is_file_object
 from ._ranges import Ranges
 from ._schema import Schema
 from ._users import schema_source
@@ -144,9 +145,11 @@ def open_stream(
 
     Parameters
     ----------
-    data : path, pattern, "-", frame, (X, y), array or iterable
+    data : path, pattern, "-", file object, frame, (X, y), array or iterable
         * a path to CSV, JSON lines (one object a line) or libsvm/svmlight text, plain or compressed
-          by gz, bz2, xz or zst (recognised by content); ``"-"`` is standard input, read once;
+          by gz, bz2, xz or zst (recognised by content); ``"-"`` is standard input, read once,
+          and so is a file object of bytes (``open("fifo", "rb")``, ``process.stdout``,
+          ``socket.makefile("rb")``);
         * a path to Parquet or Arrow IPC (file or stream form, Feather version 2);
         * a path to ``.npy`` (2-d, memory mapped) or ``.npz`` (arrays ``X`` and ``y``, or
           a matrix saved by ``scipy.sparse.save_npz`` with an array ``y`` added; loaded whole);
@@ -190,7 +193,8 @@ def open_stream(
         the look of the first line.
     block_rows : int, default 65536
         Rows per block, at least 1; the last block may be shorter, and blocks of dense files
-        stay below 128 MiB. It never changes the rows, only where they are cut.
+        stay below 128 MiB. Where a live input pauses (see Notes), the rows that have come are a
+        block. It never changes the rows, only where they are cut.
     ranges : pairs, mapping or path, optional
         Public (low, high) of the features: one pair per feature (None for no range), a
         mapping from name or 0-based feature number (the target is not counted), or a JSON
@@ -205,7 +209,8 @@ def open_stream(
         Of a CSV file: UTF-8 or a one-byte encoding that contains ASCII, such as latin-1 or cp1252.
     zero_based : bool, optional
         Whether libsvm indices count from 0. None: they do if an index 0 occurs (in the first
-        8 MiB if ``n_features`` is given, else anywhere in the file). State it when several
+        8 MiB if ``n_features`` is given, else anywhere in the file; in the first row of a live
+        input, where an index 0 that comes later is an error). State it when several
         files must agree; the parts of a directory do agree.
     schema : Schema, mapping or path of a TOML file, optional
         What is public of the columns: ranges, levels, the target and its labels, the user, ...; see
@@ -215,8 +220,9 @@ def open_stream(
         Number of columns of X for (dict, y) pairs, best a power of two, below 2^31. Each key with a number, and each
         "key=value" with a text, is hashed to one of them with a sign, by scikit-learn's ``FeatureHasher``.
     read_ahead : bool, default True
-        Whether a thread parses the next blocks while the caller uses this one. Only for files, standard input
-        and frames that can be read again: the caller's own iterators and readers run in the caller's thread.
+        Whether a thread parses the next blocks while the caller uses this one. Only for files, standard input, file
+        objects of the operating system and frames that can be read again: the caller's own iterators and readers run
+        in the caller's thread.
         It never changes the blocks, nor where an error appears.
     count_cells : bool, default False
         Whether iterations count, by column, the cells that ``schema`` does not take as they are, in
@@ -250,6 +256,15 @@ def open_stream(
     CSV, JSON lines, Parquet, Arrow, frames and zst need pyarrow (``pip install 'privol[files]'``), and libsvm is read
     about three times as fast with it. CSV is quoted by double quotes; a line break inside quotes needs a schema with
     ``newlines_in_values``. An Arrow file is held in memory one of its own batches at a time.
+
+    Standard input and file objects that are no regular files are live: whole lines that have come are handed out
+    when nothing more comes for 10 ms, and at the latest after 0.1 s, not when a block is full. Opening waits for the
+    first lines alone: of CSV for the header and the first row (the first two rows where it is not stated that there
+    is no header), and for up to 20 lines while these might tell another separator than the comma; of JSON lines for
+    the first row, which has all keys; of libsvm for the first row, which tells ``zero_based`` if it is not stated.
+    A row ends with its line end. Compressed rows come when the decompressor gives them (zst: by 256 KiB of text),
+    rows of an Arrow stream with their batch. Where it cannot be asked whether there is more (on Windows, and of
+    objects that are not files of the operating system, such as those of TLS), each read is handed out by itself.
 
     Examples
     --------
@@ -299,7 +314,7 @@ def open_stream(
         count_cells=count_cells,
     )
     found: Source | Columns
-    if isinstance(data, (str, os.PathLike)):
+    if isinstance(data, (str, os.PathLike)) or is_file_object(data):
         if hash_features is not None:
             raise InvalidParameter("hash_features is for (dict, y) pairs; a schema hashes the columns of a file")
         found = _open_files(data, options)
@@ -357,7 +372,8 @@ def open_columns(
         encoding=encoding,
         columns=True,
     )
-    found = _open_files(data, options) if isinstance(data, (str, os.PathLike)) else _open_object(data, options)
+    a_file = isinstance(data, (str, os.PathLike)) or is_file_object(data)
+    found = _open_files(data, options) if a_file else _open_object(data, options)
     if not isinstance(found, Columns):
         raise InvalidParameter(f"{found.name}: has no columns, needed is CSV, JSON lines, Parquet, Arrow or a frame")
     return found
@@ -366,9 +382,9 @@ def open_columns(
 # ---- files --------------------------------------------------------------------------------------
 
 
-def _open_files(data: str | os.PathLike[str], options: _Options) -> Source | Columns:
-    if isinstance(data, str) and data == _STDIN:
-        return _open_standard_input(options)
+def _open_files(data: str | os.PathLike[str] | BinaryIO, options: _Options) -> Source | Columns:
+    if not isinstance(data, (str, os.PathLike)) or data == _STDIN:
+        return _open_once(LineFile(data), options)
     if not is_pattern(data) and not Path(data).is_dir():
         format, told = _format(Path(data), options)
         return _noted(_open_file(Path(data), options, format), told)
@@ -433,17 +449,21 @@ def _format(path: Path, options: _Options) -> tuple[str, bool]:
 def _sniffed(file: LineFile) -> tuple[str, bool]:
     """Return the format of a file, and whether it was told from the look of the first line."""
     # A few bytes first: a binary file has no lines to wait for.
-    start, _ = file.head(lambda text: len(text) >= 8)
+    start, _ = file.head(lambda text: len(text) >= 8 or b"\n" in text)
     told = next((format for magic, format in _MAGIC.items() if start.startswith(magic)), None)
     if told is not None and told not in FORMATS:
         raise StreamError(f"{file.name}: is {told}, allowed is version 2 (write it anew)")
     told = told or _SUFFIXES.get(Path(file.stem).suffix.lower())
     if told is not None:
         return told, False
-    text, _ = file.head(lambda text: any(tokens(line) for line in text.splitlines()[:-1]))
+    text, _ = file.head(lambda text: any(map(tokens, _whole_lines(text))))
     if text.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
         return "jsonl", True
     return "libsvm" if looks_like_libsvm(text) else "csv", True
+
+
+def _whole_lines(text: bytes) -> list[bytes]:
+    return [line for line in text.splitlines(keepends=True) if line.endswith((b"\n", b"\r"))]
 
 
 def _open_file(path: Path, options: _Options, format: str) -> Source | Columns:
@@ -492,8 +512,8 @@ def _beyond(place: str | int, names: tuple[str, ...]) -> bool:
     return isinstance(place, int) and not -len(names) <= place < len(names)
 
 
-def _open_standard_input(options: _Options) -> Source | Columns:
-    file = LineFile(_STDIN)
+def _open_once(file: LineFile, options: _Options) -> Source | Columns:
+    """Open standard input or a file object, of which nothing must be lost."""
     format, told = (options.format, False) if options.format else _sniffed(file)
     options.only_for(format, file.name)
     if format in ("parquet", "npy", "npz") or (format == "arrow" and _is_ipc_file(file)):
@@ -538,8 +558,8 @@ def _open_object(data: Any, options: _Options) -> Source | Columns:
         return TableSource(lambda: data, options.labels, options.target, "arrays", ahead=False)
     if isinstance(data, (bytes, Mapping)) or not isinstance(data, Iterable):
         raise InvalidParameter(
-            "data must be a path, a frame, (X, y), a 2-d array or an iterable of (X, y), of (dict, y) or (with schema) "
-            f"of dicts, found {type(data).__name__}"
+            "data must be a path, a file object, a frame, (X, y), a 2-d array or an iterable of (X, y), of (dict, y) "
+            f"or (with schema) of dicts, found {type(data).__name__}"
         )
     rest = iter(data)
     return _open_rows(next(rest, None), rest, data, options)

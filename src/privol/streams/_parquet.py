@@ -202,14 +202,20 @@ class _Chunks(io.RawIOBase):
         self._chunks = file.chunks(rows, end=len)
         self._left = memoryview(b"")
         self.fraction = 0.0
+        self.waiting: Callable[[], None] = lambda: None
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, into: Any) -> int:
-        if not self._left:
-            chunk, self.fraction = next(self._chunks, (b"", 1.0))
+        while not self._left:
+            found = next(self._chunks, None)
+            if found is None:
+                return 0
+            chunk, self.fraction = found
             self._left = memoryview(chunk)
+            if not chunk:
+                self.waiting()
         n = min(len(into), len(self._left))
         into[:n] = self._left[:n]
         self._left = self._left[n:]
@@ -227,7 +233,8 @@ class IpcStreamColumns(TypedColumns):
         self._arrow = arrow("Arrow streams")
         self._file = file
         self.name = file.name
-        self.repeatable, self.sized = file.repeatable, file.sized
+        self.repeatable, self.sized, self.ahead = file.repeatable, file.sized, file.ahead
+        self.merge = not file.live  # a batch is handed on when it has come
         self._first: tuple[_Chunks, Any] | None = self._open()
         super().__init__(file.name, self._first[1].schema)
         if self.repeatable:
@@ -251,6 +258,7 @@ class IpcStreamColumns(TypedColumns):
     def typed(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Any]:
         source, reader = self._first or self._open()
         self._first = None
+        source.waiting = lambda: progress(source.fraction)
         try:
             while True:
                 try:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from .._validate import integer
 from ..errors import StreamError
-from ._base import Piece, Progress, Source
+from ._base import PAUSE, Piece, Progress, Source
 from ._cells import CountedSource
 from ._columns import Columns, ColumnSource
 from ._delays import DelayedSource, Wrapper
@@ -106,7 +106,9 @@ class CappedSource(Wrapper):
             kept = int(keep.sum())
             dropped += len(keep) - kept
             self.counts = {**self._source.counts, "over_user_cap": dropped}
-            if kept == len(keep):
+            if piece is PAUSE:
+                yield piece
+            elif kept == len(keep):
                 yield Piece(piece.X, piece.y)
             elif kept:
                 yield Piece(piece.X[keep], None if piece.y is None else piece.y[keep])
@@ -120,6 +122,9 @@ class CappedSource(Wrapper):
     def _kept(self, source: Source, limit: int, progress: Progress) -> Iterator[tuple[Piece, BoolArray]]:
         table, row = UserTable(self._max_rows), 1
         for piece in source.pieces(limit, progress):
+            if piece is PAUSE:
+                yield piece, np.empty(0, dtype=bool)
+                continue
             n = int(piece.X.shape[0])
             if piece.users is None or len(piece.users) != n:
                 raise StreamError(f"{self.name}, from row {row}: the rows do not name their users", row=row)

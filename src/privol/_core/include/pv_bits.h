@@ -12,10 +12,18 @@
 #include <stdint.h>
 
 #define PV_ADDRESS_BYTES 16
+#define PV_FIELD_MAX 0xFFFF                      /* largest stream and level */
+#define PV_DIMENSION_MAX (INT64_C(1) << 32)      /* of a row: a coordinate is a block number at levels above 0 */
 
+/* Nothing may wrap around into another address: streams and levels up to PV_FIELD_MAX, rows of d <= PV_DIMENSION_MAX. */
+static inline int pv_address_fits(unsigned stream, unsigned level, int64_t d) {
+    return stream <= PV_FIELD_MAX && level <= PV_FIELD_MAX && d >= 0 && d <= PV_DIMENSION_MAX;
+}
+
+/* Precondition: pv_address_fits. */
 void pv_address(unsigned char *out, unsigned stream, unsigned level, uint32_t block, uint64_t row);
 
-/* Addresses of all level-0 blocks of one row of d coordinates; returns the bytes written. */
+/* Addresses of all level-0 blocks of one row of d coordinates; returns the bytes written: none if they do not fit. */
 size_t pv_address_row(unsigned char *out, unsigned stream, uint64_t row, int64_t d);
 
 /* Words per row at level 0: d rounded up to even. */

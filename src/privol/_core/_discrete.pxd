@@ -1,0 +1,40 @@
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
+
+from ._noise cimport Source
+from ._rows cimport pv_status
+
+cdef extern from "pv_discrete.h" nogil:
+    int PV_DISCRETE_MAX_BLOCK
+    int64_t PV_DISCRETE_MAX_NUMERATOR
+    int PV_DISCRETE_MAX_SHIFT
+    int PV_DISCRETE_GUIDE_BITS
+
+    ctypedef struct pv_discrete:
+        const uint64_t *limits
+        const uint32_t *sure
+        const uint16_t *guide
+        int64_t blocks
+        unsigned shift
+        int square
+        uint64_t a
+        uint64_t b
+
+    ctypedef struct pv_draw:
+        const unsigned char *words
+        int64_t n_words
+        int64_t used
+        int64_t done
+        int64_t block
+
+    void pv_discrete_guide(const uint64_t *limits, uint16_t *guide) noexcept
+    pv_status pv_discrete_add(const pv_discrete *law, pv_draw *draw, int64_t *out, int64_t n) noexcept
+
+cdef class IntegerLaw:
+    cdef pv_discrete c
+    cdef uint64_t[::1] limits
+    cdef uint32_t[::1] sure
+    cdef uint16_t[::1] guide
+    cdef int64_t run(self, int64_t[::1] out, Source source, const uint64_t[::1] script, unsigned stream, uint64_t row,
+                     int64_t capacity, object decide) except -1
+    cdef int resolve(self, pv_draw *draw, int64_t position, Source source, unsigned stream, uint64_t row,
+                     object decide) except -1

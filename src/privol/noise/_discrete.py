@@ -1,0 +1,180 @@
+"""Integer noise: the discrete Gaussian and the discrete Laplace of Canonne, Kamath and Steinke (2020), exactly."""
+
+from __future__ import annotations
+
+import numbers
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._core._discrete import MAX_NUMERATOR, IntegerLaw
+from ..errors import InvalidParameter
+from ._bits import STREAM_INTEGERS
+from ._blocks import BlockWeights
+from ._unshared import Sampler
+
+__all__ = ["DiscreteGaussian", "DiscreteLaplace"]
+
+_LARGEST_SCALE = 1 << 40
+_LARGEST_VALUE = 1 << 62
+_LEAD = 1 << 24
+_TOP = (1 << 63) - 1
+
+
+class _Integers(Sampler, ABC):
+    _ROW = 1 << 16  # values per address row
+
+    _square: ClassVar[bool]
+
+    def __init__(self, *, scale: Any, random_state: Any = None) -> None:
+        self.scale = _rational(scale)
+        # blocks of a power of two of integers, between a thirty-second and a sixteenth of the scale
+        shift = max((int(self.scale) >> 4).bit_length() - 1, 0)
+        width = 1 << shift
+        self._weights = BlockWeights(Fraction(*self._growth(0, width)), square=self._square, lone_zero=width == 1)
+        limits: list[int] = []
+        sure: list[int] = []
+        for limit in self._weights.limits(63):
+            n, d = self._growth(len(limits) * width, width - 1)
+            sure.append(min(_LEAD, -(-n * _LEAD // d)))
+            limits.append(limit)
+            if limit == _TOP:
+                break
+        self._law = IntegerLaw(
+            limits,
+            sure,
+            shift=shift,
+            square=self._square,
+            numerator=self.scale.numerator,
+            denominator=self.scale.denominator,
+        )
+        super().__init__(random_state)
+
+    @abstractmethod
+    def _growth(self, first: int, offset: int) -> tuple[int, int]:
+        """log(P(first) / P(first + offset)) as a numerator and a denominator."""
+
+    def add(self, x: ArrayLike) -> NDArray[np.int64]:
+        """Return x with an independent value added to each of its integers.
+
+        Parameters
+        ----------
+        x : array-like of int, any shape
+            Of magnitude at most 2**62.
+
+        Returns
+        -------
+        ndarray of int64, of the shape of x
+
+        Raises
+        ------
+        InvalidParameter
+            If x holds anything but integers, or one that is too large; before a value is drawn.
+        """
+        values = np.asarray(x)
+        if values.size == 0:
+            return np.zeros(values.shape, np.int64)
+        if values.dtype.kind not in "iu":
+            raise InvalidParameter(f"x must be an array of integers that fit into 64 bits, found dtype {values.dtype}")
+        if int(values.max()) > _LARGEST_VALUE or int(values.min()) < -_LARGEST_VALUE:
+            raise InvalidParameter("x must be of magnitude at most 2**62")
+        return self._add_to(np.array(values, dtype=np.int64, order="C"))
+
+    def sample(self, size: int | tuple[int, ...]) -> NDArray[np.int64]:
+        """Return independent values in an int64 array of the given shape."""
+        return self._add_to(np.zeros(size, np.int64))
+
+    def _add_to(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Add in place."""
+        flat = values.reshape(-1)
+        rows = -(-flat.size // self._ROW)
+        first = self._take_rows(rows)
+        for i in range(rows):
+            part = flat[i * self._ROW : (i + 1) * self._ROW]
+            self._law.add(part, self.source, stream=STREAM_INTEGERS, row=first + i, decide=self._weights.decide)
+        return values
+
+
+class DiscreteGaussian(_Integers):
+    """Integer noise of the law P(k) proportional to exp(-k**2 / (2 scale**2)), from a cryptographic source.
+
+    Added to an integer query of sensitivity D it gives rho-zCDP with rho = D**2 / (2 scale**2): the law is exactly that
+    of the definition, not an approximation to it (docs/proofs/discrete.md). The mu-GDP of the continuous Gaussian does
+    not carry over.
+
+    Parameters
+    ----------
+    scale : int, Fraction or float
+        From 2**-40 to 2**40, with a numerator of at most 2**53 in lowest terms. A float counts as the binary fraction
+        that it is, and every float between the bounds will do. The standard deviation is below the scale; above 1 by
+        less than 2 in 10**7 of it.
+    random_state : None, int, BitGenerator, ...
+        See :func:`make_source`.
+
+    Attributes
+    ----------
+    scale : Fraction
+
+    Notes
+    -----
+    Every call draws fresh words. Thread-safe; cannot be copied or pickled, and refuses in a forked child. How long a
+    call takes depends on the values drawn: do not show it to those from whom they are secret.
+
+    References
+    ----------
+    Canonne, Kamath, Steinke: The discrete Gaussian for differential privacy, 2020.
+    """
+
+    _square = True
+
+    def _growth(self, first: int, offset: int) -> tuple[int, int]:
+        a, b = self.scale.numerator, self.scale.denominator
+        return offset * (2 * first + offset) * b * b, 2 * a * a
+
+
+class DiscreteLaplace(_Integers):
+    """Integer noise of the law P(k) proportional to exp(-abs(k) / scale), from a cryptographic source.
+
+    Added to an integer query of L1 sensitivity D it gives epsilon-differential privacy with epsilon = D / scale: the
+    law is exactly that of the definition, not an approximation to it (docs/proofs/discrete.md).
+
+    Parameters
+    ----------
+    scale : int, Fraction or float
+        From 2**-40 to 2**40, with a numerator of at most 2**53 in lowest terms. A float counts as the binary fraction
+        that it is, and every float between the bounds will do. The variance is 1 / (2 sinh(1 / (2 scale))**2).
+    random_state : None, int, BitGenerator, ...
+        See :func:`make_source`.
+
+    Attributes
+    ----------
+    scale : Fraction
+
+    Notes
+    -----
+    As for :class:`DiscreteGaussian`.
+
+    References
+    ----------
+    Canonne, Kamath, Steinke: The discrete Gaussian for differential privacy, 2020.
+    """
+
+    _square = False
+
+    def _growth(self, first: int, offset: int) -> tuple[int, int]:
+        return offset * self.scale.denominator, self.scale.numerator
+
+
+def _rational(scale: Any) -> Fraction:
+    allowed = f"an int, Fraction or float from 2**-40 to 2**40 with a numerator of at most {MAX_NUMERATOR}"
+    exact: Fraction | None = None
+    if isinstance(scale, numbers.Rational) and not isinstance(scale, bool):
+        exact = Fraction(int(scale.numerator), int(scale.denominator))
+    elif isinstance(scale, float | np.floating) and np.isfinite(scale):
+        exact = Fraction(*scale.as_integer_ratio())
+    if exact is None or not Fraction(1, _LARGEST_SCALE) <= exact <= _LARGEST_SCALE or exact.numerator > MAX_NUMERATOR:
+        raise InvalidParameter(f"scale must be {allowed}, found {scale!r}")
+    return exact
