@@ -8,10 +8,23 @@ import os
 import subprocess
 import sys
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
-from twins_noise import LEVELS, MP, TAILS, AtRow, Chosen, ideal, ideal_vector, nearest_all, to_boundary, words_of_vector
+from patience import WAIT
+from twins_noise import (
+    MP,
+    TAILS,
+    AtRow,
+    Chosen,
+    ideal,
+    ideal_values,
+    ideal_vector,
+    nearest_all,
+    to_boundary,
+    words_of_vector,
+)
 
 from privol._core import _noise
 from privol._core._noise import round_mixture_with_words, round_with_words, values_of_words
@@ -70,7 +83,7 @@ def test_values_are_correctly_rounded_ideal_sums(law, scale):
     for row, values, inputs in ((1, calls[0][:4096], x), (2, calls[0][4096:], x[4096:]), (3, calls[1], np.zeros(20))):
         at = AtRow(noise.source, STREAM_SAMPLES, row)
         words, some = at.words(len(values)), [*range(12), *range(len(values) - 8, len(values))]
-        ideals = [ideal(words[j], lambda level, at=at, j=j: at(j, level), law) for j in some]
+        ideals = [ideal(words[j], partial(at, j), law) for j in some]
         np.testing.assert_array_equal(values[some], nearest_all(inputs[some], scale, ideals, h))
 
 
@@ -103,7 +116,7 @@ def test_values_near_a_boundary(law, monkeypatch):
     twin, noise = (SCALARS[law](scale=scale, random_state=8) for _ in range(2))
     at = AtRow(twin.source, STREAM_SAMPLES, 0)
     words, h = at.words(n), twin.granularity
-    ideals = [ideal(words[j], lambda level, j=j: at(j, level), law) for j in range(n)]
+    ideals = ideal_values(words, at, law)
     x = np.array([to_boundary(5.0 * scale, scale, z, h, j - n // 2) for j, z in enumerate(ideals)])
     expected = nearest_all(x, scale, ideals, h)
     np.testing.assert_array_equal(noise.add(x), expected)
@@ -162,7 +175,7 @@ def test_as_many_digits_as_it_takes(law, levels_needed):
     found, undecided = round_with_words(x, scale, np.array(words, np.uint64), decide_by(law), extra, law)
     assert undecided == n
     assert {level for _, level in extra.asked} == set(range(1, levels_needed + 1))
-    ideals = [ideal(words[j], lambda level, j=j: extra(j, level), law) for j in range(n)]
+    ideals = ideal_values(words, extra, law)
     np.testing.assert_array_equal(found, nearest_all(x, scale, ideals, h))
 
 
@@ -179,13 +192,11 @@ def test_as_many_digits_of_vectors_as_it_takes(kind):
         boundary = (MP.nint((MP.mpf(x[j]) + scale * z[j]) / h) + MP.mpf("0.5")) * h
         wanted = (boundary - MP.mpf(x[j])) / scale
         if kind == "sphere":
-            others = [ideal(words[i], lambda level, i=i: extra(i, level), "gaussian") for i in range(dim) if i != j]
+            others = [v for i, v in enumerate(ideal_values(words, extra, "gaussian")) if i != j]
             size = abs(wanted) * MP.sqrt(sum(v * v for v in others) / (1 - wanted**2))
         else:
-            own = ideal(words[j], lambda level: extra(j, level), "gaussian")
+            own = ideal(words[j], partial(extra, j), "gaussian")
             size = abs(wanted / (z[j] / own))
-        for level in range(1, LEVELS + 1):
-            del extra.known[j, level]
         words[j] = extra.set(j, TAILS["gaussian"](size), 2) | (words[j] & SIGN)
         extra.asked.clear()
         found, undecided, _ = round_mixture_with_words(
@@ -207,7 +218,7 @@ def test_words_deep_in_the_tail(law):
         extra = Chosen(seed)
         found, undecided = round_with_words(x, 1.0, words, decide_by(law), extra, law)
         assert undecided >= 16
-        ideals = [ideal(word, lambda level, j=j: extra(j, level), law) for j, word in enumerate(words.tolist())]
+        ideals = ideal_values(words.tolist(), extra, law)
         np.testing.assert_array_equal(found, nearest_all(x, 1.0, ideals, 2.0**-10))
 
 
@@ -219,7 +230,7 @@ def test_words_of_zeros(law, zeros):
     found, undecided = round_with_words(np.zeros(2), 1.0, words, decide_by(law), extra, law)
     assert undecided == 2
     assert (0, zeros + 1) in extra.asked
-    ideals = [ideal(word, lambda level, j=j: extra(j, level), law) for j, word in enumerate(words.tolist())]
+    ideals = ideal_values(words.tolist(), extra, law)
     np.testing.assert_array_equal(found, nearest_all(np.zeros(2), 1.0, ideals, 2.0**-10))
 
 
@@ -230,7 +241,7 @@ def test_words_of_ones():
         for x in (0.0, 3.0 + 2.0**-11):  # in the second, the sum is a hair from a boundary and the sign decides
             extra = Chosen(7)
             found, _ = round_with_words(np.full(2, x), 1.0, words, decide_by(law), extra, law)
-            ideals = [ideal(word, lambda level, e=extra, j=j: e(j, level), law) for j, word in enumerate(words.tolist())]
+            ideals = ideal_values(words.tolist(), extra, law)
             np.testing.assert_array_equal(found, nearest_all(np.full(2, x), 1.0, ideals, 2.0**-10))
             assert not np.signbit(found[found == 0]).any()
 
@@ -286,7 +297,7 @@ def digest_here():
 
 def run_python(code, level):
     environment = {**os.environ, "PRIVOL_INSTRUCTION_SET": level}
-    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
+    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=WAIT)
 
 
 def test_the_same_bits_at_every_level(levels):
@@ -421,14 +432,13 @@ def test_refused_calls_use_no_words(name):
 
 @pytest.mark.parametrize("name", LAWS + KINDS)
 def test_threads_on_one_sampler(name):
-    """Whatever the order of the calls: each has a row of words of its own, and together they have those of one thread."""
+    """Whatever their order, every call has words of its own, and all of them together those of one thread's calls."""
     calls, size, found, errors = 60, 300, [], []
     noise = make(name, random_state=6)
 
     def work():
         try:
-            for _ in range(calls):
-                found.append(noise.sample(size))
+            found.extend(noise.sample(size) for _ in range(calls))
         except BaseException as error:
             errors.append(error)
 
@@ -436,7 +446,7 @@ def test_threads_on_one_sampler(name):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(WAIT)
         assert not thread.is_alive(), "deadlock"
     assert not errors
     alone = make(name, random_state=6)

@@ -7,6 +7,7 @@ Nothing of privol is used here but the layout of the words: sign, then 63 binary
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import mpmath
@@ -52,23 +53,24 @@ def ideal(word: int, extra: Callable[[int], tuple[int, int]], law: str) -> Any:
     return -z if word >> 63 and law != "exponential" else z
 
 
+def ideal_values(words: Sequence[int], extra: Extra, law: str) -> list[Any]:
+    """Z of each word; the first is that of coordinate 0."""
+    return [ideal(word, partial(extra, j), law) for j, word in enumerate(words)]
+
+
 def words_of_vector(kind: str, dim: int) -> int:
     return dim if kind == "sphere" else dim + (dim + 1) // 2 + (dim % 2 == 0)
 
 
 def ideal_vector(kind: str, dim: int, words: Sequence[int], extra: Extra) -> list[Any]:
-    """The coordinates: Z / norm(Z), or sqrt(2 G) Z with G ~ Gamma((dim + 1) / 2) as a sum of squares and exponentials."""
-    z = [ideal(words[i], lambda level, i=i: extra(i, level), "gaussian") for i in range(dim)]
+    """Z / norm(Z), or sqrt(2 G) Z with G of the law Gamma((dim + 1) / 2), a sum of exponentials and half a square."""
+    z = ideal_values(words[:dim], extra, "gaussian")
     if kind == "sphere":
         norm = MP.sqrt(sum(v * v for v in z))
         return [v / norm for v in z]
-    whole = (dim + 1) // 2
-    twice = 2 * sum(
-        ideal(words[dim + i], lambda level, i=i: extra(dim + i, level), "exponential") for i in range(whole)
-    )
-    if dim % 2 == 0:
-        last = dim + whole
-        twice += ideal(words[last], lambda level: extra(last, level), "gaussian") ** 2
+    whole = dim + (dim + 1) // 2
+    twice = 2 * sum(ideal(words[i], partial(extra, i), "exponential") for i in range(dim, whole))
+    twice += sum(ideal(words[i], partial(extra, i), "gaussian") ** 2 for i in range(whole, whole + (dim % 2 == 0)))
     return [MP.sqrt(twice) * v for v in z]
 
 
@@ -98,17 +100,18 @@ class AtRow:
 
 
 class Chosen:
-    """Digits after given words: those set for a word, and then those of a generator."""
+    """Digits after given words: those set for a word, else zeros for some levels, then those of a generator."""
 
     def __init__(self, seed: int, zeros: int = 0) -> None:
-        self.rng, self.zeros = np.random.default_rng(seed), zeros
+        self.seed, self.zeros = seed, zeros
         self.known: dict[tuple[int, int], tuple[int, int]] = {}
         self.asked: set[tuple[int, int]] = set()
 
     def __call__(self, coordinate: int, level: int) -> tuple[int, int]:
         self.asked.add((coordinate, level))
         if (coordinate, level) not in self.known:
-            a, b = self.rng.integers(0, 1 << 64, 2, dtype=np.uint64).tolist()
+            rng = np.random.default_rng((self.seed, coordinate, level))
+            a, b = rng.integers(0, 1 << 64, 2, dtype=np.uint64).tolist()
             self.known[coordinate, level] = (0, 0) if level <= self.zeros else (a, b)
         return self.known[coordinate, level]
 
