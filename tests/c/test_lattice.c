@@ -187,6 +187,32 @@ static void wide(pv_law law) {
     }
 }
 
+/* What is decided holds for every factor 1 + delta of the scale and every error of z that are allowed, both at once. */
+static void both_errors(pv_law law) {
+    int64_t decided = 0;
+    for (int repeat = 0; repeat < 20000; ++repeat) {
+        problem p = make(law, 1, 1.0, 1.0 + 0.9 * fabs(random_unit()));
+        const uint64_t word = (random_word() & SIGN_BIT) | (UINT64_C(1) << 31) | (random_word() >> 33); /* the worst error */
+        set_word(&p, 0, word);
+        p.lattice.uncertainty = ldexp(1.0, -11 - repeat % 30);
+        const pv_value v = pv_lattice_value(law, word);
+        const long double h = p.lattice.step, b = p.lattice.scale / p.lattice.step, size = fabsl((long double)v.z);
+        const long double sign = v.z < 0 ? -1 : 1, far = b * (1 + p.lattice.uncertainty) * (size + v.error);
+        const long double near = b * (1 - p.lattice.uncertainty) * (size - v.error);
+        /* one end of what is possible about as far from a boundary as the product of the errors makes */
+        const long double end = sign * (repeat % 2 ? far : near);
+        const long double over = b * v.error * p.lattice.uncertainty * (long double)random_unit();
+        p.u[0] = (double)(h * (floorl(100 * (long double)random_unit()) + 0.5L - end + over));
+        const long double x = p.u[0] / h;
+        if (run(&p) == PV_OK) {
+            ++decided;
+            CHECK(fabsl(x + sign * far - p.out[0] / h) <= 0.5L && fabsl(x + sign * near - p.out[0] / h) <= 0.5L);
+        }
+        drop(&p);
+    }
+    CHECK(decided > 500); /* those whose end does not reach the boundary */
+}
+
 int main(void) {
     steps();
     for (int k = 0; k < PV_LAWS; ++k) {
@@ -196,6 +222,7 @@ int main(void) {
             rounding((pv_law)k);
             must_ask((pv_law)k);
             wide((pv_law)k);
+            both_errors((pv_law)k);
         }
     }
     return finish("lattice");

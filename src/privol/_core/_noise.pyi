@@ -67,3 +67,13 @@ def round_with_words(
     extra: Callable[[int, int], tuple[int, int]],
     law: str = "gaussian",
 ) -> tuple[_FloatArray, int]: ...
+def round_mixture_with_words(
+    x: ArrayLike,
+    scale: float,
+    step: float,
+    words: ArrayLike,
+    decide: _DecideMixture,
+    extra: Callable[[int, int], tuple[int, int]],
+    *,
+    kind: str,
+) -> tuple[_FloatArray, int, tuple[float, float]]: ...

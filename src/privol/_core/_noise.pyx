@@ -424,3 +424,39 @@ def round_with_words(x, double scale, words, decide, extra, str law="gaussian"):
     if status != PV_OK:
         raise SourceFailure(f"rounding did not settle (status {status})")
     return np.asarray(out), n
+
+
+def round_mixture_with_words(x, double scale, double step, words, decide, extra, *, str kind):
+    """round_h(x + scale F Z) of one vector from given level-0 words and a callable for the extra ones (for tests).
+
+    ``extra(word, level)`` returns two words. Returns the rounded values, how many coordinates the kernel left
+    undecided, and its factor and the bound of the factor's error.
+    """
+    cdef double[::1] u = np.ascontiguousarray(x, dtype=np.float64)
+    cdef int64_t d = u.shape[0]
+    cdef pv_mixture code = MIXTURES[kind]
+    cdef int64_t used = pv_mixture_words(code, d)
+    cdef uint64_t[::1] w = np.zeros(pv_row_words(used), np.uint64)
+    cdef double[::1] out = np.empty(d)
+    cdef Undecided und = Undecided(d)
+    cdef double magnitude = float(np.max(np.abs(x)))
+    cdef pv_lattice lattice = pv_lattice(PV_GAUSSIAN, scale, 0.0, step, _first_pass)
+    cdef const unsigned char *bytes_of = <const unsigned char *>&w[0]
+    cdef pv_value factor
+    cdef int64_t k
+    cdef int64_t n
+    np.asarray(w)[:used] = np.ascontiguousarray(words, dtype="<u8")
+    status = pv_mixture_round(code, &lattice, &u[0], d, magnitude, bytes_of, &out[0], &und.c, &factor)
+    n = und.c.n
+    if status == PV_UNDECIDED:
+        listed = [int(word) for word in words]
+        for k in range(n):
+            und.c.value[k] = decide(
+                kind, listed, lambda level, word: extra(word, level), und.c.coord[k], und.c.x[k], scale, step,
+                (factor.z, factor.error),
+            )
+        und.c.resolved = n
+        status = pv_mixture_round(code, &lattice, &u[0], d, magnitude, bytes_of, &out[0], &und.c, &factor)
+    if status != PV_OK:
+        raise SourceFailure(f"rounding did not settle (status {status})")
+    return np.asarray(out), n, (factor.z, factor.error)

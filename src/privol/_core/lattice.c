@@ -10,22 +10,23 @@
 #define SIGN_BIT UINT64_C(0x8000000000000000)
 #define MANTISSA UINT64_C(0x000FFFFFFFFFFFFF)
 #define TWO52 4503599627370496.0
-#define SEGMENT_SHIFT 46 /* exponent and the top six mantissa bits: 64 segments an octave */
-#define FIRST_SEGMENT ((int64_t)(1023 + 52 - PV_GAUSS_OCTAVES) << 6)
+#define SEGMENT_SHIFT 48 /* exponent and the top four mantissa bits: 16 segments an octave */
+#define FIRST_SEGMENT ((int64_t)(1023 + 52 - PV_GAUSS_OCTAVES) << 4)
 
 #define TWO50 1125899906842624.0
 /* Words below (but for the sign) leave p uncertain by more than one part in 2^20. */
 #define DEEPEST (UINT64_C(1) << 31)
 
-/* On each of 64 segments of an octave of p a cubic in the position, from -1/2 to 1/2. */
+/* On each of 16 segments of an octave of p a polynomial of degree 7 in the position, from -1/2 to 1/2. */
 static pv_value gaussian(uint64_t a) {
     const double place = pv_from_bits(a | UINT64_C(0x4330000000000000)) - TWO52; /* a: its exponent and mantissa serve */
     const uint64_t bits = pv_to_bits(place);
     const int64_t segment = (int64_t)(bits >> SEGMENT_SHIFT) - FIRST_SEGMENT;
     if (segment < 0) return (pv_value){HUGE_VAL, HUGE_VAL};
-    const double t = pv_from_bits(((bits << 6) & MANTISSA) | UINT64_C(0x3FF0000000000000)) - 1.5;
-    const double *c = gauss_cubic[segment];
-    return (pv_value){(c[0] + t * c[1]) + t * t * (c[2] + t * c[3]), gauss_error[segment >> 6]};
+    const double t = pv_from_bits(((bits << 4) & MANTISSA) | UINT64_C(0x3FF0000000000000)) - 1.5, t2 = t * t;
+    const double *c = gauss_polynomial[segment];
+    const double tail = t2 * ((c[2] + t * c[3]) + t2 * ((c[4] + t * c[5]) + t2 * (c[6] + t * c[7])));
+    return (pv_value){c[0] + (t * c[1] + tail), gauss_error[segment >> 4]};
 }
 
 /* p in [a, a + 1] 2^-52, so -log p is within log((a + 1/2) / a) < 1 / (2 a) of that of the middle, itself a double. */
@@ -53,8 +54,10 @@ static void decide(const pv_lattice *lattice, uint64_t word, double x, int64_t j
     const double h = lattice->step, b = lattice->scale / h, place = x / h; /* exact: h is a power of two */
     const pv_value found = pv_lattice_value(lattice->law, word);
     const double noise = b * found.z, sum = place + noise, nearest = pv_round(sum);
-    /* the error of z, of the scale, and four roundings of 2^-53 of what is summed, doubled */
-    const double error = b * found.error + fabs(noise) * lattice->uncertainty + (fabs(place) + fabs(noise)) * 0x1p-50;
+    /* |b (1 + u) (z + e) - b z| <= b e (1 + u) + b z u for the error e of z and u of the scale; and four roundings of
+     * 2^-53 of what is summed, doubled */
+    const double wrong = b * found.error * (1.0 + lattice->uncertainty) + fabs(noise) * lattice->uncertainty;
+    const double error = wrong + (fabs(place) + fabs(noise)) * 0x1p-50;
     if (fabs(sum - nearest) <= 0.5 - error) {
         *out = nearest * h + 0.0;
         return;

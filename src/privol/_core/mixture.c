@@ -8,6 +8,7 @@
 #define SIGN_BIT UINT64_C(0x8000000000000000)
 #define SHALLOW (UINT64_C(1) << 20) /* digits of p below which it is too uncertain: one word in 2^32 */
 #define FACTORS 16 /* of a product, which no words make subnormal */
+#define BLOCK 64   /* squares that are summed before they are added to the rest */
 
 static int64_t exponentials(int64_t d) { return (d + 1) / 2; }
 
@@ -31,9 +32,11 @@ static pv_value sum_exponential(const unsigned char *words, int64_t n) {
         sum -= pv_log(product); /* a product is not below 2^-848 */
     }
     if (least < SHALLOW) return (pv_value){sum, HUGE_VAL};
-    /* Each middle is within log((a + 1/2) / a) < 1 / (2 a) of its variable. The products' roundings are within n 2^-52, the
-     * logarithms' within 2^-50 (1 + log) each, the sums' within n 2^-52 of the sum: together, doubled and more, the rest. */
-    return (pv_value){sum, (double)n * (0.5 / (double)least + 0x1p-48) + (1.0 + (double)n * 0x1p-4) * sum * 0x1p-48};
+    /* Each middle is within log((a + 1/2) / a) < 1 / (2 a) of its variable. Of the rest, at most n roundings of 2^-53 are
+     * the products' and so many of the sum are the sums' of n / 16 + 1 logarithms; the logarithms are each within
+     * 2^-50 (1 + log). All that doubled and more: */
+    const double roundings = (double)n * 0x1p-48 + sum * (0x1p-48 + (double)n * 0x1p-56);
+    return (pv_value){sum, (double)n * (0.5 / (double)least) + roundings};
 }
 
 pv_value pv_mixture_factor(pv_mixture kind, int64_t d, const unsigned char *words) {
@@ -48,13 +51,21 @@ pv_value pv_mixture_factor(pv_mixture kind, int64_t d, const unsigned char *word
         last += 8 * (d + exponentials(d));
         gaussians = d % 2 == 0;
     }
-    for (int64_t j = 0; j < gaussians; ++j) {
-        const pv_value z = pv_lattice_value(PV_GAUSSIAN, pv_word(last + 8 * j));
-        square.z += z.z * z.z;
-        square.error += (2.0 * fabs(z.z) + z.error) * z.error;
+    for (int64_t start = 0; start < gaussians; start += BLOCK) {
+        const int64_t stop = start + BLOCK < gaussians ? start + BLOCK : gaussians;
+        pv_value part = {0.0, 0.0};
+        for (int64_t j = start; j < stop; ++j) {
+            const pv_value z = pv_lattice_value(PV_GAUSSIAN, pv_word(last + 8 * j));
+            part.z += z.z * z.z;
+            part.error += (2.0 * fabs(z.z) + z.error) * z.error;
+        }
+        square.z += part.z;
+        square.error += part.error;
     }
-    /* roundings: of each square and sum, and of the error's own; d 2^-51 covers them twice */
-    const double relative = square.error / square.z * (1.0 + 0x1p-20) + (double)(gaussians + 2) * 0x1p-51;
+    /* roundings of 2^-53: one of each square, at most BLOCK of sums in a block and one for every block, all of
+     * positive numbers; the same of the error's own, which are few parts in 2^20 of it */
+    const double roundings = (double)(BLOCK + 2 + gaussians / BLOCK) * 0x1p-52;
+    const double relative = square.error / square.z * (1.0 + 0x1p-20) + roundings;
     if (!(relative < 0x1p-10)) return none;
     /* sqrt(1 + e) is within e / 2 (1 + e) of 1, and so is its inverse; root, inverse and scaling round */
     const double root = sqrt(square.z);

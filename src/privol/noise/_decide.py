@@ -74,8 +74,8 @@ def decide_lattice_point(
 
     Notes
     -----
-    U lies in an interval of width 2**-64, 2**-192, ...; the quantile is monotone, so when both ends (each computed to
-    within 2**-100 and widened by that) round to the same integer, all of the interval does.
+    U lies in an interval of width 2**-64, 2**-192, ...; the quantile is monotone, so when both ends round to the same
+    integer, all of the interval does. Each end is computed to within 2**-(100 + digits of U) and widened by that.
     """
     digits = _Digits(word)
     while True:
@@ -105,7 +105,8 @@ class _Digits:
         if not self._prefix:
             return None
         low, high = _MP.ldexp(self._prefix, -self.bits - 1), _MP.ldexp(self._prefix + 1, -self.bits - 1)
-        margin, quantile = _MP.ldexp(1, -100), _QUANTILES[law]
+        # finer with every digit: a fixed margin would leave sums within it of a boundary undecided for ever
+        margin, quantile = _MP.ldexp(1, -(self.bits + 100)), _QUANTILES[law]
         return max(quantile(high) - margin, _MP.mpf(0)), quantile(low) + margin
 
 
@@ -197,6 +198,6 @@ def _factor(kind: str, dim: int, digits: Sequence[_Digits]) -> tuple[Any, Any] |
         total = [total[end] + 2 * z[end] for end in (0, 1)]
     if not total[0] > 0:
         return None
-    slack = _MP.ldexp(1, -120)  # roundings of all this at a working precision of more than 260 bits
+    slack = _MP.ldexp(1, -(digits[0].bits + 120))  # roundings of all this with 200 bits more than there are digits
     low, high = _MP.sqrt(total[0]) * (1 - slack), _MP.sqrt(total[1]) * (1 + slack)
     return (1 / high * (1 - slack), 1 / low * (1 + slack)) if kind == "sphere" else (low, high)
