@@ -112,10 +112,13 @@ static void must_leave_open(const pv_first_pass *pass, pv_law law) {
 int main(void) {
     CHECK(pv_first_pass_levels() >= 1 && pv_first_pass_levels() <= 8);
     for (int k = 0; k < PV_LAWS; ++k) {
+        const uint64_t state = check_state; /* the digest does not depend on the number of levels */
         for (int level = 0; level < pv_first_pass_levels(); ++level) {
+            check_state = state;
             every(pv_first_pass_level(level), (pv_law)k);
             must_leave_open(pv_first_pass_level(level), (pv_law)k);
         }
+        check_state = state;
         levels_agree((pv_law)k);
     }
     return finish("first_pass");
