@@ -9,6 +9,7 @@ Without a compiler, or with one that lacks the sanitizers, the tests are skipped
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 from pathlib import Path
@@ -95,6 +96,15 @@ def test_every_kernel_is_compiled(kernels: dict[str, list[Path]]) -> None:
     for objects in kernels.values():
         assert families <= {path.stem for path in objects}
     assert {"test_bits", "test_discrete", "test_first_pass", "test_lattice", "test_rows", "test_update"} <= set(DRIVERS)
+
+
+@pytest.mark.parametrize("flag", ["-ffast-math", "-mfpmath=387"])
+def test_arithmetic_that_breaks_the_proofs_is_refused(flag: str, compiler: str, tmp_path: Path) -> None:
+    if flag == "-mfpmath=387" and (platform.machine() != "x86_64" or "gcc" not in Path(compiler).name):
+        pytest.skip("an option of gcc for x86")
+    built = compile_c(compiler, [flag, "-c"], [CORE / "lattice.c"], tmp_path / "lattice.o")
+    assert built.returncode != 0
+    assert "privol's proofs need IEEE 754 arithmetic" in built.stderr
 
 
 @pytest.mark.parametrize("driver", DRIVERS)

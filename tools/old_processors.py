@@ -68,7 +68,9 @@ def main() -> None:
                 run([os.environ.get("CC", "cc"), *FLAGS, *includes, *sources, "-o", program, "-lm", "-lpthread"])
                 same(f"kernels ({driver})", [program], {KERNELS_ONLY: [options.qemu, "-cpu", KERNELS_ONLY]})
     if options.tests:
-        command = [*emulated[MODELS[0]], sys.executable, "-m", "pytest", "-q", "tests/test_samplers.py"]
+        # the processes that a test starts are not emulated
+        chosen = ["tests/test_samplers.py", "-k", "not environment and not unknown"]
+        command = [*emulated[MODELS[0]], sys.executable, "-m", "pytest", "-q", *chosen]
         print(f"tests/test_samplers.py, {MODELS[0]}: {run(command).splitlines()[-1]}")
 
 

@@ -55,7 +55,7 @@ def instruction_set() -> str:
 
 
 def use_instruction_set(name: str | None) -> None:
-    """Choose the level of objects that are created from now on; None: the fastest. Results do not depend on it."""
+    """Choose the level of calls and runs that begin from now on; None: the fastest. Results do not depend on it."""
     global _first_pass
     names = instruction_sets()
     if name is not None and name not in names:

@@ -52,14 +52,15 @@ double pv_lattice_step(double scale) {
 /* A coordinate that the first pass left open: in double precision, then by the caller's resolution. */
 static void decide(const pv_lattice *lattice, uint64_t word, double x, int64_t j, double *out, pv_undecided *und) {
     const double h = lattice->step, b = lattice->scale / h, place = x / h; /* exact: h is a power of two */
+    const double whole = pv_round(place), rest = place - whole;              /* exact up to 2^50 */
     const pv_value found = pv_lattice_value(lattice->law, word);
-    const double noise = b * found.z, sum = place + noise, nearest = pv_round(sum);
+    const double noise = b * found.z, sum = rest + noise, nearest = pv_round(sum);
     /* |b (1 + u) (z + e) - b z| <= b e (1 + u) + b z u for the error e of z and u of the scale; and four roundings of
      * 2^-53 of what is summed, doubled */
     const double wrong = b * found.error * (1.0 + lattice->uncertainty) + fabs(noise) * lattice->uncertainty;
-    const double error = wrong + (fabs(place) + fabs(noise)) * 0x1p-50;
-    if (fabs(sum - nearest) <= 0.5 - error) {
-        *out = nearest * h + 0.0;
+    const double error = wrong + (fabs(rest) + fabs(noise)) * 0x1p-50;
+    if (fabs(place) <= TWO50 && fabs(sum - nearest) <= 0.5 - error) {
+        *out = (whole + nearest) * h + 0.0;
         return;
     }
     int64_t k = und->n++;

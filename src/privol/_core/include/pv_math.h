@@ -8,6 +8,10 @@
 #ifndef PV_MATH_H
 #define PV_MATH_H
 
+#if defined(__FAST_MATH__) || (defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16)
+#error "privol's proofs need IEEE 754 arithmetic: no -ffast-math, and on 32-bit x86 -msse2 -mfpmath=sse"
+#endif
+
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
