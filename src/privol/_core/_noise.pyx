@@ -54,7 +54,7 @@ def instruction_set() -> str:
     return (<bytes>_first_pass.name).decode()
 
 
-def use_instruction_set(name: str | None) -> None:
+def use_instruction_set(name):
     """Choose the level of calls and runs that begin from now on; None: the fastest. Results do not depend on it."""
     global _first_pass
     names = instruction_sets()
@@ -313,8 +313,8 @@ cdef class Source:
                     if i < m:
                         if status != PV_UNDECIDED or und.c.resolved > 0:
                             raise SourceFailure(f"rounding did not settle (status {status})")
-                        self.resolve_mixture(&und.c, kind, stream, row + first + i, scale, step, decide,
-                                             [pv_word(&words[i * size + 8 * c]) for c in range(used)],
+                        drawn = [pv_word(&words[i * size + 8 * c]) for c in range(used)]
+                        self.resolve_mixture(&und.c, kind, stream, row + first + i, scale, step, decide, drawn,
                                              factor.z, factor.error)
                 first += m
         finally:
