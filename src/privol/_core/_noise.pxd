@@ -22,6 +22,8 @@ cdef extern from "pv_first_pass.h" nogil:
 
     ctypedef struct pv_first_pass:
         const char *name
+        uint64_t (*run)(pv_law law, const double *x, double h, double b, double uncertainty, const uint64_t *word,
+                        double *out, int64_t n) noexcept
         void (*quantile)(pv_law law, const uint32_t *top, float *z, int64_t n) noexcept
 
     int PV_FIRST_PASS_CHUNK

@@ -395,6 +395,25 @@ def values_of_words(words, str law="gaussian"):
     return np.asarray(z), np.asarray(e)
 
 
+def first_pass_open(const uint64_t[::1] words, double scale, str law="gaussian") -> int:
+    """How many of these words, as noise on zeros, the first pass leaves to double precision (for benchmarks)."""
+    cdef pv_lattice lattice = lattice_of(law, scale)
+    cdef double x[64]
+    cdef double out[64]
+    cdef uint64_t open_
+    cdef int64_t found = 0
+    cdef int64_t i
+    cdef int j
+    for j in range(64):
+        x[j] = 0.0
+    for i in range(0, words.shape[0] // 64 * 64, 64):
+        open_ = lattice.pass_.run(lattice.law, x, lattice.step, scale / lattice.step, 0.0, &words[i], out, 64)
+        while open_:
+            found += 1
+            open_ &= open_ - 1
+    return found
+
+
 def round_with_words(x, double scale, words, decide, extra, str law="gaussian"):
     """round_h(x + scale Z) from given level-0 words and a callable for the extra ones (for tests).
 

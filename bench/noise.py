@@ -1,0 +1,167 @@
+"""Noise, per value: ``python bench/noise.py``, privol's samplers beside those of other libraries.
+
+Every line is the median over ``--rounds`` of nanoseconds per value, all samplers in turn within a round, so that a
+machine whose speed drifts slows all of them; quote the ratios. Values are drawn as vectors of 1 to 10^6, one call each.
+privol's are correctly rounded, or exact on the integers, and from a cryptographic source; OpenDP's are, too.
+``--levels`` runs privol's again on each instruction-set level of this processor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from privol import noise
+from privol._core._noise import first_pass_open, instruction_sets
+from privol.noise import _lattice
+
+SIZES = (1, 10, 54, 1000, 1_000_000)
+Draw = Callable[[int], Any]
+
+
+def ours() -> dict[str, Draw]:
+    """Samplers of a vector of n values."""
+
+    def vectors(kind: Any) -> Draw:
+        made: dict[int, Any] = {}
+
+        def draw(n: int) -> Any:
+            return made.setdefault(n, kind(scale=1.0, dim=n)).sample(()) if n > 1 else None
+
+        return draw
+
+    single = (noise.Gaussian, noise.Laplace, noise.Exponential)
+    found: dict[str, Draw] = {f"privol {kind.__name__}": kind(scale=1.0).sample for kind in single}
+    found["privol L2Laplace"] = vectors(noise.L2Laplace)
+    found["privol Sphere"] = vectors(noise.Sphere)
+    for scale in (10, 1000):
+        found[f"privol DiscreteGaussian({scale})"] = noise.DiscreteGaussian(scale=scale).sample
+        found[f"privol DiscreteLaplace({scale})"] = noise.DiscreteLaplace(scale=scale).sample
+    return found
+
+
+def peers() -> dict[str, Draw]:
+    """What other libraries have, with what is installed."""
+    found: dict[str, Draw] = {}
+    for name in ("PCG64", "SFC64"):
+        found[f"NumPy {name} normal (floating point)"] = np.random.Generator(getattr(np.random, name)()).standard_normal
+    found["NumPy PCG64 Laplace (floating point)"] = np.random.default_rng().standard_exponential
+    try:
+        import randomgen
+
+        for name in ("ChaCha", "AESCounter"):
+            bits = getattr(randomgen, name)()
+            found[f"randomgen {name} normal (floating point)"] = np.random.Generator(bits).standard_normal
+    except ImportError:
+        print("randomgen is not installed", file=sys.stderr)
+    try:
+        import opendp.prelude as dp
+
+        dp.enable_features("contrib")
+        real, integer = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.vector_domain(dp.atom_domain(T="i64"))
+        for title, space, make, value in (
+            ("OpenDP Gaussian (float)", (real, dp.l2_distance(T=float)), dp.m.make_gaussian, 0.0),
+            ("OpenDP Laplace (float)", (real, dp.l1_distance(T=float)), dp.m.make_laplace, 0.0),
+            ("OpenDP Gaussian (integer)", (integer, dp.l2_distance(T=float)), dp.m.make_gaussian, 0),
+            ("OpenDP Laplace (integer)", (integer, dp.l1_distance(T="i64")), dp.m.make_laplace, 0),
+        ):
+            measure = make(*space, scale=10.0)
+            found[title] = lambda n, measure=measure, value=value: measure([value] * n)
+    except ImportError:
+        print("opendp is not installed", file=sys.stderr)
+    try:
+        from diffprivlib.mechanisms import Gaussian, Laplace
+
+        gaussian, laplace = Gaussian(epsilon=0.5, delta=1e-6, sensitivity=1.0), Laplace(epsilon=0.5, sensitivity=1.0)
+        found["diffprivlib Gaussian"] = lambda n: [gaussian.randomise(0.0) for _ in range(n)]
+        found["diffprivlib Laplace"] = lambda n: [laplace.randomise(0.0) for _ in range(n)]
+    except ImportError:
+        print("diffprivlib is not installed", file=sys.stderr)
+    return found
+
+
+def measure(samplers: dict[str, Draw], rounds: int) -> dict[str, list[float]]:
+    """Nanoseconds a value, by sampler and size; not a number where a call would take too long or makes no sense."""
+    table = {name: [math.nan] * len(SIZES) for name in samplers}
+    for k, size in enumerate(SIZES):
+        calls, times = {}, {name: [] for name in samplers}
+        for name, draw in samplers.items():
+            start = time.perf_counter()
+            if draw(size) is None:
+                continue
+            first = time.perf_counter() - start
+            slow = first / size > 1e-6 and size > 1000  # some microseconds a value: a million would take all day
+            if not slow:
+                calls[name] = max(1, min(round(0.02 / max(first, 1e-7)), 20_000))
+        for _ in range(rounds):
+            for name, count in calls.items():
+                draw = samplers[name]
+                start = time.perf_counter()
+                for _ in range(count):
+                    draw(size)
+                times[name].append((time.perf_counter() - start) / (count * size) * 1e9)
+        for name in calls:
+            table[name][k] = statistics.median(times[name])
+    return table
+
+
+def show(table: dict[str, list[float]]) -> None:
+    for name, figures in table.items():
+        print(f"{name:44}" + "".join(f"{'' if math.isnan(x) else f'{x:,.1f}':>12}" for x in figures), flush=True)
+
+
+def fallbacks() -> None:
+    """How many values the first pass leaves open, and how many nothing but multiple precision decides."""
+    rng = np.random.default_rng(0)
+    words = rng.integers(0, 1 << 64, 1 << 22, dtype=np.uint64)
+    asked = 0
+    real = _lattice.decide_lattice_point
+
+    def counted(*arguments: Any, **named: Any) -> float:
+        nonlocal asked
+        asked += 1
+        return real(*arguments, **named)
+
+    print("\nshare of values that the first pass leaves open, and that double precision leaves open too")
+    drawn = 20_000_000
+    for kind in (noise.Gaussian, noise.Laplace, noise.Exponential):
+        law, asked = kind.__name__.lower(), 0
+        shares = [first_pass_open(words, scale, law) / words.size for scale in (1.0, 1.999)]
+        _lattice.decide_lattice_point = counted  # type: ignore[assignment]
+        try:
+            kind(scale=1.999).sample(drawn)
+        finally:
+            _lattice.decide_lattice_point = real
+        print(f"{kind.__name__:14}{shares[0]:10.3%} to {shares[1]:.3%} by the scale; {asked} of {drawn:,}")
+    print("keystream: 8 bytes a value, L2-Laplace 12; integers 8 below scale 32, else about 17")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--levels", action="store_true", help="privol's samplers on every instruction-set level")
+    parser.add_argument("--ours", action="store_true", help="privol's samplers alone")
+    arguments = parser.parse_args()
+    if arguments.levels:
+        for level in instruction_sets():
+            print(f"\n{level}", flush=True)
+            command = [sys.executable, __file__, "--ours", "--rounds", str(arguments.rounds)]
+            subprocess.run(command, check=True, env={**os.environ, "PRIVOL_INSTRUCTION_SET": level})
+        return
+    print(f"{'ns a value, in vectors of':44}" + "".join(f"{size:>12,}" for size in SIZES))
+    show(measure(ours() if arguments.ours else ours() | peers(), arguments.rounds))
+    if not arguments.ours:
+        fallbacks()
+
+
+if __name__ == "__main__":
+    main()
