@@ -1,5 +1,5 @@
 /* The first pass of the rounding of noise: its error bound for every top word it may decide by, of every law, on every
- * level that this processor runs. PRIVOL_EXHAUSTIVE=1 in the environment takes all 2^31 of them (half a minute a level), else a sample. */
+ * level that this processor runs. PRIVOL_EXHAUSTIVE=1 in the environment takes all 2^31 of them (minutes a level), else a sample. */
 #include "check.h"
 #include "pv_first_pass.h"
 #include "pv_lattice.h"
