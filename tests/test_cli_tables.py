@@ -133,7 +133,20 @@ def test_predictions_are_encoded_by_the_schema(here, visits):
     assert (unknown.exit_code, "schema" in unknown.stderr) == (USAGE, True)
     save(visits.slice(0, 20).select(["age", "job"]), "less.csv")
     less = privol_cli("predict", "R", "less.csv")
-    assert (less.exit_code, str(Path("R/model.json")) in less.stderr) == (DATA, True)
+    assert (less.exit_code, "the schema of R" in less.stderr) == (DATA, True)
+    more = visits.slice(0, 20).select(["age", "job", "km"])
+    save(more.append_column("note", [["x"] * 20]), "more.csv")
+    assert privol_cli("predict", "R", "more.csv").stdout == new
+
+
+def test_further_columns_of_a_run_without_a_schema_are_named(here):
+    rng = np.random.default_rng(4)
+    rows = [(i, *rng.normal(size=2).round(3).tolist(), i % 2) for i in range(60)]
+    Path("rows.csv").write_text("a,b,y\n" + "".join(f"{a},{b},{y}\n" for _, a, b, y in rows))
+    Path("new.csv").write_text("id,a,b\n" + "".join(f"{i},{a},{b}\n" for i, a, b, _ in rows))
+    run_json("run", "rows.csv", "--target", "y", "--classes", "0,1", "--out", "R")
+    found = privol_cli("predict", "R", "new.csv")
+    assert (found.exit_code, "does not know 'id'" in found.stderr) == (DATA, True), found.stderr
 
 
 def test_predictions_without_header_may_lack_the_target(here, visits):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import gzip
 import json
 import tomllib
 
@@ -257,3 +258,14 @@ def test_records_of_names_with_blanks(tmp_path):
     stream = open_stream(path, schema=found)
     again = Schema.from_record(stream.schema.to_record())
     np.testing.assert_array_equal(together(open_stream(path, schema=again))[0], together(stream)[0])
+
+
+def test_a_file_damaged_behind_its_first_rows_gives_no_draft(tmp_path):
+    rows = "".join(f"{i},{i * i % 977},{i % 2}\n" for i in range(3000))
+    whole = gzip.compress(f"a,b,c\n{rows}".encode())
+    path = tmp_path / "cut.csv.gz"
+    path.write_bytes(whole)
+    assert "first 3,000 rows" in draft_schema(path)
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(StreamError, match=r"cut\.csv\.gz.*(?:truncated|damaged|ends)"):
+        draft_schema(path)

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from ciphers import deepen
 
 from privol import PGIGA, PIGD, noise
 from privol._core._geometry import project
@@ -93,17 +94,18 @@ def test_an_interrupt_is_raised_when_the_block_is_done(monkeypatch):
 
     def decide(*arguments):
         calls.append(arguments)
-        if len(calls) == 1:
+        if len(calls) == 2:  # of row 2: the first of its block
             raise KeyboardInterrupt
         return noise.decide_lattice_point(*arguments)
 
+    deepen(monkeypatch)
+
     def run(stop):
-        learner = PIGD(horizon=60, release="all", random_state=5, l2=1.0, epsilon=1e24)
+        learner = PIGD(horizon=60, release="all", random_state=5, l2=1.0)
         if stop:
             monkeypatch.setattr("privol.learners.iterate.decide_lattice_point", decide)
         learner.partial_fit(X[:1], y[:1], classes=[0, 1])
         if stop:
-            # noise so small beside the iterate that the fast rounding decides nothing: every coordinate asks
             with pytest.raises(KeyboardInterrupt):
                 learner.partial_fit(X[1:30], y[1:30])
         else:
@@ -251,7 +253,8 @@ def test_any_exception_while_a_release_is_made_leaves_it_made(monkeypatch):
         return noise.decide_lattice_point(*arguments)
 
     monkeypatch.setattr("privol.learners.iterate.decide_lattice_point", decide)
-    learner = PIGD(horizon=3, release="last", random_state=5, l2=1.0, epsilon=1e24)
+    deepen(monkeypatch)
+    learner = PIGD(horizon=3, release="last", random_state=5, l2=1.0)
     learner.partial_fit(np.eye(2), [0, 1], classes=[0, 1])
     with pytest.raises(TimeoutError):
         learner.partial_fit([[0.5, 0.5]], [1])

@@ -214,7 +214,9 @@ def _open_by_schema(file: str, run: str, record: Mapping[str, Any], options: dic
     stated = written.pop("format", None)
     if options["format"] is None and stated is not None and _suffix(file) in (None, stated):
         written["format"] = stated  # rows in another format than the run's are known by their name or content
-    schema = replace(schema, file_options=tuple(written.items()), name=str(Path(run) / "model.json"))
+    # what the model never saw cannot matter to its predictions
+    others = "drop" if schema.others == "refuse" else schema.others
+    schema = replace(schema, file_options=tuple(written.items()), others=others, name=f"the schema of {Path(run)}")
     return open_stream(file, schema=schema, target=False, format=options["format"])
 
 
@@ -267,6 +269,10 @@ def _open_by_columns(file: str, record: dict[str, Any], inputs: Mapping[str, Any
         given: dict[str, Any] = {**plain, **wanted}
         try:
             stream = open_stream(file, **given, ranges=ranges if file == _STDIN else None)
+        except StreamError:
+            if found is None:
+                raise
+            break  # no such target here: the first look says what does not fit
         except InvalidParameter as error:
             if file == _STDIN:
                 raise StreamError(
@@ -282,9 +288,12 @@ def _open_by_columns(file: str, record: dict[str, Any], inputs: Mapping[str, Any
             return stream if ranges is None or file == _STDIN else open_stream(file, **given, ranges=ranges)
         found = stream if found is None else found
     assert found is not None
+    known, names = inputs.get("feature_names"), found.feature_names
+    further = [] if known is None or names is None else [name for name in names if name not in known]
+    more = f", and does not know {', '.join(map(repr, further[:5]))}" if further else ""
     raise StreamError(
-        f"{found.source}: found {found.n_features} feature(s), the model has {n} (a target column is left out with "
-        "--target)"
+        f"{found.source}: found {found.n_features} feature(s), the model has {n}{more} (one column is left out with "
+        "--target; a run with --schema takes the columns that it knows by their names)"
     )
 
 

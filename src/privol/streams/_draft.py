@@ -80,6 +80,8 @@ def draft_schema(
     table = columns.sample(int(rows))
     if not table.num_rows:
         raise StreamError(f"{columns.name}: no rows, at least one is needed")
+    if table.num_rows < rows and columns.repeatable:
+        columns.count()  # these are all its rows, or it is damaged behind them, which this tells
     at = resolve_column(target, columns.names if columns.named else None, len(columns.names), columns.name)
     cells = [_plain(table.column(name)) for name in columns.names]
     decimal = _decimal(cells, columns)
