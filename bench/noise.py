@@ -85,7 +85,7 @@ def peers() -> dict[str, Draw]:
         found["diffprivlib Gaussian"] = lambda n: [gaussian.randomise(0.0) for _ in range(n)]
         found["diffprivlib Laplace"] = lambda n: [laplace.randomise(0.0) for _ in range(n)]
     except ImportError:
-        print("diffprivlib is not installed", file=sys.stderr)
+        print("diffprivlib is not installed, or not for this scikit-learn", file=sys.stderr)
     return found
 
 
