@@ -78,6 +78,7 @@ def test_the_fast_parser_reads_plain_chunks(tmp_path, monkeypatch):
         '{"a":' + "[" * 3000 + "]" * 3000 + "}",
         '{"u":' + '{"u":' * 100_000 + "1" + "}" * 100_001,
         '{"a":Inf}',
+        '{"a":-NaN}',
     ],
 )
 def test_what_would_mislead_or_crash_the_fast_parser_never_reaches_it(tmp_path, monkeypatch, bad):

@@ -334,7 +334,7 @@ SEEDS: dict[str, list[bytes]] = {
 _PIECES = [
     *(bytes([byte]) for byte in b',;"\n\r#? \t1-.e:{}[]\0\xff'),
     *(b'""', b"\r\n", b'"a"', b"nan", b"null", b"true", b"\\u", b"\xc3\xa9", b"0:", b"qid:1", b"x" * 70, b"1e999"),
-    *(b"Infinity", b"}\n{", b'":', b"\xef\xbb\xbf"),
+    *(b"Infinity", b"-NaN", b"}\n{", b'":', b"\xef\xbb\xbf"),
 ]
 
 

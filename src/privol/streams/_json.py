@@ -205,6 +205,7 @@ class JsonColumns(Columns):
             None in written.values()
             or not text.startswith(b"{")
             or b"Inf" in text
+            or b"-NaN" in text
             or _NESTED.search(text)
             or _CLOSED.search(text)
             or _OPENED.search(text)
