@@ -152,9 +152,10 @@ def fed(*words):
 
 
 @posix
-def test_interrupt(here):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt(here, number):
     process = fed("--release", "60000", "--no-diagnostics", "--out", "R")
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=WAIT)
     assert process.returncode == INTERRUPTED, (out, err)
     assert b"Traceback" not in err
@@ -163,6 +164,18 @@ def test_interrupt(here):
     assert record["rows"] >= 60_000
     assert record["releases"] == record["rows"] // 60_000 == load_model("R").n_releases_
     assert [p.name for p in here.iterdir()] == ["R"]
+
+
+def test_an_interrupt_in_the_report_names_the_run(here, clinic, monkeypatch):
+    import privol.report
+
+    def strike(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(privol.report, "show", strike)
+    result = privol_cli(*RUN, "--out", "R", "--no-diagnostics")
+    assert (result.exit_code, result.stderr) == (INTERRUPTED, "privol: error: interrupted; the run is in R\n")
+    assert json.loads(Path("R/run.json").read_text())["status"] == "complete"
 
 
 @posix

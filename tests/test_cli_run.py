@@ -242,8 +242,8 @@ def test_predict_leaves_the_target_out(here, clinic):
 @pytest.mark.parametrize(
     ("content", "code", "words"),
     [
-        ("age,size,dose\n1,2,3\n", DATA, "feature 1 is 'size'"),
-        ("age,dose\n1,2\n", DATA, "found 2 feature(s), the model has 3"),
+        ("age,width,size\n1,2,3\n", DATA, "feature 1 is 'width'"),
+        ("age,dose\n1,2\n", DATA, "found 2 feature(s), the model has 3, and there is no 'size' here"),
         ("age,dose,size\n1,2,3\n1,,3\n", DATA, "row 2"),
         ("age,dose,size\n1,2,3\n1,x,3\n", DATA, "row 2"),
         ("", DATA, "empty"),

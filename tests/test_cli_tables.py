@@ -104,12 +104,33 @@ def test_a_run_by_a_schema_is_what_the_library_does(here, visits):
     assert record["inputs"]["feature_names"] == list(stream.feature_names)
     assert Schema.load(read_record("R")["inputs"]["schema"]) == stream.schema
     shown = " ".join(privol_cli(*RUN).stdout.split())
-    assert "x-bound 1.73205, the largest norm a row of the schema can have; --x-bound sets another" in shown
+    assert "x-bound 1.73205, the largest norm a row can have by the schema; --x-bound sets another" in shown
 
 
 def test_an_own_x_bound_wins(here, visits):
     record = run_json(*RUN, "--x-bound", "0.5")
     assert (record["x_bound_from"], record["parameters"]["x_bound"]) == (None, 0.5)
+
+
+def test_ranges_of_all_columns_imply_the_bound(here):
+    Path("rows.csv").write_text("a,b,y\n" + "1,2,0\n2,1,1\n" * 30)
+    Path("ranges.json").write_text('{"a": [0, 3], "b": [0, 3]}')
+    words = ("run", "rows.csv", "--classes", "0,1", "--ranges", "ranges.json")
+    record = run_json(*words)
+    assert (record["x_bound_from"], record["parameters"]["x_bound"]) == ("ranges", pytest.approx(2**0.5))
+    record = run_json(*words, "--x-bound", "1")
+    assert (record["x_bound_from"], record["parameters"]["x_bound"]) == (None, 1.0)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="asks what kind of file standard input is")
+def test_a_pipe_that_nobody_reads_is_named(here):
+    words = ("run", "--no-diagnostics", "--horizon", "120000", "--json")
+    process = start(*words, stdin=subprocess.PIPE)
+    record = json.loads(process.communicate("1,2\n", timeout=WAIT)[0])
+    assert [w for w in record["warnings"] if "pipe was not read" in w and "privol run -" in w]
+    process = start(*words, stdin=subprocess.DEVNULL)
+    record = json.loads(process.communicate(timeout=WAIT)[0])
+    assert not [w for w in record["warnings"] if "pipe" in w]
 
 
 def test_predictions_are_encoded_by_the_schema(here, visits):
@@ -139,14 +160,26 @@ def test_predictions_are_encoded_by_the_schema(here, visits):
     assert privol_cli("predict", "R", "more.csv").stdout == new
 
 
-def test_further_columns_of_a_run_without_a_schema_are_named(here):
+def test_columns_of_a_run_without_a_schema_are_taken_by_their_names(here):
     rng = np.random.default_rng(4)
     rows = [(i, *rng.normal(size=2).round(3).tolist(), i % 2) for i in range(60)]
     Path("rows.csv").write_text("a,b,y\n" + "".join(f"{a},{b},{y}\n" for _, a, b, y in rows))
-    Path("new.csv").write_text("id,a,b\n" + "".join(f"{i},{a},{b}\n" for i, a, b, _ in rows))
-    run_json("run", "rows.csv", "--target", "y", "--classes", "0,1", "--out", "R")
-    found = privol_cli("predict", "R", "new.csv")
-    assert (found.exit_code, "does not know 'id'" in found.stderr) == (DATA, True), found.stderr
+    Path("same.csv").write_text("a,b\n" + "".join(f"{a},{b}\n" for _, a, b, _ in rows))
+    Path("more.csv").write_text("name,b,y,a\n" + "".join(f"x{i},{b},{y},{a}\n" for i, a, b, y in rows))
+    Path("turned.csv").write_text("b;a\n" + "".join(f"{b};{a}\n" for _, a, b, _ in rows))
+    Path("ranges.json").write_text('{"a": [-3, 3]}')
+    for ranges in ([], ["--ranges", "ranges.json"]):
+        out = f"R{len(ranges)}"
+        run_json("run", "rows.csv", "--target", "y", "--classes", "0,1", *ranges, "--out", out)
+        same = privol_cli("predict", out, "same.csv").stdout
+        assert len(same.splitlines()) == 61
+        assert read_record(out)["parameters"]["x_bound"] == 1.0
+        for name in ("rows.csv", "more.csv", "turned.csv"):
+            found = privol_cli("predict", out, name)
+            assert (found.exit_code, found.stdout) == (OK, same), (name, found.stderr)
+    process = start("predict", "R0", "-", stdin=subprocess.PIPE)
+    _, err = process.communicate(Path("turned.csv").read_text(), timeout=WAIT)
+    assert (process.returncode, "by their names" in err or "feature 0 is 'b'" in err) == (DATA, True), err
 
 
 def test_predictions_without_header_may_lack_the_target(here, visits):

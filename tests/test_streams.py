@@ -350,6 +350,9 @@ def test_ranges(tmp_path):
         {0: (0, 10), 2: public["c"]},
     ):
         np.testing.assert_array_equal(together(open_stream(path, ranges=ranges, block_rows=2))[0], expected)
+        assert open_stream(path, ranges=ranges).row_bound is None
+    bounded = open_stream(path, ranges=[(0, 2)] * 3).row_bound
+    assert 3**0.5 <= bounded <= 3**0.5 * (1 + 1e-15)
     fails(lambda: open_stream(path, ranges={"t": (0, 1)}), "'t'", "a, b, c")
     fails(lambda: open_stream(path, ranges=tmp_path / "none.json"), "none.json")
     (tmp_path / "bad.json").write_text("[1")

@@ -1,4 +1,4 @@
-"""The one error tree of privol.
+"""The one error tree of privol, and its warning.
 
 Every error that privol raises on purpose is a :class:`PrivolError`. Each also
 derives from the built-in class that callers expect (``ValueError`` for bad
@@ -12,6 +12,7 @@ __all__ = [
     "BudgetExceeded",
     "InvalidParameter",
     "InvalidRow",
+    "PrivacyWarning",
     "PrivolError",
     "SourceFailure",
     "StateError",
@@ -74,3 +75,7 @@ class SourceFailure(PrivolError, RuntimeError):
 
 class StateError(PrivolError, RuntimeError):
     """The object is not in a state that allows the call (closed, in use, ...)."""
+
+
+class PrivacyWarning(UserWarning):
+    """A run begins whose guarantee promises next to nothing; see :func:`privol.guarantees.weaknesses`."""

@@ -16,21 +16,18 @@ import numpy as np
 from ._validate import choice, integer
 from .calibration import IterateCalibration
 from .errors import InvalidParameter
-from .guarantees import Guarantee, format_up
+from .guarantees import WEAK_EPSILON, Guarantee, weaknesses
 from .learners import LEARNERS
 from .losses import get_loss
 from .noise import make_source
 from .state import describe_parameters
 
-__all__ = ["Plan", "PlanRow", "Remedy", "plan", "weaknesses"]
+__all__ = ["Plan", "PlanRow", "Remedy", "plan"]
 
 #: Noise of a row's score, relative to the largest score: up to the first the signal is clear, above the second it
 #: drowns. The scores that tell rows apart are several times smaller than the largest: on Forest Covertype a ratio of
 #: 0.015 costs 1 % of accuracy, 0.05 costs 4 %, 0.15 costs 13 % (PIGD, logistic loss, 120,000 rows).
 CLEAR, DROWNED = 0.02, 0.1
-
-#: Budgets beyond these promise next to nothing; docs/guarantee.md, "Budgets that promise little", has the sources.
-WEAK_EPSILON, WEAK_DELTA = 10.0, 1e-3
 
 _ROWS = 7
 _MOST_RELEASES = 4_000_000  # a calibration costs time proportional to its releases
@@ -182,55 +179,11 @@ def describe_remedy(remedy: Remedy, *, option: bool = False) -> str:
     change = f"{remedy.parameter}={remedy.value!r}"
     if option:
         change = f"--{remedy.parameter.replace('_', '-')} {remedy.value}"
-    return f"{change}: noise {_percent(remedy.ratio)} of the largest score ({remedy.cost})"
+    return f"{change}: noise {_share(remedy.ratio)} the largest score ({remedy.cost})"
 
 
-def weaknesses(guarantee: Guarantee) -> list[str]:
-    """Say, one sentence each, where the figures of a guarantee promise next to nothing.
-
-    Parameters
-    ----------
-    guarantee : Guarantee
-        One of kind "none" has no figures to be judged: its sentence says that nothing is guaranteed.
-
-    Returns
-    -------
-    list of str
-        On delta, if it is not below one over the number of rows, or not below 1e-3; on epsilon, for rows or else for
-        users, if it is above 10. Empty where none of these holds.
-
-    Notes
-    -----
-    Dwork and Roth 2014, section 2.3 (delta); Ponomareva et al. 2023 (epsilon). What is judged is the
-    figure that is proved: of a published calibration, not the one that its source claims.
-    """
-    if guarantee.kind == "none":
-        return []
-    found, delta, epsilon = [], guarantee.delta, guarantee.epsilon()
-    if delta * guarantee.horizon >= 1.0:
-        found.append(
-            f"delta is not below one over the number of rows: with {format_up(delta)} and {guarantee.horizon:,} rows, "
-            "publishing a random row in the clear would also meet it; choose a much smaller one"
-        )
-    elif delta >= WEAK_DELTA:
-        found.append(
-            f"delta is {format_up(delta)}: publishing each row in the clear with that probability would also meet it; "
-            "choose a much smaller one"
-        )
-    whom, what, users = "", "a row as with another in its place", guarantee.user_epsilon()
-    if epsilon <= WEAK_EPSILON and users is not None and users > WEAK_EPSILON:
-        whom, what, epsilon = " for users", "a user's rows as with others in their place", users
-    if epsilon > WEAK_EPSILON:
-        times = f"{math.exp(epsilon):,.0f}" if epsilon < 20.0 else f"e^{epsilon:.3g}"
-        found.append(
-            f"epsilon{whom} is {format_up(epsilon)}, above {WEAK_EPSILON:g}: what is released may be {times} times as "
-            f"likely with {what}, which promises next to nothing (1 is a strong promise)"
-        )
-    return found
-
-
-def _percent(ratio: float) -> str:
-    return f"{100 * ratio:.3g} %" if ratio < 10 else f"{ratio:,.0f} times"
+def _share(ratio: float) -> str:
+    return f"{100 * ratio:.3g} % of" if ratio < 10 else f"{ratio:,.0f} times"
 
 
 def noise_row(learner: Any, calibration: IterateCalibration, row: int, dim: int, *, early: bool = False) -> PlanRow:
@@ -340,7 +293,7 @@ def _verdict(rows: tuple[PlanRow, ...], radius: float) -> tuple[str, bool]:
         return "no noise: the releases are exact, and nothing is guaranteed", True
     # A projected noise vector much longer than the radius leaves the model's direction to chance.
     figures = (
-        f"at the last release the noise moves a row's score by {_percent(last.ratio)} of the largest score "
+        f"at the last release the noise moves a row's score by {_share(last.ratio)} the largest score "
         f"(one standard deviation), and the noise vector is {last.noise_norm / radius:.3g} times the radius long"
     )
     if last.ratio <= CLEAR:

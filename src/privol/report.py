@@ -65,6 +65,13 @@ def run_report(record: Mapping[str, Any]) -> list[RenderableType]:
     if found is not None:
         doubts = [words for words in record["warnings"] if words.startswith(_NOT_PRIVATE)]
         parts += [Text(), *_warnings(doubts), *_diagnostics(found)]
+        if not record["release_rows"] or record["release_rows"][0] >= record["rows"]:
+            parts.append(
+                Text(
+                    "No model was released before the last row, so the progressive figures of this run, and its curve "
+                    "in the plot, are those of the starting point; --release K has models along the way."
+                )
+            )
     return parts
 
 
@@ -95,9 +102,9 @@ def _facts(record: Mapping[str, Any]) -> RenderableType:
     )
     evaluated = " (read, learnt and evaluated" if record["diagnostics"] else " (read and learnt"
     table.add_row("throughput", f"{record['rows_per_second']:,.0f} rows/s{evaluated} in {record['seconds']:.2f} s)")
-    if record["x_bound_from"] == "schema":
-        bound = f"{record['parameters']['x_bound']:.6g}"
-        table.add_row("x-bound", f"{bound}, the largest norm a row of the schema can have; --x-bound sets another")
+    if record["x_bound_from"] in ("schema", "ranges"):
+        bound, by = f"{record['parameters']['x_bound']:.6g}", record["x_bound_from"]
+        table.add_row("x-bound", f"{bound}, the largest norm a row can have by the {by}; --x-bound sets another")
     budget = record["budget"]
     if budget["reserved"]["mu"] != "inf":
         table.add_row("budget spent", _spent(budget))
@@ -125,7 +132,10 @@ def _spent(budget: Mapping[str, Any]) -> str:
     if spent >= (1.0 - 1e-6) * reserved:
         return "all of it"
     figures = f"epsilon {format_up(budget['spent']['epsilon'])} at delta {format_up(budget['delta'])}"
-    return f"{figures} ({format_up(spent)}-GDP); the rest was reserved and is not needed any more"
+    return (
+        f"{figures} ({format_up(spent)}-GDP), if what ended the run did not depend on the rows; the rest was reserved "
+        "and is not needed any more"
+    )
 
 
 _DROPPED = {

@@ -333,7 +333,7 @@ cdef class IterateRun:
             self.source.check()
         if n > self.plan.horizon - self.it.t:
             raise BudgetExceeded(
-                f"{n} more rows would exceed the horizon: {self.it.t} of {self.plan.horizon} are used; "
+                f"the next {n} rows would exceed the horizon: {self.it.t} of {self.plan.horizon} are used; "
                 "nothing of them was learnt"
             )
         return 0

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import warnings
 from typing import Any
+
+from ..errors import PrivacyWarning
 
 __all__ = ["main"]
 
@@ -21,6 +25,11 @@ def main() -> None:
         sys.exit(f"privol: error: the command line needs {error.name}: pip install 'privol[cli]'")
     # pyarrow would answer Ctrl-C a second time, in the middle of the clean-up after the first
     pyarrow.enable_signal_handlers(False)
+    for name in ("SIGTERM", "SIGHUP"):  # what stops a service or a lost terminal ends a run as Ctrl-C does
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
+    warnings.simplefilter("ignore", PrivacyWarning)  # the reports say the same, of models and metrics together
     code: Any
     try:
         app()

@@ -24,7 +24,8 @@ learnt (the message names the row); 4 the budget or the horizon is exceeded;
 5 a file cannot be written or a run cannot be read; 130 interrupted; 141 nobody
 reads the output any more.
 What fails leaves nothing behind: no model is handed out, so nothing is spent.
-Ctrl-C leaves what was released by then, in a run marked as interrupted."""
+Ctrl-C (or SIGTERM) leaves what was released by then, in a run marked as
+interrupted."""
 
 
 def exit_code(error: BaseException) -> int:

@@ -35,8 +35,8 @@ def plan(n_features: int | None, schema: str | None, horizon: int, learner: str,
         privol plan --n-features 54 --horizon 500000 --release 1000 --epsilon 0.5 --radius 10
         privol plan --n-features 54 --horizon 500000 --calibration published --release all
     """
+    from ..guarantees import weaknesses
     from ..planning import plan as make_plan
-    from ..planning import weaknesses
     from ..report import plan_report, show
 
     given, users = given_parameters(options), None

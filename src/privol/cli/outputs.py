@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import click
+
 from ..errors import BudgetExceeded, InvalidParameter, InvalidRow, StreamError
 
 __all__ = ["RunDirectory", "naming_rows", "printing"]
@@ -26,6 +28,11 @@ def printing(left: str = "") -> Iterator[None]:
     """Say, where nothing can be printed, that it was the output that failed, and what is left (``left``)."""
     try:
         yield
+    except KeyboardInterrupt:
+        from .app import INTERRUPTED
+
+        click.echo(f"privol: error: interrupted{left}", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -60,16 +67,21 @@ def naming_rows(stream: Any, *, learning: bool = True) -> Iterator[None]:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Let Ctrl-C wait: the few system calls within belong together."""
+    """Let Ctrl-C, and what interrupts as it does, wait: the few system calls within belong together."""
     if threading.current_thread() is not threading.main_thread():  # only the main thread is interrupted
         yield
         return
     struck: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: struck.append(number))
+    before = {
+        number: signal.signal(number, lambda number, _: struck.append(number))
+        for number in signal.valid_signals()
+        if signal.getsignal(number) is signal.default_int_handler
+    }
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     if struck:
         raise KeyboardInterrupt
 

@@ -107,7 +107,8 @@ def _predictions(learner: Any, stream: Any, file: IO[str]) -> Iterator[int]:
     from ..losses import get_loss
 
     logistic = get_loss(learner.loss).name == "logistic"
-    in_units = stream.schema is not None and not hasattr(learner, "classes_")
+    scaled = stream.schema is not None and stream.schema.target is not None
+    in_units = scaled and not hasattr(learner, "classes_")
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["prediction", "probability"] if logistic else ["prediction"])
     for block in stream:

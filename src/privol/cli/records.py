@@ -35,8 +35,8 @@ def describe_run(
     ``interrupted``: what Ctrl-C struck (learning, comparing), or None.
     """
     from .. import __version__
-    from ..guarantees import compose_gdp, gdp_epsilon
-    from ..planning import noise_row, weaknesses
+    from ..guarantees import compose_gdp, gdp_epsilon, weaknesses
+    from ..planning import noise_row
     from ..state import describe_parameters
 
     guarantee, ledger, plan = made.guarantee_, made.ledger_, made._run.plan

@@ -17,7 +17,7 @@ from .options import LEARNER_OPTIONS, GroupedCommand, given_parameters, learner_
 from .outputs import RunDirectory, naming_rows, printing
 from .progress import counting, watched
 from .records import describe_cells, describe_run, write_run
-from .streams import FILE_OPTIONS, open_for_run, stream_options
+from .streams import FILE_OPTIONS, open_for_run, stream_options, unread_pipe
 
 __all__ = ["run"]
 
@@ -169,7 +169,13 @@ def run(
             released, whole = found.to_record(), found.guarantee
         how: dict[str, Any] = {"seconds": ended.seconds, "interrupted": ended.interrupted}
         record = describe_run(made, stream, inputs, whole=whole, **how)
-        record["x_bound_from"] = "schema" if implied else chosen
+        implied_by = "schema" if stream.schema is not None else "ranges"
+        record["x_bound_from"] = implied_by if implied else chosen
+        if file is None and unread_pipe():
+            record["warnings"].append(
+                "what comes through the pipe was not read: these are the rows that come with the package; privol run - "
+                "--horizon N reads standard input"
+            )
         metrics = None
         if ended.comparison is not None:
             metrics = {**ended.comparison.to_record(), "cells": describe_cells(stream)}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import stat
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +22,7 @@ __all__ = [
     "open_for_model",
     "open_for_run",
     "stream_options",
+    "unread_pipe",
     "width_of_schema",
 ]
 
@@ -115,6 +119,14 @@ def stream_options(command: Any) -> Any:
     return command
 
 
+def unread_pipe() -> bool:
+    """Whether somebody pipes something in, which is read only where FILE is -."""
+    try:
+        return stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode)
+    except (AttributeError, OSError, ValueError):  # there is no standard input, or it is no file
+        return False
+
+
 def open_for_run(file: str | None, options: dict[str, Any], diagnostics: bool) -> tuple[Any, dict[str, Any]]:
     """Open the rows to learn, and describe publicly how they are read (for ``predict``).
 
@@ -196,7 +208,7 @@ def open_for_model(file: str, run: str, record: dict[str, Any], options: dict[st
     inputs = record["inputs"] or {}
     if inputs.get("schema") is not None:
         return _open_by_schema(file, run, inputs["schema"], options)
-    return _open_by_columns(file, record, inputs, options)
+    return _open_by_columns(file, run, record, inputs, options)
 
 
 def _open_by_schema(file: str, run: str, record: Mapping[str, Any], options: dict[str, Any]) -> Any:
@@ -245,10 +257,13 @@ def _suffix(file: str) -> str | None:
     return _SUFFIXES.get(next((s for s in reversed(suffixes) if s not in (".gz", ".bz2", ".xz", ".zst")), ""))
 
 
-def _open_by_columns(file: str, record: dict[str, Any], inputs: Mapping[str, Any], options: dict[str, Any]) -> Any:
+def _open_by_columns(
+    file: str, run: str, record: dict[str, Any], inputs: Mapping[str, Any], options: dict[str, Any]
+) -> Any:
     from ..streams import open_stream
 
     n, classes, ranges = record["n_features"], record["classes"], inputs.get("ranges")
+    known: Any = inputs.get("feature_names")
     labels = {} if classes is None else {"positive": classes["values"][1]}
     plain = {word: options[word] for word in ("header", "format")}
     # as in the run, where the rows may be in such a format again
@@ -283,18 +298,39 @@ def _open_by_columns(file: str, record: dict[str, Any], inputs: Mapping[str, Any
                 raise
             given = {**_without_csv(plain), **own_target}
             stream = open_stream(file, **given)
+        if file != _STDIN and _among(known, stream.feature_names):
+            return _open_by_names(file, run, known, ranges, plain)
         if stream.n_features == n:
-            _same_names(stream, inputs.get("feature_names"))
+            _same_names(stream, known)
             return stream if ranges is None or file == _STDIN else open_stream(file, **given, ranges=ranges)
         found = stream if found is None else found
     assert found is not None
-    known, names = inputs.get("feature_names"), found.feature_names
-    further = [] if known is None or names is None else [name for name in names if name not in known]
-    more = f", and does not know {', '.join(map(repr, further[:5]))}" if further else ""
-    raise StreamError(
-        f"{found.source}: found {found.n_features} feature(s), the model has {n}{more} (one column is left out with "
-        "--target; a run with --schema takes the columns that it knows by their names)"
-    )
+    names = found.feature_names
+    absent = [] if known is None or names is None else [name for name in known if name not in names]
+    more = f", and there is no {', '.join(map(repr, absent[:5]))} here" if absent else ""
+    helps = "one column is left out with --target"
+    if file == _STDIN:
+        helps += "; of a file, not of standard input, the model's columns are taken by their names"
+    raise StreamError(f"{found.source}: found {found.n_features} feature(s), the model has {n}{more} ({helps})")
+
+
+def _among(known: list[str] | None, names: tuple[str, ...] | None) -> bool:
+    """Whether the model's columns are all here, but others are as well, or they come in another order."""
+    return known is not None and names is not None and list(names) != known and set(known) <= set(names)
+
+
+def _open_by_names(
+    file: str, run: str, names: list[str], ranges: list[tuple[float, float] | None] | None, plain: Mapping[str, Any]
+) -> Any:
+    """Open the model's columns by their names; what the model never saw cannot matter to its predictions."""
+    from ..streams import Schema, open_stream
+
+    pairs = [None] * len(names) if ranges is None else ranges
+    columns = {name: {} if pair is None else {"range": pair} for name, pair in zip(names, pairs, strict=True)}
+    written = {word: plain[word] for word in ("header", "sep", "encoding") if plain[word] is not None}
+    schema = Schema.load({"columns": columns, "others": "drop", "file": written})
+    schema = replace(schema, name=f"the model of {Path(run)}")
+    return open_stream(file, schema=schema, target=False, format=plain["format"])
 
 
 def _without_csv(plain: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,10 +23,12 @@ from ._arithmetic import (
     zcdp_rho_of_gdp,
 )
 from ._record import ADJACENCIES, RELEASED, Claim, Guarantee, describe_composition, format_up
+from ._weaknesses import WEAK_EPSILON, weaknesses
 
 __all__ = [
     "ADJACENCIES",
     "RELEASED",
+    "WEAK_EPSILON",
     "BudgetSplit",
     "Claim",
     "Guarantee",
@@ -39,6 +41,7 @@ __all__ = [
     "group_mu",
     "split_budget",
     "square_up",
+    "weaknesses",
     "zcdp_epsilon",
     "zcdp_rho_of_gdp",
 ]

@@ -353,7 +353,7 @@ class Guarantee:
             f'Adjacency "{self.adjacency}": {relation}; the number of rows is public. Unit: one {self.unit}; '
             f"{self._users()} Horizon: at most {rows}, the whole run together. Released: {what} out of {rows}, "
             f"to an observer who sees them all and may choose later rows by them; nothing else is covered (not "
-            f"{uncovered})."
+            f"{uncovered}; what other runs on the same rows release is not counted)."
         )
 
     def _users(self) -> str:

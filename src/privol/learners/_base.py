@@ -7,6 +7,7 @@ until ``close``.
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -20,8 +21,8 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 from .._core._iterate import IterateRun
 from .._core._rows import squared_norms
 from .._validate import choice, integer, number
-from ..errors import BudgetExceeded, InvalidParameter, StateError
-from ..guarantees import Guarantee, square_up
+from ..errors import BudgetExceeded, InvalidParameter, PrivacyWarning, StateError
+from ..guarantees import Guarantee, square_up, weaknesses
 from ..ledger import Account, Ledger, LedgerSeat, LostLedger
 from ..losses import get_loss
 from ._model import Export, Release, ReleasedModel, is_classifier
@@ -299,6 +300,8 @@ class OnlineLearner(ReleasedModel):
         """Open a run: parameters first, then the reservation of its whole budget."""
         state, plan, guarantee = self._open_run(n_features, horizon, release)
         guarantee = promised_by(stream, guarantee)
+        for words in weaknesses(guarantee):
+            warnings.warn(words, PrivacyWarning, stacklevel=3)
         account = self._ledger().open(learner=type(self).__name__, guarantee=guarantee)
         account.attach(self._counters(state, guarantee))
         before: Run | None = self.__dict__.get("_run")
@@ -364,7 +367,8 @@ class OnlineLearner(ReleasedModel):
     def _check_horizon(n: int, learnt: int, horizon: int) -> None:
         if learnt + n > horizon:
             raise BudgetExceeded(
-                f"{n} more rows would exceed the horizon: {learnt} of {horizon} are used; nothing of them was learnt"
+                f"the next {n} rows would exceed the horizon: {learnt} of {horizon} are used; nothing of them was "
+                "learnt"
             )
 
     @staticmethod

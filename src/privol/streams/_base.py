@@ -151,7 +151,7 @@ class Stream:
     schema : Schema or None
         The schema that makes the rows, where one was given.
     row_bound : float or None
-        The largest norm that a row of this schema can have; None without a schema, or where it sets no bound.
+        The largest norm that a row can have by the schema or the ranges; None where they leave a feature unbounded.
     rows_per_user : int or None
         How many rows of one user are handed out at most; None where the schema caps nothing.
     user : str or None
@@ -189,7 +189,8 @@ class Stream:
         self.source = source.name
         self.repeatable = source.repeatable
         self.schema = schema
-        self.row_bound: float | None = None if schema is None else schema.row_bound
+        bounded = ranges if schema is None else schema
+        self.row_bound: float | None = None if bounded is None else bounded.row_bound
         self.rows_per_user = source.rows_per_user
         self.user = source.user
         self.conditions = (*source.conditions, *_told(source.inferred))

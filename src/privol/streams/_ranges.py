@@ -56,6 +56,8 @@ class Ranges:
             self._half[feature] = high / 2 - low / 2
             self._ranged[feature] = True
         self._limit = np.where(self._ranged, 1.0, np.inf)
+        #: The largest norm that a finite row can have, None where a feature has no range; one rounding, upwards.
+        self.row_bound = math.nextafter(math.sqrt(n_features), math.inf) if self._ranged.all() else None
 
     def apply(self, X: Any, source: str, first_row: int) -> npt.NDArray[np.float64]:
         """Return a new float64 array, shape of X, with the ranged features in [-1, 1].

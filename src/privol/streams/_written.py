@@ -71,6 +71,8 @@ class Written:
         what = f"found {shown(text)}, allowed is a number"
         if self.decimal == "." and is_number(text.strip(), ","):
             what += '; if its comma is a decimal one: decimal = "," under [file] of a schema'
+        elif self.decimal != "." and is_number(text.strip()):
+            what += f'; the schema declares decimal = "{self.decimal}" under [file], its numbers have no point'
         return what
 
     def present(self, texts: Any) -> Any:

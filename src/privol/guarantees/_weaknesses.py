@@ -1,0 +1,56 @@
+"""Budgets that promise next to nothing."""
+
+from __future__ import annotations
+
+import math
+
+from ._record import Guarantee, format_up
+
+__all__ = ["WEAK_EPSILON", "weaknesses"]
+
+#: Budgets beyond these promise next to nothing; docs/guarantee.md, "Budgets that promise little", has the sources.
+WEAK_EPSILON, WEAK_DELTA = 10.0, 1e-3
+
+
+def weaknesses(guarantee: Guarantee) -> list[str]:
+    """Say, one sentence each, where the figures of a guarantee promise next to nothing.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        One of kind "none" has no figures to be judged: its sentence says that nothing is guaranteed.
+
+    Returns
+    -------
+    list of str
+        On delta, if it is not below one over the number of rows, or not below 1e-3; on epsilon, for rows or else for
+        users, if it is above 10. Empty where none of these holds.
+
+    Notes
+    -----
+    Dwork and Roth 2014, section 2.3 (delta); Ponomareva et al. 2023 (epsilon). What is judged is the
+    figure that is proved: of a published calibration, not the one that its source claims.
+    """
+    if guarantee.kind == "none":
+        return []
+    found, delta, epsilon = [], guarantee.delta, guarantee.epsilon()
+    if delta * guarantee.horizon >= 1.0:
+        found.append(
+            f"delta is not below one over the number of rows: with {format_up(delta)} and {guarantee.horizon:,} rows, "
+            "publishing a random row in the clear would also meet it; choose a much smaller one"
+        )
+    elif delta >= WEAK_DELTA:
+        found.append(
+            f"delta is {format_up(delta)}: publishing each row in the clear with that probability would also meet it; "
+            "choose a much smaller one"
+        )
+    whom, what, users = "", "a row as with another in its place", guarantee.user_epsilon()
+    if epsilon <= WEAK_EPSILON and users is not None and users > WEAK_EPSILON:
+        whom, what, epsilon = " for users", "a user's rows as with others in their place", users
+    if epsilon > WEAK_EPSILON:
+        times = f"{math.exp(epsilon):,.0f}" if epsilon < 20.0 else f"e^{epsilon:.3g}"
+        found.append(
+            f"epsilon{whom} is {format_up(epsilon)}, above {WEAK_EPSILON:g}: what is released may be {times} times as "
+            f"likely with {what}, which promises next to nothing (1 is a strong promise)"
+        )
+    return found
