@@ -152,10 +152,10 @@ def round_of(path: Path, count: int, blocks: list[Any]) -> dict[str, float]:
 
     def fit(read_ahead: bool) -> None:
         stream = opened(path, read_ahead=read_ahead)
-        PIGD(horizon=count, release="last", radius=10.0, x_bound=3.0).fit_stream(stream)
+        PIGD(horizon=count, delta=1e-9, release="last", radius=10.0, x_bound=3.0).fit_stream(stream)
 
     def learn() -> None:
-        learner = PIGD(horizon=count, release="last", radius=10.0, x_bound=3.0)
+        learner = PIGD(horizon=count, delta=1e-9, release="last", radius=10.0, x_bound=3.0)
         for block in blocks:
             learner.partial_fit(block.X, block.y, classes=(0, 1))
         learner.close()
@@ -211,7 +211,7 @@ import sys
 from privol import PIGD, open_stream
 path, rows = sys.argv[1], int(sys.argv[2])
 given = {"n_features": 54} if path.endswith(".svm") else {"target": "_label"}
-PIGD(horizon=rows, release="last").fit_stream(open_stream(path, classes=(-1, 1), **given))
+PIGD(horizon=rows, delta=1e-9, release="last").fit_stream(open_stream(path, classes=(-1, 1), **given))
 for line in open("/proc/self/status"):
     if line.startswith("VmHWM"):
         print(int(line.split()[1]) / 1024)
