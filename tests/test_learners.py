@@ -6,7 +6,6 @@ import copy
 import io
 import math
 import pickle
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 
 import privol.learners._base as base
 from privol import PGIGA, PIGD
-from privol.errors import BudgetExceeded, InvalidParameter, InvalidRow, PrivacyWarning, StateError
+from privol.errors import BudgetExceeded, InvalidParameter, InvalidRow, StateError
 from privol.geometry import Simplex
 from privol.ledger import Ledger
 from privol.losses import Custom
@@ -599,23 +598,3 @@ def test_fit_stream_refuses_what_it_cannot_plan():
             learner.fit_stream(stream)
         with pytest.raises(NotFittedError):
             _ = learner.coef_
-
-
-@pytest.mark.parametrize(
-    ("parameters", "words"),
-    [({"epsilon": 30.0}, "epsilon is 30"), ({"delta": 0.04}, "delta is not below one over the number of rows")],
-)
-def test_a_promise_that_is_worth_next_to_nothing_is_warned_of(parameters, words):
-    with pytest.warns(PrivacyWarning, match=words):
-        started(**parameters)
-
-
-def test_a_warning_made_an_error_stops_before_anything_is_reserved():
-    ledger = Ledger()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(PrivacyWarning):
-            started(epsilon=30.0, ledger=ledger)
-        for epsilon in (1.0, math.inf):
-            started(epsilon=epsilon)
-    assert not ledger.accounts

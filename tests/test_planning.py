@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from alpha import rate
 from scipy.stats import chi2
 
 import privol
-from privol.errors import InvalidParameter
+from privol.errors import InvalidParameter, PrivacyWarning
 from privol.guarantees import Guarantee
+from privol.ledger import Ledger
 from privol.planning import CLEAR, plan
 
 SETTINGS = {"radius": 4.0, "x_bound": 2.0, "l2": 0.02}
@@ -147,3 +149,27 @@ def test_what_cannot_run_cannot_be_planned(changes, word):
 
 def test_top_level_name():
     assert privol.plan is plan
+
+
+def begun(**parameters):
+    return privol.PIGD(horizon=30, release="last", **parameters).partial_fit(np.eye(2), [0, 1], classes=[0, 1])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [({"epsilon": 30.0}, "epsilon is 30"), ({"delta": 0.04}, "delta is not below one over the number of rows")],
+)
+def test_a_run_warns_of_a_promise_that_is_worth_next_to_nothing(parameters, words):
+    with pytest.warns(PrivacyWarning, match=words):
+        begun(**parameters)
+
+
+def test_a_warning_made_an_error_stops_before_anything_is_reserved():
+    ledger = Ledger()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(PrivacyWarning):
+            begun(epsilon=30.0, ledger=ledger)
+        for epsilon in (1.0, math.inf):
+            begun(epsilon=epsilon)
+    assert not ledger.accounts
