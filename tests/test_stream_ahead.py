@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import gzip
 import os
 import signal
 import subprocess
@@ -18,7 +17,7 @@ from patience import WAIT
 from stream_files import drain, fails, together, write
 
 from privol.errors import StreamError
-from privol.streams import _ahead, _files, open_stream
+from privol.streams import _ahead, open_stream
 from privol.streams._ahead import ReadAhead
 from privol.streams._base import Piece, Source, Stream
 
@@ -320,64 +319,3 @@ def test_errors_of_a_file_are_the_same_with_and_without(tmp_path):
         fails(drain(path, header=False, read_ahead=r, block_rows=7), "row 5001", row=5001) for r in (True, False)
     }
     assert len(messages) == 1
-
-
-# ---- a second thread decompresses ---------------------------------------------------------------------------
-
-LEVELS = {
-    "target": {"column": "t"},
-    "columns": {"a": {"levels": ["x\ny", "z"]}, "b": {}},
-    "file": {"newlines_in_values": True},
-}
-
-
-def compressed(tmp_path, rows=300, change=lambda text: text):
-    cells = ("z", "x\ny")
-    text = '\ufeff"a",b,t\n' + "".join(f'"{cells[i % 2]}",{i},{i % 5}\n' for i in range(rows))
-    path = tmp_path / "rows.csv.gz"
-    path.write_bytes(change(gzip.compress(text.encode(), 1)))
-    return path
-
-
-@pytest.fixture
-def small_chunks(monkeypatch):
-    monkeypatch.setattr(_files, "CHUNK_BYTES", 64)
-
-
-def test_decompressing_ahead_gives_the_same_blocks(tmp_path, small_chunks):
-    path, found = compressed(tmp_path), []
-    for ahead in (False, True):
-        stream = open_stream(path, schema=LEVELS, block_rows=7, read_ahead=ahead)
-        found.append([(b.X.tolist(), b.y.tolist(), stream.fraction_read, len(threads())) for b in stream])
-    assert [row[:2] for row in found[0]] == [row[:2] for row in found[1]]
-    assert len(found[0]) == 43
-    fractions = [row[2] for row in found[1]]
-    assert fractions == sorted(fractions)
-    assert {row[3] for row in found[0]} == {0}
-    assert 2 in {row[3] for row in found[1]}
-
-
-@pytest.mark.parametrize("what", ["cut", "long"])
-def test_decompressing_ahead_names_the_same_row(tmp_path, small_chunks, monkeypatch, what):
-    if what == "cut":
-        path = compressed(tmp_path, change=lambda text: text[: len(text) // 2])
-    else:
-        monkeypatch.setattr(_files, "LINE_BYTES", 1000)
-        line = gzip.compress(b"1" * 5000)
-        path = compressed(tmp_path, change=lambda text: text + line)
-    said = []
-    for ahead in (False, True):
-        with pytest.raises(StreamError) as caught:
-            list(open_stream(path, schema=LEVELS, block_rows=7, read_ahead=ahead))
-        said.append((str(caught.value), caught.value.row))
-    assert said[0] == said[1]
-    assert (said[0][1] > 20) if what == "cut" else (said[0][1] == 301)
-
-
-def test_an_iterator_that_is_dropped_ends_both_threads(tmp_path, small_chunks):
-    blocks = iter(open_stream(compressed(tmp_path), schema=LEVELS, block_rows=7))
-    next(blocks)
-    until(lambda: len(threads()) == 2)
-    del blocks
-    gc.collect()
-    until(lambda: not threads())

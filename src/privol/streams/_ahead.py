@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
-__all__ = ["ReadAhead", "reads_ahead"]
+__all__ = ["ReadAhead"]
 
 Item = TypeVar("Item")
 # Finished items that wait for the consumer; one more is in the making. Two, because one piece of a file often
@@ -20,14 +20,6 @@ DEPTH = 2
 PATIENCE = 2.0
 
 
-_here = threading.local()
-
-
-def reads_ahead() -> bool:
-    """Whether this thread is one that reads ahead: whatever it waits for may be made by another."""
-    return getattr(_here, "ahead", False)
-
-
 class _Stopped(Exception):
     """The consumer is gone: unwinds the producer."""
 
@@ -35,8 +27,7 @@ class _Stopped(Exception):
 class _Shelf(Generic[Item]):
     """What the two threads share. The thread refers to it alone, so that a dropped iterator can be collected."""
 
-    def __init__(self, depth: int) -> None:
-        self.depth = depth
+    def __init__(self) -> None:
         self.pid = os.getpid()
         self.changed = threading.Condition()
         self.items: deque[Item] = deque()
@@ -53,11 +44,10 @@ class _Shelf(Generic[Item]):
     def produce(self, make: Callable[[Callable[[], None]], Iterator[Item]]) -> None:
         """Body of the thread."""
         failure: BaseException | None = None
-        _here.ahead = True
         try:
             for item in make(self.alive):
                 with self.changed:
-                    while len(self.items) >= self.depth and not self.stopped:
+                    while len(self.items) >= DEPTH and not self.stopped:
                         self.changed.wait()
                     self.alive()
                     self.items.append(item)
@@ -103,7 +93,7 @@ class _Shelf(Generic[Item]):
 
 
 class ReadAhead(Iterator[Item]):
-    """Iterates over what ``make`` yields, made by a thread at most ``depth`` + 1 items ahead.
+    """Iterates over what ``make`` yields, made by a thread at most ``DEPTH`` + 1 items ahead.
 
     The thread starts with the first item asked for. It ends when all has been read, when anything is raised on either
     side, and when the iterator is closed or dropped, at the latest when the interpreter exits (before its other
@@ -115,13 +105,11 @@ class ReadAhead(Iterator[Item]):
         Called in the thread with a function ``alive()``; returns the iterator of the items. It calls ``alive``
         between the steps of its work, which raises when nobody waits for the result any more. It must refer neither
         to this iterator nor to its consumer.
-    depth : int
-        Finished items that may wait for the consumer.
     """
 
-    def __init__(self, make: Callable[[Callable[[], None]], Iterator[Item]], depth: int = DEPTH) -> None:
+    def __init__(self, make: Callable[[Callable[[], None]], Iterator[Item]]) -> None:
         self._make: Callable[[Callable[[], None]], Iterator[Item]] | None = make
-        self._shelf: _Shelf[Item] = _Shelf(depth)
+        self._shelf: _Shelf[Item] = _Shelf()
         # Unlike __del__ it runs at exit too, when daemon threads still run as usual.
         self._stop: Callable[[], Any] = weakref.finalize(self, self._shelf.stop)
 

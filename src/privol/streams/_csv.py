@@ -224,16 +224,13 @@ class CsvColumns(Columns):
 
         def end(text: bytes) -> int:
             # a quote after the byte-order mark opens a cell as one after a line end does
-            nonlocal mark
-            found = self._dialect.end(b"\n" * mark + text[mark:] if mark else text)
-            mark = 0 if found else mark  # what follows is another text, perhaps long before this one is parsed
-            return found
+            return self._dialect.end(b"\n" * mark + text[mark:] if mark else text)
 
         for chunk, fraction in self._file.chunks(rows_done, end, within):
             if not chunk:
                 yield chunk, fraction
                 continue
-            start = min(skip, len(chunk))
+            start, mark = min(skip, len(chunk)), 0
             skip -= start
             text = chunk[start:] if start else chunk
             if self._encoding != "utf-8":

@@ -11,12 +11,11 @@ import stat
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
 from ..errors import StreamError
-from ._ahead import ReadAhead, reads_ahead
 from ._pipe import BEAT, PAUSE, PORTION, Input
 
 __all__ = ["LINE_BYTES", "LineFile", "file_size", "line_end", "shown"]
@@ -34,10 +33,6 @@ _LOOKED_THROUGH = 1 << 16
 _MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ\x00", "zst": b"\x28\xb5\x2f\xfd"}
 _SUFFIXES = {"gz": "gz", "bz2": "bz2", "xz": "xz", "zst": "zst", "zstd": "zst"}
 _DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError)
-
-
-class _LongLine(Exception):
-    """More than ``LINE_BYTES`` without a line end."""
 
 
 class _Reader(Protocol):
@@ -319,18 +314,15 @@ class LineFile:
         it has more (Windows, objects that are no files of the operating system), each read is handed out by itself.
         """
 
-        try:
-            yield from self._chunks(rows_done, end)
-        except _LongLine:
-            raise self._long(rows_done() + 1, within) from None
+        def long() -> StreamError:
+            return self._long(rows_done() + 1, within)
 
-    def _chunks(self, rows_done: Callable[[], int], end: Callable[[bytes], int]) -> Iterator[tuple[bytes, float]]:
         if not self.repeatable:
             if self._taken:
                 raise self._once()
             self._taken = True
             held, self._held = self._held, b""
-            for text in (self._live_pieces if self.live else self._pieces)(self._text, held, self._end, end):
+            for text in (self._live_pieces if self.live else self._pieces)(self._text, held, self._end, end, long):
                 yield text, 0.0
             if self._end.failure is not None:
                 raise self._damaged(self._end.failure, rows_done() + 1) from self._end.failure
@@ -338,29 +330,21 @@ class LineFile:
         state = _End()
         with ExitStack() as stack:
             raw, limited, reader = self._open(stack)
-
-            def pieces() -> Iterator[tuple[bytes, int]]:
-                for text in self._pieces(reader, b"", state, end):
-                    # The position is that of the decompressor, at most one buffer ahead.
-                    yield text, limited.tell()
-
-            found = pieces()
-            if self.compressed and reads_ahead():  # decompressing takes as long as parsing, and knows one thread only
-                found = stack.enter_context(closing(ReadAhead(lambda _: pieces(), depth=1)))
-            for text, position in found:
+            for text in self._pieces(reader, b"", state, end, long):
                 if state.reached:
                     self._same(raw, rows_done() + 1)
                     if not self.compressed and limited.tell() == self._size:
                         text = self._finished(raw, text, end, rows_done)
                 if text:
-                    yield text, min(position / self._size, 1.0)
+                    # The position is that of the decompressor, at most one buffer ahead.
+                    yield text, min(limited.tell() / self._size, 1.0)
             self._same(raw, rows_done() + 1)
             if state.failure is not None:
                 raise self._damaged(state.failure, rows_done() + 1) from state.failure
 
     @staticmethod
     def _pieces(
-        reader: _Reader, tail: bytes, state: _End, end: Callable[[bytes], int]
+        reader: _Reader, tail: bytes, state: _End, end: Callable[[bytes], int], long: Callable[[], StreamError]
     ) -> Iterator[bytes]:
         """Yield whole lines; ``state`` is brought up to date before the last of them."""
         while True:
@@ -379,14 +363,14 @@ class LineFile:
             cut = len(text) if state.reached and state.failure is None else end(text)
             tail = text[cut:]
             if len(tail) > LINE_BYTES:
-                raise _LongLine
+                raise long()
             if cut:
                 yield text if cut == len(text) else text[:cut]
             if state.reached:
                 return
 
     def _live_pieces(
-        self, reader: _Reader, tail: bytes, state: _End, end: Callable[[bytes], int]
+        self, reader: _Reader, tail: bytes, state: _End, end: Callable[[bytes], int], long: Callable[[], StreamError]
     ) -> Iterator[bytes]:
         """Yield as :meth:`_pieces` does, but lines that have come and empty texts where the input pauses."""
         pipe = self._input
@@ -429,7 +413,7 @@ class LineFile:
             cut = len(text) if state.reached and state.failure is None else end(text)
             held = held[cut:]
             if len(held) > LINE_BYTES:
-                raise _LongLine
+                raise long()
             fresh, without = False, 0 if cut else len(text)
             if cut:
                 flushed = False
