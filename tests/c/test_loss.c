@@ -48,9 +48,16 @@ static void values_and_slopes(int code, double width) {
         }
         if (loss.expand) {
             double slope, curve, above = loss.slope(&loss, p + step, y), below = loss.slope(&loss, p - step, y);
-            loss.expand(&loss, p, y, &slope, &curve);
+            pv_seen seen = PV_NOTHING_SEEN;
+            loss.expand(&loss, p, y, &slope, &curve, &seen);
             CHECK(bits_of(slope) == bits_of(g));
             CHECK(fabs(curve - (above - below) / (2.0 * step)) <= 1e-9);
+            /* from a point of the same search, near or not */
+            double other = p + 0.3 * random_unit(), expected = loss.slope(&loss, other, y);
+            loss.expand(&loss, other, y, &slope, &curve, &seen);
+            CHECK(fabs(slope - expected) <= 1e-15 * fabs(expected));
+            CHECK(fabs(curve - fabs(expected) * (1.0 - fabs(expected))) <= 2e-15);
+            digest(slope);
         }
         digest(g);
     }

@@ -46,8 +46,8 @@ LEVEL static void NAME(quantile)(pv_law law, const uint32_t *top, float *z, int6
         NAME(exponential)(top, z, n);
 }
 
-LEVEL static uint64_t NAME(run)(pv_law law, const double *restrict x, double h, double b, double uncertainty,
-                                const uint64_t *restrict word, double *restrict out, int64_t n) {
+LEVEL static uint64_t NAME(round)(pv_law law, const double *restrict u, double s, double h, double b, double uncertainty,
+                                  const void *restrict words, double *restrict out, int64_t n) {
     const pv_first_pass_bound *bound = &pv_first_pass_bounds[law];
     const uint32_t sign = bound->sign;
     const double inv_h = 1.0 / h;
@@ -57,15 +57,16 @@ LEVEL static uint64_t NAME(run)(pv_law law, const double *restrict x, double h, 
     const float relative = (bound->error + (float)uncertainty) * 1.01f + 0x1p-21f;
     const float limit = 0.5f - (scale * (bound->floor * 1.01f) + 0x1p-22f);
     const int64_t padded = (n + PV_FIRST_PASS_PAD - 1) & ~(int64_t)(PV_FIRST_PASS_PAD - 1);
-    uint32_t top[PV_FIRST_PASS_CHUNK] = {0};
+    uint32_t top[PV_FIRST_PASS_CHUNK];
     float z[PV_FIRST_PASS_CHUNK], rest[PV_FIRST_PASS_CHUNK];
     double whole[PV_FIRST_PASS_CHUNK];
     int32_t open[PV_FIRST_PASS_CHUNK], any = 0;
     uint64_t mask = 0;
-    for (int64_t j = 0; j < padded; ++j) top[j] = (uint32_t)(word[j] >> 32);
+    for (int64_t j = padded - PV_FIRST_PASS_PAD; j < padded; ++j) top[j] = UINT32_C(0x40000001), rest[j] = 0.125f;
+    for (int64_t j = 0; j < n; ++j) top[j] = upper_half(words, j);
     NAME(quantile)(law, top, z, padded);
-    for (int64_t j = 0; j < padded; ++j) { /* exact: h is a power of two and |x / h| <= 2^50 */
-        double v = x[j] * inv_h;
+    for (int64_t j = 0; j < n; ++j) { /* exact but for the first product: h is a power of two and |x / h| <= 2^50 */
+        double v = s * u[j] * inv_h;
         whole[j] = pv_round(v);
         rest[j] = (float)(v - whole[j]);
     }
@@ -76,11 +77,16 @@ LEVEL static uint64_t NAME(run)(pv_law law, const double *restrict x, double h, 
         z[j] = nearest;
         open[j] = -(int32_t)(!(off < limit - relative * product) | !(product <= most)); /* NaN is open too */
     }
+    for (int64_t j = 0; j < n; ++j) out[j] = (whole[j] + (double)z[j]) * h; /* never -0: whole is +0 or not zero */
     for (int64_t j = 0; j < padded; ++j) any |= open[j];
-    for (int64_t j = 0; j < padded; ++j) out[j] = (whole[j] + (double)z[j]) * h + 0.0; /* + 0.0: never -0 */
     if (any)
         for (int64_t j = 0; j < n; ++j) mask |= (uint64_t)(uint32_t)(open[j] & 1) << j;
     return mask;
+}
+
+LEVEL static uint64_t NAME(run)(pv_law law, const double *restrict x, double h, double b, double uncertainty,
+                                const uint64_t *restrict word, double *restrict out, int64_t n) {
+    return NAME(round)(law, x, 1.0, h, b, uncertainty, word, out, n);
 }
 #undef NAME
 #undef LEVEL

@@ -18,11 +18,13 @@ static int newton_on_sphere(const pv_plan *plan, double a, double k0, double nn,
                             double *slope, double *k) {
     const pv_loss *loss = &plan->loss;
     const double r = plan->set.size, rr = r * r;
+    const double inverse = 1.0 / r, inverse2 = 1.0 / rr;
     double g, curve, m = b * (r / sqrt(nn));
+    pv_seen seen = PV_NOTHING_SEEN;
     for (int i = 0; i < 6; ++i) {
-        loss->expand(loss, m, y, &g, &curve);
-        double at = sqrt(moved(a, nn, b, q, g)) / r;
-        double rate = at + curve * (q - m * m / rr);
+        loss->expand(loss, m, y, &g, &curve, &seen);
+        double at = sqrt(moved(a, nn, b, q, g)) * inverse;
+        double rate = at + curve * (q - m * m * inverse2);
         double step = (a * b - at * m - q * g) / rate;
         if (!(rate > 0.0 && fabs(step) < HUGE_VAL)) return 0;
         if (step * step * (r * at + 1.0 + q) <= 3.5527136788005009e-15 * r * at) { /* 2^-48 */
@@ -86,8 +88,9 @@ void pv_update_implicit(const pv_plan *plan, double a, double a1, double nn, dou
     *slope = 0.0;
     *k = a1;
     if (!(q > 0.0)) return;
-    /* an iterate near the sphere mostly stays there: look there first, at the cost of one solution instead of two */
-    if (plan->constrained && plan->loss.expand && nn > 0.98 * rr &&
+    /* Near the sphere, a step outwards mostly ends on it: look there first, at the cost of one solution instead of two.
+     * Losses with `expand` have slopes between 0 and -y; moved() is convex in them, and inside at 0. */
+    if (plan->constrained && plan->loss.expand && nn > 0.98 * rr && moved(a, nn, b, q, -y) > rr * a1 * a1 &&
         newton_on_sphere(plan, a, a1, nn, b, q, y, slope, k))
         return;
     *slope = plan->loss.implicit(&plan->loss, a1, a * b, q, y);

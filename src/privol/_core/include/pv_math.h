@@ -44,6 +44,16 @@ static inline double pv_exp(double x) {
     return e * pv_from_bits((uint64_t)((int64_t)k + 1023) << 52);
 }
 
+/* exp(x) within 1 ulp for |x| <= PV_NEAR: Taylor polynomial of degree 10 (remainder below 2^-58). */
+#define PV_NEAR 0.125
+static inline double pv_exp_near(double x) {
+    double x2 = x * x, x4 = x2 * x2;
+    double a = (1.0 / 24 + x * (1.0 / 120)) + x2 * (1.0 / 720 + x * (1.0 / 5040));
+    double b = (1.0 / 40320 + x * (1.0 / 362880)) + x2 * (1.0 / 3628800);
+    double tail = x2 * (0.5 + x * (1.0 / 6)) + x4 * (a + x4 * b);
+    return 1.0 + (x + tail);
+}
+
 /* log(x) of a positive normal double within 2^-50 (1 + |log x|): x = m 2^k with sqrt(1/2) <= m < sqrt(2), and
  * log m = 2 artanh(s) for s = (m - 1) / (m + 1), |s| < 0.1716, by its series to s^21 (remainder below 2^-61). */
 static inline double pv_log(double x) {
