@@ -4,6 +4,9 @@
 #include <string.h>
 
 #include "pv_level.h"
+#if PV_TARGETS
+#include <immintrin.h>
+#endif
 #include "pv_math.h"
 
 #define ROOT_HALF UINT32_C(0x3F3504F3) /* sqrt(1/2) */
@@ -11,18 +14,27 @@
 static inline float bits_float(uint32_t bits) { float x; memcpy(&x, &bits, 4); return x; }
 static inline uint32_t float_bits(float x) { uint32_t bits; memcpy(&bits, &x, 4); return bits; }
 
-/* The upper half of word j, in the byte order of the machine, at any alignment. */
-static inline uint32_t upper_half(const void *words, int64_t j) {
-    uint64_t word;
-    memcpy(&word, (const unsigned char *)words + 8 * j, 8);
-    return (uint32_t)(word >> 32);
-}
-
 const pv_first_pass_bound pv_first_pass_bounds[PV_LAWS] = {
     {2.9f, 0x1.8p-22f, 0x1p-30f, UINT32_C(0x80000000)}, /* Gaussian */
     {8.0f, 0x1.8p-23f, 0x1p-24f, UINT32_C(0x80000000)}, /* Laplace */
     {8.0f, 0x1.8p-23f, 0x1p-24f, 0},                    /* exponential */
 };
+
+/* The upper halves of eight words, in the byte order of the machine, at any alignment. */
+static inline void upper_halves_baseline(const unsigned char *words, uint32_t *top) {
+    for (int j = 0; j < 8; ++j) {
+        uint64_t word;
+        memcpy(&word, words + 8 * j, 8);
+        top[j] = (uint32_t)(word >> 32);
+    }
+}
+
+/* Bit j is the sign of flag j. */
+static inline uint64_t signs_baseline(const int32_t *flag) {
+    uint64_t mask = 0;
+    for (int j = 0; j < 8; ++j) mask |= (uint64_t)((uint32_t)flag[j] >> 31) << j;
+    return mask;
+}
 
 #define NAME(x) x##_baseline
 #define LEVEL
@@ -30,6 +42,20 @@ const pv_first_pass_bound pv_first_pass_bounds[PV_LAWS] = {
 #include "first_pass.inc.h"
 
 #if PV_TARGETS
+PV_V3 static inline void upper_halves_v3(const unsigned char *words, uint32_t *top) {
+    const __m256 low = _mm256_loadu_ps((const float *)(const void *)words);
+    const __m256 high = _mm256_loadu_ps((const float *)(const void *)(words + 32));
+    const __m256d both = _mm256_castps_pd(_mm256_shuffle_ps(low, high, 0xDD)); /* 0 1 4 5 2 3 6 7 */
+    _mm256_storeu_pd((double *)(void *)top, _mm256_permute4x64_pd(both, 0xD8));
+}
+
+PV_V3 static inline uint64_t signs_v3(const int32_t *flag) {
+    return (uint64_t)(uint32_t)_mm256_movemask_ps(_mm256_loadu_ps((const float *)(const void *)flag));
+}
+
+#define upper_halves_v4 upper_halves_v3
+#define signs_v4 signs_v3
+
 #define NAME(x) x##_v3
 #define LEVEL PV_V3
 #define MULADD(a, b, c) __builtin_fmaf(a, b, c)

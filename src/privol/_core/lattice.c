@@ -98,7 +98,7 @@ static inline int lowest_bit(uint64_t x) {
 pv_status pv_lattice_round(const pv_lattice *lattice, const double *u, double s, int64_t d, double magnitude,
                            const unsigned char *words, double *out, pv_undecided *und) {
     const double h = lattice->step, b = lattice->scale / h;
-    const int fits = magnitude / h <= TWO50 && b <= PV_FIRST_PASS_WIDEST;
+    const int fits = magnitude <= TWO50 * h && b <= PV_FIRST_PASS_WIDEST;
     und->n = 0;
     for (int64_t start = 0; start < d; start += PV_FIRST_PASS_CHUNK) {
         const int64_t n = d - start < PV_FIRST_PASS_CHUNK ? d - start : PV_FIRST_PASS_CHUNK;

@@ -1,6 +1,6 @@
 /* Elementary functions with the same bits on every machine.
  *
- * The C library's exp and cbrt differ between versions and between processors of one version (they
+ * The C library's exp and pow differ between versions and between processors of one version (they
  * dispatch to FMA variants), and a secret iterate must not depend on where it was computed. These
  * use only +, -, *, / and sqrt, which IEEE 754 fixes, and the package is compiled without
  * floating-point contraction.
@@ -74,16 +74,16 @@ static inline double pv_sigmoid(double x) {
     return e / (1.0 + e);
 }
 
-/* Cube root of a positive normal double, within 2 ulp: exponent divided by three, two steps of Halley, one of
- * Newton to settle the last bits. */
-static inline double pv_cbrt(double x) {
+/* x^(2/3) of a positive normal double, within 3 ulp, without a division: r = x^(-1/3) from a third of the exponent, within
+ * a twentieth, three times r (1 - e)^(-1/3) for e = 1 - x r^3 by its series (remainder 14/81 e^3), then x r. */
+static inline double pv_two_thirds(double x) {
     if (!(x > 0.0)) return x;
-    double y = pv_from_bits(pv_to_bits(x) / 3 + UINT64_C(0x2A9F7893782DA1CE));
-    for (int i = 0; i < 2; ++i) {
-        double c = y * y * y;
-        y = y * ((c + 2.0 * x) / (2.0 * c + x));
+    double r = pv_from_bits(UINT64_C(0x553EF0FF289DD796) - pv_to_bits(x) / 3);
+    for (int i = 0; i < 3; ++i) {
+        double e = 1.0 - (x * r) * (r * r);
+        r += r * (e * (1.0 / 3 + e * (2.0 / 9)));
     }
-    return y - (y - x / (y * y)) * (1.0 / 3.0);
+    return x * r;
 }
 
 #endif
