@@ -74,7 +74,7 @@ static void learn(pv_iterate *it, const pv_plan *plan, const pv_rows *rows, int6
     }
     const double s1 = it->s * (a / k);
     if (s1 > 0.0) {
-        const double step = -g / (k * s1); /* in units of the new scale */
+        const double step = -g / (it->s * a); /* g / k in units of the new scale, without waiting for k */
         if (step != 0.0) {
             rows->ops->axpy(rows, i, step * f, it->u);
             if (plan->intercept) it->u[plan->d - 1] += step;

@@ -11,23 +11,25 @@ static inline double moved(double a, double nn, double b, double q, double g) {
 
 /* On the sphere k = ||a x - g v|| / r, which leaves one equation in the new prediction m:
  *     phi(m) = k(g(m)) m + q g(m) - a b = 0,  k' = -m g' / r^2,  phi' = k + g' (q - m^2 / r^2) >= k.
- * Newton from the old prediction scaled onto the sphere. After a step s the error is below
- * s^2 (1 + sqrt(q) / (r k)), so a small one ends the search and the slope is extrapolated along it.
- * Returns 0 if it did not settle at once, or the solution lies inside the ball (k below k0). */
+ * Newton from the old prediction scaled onto the sphere. The first step, which is never the last, takes the tangent of
+ * the root at k0 for k. After a step s the error is below s^2 (1 + sqrt(q) / (r k)), so a small one ends the search and
+ * the slope is extrapolated along it. Returns 0 if it did not settle at once, or the solution lies inside the ball (k
+ * below k0). */
 static int newton_on_sphere(const pv_plan *plan, double a, double k0, double nn, double b, double q, double y,
                             double *slope, double *k) {
     const pv_loss *loss = &plan->loss;
-    const double r = plan->set.size, rr = r * r;
-    const double inverse = 1.0 / r, inverse2 = 1.0 / rr;
+    const double r = plan->set.size, inverse = 1.0 / r, inverse2 = inverse * inverse;
+    const double tangent = 0.5 * inverse2 / k0;
     double g, curve, m = b * (r / sqrt(nn));
     pv_seen seen = PV_NOTHING_SEEN;
-    for (int i = 0; i < 6; ++i) {
+    for (int i = 0; i < 7; ++i) {
         loss->expand(loss, m, y, &g, &curve, &seen);
-        double at = sqrt(moved(a, nn, b, q, g)) * inverse;
+        double square = moved(a, nn, b, q, g);
+        double at = i == 0 ? 0.5 * k0 + tangent * square : sqrt(square) * inverse;
         double rate = at + curve * (q - m * m * inverse2);
         double step = (a * b - at * m - q * g) / rate;
         if (!(rate > 0.0 && fabs(step) < HUGE_VAL)) return 0;
-        if (step * step * (r * at + 1.0 + q) <= 3.5527136788005009e-15 * r * at) { /* 2^-48 */
+        if (i > 0 && step * step * (r * at + 1.0 + q) <= 3.5527136788005009e-15 * r * at) { /* 2^-48 */
             g += curve * step;
             at = sqrt(moved(a, nn, b, q, g)) / r;
             if (!(at >= k0)) return 0;
