@@ -4,9 +4,6 @@
 #include <string.h>
 
 #include "pv_level.h"
-#if PV_TARGETS
-#include <immintrin.h>
-#endif
 #include "pv_math.h"
 
 #define ROOT_HALF UINT32_C(0x3F3504F3) /* sqrt(1/2) */

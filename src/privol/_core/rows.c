@@ -4,9 +4,6 @@
 #include <stddef.h>
 
 #include "pv_level.h"
-#if PV_TARGETS
-#include <immintrin.h>
-#endif
 
 #define LANES 8
 

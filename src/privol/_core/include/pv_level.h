@@ -1,4 +1,5 @@
-/* Instruction-set levels: kernels compiled several times from one source, chosen at run time (pv_first_pass_level).
+/* Instruction-set levels: kernels compiled several times, chosen at run time (pv_first_pass_level). One source serves all
+ * where compilers vectorise it; a few lines of intrinsics stand where they do not.
  *
  * Results do not depend on the level: every kernel fixes the order of its operations, or decides only what it can prove.
  */
@@ -7,6 +8,7 @@
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #define PV_TARGETS 1
+#include <immintrin.h>
 /* A section of its own shows that nothing else was compiled for more than the baseline. */
 #if defined(__ELF__)
 #define PV_ABOVE_BASELINE __attribute__((section("pv_above_baseline")))
