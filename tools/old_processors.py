@@ -61,7 +61,7 @@ def main() -> None:
     same("samples", [*python, "from test_samplers import DIGEST; exec(DIGEST)"], emulated, [*python, level])
     if options.kernels:
         with tempfile.TemporaryDirectory() as folder:
-            for driver in ("bits", "discrete", "first_pass", "lattice", "math", "mixture"):
+            for driver in ("bits", "discrete", "first_pass", "iterate", "lattice", "math", "mixture", "rows"):
                 program = f"{folder}/{driver}"
                 sources = [str(DRIVERS / f"test_{driver}.c"), *map(str, sorted(CORE.glob("[a-z]*.c")))]
                 includes = [f"-I{CORE}/include", f"-I{CORE}", f"-I{DRIVERS}"]
