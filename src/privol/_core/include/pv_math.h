@@ -74,16 +74,17 @@ static inline double pv_sigmoid(double x) {
     return e / (1.0 + e);
 }
 
-/* x^(2/3) of a positive normal double, within 3 ulp, without a division: r = x^(-1/3) from a third of the exponent, within
- * a twentieth, three times r (1 - e)^(-1/3) for e = 1 - x r^3 by its series (remainder 14/81 e^3), then x r. */
+/* x^(2/3) of a positive normal double, within 3 ulp, in operations that compilers vectorise: r = x^(-1/3) from a third
+ * of the upper half's bits, within a twentieth, three times r (1 - e)^(-1/3) for e = 1 - x r^3 by its series (remainder
+ * 14/81 e^3), then x r. */
 static inline double pv_two_thirds(double x) {
-    if (!(x > 0.0)) return x;
-    double r = pv_from_bits(UINT64_C(0x553EF0FF289DD796) - pv_to_bits(x) / 3);
+    uint64_t third = (pv_to_bits(x) >> 32) * UINT64_C(0x55555556) & UINT64_C(0xFFFFFFFF00000000);
+    double r = pv_from_bits(UINT64_C(0x553EF0FF289DD796) - third);
     for (int i = 0; i < 3; ++i) {
         double e = 1.0 - (x * r) * (r * r);
         r += r * (e * (1.0 / 3 + e * (2.0 / 9)));
     }
-    return x * r;
+    return x > 0.0 ? x * r : x;
 }
 
 #endif
