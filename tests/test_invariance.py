@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from privol import PGIGA, PIGD
+from privol._core import _noise
 from privol.geometry import Box, L1Ball, Simplex
 
 N = 200  # rows: beyond two recomputations of the norm
@@ -100,6 +101,23 @@ class Block:
 
 
 cuts = st.lists(st.integers(1, N - 1), max_size=12, unique=True).map(lambda inner: [0, *sorted(inner), N])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_instruction_set(name):
+    """Every layout at every level that this processor runs; with a release after every row too."""
+    before = _noise.instruction_set()
+    X, y = rows(name)
+    wide = np.empty((N, 2 * X.shape[1]))
+    wide[:, ::2] = X
+    try:
+        for level, release in itertools.product(_noise.instruction_sets(), (1, 7)):
+            _noise.use_instruction_set(level)
+            for block in (X, X.astype(np.float32), wide[:, ::2], sparse.csr_matrix(X)):
+                learner = make(name, release).partial_fit(block, y, classes=classes_of(name))
+                assert fingerprint(learner) == reference(name, release), level
+    finally:
+        _noise.use_instruction_set(before)
 
 
 @pytest.mark.parametrize("name", list(CASES))

@@ -19,6 +19,7 @@ typedef struct result {
 } result;
 
 static double low[64], high[64];
+static int level; /* of the kernels that run() calls: the fastest, but in one() each in turn */
 
 static task make(int64_t d, int intercept, int code, int set, int kind) {
     task k = {0};
@@ -138,7 +139,8 @@ static result run(const task *k, int64_t block, int64_t capacity, int64_t ahead)
     unsigned char *addresses = buffer(capacity * row_words, 8), *words = buffer(capacity * row_words, 8);
     pv_undecided und = {.capacity = d, .coord = buffer(d, 8), .word = buffer(d, 8), .x = doubles(d),
                         .value = doubles(d)};
-    pv_noise noise = {.words = words, .capacity = capacity, .row = it.next_release, .undecided = &und, .pass = pv_first_pass_level(pv_first_pass_levels() - 1)};
+    pv_noise noise = {.words = words, .capacity = capacity, .row = it.next_release, .undecided = &und,
+                      .pass = pv_first_pass_level(level)};
     for (int64_t start = 0; start < N; start += block) {
         pv_rows rows = k->rows;
         rows.n = block < N - start ? block : N - start;
@@ -275,6 +277,14 @@ static void one(task *k) {
     for (int64_t t = 0; t < N; ++t) evaluated += !isnan(whole.scores[t]);
     CHECK(evaluated == N - 11);
     CHECK((whole.refills > 0) == (expected > 0 && k->plan.schedule.gain > 0));
+    for (level = 0; level < pv_first_pass_levels() - 1; ++level) {
+        result slow = run(k, N, 64, 0);
+        CHECK(same(slow.iterate, whole.iterate, d) && same(slow.released, whole.released, d));
+        CHECK(same(slow.sum, whole.sum, d) && bits_of(slow.it.spent) == bits_of(whole.it.spent));
+        for (int64_t t = 0; t < N; ++t)
+            CHECK(bits_of(slow.scores[t]) == bits_of(whole.scores[t]) || isnan(whole.scores[t]));
+        drop(&slow);
+    }
     static const int64_t blocks[] = {1, 7, 64, 399}, capacities[] = {1, 3, 64, 1000};
     for (int64_t n = 0; n < LENGTH(blocks); ++n) {
         result cut = run(k, blocks[n], capacities[n], n < 2 ? 0 : -1);
@@ -409,6 +419,7 @@ static void broken_loss(void) {
 }
 
 int main(void) {
+    level = pv_first_pass_levels() - 1;
     for (int64_t j = 0; j < LENGTH(low); ++j) {
         low[j] = -0.1 - 0.01 * (double)j;
         high[j] = 0.2;

@@ -1,5 +1,6 @@
 /* Row operations: the same bits in every layout, and the right value against sums in long double. */
 #include "check.h"
+#include "pv_first_pass.h"
 #include "pv_rows.h"
 
 enum { ROWS = 3 };
@@ -79,6 +80,19 @@ static layout csr(const double *x, int64_t d, int f32, int wide) {
     return l;
 }
 
+static void vectors_at(int level, const double *x, int64_t d) {
+    const pv_vectors *vectors = pv_vectors_at(level);
+    double *out = doubles(d), *sum = doubles(d), *before = doubles(d);
+    for (int64_t j = 0; j < d; ++j) before[j] = sum[j] = 1.0 + 0.1 * (double)j; /* the digest knows no levels */
+    CHECK(bits_of(vectors->sqnorm(x, d)) == bits_of(pv_sqnorm(x, d)));
+    vectors->publish(x, -0.3, out, sum, d);
+    for (int64_t j = 0; j < d; ++j) {
+        CHECK(bits_of(out[j]) == bits_of(x[j] * -0.3 + 0.0));
+        CHECK(bits_of(sum[j]) == bits_of(before[j] + out[j]));
+    }
+    free(out), free(sum), free(before);
+}
+
 static void same_in_every_layout(int64_t d) {
     double *x = random_doubles(ROWS * d, 1.0), *w = random_doubles(d, 3.0);
     for (int64_t k = 0; k < ROWS * d; ++k) x[k] = k % 3 == 1 ? 0.0 : (double)(float)x[k];
@@ -121,10 +135,20 @@ static void same_in_every_layout(int64_t d) {
             CHECK(bits_of(p) == bits_of(first_dot));
             CHECK(bits_of(q) == bits_of(first_norm));
             CHECK(memcmp(moved, first_axpy, (size_t)d * sizeof(double)) == 0);
+            for (int level = 0; level < pv_first_pass_levels(); ++level) {
+                pv_rows fast = all[k].rows;
+                pv_rows_use(&fast, level);
+                CHECK(bits_of(fast.ops->dot(&fast, i, w)) == bits_of(first_dot));
+                CHECK(bits_of(fast.ops->sqnorm(&fast, i)) == bits_of(first_norm));
+                memcpy(moved, w, (size_t)d * sizeof(double));
+                fast.ops->axpy(&fast, i, -0.37, moved);
+                CHECK(memcmp(moved, first_axpy, (size_t)d * sizeof(double)) == 0);
+            }
         }
         free(first_axpy);
         free(moved);
     }
+    for (int level = 0; level < pv_first_pass_levels(); ++level) vectors_at(level, x, d);
     CHECK(d == 0 || bits_of(pv_sqnorm(x, d)) == bits_of(all[0].rows.ops->sqnorm(&all[0].rows, 0)));
     while (n) release(&all[--n]);
     free(x);

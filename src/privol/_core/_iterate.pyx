@@ -178,6 +178,7 @@ cdef class IterateRun:
         self.it.nn = pv_sqnorm(self.it.u, dim)
         self.it.next_release = pv_next_release(&self.plan, 0, &self.it.list_position)
 
+        self.noise.pass_ = first_pass()
         if source is not None:
             row_bytes = pv_row_words(dim) * 8
             self.noise.capacity = max(1, min(NOISE_BUFFER // row_bytes, horizon))
@@ -187,7 +188,6 @@ cdef class IterateRun:
                 raise MemoryError
             self.undecided = Undecided(dim)
             self.noise.undecided = &self.undecided.c
-            self.noise.pass_ = first_pass()
             self.noise.row = self.it.next_release
 
     def __dealloc__(self):

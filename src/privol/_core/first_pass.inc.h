@@ -46,29 +46,45 @@ LEVEL static void NAME(quantile)(pv_law law, const uint32_t *top, float *z, int6
         NAME(exponential)(top, z, n);
 }
 
-LEVEL static uint64_t NAME(run)(pv_law law, const double *restrict x, double h, double b, double uncertainty,
-                                const uint64_t *restrict word, double *restrict out, int64_t n) {
+/* x = s u in units of h, split into an integer and the rest; as if s u were rounded, then divided: h is a power of two. */
+LEVEL static inline void NAME(split)(const double *restrict u, double factor, double *restrict whole,
+                                     float *restrict rest, int64_t n) {
+    for (int64_t j = 0; j < n; ++j) {
+        double v = factor * u[j];
+        whole[j] = pv_round(v);
+        rest[j] = (float)(v - whole[j]);
+    }
+}
+
+LEVEL static inline void NAME(join)(const double *restrict whole, const float *restrict nearest, double h,
+                                    double *restrict out, int64_t n) {
+    for (int64_t j = 0; j < n; ++j) out[j] = (whole[j] + (double)nearest[j]) * h; /* never -0: whole is +0 or not zero */
+}
+
+/* Eight at a time, and the last eight again where n is no multiple of that: so n >= 8. */
+LEVEL static uint64_t NAME(many)(pv_law law, const double *u, double s, double h, double b, double uncertainty,
+                                 const unsigned char *words, double *out, int64_t n) {
     const pv_first_pass_bound *bound = &pv_first_pass_bounds[law];
     const uint32_t sign = bound->sign;
-    const double inv_h = 1.0 / h;
+    const double factor = s * (1.0 / h);
     const float scale = (float)b, most = scale * (bound->most * 0.999f);
     /* Beside the error of z, roundings of 2^-24: of b, of the product and of the comparison, relative to the product, and
      * of the sum; of the rest and the sum, relative to one half. Each doubled. */
     const float relative = (bound->error + (float)uncertainty) * 1.01f + 0x1p-21f;
     const float limit = 0.5f - (scale * (bound->floor * 1.01f) + 0x1p-22f);
-    const int64_t padded = (n + PV_FIRST_PASS_PAD - 1) & ~(int64_t)(PV_FIRST_PASS_PAD - 1);
-    uint32_t top[PV_FIRST_PASS_CHUNK] = {0};
+    const int64_t even = n & ~(int64_t)7, last = n - 8, padded = even < n ? even + 8 : even;
+    uint32_t top[PV_FIRST_PASS_CHUNK];
     float z[PV_FIRST_PASS_CHUNK], rest[PV_FIRST_PASS_CHUNK];
     double whole[PV_FIRST_PASS_CHUNK];
-    int32_t open[PV_FIRST_PASS_CHUNK], any = 0;
+    int32_t open[PV_FIRST_PASS_CHUNK];
     uint64_t mask = 0;
-    for (int64_t j = 0; j < padded; ++j) top[j] = (uint32_t)(word[j] >> 32);
-    NAME(quantile)(law, top, z, padded);
-    for (int64_t j = 0; j < padded; ++j) { /* exact: h is a power of two and |x / h| <= 2^50 */
-        double v = x[j] * inv_h;
-        whole[j] = pv_round(v);
-        rest[j] = (float)(v - whole[j]);
+    for (int64_t j = 0; j < even; j += 8) NAME(upper_halves)(words + 8 * j, top + j);
+    NAME(split)(u, factor, whole, rest, even);
+    if (even < n) {
+        NAME(upper_halves)(words + 8 * last, top + even);
+        NAME(split)(u + last, factor, whole + even, rest + even, 8);
     }
+    NAME(quantile)(law, top, z, padded);
     for (int64_t j = 0; j < padded; ++j) {
         float product = scale * z[j];
         float v = rest[j] + bits_float(float_bits(product) | (top[j] & sign));
@@ -76,11 +92,30 @@ LEVEL static uint64_t NAME(run)(pv_law law, const double *restrict x, double h, 
         z[j] = nearest;
         open[j] = -(int32_t)(!(off < limit - relative * product) | !(product <= most)); /* NaN is open too */
     }
-    for (int64_t j = 0; j < padded; ++j) any |= open[j];
-    for (int64_t j = 0; j < padded; ++j) out[j] = (whole[j] + (double)z[j]) * h + 0.0; /* + 0.0: never -0 */
-    if (any)
-        for (int64_t j = 0; j < n; ++j) mask |= (uint64_t)(uint32_t)(open[j] & 1) << j;
+    for (int64_t j = 0; j < even; j += 8) mask |= NAME(signs)(open + j) << j;
+    NAME(join)(whole, z, h, out, even);
+    if (even < n) {
+        mask |= NAME(signs)(open + even) << last;
+        NAME(join)(whole + even, z + even, h, out + last, 8);
+    }
     return mask;
+}
+
+LEVEL static uint64_t NAME(round)(pv_law law, const double *u, double s, double h, double b, double uncertainty,
+                                  const void *words, double *out, int64_t n) {
+    if (n >= 8) return NAME(many)(law, u, s, h, b, uncertainty, (const unsigned char *)words, out, n);
+    double x[8] = {0}, rounded[8];
+    uint64_t word[8] = {0};
+    for (int64_t j = 0; j < n; ++j) x[j] = u[j];
+    memcpy(word, words, 8 * (size_t)n);
+    uint64_t mask = NAME(many)(law, x, s, h, b, uncertainty, (const unsigned char *)word, rounded, 8);
+    for (int64_t j = 0; j < n; ++j) out[j] = rounded[j];
+    return mask & ((UINT64_C(1) << n) - 1);
+}
+
+LEVEL static uint64_t NAME(run)(pv_law law, const double *x, double h, double b, double uncertainty, const uint64_t *word,
+                                double *out, int64_t n) {
+    return NAME(round)(law, x, 1.0, h, b, uncertainty, word, out, n);
 }
 #undef NAME
 #undef LEVEL

@@ -6,7 +6,7 @@
 int64_t pv_next_release(const pv_plan *plan, int64_t t, int64_t *position) {
     int64_t row;
     if (plan->every > 0) {
-        row = (t / plan->every + 1) * plan->every;
+        row = plan->every == 1 ? t + 1 : (t / plan->every + 1) * plan->every;
     } else {
         while (*position < plan->n_releases_planned && plan->releases[*position] <= t) ++*position;
         row = *position < plan->n_releases_planned ? plan->releases[*position] : plan->last_row + 1;
@@ -58,11 +58,12 @@ static void learn(pv_iterate *it, const pv_plan *plan, const pv_rows *rows, int6
     if (qx < 0.0) {
         ++it->n_null; /* the null row: loss 0, only the regulariser acts */
     } else {
-        if (qx > plan->x_bound * plan->x_bound) {
-            f = plan->x_bound / sqrt(qx);
-            qx = plan->x_bound * plan->x_bound; /* not f * f * qx, which may underflow on the way */
-            ++it->n_clipped;
-        }
+        /* without a branch: rows of length 1 are beyond a bound of 1 by a rounding every other time */
+        const double most = plan->x_bound * plan->x_bound, scaled = plan->x_bound / sqrt(qx);
+        const int beyond = qx > most;
+        f = beyond ? scaled : 1.0;
+        qx = beyond ? most : qx; /* not f * f * qx, which may underflow on the way */
+        it->n_clipped += beyond;
         q = qx + (plan->intercept ? 1.0 : 0.0);
         p = predict(it->u, plan, rows, i, f);
         plan->update(plan, a, a1, nn, it->s * p, q, y, &g, &k);
@@ -73,7 +74,7 @@ static void learn(pv_iterate *it, const pv_plan *plan, const pv_rows *rows, int6
     }
     const double s1 = it->s * (a / k);
     if (s1 > 0.0) {
-        const double step = -(g / k) / s1; /* in units of the new scale */
+        const double step = -g / (it->s * a); /* g / k in units of the new scale, without waiting for k */
         if (step != 0.0) {
             rows->ops->axpy(rows, i, step * f, it->u);
             if (plan->intercept) it->u[plan->d - 1] += step;
@@ -107,6 +108,39 @@ static void spend(pv_iterate *it, double cost) {
     it->spent = sum;
 }
 
+static inline int level_of(const pv_noise *noise) { return noise->pass ? noise->pass->level : 0; }
+
+/* Project the point in `work` and release it. */
+static void publish(pv_iterate *it, const pv_plan *plan, const pv_vectors *vectors) {
+    const int64_t d = plan->d;
+    double f = 1.0;
+    if (plan->set.code == PV_L2_BALL) { /* as pv_project would */
+        const double nn = vectors->sqnorm(it->work, d), r = plan->set.size;
+        if (nn > r * r) f = r / sqrt(nn);
+    } else {
+        memcpy(it->released, it->work, (size_t)d * sizeof(double));
+        pv_project(&plan->set, it->released, d, it->work);
+        memcpy(it->work, it->released, (size_t)d * sizeof(double));
+    }
+    vectors->publish(it->work, f, it->released, it->released_sum, d);
+}
+
+/* Noise and sensitivity of the release after row it->t. */
+static void scales_at(const pv_plan *plan, int64_t t, pv_scales *scales, double *std, double *sensitivity) {
+    if (plan->every == 0) { /* any list of rows */
+        pv_schedule_fill(&plan->schedule, t, 1, 1, sensitivity, std);
+        return;
+    }
+    if (scales->used >= scales->filled || scales->row != t) {
+        pv_schedule_fill(&plan->schedule, t, plan->every, PV_SCALES, scales->sensitivity, scales->std);
+        scales->row = t;
+        scales->used = 0;
+        scales->filled = PV_SCALES;
+    }
+    *std = scales->std[scales->used];
+    *sensitivity = scales->sensitivity[scales->used];
+}
+
 pv_status pv_iterate_release(pv_iterate *it, const pv_plan *plan, double std, double sensitivity, pv_noise *noise) {
     const int64_t d = plan->d;
     if (!(it->s * it->s * it->nn < HUGE_VAL)) return PV_NOT_FINITE;
@@ -124,13 +158,11 @@ pv_status pv_iterate_release(pv_iterate *it, const pv_plan *plan, double std, do
         }
         noise->undecided->resolved = 0;
         ++noise->used;
-        memcpy(it->released, it->work, (size_t)d * sizeof(double));
         spend(it, (sensitivity / std) * (sensitivity / std));
     } else {
-        pv_iterate_read(it, d, it->released);
+        pv_iterate_read(it, d, it->work);
     }
-    pv_project(&plan->set, it->released, d, it->work);
-    for (int64_t j = 0; j < d; ++j) it->released_sum[j] += it->released[j];
+    publish(it, plan, pv_vectors_at(level_of(noise)));
     ++it->n_released;
     it->pending = 0;
     it->next_release = pv_next_release(plan, it->t, &it->list_position);
@@ -165,14 +197,19 @@ void pv_iterate_evaluate(const pv_iterate *it, const pv_plan *plan, const pv_pro
     for (int64_t i = 0; i < progress->rows->n; ++i) observe_row(it, plan, progress, i);
 }
 
-pv_status pv_iterate_run(pv_iterate *it, const pv_plan *plan, const pv_rows *rows, const double *y, int64_t *i,
+pv_status pv_iterate_run(pv_iterate *it, const pv_plan *plan, const pv_rows *given, const double *y, int64_t *i,
                          pv_noise *noise, const pv_progress *progress) {
+    pv_rows own = *given;
+    const pv_rows *rows = &own;
+    pv_rows_use(&own, level_of(noise));
     for (;;) {
         if (it->pending) { /* of the row before, perhaps of an earlier call */
-            double std = pv_schedule_std(&plan->schedule, it->t);
-            double sensitivity = pv_schedule_sensitivity(&plan->schedule, it->t);
+            double std, sensitivity;
+            scales_at(plan, it->t, &noise->scales, &std, &sensitivity);
             pv_status status = pv_iterate_release(it, plan, std, sensitivity, noise);
             if (status != PV_OK) return status;
+            ++noise->scales.used;
+            noise->scales.row += plan->every;
         }
         if (*i >= rows->n) return PV_OK;
         if (it->t >= plan->horizon) return PV_HORIZON;

@@ -44,9 +44,7 @@ pv_value pv_lattice_value(pv_law law, uint64_t word) {
 }
 
 double pv_lattice_step(double scale) {
-    int exponent;
-    (void)frexp(scale, &exponent); /* 2^(e-1) <= scale < 2^e */
-    return ldexp(1.0, exponent - 11);
+    return pv_from_bits(pv_to_bits(scale) & ~(SIGN_BIT | MANTISSA)) * 0x1p-10; /* 2^e <= scale < 2^(e+1) */
 }
 
 /* A coordinate that the first pass left open: in double precision, then by the caller's resolution. */
@@ -75,25 +73,43 @@ static void decide(const pv_lattice *lattice, uint64_t word, double x, int64_t j
     und->x[k] = x;
 }
 
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+static const void *host_words(const unsigned char *words, int64_t n, uint64_t *word) {
+    (void)n, (void)word;
+    return words;
+}
+#else
+static const void *host_words(const unsigned char *words, int64_t n, uint64_t *word) {
+    for (int64_t j = 0; j < n; ++j) word[j] = pv_word(words + 8 * j);
+    return word;
+}
+#endif
+
+static inline int lowest_bit(uint64_t x) {
+#if defined(__GNUC__) || defined(__clang__)
+    return __builtin_ctzll(x);
+#else
+    int j = 0;
+    for (; !(x & 1); x >>= 1) ++j;
+    return j;
+#endif
+}
+
 pv_status pv_lattice_round(const pv_lattice *lattice, const double *u, double s, int64_t d, double magnitude,
                            const unsigned char *words, double *out, pv_undecided *und) {
     const double h = lattice->step, b = lattice->scale / h;
-    const int fits = magnitude / h <= TWO50 && b <= PV_FIRST_PASS_WIDEST;
+    const int fits = magnitude <= TWO50 * h && b <= PV_FIRST_PASS_WIDEST;
     und->n = 0;
     for (int64_t start = 0; start < d; start += PV_FIRST_PASS_CHUNK) {
         const int64_t n = d - start < PV_FIRST_PASS_CHUNK ? d - start : PV_FIRST_PASS_CHUNK;
-        const int64_t padded = (n + PV_FIRST_PASS_PAD - 1) & ~(int64_t)(PV_FIRST_PASS_PAD - 1);
-        double x[PV_FIRST_PASS_CHUNK], rounded[PV_FIRST_PASS_CHUNK];
         uint64_t word[PV_FIRST_PASS_CHUNK], open = ~UINT64_C(0) >> (64 - n);
-        for (int64_t j = 0; j < n; ++j) x[j] = s * u[start + j];
-        for (int64_t j = 0; j < n; ++j) word[j] = pv_word(words + 8 * (start + j));
-        for (int64_t j = n; j < padded; ++j) x[j] = 0.0, word[j] = SIGN_BIT;
-        if (fits) {
-            open = lattice->pass->run(lattice->law, x, h, b, lattice->uncertainty, word, rounded, n);
-            memcpy(out + start, rounded, 8 * (size_t)n);
+        if (fits)
+            open = lattice->pass->round(lattice->law, u + start, s, h, b, lattice->uncertainty,
+                                        host_words(words + 8 * start, n, word), out + start, n);
+        for (; open; open &= open - 1) {
+            const int64_t j = start + lowest_bit(open);
+            decide(lattice, pv_word(words + 8 * j), s * u[j], j, out + j, und);
         }
-        for (int64_t j = 0; open; ++j, open >>= 1)
-            if (open & 1) decide(lattice, word[j], x[j], start + j, out + start + j, und);
     }
     if (und->n > und->resolved) return PV_UNDECIDED;
     return PV_OK;

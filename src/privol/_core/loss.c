@@ -19,11 +19,38 @@ static double logistic_slope(const pv_loss *loss, double p, double y) {
     return -y * pv_sigmoid(-y * p);
 }
 
-static void logistic_expand(const pv_loss *loss, double p, double y, double *slope, double *curve) {
+static void logistic_expand(const pv_loss *loss, double p, double y, double *slope, double *curve, pv_seen *seen) {
     (void)loss;
-    double h = pv_sigmoid(-y * p);
+    const double x = -y * p, off = x - seen->at;
+    double e;
+    if (fabs(off) <= PV_NEAR) { /* exp(-|x|), or its inverse where the sign has changed: then it is near 1 */
+        e = seen->exponential * pv_exp_near(seen->at >= 0.0 ? -off : off);
+    } else {
+        e = pv_exp(-fabs(x));
+        *seen = (pv_seen){x, e};
+    }
+    const double h = seen->at >= 0.0 ? 1.0 / (1.0 + e) : e / (1.0 + e);
     *slope = -y * h;
     *curve = h * (1.0 - h);
+}
+
+/* sigmoid(-M) at the root of logistic_implicit below where it is so near to target / k that one exponential serves, or -1:
+ * M = target / k + d with d = (c / k) sigmoid(-M), and exp(M) = exp(target / k) exp(d). Newton as there, from d = 0, with
+ * numerators and denominators multiplied by powers of p = 1 + exp(M). */
+static inline double logistic_near(double k, double target, double c) {
+    const double inverse = 1.0 / k, start = target * inverse, ratio = c * inverse;
+    if (!(ratio <= PV_NEAR && fabs(start) <= 300.0)) return -1.0;
+    const double e = pv_exp(start);
+    double q = e, p = 1.0 + e, d = ratio * p / (p * p + ratio * e);
+    for (int i = 0; i < 4; ++i) {
+        q = e * pv_exp_near(d);
+        p = 1.0 + q;
+        const double h = 1.0 / p, step = p * (ratio - d * p) / (p * p + ratio * q);
+        if (fabs(step) <= 5.9604644775390625e-08) return clamp(h - h * (1.0 - h) * step, 0.0, 1.0); /* 2^-24 */
+        d += step;
+        if (!(d >= 0.0 && d <= PV_NEAR)) return -1.0;
+    }
+    return -1.0;
 }
 
 /* In margins M = y m: F(M) = k M - c sigmoid(-M) - y b is increasing, with its root in
@@ -34,7 +61,8 @@ static void logistic_expand(const pv_loss *loss, double p, double y, double *slo
 static double logistic_implicit(const pv_loss *loss, double k, double b, double c, double y) {
     (void)loss;
     if (c == 0.0) return 0.0;
-    const double target = y * b;
+    const double target = y * b, h0 = logistic_near(k, target, c);
+    if (h0 >= 0.0) return -y * h0;
     double lo = target / k, hi = (target + c) / k, m = lo, width = hi - lo;
     double h = 0.0;
     for (int i = 0; i < 2200; ++i) {

@@ -1,49 +1,17 @@
-/* Included by rows.c once per element type REAL, with NAME(op) giving the function's name. */
+/* Contiguous rows, included by rows.c once per level and element type. Defined by the includer: REAL; NAME(op), the
+ * functions' names; LEVEL, their attributes; RETURN_SUM(a, b, n): returns the sum of a[j] b[j], j < n, in the lanes. */
 
-static double NAME(dot)(const pv_rows *r, int64_t i, const double *w) {
+LEVEL static double NAME(dot)(const pv_rows *r, int64_t i, const double *w) {
     const REAL *x = (const REAL *)(r->data + i * r->row_stride);
-    double acc[LANES] = {0};
-    int64_t j = 0;
-    for (; j + LANES <= r->d; j += LANES)
-        for (int l = 0; l < LANES; ++l) acc[l] += (double)x[j + l] * w[j + l];
-    for (; j < r->d; ++j) acc[j % LANES] += (double)x[j] * w[j];
-    return reduce(acc);
+    RETURN_SUM(x, w, r->d)
 }
 
-static void NAME(axpy)(const pv_rows *r, int64_t i, double a, double *restrict w) {
+LEVEL static void NAME(axpy)(const pv_rows *r, int64_t i, double a, double *restrict w) {
     const REAL *x = (const REAL *)(r->data + i * r->row_stride);
     for (int64_t j = 0; j < r->d; ++j) w[j] += a * (double)x[j];
 }
 
-static double NAME(sqnorm)(const pv_rows *r, int64_t i) {
+LEVEL static double NAME(sqnorm)(const pv_rows *r, int64_t i) {
     const REAL *x = (const REAL *)(r->data + i * r->row_stride);
-    double acc[LANES] = {0};
-    int64_t j = 0;
-    for (; j + LANES <= r->d; j += LANES)
-        for (int l = 0; l < LANES; ++l) acc[l] += (double)x[j + l] * (double)x[j + l];
-    for (; j < r->d; ++j) acc[j % LANES] += (double)x[j] * (double)x[j];
-    return reduce(acc);
-}
-
-/* Any column stride: the same lanes in the same order. */
-static double NAME(dot_strided)(const pv_rows *r, int64_t i, const double *w) {
-    const char *p = r->data + i * r->row_stride;
-    double acc[LANES] = {0};
-    for (int64_t j = 0; j < r->d; ++j) acc[j % LANES] += (double)*(const REAL *)(p + j * r->col_stride) * w[j];
-    return reduce(acc);
-}
-
-static void NAME(axpy_strided)(const pv_rows *r, int64_t i, double a, double *restrict w) {
-    const char *p = r->data + i * r->row_stride;
-    for (int64_t j = 0; j < r->d; ++j) w[j] += a * (double)*(const REAL *)(p + j * r->col_stride);
-}
-
-static double NAME(sqnorm_strided)(const pv_rows *r, int64_t i) {
-    const char *p = r->data + i * r->row_stride;
-    double acc[LANES] = {0};
-    for (int64_t j = 0; j < r->d; ++j) {
-        double x = (double)*(const REAL *)(p + j * r->col_stride);
-        acc[j % LANES] += x * x;
-    }
-    return reduce(acc);
+    RETURN_SUM(x, x, r->d)
 }

@@ -11,21 +11,25 @@ static inline double moved(double a, double nn, double b, double q, double g) {
 
 /* On the sphere k = ||a x - g v|| / r, which leaves one equation in the new prediction m:
  *     phi(m) = k(g(m)) m + q g(m) - a b = 0,  k' = -m g' / r^2,  phi' = k + g' (q - m^2 / r^2) >= k.
- * Newton from the old prediction scaled onto the sphere. After a step s the error is below
- * s^2 (1 + sqrt(q) / (r k)), so a small one ends the search and the slope is extrapolated along it.
- * Returns 0 if it did not settle at once, or the solution lies inside the ball (k below k0). */
+ * Newton from the old prediction scaled onto the sphere. The first step, which is never the last, takes the tangent of
+ * the root at k0 for k. After a step s the error is below s^2 (1 + sqrt(q) / (r k)), so a small one ends the search and
+ * the slope is extrapolated along it. Returns 0 if it did not settle at once, or the solution lies inside the ball (k
+ * below k0). */
 static int newton_on_sphere(const pv_plan *plan, double a, double k0, double nn, double b, double q, double y,
                             double *slope, double *k) {
     const pv_loss *loss = &plan->loss;
-    const double r = plan->set.size, rr = r * r;
+    const double r = plan->set.size, inverse = 1.0 / r, inverse2 = inverse * inverse;
+    const double tangent = 0.5 * inverse2 / k0;
     double g, curve, m = b * (r / sqrt(nn));
-    for (int i = 0; i < 6; ++i) {
-        loss->expand(loss, m, y, &g, &curve);
-        double at = sqrt(moved(a, nn, b, q, g)) / r;
-        double rate = at + curve * (q - m * m / rr);
+    pv_seen seen = PV_NOTHING_SEEN;
+    for (int i = 0; i < 7; ++i) {
+        loss->expand(loss, m, y, &g, &curve, &seen);
+        double square = moved(a, nn, b, q, g);
+        double at = i == 0 ? 0.5 * k0 + tangent * square : sqrt(square) * inverse;
+        double rate = at + curve * (q - m * m * inverse2);
         double step = (a * b - at * m - q * g) / rate;
         if (!(rate > 0.0 && fabs(step) < HUGE_VAL)) return 0;
-        if (step * step * (r * at + 1.0 + q) <= 3.5527136788005009e-15 * r * at) { /* 2^-48 */
+        if (i > 0 && step * step * (r * at + 1.0 + q) <= 3.5527136788005009e-15 * r * at) { /* 2^-48 */
             g += curve * step;
             at = sqrt(moved(a, nn, b, q, g)) / r;
             if (!(at >= k0)) return 0;
@@ -86,8 +90,9 @@ void pv_update_implicit(const pv_plan *plan, double a, double a1, double nn, dou
     *slope = 0.0;
     *k = a1;
     if (!(q > 0.0)) return;
-    /* an iterate near the sphere mostly stays there: look there first, at the cost of one solution instead of two */
-    if (plan->constrained && plan->loss.expand && nn > 0.98 * rr &&
+    /* Near the sphere, a step outwards mostly ends on it: look there first, at the cost of one solution instead of two.
+     * Losses with `expand` have slopes between 0 and -y; moved() is convex in them, and inside at 0. */
+    if (plan->constrained && plan->loss.expand && nn > 0.98 * rr && moved(a, nn, b, q, -y) > rr * a1 * a1 &&
         newton_on_sphere(plan, a, a1, nn, b, q, y, slope, k))
         return;
     *slope = plan->loss.implicit(&plan->loss, a1, a * b, q, y);

@@ -12,9 +12,9 @@
  * of p = P(|Z'| > |Z|). */
 typedef enum pv_law { PV_GAUSSIAN, PV_LAPLACE, PV_EXPONENTIAL, PV_LAWS } pv_law;
 
-/* Coordinates a call, and what the arrays are padded to. */
+/* Coordinates a call, and what work on them is padded to. */
 #define PV_FIRST_PASS_CHUNK 64
-#define PV_FIRST_PASS_PAD 16
+#define PV_FIRST_PASS_PAD 8
 /* Largest scale in units of the grid. */
 #define PV_FIRST_PASS_WIDEST 524288.0
 
@@ -27,17 +27,21 @@ typedef struct pv_first_pass_bound {
 
 extern const pv_first_pass_bound pv_first_pass_bounds[PV_LAWS];
 
-/* out[j] = round_h(x[j] + b h Z_j), j < n, for those that are decided; the others' bits are set in what is returned.
- * The ideal b may be off by the relative `uncertainty`. `word` and x are read and x, word and out are written up to n
- * rounded up to PV_FIRST_PASS_PAD. n <= PV_FIRST_PASS_CHUNK, |x[j]| <= 2^50 h, h a power of two, 0 < b <= PV_FIRST_PASS_WIDEST. */
+/* out[j] = round_h(x[j] + b h Z_j), j < n, for those that are decided; the others' bits are set in what is returned, and
+ * their out[j] is without meaning. The ideal b may be off by the relative `uncertainty`. n <= PV_FIRST_PASS_CHUNK,
+ * |x[j]| <= 2^50 h, h a power of two, 0 < b <= PV_FIRST_PASS_WIDEST. */
 typedef uint64_t (*pv_first_pass_function)(pv_law law, const double *x, double h, double b, double uncertainty,
                                            const uint64_t *word, double *out, int64_t n);
 
 typedef struct pv_first_pass {
     const char *name;
     pv_first_pass_function run;
-    /* |Z| of top words, n <= PV_FIRST_PASS_CHUNK: for tests */
+    /* |Z| of top words, n <= PV_FIRST_PASS_CHUNK, a multiple of PV_FIRST_PASS_PAD: for tests */
     void (*quantile)(pv_law law, const uint32_t *top, float *z, int64_t n);
+    /* The same as run with x[j] = fl(s u[j]) and words at any alignment. */
+    uint64_t (*round)(pv_law law, const double *u, double s, double h, double b, double uncertainty, const void *words,
+                      double *out, int64_t n);
+    int level; /* the index of this level */
 } pv_first_pass;
 
 /* Levels that this build has and this processor runs, slowest first. */

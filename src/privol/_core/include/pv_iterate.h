@@ -57,13 +57,22 @@ typedef struct pv_iterate {
     int64_t n_clipped, n_null; /* private diagnostics */
 } pv_iterate;
 
+/* What pv_schedule_fill gives for the next releases, drawn up for several of them at once: divisions overlap. */
+#define PV_SCALES 32
+typedef struct pv_scales {
+    int64_t row; /* of entry `used` */
+    int used, filled;
+    double sensitivity[PV_SCALES], std[PV_SCALES];
+} pv_scales;
+
 typedef struct pv_noise {
     unsigned char *words; /* of consecutive releases, pv_row_words(d) each */
     int64_t capacity;     /* releases the buffer can hold */
     int64_t filled, used; /* releases in it */
     int64_t row;          /* row number of release `used` */
     pv_undecided *undecided;
-    const pv_first_pass *pass; /* the instruction-set level of its rounding */
+    const pv_first_pass *pass; /* the instruction-set level, also of runs without noise; NULL: the baseline */
+    pv_scales scales;
 } pv_noise;
 
 /* Where the evaluation of the released model goes (functions of raw rows, not private): row i of `rows` is evaluated just

@@ -8,13 +8,21 @@
 
 typedef struct pv_loss pv_loss;
 
+/* A point of a search and the exponential there. */
+typedef struct pv_seen {
+    double at, exponential;
+} pv_seen;
+
+#define PV_NOTHING_SEEN ((pv_seen){1e300, 0.0})
+
 struct pv_loss {
     double (*value)(const pv_loss *, double p, double y);
     double (*slope)(const pv_loss *, double p, double y); /* d phi / d p */
     /* slope at the root m of  k m + c slope(m) = b,  k > 0, c >= 0 (the implicit step of a linear model) */
     double (*implicit)(const pv_loss *, double k, double b, double c, double y);
-    /* slope and second derivative at p, where `implicit` costs more than they do; else null */
-    void (*expand)(const pv_loss *, double p, double y, double *slope, double *curve);
+    /* slope and second derivative at p, where `implicit` costs more than they do; else null. `seen` is kept between
+     * calls with the same y and the points of one search, which are then cheaper; it begins with PV_NOTHING_SEEN. */
+    void (*expand)(const pv_loss *, double p, double y, double *slope, double *curve, pv_seen *seen);
     double width;     /* smoothed hinge: half width of the bend; Huber: threshold */
     double lipschitz; /* custom: |slope| is clamped to it */
     void *user;       /* custom: the owner of the callbacks */

@@ -32,8 +32,11 @@ struct pv_rows {
 /* Largest magnitude of an entry: its square and sums of such squares stay finite. */
 #define PV_ENTRY_MAX 1e150
 
-/* Choose the operations from the layout fields. */
+/* Choose the operations from the layout fields, of the baseline. */
 void pv_rows_bind(pv_rows *rows);
+
+/* Exchange them for those of an instruction-set level (pv_first_pass.h): the same bits. */
+void pv_rows_use(pv_rows *rows, int level);
 
 /* CSR structure: row pointers within bounds, indices in range and strictly ascending.
  * On failure *bad is the row. Dense rows: PV_OK. */
@@ -48,6 +51,14 @@ int64_t pv_rows_norms(const pv_rows *rows, double *sqnorms);
 
 /* First column of row i whose entry is not usable, or d. *value receives it. */
 int64_t pv_rows_bad_column(const pv_rows *rows, int64_t i, double *value);
+
+/* Operations on vectors of doubles, with the same bits at every level. */
+typedef struct pv_vectors {
+    double (*sqnorm)(const double *x, int64_t n); /* in the same lanes */
+    void (*publish)(const double *x, double f, double *out, double *sum, int64_t n); /* out = f x, never -0; sum += out */
+} pv_vectors;
+
+const pv_vectors *pv_vectors_at(int level);
 
 /* Sum of squares of a double vector in the same lanes. */
 double pv_sqnorm(const double *x, int64_t n);
