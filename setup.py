@@ -34,6 +34,7 @@ else:
 KERNELS = {
     "_rows": ["rows"],
     "_noise": ["rows", "bits", "fork", "first_pass", "lattice", "mixture"],
+    "_sampler": ["bits", "lattice"],
     "_bitgen": ["bits", "keystream"],
     "_discrete": ["bits", "discrete"],
     "_losses": ["loss"],

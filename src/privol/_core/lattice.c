@@ -49,6 +49,13 @@ double pv_lattice_step(double scale) {
     return ldexp(1.0, exponent - 11);
 }
 
+int pv_lattice_within(const pv_lattice *lattice, const double *x, int64_t n) {
+    const double limit = TWO50 * lattice->step;
+    int64_t beyond = 0;
+    for (int64_t j = 0; j < n; ++j) beyond |= !(fabs(x[j]) < limit); /* NaN is beyond too */
+    return !beyond;
+}
+
 /* A coordinate that the first pass left open: in double precision, then by the caller's resolution. */
 static void decide(const pv_lattice *lattice, uint64_t word, double x, int64_t j, double *out, pv_undecided *und) {
     const double h = lattice->step, b = lattice->scale / h, place = x / h; /* exact: h is a power of two */
@@ -85,7 +92,7 @@ pv_status pv_lattice_round(const pv_lattice *lattice, const double *u, double s,
         const int64_t padded = (n + PV_FIRST_PASS_PAD - 1) & ~(int64_t)(PV_FIRST_PASS_PAD - 1);
         double x[PV_FIRST_PASS_CHUNK], rounded[PV_FIRST_PASS_CHUNK];
         uint64_t word[PV_FIRST_PASS_CHUNK], open = ~UINT64_C(0) >> (64 - n);
-        for (int64_t j = 0; j < n; ++j) x[j] = s * u[start + j];
+        for (int64_t j = 0; j < n; ++j) x[j] = u ? s * u[start + j] : 0.0;
         for (int64_t j = 0; j < n; ++j) word[j] = pv_word(words + 8 * (start + j));
         for (int64_t j = n; j < padded; ++j) x[j] = 0.0, word[j] = SIGN_BIT;
         if (fits) {

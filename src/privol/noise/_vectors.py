@@ -9,23 +9,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._validate import integer
+from .._validate import integer, number
 from ..errors import InvalidParameter
 from ._bits import STREAM_SAMPLES
 from ._decide import decide_mixture_point
-from ._lattice import LatticeSampler, granularity, shape_of
+from ._lattice import LARGEST_SCALE, LEAST_SCALE, granularity, shape_of
+from ._unshared import Sampler
 
 __all__ = ["L2Laplace", "Sphere"]
 
 
-class _Vectors(LatticeSampler):
+class _Vectors(Sampler):
     """Vectors F Z, Z standard normal in ``dim`` dimensions and F a positive random factor."""
 
     _kind: str
     _least_dim = 1
 
     def __init__(self, *, scale: float, dim: int, random_state: Any = None) -> None:
-        super().__init__(scale=scale, random_state=random_state)
+        self.scale = number(scale=scale, at_least=LEAST_SCALE, at_most=LARGEST_SCALE)
+        super().__init__(random_state)
         self.dim = integer(dim=dim, at_least=self._least_dim, at_most=1 << 31)
 
     @abstractmethod
@@ -36,6 +38,13 @@ class _Vectors(LatticeSampler):
     def granularity(self) -> float:
         """The grid h: the power of two with 2**10 h <= s < 2**11 h, s the standard deviation of a coordinate."""
         return granularity(self._coordinate())
+
+    def _bound(self, x: NDArray[np.float64]) -> float:
+        """Return the largest magnitude, where it is one that can be rounded."""
+        bound = max(float(x.max()), -float(x.min())) if x.size else 0.0
+        if not (bound == bound and bound < 2.0**50 * self.granularity):
+            raise InvalidParameter("x must be finite and of magnitude below 2**50 times the granularity")
+        return bound
 
     def add(self, x: ArrayLike) -> NDArray[np.float64]:
         """Return ``round_h(x + scale V)`` with an independent random vector V for every vector of x.

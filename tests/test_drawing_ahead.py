@@ -1,0 +1,266 @@
+"""Samplers draw words ahead of their use: calls of any sizes give the same values, and no word serves twice.
+
+The page is docs/proofs/bits.md.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import numpy as np
+import pytest
+from ciphers import FAILURES, watch
+from hypothesis import given
+from hypothesis import strategies as st
+from patience import WAIT
+from test_bits import half_way
+
+from privol._core._sampler import LatticeSampler
+from privol.errors import SourceFailure, StateError
+from privol.noise import STREAM_SAMPLES, Exponential, Gaussian, Laplace, _lattice, make_source
+
+LAWS = {"gaussian": Gaussian, "laplace": Laplace, "exponential": Exponential}
+ROW = 4096
+SEED = 12
+
+
+def values(n, law="gaussian", x=None):
+    """The first n values of the seed's noise, in one call, added to x."""
+    noise = LAWS[law](scale=1.0, random_state=SEED)
+    return noise.sample(n) if x is None else noise.add(x)
+
+
+def blocks(watched):
+    """Level-0 addresses in the order in which they were encrypted, as numbers of the first value of each."""
+    for _, address in watched.addresses:
+        assert address[:4] == STREAM_SAMPLES.to_bytes(2, "little") + b"\0\0"
+    return [2 * int.from_bytes(a[4:8], "little") + ROW * int.from_bytes(a[8:], "little") for _, a in watched.addresses]
+
+
+# ---- chunks ------------------------------------------------------------------------------------------------------
+
+edges = st.sampled_from([0, 1, 2, 3, 63, 64, 65, 127, 129, 1000, 4031, 4032, 4095, 4096, 4097, 8191, 8192, 9000])
+calls = st.lists(st.tuples(st.booleans(), edges | st.integers(0, 300) | st.integers(0, 9000)), max_size=25)
+
+
+@pytest.mark.parametrize("law", LAWS)
+@given(calls=calls)
+def test_calls_of_any_sizes_give_the_same_values(law, calls):
+    """Samples and sums, through refills and across rows: those of one call."""
+    noise, total = LAWS[law](scale=1.0, random_state=SEED), sum(size for _, size in calls)
+    x, found, drawn = np.linspace(-30, 1e5, total), [], 0
+    for added, size in calls:
+        part = slice(drawn, drawn + size)
+        if not added:
+            x[part] = 0.0
+        found.append(noise.add(x[part]) if added else noise.sample(size))
+        drawn += size
+        row, coordinate = noise._place
+        assert ROW * row + coordinate == drawn
+    np.testing.assert_array_equal(np.concatenate([np.empty(0), *found]), values(total, law, x))
+
+
+def test_every_block_is_encrypted_once_and_few_at_first(monkeypatch):
+    watched = watch(monkeypatch)
+    noise = Gaussian(scale=1.0)
+    encrypted = []
+    for _ in range(3 * ROW):
+        noise.sample(1)
+        encrypted.append(2 * len(watched.addresses))
+    assert blocks(watched) == list(range(0, 3 * ROW, 2))
+    assert encrypted[0] == 64
+    assert all(words <= max(64, 3 * drawn) for drawn, words in enumerate(encrypted, 1))
+    assert len(watched.outputs) <= 7 + 2  # doubling within the first row, then a row at a time
+    noise.sample((5, 1001))
+    noise.add(np.zeros(ROW + 1))
+    assert len(set(blocks(watched))) == len(watched.addresses)
+
+
+# ---- words are wiped ---------------------------------------------------------------------------------------------
+
+
+def memory(watched, first, last):
+    """The words, in memory now, of what the cipher wrote from one of its calls to another."""
+    return np.frombuffer(b"".join(watched.output(k) for k in range(first, last)), np.uint64)
+
+
+def test_used_words_are_wiped_and_the_others_wait(monkeypatch):
+    watched = watch(monkeypatch)
+    noise = Gaussian(scale=1.0, random_state=SEED)
+    for size in (1, 5, 58, 1, 100, 800, 3000):
+        noise.sample(size)
+        _, at = noise._place
+        words = memory(watched, 0, len(watched.outputs))
+        assert len(words) >= at
+        assert not words[:at].any()
+        assert words[at:].all()
+    noise.add(np.zeros(300))  # on into the next row
+    head, tail = len(watched.outputs) - 1, noise._place[1]
+    assert noise._place[0] == 1
+    words = memory(watched, head, head + 1)
+    assert not words[:tail].any()
+    assert words[tail:].all()
+
+
+def test_words_of_whole_rows_are_wiped(monkeypatch):
+    """Seen from the last resort for a coordinate of the second row, while the memory is still the call's own."""
+    seen = []
+
+    def decide(word, extra, *arguments, **named):
+        seen.append([any(watched.output(k)) for k in range(2)])
+        return 0.0
+
+    twin, x = make_source(SEED), np.zeros(2 * ROW)
+    x[ROW : ROW + 5] = half_way(twin, ROW)
+    monkeypatch.setattr(_lattice, "decide_lattice_point", decide)
+    watched = watch(monkeypatch)
+    Gaussian(scale=1.0, random_state=SEED).add(x)
+    assert [length for _, length in watched.outputs[:2]] == [8 * ROW] * 2
+    assert seen
+    assert not np.any(seen)
+
+
+# ---- what fails --------------------------------------------------------------------------------------------------
+
+
+def interrupts(real, data, out):
+    real.update_into(data, out)
+    raise KeyboardInterrupt
+
+
+def fails_at(k, how):
+    """A cipher that fails at its k-th call from now."""
+    count = iter(range(k + 1))
+
+    def fail(real, data, out):
+        return how(real, data, out) if next(count, None) == k else real.update_into(data, out)
+
+    return fail
+
+
+@pytest.mark.parametrize("how", [*FAILURES, interrupts], ids=lambda how: how.__name__)
+@pytest.mark.parametrize(
+    ("before", "size", "k", "after"),
+    [
+        ([], 9, 0, 1),  # the first words; the rest of the row is dropped
+        ([10], 100, 0, 1),  # a refill, with words left from before
+        ([1], 5000, 0, 1),
+        ([ROW], 5, 0, 2),  # the first words of the second row
+        ([], 5000, 1, 2),
+        ([ROW], 2 * ROW, 0, 3),  # whole rows: all of the call's count as used
+        ([ROW - 7], 2 * ROW + 7, 2, 3),
+    ],
+)
+def test_no_word_serves_twice_after_a_failure(how, before, size, k, after, monkeypatch):
+    expected = values(5 * ROW)
+    watched = watch(monkeypatch)
+    noise = Gaussian(scale=1.0, random_state=SEED)
+    for drawn in before:
+        noise.sample(drawn)
+    watched.fail = fails_at(k, how)
+    with pytest.raises((SourceFailure, RuntimeError, KeyboardInterrupt)):
+        noise.sample(size)
+    if after < 3:  # the memory is the sampler's, not the call's
+        assert not memory(watched, 0, len(watched.outputs)).any()
+    watched.fail = None
+    for start in (0, 70):
+        np.testing.assert_array_equal(noise.sample(70), expected[after * ROW + start :][:70])
+    assert len(set(blocks(watched))) == len(watched.addresses)
+
+
+def test_an_interrupt_while_digits_are_read_uses_the_words_up(monkeypatch):
+    def decide(*arguments, **named):
+        raise KeyboardInterrupt
+
+    twin = make_source(SEED)
+    real, expected = _lattice.decide_lattice_point, values(2 * ROW)
+    watched = watch(monkeypatch)
+    for start in (0, 100, ROW - 2):  # the last goes over the end of a row
+        watched.outputs.clear()
+        noise = Gaussian(scale=1.0, random_state=SEED)
+        noise.sample(start)
+        monkeypatch.setattr(_lattice, "decide_lattice_point", decide)
+        with pytest.raises(KeyboardInterrupt):
+            noise.add(half_way(twin, start))
+        monkeypatch.setattr(_lattice, "decide_lattice_point", real)
+        used = 3 if start == ROW - 2 else start + 5  # of the row that is in memory
+        assert not memory(watched, 0, len(watched.outputs))[:used].any()
+        np.testing.assert_array_equal(noise.sample(50), expected[start + 5 :][:50])
+
+
+def test_drawing_from_what_is_drawing_is_refused(monkeypatch):
+    """As a finaliser might that the garbage collector runs in the cipher: neither deadlock nor the same words."""
+    watched = watch(monkeypatch)
+    noise, drawn, expected = Gaussian(scale=1.0, random_state=SEED), [], values(600)
+
+    def again(real, data, out):
+        with pytest.raises(StateError, match="busy"):
+            noise.sample(1)
+        drawn.append(True)
+        return real.update_into(data, out)
+
+    watched.fail = again
+    np.testing.assert_array_equal(noise.sample(500), expected[:500])
+    assert drawn
+    watched.fail = None
+    np.testing.assert_array_equal(noise.sample(100), expected[500:])
+
+
+def test_a_sampler_is_started_once():
+    with pytest.raises(StateError, match="never started"):
+        Gaussian.__new__(Gaussian).sample(3)
+    noise = Gaussian(scale=1.0)
+    with pytest.raises(StateError, match="twice"):
+        noise.__init__(scale=1.0)
+    with pytest.raises(SourceFailure, match="stream 65536"):
+        LatticeSampler(make_source(None), law="gaussian", scale=1.0, stream=1 << 16)
+
+
+# ---- forks and threads -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_words_left_over_are_not_used_in_a_forked_child():
+    noise, expected = Gaussian(scale=1.0, random_state=SEED), values(100)
+    np.testing.assert_array_equal(noise.sample(3), expected[:3])  # 61 more are in memory
+    child = os.fork()
+    if child == 0:
+        refused = 0
+        sample = noise.sample
+        for action in (lambda: sample(1), lambda: noise.add(0.0), lambda: sample(5000), lambda: sample(0)):
+            try:
+                action()
+            except SourceFailure as error:
+                refused += "forked" in str(error)
+            except BaseException:
+                pass
+        os._exit(refused)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+    np.testing.assert_array_equal(noise.sample(97), expected[3:])
+
+
+def test_threads_share_the_values_of_one():
+    """Calls of all sizes at the same time: together what one call draws, so nothing twice and nothing left out."""
+    noise, drawn, errors = Gaussian(scale=1.0, random_state=SEED), [], []
+    sizes = (1, 1, 2, 3, 50, 1, 700, 4096, 7, 9001, 1, 2048)
+
+    def work(k):
+        try:
+            for i in range(240):
+                size = sizes[(i + k) % len(sizes)]
+                drawn.append(noise.sample(size) if (i + k) % 3 else noise.add(np.zeros(size)))
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT)
+        assert not thread.is_alive(), "deadlock"
+    assert not errors
+    found = np.concatenate(drawn)
+    assert len(found) == 4 * 20 * sum(sizes)
+    np.testing.assert_array_equal(np.sort(found), np.sort(values(len(found))))
