@@ -15,12 +15,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from patience import WAIT
 from test_bits import half_way
+from twins_noise import AtRow, ideal_vector, to_boundary
 
 from privol._core._sampler import LatticeSampler
+from privol._core._vectors import VectorSampler
 from privol.errors import SourceFailure, StateError
-from privol.noise import STREAM_SAMPLES, Exponential, Gaussian, Laplace, _lattice, make_source
+from privol.noise import (
+    STREAM_SAMPLES,
+    Exponential,
+    Gaussian,
+    L2Laplace,
+    Laplace,
+    Sphere,
+    _lattice,
+    decide_mixture_point,
+    make_source,
+)
 
 LAWS = {"gaussian": Gaussian, "laplace": Laplace, "exponential": Exponential}
+VECTORS = {"l2_laplace": L2Laplace, "sphere": Sphere}
 ROW = 4096
 SEED = 12
 
@@ -217,40 +230,166 @@ def test_a_sampler_is_started_once():
         LatticeSampler(make_source(None), law="gaussian", scale=1.0, stream=1 << 16)
 
 
+# ---- vectors -----------------------------------------------------------------------------------------------------
+
+
+def vectors(n, dim, kind="l2_laplace", x=None):
+    """The first n vectors of the seed's noise, in one call that is too long for words drawn ahead, added to x."""
+    noise, found = VECTORS[kind](scale=1.0, dim=dim, random_state=SEED), np.empty((n, dim))
+    x = np.zeros((n, dim)) if x is None else x
+    noise.source.add_mixture(
+        x, 1.0, noise.granularity, kind=kind, bound=1e9, stream=STREAM_SAMPLES, row=0, decide=decide_mixture_point,
+        out=found,
+    )  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize(("kind", "dim"), [("l2_laplace", 1), *((k, d) for k in VECTORS for d in (2, 3, 54, 3000))])
+@given(calls=st.lists(st.tuples(st.booleans(), st.sampled_from([0, 1, 2, 5, 50, 300])), max_size=12))
+def test_calls_for_any_numbers_of_vectors_give_the_same(kind, dim, calls):
+    calls = [(added, min(size, 1 + 6000 // dim)) for added, size in calls]
+    noise, total = VECTORS[kind](scale=1.0, dim=dim, random_state=SEED), sum(size for _, size in calls)
+    x, found, drawn = np.linspace(-30, 1e5, total * dim).reshape(total, dim), [], 0
+    for added, size in calls:
+        part = slice(drawn, drawn + size)
+        if not added:
+            x[part] = 0.0
+        found.append(noise.add(x[part]) if added else noise.sample(size))
+        drawn += size
+        assert noise._place == drawn
+    np.testing.assert_array_equal(np.concatenate([np.empty((0, dim)), *found]), vectors(total, dim, kind, x))
+
+
+def rows_of(watched):
+    return [int.from_bytes(a[8:], "little") for _, a in watched.addresses]
+
+
+@pytest.mark.parametrize("dim", [1, 10, 54])
+def test_words_of_vectors_are_drawn_once_and_wiped(dim, monkeypatch):
+    watched = watch(monkeypatch)
+    noise = L2Laplace(scale=1.0, dim=dim)
+    pairs = (dim + (dim + 1) // 2 + (dim % 2 == 0) + 1) // 2  # of words, a vector
+    assert not watched.addresses
+    for drawn in range(1, 300):
+        noise.sample(())
+        rows = rows_of(watched)
+        assert len(rows) <= max(pairs, 32, 4 * drawn * pairs)
+        words = memory(watched, len(watched.outputs) - 1, len(watched.outputs)).reshape(-1, 2 * pairs)
+        used = drawn - rows[-1] - 1 + len(words)  # of the vectors in memory
+        assert not words[:used].any()
+        assert words[used:].all()
+    noise.sample(5000)  # words that are left, then the call's own
+    noise.sample(3)
+    assert len(set(watched.addresses)) == len(watched.addresses)
+    assert rows_of(watched)[::pairs][: noise._place] == list(range(noise._place))
+
+
+@pytest.mark.parametrize("how", [*FAILURES, interrupts], ids=lambda how: how.__name__)
+@pytest.mark.parametrize(("before", "size"), [(0, 1), (1, 1), (3, 30), (3, 5000)])
+def test_no_vector_serves_twice_after_a_failure(how, before, size, monkeypatch):
+    """The rows whose encryption failed count as used, and so do those of the call."""
+    expected = vectors(12_000, 20)
+    watched = watch(monkeypatch)
+    noise = L2Laplace(scale=1.0, dim=20, random_state=SEED)
+    noise.sample(before)
+    noise.sample(3)  # words left, or none
+    watched.fail = fails_at(0, how)
+    with pytest.raises((SourceFailure, RuntimeError, KeyboardInterrupt)):  # once what is left over is used
+        any(noise.sample(size) is None for _ in range(100))
+    if size < 5000:  # the memory is the sampler's, not the call's
+        assert not any(watched.output())
+    watched.fail = None
+    at = noise._place
+    assert at >= before + 3 + size
+    np.testing.assert_array_equal(np.concatenate([noise.sample(1), noise.sample(60)]), expected[at : at + 61])
+    assert len(set(watched.addresses)) == len(watched.addresses)
+
+
+def test_an_interrupt_while_digits_of_vectors_are_read(monkeypatch):
+    def decide(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("privol.noise._vectors.decide_mixture_point", decide)
+    expected = vectors(400, 3)
+    watched = watch(monkeypatch)
+    noise = L2Laplace(scale=1.0, dim=3, random_state=SEED)
+    x = np.zeros((2, 3))
+    at = AtRow(make_source(SEED), STREAM_SAMPLES, 1)
+    for j, z in enumerate(ideal_vector("l2_laplace", 3, at.words(5), at)):
+        x[1, j] = to_boundary(5.0, 1.0, z, noise.granularity, j)
+    watched.outputs.clear()
+    with pytest.raises(KeyboardInterrupt):
+        noise.add(x)
+    assert not memory(watched, 0, 1)[: 2 * 6].any()
+    np.testing.assert_array_equal(noise.sample(100), expected[2:102])
+
+
+def test_vectors_end_with_their_rows():
+    last, expected = (1 << 64) - 300, np.empty((300, 3))
+    make_source(SEED).add_mixture(
+        None, 1.0, 2.0**-9, kind="l2_laplace", bound=0.0, stream=STREAM_SAMPLES, row=last, decide=decide_mixture_point,
+        out=expected,
+    )  # fmt: skip
+    for sizes in ((300,), (1, 299), (10, 200, 90), [1] * 300):
+        noise, found = L2Laplace.__new__(L2Laplace), np.empty((0, 3))
+        VectorSampler.__init__(
+            noise, make_source(SEED), kind="l2_laplace", scale=1.0, step=2.0**-9, dim=3, stream=STREAM_SAMPLES, row=last
+        )
+        for size in sizes:
+            with pytest.raises(SourceFailure, match="used up"):
+                noise.sample(301 - len(found))
+            found = np.concatenate([found, noise.sample(size)])
+        np.testing.assert_array_equal(found, expected)
+        for size in (1, 10_000):
+            with pytest.raises(SourceFailure, match="used up"):
+                noise.sample(size)
+        assert noise._place == 1 << 64
+
+
 # ---- forks and threads -------------------------------------------------------------------------------------------
+
+
+def make(name):
+    if name in LAWS:
+        return LAWS[name](scale=1.0, random_state=SEED)
+    return VECTORS[name](scale=1.0, dim=3, random_state=SEED)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_words_left_over_are_not_used_in_a_forked_child():
-    noise, expected = Gaussian(scale=1.0, random_state=SEED), values(100)
-    np.testing.assert_array_equal(noise.sample(3), expected[:3])  # 61 more are in memory
+@pytest.mark.parametrize("name", [*LAWS, *VECTORS])
+def test_words_left_over_are_not_used_in_a_forked_child(name):
+    noise, expected = make(name), make(name).sample(100)
+    np.testing.assert_array_equal(noise.sample(3), expected[:3])  # words for more are in memory
+    zeros = np.zeros_like(expected)
     child = os.fork()
     if child == 0:
         refused = 0
-        sample = noise.sample
-        for action in (lambda: sample(1), lambda: noise.add(0.0), lambda: sample(5000), lambda: sample(0)):
-            try:
-                action()
-            except SourceFailure as error:
-                refused += "forked" in str(error)
-            except BaseException:
-                pass
+        for action in (noise.sample, lambda size: noise.add(zeros[:size])):
+            for size in (0, 1, 5, 50):
+                try:
+                    action(size)
+                except SourceFailure as error:
+                    refused += "forked" in str(error)
+                except BaseException:
+                    pass
         os._exit(refused)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 8
     np.testing.assert_array_equal(noise.sample(97), expected[3:])
 
 
-def test_threads_share_the_values_of_one():
+@pytest.mark.parametrize("name", ["gaussian", "l2_laplace"])
+def test_threads_share_the_values_of_one(name):
     """Calls of all sizes at the same time: together what one call draws, so nothing twice and nothing left out."""
-    noise, drawn, errors = Gaussian(scale=1.0, random_state=SEED), [], []
+    noise, drawn, errors, calls = make(name), [], [], 240 if name in LAWS else 60
     sizes = (1, 1, 2, 3, 50, 1, 700, 4096, 7, 9001, 1, 2048)
+    zeros = np.zeros((9001, 3) if name in VECTORS else 9001)
 
     def work(k):
         try:
-            for i in range(240):
+            for i in range(calls):
                 size = sizes[(i + k) % len(sizes)]
-                drawn.append(noise.sample(size) if (i + k) % 3 else noise.add(np.zeros(size)))
+                drawn.append(noise.sample(size) if (i + k) % 3 else noise.add(zeros[:size]))
         except BaseException as error:
             errors.append(error)
 
@@ -262,5 +401,8 @@ def test_threads_share_the_values_of_one():
         assert not thread.is_alive(), "deadlock"
     assert not errors
     found = np.concatenate(drawn)
-    assert len(found) == 4 * 20 * sum(sizes)
-    np.testing.assert_array_equal(np.sort(found), np.sort(values(len(found))))
+    assert len(found) == 4 * calls // 12 * sum(sizes)
+    expected = make(name).sample(len(found))
+    if name in VECTORS:  # each vector as one thing
+        found, expected = (np.ascontiguousarray(v).view([("", float)] * 3).ravel() for v in (found, expected))
+    np.testing.assert_array_equal(np.sort(found), np.sort(expected))

@@ -74,6 +74,7 @@ cdef const pv_first_pass *first_pass() noexcept
 
 # What a law and a scale add, on their own grid.
 cdef pv_lattice lattice_of(str law, double scale) except *
+cdef pv_mixture mixture_of(str kind) except *
 
 cdef int check_address(unsigned stream, unsigned level, int64_t d) except -1
 

@@ -1,8 +1,20 @@
+cimport numpy as cnp
 from cpython.pythread cimport PyThread_type_lock
 from libc.stdint cimport int64_t, uint64_t
 
 from ._noise cimport Source, Undecided, pv_lattice
 
+cdef enum:
+    FIRST = 64  # words that are drawn at first; twice as many each time after that
+    LONG = 1024  # values from which on other threads may run meanwhile
+
+# The values as doubles in one block of memory, their own where they are that.
+cdef cnp.ndarray doubles(object x)
+
+# Refuse what cannot be rounded.
+cdef int check_values(const pv_lattice *lattice, cnp.ndarray values) except -1
+
+# A source, and the lock of what is drawn from it ahead.
 cdef class KeyedSampler:
     cdef readonly Source source
     cdef PyThread_type_lock lock

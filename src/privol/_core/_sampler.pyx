@@ -33,6 +33,7 @@ from ._noise cimport (
     first_pass,
     lattice_of,
     pv_address,
+    pv_lattice,
     pv_lattice_round,
     pv_lattice_within,
     pv_wipe,
@@ -40,14 +41,12 @@ from ._noise cimport (
 from ._rows cimport PV_OK, PV_UNDECIDED, pv_status
 
 cdef extern from "pythread.h" nogil:
-    PyLockStatus PyThread_acquire_lock_timed(PyThread_type_lock lock, long long microseconds, int interruptible) noexcept
+    PyLockStatus PyThread_acquire_lock_timed(PyThread_type_lock lock, long long microseconds, int breaks) noexcept
 
 cnp.import_array()
 
 cdef enum:
     ROW = 4096  # coordinates of an address row: their words stay in the cache
-    FIRST = 64  # words that are drawn at first; twice as many each time after that
-    LONG = 1024  # values from which on other threads may run meanwhile
 
 cdef uint64_t LAST_ROW = <uint64_t>-1
 
@@ -211,21 +210,10 @@ cdef class LatticeSampler(KeyedSampler):
         SourceFailure
             In a forked child process; if the cipher fails; after 2**64 rows of 4096 values.
         """
-        cdef cnp.ndarray values = cnp.PyArray_FROMANY(
-            x, cnp.NPY_DOUBLE, 0, 0, cnp.NPY_ARRAY_CARRAY_RO | cnp.NPY_ARRAY_FORCECAST | cnp.NPY_ARRAY_ENSUREARRAY
-        )
-        cdef int64_t n = cnp.PyArray_SIZE(values)
-        cdef const double *u = <const double *>cnp.PyArray_DATA(values)
-        cdef bint within
-        if n < LONG:
-            within = pv_lattice_within(&self.lattice, u, n)
-        else:
-            with nogil:
-                within = pv_lattice_within(&self.lattice, u, n)
-        if not within:
-            raise InvalidParameter("x must be finite and of magnitude below 2**50 times the granularity")
+        cdef cnp.ndarray values = doubles(x)
+        check_values(&self.lattice, values)
         cdef cnp.ndarray out = cnp.PyArray_SimpleNew(cnp.PyArray_NDIM(values), cnp.PyArray_DIMS(values), cnp.NPY_DOUBLE)
-        self.draw(u, n, <double *>cnp.PyArray_DATA(out))
+        self.draw(<const double *>cnp.PyArray_DATA(values), cnp.PyArray_SIZE(values), <double *>cnp.PyArray_DATA(out))
         return out
 
     def sample(self, size):
@@ -333,3 +321,25 @@ cdef class LatticeSampler(KeyedSampler):
         finally:
             open_.wipe()
         return 0
+
+
+cdef cnp.ndarray doubles(object x):
+    """The values as doubles in one block of memory, their own where they are that."""
+    return cnp.PyArray_FROMANY(
+        x, cnp.NPY_DOUBLE, 0, 0, cnp.NPY_ARRAY_CARRAY_RO | cnp.NPY_ARRAY_FORCECAST | cnp.NPY_ARRAY_ENSUREARRAY
+    )
+
+
+cdef int check_values(const pv_lattice *lattice, cnp.ndarray values) except -1:
+    """Refuse what cannot be rounded."""
+    cdef int64_t n = cnp.PyArray_SIZE(values)
+    cdef const double *x = <const double *>cnp.PyArray_DATA(values)
+    cdef bint within
+    if n < LONG:
+        within = pv_lattice_within(lattice, x, n)
+    else:
+        with nogil:
+            within = pv_lattice_within(lattice, x, n)
+    if not within:
+        raise InvalidParameter("x must be finite and of magnitude below 2**50 times the granularity")
+    return 0
