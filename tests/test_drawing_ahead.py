@@ -5,6 +5,7 @@ The page is docs/proofs/bits.md.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 
@@ -17,11 +18,15 @@ from patience import WAIT
 from test_bits import half_way
 from twins_noise import AtRow, ideal_vector, to_boundary
 
+from privol._core._discrete import IntegerSampler
 from privol._core._sampler import LatticeSampler
 from privol._core._vectors import VectorSampler
 from privol.errors import SourceFailure, StateError
 from privol.noise import (
+    STREAM_INTEGERS,
     STREAM_SAMPLES,
+    DiscreteGaussian,
+    DiscreteLaplace,
     Exponential,
     Gaussian,
     L2Laplace,
@@ -346,10 +351,110 @@ def test_vectors_end_with_their_rows():
         assert noise._place == 1 << 64
 
 
+# ---- integers ----------------------------------------------------------------------------------------------------
+
+INTEGERS = {"gaussian 5": (DiscreteGaussian, 5), "laplace 900": (DiscreteLaplace, 900)}
+MANY = 1 << 16  # values of an address row
+
+
+def integers(name):
+    cls, scale = INTEGERS[name]
+    return cls(scale=scale, random_state=SEED)
+
+
+def whole_rows(name, rows):
+    """Values as a call of the kernel for every row has them, all words fetched anew."""
+    noise, found = integers(name), np.zeros((rows, MANY), np.int64)
+    for row in range(rows):
+        noise._law.add(found[row], noise.source, stream=STREAM_INTEGERS, row=row, decide=noise._decide)
+    return found.ravel()
+
+
+@pytest.fixture(scope="module", params=INTEGERS)
+def drawn_whole(request):
+    return request.param, whole_rows(request.param, 5)
+
+
+sizes = st.sampled_from([0, 1, 2, 7, 31, 33, 100, 4000, MANY - 1, MANY, MANY + 1])
+
+
+@given(calls=st.lists(st.tuples(st.booleans(), sizes), max_size=12))
+def test_calls_for_any_numbers_of_integers_give_the_same(drawn_whole, calls):
+    name, expected = drawn_whole
+    noise, drawn = integers(name), 0
+    for added, size in calls:
+        if drawn + size > len(expected):
+            break
+        x = np.arange(size) - 50
+        found = noise.add(x) - x if added else noise.sample(size)
+        np.testing.assert_array_equal(found, expected[drawn : drawn + size])
+        drawn += size
+        row, count = noise._place
+        assert MANY * row + count == drawn
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_words_of_integers_are_drawn_once_and_wiped(name, monkeypatch):
+    """Those used are zeros; the others wait, and are moved to the front when more are fetched behind them."""
+    twin, drawn = make_source(SEED), 0
+    pairs = [twin.words(stream=STREAM_INTEGERS, level=0, block=j, row=0) for j in range(12_000)]
+    words = np.array(pairs, dtype=np.uint64).ravel()
+    watched = watch(monkeypatch)
+    noise = integers(name)
+    for size in (1, 5, 10, 100, 1000, 3000, 3):
+        noise.sample(size)
+        drawn += size
+        used = noise._law.add_scripted(np.zeros(drawn, np.int64), words, noise._decide, capacity=1 << 20)
+        fetched = 2 * len(watched.addresses)
+        assert used <= fetched <= 64 + 4 * used
+        start, (at, length) = watched.outputs[0][0], watched.outputs[-1]
+        stop = max(where + size for where, size in watched.outputs)
+        held = np.frombuffer(ctypes.string_at(start, stop - start), np.uint64).copy()
+        end = (at + length - start) // 8
+        left = held[end - (fetched - used) : end]
+        np.testing.assert_array_equal(left, words[used:fetched])
+        left[:] = 0
+        assert not held.any()
+    noise.sample(3 * MANY)
+    assert len(set(watched.addresses)) == len(watched.addresses)
+
+
+@pytest.mark.parametrize("how", [*FAILURES, interrupts], ids=lambda how: how.__name__)
+@pytest.mark.parametrize(
+    ("before", "size", "k", "row"), [(0, 1, 0, 1), (9, 900, 0, 1), (MANY - 5, 6, 0, 2), (MANY, 2 * MANY, 1, 3)]
+)
+def test_no_integer_serves_twice_after_a_failure(how, before, size, k, row, drawn_whole, monkeypatch):
+    """The row counts as used in which the cipher failed, and so do those of the call."""
+    name, expected = drawn_whole
+    watched = watch(monkeypatch)
+    noise = integers(name)
+    noise.sample(before)
+    watched.fail = fails_at(k, how)
+    with pytest.raises((SourceFailure, RuntimeError, KeyboardInterrupt)):
+        noise.sample(size)
+    watched.fail = None
+    np.testing.assert_array_equal(noise.sample(70), expected[MANY * row :][:70])
+    assert len(set(watched.addresses)) == len(watched.addresses)
+
+
+def test_integers_end_with_their_rows():
+    noise, law = DiscreteGaussian.__new__(DiscreteGaussian), integers("gaussian 5")._law
+    IntegerSampler.__init__(noise, make_source(SEED), law, stream=STREAM_INTEGERS, row=(1 << 64) - 1)
+    noise.sample(6)
+    with pytest.raises(SourceFailure, match="used up"):
+        noise.sample(MANY - 5)
+    noise.sample(MANY - 6)
+    for size in (1, MANY, 3 * MANY):
+        with pytest.raises(SourceFailure, match="used up"):
+            noise.sample(size)
+
+
 # ---- forks and threads -------------------------------------------------------------------------------------------
 
 
 def make(name):
+    if name in INTEGERS:
+        return integers(name)
     if name in LAWS:
         return LAWS[name](scale=1.0, random_state=SEED)
     return VECTORS[name](scale=1.0, dim=3, random_state=SEED)
@@ -357,7 +462,7 @@ def make(name):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.parametrize("name", [*LAWS, *VECTORS])
+@pytest.mark.parametrize("name", [*LAWS, *VECTORS, *INTEGERS])
 def test_words_left_over_are_not_used_in_a_forked_child(name):
     noise, expected = make(name), make(name).sample(100)
     np.testing.assert_array_equal(noise.sample(3), expected[:3])  # words for more are in memory
@@ -378,12 +483,12 @@ def test_words_left_over_are_not_used_in_a_forked_child(name):
     np.testing.assert_array_equal(noise.sample(97), expected[3:])
 
 
-@pytest.mark.parametrize("name", ["gaussian", "l2_laplace"])
+@pytest.mark.parametrize("name", ["gaussian", "l2_laplace", "laplace 900"])
 def test_threads_share_the_values_of_one(name):
     """Calls of all sizes at the same time: together what one call draws, so nothing twice and nothing left out."""
-    noise, drawn, errors, calls = make(name), [], [], 240 if name in LAWS else 60
+    noise, drawn, errors, calls = make(name), [], [], 60 if name in VECTORS else 240
     sizes = (1, 1, 2, 3, 50, 1, 700, 4096, 7, 9001, 1, 2048)
-    zeros = np.zeros((9001, 3) if name in VECTORS else 9001)
+    zeros = np.zeros_like(make(name).sample(9001))
 
     def work(k):
         try:
