@@ -36,8 +36,7 @@ class IntegerLaw:
         self, out: _Integers, words: NDArray[np.uint64], decide: Callable[[int, int], int], *, capacity: int
     ) -> int: ...
 
-class IntegerWords:
-    def __init__(self, source: Source | None, stream: int, capacity: int) -> None: ...
+class IntegerWords: ...
 
 class IntegerSampler(KeyedSampler):
     _law: IntegerLaw

@@ -181,15 +181,18 @@ cdef class IntegerWords:
     cdef int refill(self) except -1:
         """Keep the words of the unfinished proposal, and fetch more."""
         cdef int64_t rest = self.draw.n_words - self.draw.used
+        cdef int64_t room
         cdef int64_t more
+        cdef Source source = self.source
         memmove(self.words, self.words + 8 * self.draw.used, 8 * rest)
         pv_wipe(self.words + 8 * rest, 8 * self.draw.used)
         self.draw.used = 0
         self.draw.n_words = rest
         if rest + 2 > self.capacity:
             self.widen(rest)
-        more = fetch(self.words + 8 * rest, self.addresses, min(self.ahead, self.capacity - rest), self.fetched,
-                     self.source, self.script, self.stream, self.row)
+        room = min(self.ahead, self.capacity - rest)
+        more = fetch(self.words + 8 * rest, self.addresses, room, self.fetched, source, self.script, self.stream,
+                     self.row)
         self.ahead = min(self.capacity, 2 * self.ahead)
         self.draw.n_words += more
         self.fetched += more
@@ -342,6 +345,7 @@ cdef class IntegerSampler(KeyedSampler):
         """Add to the values: the rest of the row in use, whole rows, and the beginning of another."""
         cdef int64_t n = cnp.PyArray_SIZE(values)
         cdef int64_t *out = <int64_t *>cnp.PyArray_DATA(values)
+        cdef IntegerLaw law = self._law
         cdef uint64_t row
         cdef int64_t head
         cdef int64_t rows
@@ -368,16 +372,18 @@ cdef class IntegerSampler(KeyedSampler):
             self.leave()
         if rows > 0:  # these rows belong to this call alone
             words = IntegerWords(self.source, self.stream, _CAPACITY)
+            decide = (<object>self)._decide
             for k in range(rows):
                 PyErr_CheckSignals()
                 words.turn(row + 1 + k)
-                words.add(self._law, out + head + k * _ROW, _ROW, (<object>self)._decide)
+                words.add(law, out + head + k * _ROW, _ROW, decide)
         return 0
 
     cdef int part(self, int64_t *out, int64_t n) except -1:
         """The next n values of the row. Where that fails, its rest counts as used."""
         cdef int64_t left = self.left
         self.left = 0
-        self.own.add(self._law, out, n, (<object>self)._decide)
+        decide = (<object>self)._decide
+        self.own.add(self._law, out, n, decide)
         self.left = left - n
         return 0

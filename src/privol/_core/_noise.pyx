@@ -278,6 +278,7 @@ cdef class Source:
         cdef int64_t n = noisy.shape[0]
         cdef int64_t d = noisy.shape[1]
         cdef const double *u = NULL
+        cdef const double *v = NULL
         if X is not None:
             x = X
             if x.shape[0] != n or x.shape[1] != d:
@@ -309,8 +310,10 @@ cdef class Source:
                 while i < m:
                     with nogil:
                         while i < m:
-                            status = pv_mixture_round(code, &lattice, u + (first + i) * d if u != NULL else NULL, d,
-                                                      bound, &words[i * size], &noisy[first + i, 0], &und.c, &factor)
+                            if u != NULL:
+                                v = u + (first + i) * d
+                            status = pv_mixture_round(code, &lattice, v, d, bound, &words[i * size],
+                                                      &noisy[first + i, 0], &und.c, &factor)
                             if status != PV_OK:
                                 break
                             und.c.resolved = 0

@@ -8,6 +8,10 @@ cdef enum:
     FIRST = 64  # words that are drawn at first; twice as many each time after that
     LONG = 1024  # values from which on other threads may run meanwhile
 
+# Values that begin n later; NULL stands for zeros.
+cdef inline const double *behind(const double *x, int64_t n) noexcept nogil:
+    return x + n if x != NULL else NULL
+
 # The values as doubles in one block of memory, their own where they are that.
 cdef cnp.ndarray doubles(object x)
 

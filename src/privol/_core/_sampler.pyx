@@ -258,14 +258,14 @@ cdef class LatticeSampler(KeyedSampler):
                 open_head = self.round(own, x, head, out)
             if tail > 0:
                 own.turn(row + rows + 1, 0)
-                open_tail = self.round(own, x + (n - tail) if x != NULL else NULL, tail, out + (n - tail))
+                open_tail = self.round(own, behind(x, n - tail), tail, out + (n - tail))
             elif rows > 0:
                 own.turn(row + rows, ROW)
         finally:
             self.leave()
         # these rows belong to this call alone
         if rows > 0:
-            self.draw_rows(x + head if x != NULL else NULL, row + 1, rows, out + head)
+            self.draw_rows(behind(x, head), row + 1, rows, out + head)
         if open_head is not None:
             self.settle(open_head, row, first, out)
         if open_tail is not None:
@@ -280,7 +280,7 @@ cdef class LatticeSampler(KeyedSampler):
         for k in range(rows):
             PyErr_CheckSignals()
             words.turn(first + k, 0)
-            open_ = self.round(words, x + k * ROW if x != NULL else NULL, ROW, out + k * ROW)
+            open_ = self.round(words, behind(x, k * ROW), ROW, out + k * ROW)
             if open_ is not None:
                 self.settle(open_, first + k, 0, out + k * ROW)
         return 0
@@ -288,7 +288,8 @@ cdef class LatticeSampler(KeyedSampler):
     cdef Undecided round(self, AddressRow row, const double *x, int64_t n, double *out):
         """Round with the next n words of a row, and wipe them. Returns the coordinates that stay open, if any."""
         cdef int64_t first = row.at
-        cdef unsigned char *words = row.take(self.source, self.stream, n)
+        cdef Source source = self.source
+        cdef unsigned char *words = row.take(source, self.stream, n)
         cdef Undecided open_ = row.undecided
         cdef pv_lattice lattice = self.lattice
         cdef pv_status status
@@ -315,7 +316,8 @@ cdef class LatticeSampler(KeyedSampler):
         """Round the open coordinates; `out` begins with coordinate `first` of the row."""
         cdef int64_t k
         try:
-            self.source.resolve(&open_.c, self.stream, row, self.scale, (<object>self)._decide)
+            decide = (<object>self)._decide
+            self.source.resolve(&open_.c, self.stream, row, self.scale, decide)
             for k in range(open_.c.n):
                 out[open_.c.coord[k] - first] = open_.c.value[k] * self.lattice.step + 0.0  # + 0.0: never -0
         finally:

@@ -29,7 +29,7 @@ from ._noise cimport (
     pv_word,
 )
 from ._rows cimport PV_OK, PV_UNDECIDED, pv_status
-from ._sampler cimport FIRST, LONG, KeyedSampler, check_values, doubles
+from ._sampler cimport FIRST, LONG, KeyedSampler, behind, check_values, doubles
 
 cnp.import_array()
 
@@ -174,7 +174,7 @@ cdef class VectorSampler(KeyedSampler):
                         break
                     self.fill(rest)
                 m = min(rest, self.filled - self.at)
-                self.round(x + (n - rest) * d if x != NULL else NULL, m, y + (n - rest) * d, n - rest, open_)
+                self.round(behind(x, (n - rest) * d), m, y + (n - rest) * d, n - rest, open_)
                 rest -= m
         finally:
             self.leave()
@@ -254,9 +254,12 @@ cdef class VectorSampler(KeyedSampler):
         """Round the open coordinates of one vector."""
         cdef double step = self.lattice.step
         cdef int64_t k
+        cdef double value = factor[0]
+        cdef double error = factor[1]
+        cdef str kind = self.kind
         try:
-            self.source.resolve_mixture(&open_.c, self.kind, self.stream, row, self.scale, step,
-                                        (<object>self)._decide, words, factor[0], factor[1])
+            decide = (<object>self)._decide
+            self.source.resolve_mixture(&open_.c, kind, self.stream, row, self.scale, step, decide, words, value, error)
             for k in range(open_.c.n):
                 out[open_.c.coord[k]] = open_.c.value[k] * step + 0.0  # + 0.0: never -0
         finally:
@@ -270,8 +273,8 @@ cdef pv_status mixtures_round(pv_mixture code, const pv_lattice *lattice, const 
     """Round vectors number i[0] to n - 1; stops at the first with open coordinates, which i[0] is then."""
     cdef pv_status status = PV_OK
     while i[0] < n:
-        status = pv_mixture_round(code, lattice, x + i[0] * d if x != NULL else NULL, d, 0.0, words + i[0] * size,
-                                  out + i[0] * d, und, factor)
+        status = pv_mixture_round(code, lattice, behind(x, i[0] * d), d, 0.0, words + i[0] * size, out + i[0] * d, und,
+                                  factor)
         if status != PV_OK:
             break
         i[0] += 1
