@@ -34,6 +34,8 @@ else:
 KERNELS = {
     "_rows": ["rows"],
     "_noise": ["rows", "bits", "fork", "first_pass", "lattice", "mixture"],
+    "_sampler": ["bits", "lattice"],
+    "_vectors": ["bits", "lattice", "mixture"],
     "_bitgen": ["bits", "keystream"],
     "_discrete": ["bits", "discrete"],
     "_losses": ["loss"],

@@ -35,7 +35,11 @@ def ours() -> dict[str, Draw]:
         made: dict[int, Any] = {}
 
         def draw(n: int) -> Any:
-            return made.setdefault(n, kind(scale=1.0, dim=n)).sample(()) if n > 1 else None
+            if n == 1:
+                return None
+            if n not in made:
+                made[n] = kind(scale=1.0, dim=n)
+            return made[n].sample(())
 
         return draw
 

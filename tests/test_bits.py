@@ -17,6 +17,7 @@ from privol import PGIGA, PIGD, open_stream
 from privol._core import _noise
 from privol._core._bitgen import KeyedBitGenerator
 from privol._core._noise import values_of_words
+from privol._core._sampler import LatticeSampler
 from privol.errors import InvalidParameter, SourceFailure, StateError
 from privol.evaluate import PrivateMetrics, progressive
 from privol.evaluate._private import noise_std
@@ -65,10 +66,13 @@ def test_streams_are_distinct_and_fit_their_field():
     assert all(0 <= stream <= 0xFFFF for stream in STREAMS.values())
 
 
-def half_way(row):
-    """Five values that seed 5's noise of a row takes so near to the middle of two lattice points that digits end."""
-    words = [w for j in range(3) for w in make_source(5).words(stream=STREAM_SAMPLES, level=0, block=j, row=row)]
-    z, _ = values_of_words(np.array(words[:5], dtype=np.uint64))
+def half_way(source, number):
+    """Five values that a key's noise, from a number on, takes so near to the middle of two points that digits end."""
+    words = []
+    for n in range(number, number + 5):
+        row, coordinate = divmod(n, 4096)
+        words.append(source.words(stream=STREAM_SAMPLES, level=0, block=coordinate // 2, row=row)[coordinate % 2])
+    z, _ = values_of_words(np.array(words, dtype=np.uint64))
     return 0.5 * granularity(1.0) - z
 
 
@@ -81,15 +85,17 @@ def test_all_users_of_one_key_use_different_addresses(monkeypatch):
 
     for module in ("learners.iterate", "noise._lattice"):
         monkeypatch.setattr(f"privol.{module}.decide_lattice_point", decide)
-    near = [half_way(row) for row in range(20)]
+    twin = make_source(5)
     watched = watch(monkeypatch)
     X, y = rows_of(900, 41)
     learner = PIGD(epsilon=1e24, horizon=900, release=90, random_state=5, l2=1e3)  # noise so fine that digits run out
     progressive(learner, open_stream((X, y), classes=(0, 1)), private=PrivateMetrics(mu=1.0, windows=5, random_state=5))
     noise = Gaussian(scale=1.0, random_state=5)
+    number = 0
     for size in (1, 2, 5000, 4096, 10_000):
         noise.sample(size)
-        noise.add(near[noise._next_row])
+        noise.add(half_way(twin, number + size))
+        number += size + 5
     np.random.Generator(BitGenerator(5)).normal(size=20_000)
     integers = DiscreteGaussian(scale=50, random_state=5)
     for size in (1, 70_000):
@@ -152,11 +158,13 @@ def test_an_early_last_release_is_regenerated():
 
 
 def test_samples_are_regenerated():
+    """Value number n from row n // 4096 and coordinate n % 4096, however many each call took."""
     noise = Gaussian(scale=3.0, random_state=6)
     x = np.linspace(-9, 9, 10_000)
-    noise.sample(5)
-    found = noise.add(x)
-    for row, part in ((3, slice(8192, 10_000)), (1, slice(0, 4096)), (2, slice(4096, 8192))):
+    x[:5] = 0
+    found = np.concatenate([noise.sample(5), noise.add(x[5:70]), noise.add(x[70:])])
+    for row in (2, 0, 1):
+        part = slice(4096 * row, 4096 * (row + 1))
         again = make_source(6).add(x[part], 3.0, stream=STREAM_SAMPLES, row=row, decide=decide_lattice_point)
         np.testing.assert_array_equal(again, found[part])
 
@@ -220,17 +228,24 @@ def test_a_coordinate_that_is_never_decided_does_not_come_back_to_level_0():
 
 
 def test_samples_end_with_their_rows():
-    noise, last = Gaussian(scale=1.0, random_state=1), (1 << 64) - 1
-    noise._next_row = last
-    with pytest.raises(SourceFailure, match="used up"):
-        noise.sample(4097)
-    assert noise._next_row == last
-    zeros, address = np.zeros(4096), {"stream": STREAM_SAMPLES, "row": last}
-    expected = make_source(1).add(zeros, 1.0, **address, decide=decide_lattice_point)
-    np.testing.assert_array_equal(noise.sample(4096), expected)
-    for _ in range(2):
-        with pytest.raises(SourceFailure, match="used up"):
-            noise.sample(1)
+    last, zeros = (1 << 64) - 1, np.zeros(4096)
+    expected = np.concatenate([
+        make_source(1).add(zeros, 1.0, stream=STREAM_SAMPLES, row=row, decide=decide_lattice_point)
+        for row in (last - 1, last)
+    ])
+    for sizes in ((8192,), (4096, 4096), (1, 8191), (4097, 4095), (5, 4000, 4187)):
+        noise = Gaussian.__new__(Gaussian)
+        LatticeSampler.__init__(noise, make_source(1), law="gaussian", scale=1.0, stream=STREAM_SAMPLES, row=last - 1)
+        found = []
+        for size in sizes:
+            with pytest.raises(SourceFailure, match="used up"):
+                noise.sample(8193 - sum(map(len, found)))
+            found.append(noise.sample(size))
+        np.testing.assert_array_equal(np.concatenate(found), expected)
+        for size in (1, 4096, 10_000):
+            with pytest.raises(SourceFailure, match="used up"):
+                noise.sample(size)
+        assert noise.sample(0).size == 0
 
 
 def test_the_bit_generator_ends_with_its_rows():
@@ -364,12 +379,6 @@ def arrays(monkeypatch):
 
 def words_in(arrays):
     return [array for array in arrays if array.dtype == np.uint8][1::2]  # addresses, words, ...
-
-
-def test_words_of_samples_are_overwritten(arrays):
-    Gaussian(scale=1.0, random_state=1).sample(9000)
-    assert len(words_in(arrays)) == 3
-    assert all(len(words) > 6000 and not words.any() for words in words_in(arrays))
 
 
 @pytest.mark.parametrize("where", ["decide", "cipher", "extra"])

@@ -46,7 +46,7 @@ def law(request):
 
 @pytest.fixture(scope="module")
 def sample(law):
-    """A million values at scale 1, as 100 calls: two rows of words and part of a third each."""
+    """A million values at scale 1, as 100 calls: parts of three or four rows of words each."""
     noise = SAMPLERS[law](scale=1.0, random_state=2024)
     return np.concatenate([noise.sample(10_000) for _ in range(100)])
 

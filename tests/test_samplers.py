@@ -74,16 +74,17 @@ def first_guess(law):
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("scale", [1.0, 1.9999e-3, 7e11])
 def test_values_are_correctly_rounded_ideal_sums(law, scale):
-    """Two rows of addresses in the second call, so the third row's words begin at value 4096 of it."""
+    """Value number n has the words of coordinate n % 4096 of row n // 4096, whichever call it is of."""
     noise = SCALARS[law](scale=scale, random_state=3)
     h = noise.granularity
     noise.sample(1)
     x = np.linspace(-20.0, 3e6, 4096 + 20) * scale
     calls = [noise.add(x), noise.sample(20)]
-    for row, values, inputs in ((1, calls[0][:4096], x), (2, calls[0][4096:], x[4096:]), (3, calls[1], np.zeros(20))):
+    parts = (0, 1, calls[0][:4095], x), (1, 0, calls[0][4095:], x[4095:]), (1, 21, calls[1], np.zeros(20))
+    for row, first, values, inputs in parts:
         at = AtRow(noise.source, STREAM_SAMPLES, row)
-        words, some = at.words(len(values)), [*range(12), *range(len(values) - 8, len(values))]
-        ideals = [ideal(words[j], partial(at, j), law) for j in some]
+        words, some = at.words(first + len(values))[first:], [*range(12), *range(len(values) - 8, len(values))]
+        ideals = [ideal(words[j], partial(at, first + j), law) for j in some]
         np.testing.assert_array_equal(values[some], nearest_all(inputs[some], scale, ideals, h))
 
 

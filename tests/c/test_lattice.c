@@ -213,8 +213,40 @@ static void both_errors(pv_law law) {
     CHECK(decided > 500); /* those whose end does not reach the boundary */
 }
 
+/* Whatever the place of what is out of range, at every length; the largest double below the limit is within. */
+static void within(void) {
+    const pv_lattice lattice = {PV_GAUSSIAN, 1.0, 0.0, 0x1p-10, level};
+    const double wrong[] = {0x1p40, -0x1p40, NAN, INFINITY, -INFINITY};
+    double x[70];
+    for (int n = 0; n <= 70; ++n) {
+        for (int j = 0; j < n; ++j) x[j] = (j % 2 ? -1.0 : 1.0) * nextafter(0x1p40, 0.0);
+        CHECK(pv_lattice_within(&lattice, x, n));
+        for (int j = 0; j < n; ++j) {
+            const double kept = x[j];
+            x[j] = wrong[j % 5];
+            CHECK(!pv_lattice_within(&lattice, x, n));
+            x[j] = kept;
+        }
+    }
+}
+
+/* No values stand for zeros. */
+static void nothing(pv_law law) {
+    problem p = make(law, 150, 1.0, 1.3);
+    double *found = doubles(p.d);
+    for (int64_t j = 0; j < p.d; ++j) p.u[j] = p.out[j] = found[j] = 0.0;
+    const pv_status status = run(&p);
+    const int64_t open = p.und.n;
+    CHECK(pv_lattice_round(&p.lattice, NULL, 1.0, p.d, 0.0, p.words, found, &p.und) == status && p.und.n == open);
+    for (int64_t j = 0; j < p.d; ++j) CHECK(bits_of(found[j]) == bits_of(p.out[j]));
+    free(found);
+    drop(&p);
+}
+
 int main(void) {
     steps();
+    level = pv_first_pass_level(0);
+    within();
     for (int k = 0; k < PV_LAWS; ++k) {
         words((pv_law)k);
         const uint64_t state = check_state, before = check_digest;
@@ -224,6 +256,7 @@ int main(void) {
             check_state = state;
             check_digest = before;
             rounding((pv_law)k);
+            nothing((pv_law)k);
             must_ask((pv_law)k);
             wide((pv_law)k);
             both_errors((pv_law)k);

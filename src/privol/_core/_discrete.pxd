@@ -1,7 +1,9 @@
+cimport numpy as cnp
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
 from ._noise cimport Source
 from ._rows cimport pv_status
+from ._sampler cimport KeyedSampler
 
 cdef extern from "pv_discrete.h" nogil:
     int PV_DISCRETE_MAX_BLOCK
@@ -34,7 +36,31 @@ cdef class IntegerLaw:
     cdef uint64_t[::1] limits
     cdef uint32_t[::1] sure
     cdef uint16_t[::1] guide
-    cdef int64_t run(self, int64_t[::1] out, Source source, const uint64_t[::1] script, unsigned stream, uint64_t row,
-                     int64_t capacity, object decide) except -1
-    cdef int resolve(self, pv_draw *draw, int64_t position, Source source, unsigned stream, uint64_t row,
-                     object decide) except -1
+
+# Words of one address row in order, and how far they are used.
+cdef class IntegerWords:
+    cdef Source source
+    cdef const uint64_t[::1] script
+    cdef unsigned stream
+    cdef uint64_t row
+    cdef int64_t capacity
+    cdef int64_t ahead
+    cdef int64_t fetched
+    cdef unsigned char *words
+    cdef unsigned char *addresses
+    cdef pv_draw draw
+    cdef void wipe(self) noexcept
+    cdef void turn(self, uint64_t row) noexcept
+    cdef int64_t used(self) noexcept
+    cdef int add(self, IntegerLaw law, int64_t *out, int64_t n, object decide) except -1
+    cdef int refill(self) except -1
+    cdef int widen(self, int64_t rest) except -1
+    cdef int resolve(self, object decide) except -1
+
+cdef class IntegerSampler(KeyedSampler):
+    cdef public IntegerLaw _law
+    cdef unsigned stream
+    cdef IntegerWords own
+    cdef int64_t left
+    cdef int draw(self, cnp.ndarray values) except -1
+    cdef int part(self, int64_t *out, int64_t n) except -1

@@ -7,11 +7,15 @@ block open; between its calls this module fetches the words of the next addresse
 import numpy as np
 
 cimport numpy as cnp
-from libc.string cimport memmove
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
+from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
+from libc.string cimport memcpy, memmove
 
-from ..errors import SourceFailure
-from ._noise cimport Source, pv_address, pv_wipe, pv_word
+from ..errors import InvalidParameter, SourceFailure
+from ._noise cimport PV_ADDRESS_BYTES, Source, check_address, pv_address, pv_wipe, pv_word
 from ._rows cimport PV_NEED_BITS, PV_OK, PV_UNDECIDED
+from ._sampler cimport FIRST, LONG, KeyedSampler
 
 cnp.import_array()
 
@@ -21,9 +25,12 @@ MAX_NUMERATOR = PV_DISCRETE_MAX_NUMERATOR
 cdef enum:
     # Words fetched at a time: enough that the cipher's call costs little, few enough for the nearest caches.
     _CAPACITY = 8192
+    _ROW = 1 << 16  # values of an address row
 
 # Words of one address row: their numbers, which address the extra bits of the last resort, have 32 bits.
 cdef int64_t _ROW_WORDS = (<int64_t>1) << 32
+
+cdef int64_t _LARGEST = (<int64_t>1) << 62  # magnitude of what may be added to
 
 
 cdef class IntegerLaw:
@@ -82,79 +89,148 @@ cdef class IntegerLaw:
             ``decide(prefix, extra)``: the block of a word that leaves it open; ``extra(level)``, level = 1, 2, ...,
             the next 128 bits as two words.
         """
-        cdef const uint64_t[::1] script = None
-        self.run(out, source, script, stream, row, _CAPACITY, decide)
+        cdef int64_t n = out.shape[0]
+        if n > 0:
+            reader = IntegerWords(source, stream, min(<int64_t>_CAPACITY, 2 * n + 16))
+            reader.turn(row)
+            reader.add(self, &out[0], n, decide)
 
     def add_scripted(self, int64_t[::1] out not None, const uint64_t[::1] words not None, decide, *, int64_t capacity):
         """The same with given words, fetched at most `capacity` at a time (for tests).
 
         Here ``decide(prefix, position)`` gets the number of the word. Returns how many words were used.
         """
-        return self.run(out, None, words, 0, 0, capacity, decide)
-
-    cdef int64_t run(self, int64_t[::1] out, Source source, const uint64_t[::1] script, unsigned stream,
-                     uint64_t row, int64_t capacity, object decide) except -1:
         cdef int64_t n = out.shape[0]
-        cdef int64_t fetched = 0
-        cdef int64_t rest
-        cdef pv_status status = PV_OK
-        cdef pv_draw draw
-        cdef unsigned char[::1] words
-        cdef unsigned char[::1] wider
-        cdef unsigned char[::1] addresses
         if n == 0:
             return 0
-        capacity = max(2, min(capacity, 2 * n + 16))
-        words = np.empty(8 * capacity + 16, np.uint8)
-        addresses = np.empty(8 * capacity, np.uint8)
-        draw.words = &words[0]
-        draw.n_words = draw.used = draw.done = 0
-        draw.block = -1
+        reader = IntegerWords(None, 0, min(capacity, 2 * n + 16))
+        reader.script = words
+        reader.add(self, &out[0], n, decide)
+        return reader.used()
+
+
+cdef class IntegerWords:
+    """Words of one address row, in the order of their blocks, and how far they are used.
+
+    Parameters
+    ----------
+    source : Source or None
+    stream : int
+    capacity : int
+        Words fetched at most at a time; more are held where one proposal needs more.
+    """
+
+    def __cinit__(self, Source source, unsigned stream, int64_t capacity):
+        self.source = source
+        self.stream = stream
+        self.capacity = max(2, capacity)
+        self.ahead = self.capacity
+        self.words = <unsigned char *>PyMem_RawMalloc(8 * self.capacity + PV_ADDRESS_BYTES)
+        self.addresses = <unsigned char *>PyMem_RawMalloc(8 * self.capacity)
+        if self.words == NULL or self.addresses == NULL:
+            raise MemoryError
+        self.turn(0)
+
+    def __dealloc__(self):
+        self.wipe()
+        PyMem_RawFree(self.words)
+        PyMem_RawFree(self.addresses)
+
+    cdef void wipe(self) noexcept:
+        if self.words != NULL:
+            pv_wipe(self.words, 8 * self.capacity + PV_ADDRESS_BYTES)
+
+    cdef void turn(self, uint64_t row) noexcept:
+        """Go to the beginning of another row; words that are left are wiped."""
+        self.wipe()
+        self.row = row
+        self.fetched = 0
+        self.draw.words = self.words
+        self.draw.n_words = self.draw.used = 0
+        self.draw.block = -1
+
+    cdef int64_t used(self) noexcept:
+        """How many words of the row are used."""
+        return self.fetched - self.draw.n_words + self.draw.used
+
+    cdef int add(self, IntegerLaw law, int64_t *out, int64_t n, object decide) except -1:
+        """Add n values of the law to out, and wipe their words. Where that fails, all words are wiped."""
+        cdef pv_status status
+        self.draw.done = 0
         try:
             while True:
-                with nogil:
-                    status = pv_discrete_add(&self.c, &draw, &out[0], n)
+                if n < LONG:
+                    status = pv_discrete_add(&law.c, &self.draw, out, n)
+                else:
+                    with nogil:
+                        status = pv_discrete_add(&law.c, &self.draw, out, n)
                 if status == PV_OK:
-                    return fetched - draw.n_words + draw.used
+                    break
                 if status == PV_UNDECIDED:
-                    rest = fetched - draw.n_words + draw.used
-                    self.resolve(&draw, rest, source, stream, row, decide)
-                    continue
-                if status != PV_NEED_BITS:
+                    self.resolve(decide)
+                elif status == PV_NEED_BITS:
+                    self.refill()
+                else:
                     raise SourceFailure(f"drawing did not succeed (status {status})")
-                # the words of the unfinished proposal, then fresh ones
-                rest = draw.n_words - draw.used
-                memmove(&words[0], &words[8 * draw.used], 8 * rest)
-                if rest + 2 > capacity:
-                    wider = np.empty(16 * capacity + 16, np.uint8)
-                    wider[:8 * rest] = words[:8 * rest]
-                    pv_wipe(&words[0], words.shape[0])
-                    words = wider
-                    capacity *= 2
-                    addresses = np.empty(8 * capacity, np.uint8)
-                    draw.words = &words[0]
-                draw.used = 0
-                draw.n_words = rest + fetch(&words[8 * rest], &addresses[0], capacity - rest, fetched, source, script,
-                                            stream, row)
-                fetched += draw.n_words - rest
-        finally:
-            pv_wipe(&words[0], words.shape[0])
+        except BaseException:
+            self.wipe()
+            raise
+        pv_wipe(self.words, 8 * self.draw.used)
+        return 0
 
-    cdef int resolve(self, pv_draw *draw, int64_t position, Source source, unsigned stream, uint64_t row,
-                     object decide) except -1:
-        """Find the block of the word at draw.used, the `position`-th of the row, with as many bits as it takes."""
-        cdef uint64_t prefix = pv_word(draw.words + 8 * draw.used) >> 1
-        if source is None:
+    cdef int refill(self) except -1:
+        """Keep the words of the unfinished proposal, and fetch more."""
+        cdef int64_t rest = self.draw.n_words - self.draw.used
+        cdef int64_t room
+        cdef int64_t more
+        cdef Source source = self.source
+        memmove(self.words, self.words + 8 * self.draw.used, 8 * rest)
+        pv_wipe(self.words + 8 * rest, 8 * self.draw.used)
+        self.draw.used = 0
+        self.draw.n_words = rest
+        if rest + 2 > self.capacity:
+            self.widen(rest)
+        room = min(self.ahead, self.capacity - rest)
+        more = fetch(self.words + 8 * rest, self.addresses, room, self.fetched, source, self.script, self.stream,
+                     self.row)
+        self.ahead = min(self.capacity, 2 * self.ahead)
+        self.draw.n_words += more
+        self.fetched += more
+        return 0
+
+    cdef int widen(self, int64_t rest) except -1:
+        """Twice the memory for words."""
+        cdef unsigned char *words = <unsigned char *>PyMem_RawMalloc(16 * self.capacity + PV_ADDRESS_BYTES)
+        cdef unsigned char *addresses = <unsigned char *>PyMem_RawMalloc(16 * self.capacity)
+        if words == NULL or addresses == NULL:
+            PyMem_RawFree(words)
+            PyMem_RawFree(addresses)
+            raise MemoryError
+        memcpy(words, self.words, 8 * rest)
+        self.wipe()
+        PyMem_RawFree(self.words)
+        PyMem_RawFree(self.addresses)
+        self.words = words
+        self.addresses = addresses
+        self.capacity *= 2
+        self.draw.words = words
+        return 0
+
+    cdef int resolve(self, object decide) except -1:
+        """Find the block of the word that comes next, with as many bits as it takes."""
+        cdef uint64_t prefix = pv_word(self.words + 8 * self.draw.used) >> 1
+        cdef int64_t position = self.used()
+        if self.source is None:
             block = decide(prefix, position)
         else:
 
             def extra(level):
-                return source.words(stream=stream, level=level, block=position, row=row)
+                return self.source.words(stream=self.stream, level=level, block=position, row=self.row)
 
             block = decide(prefix, extra)
         if not 0 <= block <= PV_DISCRETE_MAX_BLOCK:
             raise SourceFailure(f"a value of block {block} was drawn, which has a probability below 2**-360")
-        draw.block = block
+        self.draw.block = block
         return 0
 
 
@@ -176,3 +252,138 @@ cdef int64_t fetch(unsigned char *out, unsigned char *addresses, int64_t room, i
         pv_address(addresses + 16 * k, stream, 0, <unsigned>(first // 2 + k), row)
     source.fill(addresses, 8 * n, out)
     return n
+
+
+cdef class IntegerSampler(KeyedSampler):
+    """Independent values of a law, their words drawn ahead.
+
+    Value number n is value number n % 65536 of address row n // 65536, whichever call it is of.
+
+    A subclass has ``_shape(size)``, a checked shape; ``_integers(x)``, a new C-contiguous int64 array of what x holds,
+    checked; and ``_decide(prefix, extra)``, the last resort.
+
+    Parameters
+    ----------
+    source : Source
+    law : IntegerLaw
+    stream : int
+        Noise stream, which nothing else may use with this key.
+    row : int
+        First address row.
+    """
+
+    def __init__(self, Source source not None, IntegerLaw law not None, *, unsigned stream, uint64_t row=0):
+        check_address(stream, 0, 0)
+        super().__init__(source)
+        self._law = law
+        self.stream = stream
+        self.own = IntegerWords(source, stream, _CAPACITY)
+        self.own.ahead = FIRST
+        self.own.turn(row)
+        self.left = _ROW
+
+    @property
+    def _place(self) -> tuple[int, int]:
+        """Address row, and how many of its values are drawn."""
+        return self.own.row, _ROW - self.left
+
+    def add(self, x):
+        """Return x with an independent value added to each of its integers.
+
+        Parameters
+        ----------
+        x : array-like of int, any shape
+            Of magnitude at most 2**62.
+
+        Returns
+        -------
+        ndarray of int64, of the shape of x
+
+        Raises
+        ------
+        InvalidParameter
+            If x holds anything but integers, or one that is too large; before a value is drawn.
+        SourceFailure
+            In a forked child process; if the cipher fails; after 2**64 rows of 65,536 values.
+        """
+        cdef cnp.ndarray out
+        if cnp.PyArray_CheckExact(x) and cnp.PyArray_TYPE(x) == cnp.NPY_INT64 and cnp.PyArray_ISCARRAY_RO(x):
+            out = cnp.PyArray_NewCopy(x, cnp.NPY_CORDER)
+        else:
+            out = (<object>self)._integers(x)
+        cdef int64_t n = cnp.PyArray_SIZE(out)
+        cdef int64_t *values = <int64_t *>cnp.PyArray_DATA(out)
+        cdef int64_t beyond = 0
+        cdef int64_t k
+        for k in range(n):
+            beyond |= (values[k] > _LARGEST) | (values[k] < -_LARGEST)
+        if beyond:
+            raise InvalidParameter("x must be of magnitude at most 2**62")
+        self.draw(out)
+        return out
+
+    def sample(self, size):
+        """Return independent values in an int64 array of the given shape.
+
+        Parameters
+        ----------
+        size : int or tuple of int
+        """
+        cdef int overflow = 1
+        cdef cnp.npy_intp n = -1
+        cdef cnp.ndarray out
+        if PyLong_CheckExact(size):
+            n = PyLong_AsLongLongAndOverflow(size, &overflow)
+        if overflow == 0 and n >= 0:
+            out = cnp.PyArray_ZEROS(1, &n, cnp.NPY_INT64, 0)
+        else:
+            out = np.zeros((<object>self)._shape(size), np.int64)
+        self.draw(out)
+        return out
+
+    cdef int draw(self, cnp.ndarray values) except -1:
+        """Add to the values: the rest of the row in use, whole rows, and the beginning of another."""
+        cdef int64_t n = cnp.PyArray_SIZE(values)
+        cdef int64_t *out = <int64_t *>cnp.PyArray_DATA(values)
+        cdef IntegerLaw law = self._law
+        cdef uint64_t row
+        cdef int64_t head
+        cdef int64_t rows
+        cdef int64_t tail
+        cdef int64_t k
+        self.enter()
+        try:
+            row = self.own.row
+            head = min(n, self.left)
+            rows = (n - head) // _ROW
+            tail = (n - head) % _ROW
+            if <uint64_t>(rows + (tail > 0)) > <uint64_t>-1 - row:
+                raise SourceFailure("this noise has used up its addresses: make another")
+            if head > 0:
+                self.part(out, head)
+            if tail > 0:
+                self.own.turn(row + rows + 1)
+                self.left = _ROW
+                self.part(out + (n - tail), tail)
+            elif rows > 0:
+                self.own.turn(row + rows)
+                self.left = 0
+        finally:
+            self.leave()
+        if rows > 0:  # these rows belong to this call alone
+            words = IntegerWords(self.source, self.stream, _CAPACITY)
+            decide = (<object>self)._decide
+            for k in range(rows):
+                PyErr_CheckSignals()
+                words.turn(row + 1 + k)
+                words.add(law, out + head + k * _ROW, _ROW, decide)
+        return 0
+
+    cdef int part(self, int64_t *out, int64_t n) except -1:
+        """The next n values of the row. Where that fails, its rest counts as used."""
+        cdef int64_t left = self.left
+        self.left = 0
+        decide = (<object>self)._decide
+        self.own.add(self._law, out, n, decide)
+        self.left = left - n
+        return 0

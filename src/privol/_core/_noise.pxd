@@ -49,6 +49,7 @@ cdef extern from "pv_lattice.h" nogil:
         const pv_first_pass *pass_ "pass"
 
     double pv_lattice_step(double scale) noexcept
+    bint pv_lattice_within(const pv_lattice *lattice, const double *x, int64_t n) noexcept
     pv_status pv_lattice_round(const pv_lattice *lattice, const double *u, double s, int64_t d, double magnitude,
                                const unsigned char *words, double *out, pv_undecided *und) noexcept
     ctypedef struct pv_value:
@@ -70,6 +71,10 @@ cdef extern from "pv_mixture.h" nogil:
 
 # The instruction-set level in use.
 cdef const pv_first_pass *first_pass() noexcept
+
+# What a law and a scale add, on their own grid.
+cdef pv_lattice lattice_of(str law, double scale) except *
+cdef pv_mixture mixture_of(str kind) except *
 
 cdef int check_address(unsigned stream, unsigned level, int64_t d) except -1
 

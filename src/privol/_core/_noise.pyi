@@ -39,7 +39,7 @@ class Source:
 
     def add_mixture(
         self,
-        X: _FloatArray,
+        X: _FloatArray | None,
         scale: float,
         step: float,
         *,

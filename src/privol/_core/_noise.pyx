@@ -250,13 +250,14 @@ cdef class Source:
             raise SourceFailure(f"rounding did not settle (status {status})")
         return out
 
-    def add_mixture(self, cnp.ndarray X not None, double scale, double step, *, str kind, double bound,
+    def add_mixture(self, cnp.ndarray X, double scale, double step, *, str kind, double bound,
                     unsigned stream, uint64_t row, decide, cnp.ndarray out not None):
         """round_h(x + scale F Z) for vectors x, F the random factor of a mixture of Gaussians.
 
         Parameters
         ----------
-        X : ndarray of shape (n, d), float64, C-contiguous
+        X : ndarray of shape (n, d), float64, C-contiguous, or None
+            None: zeros.
         scale : float
             Above 0 and normal.
         step : float
@@ -272,15 +273,20 @@ cdef class Source:
         out : ndarray of the shape of X, float64, C-contiguous
             Where the result goes; not X.
         """
-        cdef const double[:, ::1] x = X
+        cdef const double[:, ::1] x
         cdef double[:, ::1] noisy = out
-        cdef int64_t n = x.shape[0]
-        cdef int64_t d = x.shape[1]
-        if noisy.shape[0] != n or noisy.shape[1] != d:
-            raise InvalidParameter(f"out must have shape ({n}, {d}), found ({noisy.shape[0]}, {noisy.shape[1]})")
+        cdef int64_t n = noisy.shape[0]
+        cdef int64_t d = noisy.shape[1]
+        cdef const double *u = NULL
+        cdef const double *v = NULL
+        if X is not None:
+            x = X
+            if x.shape[0] != n or x.shape[1] != d:
+                raise InvalidParameter(f"out must have shape ({x.shape[0]}, {x.shape[1]}), found ({n}, {d})")
+            u = &x[0, 0]
         if n == 0 or d == 0:
             return
-        cdef pv_mixture code = MIXTURES[kind]
+        cdef pv_mixture code = mixture_of(kind)
         cdef int64_t used = pv_mixture_words(code, d)
         check_address(stream, 0, used)
         cdef size_t size = <size_t>pv_row_words(used) * 8
@@ -304,7 +310,9 @@ cdef class Source:
                 while i < m:
                     with nogil:
                         while i < m:
-                            status = pv_mixture_round(code, &lattice, &x[first + i, 0], d, bound, &words[i * size],
+                            if u != NULL:
+                                v = u + (first + i) * d
+                            status = pv_mixture_round(code, &lattice, v, d, bound, &words[i * size],
                                                       &noisy[first + i, 0], &und.c, &factor)
                             if status != PV_OK:
                                 break
@@ -344,6 +352,10 @@ cdef pv_lattice lattice_of(str law, double scale) except *:
     lattice.step = pv_lattice_step(scale)
     lattice.pass_ = _first_pass
     return lattice
+
+
+cdef pv_mixture mixture_of(str kind) except *:
+    return <pv_mixture>MIXTURES[kind]
 
 
 cdef class Undecided:
@@ -453,7 +465,7 @@ def round_mixture_with_words(x, double scale, double step, words, decide, extra,
     """
     cdef double[::1] u = np.ascontiguousarray(x, dtype=np.float64)
     cdef int64_t d = u.shape[0]
-    cdef pv_mixture code = MIXTURES[kind]
+    cdef pv_mixture code = mixture_of(kind)
     cdef int64_t used = pv_mixture_words(code, d)
     cdef uint64_t[::1] w = np.zeros(pv_row_words(used), np.uint64)
     cdef double[::1] out = np.empty(d)

@@ -47,6 +47,13 @@ double pv_lattice_step(double scale) {
     return pv_from_bits(pv_to_bits(scale) & ~(SIGN_BIT | MANTISSA)) * 0x1p-10; /* 2^e <= scale < 2^(e+1) */
 }
 
+int pv_lattice_within(const pv_lattice *lattice, const double *x, int64_t n) {
+    const double limit = TWO50 * lattice->step;
+    int64_t beyond = 0;
+    for (int64_t j = 0; j < n; ++j) beyond |= !(fabs(x[j]) < limit); /* NaN is beyond too */
+    return !beyond;
+}
+
 /* A coordinate that the first pass left open: in double precision, then by the caller's resolution. */
 static void decide(const pv_lattice *lattice, uint64_t word, double x, int64_t j, double *out, pv_undecided *und) {
     const double h = lattice->step, b = lattice->scale / h, place = x / h; /* exact: h is a power of two */
@@ -97,18 +104,20 @@ static inline int lowest_bit(uint64_t x) {
 
 pv_status pv_lattice_round(const pv_lattice *lattice, const double *u, double s, int64_t d, double magnitude,
                            const unsigned char *words, double *out, pv_undecided *und) {
+    static const double zeros[PV_FIRST_PASS_CHUNK] = {0.0};
     const double h = lattice->step, b = lattice->scale / h;
     const int fits = magnitude <= TWO50 * h && b <= PV_FIRST_PASS_WIDEST;
     und->n = 0;
     for (int64_t start = 0; start < d; start += PV_FIRST_PASS_CHUNK) {
         const int64_t n = d - start < PV_FIRST_PASS_CHUNK ? d - start : PV_FIRST_PASS_CHUNK;
         uint64_t word[PV_FIRST_PASS_CHUNK], open = ~UINT64_C(0) >> (64 - n);
+        const double *x = u ? u + start : zeros;
         if (fits)
-            open = lattice->pass->round(lattice->law, u + start, s, h, b, lattice->uncertainty,
+            open = lattice->pass->round(lattice->law, x, s, h, b, lattice->uncertainty,
                                         host_words(words + 8 * start, n, word), out + start, n);
         for (; open; open &= open - 1) {
-            const int64_t j = start + lowest_bit(open);
-            decide(lattice, pv_word(words + 8 * j), s * u[j], j, out + j, und);
+            const int64_t k = lowest_bit(open), j = start + k;
+            decide(lattice, pv_word(words + 8 * j), s * x[k], j, out + j, und);
         }
     }
     if (und->n > und->resolved) return PV_UNDECIDED;

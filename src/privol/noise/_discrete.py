@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import numbers
-from abc import ABC, abstractmethod
+from abc import abstractmethod
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._core._discrete import MAX_NUMERATOR, IntegerLaw
+from .._core._discrete import MAX_NUMERATOR, IntegerLaw, IntegerSampler
 from ..errors import InvalidParameter
-from ._bits import STREAM_INTEGERS
+from ._bits import STREAM_INTEGERS, make_source
 from ._blocks import BlockWeights
-from ._unshared import Sampler
+from ._lattice import shape_of
 
 __all__ = ["DiscreteGaussian", "DiscreteLaplace"]
 
@@ -24,9 +25,7 @@ _LEAD = 1 << 24
 _TOP = (1 << 63) - 1
 
 
-class _Integers(Sampler, ABC):
-    _ROW = 1 << 16  # values per address row
-
+class _Integers(IntegerSampler):
     _square: ClassVar[bool]
 
     def __init__(self, *, scale: Any, random_state: Any = None) -> None:
@@ -43,7 +42,7 @@ class _Integers(Sampler, ABC):
             limits.append(limit)
             if limit == _TOP:
                 break
-        self._law = IntegerLaw(
+        law = IntegerLaw(
             limits,
             sure,
             shift=shift,
@@ -51,29 +50,17 @@ class _Integers(Sampler, ABC):
             numerator=self.scale.numerator,
             denominator=self.scale.denominator,
         )
-        super().__init__(random_state)
+        super().__init__(make_source(random_state), law, stream=STREAM_INTEGERS)
 
     @abstractmethod
     def _growth(self, first: int, offset: int) -> tuple[int, int]:
         """log(P(first) / P(first + offset)) as a numerator and a denominator."""
 
-    def add(self, x: ArrayLike) -> NDArray[np.int64]:
-        """Return x with an independent value added to each of its integers.
+    def _shape(self, size: int | tuple[int, ...]) -> tuple[int, ...]:
+        return shape_of(size)
 
-        Parameters
-        ----------
-        x : array-like of int, any shape
-            Of magnitude at most 2**62.
-
-        Returns
-        -------
-        ndarray of int64, of the shape of x
-
-        Raises
-        ------
-        InvalidParameter
-            If x holds anything but integers, or one that is too large; before a value is drawn.
-        """
+    def _integers(self, x: ArrayLike) -> NDArray[np.int64]:
+        """Return what x holds in a new array, if it is integers that may be added to."""
         values = np.asarray(x)
         if values.size == 0:
             return np.zeros(values.shape, np.int64)
@@ -81,21 +68,10 @@ class _Integers(Sampler, ABC):
             raise InvalidParameter(f"x must be an array of integers that fit into 64 bits, found dtype {values.dtype}")
         if int(values.max()) > _LARGEST_VALUE or int(values.min()) < -_LARGEST_VALUE:
             raise InvalidParameter("x must be of magnitude at most 2**62")
-        return self._add_to(np.array(values, dtype=np.int64, order="C"))
+        return np.array(values, dtype=np.int64, order="C")
 
-    def sample(self, size: int | tuple[int, ...]) -> NDArray[np.int64]:
-        """Return independent values in an int64 array of the given shape."""
-        return self._add_to(np.zeros(size, np.int64))
-
-    def _add_to(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Add in place."""
-        flat = values.reshape(-1)
-        rows = -(-flat.size // self._ROW)
-        first = self._take_rows(rows)
-        for i in range(rows):
-            part = flat[i * self._ROW : (i + 1) * self._ROW]
-            self._law.add(part, self.source, stream=STREAM_INTEGERS, row=first + i, decide=self._weights.decide)
-        return values
+    def _decide(self, prefix: int, extra: Callable[[int], tuple[int, int]]) -> int:
+        return self._weights.decide(prefix, extra)
 
 
 class DiscreteGaussian(_Integers):

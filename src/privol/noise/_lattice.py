@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from functools import partial
-from typing import Any
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from .._core._noise import lattice_step
+from .._core._sampler import LatticeSampler
 from .._validate import integer, number
-from ..errors import InvalidParameter
-from ._bits import STREAM_SAMPLES
+from ._bits import STREAM_SAMPLES, make_source
 from ._decide import decide_lattice_point
-from ._unshared import Sampler
 
 __all__ = ["ARITHMETIC", "Exponential", "Gaussian", "Laplace", "granularity"]
 
@@ -23,6 +18,8 @@ ARITHMETIC = (
     "two grid between 2^-11 and 2^-10 of the noise's standard deviation (error bounds of the evaluation verified "
     "numerically; undecided coordinates are re-evaluated with more random bits in multiple precision)"
 )
+
+LEAST_SCALE, LARGEST_SCALE = 1e-280, 1e280
 
 
 def shape_of(size: int | tuple[int, ...]) -> tuple[int, ...]:
@@ -36,71 +33,22 @@ def granularity(scale: float) -> float:
     return lattice_step(scale)
 
 
-class LatticeSampler(Sampler):
-    """A sampler with a scale, and the grid that goes with it."""
-
-    def __init__(self, *, scale: float, random_state: Any = None) -> None:
-        self.scale = number(scale=scale, at_least=1e-280, at_most=1e280)
-        super().__init__(random_state)
-
-    @property
-    def granularity(self) -> float:
-        """The grid h: the power of two with 2**10 h <= scale < 2**11 h."""
-        return granularity(self.scale)
-
-    def _bound(self, x: NDArray[np.float64]) -> float:
-        """Return the largest magnitude, where it is one that can be rounded."""
-        bound = max(float(x.max()), -float(x.min())) if x.size else 0.0
-        if not (bound == bound and bound < 2.0**50 * self.granularity):
-            raise InvalidParameter("x must be finite and of magnitude below 2**50 times the granularity")
-        return bound
-
-
 class _Lattice(LatticeSampler):
     """Independent values of one law."""
 
-    _law: str
-    _ROW = 4096  # coordinates per address row: bounds the memory of a call, and stays in the cache
+    _law: ClassVar[str]
 
-    def add(self, x: ArrayLike) -> NDArray[np.float64]:
-        """Return ``round_h(x + scale Z)`` with an independent Z for every value of x.
+    def __init__(self, *, scale: float, random_state: Any = None) -> None:
+        scale = number(scale=scale, at_least=LEAST_SCALE, at_most=LARGEST_SCALE)
+        super().__init__(make_source(random_state), law=self._law, scale=scale, stream=STREAM_SAMPLES)
 
-        Parameters
-        ----------
-        x : array-like of float, any shape
-            Finite, of magnitude below 2**50 h.
+    def _shape(self, size: int | tuple[int, ...]) -> tuple[int, ...]:
+        return shape_of(size)
 
-        Raises
-        ------
-        SourceFailure
-            In a forked child process; if the cipher fails; after 2**64 rows of 4096 values.
-        """
-        values = np.asarray(x, dtype=np.float64)
-        flat = np.ascontiguousarray(values).reshape(-1)
-        return self._rounded(flat, flat.size, self._bound(flat)).reshape(values.shape)
-
-    def sample(self, size: int | tuple[int, ...]) -> NDArray[np.float64]:
-        """Return values of ``round_h(scale Z)`` of the given shape."""
-        shape = shape_of(size)
-        return self._rounded(None, math.prod(shape), 0.0).reshape(shape)
-
-    def _rounded(self, x: NDArray[np.float64] | None, n: int, bound: float) -> NDArray[np.float64]:
-        rows = -(-n // self._ROW)
-        first = self._take_rows(rows)
-        out, zeros = np.empty(n), np.zeros(min(n, self._ROW))
-        for i in range(rows):
-            start, stop = i * self._ROW, min((i + 1) * self._ROW, n)
-            self.source.add(
-                zeros[: stop - start] if x is None else x[start:stop],
-                self.scale,
-                bound=bound,
-                stream=STREAM_SAMPLES,
-                row=first + i,
-                decide=partial(decide_lattice_point, law=self._law),
-                law=self._law,
-                out=out[start:stop],
-            )
-        return out
+    def _decide(
+        self, word: int, extra: Callable[[int], tuple[int, int]], x: float, scale: float, step: float
+    ) -> float:
+        return decide_lattice_point(word, extra, x, scale, step, law=self._law)
 
 
 class Gaussian(_Lattice):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-from typing import Any, ClassVar, NoReturn
+from typing import ClassVar, NoReturn
 
-from ..errors import SourceFailure, StateError
-from ._bits import make_source
+from ..errors import StateError
 
-__all__ = ["Sampler", "Unshared"]
+__all__ = ["Unshared"]
 
 
 class Unshared:
@@ -24,23 +22,3 @@ class Unshared:
 
     def __reduce__(self) -> NoReturn:
         raise StateError(f"{self._called} cannot be pickled: both holders would draw the same noise")
-
-
-class Sampler(Unshared):
-    """A source, and which of its address rows no call has used yet; thread-safe."""
-
-    _ROWS = 1 << 64  # address rows of a key
-
-    def __init__(self, random_state: Any) -> None:
-        self.source = make_source(random_state)
-        self._next_row = 0
-        self._lock = threading.Lock()
-
-    def _take_rows(self, n: int) -> int:
-        """Return the first of n rows that belong to the caller alone."""
-        with self._lock:
-            first = self._next_row
-            if first + n > self._ROWS:
-                raise SourceFailure("this noise has used up its addresses: make another")
-            self._next_row += n
-        return first

@@ -4,72 +4,45 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from .._validate import integer
-from ..errors import InvalidParameter
-from ._bits import STREAM_SAMPLES
+from .._core._vectors import VectorSampler
+from .._validate import integer, number
+from ._bits import STREAM_SAMPLES, make_source
 from ._decide import decide_mixture_point
-from ._lattice import LatticeSampler, granularity, shape_of
+from ._lattice import LARGEST_SCALE, LEAST_SCALE, granularity, shape_of
 
 __all__ = ["L2Laplace", "Sphere"]
 
 
-class _Vectors(LatticeSampler):
+class _Vectors(VectorSampler):
     """Vectors F Z, Z standard normal in ``dim`` dimensions and F a positive random factor."""
 
-    _kind: str
-    _least_dim = 1
+    _kind: ClassVar[str]
+    _least_dim: ClassVar[int] = 1
 
     def __init__(self, *, scale: float, dim: int, random_state: Any = None) -> None:
-        super().__init__(scale=scale, random_state=random_state)
-        self.dim = integer(dim=dim, at_least=self._least_dim, at_most=1 << 31)
+        scale = number(scale=scale, at_least=LEAST_SCALE, at_most=LARGEST_SCALE)
+        dim = integer(dim=dim, at_least=self._least_dim, at_most=1 << 31)
+        super().__init__(
+            make_source(random_state),
+            kind=self._kind,
+            scale=scale,
+            step=granularity(self._deviation(scale, dim)),
+            dim=dim,
+            stream=STREAM_SAMPLES,
+        )
 
+    @staticmethod
     @abstractmethod
-    def _coordinate(self) -> float:
+    def _deviation(scale: float, dim: int) -> float:
         """Return the standard deviation of a coordinate."""
 
-    @property
-    def granularity(self) -> float:
-        """The grid h: the power of two with 2**10 h <= s < 2**11 h, s the standard deviation of a coordinate."""
-        return granularity(self._coordinate())
+    def _shape(self, size: int | tuple[int, ...]) -> tuple[int, ...]:
+        return shape_of(size)
 
-    def add(self, x: ArrayLike) -> NDArray[np.float64]:
-        """Return ``round_h(x + scale V)`` with an independent random vector V for every vector of x.
-
-        Parameters
-        ----------
-        x : array-like of float, shape (..., dim)
-            Finite, of magnitude below 2**50 h.
-        """
-        values = np.asarray(x, dtype=np.float64)
-        if values.ndim == 0 or values.shape[-1] != self.dim:
-            raise InvalidParameter(f"x must have shape (..., {self.dim}), found {values.shape}")
-        flat = np.ascontiguousarray(values).reshape(-1, self.dim)
-        return self._rounded(flat, self._bound(flat)).reshape(values.shape)
-
-    def sample(self, size: int | tuple[int, ...]) -> NDArray[np.float64]:
-        """Return so many vectors ``round_h(scale V)``: an array of shape (*size, dim)."""
-        shape = shape_of(size)
-        return self._rounded(np.zeros((math.prod(shape), self.dim)), 0.0).reshape(*shape, self.dim)
-
-    def _rounded(self, x: NDArray[np.float64], bound: float) -> NDArray[np.float64]:
-        out = np.empty_like(x)
-        self.source.add_mixture(
-            x,
-            self.scale,
-            self.granularity,
-            kind=self._kind,
-            bound=bound,
-            stream=STREAM_SAMPLES,
-            row=self._take_rows(len(x)),
-            decide=decide_mixture_point,
-            out=out,
-        )
-        return out
+    def _decide(self, *asked: Any) -> float:
+        return decide_mixture_point(*asked)
 
 
 class L2Laplace(_Vectors):
@@ -95,8 +68,9 @@ class L2Laplace(_Vectors):
 
     _kind = "l2_laplace"
 
-    def _coordinate(self) -> float:
-        return self.scale * math.sqrt(self.dim + 1)
+    @staticmethod
+    def _deviation(scale: float, dim: int) -> float:
+        return scale * math.sqrt(dim + 1)
 
 
 class Sphere(_Vectors):
@@ -121,5 +95,6 @@ class Sphere(_Vectors):
     _kind = "sphere"
     _least_dim = 2
 
-    def _coordinate(self) -> float:
-        return self.scale / math.sqrt(self.dim)
+    @staticmethod
+    def _deviation(scale: float, dim: int) -> float:
+        return scale / math.sqrt(dim)

@@ -36,7 +36,10 @@ typedef struct pv_lattice {
     const pv_first_pass *pass; /* the instruction-set level */
 } pv_lattice;
 
-/* out[j] = round_h(fl(s u[j]) + scale Z_j), j < d; words: pv_row_words(d) words as raw little-endian bytes.
+/* Whether all n values are finite and of magnitude below 2^50 h. */
+int pv_lattice_within(const pv_lattice *lattice, const double *x, int64_t n);
+
+/* out[j] = round_h(fl(s u[j]) + scale Z_j), j < d; u NULL: zeros; words: d words as raw little-endian bytes.
  * magnitude bounds |s u[j]|; beyond 2^50 h everything is left to the slower path. PV_UNDECIDED lists what could not be rounded; call again with the
  * resolved values in `und`. */
 pv_status pv_lattice_round(const pv_lattice *lattice, const double *u, double s, int64_t d, double magnitude,
