@@ -67,6 +67,21 @@ static void factors(pv_mixture kind) {
     CHECK(known * 10 > total * 9); /* the bound is of use */
 }
 
+/* Bounds that do not grow with the dimension: at most three coordinates in 10^10 are left open by the factor. */
+static void wide(pv_mixture kind) {
+    const int64_t d = 300000, n = pv_mixture_words(kind, d);
+    unsigned char *words = buffer(n, 8);
+    for (int trial = 0; trial < 3; ++trial) {
+        fill(words, n, 0);
+        const pv_value found = pv_mixture_factor(kind, d, words);
+        const range exact = factor(kind, d, words);
+        CHECK(found.error < 1e-13);
+        CHECK(exact.low >= found.z * (1 - (long double)found.error) && exact.high <= found.z * (1 + (long double)found.error));
+        digest(found.z);
+    }
+    free(words);
+}
+
 /* A word without a bound leaves the factor without one, wherever it stands among those that make it. */
 static void deep(pv_mixture kind) {
     for (int64_t d = 2; d < 40; ++d) {
@@ -124,6 +139,7 @@ int main(void) {
     for (int k = 0; k < 2; ++k) {
         const pv_mixture kind = k ? PV_SPHERE : PV_L2_LAPLACE;
         factors(kind);
+        wide(kind);
         deep(kind);
         const uint64_t state = check_state, before = check_digest;
         uint64_t first = 0;
