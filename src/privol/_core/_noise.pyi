@@ -36,7 +36,6 @@ class Source:
         law: str = "gaussian",
         out: _FloatArray | None = None,
     ) -> _FloatArray: ...
-
     def add_mixture(
         self,
         X: _FloatArray | None,
