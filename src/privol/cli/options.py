@@ -168,7 +168,8 @@ LEARNER_OPTIONS = (
         "x_bound",
         float,
         "1.0",
-        "Public bound of a row's L2 norm; longer rows are scaled to it. A schema can imply one, then the default.",
+        "Public bound of a row's L2 norm; longer rows are scaled to it. A schema, or ranges of all columns, "
+        "imply one, which is then the default.",
     ),
     LearnerOption("y_bound", float, "1.0", "Public bound of a real target; targets beyond are clipped to it."),
     LearnerOption("l2", float, "0.01", "Strong convexity: larger means less noise and a model closer to 0."),

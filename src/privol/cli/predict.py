@@ -38,8 +38,9 @@ __all__ = ["predict"]
 def predict(run: str, file: str, out: str | None, as_json: bool, **options: Any) -> None:
     """Predict the rows of FILE with the released model of RUN.
 
-    Rows are encoded as the run's rows were: by its schema, or scaled by its ranges. The columns of target and user may
-    be absent. FILE is read as in privol run: any format, - for standard input, a directory or a quoted pattern.
+    Rows are encoded as the run's rows were: by its schema, or scaled by its ranges. Columns with names are found by
+    them, in any order; further ones are left out, and those of target and user may be absent. FILE is read as in
+    privol run: any format, - for standard input, a directory or a quoted pattern.
 
     Writes CSV with a header: the label, and for the logistic loss the probability of the positive label; or the
     predicted value, in the units of the target. One line per row, in order. Predictions from a released model cost no
