@@ -198,7 +198,7 @@ def test_errors_have_no_traceback(here):
 def test_a_row_beyond_the_horizon_is_named(here, clinic):
     result = privol_cli(*RUN, "--horizon", "300", "--no-diagnostics")
     assert result.exit_code == BUDGET
-    assert "train.csv: 500 more rows would exceed the horizon" in result.stderr
+    assert "train.csv: the next 500 rows would exceed the horizon" in result.stderr
     assert "leave --horizon out" in result.stderr
     assert "cap of a user" not in result.stderr
     process = start("run", "-", "--positive", "1", "--horizon", "1", "--no-diagnostics", stdin=subprocess.PIPE)
