@@ -109,7 +109,7 @@ cdef class Source:
         self.birth = pv_fork_count()[0]
         # ECB on addresses that never repeat is counter mode with free choice of the counter
         self.encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
 
     def __repr__(self) -> str:
         return f"<Source: {self.description}>"
@@ -156,7 +156,9 @@ cdef class Source:
         """Encrypt n bytes of addresses into out, which has room for n + 16 bytes. Where it fails, out is wiped."""
         self.check()
         try:
-            with self.lock:  # a cipher works for one thread at a time, and fails for others that come meanwhile
+            # A cipher works for one thread at a time, and fails for others that come meanwhile. What the garbage
+            # collector runs in this thread meanwhile does not wait for itself: it draws, or fails like those.
+            with self.lock:
                 written = self.encryptor.update_into(
                     PyMemoryView_FromMemory(<char *>addresses, <Py_ssize_t>n, PyBUF_READ),
                     PyMemoryView_FromMemory(<char *>out, <Py_ssize_t>(n + 16), PyBUF_WRITE),

@@ -12,9 +12,10 @@ import mpmath
 
 __all__ = ["decide_lattice_point", "decide_mixture_point"]
 
-# A context of our own, used under a lock: mpmath's global precision belongs to the caller and to other threads.
+# A context of our own, used under a lock: mpmath's global precision belongs to the caller and to other threads. What a
+# signal or the garbage collector runs in this thread meanwhile may come in: it restores the precision before it leaves.
 _MP = mpmath.MPContext()
-_MP_LOCK = threading.Lock()
+_MP_LOCK = threading.RLock()
 
 
 def _tail_quantile(u: Any) -> Any:
