@@ -139,7 +139,7 @@ static result run(const task *k, int64_t block, int64_t capacity, int64_t ahead)
     unsigned char *addresses = buffer(capacity * row_words, 8), *words = buffer(capacity * row_words, 8);
     pv_undecided und = {.capacity = d, .coord = buffer(d, 8), .word = buffer(d, 8), .x = doubles(d),
                         .value = doubles(d)};
-    pv_noise noise = {.words = words, .capacity = capacity, .row = it.next_release, .undecided = &und,
+    pv_draws draws = {.words = words, .rows = buffer(capacity, 8), .capacity = capacity, .undecided = &und,
                       .pass = pv_first_pass_level(level)};
     for (int64_t start = 0; start < N; start += block) {
         pv_rows rows = k->rows;
@@ -169,7 +169,7 @@ static result run(const task *k, int64_t block, int64_t capacity, int64_t ahead)
                     CHECK(isnan(r.scores[start]) && isnan(r.losses[start]));
             }
             const double score = r.scores[start], loss = r.losses[start];
-            pv_status status = pv_iterate_run(&it, p, &rows, k->y + start, &i, &noise,
+            pv_status status = pv_iterate_run(&it, p, &rows, k->y + start, &i, &draws,
                                               ahead >= 0 ? &progress : NULL);
             if (block == 1 && ahead >= 0 && i == done) /* nothing learnt, so nothing evaluated again */
                 CHECK(bits_of(score) == bits_of(r.scores[start]) && bits_of(loss) == bits_of(r.losses[start]));
@@ -179,17 +179,17 @@ static result run(const task *k, int64_t block, int64_t capacity, int64_t ahead)
             if (status == PV_OK) break;
             if (status == PV_NEED_BITS) {
                 CHECK(it.pending && it.t == it.next_release);
-                int64_t n = pv_iterate_addresses(&it, p, capacity, p->last_row, addresses);
+                int64_t n = pv_iterate_upcoming(&it, p, capacity, draws.rows);
                 CHECK(n >= 1 && n <= capacity);
+                for (int64_t m = 0; m < n; ++m) pv_address_row(addresses + m * row_words * 8, p->stream, draws.rows[m], d);
                 fill(words, addresses, n * row_words);
-                noise.filled = n;
-                noise.used = 0;
-                noise.row = it.next_release;
+                draws.filled = n;
+                draws.used = 0;
                 ++r.refills;
             } else {
                 CHECK(status == PV_UNDECIDED);
                 const double std = pv_schedule_std(&p->schedule, it.t), h = pv_lattice_step(std);
-                pv_undecided *open = noise.undecided;
+                pv_undecided *open = draws.undecided;
                 for (int64_t c = 0; c < open->n; ++c)
                     open->value[c] = nearbyint((open->x[c] + std * noise_of(open->word[c])) / h);
                 open->resolved = open->n;
@@ -208,10 +208,10 @@ static result run(const task *k, int64_t block, int64_t capacity, int64_t ahead)
     CHECK(p->schedule.gain == 0 || r.refills == (it.n_released + capacity - 1) / capacity);
     int64_t i = 0;
     if (p->horizon == N)
-        CHECK(pv_iterate_run(&it, p, &k->rows, k->y, &i, &noise, NULL) == PV_HORIZON && i == 0 && it.t == N);
+        CHECK(pv_iterate_run(&it, p, &k->rows, k->y, &i, &draws, NULL) == PV_HORIZON && i == 0 && it.t == N);
     pv_iterate_read(&it, d, r.iterate);
     r.it = it;
-    free(u), free(work), free(total), free(addresses), free(words);
+    free(u), free(work), free(total), free(addresses), free(words), free(draws.rows);
     free(und.coord), free(und.word), free(und.x), free(und.value);
     return r;
 }
@@ -368,30 +368,31 @@ static void never_without_noise(void) {
         double u[5] = {0}, work[10], released[5] = {0}, sum[5] = {0};
         unsigned char words[48] = {1};
         pv_iterate it = {.u = u, .s = 1.0, .work = work, .released = released, .released_sum = sum, .next_release = 1};
-        pv_noise noise = {.words = words, .capacity = 1, .filled = 1, .row = 1};
+        uint64_t row = 1;
+        pv_draws draws = {.words = words, .rows = &row, .capacity = 1, .filled = 1};
         int64_t i = 0;
-        CHECK(pv_iterate_run(&it, &k.plan, &k.rows, k.y, &i, &noise, NULL) == PV_NOT_FINITE);
+        CHECK(pv_iterate_run(&it, &k.plan, &k.rows, k.y, &i, &draws, NULL) == PV_NOT_FINITE);
         CHECK(it.n_released == 0);
         for (int64_t j = 0; j < 5; ++j) CHECK(released[j] == 0.0);
     }
     drop_task(&k);
 }
 
-/* Words drawn for another row are never used, and none are drawn beyond the row asked for. */
+/* Words drawn for another row are never used, and none are drawn for rows that release nothing. */
 static void stale_words(void) {
     task k = make(5, 0, PV_SQUARED, PV_L2_BALL, PV_CONVEXITY_CONSTANT);
     k.plan.every = 4;
     double u[5] = {0}, work[10], released[5] = {0}, sum[5] = {0};
-    unsigned char words[3 * 48] = {1}, addresses[3 * 48];
+    unsigned char words[3 * 48] = {1};
+    uint64_t rows[3] = {8, 12, 16};
     pv_iterate it = {.u = u, .s = 1.0, .work = work, .released = released, .released_sum = sum, .next_release = 4};
-    pv_noise noise = {.words = words, .capacity = 3, .filled = 3, .row = 8};
+    pv_draws draws = {.words = words, .rows = rows, .capacity = 3, .filled = 3};
     int64_t i = 0;
-    CHECK(pv_iterate_run(&it, &k.plan, &k.rows, k.y, &i, &noise, NULL) == PV_NEED_BITS);
+    CHECK(pv_iterate_run(&it, &k.plan, &k.rows, k.y, &i, &draws, NULL) == PV_NEED_BITS);
     CHECK(i == 4 && it.t == 4 && it.pending && it.n_released == 0);
-    CHECK(pv_iterate_addresses(&it, &k.plan, 3, 3, addresses) == 0);
-    CHECK(pv_iterate_addresses(&it, &k.plan, 3, 4, addresses) == 1);
-    CHECK(pv_iterate_addresses(&it, &k.plan, 3, 11, addresses) == 2);
-    CHECK(pv_iterate_addresses(&it, &k.plan, 3, N, addresses) == 3 && pv_word(addresses + 2 * 48 + 8) == 12);
+    CHECK(pv_iterate_upcoming(&it, &k.plan, 2, rows) == 2 && rows[0] == 4 && rows[1] == 8 && rows[2] == 16);
+    k.plan.last_row = 8;
+    CHECK(pv_iterate_upcoming(&it, &k.plan, 3, rows) == 2);
     drop_task(&k);
 }
 
@@ -409,11 +410,11 @@ static void broken_loss(void) {
     k.plan.loss.lipschitz = 1.0;
     double u[4] = {0}, work[8], released[4] = {0}, sum[4] = {0};
     pv_iterate it = {.u = u, .s = 1.0, .work = work, .released = released, .released_sum = sum};
-    pv_noise noise = {0};
+    pv_draws draws = {0};
     k.plan.every = N;
     it.next_release = N;
     int64_t i = 0;
-    CHECK(pv_iterate_run(&it, &k.plan, &k.rows, k.y, &i, &noise, NULL) == PV_NOT_FINITE);
+    CHECK(pv_iterate_run(&it, &k.plan, &k.rows, k.y, &i, &draws, NULL) == PV_NOT_FINITE);
     CHECK(i == 11 && it.n_released == 0);
     drop_task(&k);
 }

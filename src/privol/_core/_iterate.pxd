@@ -1,8 +1,8 @@
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 
 from ._geometry cimport pv_set
 from ._losses cimport pv_loss
-from ._noise cimport pv_first_pass, pv_undecided
+from ._noise cimport pv_draws
 from ._rows cimport pv_rows, pv_status
 from ._schedule cimport pv_schedule
 
@@ -49,15 +49,6 @@ cdef extern from "pv_iterate.h" nogil:
         int64_t n_clipped
         int64_t n_null
 
-    ctypedef struct pv_noise:
-        unsigned char *words
-        int64_t capacity
-        int64_t filled
-        int64_t used
-        int64_t row
-        pv_undecided *undecided
-        const pv_first_pass *pass_ "pass"
-
     ctypedef struct pv_progress:
         const pv_rows *rows
         const double *y
@@ -69,11 +60,10 @@ cdef extern from "pv_iterate.h" nogil:
     void pv_update_gradient(const pv_plan *, double, double, double, double, double, double,
                             double *, double *) noexcept
     int64_t pv_next_release(const pv_plan *plan, int64_t t, int64_t *position) noexcept
-    int64_t pv_iterate_addresses(const pv_iterate *it, const pv_plan *plan, int64_t capacity, int64_t until,
-                                 unsigned char *out) noexcept
+    int64_t pv_iterate_upcoming(const pv_iterate *it, const pv_plan *plan, int64_t capacity, uint64_t *rows) noexcept
     pv_status pv_iterate_run(pv_iterate *it, const pv_plan *plan, const pv_rows *rows, const double *y, int64_t *i,
-                             pv_noise *noise, const pv_progress *progress) noexcept
+                             pv_draws *draws, const pv_progress *progress) noexcept
     void pv_iterate_evaluate(const pv_iterate *it, const pv_plan *plan, const pv_progress *progress) noexcept
     pv_status pv_iterate_release(pv_iterate *it, const pv_plan *plan, double std, double sensitivity,
-                                 pv_noise *noise) noexcept
+                                 pv_draws *draws) noexcept
     void pv_iterate_read(const pv_iterate *it, int64_t d, double *out) noexcept

@@ -11,7 +11,7 @@ cimport cython
 cimport numpy as cnp
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc
 from cpython.pythread cimport PyThread_get_thread_ident
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
 from ..errors import BudgetExceeded, InvalidParameter, StateError
@@ -116,7 +116,7 @@ cdef class IterateRun:
 
     cdef pv_plan plan
     cdef pv_iterate it
-    cdef pv_noise noise
+    cdef pv_draws draws
     cdef Schedule schedule
     cdef Source source
     cdef CustomCallbacks user
@@ -178,23 +178,24 @@ cdef class IterateRun:
         self.it.nn = pv_sqnorm(self.it.u, dim)
         self.it.next_release = pv_next_release(&self.plan, 0, &self.it.list_position)
 
-        self.noise.pass_ = first_pass()
+        self.draws.pass_ = first_pass()
         if source is not None:
             row_bytes = pv_row_words(dim) * 8
-            self.noise.capacity = max(1, min(NOISE_BUFFER // row_bytes, horizon))
-            self.addresses = <unsigned char *>PyMem_RawCalloc(self.noise.capacity, row_bytes)
-            self.noise.words = <unsigned char *>PyMem_RawCalloc(self.noise.capacity * row_bytes + PV_ADDRESS_BYTES, 1)
-            if self.addresses == NULL or self.noise.words == NULL:
+            self.draws.capacity = max(1, min(NOISE_BUFFER // row_bytes, horizon))
+            self.addresses = <unsigned char *>PyMem_RawCalloc(self.draws.capacity, row_bytes)
+            self.draws.words = <unsigned char *>PyMem_RawCalloc(self.draws.capacity * row_bytes + PV_ADDRESS_BYTES, 1)
+            self.draws.rows = <uint64_t *>PyMem_RawCalloc(self.draws.capacity, sizeof(uint64_t))
+            if self.addresses == NULL or self.draws.words == NULL or self.draws.rows == NULL:
                 raise MemoryError
             self.undecided = Undecided(dim)
-            self.noise.undecided = &self.undecided.c
-            self.noise.row = self.it.next_release
+            self.draws.undecided = &self.undecided.c
 
     def __dealloc__(self):
         self.wipe()
         PyMem_RawFree(self.memory)
         PyMem_RawFree(self.addresses)
-        PyMem_RawFree(self.noise.words)
+        PyMem_RawFree(self.draws.words)
+        PyMem_RawFree(self.draws.rows)
 
     cdef void wipe(self) noexcept:
         """Overwrite the iterate, what was computed from it on the way to a release, and the noise drawn ahead."""
@@ -203,10 +204,10 @@ cdef class IterateRun:
             pv_wipe(self.it.work, 2 * self.plan.d * sizeof(double))
         self.it.s = 0.0
         self.it.nn = 0.0
-        if self.noise.words != NULL:
-            pv_wipe(self.noise.words, self.noise.capacity * pv_row_words(self.plan.d) * 8)
-        self.noise.filled = 0
-        self.noise.used = 0
+        if self.draws.words != NULL:
+            pv_wipe(self.draws.words, self.draws.capacity * pv_row_words(self.plan.d) * 8)
+        self.draws.filled = 0
+        self.draws.used = 0
 
     cdef cnp.ndarray vector(self, const double *x):
         """Copy of one of the vectors, shape (dim,)."""
@@ -235,18 +236,17 @@ cdef class IterateRun:
         return 0
 
     cdef int refill(self) except -1:
-        cdef int64_t n = pv_iterate_addresses(&self.it, &self.plan, self.noise.capacity, self.plan.last_row,
-                                              self.addresses)
-        if n == 0:
-            raise StateError("no release is due")
-        return self.draw(n, self.it.next_release)
+        return self.draw(pv_iterate_upcoming(&self.it, &self.plan, self.draws.capacity, self.draws.rows))
 
-    cdef int draw(self, int64_t n, int64_t row) except -1:
-        """Fill the buffer with the words of n releases, whose addresses are written, the first of them after a row."""
-        self.noise.filled = self.noise.used = 0  # until they are there: a source that fails wipes the buffer
-        self.source.fill(self.addresses, n * pv_row_words(self.plan.d) * 8, self.noise.words)
-        self.noise.filled = n
-        self.noise.row = row
+    cdef int draw(self, int64_t n) except -1:
+        """Fill the buffer with the words of n vectors, whose address rows are written."""
+        cdef size_t size = <size_t>pv_row_words(self.plan.d) * 8
+        cdef int64_t k
+        self.draws.filled = self.draws.used = 0  # until they are there: a source that fails wipes the buffer
+        for k in range(n):
+            pv_address_row(self.addresses + k * size, self.plan.stream, self.draws.rows[k], self.plan.d)
+        self.source.fill(self.addresses, n * size, self.draws.words)
+        self.draws.filled = n
         return 0
 
     cdef int serve(self, pv_status status, double std) except -1:
@@ -257,7 +257,7 @@ cdef class IterateRun:
         if status == PV_UNDECIDED:
             row = self.it.t
             decide = self.decide
-            return self.source.resolve(self.noise.undecided, self.plan.stream, row, std, decide)
+            return self.source.resolve(self.draws.undecided, self.plan.stream, row, std, decide)
         if status == PV_HORIZON:
             raise BudgetExceeded(f"the horizon of {self.plan.horizon} rows is used up")
         if status == PV_NOT_FINITE:
@@ -273,10 +273,10 @@ cdef class IterateRun:
         interrupt = None
         while True:
             if self.user is not None:
-                status = pv_iterate_run(&self.it, &self.plan, rows, y, &i, &self.noise, progress)
+                status = pv_iterate_run(&self.it, &self.plan, rows, y, &i, &self.draws, progress)
             else:
                 with nogil:
-                    status = pv_iterate_run(&self.it, &self.plan, rows, y, &i, &self.noise, progress)
+                    status = pv_iterate_run(&self.it, &self.plan, rows, y, &i, &self.draws, progress)
             if status == PV_OK:
                 break
             try:
@@ -311,8 +311,8 @@ cdef class IterateRun:
             self.it = before
             self.closed = closed
             memcpy(self.memory, saved, size)
-            self.noise.filled = 0  # the words are drawn again from their addresses
-            self.noise.used = 0
+            self.draws.filled = 0  # the words are drawn again from their addresses
+            self.draws.used = 0
             if self.undecided is not None:
                 self.undecided.c.resolved = 0
             error, self.user.error = self.user.error, None
@@ -461,10 +461,10 @@ cdef class IterateRun:
                 raise StateError("only a run that has released nothing may end with such a release")
             if self.source is not None:
                 self.source.check()
-                pv_address_row(self.addresses, self.plan.stream, self.it.t, self.plan.d)
-                self.draw(1, self.it.t)
+                self.draws.rows[0] = self.it.t
+                self.draw(1)
             while True:
-                status = pv_iterate_release(&self.it, &self.plan, std, sensitivity, &self.noise)
+                status = pv_iterate_release(&self.it, &self.plan, std, sensitivity, &self.draws)
                 if status == PV_OK:
                     break
                 self.serve(status, std)

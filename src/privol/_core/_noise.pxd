@@ -58,6 +58,16 @@ cdef extern from "pv_lattice.h" nogil:
 
     pv_value pv_lattice_value(pv_law law, uint64_t word) noexcept
 
+cdef extern from "pv_draws.h" nogil:
+    ctypedef struct pv_draws:
+        unsigned char *words
+        uint64_t *rows
+        int64_t capacity
+        int64_t filled
+        int64_t used
+        pv_undecided *undecided
+        const pv_first_pass *pass_ "pass"
+
 cdef extern from "pv_mixture.h" nogil:
     ctypedef enum pv_mixture:
         PV_L2_LAPLACE

@@ -14,14 +14,10 @@ int64_t pv_next_release(const pv_plan *plan, int64_t t, int64_t *position) {
     return row <= plan->last_row ? row : plan->horizon + 1;
 }
 
-int64_t pv_iterate_addresses(const pv_iterate *it, const pv_plan *plan, int64_t capacity, int64_t until,
-                             unsigned char *out) {
+int64_t pv_iterate_upcoming(const pv_iterate *it, const pv_plan *plan, int64_t capacity, uint64_t *rows) {
     int64_t row = it->next_release, position = it->list_position, n = 0;
-    while (n < capacity && row <= until) {
-        size_t written = pv_address_row(out, plan->stream, (uint64_t)row, plan->d);
-        if (written == 0) break; /* not an address */
-        out += written;
-        ++n;
+    while (n < capacity && row <= plan->last_row) {
+        rows[n++] = (uint64_t)row;
         row = pv_next_release(plan, row, &position);
     }
     return n;
@@ -108,8 +104,6 @@ static void spend(pv_iterate *it, double cost) {
     it->spent = sum;
 }
 
-static inline int level_of(const pv_noise *noise) { return noise->pass ? noise->pass->level : 0; }
-
 /* Project the point in `work` and release it. */
 static void publish(pv_iterate *it, const pv_plan *plan, const pv_vectors *vectors) {
     const int64_t d = plan->d;
@@ -141,32 +135,20 @@ static void scales_at(const pv_plan *plan, int64_t t, pv_scales *scales, double 
     *sensitivity = scales->sensitivity[scales->used];
 }
 
-pv_status pv_iterate_release(pv_iterate *it, const pv_plan *plan, double std, double sensitivity, pv_noise *noise) {
+pv_status pv_iterate_release(pv_iterate *it, const pv_plan *plan, double std, double sensitivity, pv_draws *draws) {
     const int64_t d = plan->d;
     if (!(it->s * it->s * it->nn < HUGE_VAL)) return PV_NOT_FINITE;
     if (plan->noisy) {
-        if (!(std > 1e-290 && std < 1e290)) return PV_NOT_FINITE; /* never a release without its noise */
-        if (noise->used >= noise->filled || noise->row != it->t) return PV_NEED_BITS;
-        unsigned char *words = noise->words + noise->used * pv_row_words(d) * 8;
-        const pv_lattice lattice = {PV_GAUSSIAN, std, 0.0, pv_lattice_step(std), noise->pass};
-        pv_status status = pv_lattice_round(&lattice, it->u, it->s, d, plan->magnitude, words, it->work, noise->undecided);
+        pv_status status = pv_draws_round(draws, (uint64_t)it->t, std, it->u, it->s, d, plan->magnitude, it->work);
         if (status != PV_OK) return status;
-        pv_wipe(words, (size_t)pv_row_words(d) * 8);
-        if (noise->undecided->n > 0) {
-            pv_wipe(noise->undecided->word, (size_t)noise->undecided->n * sizeof(uint64_t));
-            pv_wipe(noise->undecided->x, (size_t)noise->undecided->n * sizeof(double));
-        }
-        noise->undecided->resolved = 0;
-        ++noise->used;
         spend(it, (sensitivity / std) * (sensitivity / std));
     } else {
         pv_iterate_read(it, d, it->work);
     }
-    publish(it, plan, pv_vectors_at(level_of(noise)));
+    publish(it, plan, pv_vectors_at(pv_draws_level(draws)));
     ++it->n_released;
     it->pending = 0;
     it->next_release = pv_next_release(plan, it->t, &it->list_position);
-    noise->row = it->next_release;
     return PV_OK;
 }
 
@@ -198,18 +180,18 @@ void pv_iterate_evaluate(const pv_iterate *it, const pv_plan *plan, const pv_pro
 }
 
 pv_status pv_iterate_run(pv_iterate *it, const pv_plan *plan, const pv_rows *given, const double *y, int64_t *i,
-                         pv_noise *noise, const pv_progress *progress) {
+                         pv_draws *draws, const pv_progress *progress) {
     pv_rows own = *given;
     const pv_rows *rows = &own;
-    pv_rows_use(&own, level_of(noise));
+    pv_rows_use(&own, pv_draws_level(draws));
     for (;;) {
         if (it->pending) { /* of the row before, perhaps of an earlier call */
             double std, sensitivity;
-            scales_at(plan, it->t, &noise->scales, &std, &sensitivity);
-            pv_status status = pv_iterate_release(it, plan, std, sensitivity, noise);
+            scales_at(plan, it->t, &it->scales, &std, &sensitivity);
+            pv_status status = pv_iterate_release(it, plan, std, sensitivity, draws);
             if (status != PV_OK) return status;
-            ++noise->scales.used;
-            noise->scales.row += plan->every;
+            ++it->scales.used;
+            it->scales.row += plan->every;
         }
         if (*i >= rows->n) return PV_OK;
         if (it->t >= plan->horizon) return PV_HORIZON;

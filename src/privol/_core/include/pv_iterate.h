@@ -9,8 +9,8 @@
 
 #include <stdint.h>
 #include "pv_bits.h"
+#include "pv_draws.h"
 #include "pv_geometry.h"
-#include "pv_lattice.h"
 #include "pv_loss.h"
 #include "pv_rows.h"
 #include "pv_schedule.h"
@@ -44,6 +44,14 @@ struct pv_plan {
     unsigned stream;    /* noise stream */
 };
 
+/* What pv_schedule_fill gives for the next releases, drawn up for several of them at once: divisions overlap. */
+#define PV_SCALES 32
+typedef struct pv_scales {
+    int64_t row; /* of entry `used` */
+    int used, filled;
+    double sensitivity[PV_SCALES], std[PV_SCALES];
+} pv_scales;
+
 typedef struct pv_iterate {
     /* secret: the iterate x = s u, its squared norm in units of s^2 */
     double *u, s, nn;
@@ -55,25 +63,8 @@ typedef struct pv_iterate {
     int pending;              /* row t is learnt, its release is not yet drawn */
     double spent, spent_tail; /* compensated sum of (s_t / std_t)^2 over releases */
     int64_t n_clipped, n_null; /* private diagnostics */
-} pv_iterate;
-
-/* What pv_schedule_fill gives for the next releases, drawn up for several of them at once: divisions overlap. */
-#define PV_SCALES 32
-typedef struct pv_scales {
-    int64_t row; /* of entry `used` */
-    int used, filled;
-    double sensitivity[PV_SCALES], std[PV_SCALES];
-} pv_scales;
-
-typedef struct pv_noise {
-    unsigned char *words; /* of consecutive releases, pv_row_words(d) each */
-    int64_t capacity;     /* releases the buffer can hold */
-    int64_t filled, used; /* releases in it */
-    int64_t row;          /* row number of release `used` */
-    pv_undecided *undecided;
-    const pv_first_pass *pass; /* the instruction-set level, also of runs without noise; NULL: the baseline */
     pv_scales scales;
-} pv_noise;
+} pv_iterate;
 
 /* Where the evaluation of the released model goes (functions of raw rows, not private): row i of `rows` is evaluated just
  * before row i of the block is learnt. */
@@ -90,21 +81,19 @@ void pv_update_gradient(const pv_plan *, double, double, double, double, double,
 /* First release row after row t, or horizon + 1. */
 int64_t pv_next_release(const pv_plan *plan, int64_t t, int64_t *list_position);
 
-/* Addresses of the words of the next releases from it->next_release (or the pending row) on: at most
- * `capacity` releases, none after row `until`. Returns how many. */
-int64_t pv_iterate_addresses(const pv_iterate *it, const pv_plan *plan, int64_t capacity, int64_t until,
-                             unsigned char *out);
+/* Rows of the next releases, from it->next_release (or the pending row) on: at most `capacity`. Returns how many. */
+int64_t pv_iterate_upcoming(const pv_iterate *it, const pv_plan *plan, int64_t capacity, uint64_t *rows);
 
 /* Learn rows *i..n-1 with targets y. A row with an unusable entry or a NaN target is learnt as the null row. Stops at
  * the first status other than PV_OK with *i the row to continue at; a release that is due is made first. */
 pv_status pv_iterate_run(pv_iterate *it, const pv_plan *plan, const pv_rows *rows, const double *y, int64_t *i,
-                         pv_noise *noise, const pv_progress *progress);
+                         pv_draws *draws, const pv_progress *progress);
 
 /* Evaluate the released model on rows that are not learnt now. */
 void pv_iterate_evaluate(const pv_iterate *it, const pv_plan *plan, const pv_progress *progress);
 
 /* Publish the iterate after row it->t with a given noise std (the re-calibrated last release). */
-pv_status pv_iterate_release(pv_iterate *it, const pv_plan *plan, double std, double sensitivity, pv_noise *noise);
+pv_status pv_iterate_release(pv_iterate *it, const pv_plan *plan, double std, double sensitivity, pv_draws *draws);
 
 /* x = s u into out. */
 void pv_iterate_read(const pv_iterate *it, int64_t d, double *out);
