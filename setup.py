@@ -41,7 +41,8 @@ KERNELS = {
     "_losses": ["loss"],
     "_geometry": ["rows", "geometry"],
     "_schedule": ["schedule"],
-    "_iterate": ["rows", "bits", "lattice", "draws", "loss", "geometry", "schedule", "update", "iterate"],
+    "_run": ["rows", "bits", "lattice", "draws", "geometry", "run"],
+    "_iterate": ["rows", "bits", "lattice", "draws", "geometry", "run", "schedule", "update", "iterate"],
 }
 
 # Every module is compiled again when any of these changed; the list also puts them into the sdist.

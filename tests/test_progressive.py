@@ -12,7 +12,7 @@ from sklearn.metrics import accuracy_score, log_loss, mean_absolute_error, roc_a
 
 import privol
 from privol import losses
-from privol._core._iterate import Progress
+from privol._core._run import Progress
 from privol.errors import BudgetExceeded, InvalidParameter
 from privol.evaluate import compare, progressive
 from privol.evaluate._ranks import ScoreHistogram

@@ -1,11 +1,12 @@
 /* The stream loop: its iterates against a loop without scaling tricks, its releases and counters, its stops. */
 #include "check.h"
+#include "pv_bits.h"
 #include "pv_iterate.h"
 
 enum { N = 400 };
 
 typedef struct task {
-    pv_plan plan;
+    pv_iterate_plan plan;
     pv_rows rows;
     double *x, *y, *norms;
     int64_t *releases;
@@ -29,10 +30,10 @@ static task make(int64_t d, int intercept, int code, int set, int kind) {
     k.norms = doubles(N);
     k.rows = (pv_rows){.n = N, .d = features, .data = (const char *)k.x, .row_stride = 8 * features, .col_stride = 8};
     pv_rows_bind(&k.rows);
-    pv_plan *p = &k.plan;
-    p->signs = code <= PV_SMOOTH_HINGE;
-    p->y_bound = 0.9;
-    p->noisy = 1;
+    pv_iterate_plan *p = &k.plan;
+    p->run.signs = code <= PV_SMOOTH_HINGE;
+    p->run.y_bound = 0.9;
+    p->run.noisy = 1;
     for (int64_t i = 0; i < N; ++i) {
         k.y[i] = 1.5 * random_unit(); /* beyond its bound now and then; of a class only the sign counts */
         if (i % 37 != 5) continue;
@@ -44,20 +45,21 @@ static task make(int64_t d, int intercept, int code, int set, int kind) {
     CHECK(pv_rows_norms(&k.rows, k.norms) == (features > 0 ? 5 : N));
     for (int64_t i = 0; i < N; ++i)
         if (isnan(k.y[i])) k.norms[i] = -1.0;
-    pv_loss_bind(&p->loss, code, 0.5);
-    p->set = (pv_set){.code = set, .size = 0.8, .low = low, .high = high};
+    pv_loss_bind(&p->run.loss, code, 0.5);
+    p->run.set = (pv_set){.code = set, .size = 0.8, .low = low, .high = high};
     p->schedule = (pv_schedule){.kind = kind, .a0 = kind == PV_PUBLISHED_GRADIENT ? 0.0 : 3.0, .l2 = 0.4, .first = 1,
                                 .diameter = 2.0, .cap = 1.6, .shape = PV_SHAPE_LIPSCHITZ, .gain = 0.5};
     if (kind == PV_PUBLISHED_GRADIENT) p->schedule.first = 2;
     p->update = kind == PV_PUBLISHED_GRADIENT ? pv_update_gradient : pv_update_implicit;
     p->constrained = set == PV_L2_BALL;
-    p->d = d;
-    p->intercept = intercept;
-    p->x_bound = 1.0;
-    p->horizon = p->last_row = N;
+    p->run.d = d;
+    p->run.intercept = intercept;
+    p->run.x_bound = 1.0;
+    p->run.horizon = p->run.last_row = N;
     p->refresh = 64;
-    p->magnitude = 1.0;
-    p->stream = 3;
+    p->run.magnitude = 1.0;
+    p->run.stream = 3;
+    p->run.method = &pv_iterate_method;
     return k;
 }
 
@@ -83,59 +85,60 @@ static double noise_of(uint64_t word) {
     return isinf(z) ? 7.0 : z;
 }
 
-/* The release after row it->t is the iterate plus the noise addressed by that row, on the grid, projected. */
-static void check_release(const pv_iterate *it, const pv_plan *p) {
-    const int64_t d = p->d, n = pv_row_words(d);
-    const double std = pv_schedule_std(&p->schedule, it->t), h = std > 0 ? pv_lattice_step(std) : 0.0;
+/* The release after row it->run.t is the iterate plus the noise addressed by that row, on the grid, projected. */
+static void check_release(const pv_iterate *it, const pv_iterate_plan *p) {
+    const int64_t d = p->run.d, n = pv_row_words(d);
+    const double std = pv_schedule_std(&p->schedule, it->run.t), h = std > 0 ? pv_lattice_step(std) : 0.0;
     unsigned char *addresses = buffer(n, 8), *words = buffer(n, 8);
     double *expected = doubles(d), *work = doubles(2 * d);
-    pv_address_row(addresses, p->stream, (uint64_t)it->t, d);
+    pv_address_row(addresses, p->run.stream, (uint64_t)it->run.t, d);
     fill(words, addresses, n);
     pv_iterate_read(it, d, expected);
     if (std > 0)
         for (int64_t j = 0; j < d; ++j)
             expected[j] = h * nearbyint((expected[j] + std * noise_of(pv_word(words + 8 * j))) / h);
-    pv_project(&p->set, expected, d, work);
+    pv_project(&p->run.set, expected, d, work);
     long double off = 0;
-    for (int64_t j = 0; j < d; ++j) off = fmaxl(off, fabsl((long double)expected[j] - it->released[j]));
+    for (int64_t j = 0; j < d; ++j) off = fmaxl(off, fabsl((long double)expected[j] - it->run.released[j]));
     CHECK(off <= 1e-4L * h); /* equal, but for the last bit of the projection */
     free(addresses), free(words), free(expected), free(work);
 }
 
 /* The released model's score and loss on row t, with nothing of the kernel but its tables. */
 static void check_score(const pv_iterate *it, const task *k, int64_t t, double score, double loss) {
-    const pv_plan *p = &k->plan;
-    const int64_t d = p->d, features = d - p->intercept;
+    const pv_iterate_plan *p = &k->plan;
+    const int64_t d = p->run.d, features = d - p->run.intercept;
     if (k->norms[t] < 0.0) {
         CHECK(isnan(score) && isnan(loss));
         return;
     }
-    long double sum = p->intercept ? (long double)it->released[d - 1] : 0.0L, size = fabsl(sum);
+    long double sum = p->run.intercept ? (long double)it->run.released[d - 1] : 0.0L, size = fabsl(sum);
     for (int64_t j = 0; j < features; ++j) {
-        long double term = (long double)it->released[j] * k->x[t * features + j];
+        long double term = (long double)it->run.released[j] * k->x[t * features + j];
         if (k->norms[t] > 1.0) term /= sqrtl((long double)k->norms[t]);
         sum += term;
         size += fabsl(term);
     }
     CHECK(fabsl(score - sum) <= 1e-14L * size);
-    const double y = p->signs ? (k->y[t] > 0.0 ? 1.0 : -1.0) : fmin(fmax(k->y[t], -p->y_bound), p->y_bound);
-    CHECK(bits_of(loss) == bits_of(p->loss.value(&p->loss, score, y)));
+    const double y = p->run.signs ? (k->y[t] > 0.0 ? 1.0 : -1.0) : fmin(fmax(k->y[t], -p->run.y_bound), p->run.y_bound);
+    CHECK(bits_of(loss) == bits_of(p->run.loss.value(&p->run.loss, score, y)));
 }
 
 /* Run in blocks of `block` rows with room for `capacity` releases' words, as the callers of the kernel do. Words are a
  * fixed function of their address; undecided coordinates are resolved by the nearest lattice point. Row t + ahead is
  * evaluated before row t is learnt (for the last rows: the null row), nothing if ahead is negative. */
 static result run(const task *k, int64_t block, int64_t capacity, int64_t ahead) {
-    const pv_plan *p = &k->plan;
-    const int64_t d = p->d, row_words = pv_row_words(d);
+    const pv_iterate_plan *p = &k->plan;
+    const int64_t d = p->run.d, row_words = pv_row_words(d);
     result r = {.released = doubles(d), .sum = doubles(d), .iterate = doubles(d), .scores = doubles(N),
                 .losses = doubles(N)};
-    double *u = doubles(d), *work = doubles(2 * d), *total = doubles(d);
-    for (int64_t j = 0; j < d; ++j) u[j] = r.released[j] = p->set.code == PV_SIMPLEX ? p->set.size / (double)d : 0.0;
+    double *u = doubles(d), *work = doubles(3 * d), *total = doubles(d);
+    for (int64_t j = 0; j < d; ++j)
+        u[j] = r.released[j] = p->run.set.code == PV_SIMPLEX ? p->run.set.size / (double)d : 0.0;
     for (int64_t j = 0; j < d; ++j) total[j] = r.sum[j] = 0.0;
-    pv_iterate it = {.u = u, .s = 1.0, .nn = pv_sqnorm(u, d), .work = work, .released = r.released,
-                     .released_sum = r.sum};
-    it.next_release = pv_next_release(p, 0, &it.list_position);
+    pv_iterate it = {.run = {.work = work, .released = r.released, .released_sum = r.sum},
+                     .u = u, .s = 1.0, .nn = pv_sqnorm(u, d)};
+    it.run.next_release = pv_next_release(&p->run, 0, &it.run.list_position);
     unsigned char *addresses = buffer(capacity * row_words, 8), *words = buffer(capacity * row_words, 8);
     pv_undecided und = {.capacity = d, .coord = buffer(d, 8), .word = buffer(d, 8), .x = doubles(d),
                         .value = doubles(d)};
@@ -145,7 +148,7 @@ static result run(const task *k, int64_t block, int64_t capacity, int64_t ahead)
         pv_rows rows = k->rows;
         rows.n = block < N - start ? block : N - start;
         rows.data += start * rows.row_stride;
-        int64_t i = 0, before = it.n_released;
+        int64_t i = 0, before = it.run.n_released;
         pv_rows later = rows;
         double *targets = doubles(rows.n);
         for (int64_t n = 0; n < rows.n; ++n) {
@@ -158,19 +161,19 @@ static result run(const task *k, int64_t block, int64_t capacity, int64_t ahead)
         if (ahead > 0) progress.rows = &later, progress.y = targets;
         for (;;) {
             const int64_t done = i;
-            if (block == 1 && ahead >= 0 && !it.pending) {
+            if (block == 1 && ahead >= 0 && !it.run.pending) {
                 pv_rows one_row = ahead ? later : rows;
                 pv_progress alone = {.rows = &one_row, .y = targets, .scores = &r.scores[start],
                                      .losses = &r.losses[start]};
-                pv_iterate_evaluate(&it, p, &alone);
+                pv_evaluate(&it.run, &p->run, &alone);
                 if (start + ahead < N)
                     check_score(&it, k, start + ahead, r.scores[start], r.losses[start]);
                 else
                     CHECK(isnan(r.scores[start]) && isnan(r.losses[start]));
             }
             const double score = r.scores[start], loss = r.losses[start];
-            pv_status status = pv_iterate_run(&it, p, &rows, k->y + start, &i, &draws,
-                                              ahead >= 0 ? &progress : NULL);
+            pv_status status = pv_run(&it.run, &p->run, &rows, k->y + start, &i, &draws,
+                                      ahead >= 0 ? &progress : NULL);
             if (block == 1 && ahead >= 0 && i == done) /* nothing learnt, so nothing evaluated again */
                 CHECK(bits_of(score) == bits_of(r.scores[start]) && bits_of(loss) == bits_of(r.losses[start]));
             if (block == 1 && ahead >= 0 && i > done)
@@ -178,17 +181,18 @@ static result run(const task *k, int64_t block, int64_t capacity, int64_t ahead)
                       (bits_of(score) == bits_of(r.scores[start]) && bits_of(loss) == bits_of(r.losses[start])));
             if (status == PV_OK) break;
             if (status == PV_NEED_BITS) {
-                CHECK(it.pending && it.t == it.next_release);
-                int64_t n = pv_iterate_upcoming(&it, p, capacity, draws.rows);
+                CHECK(it.run.pending && it.run.t == it.run.next_release);
+                int64_t n = pv_upcoming_releases(&it.run, &p->run, capacity, draws.rows);
                 CHECK(n >= 1 && n <= capacity);
-                for (int64_t m = 0; m < n; ++m) pv_address_row(addresses + m * row_words * 8, p->stream, draws.rows[m], d);
+                for (int64_t m = 0; m < n; ++m)
+                    pv_address_row(addresses + m * row_words * 8, p->run.stream, draws.rows[m], d);
                 fill(words, addresses, n * row_words);
                 draws.filled = n;
                 draws.used = 0;
                 ++r.refills;
             } else {
                 CHECK(status == PV_UNDECIDED);
-                const double std = pv_schedule_std(&p->schedule, it.t), h = pv_lattice_step(std);
+                const double std = pv_schedule_std(&p->schedule, it.run.t), h = pv_lattice_step(std);
                 pv_undecided *open = draws.undecided;
                 for (int64_t c = 0; c < open->n; ++c)
                     open->value[c] = nearbyint((open->x[c] + std * noise_of(open->word[c])) / h);
@@ -197,18 +201,18 @@ static result run(const task *k, int64_t block, int64_t capacity, int64_t ahead)
             }
         }
         free(targets);
-        CHECK(i == rows.n && !it.pending);
-        if (block == 1 && it.n_released > before) {
-            CHECK(it.n_released == before + 1);
+        CHECK(i == rows.n && !it.run.pending);
+        if (block == 1 && it.run.n_released > before) {
+            CHECK(it.run.n_released == before + 1);
             check_release(&it, p);
             for (int64_t j = 0; j < d; ++j) total[j] += r.released[j];
         }
     }
     CHECK(block > 1 || memcmp(total, r.sum, (size_t)d * sizeof(double)) == 0);
-    CHECK(p->schedule.gain == 0 || r.refills == (it.n_released + capacity - 1) / capacity);
+    CHECK(p->schedule.gain == 0 || r.refills == (it.run.n_released + capacity - 1) / capacity);
     int64_t i = 0;
-    if (p->horizon == N)
-        CHECK(pv_iterate_run(&it, p, &k->rows, k->y, &i, &draws, NULL) == PV_HORIZON && i == 0 && it.t == N);
+    if (p->run.horizon == N)
+        CHECK(pv_run(&it.run, &p->run, &k->rows, k->y, &i, &draws, NULL) == PV_HORIZON && i == 0 && it.run.t == N);
     pv_iterate_read(&it, d, r.iterate);
     r.it = it;
     free(u), free(work), free(total), free(addresses), free(words), free(draws.rows);
@@ -218,10 +222,10 @@ static result run(const task *k, int64_t block, int64_t capacity, int64_t ahead)
 
 /* The same run with the iterate itself as state and nothing carried from row to row but it. */
 static void twin(const task *k, double *x, int64_t *clipped, int64_t *null) {
-    const pv_plan *p = &k->plan;
-    const int64_t d = p->d, features = d - p->intercept;
+    const pv_iterate_plan *p = &k->plan;
+    const int64_t d = p->run.d, features = d - p->run.intercept;
     double *v = doubles(d), *work = doubles(2 * d);
-    for (int64_t j = 0; j < d; ++j) x[j] = p->set.code == PV_SIMPLEX ? p->set.size / (double)d : 0.0;
+    for (int64_t j = 0; j < d; ++j) x[j] = p->run.set.code == PV_SIMPLEX ? p->run.set.size / (double)d : 0.0;
     *clipped = *null = 0;
     for (int64_t t = 1; t <= N; ++t) {
         if (t < p->schedule.first) continue;
@@ -239,10 +243,10 @@ static void twin(const task *k, double *x, int64_t *clipped, int64_t *null) {
             q += v[j] * v[j];
         }
         const double y = k->y[t - 1], sign = y > 0 ? 1.0 : -1.0;
-        const double target = p->signs ? sign : fmin(fmax(y, -p->y_bound), p->y_bound);
+        const double target = p->run.signs ? sign : fmin(fmax(y, -p->run.y_bound), p->run.y_bound);
         if (norm >= 0) p->update(p, a, a1, nn, b, q, target, &g, &w);
         for (int64_t j = 0; j < d; ++j) x[j] = (a * x[j] - g * v[j]) / w;
-        pv_project(&p->set, x, d, work);
+        pv_project(&p->run.set, x, d, work);
     }
     free(v), free(work);
 }
@@ -250,7 +254,7 @@ static void twin(const task *k, double *x, int64_t *clipped, int64_t *null) {
 static int same(const double *a, const double *b, int64_t d) { return memcmp(a, b, (size_t)d * sizeof(double)) == 0; }
 
 static void one(task *k) {
-    const int64_t d = k->plan.d;
+    const int64_t d = k->plan.run.d;
     result whole = run(k, N, 64, 0);
     double *x = doubles(d);
     int64_t clipped, null, expected = 0, position = 0;
@@ -264,15 +268,16 @@ static void one(task *k) {
     }
     free(x);
     long double spent = 0;
-    for (int64_t t = pv_next_release(&k->plan, 0, &position); t <= k->plan.last_row;
-         t = pv_next_release(&k->plan, t, &position)) {
+    for (int64_t t = pv_next_release(&k->plan.run, 0, &position); t <= k->plan.run.last_row;
+         t = pv_next_release(&k->plan.run, t, &position)) {
         double ratio = pv_schedule_sensitivity(&k->plan.schedule, t) / pv_schedule_std(&k->plan.schedule, t);
         if (k->plan.schedule.gain > 0) spent += ratio * ratio;
         ++expected;
     }
-    CHECK(whole.it.t == N && whole.it.n_released == expected && whole.it.next_release == k->plan.horizon + 1);
-    CHECK(fabsl(whole.it.spent - spent) <= 3e-16L * spent);
-    CHECK(whole.it.n_clipped == clipped && clipped > 0 && whole.it.n_null >= null && null > 0);
+    CHECK(whole.it.run.t == N && whole.it.run.n_released == expected);
+    CHECK(whole.it.run.next_release == k->plan.run.horizon + 1);
+    CHECK(fabsl(whole.it.run.spent - spent) <= 3e-16L * spent);
+    CHECK(whole.it.run.n_clipped == clipped && clipped > 0 && whole.it.run.n_null >= null && null > 0);
     int64_t evaluated = 0;
     for (int64_t t = 0; t < N; ++t) evaluated += !isnan(whole.scores[t]);
     CHECK(evaluated == N - 11);
@@ -280,7 +285,7 @@ static void one(task *k) {
     for (level = 0; level < pv_first_pass_levels() - 1; ++level) {
         result slow = run(k, N, 64, 0);
         CHECK(same(slow.iterate, whole.iterate, d) && same(slow.released, whole.released, d));
-        CHECK(same(slow.sum, whole.sum, d) && bits_of(slow.it.spent) == bits_of(whole.it.spent));
+        CHECK(same(slow.sum, whole.sum, d) && bits_of(slow.it.run.spent) == bits_of(whole.it.run.spent));
         for (int64_t t = 0; t < N; ++t)
             CHECK(bits_of(slow.scores[t]) == bits_of(whole.scores[t]) || isnan(whole.scores[t]));
         drop(&slow);
@@ -289,8 +294,8 @@ static void one(task *k) {
     for (int64_t n = 0; n < LENGTH(blocks); ++n) {
         result cut = run(k, blocks[n], capacities[n], n < 2 ? 0 : -1);
         CHECK(same(cut.iterate, whole.iterate, d) && same(cut.released, whole.released, d));
-        CHECK(same(cut.sum, whole.sum, d) && bits_of(cut.it.spent) == bits_of(whole.it.spent));
-        CHECK(cut.it.n_released == expected && cut.undecided == whole.undecided);
+        CHECK(same(cut.sum, whole.sum, d) && bits_of(cut.it.run.spent) == bits_of(whole.it.run.spent));
+        CHECK(cut.it.run.n_released == expected && cut.undecided == whole.undecided);
         if (n < 2) CHECK(same(cut.scores, whole.scores, N) && same(cut.losses, whole.losses, N));
         drop(&cut);
     }
@@ -304,23 +309,23 @@ static void one(task *k) {
 }
 
 static void list(task *k, const int64_t *rows, int64_t n) {
-    k->plan.every = 0;
+    k->plan.run.every = 0;
     k->releases = buffer(n, sizeof(int64_t));
     memcpy(k->releases, rows, (size_t)n * sizeof(int64_t));
-    k->plan.releases = k->releases;
-    k->plan.n_releases_planned = n;
+    k->plan.run.releases = k->releases;
+    k->plan.run.n_releases_planned = n;
 }
 
 static void releases(void) {
     static const int64_t rows[] = {1, 2, 64, 65, 399, 400};
     for (int kind = 0; kind < 6; ++kind) {
         task k = make(9, 1, PV_LOGISTIC, PV_L2_BALL, PV_CONVEXITY_CONSTANT);
-        if (kind == 0) k.plan.every = 1;
-        if (kind == 1) k.plan.every = 50;
-        if (kind == 2) k.plan.every = 1, k.plan.last_row = N - 1;
+        if (kind == 0) k.plan.run.every = 1;
+        if (kind == 1) k.plan.run.every = 50;
+        if (kind == 2) k.plan.run.every = 1, k.plan.run.last_row = N - 1;
         if (kind == 3) list(&k, rows, LENGTH(rows));
         if (kind == 4) list(&k, rows, 0);
-        if (kind == 5) k.plan.every = 1, k.plan.schedule.gain = 0.0, k.plan.noisy = 0;
+        if (kind == 5) k.plan.run.every = 1, k.plan.schedule.gain = 0.0, k.plan.run.noisy = 0;
         one(&k);
         drop_task(&k);
     }
@@ -333,7 +338,7 @@ static void every_loss_and_set(void) {
             for (int64_t n = 0; n < LENGTH(sizes); ++n) {
                 /* one coordinate and an intercept leave no features: the row is the constant */
                 task k = make(sizes[n], sizes[n] > 1 && n % 2, code, set, (int)n % 2);
-                k.plan.every = 5;
+                k.plan.run.every = 5;
                 one(&k);
                 drop_task(&k);
             }
@@ -343,14 +348,14 @@ static void every_loss_and_set(void) {
 static void extreme_weights(void) {
     task k = make(6, 0, PV_LOGISTIC, PV_L2_BALL, PV_PUBLISHED_GRADIENT);
     k.plan.constrained = 0;
-    k.plan.every = 3;
+    k.plan.run.every = 3;
     one(&k);
     drop_task(&k);
     k = make(6, 1, PV_LOGISTIC, PV_L2_BALL, PV_CONVEXITY_CONSTANT);
     k.plan.schedule.a0 = 1e-3;
     k.plan.schedule.l2 = 2e3;
     k.plan.refresh = 1000000;
-    k.plan.every = 3;
+    k.plan.run.every = 3;
     one(&k);
     k.plan.schedule.a0 = 1e-160; /* whose square is no double */
     k.plan.schedule.l2 = 0.4;
@@ -362,17 +367,18 @@ static void extreme_weights(void) {
 static void never_without_noise(void) {
     static const double gains[] = {0.0, 1e-300, 1e300, (double)NAN};
     task k = make(5, 0, PV_SQUARED, PV_L2_BALL, PV_CONVEXITY_CONSTANT);
-    k.plan.every = 1;
+    k.plan.run.every = 1;
     for (int64_t n = 0; n < LENGTH(gains); ++n) {
         k.plan.schedule.gain = gains[n];
-        double u[5] = {0}, work[10], released[5] = {0}, sum[5] = {0};
+        double u[5] = {0}, work[15], released[5] = {0}, sum[5] = {0};
         unsigned char words[48] = {1};
-        pv_iterate it = {.u = u, .s = 1.0, .work = work, .released = released, .released_sum = sum, .next_release = 1};
+        pv_iterate it = {.run = {.work = work, .released = released, .released_sum = sum, .next_release = 1},
+                         .u = u, .s = 1.0};
         uint64_t row = 1;
         pv_draws draws = {.words = words, .rows = &row, .capacity = 1, .filled = 1};
         int64_t i = 0;
-        CHECK(pv_iterate_run(&it, &k.plan, &k.rows, k.y, &i, &draws, NULL) == PV_NOT_FINITE);
-        CHECK(it.n_released == 0);
+        CHECK(pv_run(&it.run, &k.plan.run, &k.rows, k.y, &i, &draws, NULL) == PV_NOT_FINITE);
+        CHECK(it.run.n_released == 0);
         for (int64_t j = 0; j < 5; ++j) CHECK(released[j] == 0.0);
     }
     drop_task(&k);
@@ -381,18 +387,19 @@ static void never_without_noise(void) {
 /* Words drawn for another row are never used, and none are drawn for rows that release nothing. */
 static void stale_words(void) {
     task k = make(5, 0, PV_SQUARED, PV_L2_BALL, PV_CONVEXITY_CONSTANT);
-    k.plan.every = 4;
-    double u[5] = {0}, work[10], released[5] = {0}, sum[5] = {0};
+    k.plan.run.every = 4;
+    double u[5] = {0}, work[15], released[5] = {0}, sum[5] = {0};
     unsigned char words[3 * 48] = {1};
     uint64_t rows[3] = {8, 12, 16};
-    pv_iterate it = {.u = u, .s = 1.0, .work = work, .released = released, .released_sum = sum, .next_release = 4};
+    pv_iterate it = {.run = {.work = work, .released = released, .released_sum = sum, .next_release = 4},
+                     .u = u, .s = 1.0};
     pv_draws draws = {.words = words, .rows = rows, .capacity = 3, .filled = 3};
     int64_t i = 0;
-    CHECK(pv_iterate_run(&it, &k.plan, &k.rows, k.y, &i, &draws, NULL) == PV_NEED_BITS);
-    CHECK(i == 4 && it.t == 4 && it.pending && it.n_released == 0);
-    CHECK(pv_iterate_upcoming(&it, &k.plan, 2, rows) == 2 && rows[0] == 4 && rows[1] == 8 && rows[2] == 16);
-    k.plan.last_row = 8;
-    CHECK(pv_iterate_upcoming(&it, &k.plan, 3, rows) == 2);
+    CHECK(pv_run(&it.run, &k.plan.run, &k.rows, k.y, &i, &draws, NULL) == PV_NEED_BITS);
+    CHECK(i == 4 && it.run.t == 4 && it.run.pending && it.run.n_released == 0);
+    CHECK(pv_upcoming_releases(&it.run, &k.plan.run, 2, rows) == 2 && rows[0] == 4 && rows[1] == 8 && rows[2] == 16);
+    k.plan.run.last_row = 8;
+    CHECK(pv_upcoming_releases(&it.run, &k.plan.run, 3, rows) == 2);
     drop_task(&k);
 }
 
@@ -404,18 +411,18 @@ static double broken_slope(const pv_loss *loss, double p, double y) {
 static void broken_loss(void) {
     task k = make(4, 0, PV_ABSOLUTE, PV_L2_BALL, PV_CONVEXITY_CONSTANT);
     for (int64_t i = 0; i < N; ++i) k.y[i] = i == 10 ? 0.8 : 0.0;
-    k.plan.loss.slope = broken_slope;
-    k.plan.loss.implicit = pv_implicit_bracketed;
-    k.plan.loss.expand = NULL;
-    k.plan.loss.lipschitz = 1.0;
-    double u[4] = {0}, work[8], released[4] = {0}, sum[4] = {0};
-    pv_iterate it = {.u = u, .s = 1.0, .work = work, .released = released, .released_sum = sum};
+    k.plan.run.loss.slope = broken_slope;
+    k.plan.run.loss.implicit = pv_implicit_bracketed;
+    k.plan.run.loss.expand = NULL;
+    k.plan.run.loss.lipschitz = 1.0;
+    double u[4] = {0}, work[12], released[4] = {0}, sum[4] = {0};
+    pv_iterate it = {.run = {.work = work, .released = released, .released_sum = sum}, .u = u, .s = 1.0};
     pv_draws draws = {0};
-    k.plan.every = N;
-    it.next_release = N;
+    k.plan.run.every = N;
+    it.run.next_release = N;
     int64_t i = 0;
-    CHECK(pv_iterate_run(&it, &k.plan, &k.rows, k.y, &i, &draws, NULL) == PV_NOT_FINITE);
-    CHECK(i == 11 && it.n_released == 0);
+    CHECK(pv_run(&it.run, &k.plan.run, &k.rows, k.y, &i, &draws, NULL) == PV_NOT_FINITE);
+    CHECK(i == 11 && it.run.n_released == 0);
     drop_task(&k);
 }
 

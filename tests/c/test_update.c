@@ -35,8 +35,8 @@ static void slope_at(const pv_loss *loss, long double m, long double tolerance, 
     CHECK(g <= loss->slope(loss, high, y) + 1e-13 * (1.0 + fabs(g)));
 }
 
-static void one(const pv_plan *plan, const step *s) {
-    const double r = plan->set.size;
+static void one(const pv_iterate_plan *plan, const step *s) {
+    const double r = plan->run.set.size;
     double g = (double)NAN, k = (double)NAN;
     plan->update(plan, s->a, s->a1, s->nn, s->b, s->q, s->y, &g, &k);
     const long double moved = norm_moved(s, g), m = ((long double)s->a * s->b - (long double)s->q * g) / k;
@@ -46,35 +46,35 @@ static void one(const pv_plan *plan, const step *s) {
     CHECK(k >= s->a1);
     digest(g);
     digest(k);
-    if (plan->set.code == PV_L2_BALL) {
+    if (plan->run.set.code == PV_L2_BALL) {
         CHECK(moved * moved <= (long double)r * r * k * k * (1 + 1e-12L) + spread);
         if (k > s->a1) CHECK(moved * moved >= (long double)r * r * k * k * (1 - 1e-12L) - spread);
     } else {
         CHECK(k == s->a1);
     }
     if (plan->update == pv_update_gradient) {
-        CHECK(g == plan->loss.slope(&plan->loss, s->b, s->y));
+        CHECK(g == plan->run.loss.slope(&plan->run.loss, s->b, s->y));
     } else if (plan->constrained) {
-        slope_at(&plan->loss, m, 1e-10L * (size + fabsl(m) + sqrtl((long double)s->q) * r), s->y, g);
+        slope_at(&plan->run.loss, m, 1e-10L * (size + fabsl(m) + sqrtl((long double)s->q) * r), s->y, g);
     } else { /* the free minimiser: its slope belongs to the point before projection */
         const long double free_m = m * k / s->a1;
-        slope_at(&plan->loss, free_m, 1e-12L * size * k / s->a1, s->y, g);
+        slope_at(&plan->run.loss, free_m, 1e-12L * size * k / s->a1, s->y, g);
     }
 }
 
 int main(void) {
     for (int code = 0; code < PV_LOSS_COUNT; ++code)
         for (int kind = 0; kind < 4; ++kind) {
-            pv_plan plan = {.constrained = kind == 0, .update = kind == 3 ? pv_update_gradient : pv_update_implicit};
-            plan.set = (pv_set){.code = kind == 2 ? PV_L1_BALL : PV_L2_BALL};
-            pv_loss_bind(&plan.loss, code, 0.5);
+            pv_iterate_plan plan = {.constrained = kind == 0, .update = kind == 3 ? pv_update_gradient : pv_update_implicit};
+            plan.run.set = (pv_set){.code = kind == 2 ? PV_L1_BALL : PV_L2_BALL};
+            pv_loss_bind(&plan.run.loss, code, 0.5);
             for (int n = 0; n < 20000; ++n) {
-                plan.set.size = n % 3 ? 1.0 : power(2.0 * random_unit());
-                step s = random_step(plan.set.size, n, code <= PV_SMOOTH_HINGE);
+                plan.run.set.size = n % 3 ? 1.0 : power(2.0 * random_unit());
+                step s = random_step(plan.run.set.size, n, code <= PV_SMOOTH_HINGE);
                 one(&plan, &s);
             }
             double g = 1.0, k = 0.0; /* a row of zeros moves nothing */
-            plan.set.size = 1.0;
+            plan.run.set.size = 1.0;
             plan.update(&plan, 1.0, 2.0, 0.25, 0.0, 0.0, 1.0, &g, &k);
             CHECK(g == 0.0 && k == 2.0);
         }

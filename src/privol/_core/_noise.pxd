@@ -66,6 +66,7 @@ cdef extern from "pv_draws.h" nogil:
         int64_t filled
         int64_t used
         pv_undecided *undecided
+        double std
         const pv_first_pass *pass_ "pass"
 
 cdef extern from "pv_mixture.h" nogil:

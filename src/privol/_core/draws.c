@@ -9,6 +9,7 @@ pv_status pv_draws_round(pv_draws *draws, uint64_t row, double std, const double
     pv_undecided *und = draws->undecided;
     if (!(std > 1e-290 && std < 1e290)) return PV_NOT_FINITE; /* never a release without its noise */
     if (draws->used >= draws->filled || draws->rows[draws->used] != row) return PV_NEED_BITS;
+    draws->std = std;
     const size_t size = (size_t)pv_row_words(d) * 8;
     unsigned char *words = draws->words + (size_t)draws->used * size;
     const pv_lattice lattice = {PV_GAUSSIAN, std, 0.0, pv_lattice_step(std), draws->pass};

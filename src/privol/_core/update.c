@@ -15,10 +15,10 @@ static inline double moved(double a, double nn, double b, double q, double g) {
  * the root at k0 for k. After a step s the error is below s^2 (1 + sqrt(q) / (r k)), so a small one ends the search and
  * the slope is extrapolated along it. Returns 0 if it did not settle at once, or the solution lies inside the ball (k
  * below k0). */
-static int newton_on_sphere(const pv_plan *plan, double a, double k0, double nn, double b, double q, double y,
-                            double *slope, double *k) {
-    const pv_loss *loss = &plan->loss;
-    const double r = plan->set.size, inverse = 1.0 / r, inverse2 = inverse * inverse;
+static int newton_on_sphere(const pv_iterate_plan *plan, double a, double k0, double nn, double b, double q,
+                            double y, double *slope, double *k) {
+    const pv_loss *loss = &plan->run.loss;
+    const double r = plan->run.set.size, inverse = 1.0 / r, inverse2 = inverse * inverse;
     const double tangent = 0.5 * inverse2 / k0;
     double g, curve, m = b * (r / sqrt(nn));
     pv_seen seen = PV_NOTHING_SEEN;
@@ -46,10 +46,10 @@ static int newton_on_sphere(const pv_plan *plan, double a, double k0, double nn,
  * psi(k) = ||a x - g(k) v|| / r - k changes, g(k) the implicit slope at k. There is one such k, as ||x(k)|| falls with k;
  * below it psi itself may rise, where the climb k -> k + psi(k) would be slow, so it strides until the root is
  * bracketed; then secant steps, with bisection every other time once they have had their chance. */
-static void constrained(const pv_plan *plan, double a, double k0, double nn, double b, double q, double y,
+static void constrained(const pv_iterate_plan *plan, double a, double k0, double nn, double b, double q, double y,
                         double *slope, double *k) {
-    const pv_loss *loss = &plan->loss;
-    const double r = plan->set.size;
+    const pv_loss *loss = &plan->run.loss;
+    const double r = plan->run.set.size;
     double lo = k0, flo = sqrt(moved(a, nn, b, q, *slope)) / r - k0; /* > 0 */
     double hi = HUGE_VAL, at = lo + flo, g = *slope;
     for (int i = 0; i < 200; ++i) {
@@ -79,33 +79,34 @@ static void constrained(const pv_plan *plan, double a, double k0, double nn, dou
 }
 
 /* k of the point (a x - g v) / k: at least a1, and large enough for the ball. */
-static inline double scaled_into_ball(const pv_plan *plan, double a, double a1, double nn, double b, double q, double g) {
-    double k = sqrt(moved(a, nn, b, q, g)) / plan->set.size;
+static inline double scaled_into_ball(const pv_iterate_plan *plan, double a, double a1, double nn, double b, double q,
+                                      double g) {
+    double k = sqrt(moved(a, nn, b, q, g)) / plan->run.set.size;
     return k > a1 ? k : a1;
 }
 
-void pv_update_implicit(const pv_plan *plan, double a, double a1, double nn, double b, double q, double y,
+void pv_update_implicit(const pv_iterate_plan *plan, double a, double a1, double nn, double b, double q, double y,
                         double *slope, double *k) {
-    const double rr = plan->set.size * plan->set.size;
+    const double rr = plan->run.set.size * plan->run.set.size;
     *slope = 0.0;
     *k = a1;
     if (!(q > 0.0)) return;
     /* Near the sphere, a step outwards mostly ends on it: look there first, at the cost of one solution instead of two.
      * Losses with `expand` have slopes between 0 and -y; moved() is convex in them, and inside at 0. */
-    if (plan->constrained && plan->loss.expand && nn > 0.98 * rr && moved(a, nn, b, q, -y) > rr * a1 * a1 &&
+    if (plan->constrained && plan->run.loss.expand && nn > 0.98 * rr && moved(a, nn, b, q, -y) > rr * a1 * a1 &&
         newton_on_sphere(plan, a, a1, nn, b, q, y, slope, k))
         return;
-    *slope = plan->loss.implicit(&plan->loss, a1, a * b, q, y);
+    *slope = plan->run.loss.implicit(&plan->run.loss, a1, a * b, q, y);
     *k = a1;
     if (plan->constrained) {
         if (moved(a, nn, b, q, *slope) > rr * a1 * a1) constrained(plan, a, a1, nn, b, q, y, slope, k);
-    } else if (plan->set.code == PV_L2_BALL) {
+    } else if (plan->run.set.code == PV_L2_BALL) {
         *k = scaled_into_ball(plan, a, a1, nn, b, q, *slope);
     }
 }
 
-void pv_update_gradient(const pv_plan *plan, double a, double a1, double nn, double b, double q, double y,
+void pv_update_gradient(const pv_iterate_plan *plan, double a, double a1, double nn, double b, double q, double y,
                         double *slope, double *k) {
-    *slope = q > 0.0 ? plan->loss.slope(&plan->loss, b, y) : 0.0;
-    *k = plan->set.code == PV_L2_BALL ? scaled_into_ball(plan, a, a1, nn, b, q, *slope) : a1;
+    *slope = q > 0.0 ? plan->run.loss.slope(&plan->run.loss, b, y) : 0.0;
+    *k = plan->run.set.code == PV_L2_BALL ? scaled_into_ball(plan, a, a1, nn, b, q, *slope) : a1;
 }

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from .._core._iterate import Progress
+from .._core._run import Progress
 from ..learners._base import Run
 from ..losses import Loss
 from ._ranks import ScoreHistogram

@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from .._core._iterate import IterateRun
 from .._core._rows import squared_norms
+from .._core._run import LearnerRun
 from .._validate import choice, integer, number
 from ..errors import BudgetExceeded, InvalidParameter, PrivacyWarning, StateError
 from ..guarantees import Guarantee, square_up, weaknesses
@@ -72,7 +72,7 @@ def promised_by(stream: Any, guarantee: Guarantee) -> Guarantee:
 class Run:
     """One run of a learner: the opaque secret state and what is public about it."""
 
-    state: IterateRun
+    state: LearnerRun
     plan: Any
     guarantee: Guarantee
     account: Account
@@ -113,7 +113,7 @@ class OnlineLearner(ReleasedModel):
     # ---- to be given by the learner -------------------------------------------------------------
 
     @abstractmethod
-    def _open_run(self, n_features: int, horizon: int, release: Any) -> tuple[IterateRun, Any, Guarantee]:
+    def _open_run(self, n_features: int, horizon: int, release: Any) -> tuple[LearnerRun, Any, Guarantee]:
         """Validate all parameters and build the secret state, the plan and the guarantee of a new run."""
 
     @abstractmethod
@@ -372,7 +372,7 @@ class OnlineLearner(ReleasedModel):
             )
 
     @staticmethod
-    def _counters(state: IterateRun, guarantee: Guarantee) -> Callable[[], tuple[int, int, float]]:
+    def _counters(state: LearnerRun, guarantee: Guarantee) -> Callable[[], tuple[int, int, float]]:
         """What a ledger reads of a run: rows, releases, mu squared spent."""
         if guarantee.claim is None:
             return state.counters

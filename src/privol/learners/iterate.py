@@ -201,6 +201,7 @@ class _IterateLearner(OnlineLearner):
         plan: IterateCalibration = run.plan
         releases: ReleaseSchedule = plan.releases
         row = run.state.n_rows
+        assert isinstance(run.state, IterateRun)
         if releases.only_last and plan.claim is None and 0 < row < releases.last_row:
             run.state.release_last(plan.last_std(row), plan.sensitivity(row))
 

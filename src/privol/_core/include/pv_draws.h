@@ -16,6 +16,7 @@ typedef struct pv_draws {
     int64_t capacity;          /* vectors the buffer can hold */
     int64_t filled, used;      /* vectors in it */
     pv_undecided *undecided;
+    double std;                /* of the draw under way, whose address row is rows[used] */
     const pv_first_pass *pass; /* the instruction-set level, also of runs without noise; NULL: the baseline */
 } pv_draws;
 
