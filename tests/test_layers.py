@@ -23,7 +23,7 @@ LAYERS: tuple[set[str], ...] = (
     {"_validate"},
     {"_core"},
     {"config"},
-    {"geometry", "losses", "noise", "topology"},
+    {"factorizations", "geometry", "losses", "noise", "topology"},
     {"guarantees"},
     {"calibration"},
     {"randomizers", "prefix"},
@@ -48,12 +48,13 @@ ONLY = {
     "streams": {"errors", "_validate"},
     "data": {"streams", "errors", "_validate"},
     "config": {"_core"},
+    "factorizations": {"errors", "_validate"},  # pure mathematics
 }
 
 # Compiled modules, bottom first, each with those it may cimport or import.
 CORE_ORDER = (
-    "_rows", "_losses", "_geometry", "_schedule", "_noise", "_sampler", "_vectors", "_bitgen", "_discrete", "_run",
-    "_iterate",
+    "_rows", "_losses", "_geometry", "_schedule", "_noise", "_sampler", "_vectors", "_bitgen", "_discrete", "_prefix",
+    "_run", "_iterate",
 )  # fmt: skip
 
 # Libraries and who may import them; None: anyone.
