@@ -180,8 +180,8 @@ def calibrate_sums(
     lattice = lattice_step(sigma)
     if grid > lattice:
         raise InvalidParameter(
-            f"{steps * leaf:,} rows of norm {bound:g} do not fit 64-bit integers on a grid that is as fine as the noise "
-            f"of standard deviation {sigma:g}: decrease horizon, bound or epsilon, or use design='blt'"
+            f"the sum of {steps * leaf:,} rows of norm {bound:g} does not fit 64-bit integers on a grid as fine as the "
+            f"noise of standard deviation {sigma:g}: decrease horizon, bound or epsilon, or use design='blt'"
         )
     return result(sigma, lattice, grid, charge(grid)[1] / sigma * _UP if published else mu, claim)
 
