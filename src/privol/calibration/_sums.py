@@ -36,10 +36,12 @@ class SumCalibration:
     factorization : Factorization
     dim : int
         Coordinates of a row.
+    leaf : int
+        Rows that are added up to one step of the factorisation.
     bound : float
         L2 bound of a row as declared; rows beyond are scaled to it.
     sensitivity : float
-        L2 norm of the change of one row, its own rounding and truncation charged.
+        L2 norm of the change of a leaf when one row changes, its own rounding and truncation charged.
     charged : float
         L2 norm of the change of all that is perturbed over the run when one row changes, all rounding charged.
     sigma : float
@@ -48,6 +50,8 @@ class SumCalibration:
         h, the power of two of whose multiples the noisy numbers are: 2**-11 to 2**-10 of sigma; 0 without noise.
     grid : float
         g, the power of two of whose multiples the rows are made: at most h. 0 for designs that sum in doubles.
+    magnitude : float
+        Bound of the coordinates of what is perturbed (for integer sums: of what the noise meets, less than h).
     mu : float
         Parameter of Gaussian differential privacy that the noise gives, rounded up (infinite without noise).
     claim : Claim or None
@@ -56,17 +60,19 @@ class SumCalibration:
 
     factorization: Factorization
     dim: int
+    leaf: int
     bound: float
     sensitivity: float
     charged: float
     sigma: float
     lattice: float
     grid: float
+    magnitude: float
     mu: float
     claim: Claim | None
 
     def std(self, step: int) -> float:
-        """Standard deviation per coordinate of the noise of the prefix after ``step`` rows."""
+        """Standard deviation per coordinate of the noise of the prefix after ``step`` leaves."""
         return self.sigma * self.factorization.row_norm(step)
 
 
@@ -77,6 +83,7 @@ def calibrate_sums(
     bound: float,
     epsilon: float,
     delta: float,
+    leaf: int = 1,
     adjacency: str = "replace",
     sensitivity: float | None = None,
     rounding: float = 0.0,
@@ -93,6 +100,8 @@ def calibrate_sums(
         L2 bound that rows are scaled to; 1e-30 to 1e30.
     epsilon, delta : float
         Budget of the whole run; ``epsilon=inf``: no noise.
+    leaf : int, default=1
+        Rows that are added up to one step of the factorisation; 1 to 2**20.
     adjacency : {"replace", "zero_out"}
     sensitivity : float, optional
         Largest L2 change of an ideal row, where it is below the ball's: ``2 * bound`` for ``"replace"``, ``bound`` for
@@ -112,6 +121,7 @@ def calibrate_sums(
         If a parameter is out of its range, or the integer sums or the noise would not fit; the message says which.
     """
     dim = integer(dim=dim, at_least=1)
+    leaf = integer(leaf=leaf, at_least=1, at_most=1 << 20)
     bound = number(bound=bound, at_least=_SMALL, at_most=_LARGE)
     rounding = number(rounding=rounding, at_least=0.0, at_most=0.01)
     steps, replace = factorization.steps, choice(ADJACENCIES, adjacency=adjacency) == "replace"
@@ -129,47 +139,51 @@ def calibrate_sums(
     if sensitivity is not None:
         ideal = number(sensitivity=sensitivity, at_least=_SMALL, at_most=_LARGE)
         ideal = min(ball, (ideal + excess * bound * (2.0 if replace else 1.0)) * _UP)
-    recursion = _recursion_error(factorization, radius)
+    sums = factorization.design in INTEGER_DESIGNS
+    gain, error = _recursion(factorization)
+    # Doubles that are added up to a leaf: leaf - 1 roundings of at most its norm, in both of two runs.
+    addition = 0.0 if sums else 2.1 * (leaf - 1) * _UNIT * leaf * radius
+    recursion = 2.0 * math.sqrt(steps) * error * leaf * radius
 
     def charge(grid: float) -> tuple[float, float]:
         # Truncation towards zero leaves the ball, and the change from a row to nothing, no larger than they were.
         one = min(ball, (ideal + math.sqrt(dim) * grid) * _UP) if replace else ideal
+        one = (one + addition) * _UP
         return one, (factorization.column_norm * one + recursion) * _UP
 
-    sums = factorization.design in INTEGER_DESIGNS
-    grid = _power_of_two(steps * radius, -_MOST_SUM) if sums else 0.0
-    claim = None
-    if math.isinf(number(epsilon=epsilon, at_least=0.0, infinite=True)):
+    def result(sigma: float, lattice: float, grid: float, mu: float, claim: Claim | None) -> SumCalibration:
         one, charged = charge(grid)
-        return SumCalibration(factorization, dim, bound, one, charged, 0.0, 0.0, grid, math.inf, None)
+        magnitude = lattice if sums else gain * leaf * radius
+        return SumCalibration(
+            factorization, dim, leaf, bound, one, charged, sigma, lattice, grid, magnitude, mu, claim
+        )
+
+    grid = _power_of_two(steps * leaf * radius, -_MOST_SUM) if sums else 0.0
+    if math.isinf(number(epsilon=epsilon, at_least=0.0, infinite=True)):
+        return result(0.0, 0.0, grid, math.inf, None)
+    mu, claim = math.nan, None
     if published:
         sigma = _published_sigma(factorization, bound, adjacency, epsilon, delta)
         claim = Claim(epsilon=epsilon, delta=delta, source="Jain, Kothari and Thakurta 2012, Theorem 9")
     else:
         mu = gdp_mu(epsilon, delta)
-        while True:  # a coarser grid asks for more noise, whose lattice may ask for a coarser grid: once more at most
-            sigma = charge(grid)[1] / mu * _UP
-            coarser = max(grid, lattice_step(sigma) * 2.0**-_MOST_SHIFT) if sums else grid
-            if coarser == grid:
-                break
-            grid = coarser
+        sigma = charge(grid)[1] / mu * _UP
     if not 1e-280 < sigma < 1e280:
         raise InvalidParameter(
             f"the noise would have standard deviation {sigma:g}: epsilon, delta and bound are too far apart for double "
             "precision"
         )
+    # A coarser grid asks for more noise, whose lattice may ask for a coarser grid: at most once more.
+    while sums and lattice_step(sigma) * 2.0**-_MOST_SHIFT > grid:
+        grid = lattice_step(sigma) * 2.0**-_MOST_SHIFT
+        sigma = sigma if published else charge(grid)[1] / mu * _UP
     lattice = lattice_step(sigma)
-    if published and sums:
-        grid = max(grid, lattice * 2.0**-_MOST_SHIFT)
     if grid > lattice:
         raise InvalidParameter(
-            f"{steps:,} rows of norm {bound:g} do not fit 64-bit integers on a grid that is as fine as the noise of "
-            f"standard deviation {sigma:g}: decrease horizon, bound or epsilon, or use design='blt'"
+            f"the sum of {steps * leaf:,} rows of norm {bound:g} does not fit 64-bit integers on a grid as fine as the "
+            f"noise of standard deviation {sigma:g}: decrease horizon, bound or epsilon, or use design='blt'"
         )
-    one, charged = charge(grid)
-    if published:
-        mu = charged / sigma * _UP
-    return SumCalibration(factorization, dim, bound, one, charged, sigma, lattice, grid, mu, claim)
+    return result(sigma, lattice, grid, charge(grid)[1] / sigma * _UP if published else mu, claim)
 
 
 def _power_of_two(value: float, shift: int) -> float:
@@ -178,21 +192,19 @@ def _power_of_two(value: float, shift: int) -> float:
     return math.ldexp(1.0, exponent + shift - (mantissa == 0.5))
 
 
-def _recursion_error(factorization: Factorization, radius: float) -> float:
-    """Most that rounding adds to the change of all of ``C w`` over the run; docs/proofs/recursions.md."""
+def _recursion(factorization: Factorization) -> tuple[float, float]:
+    """Bounds of ``|(C w)_t|`` and of its rounding error, for rows of norm 1; docs/proofs/recursions.md."""
     n = factorization.steps
     if isinstance(factorization, BLT):
-        # lengths of the buffers' memories; log1p and expm1 would be exact where this is above them
         reach = [min(float(n - 1), 1.0 / (1.0 - t)) for t in factorization.theta]
-        sizes = math.fsum(w * r for w, r in zip(factorization.omega, reach, strict=True))
-        drifts = math.fsum(w * r * r for w, r in zip(factorization.omega, reach, strict=True))
-        step = 1.05 * (len(reach) + 1) * (1.0 + sizes) + 2.1 * drifts
-    elif isinstance(factorization, SquareRoot):
+        gain = 1.0 + math.fsum(w * r for w, r in zip(factorization.omega, reach, strict=True))
+        drift = math.fsum(w * r * r for w, r in zip(factorization.omega, reach, strict=True))
+        return 1.01 * gain, _UNIT * (1.05 * (len(reach) + 1) * gain + 2.1 * drift)
+    if isinstance(factorization, SquareRoot):
         # every coefficient is off by a relative 4 n units at most, and a sum of n products by n + 1 units
-        step = 1.05 * (5 * n + 1) * (1.0 + 2.0 * math.sqrt(n / math.pi))
-    else:
-        return 0.0
-    return 2.0 * math.sqrt(n) * _UNIT * radius * step
+        gain = 1.0 + 2.0 * math.sqrt(n / math.pi)
+        return 1.01 * gain, _UNIT * 1.05 * (5 * n + 1) * gain
+    return 1.01, 0.0
 
 
 def _published_sigma(

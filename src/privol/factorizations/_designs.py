@@ -215,6 +215,10 @@ class SquareRoot(Factorization):
 
     design = "sqrt"
 
+    def coefficients(self) -> NDArray[np.float64]:
+        """The first ``steps`` coefficients, each to a relative ``4 * steps`` units of rounding."""
+        return np.cumprod(np.append(1.0, 1.0 - 0.5 / np.arange(1, self.steps)))
+
     @property
     def column_norm(self) -> float:
         """Root of the sum of the first ``steps`` squared coefficients."""
@@ -314,8 +318,7 @@ def _with_bit(last: int, bit: int) -> int:
 @functools.cache
 def _root_squares() -> NDArray[np.float64]:
     """Squares of the square root's coefficients."""
-    k = np.arange(1, _DIRECT)
-    return np.append(1.0, np.cumprod((1.0 - 0.5 / k) ** 2))
+    return SquareRoot(_DIRECT).coefficients() ** 2
 
 
 @functools.lru_cache(maxsize=64)
