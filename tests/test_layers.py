@@ -26,9 +26,9 @@ LAYERS: tuple[set[str], ...] = (
     {"factorizations", "geometry", "losses", "noise", "topology"},
     {"guarantees"},
     {"calibration"},
-    {"randomizers", "prefix"},
+    {"randomizers"},
     {"ledger"},
-    {"streams"},
+    {"prefix", "streams"},  # a prefix sum is a run of its own: it opens an account
     {"data", "distributed"},
     {"learners"},
     {"state"},  # exports and checkpoints of learners
@@ -54,7 +54,7 @@ ONLY = {
 # Compiled modules, bottom first, each with those it may cimport or import.
 CORE_ORDER = (
     "_rows", "_losses", "_geometry", "_schedule", "_noise", "_sampler", "_vectors", "_bitgen", "_discrete", "_prefix",
-    "_run", "_iterate",
+    "_run", "_iterate", "_least_squares",
 )  # fmt: skip
 
 # Libraries and who may import them; None: anyone.

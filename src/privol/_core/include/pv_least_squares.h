@@ -1,0 +1,39 @@
+/* Online least squares on private moments: what is perturbed are the running sums of svec(v v') and y v, by one private
+ * prefix sum; models are solved from what that has released.
+ *
+ * Rows are brought to unit bounds: v = x / row_bound with the intercept's constant inside the bound, y / y_bound.
+ */
+#ifndef PV_LEAST_SQUARES_H
+#define PV_LEAST_SQUARES_H
+
+#include <stdint.h>
+#include "pv_prefix.h"
+#include "pv_ridge.h"
+#include "pv_run.h"
+
+typedef struct pv_least_squares_plan {
+    pv_plan run;
+    pv_prefix_plan sums;
+    double row_unit, target_unit; /* what a scaled row and a clipped target are multiplied with */
+    double l2;                    /* of a row, in unit bounds */
+    const double *shifts;         /* added for the noise: entry k from step 2^k to 2^(k+1) - 1 */
+    double radius;                /* of the models, in unit bounds */
+    double cost;                  /* mu^2 of the whole run: all of it is spent with the first row */
+} pv_least_squares_plan;
+
+typedef struct pv_least_squares {
+    pv_state run;
+    pv_prefix sums;
+    pv_ridge ridge;
+    double *row, *moments; /* secret: of the row that is learnt */
+    double *released;      /* public: the moments that a model is solved from */
+    double *model;         /* public: in unit bounds */
+} pv_least_squares;
+
+extern const pv_method pv_least_squares_method;
+
+/* End a leaf that has begun, and release the model of all rows so far. Status as the method's release; the leaf is ended
+ * by the first call. */
+pv_status pv_least_squares_end(pv_least_squares *s, const pv_least_squares_plan *plan, pv_draws *draws);
+
+#endif
