@@ -25,6 +25,7 @@ _MODULES = (
 )
 _NAMES = {
     "PIGD": "learners",
+    "PQFTL": "learners",
     "PGIGA": "learners",
     "default_learner": "learners",
     "open_stream": "streams",
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from .config import show_config as show_config
     from .learners import PGIGA as PGIGA
     from .learners import PIGD as PIGD
+    from .learners import PQFTL as PQFTL
     from .learners import default_learner as default_learner
     from .planning import plan as plan
     from .streams import open_stream as open_stream

@@ -13,6 +13,7 @@ from ._iterates import (
     ReleaseSchedule,
     calibrate_iterates,
 )
+from ._least_squares import LeastSquaresCalibration, calibrate_least_squares
 from ._sums import INTEGER_DESIGNS, SumCalibration, calibrate_sums
 
 __all__ = [
@@ -21,8 +22,10 @@ __all__ = [
     "L2_SCHEDULES",
     "NOISE_SHAPES",
     "IterateCalibration",
+    "LeastSquaresCalibration",
     "ReleaseSchedule",
     "SumCalibration",
     "calibrate_iterates",
+    "calibrate_least_squares",
     "calibrate_sums",
 ]

@@ -6,11 +6,12 @@ from ..losses import Loss, get_loss
 from ._base import OnlineLearner
 from ._model import Release
 from .iterate import PGIGA, PIGD
+from .least_squares import PQFTL
 
-__all__ = ["LEARNERS", "PGIGA", "PIGD", "OnlineLearner", "Release", "default_learner"]
+__all__ = ["LEARNERS", "PGIGA", "PIGD", "PQFTL", "OnlineLearner", "Release", "default_learner"]
 
 #: Learners by the name that the command line and :func:`privol.plan` use.
-LEARNERS: dict[str, type[OnlineLearner]] = {"pigd": PIGD, "pgiga": PGIGA}
+LEARNERS: dict[str, type[OnlineLearner]] = {"pigd": PIGD, "pgiga": PGIGA, "pqftl": PQFTL}
 
 
 def default_learner(loss: str | Loss = "logistic") -> type[OnlineLearner]:

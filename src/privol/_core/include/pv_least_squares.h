@@ -26,8 +26,7 @@ typedef struct pv_least_squares {
     pv_prefix sums;
     pv_ridge ridge;
     double *row, *moments; /* secret: of the row that is learnt */
-    double *released;      /* public: the moments that a model is solved from */
-    double *model;         /* public: in unit bounds */
+    double *released;      /* public: the sums that a model is solved from */
 } pv_least_squares;
 
 extern const pv_method pv_least_squares_method;

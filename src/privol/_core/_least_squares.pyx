@@ -1,0 +1,182 @@
+"""The private moments of PQFTL, and the models that are solved from them."""
+
+import numpy as np
+
+cimport numpy as cnp
+from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy
+from scipy.linalg.cython_lapack cimport dpotrf, dsyevd, dtrtrs
+
+from ..errors import InvalidParameter, StateError
+from ._noise cimport Source
+from ._prefix cimport PrefixPlan, pv_prefix_bind, pv_prefix_size
+from ._rows cimport PV_NOT_FINITE, PV_OK, pv_status
+from ._run cimport LearnerRun
+
+cnp.import_array()
+
+cdef int64_t MOST_COORDINATES = 16384  # LAPACK's sizes are 32-bit integers
+
+
+def moments_size(int64_t dim) -> int:
+    """Length of the vector of moments of rows of ``dim`` coordinates: ``dim (dim + 1) / 2 + dim``."""
+    return pv_moments_size(dim)
+
+
+cdef int bind_ridge(pv_ridge *ridge, int64_t dim) except -1:
+    """Give the solver LAPACK and its memory, which the caller frees."""
+    if dim < 1 or dim > MOST_COORDINATES:
+        raise InvalidParameter(f"a least-squares model has 1 to {MOST_COORDINATES} coordinates, found {dim}")
+    ridge.d = <int>dim
+    ridge.lapack.potrf = <void (*)(char *, int *, double *, int *, int *) noexcept nogil>dpotrf
+    ridge.lapack.trtrs = <void (*)(char *, char *, char *, int *, int *, double *, int *, double *, int *,
+                                   int *) noexcept nogil>dtrtrs
+    ridge.lapack.syevd = <void (*)(char *, char *, int *, double *, int *, double *, double *, int *, int *, int *,
+                                   int *) noexcept nogil>dsyevd
+    ridge.matrix = <double *>PyMem_RawCalloc(dim * dim + pv_ridge_work(dim), sizeof(double))
+    ridge.integers = <int *>PyMem_RawCalloc(pv_ridge_integers(dim), sizeof(int))
+    if ridge.matrix == NULL or ridge.integers == NULL:
+        raise MemoryError
+    ridge.work = ridge.matrix + dim * dim
+    return 0
+
+
+def solve_ridge(cnp.ndarray moments not None, int64_t dim, *, double most, double shift, double radius):
+    """The model of given moments: what the run does with the sums that it has released.
+
+    Parameters
+    ----------
+    moments : ndarray of shape (dim (dim + 1) / 2 + dim,), float64, C-contiguous
+        The upper triangle of V by rows, entries off the diagonal times sqrt(2); then u.
+    most : float
+        Where V + shift I is not positive definite, the eigenvalues of V are moved into [0, most] first.
+    shift : float
+        Above 0.
+    radius : float
+        Of the ball of models.
+
+    Returns
+    -------
+    x : ndarray of shape (dim,)
+        ``(V + (shift + nu) I)^-1 u`` with the least ``nu >= 0`` for which it lies in the ball.
+    indefinite : bool
+        Whether eigenvalues were taken.
+    """
+    cdef pv_ridge ridge
+    cdef const double[::1] given = moments
+    cdef double[::1] x = np.empty(dim)
+    cdef pv_status status
+    if given.shape[0] != pv_moments_size(dim):
+        raise InvalidParameter(f"moments must have {pv_moments_size(dim)} values, found {given.shape[0]}")
+    ridge.n_indefinite = 0
+    ridge.matrix, ridge.integers = NULL, NULL
+    try:
+        bind_ridge(&ridge, dim)
+        with nogil:
+            status = pv_ridge_solve(&ridge, &given[0], most, shift, radius, &x[0])
+    finally:
+        PyMem_RawFree(ridge.matrix)
+        PyMem_RawFree(ridge.integers)
+    if status != PV_OK:
+        raise InvalidParameter("the moments are not finite")
+    return np.asarray(x), ridge.n_indefinite > 0
+
+
+cdef class LeastSquaresRun(LearnerRun):
+    """One run of PQFTL.
+
+    Parameters
+    ----------
+    dim : int
+        Model coordinates, the intercept included.
+    intercept : bool
+    loss, domain
+        Squared loss; the L2 ball of models.
+    sums : PrefixPlan
+        Of the moments, in unit bounds.
+    every, releases, horizon, last_row
+        As :class:`IterateRun`.
+    x_bound, y_bound : float
+        Rows are scaled and targets clipped to them, whatever the caller did.
+    row_unit, target_unit : float
+        What a scaled row, the constant of the intercept and a clipped target are multiplied with: their bounds are
+        then 1.
+    l2 : float
+        Strong convexity of a row's loss in these units.
+    shifts : ndarray of float64
+        Added to V for the noise: entry k from step 2^k to 2^(k+1) - 1.
+    ball : float
+        Radius of the models in these units.
+    cost : float
+        mu^2 of the run, spent with the first row.
+    source, stream, decide
+        As :class:`IterateRun`.
+    """
+
+    def __init__(self, *, int64_t dim, bint intercept, loss, domain, PrefixPlan sums not None, int64_t every, releases,
+                 int64_t horizon, int64_t last_row, double x_bound, double y_bound, double row_unit, double target_unit,
+                 double l2, shifts, double ball, double cost, Source source, unsigned stream, decide):
+        cdef int64_t size = pv_moments_size(dim)
+        if sums.c.dim != size or sums.c.horizon != horizon or sums.c.gram or (source is None) == sums.c.noisy:
+            raise InvalidParameter(f"the sums must be of {size} coordinates over {horizon} rows, noisy with a source")
+        self.n_sums = pv_prefix_size(&sums.c)
+        self.begin(&self.own_plan.run, &self.own.run, sizeof(pv_least_squares), &pv_least_squares_method, dim,
+                   intercept, loss, domain, every, releases, horizon, last_row, x_bound, y_bound, False,
+                   sums.c.magnitude, source, stream, decide, size, self.n_sums + dim + size, size)
+        bind_ridge(&self.own.ridge, dim)
+        self.sums, self.shifts = sums, np.array(shifts, dtype=np.float64)
+        if self.shifts.shape[0] < int(sums.c.steps).bit_length():
+            raise InvalidParameter(f"shifts must have {int(sums.c.steps).bit_length()} values")
+        self.own_plan.sums = sums.c
+        self.own_plan.shifts = &self.shifts[0]
+        self.own_plan.row_unit = row_unit
+        self.own_plan.target_unit = target_unit
+        self.own_plan.l2 = l2
+        self.own_plan.radius = ball
+        self.own_plan.cost = cost
+        pv_prefix_bind(&self.own.sums, &self.own_plan.sums, self.secret)
+        self.own.row = self.secret + self.n_sums
+        self.own.moments = self.own.row + dim
+        self.own.released = self.public
+
+    def __dealloc__(self):
+        PyMem_RawFree(self.own.ridge.matrix)
+        PyMem_RawFree(self.own.ridge.integers)
+
+    def release_last(self):
+        """End a leaf that has begun and publish the model of all rows: the last of the run."""
+        cdef pv_status status
+        self.enter(draws=True)
+        with self.lock:
+            self.check_open()
+            while True:
+                with nogil:
+                    status = pv_least_squares_end(&self.own, &self.own_plan, &self.draws)
+                if status == PV_OK:
+                    break
+                self.serve(status)
+            self.closed = True
+
+    @property
+    def n_indefinite(self) -> int:
+        """Models that took eigenvalues: a function of what was released."""
+        return self.own.ridge.n_indefinite
+
+    # ---- private ------------------------------------------------------------------------------
+
+    cdef dict own_arrays(self):
+        sums = self.own.sums
+        return {
+            "sums": self.vector(self.secret, self.n_sums).view(np.int64),
+            "sums_counts": np.array([sums.rows, sums.step, sums.in_leaf, sums.word], dtype=np.int64),
+        }
+
+    cdef int restore_own(self, arrays) except -1:
+        self.check_vector(arrays, "sums", self.n_sums)
+        self.check_vector(arrays, "sums_counts", 4)
+        cdef cnp.ndarray sums = np.ascontiguousarray(arrays["sums"], dtype=np.int64)
+        rows, step, in_leaf, word = (int(c) for c in arrays["sums_counts"])
+        memcpy(self.secret, cnp.PyArray_DATA(sums), self.n_sums * sizeof(double))
+        self.own.sums.rows, self.own.sums.step, self.own.sums.in_leaf, self.own.sums.word = rows, step, in_leaf, word
+        return 0

@@ -1,0 +1,146 @@
+"""Online least squares: the moments of all rows so far as one private prefix sum, and what their noise asks of a solver.
+
+Rows and targets are brought to unit bounds, and the moments of a row are one vector of L2 norm up to sqrt(2): the matrix
+``v v^T`` with entries off the diagonal times sqrt(2), which makes its norm that of the matrix, and ``y v``. Replacing a
+row moves it by at most ``3 / sqrt(2)``, and leaving it out by sqrt(2) (docs/proofs/least_squares.md): less than the two
+parts moved apart.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core._least_squares import moments_size
+from .._validate import choice, integer, number
+from ..errors import InvalidParameter
+from ..factorizations import Factorization, factorization
+from ..guarantees import ADJACENCIES
+from ._iterates import ReleaseSchedule
+from ._sums import SumCalibration, calibrate_sums
+
+__all__ = ["LeastSquaresCalibration", "calibrate_least_squares"]
+
+_SMALL, _LARGE = 1e-30, 1e30
+_UNIT = 2.0**-53
+_UP = 1.0 + 1e-12
+
+
+@dataclass(frozen=True)
+class LeastSquaresCalibration:
+    """Everything that the noise and the models of PQFTL depend on; all of it public.
+
+    Attributes
+    ----------
+    sums : SumCalibration
+        Of the moments, in unit bounds.
+    releases : ReleaseSchedule
+        Rows after which a model is solved; the moments are released at every step whatever it says.
+    row_unit, target_unit : float
+        What scaled rows (with the intercept's constant) and clipped targets are multiplied with.
+    l2 : float
+        Strong convexity of a row's loss in unit bounds.
+    ball : float
+        Radius of the models in unit bounds.
+    shifts : ndarray of float64
+        What is added to the matrix for its noise: entry k from step ``2**k`` to ``2**(k + 1) - 1``.
+    """
+
+    sums: SumCalibration
+    releases: ReleaseSchedule
+    row_unit: float
+    target_unit: float
+    l2: float
+    ball: float
+    shifts: NDArray[np.float64]
+
+    @property
+    def mu(self) -> float:
+        """Parameter of Gaussian differential privacy of the whole run (infinite without noise)."""
+        return self.sums.mu
+
+    @property
+    def claim(self) -> None:
+        """No claim of the source: its noise and its solver do not give what it says."""
+
+
+def calibrate_least_squares(
+    *,
+    dim: int,
+    intercept: bool,
+    horizon: int,
+    release: Any,
+    leaf: int,
+    design: str,
+    buffers: int,
+    objective: str,
+    epsilon: float,
+    delta: float,
+    adjacency: str,
+    x_bound: float,
+    y_bound: float,
+    radius: float,
+    l2: float,
+    noise_shift: float,
+) -> LeastSquaresCalibration:
+    """Calibrate PQFTL.
+
+    Parameters are those of the learner; ``dim`` counts the intercept. ``epsilon`` may be infinite: no noise.
+
+    Returns
+    -------
+    LeastSquaresCalibration
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter is out of its range, or the noise would not fit.
+    """
+    l2 = number(l2=l2, at_least=_SMALL, at_most=_LARGE)
+    x_bound = number(x_bound=x_bound, at_least=_SMALL, at_most=_LARGE)
+    y_bound = number(y_bound=y_bound, at_least=_SMALL, at_most=_LARGE)
+    radius = number(radius=radius, at_least=_SMALL, at_most=_LARGE)
+    noise_shift = number(noise_shift=noise_shift, at_least=0.0, at_most=1e6)
+    leaf = integer(leaf=leaf, at_least=1, at_most=min(horizon, 1 << 20))
+    chosen = factorization(design, -(-horizon // leaf), buffers=buffers, objective=objective)
+    replace = choice(ADJACENCIES, adjacency=adjacency) == "replace"
+    row_bound = math.sqrt(x_bound * x_bound + intercept) * _UP
+    sums = calibrate_sums(
+        factorization=chosen,
+        dim=moments_size(dim),
+        bound=math.sqrt(2.0) * _UP,
+        epsilon=epsilon,
+        delta=delta,
+        leaf=leaf,
+        adjacency=adjacency,
+        sensitivity=(3.0 / math.sqrt(2.0) if replace else math.sqrt(2.0)) * _UP,
+        # docs/proofs/least_squares.md, section 3
+        rounding=(dim + 128) * _UNIT,
+    )
+    unit_l2 = l2 / (row_bound * row_bound)
+    # The model of exact sums lies within the first two; docs/proofs/least_squares.md, section 4.
+    ball = min(1.0 / unit_l2, 0.5 / math.sqrt(unit_l2), radius * row_bound / y_bound)
+    if not (1e-100 < unit_l2 < 1e100 and 1e-100 < ball < 1e100):
+        raise InvalidParameter("l2, radius, x_bound and y_bound are too far apart for double precision")
+    noise = noise_shift * sums.sigma * math.sqrt(2.0 * dim)
+    return LeastSquaresCalibration(
+        sums=sums,
+        releases=ReleaseSchedule.of(release, horizon),
+        row_unit=1.0 / row_bound,
+        target_unit=1.0 / y_bound,
+        l2=unit_l2,
+        ball=ball,
+        shifts=noise * np.array([_largest_norm(chosen, k) for k in range(chosen.steps.bit_length())]),
+    )
+
+
+def _largest_norm(chosen: Factorization, k: int) -> float:
+    """Largest standard deviation of the prefixes of steps ``2**k`` to ``2**(k + 1) - 1``, in units of sigma."""
+    last = min((2 << k) - 1, chosen.steps)
+    # The last one, or, where variance goes by set bits, one that clears a bit of it to set all below.
+    worst = [last, *((last >> j ^ 1) << j | (1 << j) - 1 for j in range(k) if last >> j & 1)]
+    return max(chosen.row_norm(step) for step in worst)

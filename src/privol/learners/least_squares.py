@@ -1,0 +1,299 @@
+"""Private online least squares: the moments of the rows are perturbed, as running sums, and models solved from them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from .. import calibration as calibrate
+from .._core._least_squares import LeastSquaresRun
+from .._core._prefix import PrefixPlan
+from .._validate import choice, integer, number
+from ..calibration import LeastSquaresCalibration
+from ..errors import InvalidParameter
+from ..factorizations import BLT, Smooth
+from ..geometry import L2Ball
+from ..guarantees import ADJACENCIES, Guarantee, square_up
+from ..ledger import Ledger
+from ..losses import Loss, get_loss
+from ..noise import ARITHMETIC, STREAM_RELEASES, decide_lattice_point, make_source
+from ._base import OnlineLearner, Run
+
+__all__ = ["PQFTL"]
+
+
+class PQFTL(OnlineLearner):
+    """Private quadratic follow-the-leader: online ridge regression from private running sums of the rows' moments.
+
+    Released: the noisy moments of all rows so far, at every step, and the models solved from them, which cost nothing
+    more. Secret: the exact sums, the noise. Squared loss only.
+
+    Parameters
+    ----------
+    loss : {"squared"}
+        ``1/2 (y - v.x)^2 + l2/2 ||x||^2`` for every row.
+    epsilon : float, default=1.0
+        Budget of the whole run, above 0; ``inf``: no noise and no guarantee.
+    delta : float, default=1e-6
+        In (0, 1). Choose it well below one over the number of rows.
+    adjacency : {"replace", "zero_out"}, default="replace"
+        What a neighbouring stream may change in one row: anything, or its absence.
+    ledger : Ledger, optional
+        Shared budget. Default: one of the learner's own, without a limit.
+    horizon : int, optional
+        Rows that the budget must last for. Default: ``fit`` and sized streams take their number of rows.
+    radius : float, default=1.0
+        Radius of the L2 ball of models, the intercept included.
+    x_bound : float, default=1.0
+        Public bound of a row's L2 norm, above 0; longer rows are scaled to it. The noise of a score is proportional to
+        the bounds, however long the rows are.
+    y_bound : float, default=1.0
+        Public bound of a target's magnitude; targets beyond are clipped to it.
+    l2 : float, default=0.01
+        Strong convexity of every row's loss, above 0.
+    release : {"last", "all"}, int or list of int, optional
+        Rows after which a model is solved. Default: every ``n_features``-th row (a solution costs as much as
+        ``n_features / 3`` rows or so), and the last.
+    leaf : int, default=1
+        Rows that are added up before noise is drawn: as many times fewer draws, and models of whole leaves.
+    design : {"blt", "sqrt", "honaker", "smooth", "tree", "independent"}, default="blt"
+        How the running sums are perturbed, see :mod:`privol.prefix`.
+    buffers : int, default=4
+        Of ``"blt"``.
+    objective : {"max", "mean"}, default="max"
+        Which error of the sums ``"blt"`` minimises.
+    noise_shift : float, default=2.0
+        Added to the matrix, in units of the operator norm of its noise: 0 trusts the noisy matrix, 1 shifts what noise
+        may have made negative away, 2 did best in the specification's trials. Post-processing: it costs nothing.
+    fit_intercept : bool, default=True
+        Append the constant 1 to every row; it is regularised like the rest.
+    on_invalid : {"raise", "zero"}, default="raise"
+        A row or target that is not finite: an error that names it, or a counted null row.
+    random_state : None, int, BitGenerator or Generator, optional
+        ``None``: noise nobody can reproduce. Anything else is for tests: every export is marked not private.
+
+    Attributes
+    ----------
+    coef_, intercept_ : ndarray, float
+        The last released model; ``average_coef_``, ``average_intercept_``: the mean of all released ones.
+    guarantee_ : Guarantee
+    ledger_ : Ledger
+    n_rows_, n_releases_ : int
+
+    Notes
+    -----
+    Cost per row: ``(n_features + 1)(n_features + 4) / 2`` noise values, and for a model one Cholesky factorisation;
+    eigenvalues only where the noisy, shifted matrix is not positive definite. Memory
+    O(``buffers * n_features**2``). Models are solved by LAPACK and may differ in their last digits between machines.
+
+    References
+    ----------
+    Jain, Kothari, Thakurta, "Differentially private online learning", 2012, Algorithm 4, eq. (21). Rows and targets are
+    perturbed jointly here, and the matrix symmetrically.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privol import PQFTL
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(20000, 3)) / 3
+    >>> y = X @ [0.5, -0.2, 0.1]
+    >>> learner = PQFTL(epsilon=1.0, delta=1e-6, l2=1e-4, fit_intercept=False).fit(X, y)
+    >>> bool(learner.score(X, y) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        loss: str | Loss = "squared",
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        adjacency: str = "replace",
+        ledger: Ledger | None = None,
+        horizon: int | None = None,
+        radius: float = 1.0,
+        x_bound: float = 1.0,
+        y_bound: float = 1.0,
+        l2: float = 0.01,
+        release: Any = None,
+        leaf: int = 1,
+        design: str = "blt",
+        buffers: int = 4,
+        objective: str = "max",
+        noise_shift: float = 2.0,
+        fit_intercept: bool = True,
+        on_invalid: str = "raise",
+        random_state: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.ledger = ledger
+        self.horizon = horizon
+        self.radius = radius
+        self.x_bound = x_bound
+        self.y_bound = y_bound
+        self.l2 = l2
+        self.release = release
+        self.leaf = leaf
+        self.design = design
+        self.buffers = buffers
+        self.objective = objective
+        self.noise_shift = noise_shift
+        self.fit_intercept = fit_intercept
+        self.on_invalid = on_invalid
+        self.random_state = random_state
+
+    def _adjacency(self) -> str:
+        return choice(ADJACENCIES, adjacency=self.adjacency)
+
+    def _default_release(self, whole: bool) -> Any:
+        return self.release
+
+    def _domain(self) -> L2Ball:
+        return L2Ball(number(radius=self.radius, at_least=1e-30, at_most=1e30))
+
+    def calibrate(self, n_features: int, horizon: int, release: Any = None) -> LeastSquaresCalibration:
+        """Return the calibration of a run before anything is spent.
+
+        Parameters
+        ----------
+        n_features : int
+            Features of a row, at least 1, the intercept not counted.
+        horizon : int
+            Rows, at least 1.
+        release : optional
+            As the parameter ``release``; default: that parameter.
+
+        Returns
+        -------
+        LeastSquaresCalibration
+            Noise of the sums, the proven mu, the rows of the models. All of it is public.
+        """
+        if get_loss(self.loss).name != "squared":
+            raise InvalidParameter(
+                f"PQFTL solves least squares: loss must be 'squared', found {get_loss(self.loss).name!r}"
+            )
+        intercept = bool(self.fit_intercept)
+        dim = integer(n_features=n_features, at_least=1, at_most=16384 - intercept) + intercept
+        horizon = integer(horizon=horizon, at_least=1, at_most=1 << 48)
+        chosen = self.release if release is None else release
+        if chosen is None:
+            leaf = integer(leaf=self.leaf, at_least=1)
+            chosen = min(-(-dim // leaf) * leaf, horizon)
+        return calibrate.calibrate_least_squares(
+            dim=dim,
+            intercept=intercept,
+            horizon=horizon,
+            release=chosen,
+            leaf=self.leaf,
+            design=self.design,
+            buffers=self.buffers,
+            objective=self.objective,
+            epsilon=number(epsilon=self.epsilon, above=0, infinite=True),
+            delta=number(delta=self.delta, above=0, below=1),
+            adjacency=self._adjacency(),
+            x_bound=self.x_bound,
+            y_bound=self.y_bound,
+            radius=self.radius,
+            l2=self.l2,
+            noise_shift=self.noise_shift,
+        )
+
+    def guarantee_of(self, plan: LeastSquaresCalibration, *, private: bool, bit_source: str) -> Guarantee:
+        """Return the guarantee of a run with the given calibration and noise bits."""
+        conditions = [
+            "the bounds, the labels and all other parameters, but for the number of rows, which is public, were chosen "
+            "without looking at the rows",
+            "whether a row was refused, by the learner or by the reader of a file, is not hidden",
+        ]
+        horizon = plan.releases.horizon
+        if self.delta * horizon >= 1.0 and not math.isinf(plan.mu):
+            conditions.append(
+                "delta is not below one over the number of rows, where publishing a random row in the clear would also "
+                "meet it: choose a smaller one"
+            )
+        none = math.isinf(plan.mu)
+        return Guarantee(
+            kind="none" if none else "gdp",
+            parameter=plan.mu,
+            adjacency=self._adjacency(),
+            horizon=horizon,
+            releases=plan.releases.count,
+            delta=self.delta,
+            claim=None,
+            conditions=tuple(conditions),
+            arithmetic="double precision, no noise" if none else ARITHMETIC,
+            bit_source="none" if none else bit_source,
+            private=private,
+        )
+
+    def _open_run(
+        self, n_features: int, horizon: int, release: Any
+    ) -> tuple[LeastSquaresRun, LeastSquaresCalibration, Guarantee]:
+        choice(("raise", "zero"), on_invalid=self.on_invalid)
+        plan = self.calibrate(n_features, horizon, release)
+        source = None if math.isinf(plan.mu) else make_source(self.random_state)
+        guarantee = self.guarantee_of(
+            plan,
+            private=source.private if source is not None else False,
+            bit_source=source.description if source is not None else "none",
+        )
+        state = LeastSquaresRun(
+            dim=n_features + bool(self.fit_intercept),
+            intercept=bool(self.fit_intercept),
+            loss=get_loss(self.loss),
+            domain=self._domain(),
+            sums=_kernel_plan(plan),
+            every=plan.releases.every,
+            releases=plan.releases.rows,
+            horizon=horizon,
+            last_row=plan.releases.last_row,
+            x_bound=float(self.x_bound),
+            y_bound=float(self.y_bound),
+            row_unit=plan.row_unit,
+            target_unit=plan.target_unit,
+            l2=plan.l2,
+            shifts=plan.shifts,
+            ball=plan.ball,
+            cost=0.0 if source is None else square_up(guarantee.mu),
+            source=source,
+            stream=STREAM_RELEASES,
+            decide=decide_lattice_point,
+        )
+        return state, plan, guarantee
+
+    def _learn(self, run: Run, *args: Any, **kwargs: Any) -> None:
+        with threadpool_limits(limits=1, user_api="blas"):  # small systems: threads cost more than they give
+            super()._learn(run, *args, **kwargs)
+
+    def _release_last(self, run: Run) -> None:
+        # models cost nothing: the last is of all rows, whatever the schedule
+        if run.state.n_rows > 0:
+            run.state.release_last()
+
+
+def _kernel_plan(plan: LeastSquaresCalibration) -> PrefixPlan:
+    sums = plan.sums
+    chosen, numbers = sums.factorization, dict[str, Any]()
+    if isinstance(chosen, Smooth):
+        numbers["ones"] = chosen.shape[1]
+    elif isinstance(chosen, BLT):
+        numbers["theta"], numbers["omega"] = chosen.theta, chosen.omega
+    elif chosen.design == "sqrt":
+        numbers["coefficients"] = np.append(1.0, np.cumprod(1.0 - 0.5 / np.arange(1, chosen.steps)))
+    return PrefixPlan(
+        design=chosen.design,
+        width=sums.dim,
+        horizon=plan.releases.horizon,
+        bound=sums.bound,
+        std=sums.sigma,
+        leaf=sums.leaf,
+        grid=sums.grid,
+        **numbers,
+    )
