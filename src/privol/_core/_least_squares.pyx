@@ -10,7 +10,7 @@ from scipy.linalg.cython_lapack cimport dpotrf, dsyevd, dtrtrs
 
 from ..errors import InvalidParameter, StateError
 from ._noise cimport Source
-from ._prefix cimport PrefixPlan, pv_prefix_bind, pv_prefix_size
+from ._prefix cimport PrefixPlan, pv_prefix_bind, pv_prefix_read, pv_prefix_size
 from ._rows cimport PV_NOT_FINITE, PV_OK, pv_status
 from ._run cimport LearnerRun
 
@@ -157,6 +157,15 @@ cdef class LeastSquaresRun(LearnerRun):
                     break
                 self.serve(status)
             self.closed = True
+
+    def released_sums(self):
+        """Copy of the sums released last, in unit bounds; zeros before the first step. Public."""
+        cdef cnp.ndarray out = np.zeros(self.drawn)
+        self.enter()
+        with self.lock:
+            if self.own.sums.step > 0:
+                pv_prefix_read(&self.own.sums, &self.own_plan.sums, <double *>cnp.PyArray_DATA(out))
+        return out
 
     @property
     def n_indefinite(self) -> int:

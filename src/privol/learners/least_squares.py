@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from .. import calibration as calibrate
@@ -13,7 +14,7 @@ from .._core._least_squares import LeastSquaresRun
 from .._core._prefix import PrefixPlan
 from .._validate import choice, integer, number
 from ..calibration import LeastSquaresCalibration
-from ..errors import InvalidParameter
+from ..errors import InvalidParameter, StateError
 from ..factorizations import BLT, Smooth
 from ..geometry import L2Ball
 from ..guarantees import ADJACENCIES, Guarantee, square_up
@@ -23,6 +24,8 @@ from ..noise import ARITHMETIC, STREAM_RELEASES, decide_lattice_point, make_sour
 from ._base import OnlineLearner, Run
 
 __all__ = ["PQFTL"]
+
+FloatArray = NDArray[np.float64]
 
 
 class PQFTL(OnlineLearner):
@@ -149,6 +152,32 @@ class PQFTL(OnlineLearner):
         self.on_invalid = on_invalid
         self.random_state = random_state
 
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Return the private sums that the next model would be solved from: released like the models, at no cost.
+
+        Returns
+        -------
+        gram : ndarray of shape (d, d)
+            Noisy sum of ``v v^T`` over the rows, scaled to ``x_bound``; d counts the intercept, which comes last.
+            Symmetric, perhaps not positive definite.
+        cross : ndarray of shape (d,)
+            Noisy sum of ``y v``.
+
+        Raises
+        ------
+        StateError
+            If there is no run that still learns: these are not kept with the models.
+        """
+        run: Run | None = self.__dict__.get("_run")
+        if run is None or run.closed:
+            raise StateError("moments are those of a run that still learns: there is none")
+        sums, plan, d = run.state.released_sums(), run.plan, len(run.public("model"))
+        upper = np.triu_indices(d)
+        gram = np.zeros((d, d))
+        gram[upper] = sums[: -d] * np.where(upper[0] == upper[1], 1.0, math.sqrt(0.5)) / plan.row_unit**2
+        gram = np.triu(gram) + np.triu(gram, 1).T
+        return gram, sums[-d:] / (plan.row_unit * plan.target_unit)
+
     def _adjacency(self) -> str:
         return choice(ADJACENCIES, adjacency=self.adjacency)
 
@@ -208,7 +237,7 @@ class PQFTL(OnlineLearner):
     def guarantee_of(self, plan: LeastSquaresCalibration, *, private: bool, bit_source: str) -> Guarantee:
         """Return the guarantee of a run with the given calibration and noise bits."""
         conditions = [
-            "the bounds, the labels and all other parameters, but for the number of rows, which is public, were chosen "
+            "the bounds and all other parameters, but for the number of rows, which is public, were chosen "
             "without looking at the rows",
             "whether a row was refused, by the learner or by the reader of a file, is not hidden",
         ]
@@ -224,7 +253,7 @@ class PQFTL(OnlineLearner):
             parameter=plan.mu,
             adjacency=self._adjacency(),
             horizon=horizon,
-            releases=plan.releases.count,
+            releases=horizon,  # the sums after every step, and so any number of models
             delta=self.delta,
             claim=None,
             conditions=tuple(conditions),
