@@ -26,9 +26,9 @@ LAYERS: tuple[set[str], ...] = (
     {"factorizations", "geometry", "losses", "noise", "topology"},
     {"guarantees"},
     {"calibration"},
-    {"randomizers", "prefix"},
+    {"randomizers"},
     {"ledger"},
-    {"streams"},
+    {"prefix", "streams"},  # a prefix sum is a run of its own: it opens an account
     {"data", "distributed"},
     {"learners"},
     {"state"},  # exports and checkpoints of learners
@@ -53,7 +53,8 @@ ONLY = {
 
 # Compiled modules, bottom first, each with those it may cimport or import.
 CORE_ORDER = (
-    "_rows", "_losses", "_geometry", "_schedule", "_noise", "_sampler", "_vectors", "_bitgen", "_discrete", "_iterate",
+    "_rows", "_losses", "_geometry", "_schedule", "_noise", "_sampler", "_vectors", "_bitgen", "_discrete", "_prefix",
+    "_iterate",
 )  # fmt: skip
 
 # Libraries and who may import them; None: anyone.

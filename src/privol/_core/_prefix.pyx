@@ -1,0 +1,576 @@
+"""The secret state of private prefix sums, and the calls that move it.
+
+:class:`PrefixPlan` holds the public numbers of a run. :class:`PrefixRun` is the run: an opaque handle that owns the
+exact sums, the noise source and what is released. Nothing of the secret part is visible from Python but through
+``_secret_arrays``, which exists for checkpoints.
+"""
+
+import math
+
+import numpy as np
+
+cimport cython
+cimport numpy as cnp
+from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
+from cpython.pythread cimport PyThread_get_thread_ident
+from libc.stdint cimport int64_t, uint64_t
+from libc.string cimport memcpy
+
+from ..errors import BudgetExceeded, InvalidParameter, StateError
+from ._noise cimport (
+    PV_ADDRESS_BYTES,
+    Source,
+    Undecided,
+    check_address,
+    first_pass,
+    pv_address_row,
+    pv_draws,
+    pv_lattice_step,
+    pv_row_words,
+    pv_wipe,
+)
+from ._rows cimport (
+    PV_HORIZON,
+    PV_NEED_BITS,
+    PV_OK,
+    PV_UNDECIDED,
+    invalid_row,
+    pv_rows,
+    pv_rows_norm,
+    pv_status,
+    view_block,
+    view_row,
+)
+
+cnp.import_array()
+
+cdef int64_t NOISE_BUFFER = 65536  # bytes of noise words drawn ahead
+STATE_VERSION = 1
+LAST_STEP = 1 << 56  # 64 address rows a step
+MAX_SHIFT = 40  # h = 2^shift g: the rest of a sum is exact in double precision
+
+cdef dict DESIGNS = {
+    "tree": PV_TREE, "honaker": PV_HONAKER, "smooth": PV_SMOOTH, "sqrt": PV_SQRT, "blt": PV_BLT,
+    "independent": PV_INDEPENDENT,
+}
+
+
+def grid_of(double std, double total):
+    """The grid g of the rows of an interval design: the least power of two that leaves room for sums up to ``total``.
+
+    Parameters
+    ----------
+    std : float
+        Standard deviation of a draw, whose grid is h; 0: no noise, g is the least that the room allows.
+    total : float
+        Bound of the magnitude of every exact sum.
+
+    Returns
+    -------
+    float
+        With total <= 2^61 g and h / 2^40 <= g <= h.
+
+    Raises
+    ------
+    InvalidParameter
+        If the sums do not fit into 62 bits on the noise's own grid.
+    """
+    cdef double g = 2.0 ** (math.frexp(total)[1] - 61)
+    if std == 0.0:
+        return g
+    cdef double h = pv_lattice_step(std)
+    if g > h:
+        raise InvalidParameter(
+            f"sums of up to {total:g} do not fit into 62 bits on the grid {h:g} of noise of standard deviation "
+            f"{std:g}: lower epsilon, the bound or the horizon"
+        )
+    return max(g, h * 2.0**-MAX_SHIFT)
+
+
+cdef class PrefixPlan:
+    """The public numbers of a run of prefix sums.
+
+    Parameters
+    ----------
+    design : {"tree", "honaker", "smooth", "sqrt", "blt", "independent"}
+    width : int
+        Coordinates of a row.
+    horizon : int
+        Rows that may be learnt.
+    bound : float
+        Rows are scaled to this L2 norm.
+    std : float
+        Standard deviation of every draw; 0: no noise.
+    leaf : int
+        Rows of a step.
+    gram : bool
+        Add up ``v v^T`` of a row v, as the upper triangle with entries off the diagonal times sqrt(2).
+    ones : int
+        "smooth": ones of a word.
+    theta, omega : sequence of float
+        "blt": decay and weight of the buffers.
+    coefficients : sequence of float
+        "sqrt": those of all steps.
+    grid : float
+        Designs of intervals: g; 0: :func:`grid_of` chooses.
+    """
+
+    def __init__(self, *, str design not None, int64_t width, int64_t horizon, double bound, double std, int64_t leaf=1,
+                 bint gram=False, int ones=0, theta=(), omega=(), coefficients=(), double grid=0.0):
+        cdef double[::1] decay = np.array(theta, dtype=np.float64)
+        cdef double[::1] weight = np.array(omega, dtype=np.float64)
+        cdef double[::1] series = np.array(coefficients, dtype=np.float64)
+        if self.owners is not None:
+            raise StateError("a plan cannot be started twice")
+        if width < 1 or width > 1 << 32 or horizon < 1 or horizon > LAST_STEP or leaf < 1:
+            raise InvalidParameter(f"no plan has rows of {width} coordinates, {horizon} rows, leaves of {leaf}")
+        if not 1e-100 <= bound <= 1e100 or not (std == 0.0 or 1e-250 <= std <= 1e250):
+            raise InvalidParameter(f"no plan has rows up to {bound:g} and noise of standard deviation {std:g}")
+        self.owners = (decay, weight, series)
+        self.design = design
+        self.c.design = DESIGNS[design]
+        self.c.width = width
+        self.c.gram = gram
+        self.c.dim = width * (width + 1) // 2 if gram else width
+        if self.c.dim > 1 << 32:
+            raise InvalidParameter(f"a gram of rows of {width} coordinates has {self.c.dim} entries, allowed are 2**32")
+        self.c.horizon = horizon
+        self.c.leaf = leaf
+        self.c.steps = (horizon - 1) // leaf + 1
+        self.c.bound = bound
+        self.c.std = std
+        self.c.noisy = std > 0.0
+        largest = self.entry_bound() * leaf
+        if self.c.design <= PV_SMOOTH:
+            self.c.order = ones if design == "smooth" else int(self.c.steps).bit_length()
+            if not 1 <= self.c.order <= 62:
+                raise InvalidParameter(f"a word of the smooth design has 1 to 62 ones, found {ones}")
+            self.c.grid = grid if grid > 0.0 else grid_of(std, self.entry_bound() * horizon)
+            if math.frexp(self.c.grid)[0] != 0.5 or not self.entry_bound() * horizon <= 2.0**61.5 * self.c.grid:
+                raise InvalidParameter(f"the grid {grid:g} is no power of two, or too fine for the sums of all rows")
+            if std > 0.0:
+                self.c.shift = round(math.log2(pv_lattice_step(std) / self.c.grid))
+            if not 0 <= self.c.shift <= MAX_SHIFT:
+                raise InvalidParameter(f"the grid {grid:g} does not fit noise of standard deviation {std:g}")
+            self.c.magnitude = self.c.grid * 2.0**self.c.shift
+        elif self.c.design == PV_BLT:
+            self.c.order = decay.shape[0]
+            if not 0 < decay.shape[0] == weight.shape[0] <= 64 or not all(0.0 < x < 1.0 for x in decay):
+                raise InvalidParameter("theta and omega must have as many values, 1 to 64, theta between 0 and 1")
+            self.c.theta, self.c.omega = &decay[0], &weight[0]
+            gain = 1.0 + sum(abs(w) / (1.0 - t) for w, t in zip(weight, decay))
+            self.c.magnitude = largest * gain * (1.0 + 1e-9)
+        elif self.c.design == PV_SQRT:
+            if series.shape[0] < self.c.steps:
+                raise InvalidParameter(f"coefficients must have {self.c.steps} values, found {series.shape[0]}")
+            self.c.coefficients = &series[0]
+            self.c.magnitude = largest * float(np.sum(np.abs(series))) * (1.0 + 1e-9)
+        else:
+            self.c.magnitude = largest * (1.0 + 1e-9)
+
+    cdef double entry_bound(self) except -1.0:
+        """Bound of the magnitude of a coordinate of what a row adds, roundings counted."""
+        return (self.c.bound * self.c.bound if self.c.gram else self.c.bound) * (1.0 + 1e-9)
+
+    @property
+    def dim(self) -> int:
+        """Coordinates of a sum."""
+        return self.c.dim
+
+    @property
+    def horizon(self) -> int:
+        """Rows that may be learnt."""
+        return self.c.horizon
+
+    @property
+    def steps(self) -> int:
+        """Steps that may be made."""
+        return self.c.steps
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of every draw."""
+        return self.c.std
+
+    @property
+    def grid(self) -> float:
+        """The grid g of the rows; 0 for designs that are computed in double precision."""
+        return self.c.grid
+
+    def numbers(self):
+        """All of it as one array: what a checkpoint and the run that goes on from it must agree on."""
+        plan = (self.c.design, self.c.width, self.c.gram, self.c.horizon, self.c.leaf, self.c.order, self.c.bound,
+                self.c.std, self.c.grid)
+        return np.concatenate([np.array(plan, dtype=np.float64), *(np.asarray(owner) for owner in self.owners)])
+
+
+cdef class PrefixRun:
+    """One run of private prefix sums.
+
+    Parameters
+    ----------
+    plan : PrefixPlan
+    source, stream : Source or None, int
+        Of the noise; None: no noise.
+    decide : callable
+        Rounds an undecided coordinate, see :func:`privol.noise.decide_lattice_point`.
+    """
+
+    cdef PrefixPlan given
+    cdef pv_prefix_plan plan
+    cdef pv_prefix s
+    cdef pv_draws draws
+    cdef Source source
+    cdef Undecided undecided
+    cdef object decide
+    cdef unsigned stream
+    # Raw memory of our own: __dealloc__ wipes it, and may run when the garbage collector has cleared all else.
+    cdef double *memory
+    cdef unsigned char *addresses
+    cdef cython.pymutex lock
+    cdef unsigned long holder
+    cdef int64_t rows_before
+    cdef bint closed
+
+    def __init__(self, PrefixPlan plan not None, *, Source source, unsigned stream, decide):
+        if self.memory != NULL:
+            raise StateError("a run cannot be started twice")
+        if (source is None) != (plan.c.std == 0.0):
+            raise InvalidParameter("noise needs a source and a standard deviation above 0, a run without it neither")
+        cdef int64_t dim = plan.c.dim
+        check_address(stream, 0, dim)
+        self.source = source
+        self.stream = stream
+        self.decide = decide
+        self.draws.pass_ = first_pass()
+        self.adopt(plan, 0)
+        if source is not None:
+            row_bytes = pv_row_words(dim) * 8
+            self.draws.capacity = max(1, NOISE_BUFFER // row_bytes)
+            self.addresses = <unsigned char *>PyMem_RawCalloc(self.draws.capacity, row_bytes)
+            self.draws.words = <unsigned char *>PyMem_RawCalloc(self.draws.capacity * row_bytes + PV_ADDRESS_BYTES, 1)
+            self.draws.rows = <uint64_t *>PyMem_RawCalloc(self.draws.capacity, sizeof(uint64_t))
+            if self.addresses == NULL or self.draws.words == NULL or self.draws.rows == NULL:
+                raise MemoryError
+            self.undecided = Undecided(dim)
+            self.draws.undecided = &self.undecided.c
+
+    cdef int adopt(self, PrefixPlan plan, int64_t first_step) except -1:
+        """Take memory for a plan, which begins."""
+        cdef double *memory = <double *>PyMem_RawCalloc(pv_prefix_size(&plan.c), sizeof(double))
+        if memory == NULL:
+            raise MemoryError
+        self.memory = memory
+        self.given = plan
+        self.plan = plan.c
+        self.plan.first_step = first_step
+        pv_prefix_bind(&self.s, &self.plan, memory)
+        return 0
+
+    def __dealloc__(self):
+        self.wipe()
+        PyMem_RawFree(self.memory)
+        PyMem_RawFree(self.addresses)
+        PyMem_RawFree(self.draws.words)
+        PyMem_RawFree(self.draws.rows)
+
+    cdef void wipe(self) noexcept:
+        """Overwrite the exact sums, what was computed from them on the way to a release, and the noise drawn ahead."""
+        if self.memory != NULL:
+            pv_wipe(self.memory, pv_prefix_secret_size(&self.plan) * sizeof(double))
+        if self.draws.words != NULL:
+            pv_wipe(self.draws.words, self.draws.capacity * pv_row_words(self.plan.dim) * 8)
+        self.draws.filled = 0
+        self.draws.used = 0
+
+    def __repr__(self) -> str:
+        return f"<PrefixRun: {self.n_rows} rows, {self.n_steps} prefix sums>"
+
+    def __reduce__(self):
+        raise StateError("a live run holds secret state and cannot be pickled")
+
+    def __copy__(self):
+        raise StateError("a live run holds secret state and cannot be copied")
+
+    def __deepcopy__(self, memo):
+        raise StateError("a live run holds secret state and cannot be copied")
+
+    cdef int enter(self, bint draws=False) except -1:
+        """Refuse what the lock would make a deadlock: a fork while a thread held it, re-entry by a signal handler."""
+        if draws and self.source is not None:
+            self.source.check_fork()
+        if self.holder == <unsigned long>PyThread_get_thread_ident():
+            raise StateError("the run is busy in this thread")
+        return 0
+
+    cdef int refill(self) except -1:
+        """Fill the buffer with the words of the next draws."""
+        cdef size_t size = <size_t>pv_row_words(self.plan.dim) * 8
+        cdef int64_t k
+        self.draws.filled = self.draws.used = 0  # until they are there: a source that fails wipes the buffer
+        cdef int64_t n = pv_prefix_upcoming(&self.s, &self.plan, self.draws.capacity, self.draws.rows)
+        for k in range(n):
+            pv_address_row(self.addresses + k * size, self.stream, self.draws.rows[k], self.plan.dim)
+        self.source.fill(self.addresses, n * size, self.draws.words)
+        self.draws.filled = n
+        return 0
+
+    cdef int serve(self, pv_status status) except -1:
+        """Give the kernel what it asked for, or raise what it found."""
+        if status == PV_NEED_BITS:
+            return self.refill()
+        if status == PV_UNDECIDED:
+            decide = self.decide
+            return self.source.resolve(
+                self.draws.undecided, self.stream, pv_prefix_row(&self.s, &self.plan), self.plan.std, decide
+            )
+        if status == PV_HORIZON:
+            raise BudgetExceeded(f"the horizon of {self.plan.horizon} rows is used up")
+        raise StateError(f"kernel status {status}")
+
+    cdef int run(self, pv_rows *rows, double *out) except -1:
+        """Learn the whole block: an interrupt between two of its rows is raised after the last."""
+        cdef int64_t i = 0
+        cdef int64_t written = 0
+        cdef int64_t failed = -1
+        cdef pv_status status
+        interrupt = None
+        self.holder = <unsigned long>PyThread_get_thread_ident()
+        try:
+            while True:
+                with nogil:
+                    status = pv_prefix_run(&self.s, &self.plan, rows, &i, &written, &self.draws, out)
+                if status == PV_OK:
+                    break
+                try:
+                    self.serve(status)
+                except BaseException as error:
+                    # an interrupt or a signal handler's exception: what was asked for is asked for again, once a row
+                    if (status != PV_NEED_BITS and status != PV_UNDECIDED) or failed == self.s.rows:
+                        raise
+                    failed = self.s.rows
+                    interrupt = error
+        finally:
+            self.holder = 0
+        if interrupt is not None:
+            raise interrupt
+        return 0
+
+    cdef int settle(self) except -1:
+        """Make the draws that are due, if an exception kept them from being made."""
+        cdef pv_rows none
+        none.n = 0
+        none.is_csr = none.is_f32 = 0
+        none.col_stride = 8
+        return self.run(&none, NULL)
+
+    cdef int check_room(self, int64_t n) except -1:
+        if self.closed:
+            raise StateError("the run is closed")
+        if self.source is not None:
+            self.source.check()
+        if n > self.plan.horizon - self.s.rows:
+            raise BudgetExceeded(
+                f"the next {n} rows would exceed the horizon: {self.s.rows} of {self.plan.horizon} are used; "
+                "nothing of them was learnt"
+            )
+        return 0
+
+    cdef int check_width(self, int64_t width) except -1:
+        if width != self.plan.width:
+            raise InvalidParameter(f"a row must have {self.plan.width} values, found {width}")
+        return 0
+
+    def add_block(self, X, *, bint every=True):
+        """Learn a block of rows. Rows with unusable entries are learnt as rows of zeros.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n, width)
+            May not change during the call.
+        every : bool
+            Return the prefix sum after every row, else that after the last.
+
+        Returns
+        -------
+        ndarray of shape (n, dim) or (dim,), float64
+        """
+        cdef pv_rows rows
+        cdef cnp.ndarray out = None
+        self.enter(draws=True)
+        owner = view_block(&rows, X)
+        self.check_width(rows.d)
+        if every:
+            out = np.empty((rows.n, self.plan.dim))
+        with self.lock:
+            self.check_room(rows.n)
+            self.run(&rows, NULL if out is None else <double *>cnp.PyArray_DATA(out))
+            if out is None:
+                out = self.vector()
+        del owner
+        return out
+
+    def add_one(self, x, bint null_invalid=False):
+        """Learn one row and return the prefix sum after it: ``add_block`` without the cost of a block."""
+        cdef pv_rows rows
+        cdef cnp.ndarray row
+        self.enter(draws=True)
+        if not cnp.PyArray_Check(x) or (
+            cnp.PyArray_TYPE(x) != cnp.NPY_FLOAT64 and cnp.PyArray_TYPE(x) != cnp.NPY_FLOAT32
+        ) or not cnp.PyArray_ISBEHAVED_RO(x):
+            x = np.array(x, dtype=np.float64)
+        row = x
+        if cnp.PyArray_NDIM(row) != 1:
+            raise InvalidParameter(f"a row must have one dimension, found {cnp.PyArray_NDIM(row)}")
+        self.check_width(cnp.PyArray_DIM(row, 0))
+        view_row(&rows, row)
+        with self.lock:
+            self.check_room(1)
+            if not null_invalid and pv_rows_norm(&rows, 0) < 0.0:
+                raise invalid_row(&rows, 0, self.rows_before + self.s.rows)
+            self.run(&rows, NULL)
+            return self.vector()
+
+    def finish(self):
+        """Make what is left of the rows so far: a leaf that has begun becomes a step as it is, and draws are made.
+
+        No row can be learnt in this plan afterwards.
+        """
+        self.enter(draws=True)
+        with self.lock:
+            if self.closed:
+                raise StateError("the run is closed")
+            self.settle()
+            if self.s.in_leaf > 0:
+                self.plan.horizon = self.s.rows
+                pv_prefix_end_leaf(&self.s, &self.plan)
+                self.settle()
+
+    def renew(self, PrefixPlan plan not None):
+        """Go on with another plan, once the rows of this one are used up: its last prefix sum stays in all that follow.
+
+        The exact sums so far are wiped; noise goes on where it was.
+        """
+        cdef double *old = self.memory
+        cdef pv_prefix_plan old_plan = self.plan
+        cdef double[::1] base
+        cdef int64_t rows
+        self.enter(draws=True)
+        with self.lock:
+            if self.closed:
+                raise StateError("the run is closed")
+            if self.s.rows < self.plan.horizon or self.s.due or self.s.in_leaf:
+                raise StateError("a plan is renewed when all its rows are learnt and nothing is due")
+            if plan.c.dim != self.plan.dim or plan.c.width != self.plan.width or (plan.c.std > 0) != self.plan.noisy:
+                raise InvalidParameter("the next plan must be of rows and sums of the same size, with noise like this")
+            if plan.c.steps > LAST_STEP - self.plan.first_step - self.s.step:
+                raise BudgetExceeded("the addresses of this noise key are used up")
+            base = self.vector()
+            rows = self.s.rows
+            self.adopt(plan, self.plan.first_step + self.s.step)
+            self.rows_before += rows
+            memcpy(self.s.base, &base[0], self.plan.dim * sizeof(double))
+            pv_wipe(old, pv_prefix_secret_size(&old_plan) * sizeof(double))
+            PyMem_RawFree(old)
+
+    def close(self):
+        """End the run: no more rows; the exact sums, the noise ahead and the key are wiped. The prefix sum stays."""
+        self.enter()
+        with self.lock:
+            self.closed = True
+            self.wipe()
+            if self.undecided is not None:
+                self.undecided.wipe()
+            if self.source is not None:
+                self.source.destroy()
+
+    # ---- public -------------------------------------------------------------------------------
+
+    cdef cnp.ndarray vector(self):
+        """Copy of the last prefix sum, shape (dim,)."""
+        out = np.empty(self.plan.dim)
+        pv_prefix_read(&self.s, &self.plan, <double *>cnp.PyArray_DATA(out))
+        return out
+
+    def prefix(self):
+        """Copy of the last prefix sum, shape (dim,): zeros before the first leaf."""
+        self.enter()
+        with self.lock:
+            return self.vector()
+
+    @property
+    def n_rows(self) -> int:
+        """Rows learnt, by earlier plans too."""
+        return self.rows_before + self.s.rows
+
+    @property
+    def left(self) -> int:
+        """Rows that the current plan may still learn."""
+        return self.plan.horizon - self.s.rows
+
+    @property
+    def n_steps(self) -> int:
+        """Prefix sums released, by earlier plans too."""
+        return self.plan.first_step + self.s.made
+
+    # ---- private ------------------------------------------------------------------------------
+
+    def _diagnostics(self) -> dict[str, int]:
+        """Rows scaled to the bound, and treated as null, in the current plan: functions of raw data, not private."""
+        return {"clipped_rows": self.s.n_clipped, "null_rows": self.s.n_null}
+
+    cdef bytes secret_key(self):
+        return self.source.secret_key() if self.source is not None else b""
+
+    def _secret_arrays(self) -> dict[str, np.ndarray]:
+        """The whole state as named arrays: SECRET, for checkpoints only (mode 0600, never exported).
+
+        Refused in a forked child, which would go on from it to repeat its parent's noise.
+        """
+        cdef size_t n
+        self.enter(draws=True)
+        with self.lock:
+            if self.closed:
+                raise StateError("the run is closed: it has no secret state")
+            if self.s.due:
+                raise StateError("a draw is due: finish() makes it")
+            n = pv_prefix_size(&self.plan)
+            memory = np.empty(n, dtype=np.uint64)
+            memcpy(cnp.PyArray_DATA(memory), self.memory, n * sizeof(double))
+            return {
+                "version": np.array([STATE_VERSION]),
+                "plan": self.given.numbers(),
+                "memory": memory,
+                "counts": np.array(
+                    [self.s.rows, self.s.step, self.s.in_leaf, self.s.word, self.s.n_clipped, self.s.n_null,
+                     self.plan.horizon, self.plan.first_step, self.rows_before], dtype=np.int64
+                ),
+                "key": np.frombuffer(self.secret_key(), dtype=np.uint8).copy(),
+            }
+
+    def _restore(self, arrays):
+        """Continue from ``_secret_arrays`` of a run with the same plan and source key."""
+        if int(arrays["version"][0]) != STATE_VERSION:
+            raise StateError(f"checkpoint version {int(arrays['version'][0])}, this privol reads {STATE_VERSION}")
+        if bytes(arrays["key"]) != self.secret_key():
+            raise StateError("the checkpoint belongs to another noise key")
+        memory = np.ascontiguousarray(arrays["memory"], dtype=np.uint64)
+        cdef size_t n = pv_prefix_size(&self.plan)
+        if not np.array_equal(arrays["plan"], self.given.numbers()) or memory.shape != (n,):
+            raise StateError("the checkpoint belongs to another plan")
+        counts = [int(c) for c in arrays["counts"]]
+        rows, step, in_leaf, word, _, _, horizon, first_step, _ = counts
+        ones = self.plan.order if self.given.design == "smooth" else 0
+        if (
+            min(counts) < 0 or not rows <= horizon <= self.plan.horizon or step > self.plan.steps
+            or in_leaf >= self.plan.leaf or first_step > LAST_STEP or word.bit_count() != ones
+        ):
+            raise StateError("the checkpoint is damaged")
+        self.enter()
+        with self.lock:
+            if self.s.rows != 0 or self.rows_before != 0 or self.closed:
+                raise StateError("only a fresh run can be restored")
+            memcpy(self.memory, cnp.PyArray_DATA(memory), n * sizeof(double))
+            (self.s.rows, self.s.step, self.s.in_leaf, self.s.word, self.s.n_clipped, self.s.n_null,
+             self.plan.horizon, self.plan.first_step, self.rows_before) = counts
+            self.s.made = self.s.step

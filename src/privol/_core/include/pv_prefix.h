@@ -1,0 +1,99 @@
+/* Private prefix sums: what all designs A = B C of the matrix of running sums share.
+ *
+ * Rows are added up to leaves of `leaf` rows; a leaf is a step t = 1, 2, ... of the design. A step makes one draw or more
+ * due, each of which releases round_h(x + std Z) for a vector x of sums; when all of them are made, the new prefix sum
+ * is there, computed from released vectors alone.
+ *
+ * "tree", "honaker" and "smooth" release sums of intervals of leaves. Rows are truncated towards zero onto the grid g
+ * and added up as integers. Of a sum S g = K h + r, 0 <= r < h, only r meets the noise and K is added afterwards: to
+ * round a number and to move it by points of the lattice are the same in either order. "blt", "sqrt" and "independent"
+ * release (C w)_t, computed in double precision.
+ *
+ * The draws of step t have the address rows 64 (first_step + t) + 0, 1, ...
+ */
+#ifndef PV_PREFIX_H
+#define PV_PREFIX_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "pv_draws.h"
+#include "pv_rows.h"
+#include "pv_status.h"
+
+typedef enum pv_design { PV_TREE, PV_HONAKER, PV_SMOOTH, PV_SQRT, PV_BLT, PV_INDEPENDENT, PV_DESIGNS } pv_design;
+
+#define PV_STEP_DRAWS 64 /* more than any step has: address rows of a step */
+
+typedef struct pv_prefix_plan {
+    pv_design design;
+    int64_t dim;          /* coordinates of a sum */
+    int64_t leaf;         /* rows of a step */
+    int64_t steps;        /* that may be made */
+    int64_t first_step;   /* steps that were made with the same key before */
+    int noisy;            /* 0: x itself is released */
+    double std;           /* of all draws */
+    double magnitude;     /* public bound of the coordinates of x */
+    double grid;          /* g, a power of two; designs of intervals */
+    int shift;            /* h = 2^shift g */
+    int order;            /* vectors that are kept: bits of `steps`, ones of a word (smooth), buffers (blt) */
+    const double *theta, *omega; /* blt: of the buffers */
+    const double *coefficients;  /* sqrt: r_0, r_1, ... of all steps */
+    /* of rows, where pv_prefix_run learns them */
+    int64_t horizon;      /* rows that may be learnt */
+    int64_t width;        /* coordinates of a row */
+    double bound;         /* rows are scaled to this L2 norm */
+    int gram;             /* what is added up is v v^T of a row v: dim = width (width + 1) / 2, see pv_prefix_svec */
+} pv_prefix_plan;
+
+typedef struct pv_prefix {
+    int64_t rows, step;   /* rows learnt; steps that are made, or being made */
+    int64_t made;         /* steps whose prefix sum is there */
+    int64_t in_leaf;      /* rows of the leaf that is not yet a step */
+    int due, drawn;       /* draws of this step: yet to be made, and made */
+    uint64_t word;        /* smooth: of this step */
+    int64_t n_clipped, n_null; /* private diagnostics */
+    /* secret */
+    double *row, *leaf, *x, *buffers, *past;
+    int64_t *total, *snapshots, *whole;
+    /* released (public) */
+    double *out, *estimate, *estimates, *sums, *noisy_buffers, *noisy_past, *prefix, *base;
+    int64_t *nodes;
+} pv_prefix;
+
+/* Memory of a run, in units of 8 bytes, and how much of it, from its beginning, is secret. */
+size_t pv_prefix_size(const pv_prefix_plan *p);
+size_t pv_prefix_secret_size(const pv_prefix_plan *p);
+
+/* Begin in memory of that size, which is zeros (or was filled by a run of the same plan, and the counters are set then). */
+void pv_prefix_bind(pv_prefix *s, const pv_prefix_plan *p, void *memory);
+
+/* A row (of a gram: v v^T) of norm within the plan's bound enters the secret state; NULL: a row of zeros. Nothing may be
+ * due, and a step be left. Draws become due with the last row of a leaf. */
+void pv_prefix_add(pv_prefix *s, const pv_prefix_plan *p, const double *w);
+
+/* A leaf that has begun becomes a step as it is: rows are at an end. */
+void pv_prefix_end_leaf(pv_prefix *s, const pv_prefix_plan *p);
+
+/* Make the draws that are due. PV_NEED_BITS, PV_UNDECIDED: to be called again when that is served (the draw's address row
+ * is pv_prefix_row). PV_OK: none is due, s->prefix is the private prefix sum. */
+pv_status pv_prefix_settle(pv_prefix *s, const pv_prefix_plan *p, pv_draws *draws);
+
+/* Address rows of the next draws, those due first; returns how many. */
+int64_t pv_prefix_upcoming(const pv_prefix *s, const pv_prefix_plan *p, int64_t capacity, uint64_t *rows);
+
+/* Address row of the draw that is due. */
+uint64_t pv_prefix_row(const pv_prefix *s, const pv_prefix_plan *p);
+
+/* out = s->base + s->prefix: what runs before this one released last, and this one's. */
+void pv_prefix_read(const pv_prefix *s, const pv_prefix_plan *p, double *out);
+
+/* The upper triangle of v v^T by rows, entries off the diagonal times sqrt(2): its norm is the matrix's Frobenius norm. */
+void pv_prefix_svec(const double *v, int64_t width, double *out);
+
+/* Learn rows i[0], i[0] + 1, ... of a block and settle after each. The prefix sum after row k is written to the k-th
+ * vector of out, unless out is NULL; `written` counts them, from the block's first row on. A row with an unusable entry
+ * counts as zeros. */
+pv_status pv_prefix_run(pv_prefix *s, const pv_prefix_plan *p, const pv_rows *given, int64_t *i, int64_t *written,
+                        pv_draws *draws, double *out);
+
+#endif
