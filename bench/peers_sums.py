@@ -1,4 +1,6 @@
-"""Private prefix sums beside dp-accounting's and JAX Privacy's formulas, at equal privacy: ``python bench/peers_sums.py``.
+"""Private prefix sums beside dp-accounting's and JAX Privacy's formulas, at equal privacy.
+
+Run: ``python bench/peers_sums.py``.
 
 Needs privol's requirements, and dp-accounting and jax-privacy where they are to be compared (those not installed are
 named and left out). Prints the tables of docs/prefix_sums.md:

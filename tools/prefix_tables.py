@@ -53,7 +53,7 @@ def draws_a_step(f: Factorization) -> float:
 
 
 def worst_step(f: Factorization) -> int:
-    """The step of largest variance: the last one, or for trees one that agrees with it down to a bit that is cleared."""
+    """The step of largest variance: the last one, or for trees one that agrees with it down to a bit it clears."""
     n = f.steps
     found = [n, *((n >> j ^ 1) << j | (1 << j) - 1 for j in range(n.bit_length()) if n >> j & 1)]
     return max((t for t in found if t), key=f.row_norm)
@@ -66,8 +66,8 @@ def closed() -> list[str]:
         lines += [
             f"T = 2^{steps.bit_length() - 1} = {steps:,}",
             "",
-            "| design | mean squared error | largest | root of the mean | root of the largest | root of the mean / bound "
-            "| draws a step | vectors kept |",
+            "| design | mean squared error | largest | root of the mean | root of the largest "
+            "| root of the mean / bound | draws a step | vectors kept |",
             "| --- | --- | --- | --- | --- | --- | --- | --- |",
         ]
         for name, f in designs(steps):
