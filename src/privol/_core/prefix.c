@@ -215,7 +215,7 @@ static void split(pv_prefix *s, const pv_prefix_plan *p) {
     }
 }
 
-/* nodes[slot] = nodes[before] + this node, and what of it is the prefix sum; snapshots[slot] is where it ends. */
+/* nodes[slot] = nodes[before] + this node, with the step's last draw the prefix sum; snapshots[slot] is where it ends. */
 static void stack(pv_prefix *s, const pv_prefix_plan *p, int before, int slot) {
     const int64_t d = p->dim;
     const double points = 1.0 / p->grid;
@@ -224,9 +224,10 @@ static void stack(pv_prefix *s, const pv_prefix_plan *p, int before, int slot) {
     for (int64_t c = 0; c < d; ++c) {
         const int64_t noisy = whole[c] + (int64_t)(s->out[c] * points);
         node[c] = under ? under[c] + noisy : noisy;
-        s->prefix[c] = (double)node[c] * p->grid;
         snapshot[c] = total[c];
     }
+    if (s->due > 1) return;
+    for (int64_t c = 0; c < d; ++c) s->prefix[c] = (double)node[c] * p->grid;
 }
 
 /* Honaker's estimate of the interval that ends here, from the bottom up: its own noisy sum and those of its halves. */

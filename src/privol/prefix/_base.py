@@ -30,6 +30,7 @@ FloatArray = NDArray[np.float64]
 
 _MOST_ROWS = 1 << 48  # of a run whose horizon is not known
 _UNIT = 2.0**-53  # relative rounding of one double operation
+_ROOT_TWO = math.nextafter(math.sqrt(2.0), 2.0)
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Sums(Unshared):
         self._delta = number(delta=delta, above=0.0, below=1.0)
         self._design = choice(DESIGNS, design=design)
         self._adjacency = choice(ADJACENCIES, adjacency=adjacency)
-        self._leaf = integer(leaf=leaf, at_least=1, at_most=1 << 32)
+        self._leaf = integer(leaf=leaf, at_least=1, at_most=1 << 20)
         self._shape = {"buffers": buffers, "objective": objective, "theta": theta, "omega": omega}
         self._first_epoch = integer(first_epoch=first_epoch, at_least=1, at_most=1 << 40)
         self._calibration = choice(CALIBRATIONS, calibration=calibration)
@@ -113,18 +114,17 @@ class Sums(Unshared):
         chosen = factorization(self._design, steps, **self._shape)  # type: ignore[arg-type]
         dim = self._width * (self._width + 1) // 2 if self._is_gram else self._width
         largest = self._bound * self._bound if self._is_gram else self._bound
-        one = largest if self._adjacency == "zero_out" else (math.sqrt(2.0) if self._is_gram else 2.0) * largest
-        # products of a gram: sqrt(2) and two roundings; a sum of k rows in doubles: k / 2 roundings of itself
-        rounding = 4 * _UNIT * self._is_gram + (2 * leaf * _UNIT if leaf > 1 else 0.0)
+        one = largest if self._adjacency == "zero_out" else (_ROOT_TWO if self._is_gram else 2.0) * largest
         found = calibrate_sums(
             factorization=chosen,
             dim=dim,
-            bound=leaf * largest,
+            bound=largest,
             epsilon=self._epsilon,
             delta=self._delta,
+            leaf=leaf,
             adjacency=self._adjacency,
-            sensitivity=None if leaf == 1 and not self._is_gram else one * (1.0 + 1e-15),
-            rounding=rounding,
+            sensitivity=one if self._is_gram else None,
+            rounding=4 * _UNIT * self._is_gram,  # of v v^T: sqrt(2) and two products
             calibration=self._calibration,
         )
         numbers: dict[str, Any] = {}
