@@ -305,8 +305,8 @@ def test_rows_that_cannot_be_learnt():
     [
         {"dim": 0}, {"horizon": 0}, {"horizon": 1.5}, {"bound": 0.0}, {"bound": math.nan}, {"epsilon": 0.0},
         {"delta": 1.0}, {"design": "forest"}, {"adjacency": "add"}, {"leaf": 0}, {"buffers": 0},
-        {"objective": "median"}, {"theta": (0.5,)}, {"first_epoch": 0}, {"calibration": "loose"}, {"ledger": 3}, {"on_invalid": "skip"},
-        {"random_state": "seed"}, {"design": "sqrt", "horizon": 1 << 26},
+        {"objective": "median"}, {"theta": (0.5,)}, {"first_epoch": 0}, {"calibration": "loose"}, {"ledger": 3},
+        {"on_invalid": "skip"}, {"random_state": "seed"}, {"design": "sqrt", "horizon": 1 << 26},
     ],
     ids=str,
 )  # fmt: skip
