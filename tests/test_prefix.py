@@ -6,9 +6,11 @@ import copy
 import math
 import os
 import pickle
+import threading
 
 import numpy as np
 import pytest
+from patience import WAIT
 from scipy import sparse, stats
 from test_prefix_kernels import begin, parameters
 
@@ -18,7 +20,7 @@ from privol.errors import BudgetExceeded, InvalidParameter, InvalidRow, SourceFa
 from privol.factorizations import BLT, Smooth, factorization
 from privol.guarantees import gdp_mu
 from privol.ledger import Ledger
-from privol.prefix import DESIGNS, PrefixSum, SymmetricSum, svec, unsvec
+from privol.prefix import DESIGNS, PrefixSum, SymmetricSum, plan_of, svec, unsvec
 
 EDGES = (1, 2, 7, 8, 17)
 
@@ -389,6 +391,40 @@ def test_copies_forks_and_states():
     np.testing.assert_array_equal(fresh.add_block(X[3:]), secret.add_block(X[3:]))
     assert fresh.guarantee_.private
     assert fresh.guarantee_.bit_source == secret.guarantee_.bit_source
+
+
+@pytest.mark.parametrize("horizon", [240, None])
+def test_threads_share_one_run(horizon):
+    """Rows of several threads at a time: together what one thread's are, each in a place of its own."""
+    make = {"dim": 3, "horizon": horizon, "first_epoch": 4, "design": "honaker", "random_state": 8}
+    sums, seen, errors = PrefixSum(**make), [], []
+
+    def work(k):
+        try:
+            for _ in range(10):
+                seen.extend(sums.add_block(np.zeros((1 + k, 3))) if k else [sums.add(np.zeros(3))])
+                assert sums.ledger_.spent.releases >= len(seen) // 8
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in (0, 1, 2, 3, 4, 5, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT)
+        assert not thread.is_alive(), "deadlock"
+    assert not errors
+    expected = PrefixSum(**make).add_block(np.zeros((240, 3)))
+    assert sums.n_rows_ == len(seen) == 240
+    np.testing.assert_array_equal(np.sort(seen, axis=0), np.sort(expected, axis=0))
+
+
+def test_plans_of_calibrations():
+    found = calibrate_sums(factorization=factorization("smooth", 5), dim=3, bound=2.0, epsilon=1.0, delta=1e-6, leaf=4)
+    plan = plan_of(found, horizon=18)
+    assert (plan.steps, plan.dim, plan.std, plan.grid) == (5, 3, found.sigma, found.grid)
+    with pytest.raises(InvalidParameter, match="5 leaves of 4 rows, found 21"):
+        plan_of(found, horizon=21)
 
 
 def test_noise_of_two_sums_is_independent():

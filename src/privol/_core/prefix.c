@@ -141,11 +141,18 @@ static void buffers_step(const pv_prefix_plan *p, const double *leaf, double *bu
     }
 }
 
-/* out = sum of r_k v_{t-k} over the t vectors so far, the latest first. */
+/* out = sum of r_k v_{t-k} over the t vectors so far, the latest first; four at a time, added one after the other. */
 static void convolve(const pv_prefix_plan *p, const double *past, int64_t t, double *restrict out) {
     const int64_t d = p->dim;
+    int64_t k = 0;
     memset(out, 0, (size_t)d * sizeof(double));
-    for (int64_t k = 0; k < t; ++k) {
+    for (; k + 4 <= t; k += 4) {
+        const double *r = p->coefficients + k, *v = past + (t - 4 - k) * d;
+        const double a = r[0], b = r[1], e = r[2], f = r[3];
+        for (int64_t c = 0; c < d; ++c)
+            out[c] = (((out[c] + a * v[3 * d + c]) + b * v[2 * d + c]) + e * v[d + c]) + f * v[c];
+    }
+    for (; k < t; ++k) {
         const double r = p->coefficients[k], *v = past + (t - 1 - k) * d;
         for (int64_t c = 0; c < d; ++c) out[c] += r * v[c];
     }

@@ -24,13 +24,52 @@ from ..guarantees import ADJACENCIES, Guarantee, square_up, weaknesses
 from ..ledger import Ledger
 from ..noise import ARITHMETIC, STREAM_RELEASES, Source, Unshared, decide_lattice_point, make_source
 
-__all__ = ["FloatArray", "Sums"]
+__all__ = ["FloatArray", "Sums", "plan_of"]
 
 FloatArray = NDArray[np.float64]
 
 _MOST_ROWS = 1 << 48  # of a run whose horizon is not known
 _UNIT = 2.0**-53  # relative rounding of one double operation
 _ROOT_TWO = math.nextafter(math.sqrt(2.0), 2.0)
+
+
+def plan_of(
+    found: SumCalibration, *, horizon: int, width: int | None = None, bound: float | None = None, gram: bool = False
+) -> PrefixPlan:
+    """The kernel's plan of a calibration.
+
+    Parameters
+    ----------
+    found : SumCalibration
+    horizon : int
+        Rows: at most the calibration's leaves, and all of these needed.
+    width, bound : optional
+        Coordinates of a row and the bound of its norm, where these are not those of what is added up (``gram``).
+    gram : bool
+        What is added up is ``v v^T`` of a row v.
+    """
+    chosen, leaf = found.factorization, found.leaf
+    steps = -(-horizon // leaf)
+    if steps != chosen.steps:
+        raise InvalidParameter(f"horizon must make {chosen.steps} leaves of {leaf} rows, found {horizon}")
+    numbers: dict[str, Any] = {}
+    if isinstance(chosen, Smooth):
+        numbers["ones"] = chosen.shape[1]
+    elif isinstance(chosen, BLT):
+        numbers["theta"], numbers["omega"] = chosen.theta, chosen.omega
+    elif chosen.design == "sqrt":
+        numbers["coefficients"] = np.append(1.0, np.cumprod(1.0 - 0.5 / np.arange(1, steps)))
+    return PrefixPlan(
+        design=chosen.design,
+        width=found.dim if width is None else width,
+        horizon=horizon,
+        bound=found.bound if bound is None else bound,
+        std=found.sigma,
+        leaf=leaf,
+        gram=gram,
+        grid=found.grid,
+        **numbers,
+    )
 
 
 @dataclass(frozen=True)
@@ -127,24 +166,7 @@ class Sums(Unshared):
             rounding=4 * _UNIT * self._is_gram,  # of v v^T: sqrt(2) and two products
             calibration=self._calibration,
         )
-        numbers: dict[str, Any] = {}
-        if isinstance(chosen, Smooth):
-            numbers["ones"] = chosen.shape[1]
-        elif isinstance(chosen, BLT):
-            numbers["theta"], numbers["omega"] = chosen.theta, chosen.omega
-        elif self._design == "sqrt":
-            numbers["coefficients"] = np.append(1.0, np.cumprod(1.0 - 0.5 / np.arange(1, steps)))
-        plan = PrefixPlan(
-            design=self._design,
-            width=self._width,
-            horizon=rows,
-            bound=self._bound,
-            std=found.sigma,
-            leaf=leaf,
-            gram=self._is_gram,
-            grid=found.grid,
-            **numbers,
-        )
+        plan = plan_of(found, horizon=rows, width=self._width, bound=self._bound, gram=self._is_gram)
         return Epoch(found, plan)
 
     def _promise(self) -> Guarantee:
