@@ -141,11 +141,18 @@ static void buffers_step(const pv_prefix_plan *p, const double *leaf, double *bu
     }
 }
 
-/* out = sum of r_k v_{t-k} over the t vectors so far, the latest first. */
+/* out = sum of r_k v_{t-k} over the t vectors so far, the latest first; four at a time, added one after the other. */
 static void convolve(const pv_prefix_plan *p, const double *past, int64_t t, double *restrict out) {
     const int64_t d = p->dim;
+    int64_t k = 0;
     memset(out, 0, (size_t)d * sizeof(double));
-    for (int64_t k = 0; k < t; ++k) {
+    for (; k + 4 <= t; k += 4) {
+        const double *r = p->coefficients + k, *v = past + (t - 4 - k) * d;
+        const double a = r[0], b = r[1], e = r[2], f = r[3];
+        for (int64_t c = 0; c < d; ++c)
+            out[c] = (((out[c] + a * v[3 * d + c]) + b * v[2 * d + c]) + e * v[d + c]) + f * v[c];
+    }
+    for (; k < t; ++k) {
         const double r = p->coefficients[k], *v = past + (t - 1 - k) * d;
         for (int64_t c = 0; c < d; ++c) out[c] += r * v[c];
     }
@@ -215,7 +222,7 @@ static void split(pv_prefix *s, const pv_prefix_plan *p) {
     }
 }
 
-/* nodes[slot] = nodes[before] + this node, and what of it is the prefix sum; snapshots[slot] is where it ends. */
+/* nodes[slot] = nodes[before] + this node, with the step's last draw the prefix sum; snapshots[slot] is where it ends. */
 static void stack(pv_prefix *s, const pv_prefix_plan *p, int before, int slot) {
     const int64_t d = p->dim;
     const double points = 1.0 / p->grid;
@@ -224,9 +231,10 @@ static void stack(pv_prefix *s, const pv_prefix_plan *p, int before, int slot) {
     for (int64_t c = 0; c < d; ++c) {
         const int64_t noisy = whole[c] + (int64_t)(s->out[c] * points);
         node[c] = under ? under[c] + noisy : noisy;
-        s->prefix[c] = (double)node[c] * p->grid;
         snapshot[c] = total[c];
     }
+    if (s->due > 1) return;
+    for (int64_t c = 0; c < d; ++c) s->prefix[c] = (double)node[c] * p->grid;
 }
 
 /* Honaker's estimate of the interval that ends here, from the bottom up: its own noisy sum and those of its halves. */
