@@ -23,7 +23,7 @@ LAYERS: tuple[set[str], ...] = (
     {"_validate"},
     {"_core"},
     {"config"},
-    {"geometry", "losses", "noise", "topology"},
+    {"factorizations", "geometry", "losses", "noise", "topology"},
     {"guarantees"},
     {"calibration"},
     {"randomizers", "prefix"},
@@ -48,6 +48,7 @@ ONLY = {
     "streams": {"errors", "_validate"},
     "data": {"streams", "errors", "_validate"},
     "config": {"_core"},
+    "factorizations": {"errors", "_validate"},  # pure mathematics
 }
 
 # Compiled modules, bottom first, each with those it may cimport or import.

@@ -1,8 +1,7 @@
-"""From a budget to noise: sensitivities of the learners as the kernels compute them, and the scales that follow.
+"""Sensitivities of the iterate-perturbing learners as the kernels compute them, and the noise that follows.
 
-``"tight"`` is what is proved (specification: stability lemma, exact Gaussian composition, analytic calibration;
-rounding of the kernels charged as derived in ``docs/proofs/iterates.md``). ``"published"`` reproduces the formulas of
-Jain, Kothari & Thakurta (2012), Algorithms 2 and 3; the guarantee then states what they really give.
+Specification: stability lemma, exact Gaussian composition, analytic calibration; rounding of the kernels charged as
+derived in ``docs/proofs/iterates.md``. ``"published"`` is Algorithms 2 and 3 of Jain, Kothari & Thakurta (2012).
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._core._schedule import Schedule
-from ._validate import choice, integer, number
-from .errors import InvalidParameter
-from .geometry import ConvexSet, L2Ball
-from .guarantees import Claim, gdp_mu
-from .losses import Loss
+from .._core._schedule import Schedule
+from .._validate import choice, integer, number
+from ..errors import InvalidParameter
+from ..geometry import ConvexSet, L2Ball
+from ..guarantees import Claim, gdp_mu
+from ..losses import Loss
 
 __all__ = [
     "CALIBRATIONS",

@@ -1,0 +1,28 @@
+"""From a budget to noise: sensitivities of what is perturbed, as computed, and the scales that follow.
+
+``"tight"`` is what is proved (the rounding of the kernels charged as derived in ``docs/proofs``). ``"published"``
+reproduces the formulas of Jain, Kothari & Thakurta (2012), Algorithms 2, 3 and 5; the guarantee then states what they
+really give. Iterates: :func:`calibrate_iterates`; prefix sums: :func:`calibrate_sums`.
+"""
+
+from ._iterates import (
+    CALIBRATIONS,
+    L2_SCHEDULES,
+    NOISE_SHAPES,
+    IterateCalibration,
+    ReleaseSchedule,
+    calibrate_iterates,
+)
+from ._sums import INTEGER_DESIGNS, SumCalibration, calibrate_sums
+
+__all__ = [
+    "CALIBRATIONS",
+    "INTEGER_DESIGNS",
+    "L2_SCHEDULES",
+    "NOISE_SHAPES",
+    "IterateCalibration",
+    "ReleaseSchedule",
+    "SumCalibration",
+    "calibrate_iterates",
+    "calibrate_sums",
+]

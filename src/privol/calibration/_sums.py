@@ -1,0 +1,232 @@
+"""Private prefix sums: a run is one Gaussian mechanism, which one row moves by its own change times the column norm.
+
+What arithmetic adds is charged as derived in ``docs/proofs/recursions.md``: rows truncated to the grid of the integer
+sums, and the rounding of the recursions in doubles. ``"published"`` is Algorithm 5 of Jain, Kothari & Thakurta (2012).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from .._core._noise import lattice_step
+from .._validate import choice, integer, number
+from ..errors import InvalidParameter
+from ..factorizations import BLT, Factorization, SquareRoot
+from ..guarantees import ADJACENCIES, Claim, gdp_mu
+from ._iterates import CALIBRATIONS
+
+__all__ = ["INTEGER_DESIGNS", "SumCalibration", "calibrate_sums"]
+
+INTEGER_DESIGNS = ("tree", "honaker", "smooth")  # their sums of rows are integers, hence exact
+
+_SMALL, _LARGE = 1e-30, 1e30
+_UNIT = 2.0**-53
+_UP = 1.0 + 1e-12
+_MOST_SUM, _MOST_SHIFT = 61, 40  # bits of a run's sum on the grid, and of the lattice on it
+_MOST_WINDOW = 1 << 26  # numbers kept by "sqrt"
+
+
+@dataclass(frozen=True)
+class SumCalibration:
+    """Everything that the noise of a private prefix sum depends on; all of it public.
+
+    Attributes
+    ----------
+    factorization : Factorization
+    dim : int
+        Coordinates of a row.
+    leaf : int
+        Rows that are added up to one step of the factorisation.
+    bound : float
+        L2 bound of a row as declared; rows beyond are scaled to it.
+    sensitivity : float
+        L2 norm of the change of a leaf when one row changes, its own rounding and truncation charged.
+    charged : float
+        L2 norm of the change of all that is perturbed over the run when one row changes, all rounding charged.
+    sigma : float
+        Standard deviation of the noise per coordinate of everything that is perturbed; 0 without noise.
+    lattice : float
+        h, the power of two of whose multiples the noisy numbers are: 2**-11 to 2**-10 of sigma; 0 without noise.
+    grid : float
+        g, the power of two of whose multiples the rows are made: at most h. 0 for designs that sum in doubles.
+    magnitude : float
+        Bound of the coordinates of what is perturbed (for integer sums: of what the noise meets, less than h).
+    mu : float
+        Parameter of Gaussian differential privacy that the noise gives, rounded up (infinite without noise).
+    claim : Claim or None
+        The source's claim, for ``"published"``.
+    """
+
+    factorization: Factorization
+    dim: int
+    leaf: int
+    bound: float
+    sensitivity: float
+    charged: float
+    sigma: float
+    lattice: float
+    grid: float
+    magnitude: float
+    mu: float
+    claim: Claim | None
+
+    def std(self, step: int) -> float:
+        """Standard deviation per coordinate of the noise of the prefix after ``step`` leaves."""
+        return self.sigma * self.factorization.row_norm(step)
+
+
+def calibrate_sums(
+    *,
+    factorization: Factorization,
+    dim: int,
+    bound: float,
+    epsilon: float,
+    delta: float,
+    leaf: int = 1,
+    adjacency: str = "replace",
+    sensitivity: float | None = None,
+    rounding: float = 0.0,
+    calibration: str = "tight",
+) -> SumCalibration:
+    """Calibrate a private prefix sum.
+
+    Parameters
+    ----------
+    factorization : Factorization
+    dim : int
+        Coordinates of a row.
+    bound : float
+        L2 bound that rows are scaled to; 1e-30 to 1e30.
+    epsilon, delta : float
+        Budget of the whole run; ``epsilon=inf``: no noise.
+    leaf : int, default=1
+        Rows that are added up to one step of the factorisation; 1 to 2**20.
+    adjacency : {"replace", "zero_out"}
+    sensitivity : float, optional
+        Largest L2 change of an ideal row, where it is below the ball's: ``2 * bound`` for ``"replace"``, ``bound`` for
+        ``"zero_out"``, which no larger value exceeds.
+    rounding : float, default=0
+        How far a row as computed by the caller is from the ideal one, in L2 norm and relative to ``bound``; the scaling
+        to the bound is charged here. 0 to 0.01.
+    calibration : {"tight", "published"}
+
+    Returns
+    -------
+    SumCalibration
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter is out of its range, or the integer sums or the noise would not fit; the message says which.
+    """
+    dim = integer(dim=dim, at_least=1)
+    leaf = integer(leaf=leaf, at_least=1, at_most=1 << 20)
+    bound = number(bound=bound, at_least=_SMALL, at_most=_LARGE)
+    rounding = number(rounding=rounding, at_least=0.0, at_most=0.01)
+    steps, replace = factorization.steps, choice(ADJACENCIES, adjacency=adjacency) == "replace"
+    published = choice(CALIBRATIONS, calibration=calibration) == "published"
+    if isinstance(factorization, SquareRoot) and steps * dim > _MOST_WINDOW:
+        raise InvalidParameter(
+            f"design='sqrt' keeps every row, and horizon * dim is at most {_MOST_WINDOW:,} for it, found "
+            f"{steps:,} * {dim:,}: use design='blt'"
+        )
+    # Rows are scaled to the bound by a computed factor (docs/proofs/iterates.md, "Bounds themselves").
+    excess = rounding + 4 * (dim / 8 + 16) * _UNIT
+    radius = bound * (1.0 + excess) * _UP
+    ball = radius * (2.0 if replace else 1.0)
+    ideal = ball
+    if sensitivity is not None:
+        ideal = number(sensitivity=sensitivity, at_least=_SMALL, at_most=_LARGE)
+        ideal = min(ball, (ideal + excess * bound * (2.0 if replace else 1.0)) * _UP)
+    sums = factorization.design in INTEGER_DESIGNS
+    gain, error = _recursion(factorization)
+    # Doubles that are added up to a leaf: leaf - 1 roundings of at most its norm, in both of two runs.
+    addition = 0.0 if sums else 2.1 * (leaf - 1) * _UNIT * leaf * radius
+    recursion = 2.0 * math.sqrt(steps) * error * leaf * radius
+
+    def charge(grid: float) -> tuple[float, float]:
+        # Truncation towards zero leaves the ball, and the change from a row to nothing, no larger than they were.
+        one = min(ball, (ideal + math.sqrt(dim) * grid) * _UP) if replace else ideal
+        one = (one + addition) * _UP
+        return one, (factorization.column_norm * one + recursion) * _UP
+
+    def result(sigma: float, lattice: float, grid: float, mu: float, claim: Claim | None) -> SumCalibration:
+        one, charged = charge(grid)
+        magnitude = lattice if sums else gain * leaf * radius
+        return SumCalibration(
+            factorization, dim, leaf, bound, one, charged, sigma, lattice, grid, magnitude, mu, claim
+        )
+
+    grid = _power_of_two(steps * leaf * radius, -_MOST_SUM) if sums else 0.0
+    if math.isinf(number(epsilon=epsilon, at_least=0.0, infinite=True)):
+        return result(0.0, 0.0, grid, math.inf, None)
+    mu, claim = math.nan, None
+    if published:
+        sigma = _published_sigma(factorization, bound, adjacency, epsilon, delta)
+        claim = Claim(epsilon=epsilon, delta=delta, source="Jain, Kothari and Thakurta 2012, Theorem 9")
+    else:
+        mu = gdp_mu(epsilon, delta)
+        sigma = charge(grid)[1] / mu * _UP
+    if not 1e-280 < sigma < 1e280:
+        raise InvalidParameter(
+            f"the noise would have standard deviation {sigma:g}: epsilon, delta and bound are too far apart for double "
+            "precision"
+        )
+    # A coarser grid asks for more noise, whose lattice may ask for a coarser grid: at most once more.
+    while sums and lattice_step(sigma) * 2.0**-_MOST_SHIFT > grid:
+        grid = lattice_step(sigma) * 2.0**-_MOST_SHIFT
+        sigma = sigma if published else charge(grid)[1] / mu * _UP
+    lattice = lattice_step(sigma)
+    if grid > lattice:
+        raise InvalidParameter(
+            f"the sum of {steps * leaf:,} rows of norm {bound:g} does not fit 64-bit integers on a grid as fine as the "
+            f"noise of standard deviation {sigma:g}: decrease horizon, bound or epsilon, or use design='blt'"
+        )
+    return result(sigma, lattice, grid, charge(grid)[1] / sigma * _UP if published else mu, claim)
+
+
+def _power_of_two(value: float, shift: int) -> float:
+    """Least power of two of at least ``value * 2**shift``."""
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(1.0, exponent + shift - (mantissa == 0.5))
+
+
+def _recursion(factorization: Factorization) -> tuple[float, float]:
+    """Bounds of ``|(C w)_t|`` and of its rounding error, for rows of norm 1; docs/proofs/recursions.md."""
+    n = factorization.steps
+    if isinstance(factorization, BLT):
+        reach = [min(float(n - 1), 1.0 / (1.0 - t)) for t in factorization.theta]
+        gain = 1.0 + math.fsum(w * r for w, r in zip(factorization.omega, reach, strict=True))
+        drift = math.fsum(w * r * r for w, r in zip(factorization.omega, reach, strict=True))
+        return 1.01 * gain, _UNIT * (1.05 * (len(reach) + 1) * gain + 2.1 * drift)
+    if isinstance(factorization, SquareRoot):
+        # every coefficient is off by a relative 4 n units at most, and a sum of n products by n + 1 units
+        gain = 1.0 + 2.0 * math.sqrt(n / math.pi)
+        return 1.01 * gain, _UNIT * 1.05 * (5 * n + 1) * gain
+    return 1.01, 0.0
+
+
+def _published_sigma(
+    factorization: Factorization, bound: float, adjacency: str, epsilon: float, delta: float
+) -> float:
+    """Sigma of Algorithm 5 with natural logarithms."""
+    wrong = [
+        name
+        for name, found, allowed in (("design", factorization.design, "tree"), ("adjacency", adjacency, "replace"))
+        if found != allowed
+    ]
+    if wrong:
+        raise InvalidParameter(
+            f"calibration='published' fixes {', '.join(wrong)} as the source does: design='tree', adjacency='replace'"
+        )
+    epsilon = number(epsilon=epsilon, above=0.0)
+    delta = number(delta=delta, above=0.0, below=1.0)
+    if factorization.steps < 2:
+        raise InvalidParameter("calibration='published' adds no noise at all for a horizon of 1: it must be at least 2")
+    log_steps = math.log(factorization.steps)
+    if not log_steps > delta:
+        raise InvalidParameter(
+            f"calibration='published' needs delta below ln(horizon) = {log_steps:.4g}, found {delta:g}"
+        )
+    return bound * log_steps * math.sqrt(math.log(log_steps / delta) / epsilon)
