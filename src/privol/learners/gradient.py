@@ -115,6 +115,8 @@ class NOGD(GaussianLearner):
     True
     """
 
+    _perturbed = "sum of a step's gradients"
+
     def __init__(
         self,
         *,
