@@ -44,6 +44,7 @@ KERNELS = {
     "_prefix": ["rows", "bits", "lattice", "draws", "prefix"],
     "_run": ["rows", "bits", "lattice", "draws", "geometry", "run"],
     "_iterate": ["rows", "bits", "lattice", "draws", "geometry", "run", "schedule", "update", "iterate"],
+    "_gradient": ["rows", "bits", "lattice", "draws", "geometry", "run", "gradient"],
     "_least_squares": ["rows", "bits", "lattice", "draws", "geometry", "run", "prefix", "ridge", "least_squares"],
 }
 

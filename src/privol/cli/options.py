@@ -23,6 +23,7 @@ __all__ = [
     "TargetType",
     "given_parameters",
     "in_options",
+    "learner_class",
     "learner_options",
 ]
 
@@ -152,8 +153,8 @@ LEARNER_OPTIONS = (
     LearnerOption(
         "release",
         ReleaseType(),
-        "last",
-        "Models to publish: last, all (much noise), every K-th row, or row numbers N1,N2,...",
+        "last; nogd: all",
+        "Models to publish: last, all (much noise; nogd: none more), every K-th row, or row numbers N1,N2,...",
         "last|all|K|N1,N2,...",
     ),
     LearnerOption("radius", float, "1.0", "Radius of the L2 ball of models."),
@@ -172,7 +173,7 @@ LEARNER_OPTIONS = (
         "imply one, which is then the default.",
     ),
     LearnerOption("y_bound", float, "1.0", "Public bound of a real target; targets beyond are clipped to it."),
-    LearnerOption("l2", float, "0.01", "Strong convexity: larger means less noise and a model closer to 0."),
+    LearnerOption("l2", float, "0.01; nogd: 0", "Strong convexity: larger means less noise and a model closer to 0."),
     LearnerOption(
         "l2_schedule",
         click.Choice(["constant", "inverse_sqrt"]),
@@ -186,6 +187,8 @@ LEARNER_OPTIONS = (
         "lipschitz",
         "How the budget is spread over the releases: least total noise norm, least total square, 1/t.",
     ),
+    LearnerOption("batch", int, "1", "nogd: rows of a step."),
+    LearnerOption("gradient_bound", float, "by the loss", "nogd: longer gradients are scaled to this L2 norm."),
     LearnerOption("fit_intercept", bool, "yes", "Append a constant to every row (regularised like the rest)."),
     LearnerOption(
         "calibration",
@@ -226,10 +229,11 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
         command = click.option(flag, type=float, help=about)(command)
     return click.option(
         "--learner",
-        type=click.Choice(["pigd", "pgiga"]),
+        type=click.Choice(["pigd", "pgiga", "nogd"]),
         default="pigd",
         show_default=True,
-        help="pigd: implicit steps, every loss. pgiga: gradient steps, smooth losses.",
+        help="pigd: implicit steps, every loss. pgiga: gradient steps, smooth losses. Both perturb what they release. "
+        "nogd: perturbs every gradient, releases cost nothing.",
     )(command)
 
 
@@ -251,6 +255,18 @@ def given_parameters(options: dict[str, Any]) -> dict[str, Any]:
         except InvalidParameter as error:
             raise InvalidParameter(f"{word}: {error}") from error
     return given
+
+
+def learner_class(name: str, given: Iterable[str]) -> Any:
+    """Return the learner of a name, which must have the given parameters."""
+    from ..learners import LEARNERS
+
+    kind = LEARNERS[name]
+    known = kind().get_params(deep=False)
+    for parameter in given:
+        if parameter not in known:
+            raise click.UsageError(f"--{parameter.replace('_', '-')} is not an option of --learner {name}")
+    return kind
 
 
 # ---- messages of the library, in the words of the command line ------------------------------------------------

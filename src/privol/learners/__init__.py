@@ -5,13 +5,14 @@ from __future__ import annotations
 from ..losses import Loss, get_loss
 from ._base import OnlineLearner
 from ._model import Release
+from .gradient import NOGD
 from .iterate import PGIGA, PIGD
 from .least_squares import PQFTL
 
-__all__ = ["LEARNERS", "PGIGA", "PIGD", "PQFTL", "OnlineLearner", "Release", "default_learner"]
+__all__ = ["LEARNERS", "NOGD", "PGIGA", "PIGD", "PQFTL", "OnlineLearner", "Release", "default_learner"]
 
 #: Learners by the name that the command line and :func:`privol.plan` use.
-LEARNERS: dict[str, type[OnlineLearner]] = {"pigd": PIGD, "pgiga": PGIGA, "pqftl": PQFTL}
+LEARNERS: dict[str, type[OnlineLearner]] = {"pigd": PIGD, "pgiga": PGIGA, "nogd": NOGD, "pqftl": PQFTL}
 
 
 def default_learner(loss: str | Loss = "logistic") -> type[OnlineLearner]:
