@@ -19,6 +19,7 @@ _MODULES = (
     "ledger",
     "losses",
     "noise",
+    "prefix",
     "state",
     "streams",
 )
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from . import ledger as ledger
     from . import losses as losses
     from . import noise as noise
+    from . import prefix as prefix
     from . import state as state
     from . import streams as streams
     from .config import show_config as show_config

@@ -36,6 +36,7 @@ cdef extern from "pv_prefix.h" nogil:
     ctypedef struct pv_prefix:
         int64_t rows
         int64_t step
+        int64_t made
         int64_t in_leaf
         int due
         int drawn

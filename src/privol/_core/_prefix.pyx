@@ -81,8 +81,8 @@ def grid_of(double std, double total):
     cdef double h = pv_lattice_step(std)
     if g > h:
         raise InvalidParameter(
-            f"sums of up to {total:g} do not fit into 62 bits on the grid {h:g} of noise of standard deviation {std:g}: "
-            "lower epsilon, the bound or the horizon"
+            f"sums of up to {total:g} do not fit into 62 bits on the grid {h:g} of noise of standard deviation "
+            f"{std:g}: lower epsilon, the bound or the horizon"
         )
     return max(g, h * 2.0**-MAX_SHIFT)
 
@@ -111,10 +111,12 @@ cdef class PrefixPlan:
         "blt": decay and weight of the buffers.
     coefficients : sequence of float
         "sqrt": those of all steps.
+    grid : float
+        Designs of intervals: g; 0: :func:`grid_of` chooses.
     """
 
     def __init__(self, *, str design not None, int64_t width, int64_t horizon, double bound, double std, int64_t leaf=1,
-                 bint gram=False, int ones=0, theta=(), omega=(), coefficients=()):
+                 bint gram=False, int ones=0, theta=(), omega=(), coefficients=(), double grid=0.0):
         cdef double[::1] decay = np.array(theta, dtype=np.float64)
         cdef double[::1] weight = np.array(omega, dtype=np.float64)
         cdef double[::1] series = np.array(coefficients, dtype=np.float64)
@@ -143,9 +145,13 @@ cdef class PrefixPlan:
             self.c.order = ones if design == "smooth" else int(self.c.steps).bit_length()
             if not 1 <= self.c.order <= 62:
                 raise InvalidParameter(f"a word of the smooth design has 1 to 62 ones, found {ones}")
-            self.c.grid = grid_of(std, self.entry_bound() * horizon)
+            self.c.grid = grid if grid > 0.0 else grid_of(std, self.entry_bound() * horizon)
+            if math.frexp(self.c.grid)[0] != 0.5 or not self.entry_bound() * horizon <= 2.0**61.5 * self.c.grid:
+                raise InvalidParameter(f"the grid {grid:g} is no power of two, or too fine for the sums of all rows")
             if std > 0.0:
                 self.c.shift = round(math.log2(pv_lattice_step(std) / self.c.grid))
+            if not 0 <= self.c.shift <= MAX_SHIFT:
+                raise InvalidParameter(f"the grid {grid:g} does not fit noise of standard deviation {std:g}")
             self.c.magnitude = self.c.grid * 2.0**self.c.shift
         elif self.c.design == PV_BLT:
             self.c.order = decay.shape[0]
@@ -505,17 +511,12 @@ cdef class PrefixRun:
     @property
     def n_steps(self) -> int:
         """Prefix sums released, by earlier plans too."""
-        return self.plan.first_step + self.s.step - (1 if self.s.due else 0)
-
-    @property
-    def step(self) -> int:
-        """Steps that the current plan has begun: the last prefix sum is that of its step of this number."""
-        return self.s.step
+        return self.plan.first_step + self.s.made
 
     # ---- private ------------------------------------------------------------------------------
 
     def _diagnostics(self) -> dict[str, int]:
-        """Rows scaled to the bound and rows treated as null, of the current plan: functions of raw data, not private."""
+        """Rows scaled to the bound, and treated as null, in the current plan: functions of raw data, not private."""
         return {"clipped_rows": self.s.n_clipped, "null_rows": self.s.n_null}
 
     cdef bytes secret_key(self):
@@ -554,12 +555,22 @@ cdef class PrefixRun:
         if bytes(arrays["key"]) != self.secret_key():
             raise StateError("the checkpoint belongs to another noise key")
         memory = np.ascontiguousarray(arrays["memory"], dtype=np.uint64)
-        if not np.array_equal(arrays["plan"], self.given.numbers()) or len(memory) != pv_prefix_size(&self.plan):
+        cdef size_t n = pv_prefix_size(&self.plan)
+        if not np.array_equal(arrays["plan"], self.given.numbers()) or memory.shape != (n,):
             raise StateError("the checkpoint belongs to another plan")
+        counts = [int(c) for c in arrays["counts"]]
+        rows, step, in_leaf, word, _, _, horizon, first_step, _ = counts
+        ones = self.plan.order if self.given.design == "smooth" else 0
+        if (
+            min(counts) < 0 or not rows <= horizon <= self.plan.horizon or step > self.plan.steps
+            or in_leaf >= self.plan.leaf or first_step > LAST_STEP or word.bit_count() != ones
+        ):
+            raise StateError("the checkpoint is damaged")
         self.enter()
         with self.lock:
             if self.s.rows != 0 or self.rows_before != 0 or self.closed:
                 raise StateError("only a fresh run can be restored")
-            memcpy(self.memory, cnp.PyArray_DATA(memory), len(memory) * sizeof(double))
+            memcpy(self.memory, cnp.PyArray_DATA(memory), n * sizeof(double))
             (self.s.rows, self.s.step, self.s.in_leaf, self.s.word, self.s.n_clipped, self.s.n_null,
-             self.plan.horizon, self.plan.first_step, self.rows_before) = (int(c) for c in arrays["counts"])
+             self.plan.horizon, self.plan.first_step, self.rows_before) = counts
+            self.s.made = self.s.step

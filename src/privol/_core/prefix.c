@@ -297,7 +297,7 @@ pv_status pv_prefix_settle(pv_prefix *s, const pv_prefix_plan *p, pv_draws *draw
         }
         absorb(s, p);
         ++s->drawn;
-        --s->due;
+        if (--s->due == 0) s->made = s->step;
     }
     return PV_OK;
 }

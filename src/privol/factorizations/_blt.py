@@ -22,7 +22,7 @@ __all__ = ["BLT", "OBJECTIVES", "improvements", "optimise_blt"]
 OBJECTIVES = ("max", "mean")
 
 _CLOSEST = 1e-9  # of two decay rates, and of one to 1
-_STARTS = ((1.0, 0.2), (0.8, 0.1), (1.1, 0.4), (0.65, 0.3))
+_STARTS = ((1.0, 0.2), (0.8, 0.1), (0.9, 0.02), (0.6, 0.05))
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,11 @@ _RELEASED = {
         "at most {} releases of the model",
         "the rows, the un-noised iterates, the noise, progressive accuracy or any other diagnostic",
     ),
+    "sums": (
+        "at most 1 private prefix sum, with the noisy sums that it is made of,",
+        "at most {} private prefix sums, with the noisy sums that they are made of,",
+        "the rows, the exact sums, the noise or any diagnostic",
+    ),
     "metrics": (
         f"{_TOTALS} 1 window of rows, with the models that are evaluated, whether these are published or not,",
         f"{_TOTALS} {{}} windows of rows, with the models that are evaluated, whether these are published or not,",
@@ -184,9 +189,9 @@ class Guarantee:
     private : bool
         False if the noise came from a seed that somebody may know: the figures are then those that the same
         run would have with secret noise, and :meth:`sentence` says that there is no privacy.
-    released : {"models", "metrics", "metrics_beyond_models"}
-        What is released: models; noisy totals of windows of rows, the models that were evaluated counted in; or what
-        these windows add to the guarantee of the models.
+    released : {"models", "sums", "metrics", "metrics_beyond_models"}
+        What is released: models; prefix sums; noisy totals of windows of rows, the models that were evaluated counted
+        in; or what these windows add to the guarantee of the models.
     rows_per_user : int or None
         At least 1: no user has more than so many of the rows that are learnt, so the guarantee holds for users too, by
         group privacy (:attr:`user_mu`). ``None``: nothing is known of users.

@@ -47,6 +47,7 @@ typedef struct pv_prefix_plan {
 
 typedef struct pv_prefix {
     int64_t rows, step;   /* rows learnt; steps that are made, or being made */
+    int64_t made;         /* steps whose prefix sum is there */
     int64_t in_leaf;      /* rows of the leaf that is not yet a step */
     int due, drawn;       /* draws of this step: yet to be made, and made */
     uint64_t word;        /* smooth: of this step */

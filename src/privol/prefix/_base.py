@@ -1,0 +1,350 @@
+"""What prefix sums of vectors and of matrices have in common: the plan, the life of a run, the guarantee."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from .._core._prefix import PrefixPlan, PrefixRun
+from .._core._rows import squared_norms
+from .._validate import choice, integer, number
+from ..calibration import CALIBRATIONS, SumCalibration, calibrate_sums
+from ..errors import BudgetExceeded, InvalidParameter, PrivacyWarning, SourceFailure, StateError
+from ..factorizations import BLT, DESIGNS, Smooth, factorization
+from ..guarantees import ADJACENCIES, Guarantee, square_up, weaknesses
+from ..ledger import Ledger
+from ..noise import ARITHMETIC, STREAM_RELEASES, Source, Unshared, decide_lattice_point, make_source
+
+__all__ = ["FloatArray", "Sums"]
+
+FloatArray = NDArray[np.float64]
+
+_MOST_ROWS = 1 << 48  # of a run whose horizon is not known
+_UNIT = 2.0**-53  # relative rounding of one double operation
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One mechanism: all of the run, or of a run whose horizon is not known a part of it."""
+
+    calibration: SumCalibration
+    plan: PrefixPlan
+
+    @property
+    def steps(self) -> int:
+        return self.plan.steps
+
+
+class Sums(Unshared):
+    """What prefix sums of vectors and of matrices have in common; see :class:`PrefixSum`."""
+
+    _called = "a live prefix sum"
+    _gram: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        *,
+        width: int,
+        gram: bool,
+        horizon: int | None,
+        bound: float,
+        epsilon: float,
+        delta: float,
+        design: str,
+        adjacency: str,
+        leaf: int,
+        buffers: int,
+        objective: str,
+        theta: Sequence[float] | None,
+        omega: Sequence[float] | None,
+        first_epoch: int,
+        calibration: str,
+        ledger: Ledger | None,
+        on_invalid: str,
+        random_state: Any,
+    ) -> None:
+        self._width, self._is_gram = width, gram
+        self._horizon = None if horizon is None else integer(horizon=horizon, at_least=1, at_most=_MOST_ROWS)
+        self._bound = number(bound=bound, at_least=1e-14, at_most=1e14)
+        self._epsilon = number(epsilon=epsilon, above=0.0, infinite=True)
+        self._delta = number(delta=delta, above=0.0, below=1.0)
+        self._design = choice(DESIGNS, design=design)
+        self._adjacency = choice(ADJACENCIES, adjacency=adjacency)
+        self._leaf = integer(leaf=leaf, at_least=1, at_most=1 << 32)
+        self._shape = {"buffers": buffers, "objective": objective, "theta": theta, "omega": omega}
+        self._first_epoch = integer(first_epoch=first_epoch, at_least=1, at_most=1 << 40)
+        self._calibration = choice(CALIBRATIONS, calibration=calibration)
+        self._refuse = choice(("raise", "zero"), on_invalid=on_invalid) == "raise"
+        if self._calibration == "published" and (horizon is None or leaf != 1 or gram):
+            raise InvalidParameter("calibration='published' is for vectors, a known horizon and leaf=1")
+        if ledger is not None and not isinstance(ledger, Ledger):
+            raise InvalidParameter(f"ledger must be a privol.ledger.Ledger or None, found {ledger!r}")
+        self._epochs = [self._epoch(0)]
+        first = self._epochs[0]
+        noisy = not math.isinf(first.calibration.mu)
+        self._source = make_source(random_state) if noisy else None
+        self.guarantee_ = self._promise()
+        weak = self.guarantee_ if horizon is not None else replace(self.guarantee_, horizon=1)
+        for words in weaknesses(weak):
+            warnings.warn(words, PrivacyWarning, stacklevel=3)
+        self._run = self._begin(first.plan, self._source)
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._closed = False
+        self.ledger_ = Ledger(adjacency=self._adjacency) if ledger is None else ledger
+        self._account = self.ledger_.open(learner=type(self).__name__, guarantee=self.guarantee_)
+        self._account.attach(self._counters)
+
+    # ---- the plan ------------------------------------------------------------------------------------------
+
+    def _epoch(self, number_of: int) -> Epoch:
+        """The mechanism of an epoch, 0 for the first; the only one where the horizon is known."""
+        rows = (self._first_epoch << number_of) * self._leaf if self._horizon is None else self._horizon
+        steps, leaf = -(-rows // self._leaf), self._leaf
+        chosen = factorization(self._design, steps, **self._shape)  # type: ignore[arg-type]
+        dim = self._width * (self._width + 1) // 2 if self._is_gram else self._width
+        largest = self._bound * self._bound if self._is_gram else self._bound
+        one = largest if self._adjacency == "zero_out" else (math.sqrt(2.0) if self._is_gram else 2.0) * largest
+        # products of a gram: sqrt(2) and two roundings; a sum of k rows in doubles: k / 2 roundings of itself
+        rounding = 4 * _UNIT * self._is_gram + (2 * leaf * _UNIT if leaf > 1 else 0.0)
+        found = calibrate_sums(
+            factorization=chosen,
+            dim=dim,
+            bound=leaf * largest,
+            epsilon=self._epsilon,
+            delta=self._delta,
+            adjacency=self._adjacency,
+            sensitivity=None if leaf == 1 and not self._is_gram else one * (1.0 + 1e-15),
+            rounding=rounding,
+            calibration=self._calibration,
+        )
+        numbers: dict[str, Any] = {}
+        if isinstance(chosen, Smooth):
+            numbers["ones"] = chosen.shape[1]
+        elif isinstance(chosen, BLT):
+            numbers["theta"], numbers["omega"] = chosen.theta, chosen.omega
+        elif self._design == "sqrt":
+            numbers["coefficients"] = np.append(1.0, np.cumprod(1.0 - 0.5 / np.arange(1, steps)))
+        plan = PrefixPlan(
+            design=self._design,
+            width=self._width,
+            horizon=rows,
+            bound=self._bound,
+            std=found.sigma,
+            leaf=leaf,
+            gram=self._is_gram,
+            grid=found.grid,
+            **numbers,
+        )
+        return Epoch(found, plan)
+
+    def _promise(self) -> Guarantee:
+        found, rows = self._epochs[0].calibration, self._horizon or _MOST_ROWS
+        none = self._source is None
+        conditions = [
+            "the bound, the horizon, the design and all other parameters, but for the number of rows, which is public, "
+            "were chosen without looking at the rows",
+        ]
+        if self._refuse:
+            conditions.append("whether a row was refused is not hidden")
+        if self._horizon is None:
+            conditions.append(
+                f"the horizon is not known: epochs of {self._first_epoch:,} leaves of {self._leaf:,} row(s), twice as "
+                "many and so on are mechanisms of their own with the whole budget each, which add up to no more than "
+                "one of them because a row is in one epoch only; delta has to stay below one over the number of rows"
+            )
+        elif self._delta * rows >= 1.0 and not none:
+            conditions.append(
+                "delta is not below one over the number of rows, where publishing a random row in the clear would also "
+                "meet it: choose a smaller one"
+            )
+        stated = self._delta if found.claim is None else found.claim.delta
+        return Guarantee(
+            kind="none" if none else "gdp",
+            parameter=found.mu,
+            adjacency=self._adjacency,
+            horizon=rows,
+            releases=-(-rows // self._leaf),
+            delta=stated,
+            claim=found.claim,
+            conditions=tuple(conditions),
+            arithmetic="double precision, no noise" if none else ARITHMETIC.replace("iterate", "sum"),
+            bit_source="none" if self._source is None else self._source.description,
+            private=self._source is not None and self._source.private,
+            released="sums",
+        )
+
+    def _begin(self, plan: PrefixPlan, source: Source | None) -> PrefixRun:
+        return PrefixRun(plan, source=source, stream=STREAM_RELEASES, decide=decide_lattice_point)
+
+    def _counters(self) -> tuple[int, int, float]:
+        """What a ledger reads: the whole budget is spent by the first draw, as one mechanism."""
+        releases = self._run.n_steps
+        return self._run.n_rows, releases, square_up(self.guarantee_.mu) if releases else 0.0
+
+    # ---- rows ----------------------------------------------------------------------------------------------
+
+    def _enter(self) -> None:
+        if os.getpid() != self._pid:
+            raise SourceFailure(
+                "this prefix sum was created before the process forked; the parent may draw the same noise. Create it "
+                "in the process that uses it"
+            )
+        if self._closed:
+            raise StateError("the run is closed; another one pays again")
+
+    def _room(self, n: int) -> None:
+        horizon = self._horizon or _MOST_ROWS
+        if n > horizon - self._run.n_rows:
+            raise BudgetExceeded(
+                f"the next {n} rows would exceed the horizon: {self._run.n_rows} of {horizon} are used; nothing of "
+                "them was learnt"
+            )
+
+    def _renew(self) -> None:
+        """Begin the next epoch where the current one is used up."""
+        if self._run.left == 0:
+            epoch = self._epoch(len(self._epochs))
+            self._run.renew(epoch.plan)
+            self._epochs.append(epoch)
+
+    def _add_rows(self, X: Any, every: bool) -> FloatArray:
+        """Learn checked rows, across epochs; the lock is held."""
+        n, start = X.shape[0], 0
+        self._room(n)
+        found = np.empty((n, self._epochs[0].plan.dim)) if every else None
+        if self._horizon is not None:
+            return self._run.add_block(X, every=every)
+        while start < n:
+            self._renew()
+            stop = min(n, start + self._run.left)
+            part = self._run.add_block(X[start:stop], every=every)
+            if found is not None:
+                found[start:stop] = part
+            start = stop
+        return self._run.prefix() if found is None else found
+
+    def _rows(self, X: Any) -> Any:
+        """A block as the kernels read it, its shape checked."""
+        rows = X.tocsr() if sparse.issparse(X) else np.asarray(X)
+        if rows.dtype not in (np.float64, np.float32):
+            try:
+                rows = rows.astype(np.float64)
+            except (TypeError, ValueError) as error:
+                raise InvalidParameter(f"rows must hold numbers: {error}") from error
+        if rows.ndim != 2 or rows.shape[1] != self._width:
+            raise InvalidParameter(f"rows must have shape (n, {self._width}), found {rows.shape}")
+        return rows
+
+    def _add(self, X: Any, every: bool) -> FloatArray:
+        """Check a block, then learn it."""
+        self._enter()
+        if self._refuse:
+            squared_norms(X, learnt=self._run.n_rows, refuse=True)
+        with self._lock:
+            return self._add_rows(X, every)
+
+    # ---- public --------------------------------------------------------------------------------------------
+
+    @property
+    def n_rows_(self) -> int:
+        """Rows learnt."""
+        return self._run.n_rows
+
+    @property
+    def n_releases_(self) -> int:
+        """Prefix sums released: leaves that are complete."""
+        return self._run.n_steps
+
+    def std(self, step: int | None = None) -> float:
+        """Standard deviation per coordinate of the noise of a prefix sum. Public.
+
+        Parameters
+        ----------
+        step : int, optional
+            Number of the prefix sum, which is that of its leaf, from 1; 0 for the zeros before the first. Default: the
+            last one released.
+
+        Returns
+        -------
+        float
+            Of a sum of matrices: of an entry on the diagonal; off it, this over sqrt(2).
+        """
+        left = self._run.n_steps if step is None else integer(step=step, at_least=0)
+        if self._horizon is not None and left > self._epochs[0].steps:
+            raise InvalidParameter(f"step must be at most {self._epochs[0].steps}, found {step}")
+        square, k = 0.0, 0
+        while left > 0:
+            epoch = self._epochs[k] if k < len(self._epochs) else self._epoch(k)
+            square += epoch.calibration.std(min(left, epoch.steps)) ** 2
+            left, k = left - epoch.steps, k + 1
+        return math.sqrt(square)
+
+    def close(self) -> None:
+        """End the run: the last leaf is completed as it is and released, the secret state wiped, the account settled.
+
+        The last prefix sum can still be read. Closing twice is harmless.
+        """
+        if self._closed:
+            return
+        self._enter()
+        with self._lock:
+            self._run.finish()
+            self._closed = True
+            self._run.close()
+        self._account.close()
+
+    # ---- secret --------------------------------------------------------------------------------------------
+
+    def secret_state(self) -> dict[str, NDArray[Any]]:
+        """The whole state as named arrays: SECRET, noise key included.
+
+        Keep it as the rows themselves (a file of mode 0600), and only to go on after a crash.
+
+        Raises
+        ------
+        StateError
+            If the run is closed.
+        """
+        self._enter()
+        with self._lock:
+            arrays = self._run._secret_arrays()
+        return {**arrays, "epoch": np.array([len(self._epochs) - 1]), "private": np.array([self.guarantee_.private])}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from :meth:`secret_state` of a prefix sum with the same parameters; this one must be fresh.
+
+        The noise of what follows is that of the saved run. So the rows that follow must be those that followed there,
+        if any did: other rows with the same noise show their difference in the clear.
+
+        Raises
+        ------
+        StateError
+            If this prefix sum has rows, or the state is of other parameters.
+        """
+        self._enter()
+        if self._run.n_rows:
+            raise StateError("only a fresh prefix sum can be restored")
+        if bool(arrays["private"][0]) != self.guarantee_.private:
+            raise StateError("random_state must be None for a state whose noise is secret, and not otherwise")
+        count = int(arrays["epoch"][0]) + 1
+        if self._horizon is not None and count != 1:
+            raise StateError("the state is of a run whose horizon was not known")
+        source = self._source
+        if source is not None:
+            source = Source(bytes(arrays["key"]), private=source.private, description=source.description)
+        epochs = [*self._epochs, *(self._epoch(k) for k in range(1, count))]
+        run = self._begin(epochs[-1].plan, source)
+        run._restore(arrays)
+        with self._lock:
+            self._run.close()
+            self._epochs, self._source, self._run = epochs, source, run

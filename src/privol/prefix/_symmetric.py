@@ -1,0 +1,151 @@
+"""Prefix sums of symmetric matrices, as vectors of their upper triangles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._core._rows import squared_norms
+from .._validate import integer
+from ..errors import InvalidParameter, InvalidRow
+from ..ledger import Ledger
+from ._base import FloatArray, Sums
+
+__all__ = ["SymmetricSum", "svec", "unsvec"]
+
+_CUT = 1024  # matrices at a time: what is made of them stays small
+
+
+def svec(matrices: ArrayLike) -> FloatArray:
+    """The upper triangles of symmetric matrices by rows, sqrt(2) times off the diagonal.
+
+    Parameters
+    ----------
+    matrices : array-like of shape (..., dim, dim)
+        Only the upper triangles are read.
+
+    Returns
+    -------
+    ndarray of shape (..., dim * (dim + 1) / 2)
+        Its Euclidean norm is the matrix's Frobenius norm.
+    """
+    values = np.asarray(matrices, dtype=np.float64)
+    i, j = np.triu_indices(values.shape[-1])
+    return np.ascontiguousarray(values[..., i, j] * np.where(i == j, 1.0, math.sqrt(2.0)))
+
+
+def unsvec(vectors: ArrayLike) -> FloatArray:
+    """The symmetric matrices of :func:`svec`'s vectors, shape (..., dim, dim)."""
+    values = np.asarray(vectors, dtype=np.float64)
+    dim = (math.isqrt(8 * values.shape[-1] + 1) - 1) // 2
+    i, j = np.triu_indices(dim)
+    out = np.empty((*values.shape[:-1], dim, dim))
+    out[..., i, j] = out[..., j, i] = values * np.where(i == j, 1.0, math.sqrt(0.5))
+    return out
+
+
+class SymmetricSum(Sums):
+    """Private prefix sums of symmetric matrices: noise on the upper triangle alone, mirrored.
+
+    A matrix is the vector :func:`svec` of its upper triangle, whose norm is the Frobenius norm; entries off the
+    diagonal have noise of ``1 / sqrt(2)`` of the standard deviation of those on it.
+
+    Parameters
+    ----------
+    dim : int
+        Rows of a matrix, 1 to 65,535.
+    gram : bool, default=False
+        What is added are vectors ``v`` of norm at most ``bound``, and the sums are those of ``v v^T``. One row then
+        moves a sum by at most ``sqrt(2) bound**2`` ("replace") or ``bound**2`` ("zero_out"), not by ``2 bound**2``.
+    bound : float, default=1.0
+        Public bound of a matrix's Frobenius norm, or of a vector's norm; larger ones are scaled to it.
+    horizon, epsilon, delta, design, adjacency, leaf, buffers, objective, theta, omega, first_epoch, ledger, on_invalid
+        As for :class:`PrefixSum`, with ``dim * (dim + 1) / 2`` coordinates; so are ``random_state`` and the attributes.
+    """
+
+    def __init__(
+        self,
+        *,
+        dim: int,
+        horizon: int | None,
+        gram: bool = False,
+        bound: float = 1.0,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        design: str = "blt",
+        adjacency: str = "replace",
+        leaf: int = 1,
+        buffers: int = 4,
+        objective: str = "max",
+        theta: Sequence[float] | None = None,
+        omega: Sequence[float] | None = None,
+        first_epoch: int = 1024,
+        ledger: Ledger | None = None,
+        on_invalid: str = "raise",
+        random_state: Any = None,
+    ) -> None:
+        self._dim = integer(dim=dim, at_least=1, at_most=65535)
+        super().__init__(
+            width=self._dim if gram else self._dim * (self._dim + 1) // 2,
+            gram=bool(gram),
+            horizon=horizon,
+            bound=bound,
+            epsilon=epsilon,
+            delta=delta,
+            design=design,
+            adjacency=adjacency,
+            leaf=leaf,
+            buffers=buffers,
+            objective=objective,
+            theta=theta,
+            omega=omega,
+            first_epoch=first_epoch,
+            calibration="tight",
+            ledger=ledger,
+            on_invalid=on_invalid,
+            random_state=random_state,
+        )
+
+    def _matrices(self, X: Any) -> FloatArray:
+        """A block of matrices as vectors; where one is not finite, the error names its entry."""
+        try:
+            values = np.asarray(X, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidParameter(f"matrices must hold numbers: {error}") from error
+        if values.ndim != 3 or values.shape[1:] != (self._dim, self._dim):
+            raise InvalidParameter(f"matrices must have shape (n, {self._dim}, {self._dim}), found {values.shape}")
+        rows = np.empty((len(values), self._width))
+        for start in range(0, len(values), _CUT):
+            rows[start : start + _CUT] = svec(values[start : start + _CUT])
+        if self._refuse:
+            try:
+                squared_norms(rows, learnt=self._run.n_rows, refuse=True)
+            except InvalidRow as error:
+                i, j = (int(index[error.column or 0]) for index in np.triu_indices(self._dim))
+                words = str(error).replace(f"feature {error.column}:", f"entry ({i}, {j}):")
+                raise InvalidRow(words, row=error.row) from None
+        return rows
+
+    def add(self, row: ArrayLike) -> FloatArray:
+        """Learn one matrix, or with ``gram`` one vector; return the last prefix sum released, shape (dim, dim)."""
+        return self.add_block(np.asarray(row)[None], every=False)
+
+    def add_block(self, X: Any, *, every: bool = True) -> FloatArray:
+        """Learn a block of matrices of shape (n, dim, dim), or with ``gram`` of vectors of shape (n, dim).
+
+        Only the upper triangles are read. See :meth:`PrefixSum.add_block`.
+
+        Returns
+        -------
+        ndarray of shape (n, dim, dim), or with ``every=False`` (dim, dim)
+        """
+        return unsvec(self._add(self._rows(X) if self._is_gram else self._matrices(X), every))
+
+    @property
+    def prefix_(self) -> FloatArray:
+        """The last prefix sum released, shape (dim, dim)."""
+        return unsvec(self._run.prefix())
