@@ -26,9 +26,9 @@ LAYERS: tuple[set[str], ...] = (
     {"factorizations", "geometry", "losses", "noise", "topology"},
     {"guarantees"},
     {"calibration"},
-    {"randomizers", "prefix"},
+    {"randomizers"},
     {"ledger"},
-    {"streams"},
+    {"prefix", "streams"},  # a prefix sum is a run of its own: it opens an account
     {"data", "distributed"},
     {"learners"},
     {"state"},  # exports and checkpoints of learners
