@@ -44,6 +44,7 @@ KERNELS = {
     "_prefix": ["rows", "bits", "lattice", "draws", "prefix"],
     "_run": ["rows", "bits", "lattice", "draws", "geometry", "run"],
     "_iterate": ["rows", "bits", "lattice", "draws", "geometry", "run", "schedule", "update", "iterate"],
+    "_gradient": ["rows", "bits", "lattice", "draws", "geometry", "run", "gradient"],
 }
 
 # Every module is compiled again when any of these changed; the list also puts them into the sdist.

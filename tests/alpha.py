@@ -37,6 +37,8 @@ RATES: dict[str, float] = {
     "audit.last": 1e-5,
     "audit.every": 1e-5,
     "audit.all": 1e-5,
+    "audit.gradients": 1e-5,
+    "gradients.scale": 1e-6,
 }
 
 

@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from privol import PGIGA, PIGD
+from privol import NOGD, PGIGA, PIGD
 from privol.ledger import Ledger
 
 # Seeded, with a budget so large that the noise does not decide the checks' small problems.
@@ -25,6 +25,8 @@ LEARNERS = [
     PGIGA(loss="logistic", **EASY),
     PIGD(loss="squared", **EASY, y_bound=500.0),
     PGIGA(loss="huber", **EASY, y_bound=500.0),
+    NOGD(loss="logistic", **EASY),
+    NOGD(loss="squared", **EASY, y_bound=500.0),
 ]
 
 

@@ -24,6 +24,7 @@ _MODULES = (
     "streams",
 )
 _NAMES = {
+    "NOGD": "learners",
     "PIGD": "learners",
     "PGIGA": "learners",
     "default_learner": "learners",
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from . import state as state
     from . import streams as streams
     from .config import show_config as show_config
+    from .learners import NOGD as NOGD
     from .learners import PGIGA as PGIGA
     from .learners import PIGD as PIGD
     from .learners import default_learner as default_learner

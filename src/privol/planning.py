@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from ._validate import choice, integer
-from .calibration import IterateCalibration
 from .errors import InvalidParameter
 from .guarantees import WEAK_EPSILON, Guarantee, weaknesses
 from .learners import LEARNERS
+from .learners._gaussian import GaussianPlan
 from .losses import get_loss
 from .noise import make_source
 from .state import describe_parameters
@@ -186,13 +186,13 @@ def _share(ratio: float) -> str:
     return f"{100 * ratio:.3g} % of" if ratio < 10 else f"{ratio:,.0f} times"
 
 
-def noise_row(learner: Any, calibration: IterateCalibration, row: int, dim: int, *, early: bool = False) -> PlanRow:
+def noise_row(learner: Any, calibration: GaussianPlan, row: int, dim: int, *, early: bool = False) -> PlanRow:
     """Return the noise of a learner's release after ``row``; ``early``: the only release, of a run that ends there."""
     radius = learner._domain().norm_bound(dim)
     loss = get_loss(learner.loss)
     at_zero = max(float(loss.value(0.0, y)) for y in ((-1, 1) if loss.kind == "classification" else (learner.y_bound,)))
     # mean strong convexity up to this row; the optimum's regulariser is at most the loss of the zero model
-    l2 = (calibration.schedule.weight(row) - calibration.schedule.weight(0)) / row
+    l2 = calibration.convexity(row)
     reach = math.sqrt(2.0 * at_zero / l2) if l2 > 0.0 else math.inf
     std = calibration.last_std(row) if early else calibration.std(row)
     return PlanRow(
@@ -211,7 +211,7 @@ def plan(learner: str = "pigd", *, n_features: int, horizon: int, **params: Any)
 
     Parameters
     ----------
-    learner : {"pigd", "pgiga"}, default="pigd"
+    learner : {"pigd", "pgiga", "nogd"}, default="pigd"
     n_features : int
         Features of a row, at least 1, the intercept not counted.
     horizon : int
@@ -241,7 +241,7 @@ def plan(learner: str = "pigd", *, n_features: int, horizon: int, **params: Any)
     if unknown:
         raise InvalidParameter(f"{learner} has no parameter {', '.join(unknown)}")
     made: Any = kind(**params)
-    calibration: IterateCalibration = made.calibrate(n_features, horizon)
+    calibration: GaussianPlan = made.calibrate(n_features, horizon)
     dim = integer(n_features=n_features, at_least=1) + bool(made.fit_intercept)
     radius = made._domain().norm_bound(dim)
     guarantee = made.guarantee_of(
@@ -271,7 +271,7 @@ def plan(learner: str = "pigd", *, n_features: int, horizon: int, **params: Any)
     )
 
 
-def _shown_rows(calibration: IterateCalibration) -> list[int]:
+def _shown_rows(calibration: GaussianPlan) -> list[int]:
     releases = calibration.releases
     if not releases.count:
         return []
@@ -319,26 +319,28 @@ def _search(ratio: Callable[[float], float], start: float, factor: float, steps:
 
 
 def _remedies(
-    made: Any, calibration: IterateCalibration, horizon: int, now: float, last: Callable[..., PlanRow]
+    made: Any, calibration: GaussianPlan, horizon: int, now: float, last: Callable[..., PlanRow]
 ) -> list[Remedy]:
     """Single changes that bring the noise down to CLEAR; fewer releases and another noise shape as far as they go."""
     found: list[Remedy] = []
     releases = calibration.releases
+    tight = getattr(made, "calibration", "tight") == "tight"
+    paid = hasattr(made, "noise_shape")  # releases that cost something
 
     def add(parameter: str, value: Any, then: float, cost: str) -> None:
         if then < now:
             found.append(Remedy(parameter=parameter, value=value, ratio=then, cost=cost))
 
-    if releases.count > 1:
+    if paid and releases.count > 1:
         fewer = max(horizon // 10, 1)
         if releases.every and releases.every < fewer:
             add("release", fewer, last(release=fewer).ratio, f"ten models instead of {releases.count:,}")
         add("release", "last", last(release="last").ratio, "one model, at the end")
-        if made.calibration == "tight" and made.noise_shape != "paper":
+        if tight and made.noise_shape != "paper":
             add("noise_shape", "paper", last(noise_shape="paper").ratio, "more noise in the early releases")
 
-    if made.calibration == "tight":
-        l2 = _search(lambda v: last(l2=v).ratio, made.l2, 2.0, 24)
+    if tight:
+        l2 = _search(lambda v: last(l2=v).ratio, made.l2 or 1e-6, 2.0, 24)
         # a score below 1 hardly tells the classes apart
         if l2 is not None and last(l2=l2).signal_score >= 1.0:
             add("l2", l2, last(l2=l2).ratio, "a model drawn closer to 0")

@@ -2,9 +2,11 @@
 
 ``"tight"`` is what is proved (the rounding of the kernels charged as derived in ``docs/proofs``). ``"published"``
 reproduces the formulas of Jain, Kothari & Thakurta (2012), Algorithms 2, 3 and 5; the guarantee then states what they
-really give. Iterates: :func:`calibrate_iterates`; prefix sums: :func:`calibrate_sums`.
+really give. Iterates: :func:`calibrate_iterates`; prefix sums: :func:`calibrate_sums`; gradients:
+:func:`calibrate_gradients`.
 """
 
+from ._gradients import GradientCalibration, calibrate_gradients
 from ._iterates import (
     CALIBRATIONS,
     L2_SCHEDULES,
@@ -20,9 +22,11 @@ __all__ = [
     "INTEGER_DESIGNS",
     "L2_SCHEDULES",
     "NOISE_SHAPES",
+    "GradientCalibration",
     "IterateCalibration",
     "ReleaseSchedule",
     "SumCalibration",
+    "calibrate_gradients",
     "calibrate_iterates",
     "calibrate_sums",
 ]

@@ -150,6 +150,10 @@ class IterateCalibration:
         """Standard deviation per coordinate of the noise of the release after ``row``."""
         return float(self.schedule.std(row))
 
+    def convexity(self, row: int) -> float:
+        """Mean strong convexity of the rows up to ``row``."""
+        return float((self.schedule.weight(row) - self.schedule.weight(0)) / row)
+
     def last_std(self, row: int) -> float:
         """Standard deviation for a run whose single release comes after ``row`` instead of at the horizon."""
         if math.isinf(self.mu):

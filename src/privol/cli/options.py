@@ -152,8 +152,8 @@ LEARNER_OPTIONS = (
     LearnerOption(
         "release",
         ReleaseType(),
-        "last",
-        "Models to publish: last, all (much noise), every K-th row, or row numbers N1,N2,...",
+        "last; nogd: all",
+        "Models to publish: last, all (much noise; nogd: none more), every K-th row, or row numbers N1,N2,...",
         "last|all|K|N1,N2,...",
     ),
     LearnerOption("radius", float, "1.0", "Radius of the L2 ball of models."),
@@ -172,7 +172,7 @@ LEARNER_OPTIONS = (
         "imply one, which is then the default.",
     ),
     LearnerOption("y_bound", float, "1.0", "Public bound of a real target; targets beyond are clipped to it."),
-    LearnerOption("l2", float, "0.01", "Strong convexity: larger means less noise and a model closer to 0."),
+    LearnerOption("l2", float, "0.01; nogd: 0", "Strong convexity: larger means less noise and a model closer to 0."),
     LearnerOption(
         "l2_schedule",
         click.Choice(["constant", "inverse_sqrt"]),
@@ -186,6 +186,8 @@ LEARNER_OPTIONS = (
         "lipschitz",
         "How the budget is spread over the releases: least total noise norm, least total square, 1/t.",
     ),
+    LearnerOption("batch", int, "1", "nogd: rows of a step."),
+    LearnerOption("gradient_bound", float, "by the loss", "nogd: longer gradients are scaled to this L2 norm."),
     LearnerOption("fit_intercept", bool, "yes", "Append a constant to every row (regularised like the rest)."),
     LearnerOption(
         "calibration",
@@ -226,10 +228,11 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
         command = click.option(flag, type=float, help=about)(command)
     return click.option(
         "--learner",
-        type=click.Choice(["pigd", "pgiga"]),
+        type=click.Choice(["pigd", "pgiga", "nogd"]),
         default="pigd",
         show_default=True,
-        help="pigd: implicit steps, every loss. pgiga: gradient steps, smooth losses.",
+        help="pigd: implicit steps, every loss. pgiga: gradient steps, smooth losses. Both perturb what they release. "
+        "nogd: perturbs every gradient, releases cost nothing.",
     )(command)
 
 

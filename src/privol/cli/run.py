@@ -231,7 +231,11 @@ def _saying_what_helps(stream: Any, stated: int | None) -> Iterator[None]:
 def _make(name: str, parameters: dict[str, Any]) -> Any:
     from ..learners import LEARNERS
 
-    return LEARNERS[name](**parameters)
+    kind = LEARNERS[name]
+    for parameter in parameters:
+        if parameter not in kind().get_params(deep=False):
+            raise click.UsageError(f"--{parameter.replace('_', '-')} is not an option of --learner {name}")
+    return kind(**parameters)
 
 
 def _split(name: str, given: dict[str, Any], share: float, windows: int | None) -> tuple[dict[str, Any], Any]:
@@ -241,7 +245,7 @@ def _split(name: str, given: dict[str, Any], share: float, windows: int | None) 
     from ..ledger import Ledger
 
     whole = _make(name, given)
-    if whole.calibration != "tight":
+    if getattr(whole, "calibration", "tight") != "tight":
         raise click.UsageError(
             "--private-metrics shares a budget, and --calibration published keeps none: its epsilon is only what the "
             "source claims"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from ..losses import Loss, get_loss
 from ._base import OnlineLearner
 from ._model import Release
+from .gradient import NOGD
 from .iterate import PGIGA, PIGD
 
-__all__ = ["LEARNERS", "PGIGA", "PIGD", "OnlineLearner", "Release", "default_learner"]
+__all__ = ["LEARNERS", "NOGD", "PGIGA", "PIGD", "OnlineLearner", "Release", "default_learner"]
 
 #: Learners by the name that the command line and :func:`privol.plan` use.
-LEARNERS: dict[str, type[OnlineLearner]] = {"pigd": PIGD, "pgiga": PGIGA}
+LEARNERS: dict[str, type[OnlineLearner]] = {"pigd": PIGD, "pgiga": PGIGA, "nogd": NOGD}
 
 
 def default_learner(loss: str | Loss = "logistic") -> type[OnlineLearner]:

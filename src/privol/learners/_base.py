@@ -77,6 +77,7 @@ class Run:
     guarantee: Guarantee
     account: Account
     targets: Targets
+    unlabelled: bool = False  # of a classifier that was given no labels: it takes gradients, and no rows
     of_stream: bool = False  # its guarantee says of users or rows what only its stream keeps
     closed: bool = False
 
@@ -203,7 +204,7 @@ class OnlineLearner(ReleasedModel):
             give the learner its classes by ``declare_classes``.
         """
         run: Run | None = self.__dict__.get("_run")
-        if run is None or run.closed or run.of_stream:
+        if run is None or run.closed or run.of_stream or run.unlabelled:
             return self.partial_fit(np.asarray(x)[None, ...], np.asarray(y)[None])
         run.state.learn_one(x, run.targets.encode_one(y, run.state.n_rows), not run.targets.refuse)
         return self
@@ -443,6 +444,8 @@ class OnlineLearner(ReleasedModel):
         if not is_classifier(self):
             return self._targets(None) if run is None else run.targets
         declared = None if classes is None else two_labels(classes)
+        if run is not None and run.unlabelled:
+            raise StateError("the run was begun without labels and takes no rows: declare_classes() comes before it")
         if run is not None:
             labels = run.targets.classes
             assert labels is not None

@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from .._core._rows import squared_norms
-from ..errors import InvalidParameter
+from ..errors import InvalidParameter, StateError
 from ..guarantees import Guarantee
 from ..losses import Loss, get_loss
 
@@ -161,7 +161,13 @@ class ReleasedModel(BaseEstimator):  # type: ignore[misc]
         scores = self._scores(X)
         if not is_classifier(self):
             return scores
-        labels: NDArray[Any] = self._public("classes")[(scores > 0).astype(int)]
+        labels: NDArray[Any] = self._labels()[(scores > 0).astype(int)]
+        return labels
+
+    def _labels(self) -> NDArray[Any]:
+        labels: NDArray[Any] | None = self._public("classes")
+        if labels is None:
+            raise StateError("the run was begun without labels: there is a model, but no classes to predict")
         return labels
 
     def predict_one(self, x: ArrayLike) -> Any:
@@ -179,7 +185,7 @@ class ReleasedModel(BaseEstimator):  # type: ignore[misc]
             score *= self.x_bound / norm
         if self.fit_intercept:
             score += float(model[d])
-        return self._public("classes")[int(score > 0)] if is_classifier(self) else score
+        return self._labels()[int(score > 0)] if is_classifier(self) else score
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Accuracy for classification, R squared for regression. Computed from raw rows: not private."""

@@ -7,25 +7,24 @@ noise inside the loop are then better. These are kept for runs that release few 
 
 from __future__ import annotations
 
-import math
 from typing import Any, ClassVar
 
 from .. import calibration as calibrate
 from .._core._iterate import IterateRun
-from .._validate import choice, integer, number
+from .._validate import choice, integer
 from ..calibration import CALIBRATIONS, L2_SCHEDULES, NOISE_SHAPES, IterateCalibration, ReleaseSchedule
 from ..errors import InvalidParameter
-from ..geometry import ConvexSet, L2Ball
-from ..guarantees import ADJACENCIES, Guarantee
+from ..geometry import ConvexSet
+from ..guarantees import Guarantee
 from ..ledger import Ledger
-from ..losses import Loss, get_loss
-from ..noise import ARITHMETIC, STREAM_RELEASES, decide_lattice_point, make_source
-from ._base import OnlineLearner, Run
+from ..losses import Loss
+from ._base import Run
+from ._gaussian import GaussianLearner
 
 __all__ = ["PGIGA", "PIGD"]
 
 
-class _IterateLearner(OnlineLearner):
+class _IterateLearner(GaussianLearner):
     _update: ClassVar[str]
 
     def __init__(
@@ -71,9 +70,6 @@ class _IterateLearner(OnlineLearner):
         self.on_invalid = on_invalid
         self.random_state = random_state
 
-    def _adjacency(self) -> str:
-        return choice(ADJACENCIES, adjacency=self.adjacency)
-
     def _default_release(self, whole: bool) -> Any:
         if self.release is None and not whole:
             raise InvalidParameter(
@@ -81,13 +77,6 @@ class _IterateLearner(OnlineLearner):
                 "an integer k (every k-th row), 'all' (every row: much noise), or a list of row numbers"
             )
         return "last" if self.release is None else self.release
-
-    def _domain(self) -> ConvexSet:
-        if self.domain is None:
-            return L2Ball(number(radius=self.radius, at_least=1e-30, at_most=1e30))
-        if not isinstance(self.domain, ConvexSet):
-            raise InvalidParameter(f"domain must be a set of privol.geometry or None, found {self.domain!r}")
-        return self.domain
 
     def calibrate(self, n_features: int, horizon: int, release: Any = None) -> IterateCalibration:
         """Return the calibration of a run before anything is spent.
@@ -106,94 +95,32 @@ class _IterateLearner(OnlineLearner):
         IterateCalibration
             Sensitivity and noise by row, the proven mu, the release schedule. All of it is public.
         """
-        intercept = bool(self.fit_intercept)
-        dim = integer(n_features=n_features, at_least=1, at_most=(1 << 32) - intercept) + intercept
-        domain = self._domain()
-        domain.check_dimension(dim)
         return calibrate.calibrate_iterates(
             update=self._update,
-            loss=get_loss(self.loss),
-            domain=domain,
-            dim=dim,
-            intercept=intercept,
+            dim=self._dimension(n_features),
             horizon=integer(horizon=horizon, at_least=1, at_most=1 << 52),
             release=self._default_release(whole=True) if release is None else release,
-            epsilon=number(epsilon=self.epsilon, above=0, infinite=True),
-            delta=number(delta=self.delta, above=0, below=1),
-            adjacency=self._adjacency(),
-            x_bound=self.x_bound,
-            y_bound=self.y_bound,
             l2=self.l2,
             l2_schedule=choice(L2_SCHEDULES, l2_schedule=self.l2_schedule),
             step_offset=self.step_offset,
             noise_shape=choice(NOISE_SHAPES, noise_shape=self.noise_shape),
             calibration=choice(CALIBRATIONS, calibration=self.calibration),
-        )
-
-    def guarantee_of(self, plan: IterateCalibration, *, private: bool, bit_source: str) -> Guarantee:
-        """Return the guarantee of a run with the given calibration and noise bits."""
-        loss = get_loss(self.loss)
-        conditions = [
-            "the bounds, the release schedule, the labels and all other parameters, but for the number of rows, which "
-            "is public, were chosen without looking at the rows",
-            "whether a row was refused, by the learner or by the reader of a file, is not hidden",
-        ]
-        if loss.vouched is not None:
-            conditions.append(loss.vouched)
-        stated = self.delta if plan.claim is None else plan.claim.delta
-        if stated * plan.releases.horizon >= 1.0 and not math.isinf(plan.mu):
-            conditions.append(
-                "delta is not below one over the number of rows, where publishing a random row in the clear would also "
-                "meet it: choose a smaller one"
-            )
-        none = math.isinf(plan.mu)
-        return Guarantee(
-            kind="none" if none else "gdp",
-            parameter=plan.mu,
-            adjacency=self._adjacency(),
-            horizon=plan.releases.horizon,
-            releases=plan.releases.count,
-            delta=stated,
-            claim=plan.claim,
-            conditions=tuple(conditions),
-            arithmetic="double precision, no noise" if none else ARITHMETIC,
-            bit_source="none" if none else bit_source,
-            private=private,
+            **self._budget(),
         )
 
     def _open_run(
         self, n_features: int, horizon: int, release: Any
     ) -> tuple[IterateRun, IterateCalibration, Guarantee]:
-        choice(("raise", "zero"), on_invalid=self.on_invalid)
         plan = self.calibrate(n_features, horizon, release)
-        source = None if math.isinf(plan.mu) else make_source(self.random_state)
-        guarantee = self.guarantee_of(
-            plan,
-            private=source.private if source is not None else False,
-            bit_source=source.description if source is not None else "none",
-        )
-        domain = self._domain()
-        dim = n_features + bool(self.fit_intercept)
+        source, guarantee = self._begin(plan)
+        words = self._run_words(plan, n_features, source)
         state = IterateRun(
-            dim=dim,
-            intercept=bool(self.fit_intercept),
-            loss=get_loss(self.loss),
-            domain=domain,
             update=self._update,
             constrained=plan.constrained,
             schedule=plan.schedule,
-            every=plan.releases.every,
-            releases=plan.releases.rows,
-            horizon=horizon,
-            last_row=plan.releases.last_row,
             refresh=plan.refresh,
-            x_bound=float(self.x_bound),
-            y_bound=float(self.y_bound),
-            signs=get_loss(self.loss).kind == "classification",
-            magnitude=domain.norm_bound(dim) * 1.01,
-            source=source,
-            stream=STREAM_RELEASES,
-            decide=decide_lattice_point,
+            magnitude=self._domain().norm_bound(words["dim"]) * 1.01,
+            **words,
         )
         return state, plan, guarantee
 

@@ -1,0 +1,116 @@
+"""The state of noisy gradient descent, and the calls that move it."""
+
+import numpy as np
+
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy
+
+from ..errors import InvalidParameter, StateError
+from ._noise cimport Source
+from ._rows cimport PV_ENTRY_MAX, pv_rows
+from ._run cimport LearnerRun
+
+
+cdef class GradientRun(LearnerRun):
+    """One run of NOGD. Secret: the gradients of the rows since the last step, the noise ahead. All else is public.
+
+    Parameters
+    ----------
+    dim, intercept, loss, domain, every, releases, horizon, last_row, x_bound, y_bound, signs, magnitude
+        As for :class:`privol._core._iterate.IterateRun`.
+    source, stream, decide
+        As there.
+    std, sensitivity : float
+        Of the sum of a step's gradients: the noise, and what one row changes.
+    bound : float
+        Gradients are scaled to this L2 norm.
+    batch : int
+        Rows of a step.
+    l2, length : float
+        Step j has length ``1 / (l2 j)``, or ``length / sqrt(j)`` where ``l2`` is 0.
+    """
+
+    def __init__(self, *, int64_t dim, bint intercept, loss, domain, int64_t every, releases, int64_t horizon,
+                 int64_t last_row, double x_bound, double y_bound, bint signs, double magnitude, Source source,
+                 unsigned stream, decide, double std, double sensitivity, double bound, int64_t batch, double l2,
+                 double length):
+        if batch < 1:
+            raise InvalidParameter(f"batch must be at least 1, found {batch}")
+        self.begin(&self.own_plan.run, &self.it.run, sizeof(pv_gradient), &pv_gradient_method, dim, intercept, loss,
+                   domain, every, releases, horizon, last_row, x_bound, y_bound, signs, magnitude, source, stream,
+                   decide, dim, dim, dim)
+        self.own_plan.std = std
+        self.own_plan.sensitivity = sensitivity
+        self.own_plan.bound = bound
+        self.own_plan.batch = batch
+        self.own_plan.l2 = l2
+        self.own_plan.length = length
+        self.it.sum = self.secret
+        self.it.point = self.public
+        memcpy(self.it.point, self.state.released, dim * sizeof(double))
+
+    def point(self):
+        """Copy of the point at which the next gradient is taken, shape (dim,)."""
+        self.enter()
+        with self.lock:
+            return self.vector(self.it.point, self.plan.d)
+
+    def tell(self, gradient):
+        """Learn one row by its gradient at ``point()``, a float64 array of shape (dim,); None: the null row."""
+        cdef const double[::1] vector
+        cdef const double *numbers = NULL
+        cdef int64_t j
+        cdef pv_rows none
+        self.enter(draws=True)
+        if gradient is not None:
+            vector = gradient
+            if vector.shape[0] != self.plan.d:
+                raise InvalidParameter(f"gradient must have shape ({self.plan.d},), found ({vector.shape[0]},)")
+            numbers = &vector[0]
+            for j in range(self.plan.d):
+                if not -PV_ENTRY_MAX <= numbers[j] <= PV_ENTRY_MAX:
+                    raise InvalidParameter(
+                        f"gradient must be finite and at most {PV_ENTRY_MAX:g} in magnitude, coordinate {j} is "
+                        f"{numbers[j]}; nothing was learnt"
+                    )
+        none.n = 0
+        with self.lock:
+            self.check_room(1)
+            self.run(&none, NULL, NULL)  # what an interrupt left to be done
+            pv_gradient_tell(&self.it, &self.own_plan, numbers)
+            self.run(&none, NULL, NULL)
+
+    def release_last(self):
+        """Publish the point of a run that ends before the row its only release was planned for: public already."""
+        self.enter()
+        with self.lock:
+            self.check_open()
+            if self.state.n_released:
+                raise StateError("only a run that has released nothing may end with such a release")
+            memcpy(self.state.released, self.it.point, self.plan.d * sizeof(double))
+            memcpy(self.state.released_sum, self.it.point, self.plan.d * sizeof(double))
+            self.state.n_released = 1
+            self.state.next_release = self.plan.horizon + 1
+
+    # ---- private ------------------------------------------------------------------------------
+
+    cdef dict own_arrays(self):
+        return {
+            "sum": self.vector(self.it.sum, self.plan.d),
+            "point": self.vector(self.it.point, self.plan.d),
+            "steps": np.array([self.it.steps], dtype=np.int64),
+        }
+
+    cdef int restore_own(self, arrays) except -1:
+        self.check_vector(arrays, "sum", self.plan.d)
+        self.check_vector(arrays, "point", self.plan.d)
+        self.it.steps = int(arrays["steps"][0])
+        self.fill_vector(self.it.sum, arrays, "sum", self.plan.d)
+        self.fill_vector(self.it.point, arrays, "point", self.plan.d)
+        return 0
+
+    def _secret_sum(self):
+        """The gradients of the rows since the last step: SECRET, for tests."""
+        self.enter()
+        with self.lock:
+            return self.vector(self.it.sum, self.plan.d)

@@ -1,0 +1,175 @@
+"""Noisy gradient descent: every row enters one step, so a run is one Gaussian mechanism, whatever its length.
+
+What the kernel's arithmetic adds is charged as derived in ``docs/proofs/gradients.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from .._validate import choice, integer, number
+from ..errors import InvalidParameter
+from ..geometry import ConvexSet
+from ..guarantees import ADJACENCIES, Claim, gdp_mu
+from ..losses import Loss
+from ._iterates import ReleaseSchedule
+
+__all__ = ["GradientCalibration", "calibrate_gradients"]
+
+_SMALL, _LARGE = 1e-30, 1e30
+_UNIT = 2.0**-53
+_UP = 1.0 + 1e-12
+_MOST_BATCH = 1 << 20
+
+
+@dataclass(frozen=True)
+class GradientCalibration:
+    """Everything that the noise of a run of noisy gradient descent depends on; all of it public.
+
+    Attributes
+    ----------
+    releases : ReleaseSchedule
+        Which points are counted as released and averaged. All points are public, so it costs nothing.
+    mu : float
+        Parameter of Gaussian differential privacy of the whole transcript (infinite without noise).
+    claim : None
+        No source's claim is restated.
+    batch : int
+        Rows of a step; the last step may have fewer.
+    bound : float
+        L2 norm that gradients of single rows are scaled to where they exceed it.
+    sum_sensitivity : float
+        L2 norm of the change of a step's sum of gradients when one row changes, all rounding charged.
+    sigma : float
+        Standard deviation of the noise per coordinate of a step's sum of gradients; 0 without noise.
+    row_bound : float
+        L2 bound of a row with the intercept's constant.
+    l2 : float
+        Step j has length ``1 / (l2 j)``.
+    length : float
+        Step j has length ``length / sqrt(j)`` where ``l2`` is 0.
+    """
+
+    releases: ReleaseSchedule
+    mu: float
+    claim: Claim | None
+    batch: int
+    bound: float
+    sum_sensitivity: float
+    sigma: float
+    row_bound: float
+    l2: float
+    length: float
+
+    def step_length(self, step: int) -> float:
+        """Length of a step, numbered from 1, along the mean of its gradients."""
+        return 1.0 / (self.l2 * step) if self.l2 > 0.0 else self.length / math.sqrt(step)
+
+    def _steps(self, row: int) -> int:
+        return -(-row // self.batch) if row >= self.releases.horizon else row // self.batch
+
+    def convexity(self, row: int) -> float:
+        """Mean strong convexity of the rows up to ``row``."""
+        return self.l2
+
+    def sensitivity(self, row: int) -> float:
+        """Change of the un-noised point after ``row`` by one row of the step that made it, before projection."""
+        steps = self._steps(row)
+        return self.step_length(steps) * self.sum_sensitivity / self.batch if steps else 0.0
+
+    def std(self, row: int) -> float:
+        """Standard deviation per coordinate of all noise in the point after ``row``, had nothing been projected.
+
+        A bound: projections shorten what earlier steps brought.
+        """
+        steps = self._steps(row)
+        if not steps:
+            return 0.0
+        noise = self.sigma / self.batch
+        if self.l2 > 0.0:
+            return noise / (self.l2 * math.sqrt(steps))
+        return noise * self.length * math.sqrt(math.log(steps) + 1.0)  # sum of 1 / j
+
+    def last_std(self, row: int) -> float:
+        """``std(row)``: a run that ends early has the same noise."""
+        return self.std(row)
+
+
+def calibrate_gradients(
+    *,
+    loss: Loss,
+    domain: ConvexSet,
+    dim: int,
+    intercept: bool,
+    horizon: int,
+    release: Any,
+    epsilon: float,
+    delta: float,
+    adjacency: str,
+    x_bound: float,
+    y_bound: float,
+    l2: float,
+    batch: int = 1,
+    gradient_bound: float | None = None,
+) -> GradientCalibration:
+    """Calibrate NOGD.
+
+    Parameters are those of the learner; ``dim`` counts the intercept. ``epsilon`` may be infinite: no noise.
+
+    Returns
+    -------
+    GradientCalibration
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter is out of its range; the message says which and why.
+    """
+    l2 = number(l2=l2, at_least=0.0, at_most=_LARGE)
+    if 0.0 < l2 < _SMALL:
+        raise InvalidParameter(f"l2 must be 0 or at least {_SMALL:g}, found {l2:g}")
+    x_bound = number(x_bound=x_bound, at_least=_SMALL, at_most=_LARGE)
+    y_bound = number(y_bound=y_bound, at_least=_SMALL, at_most=_LARGE)
+    batch = integer(batch=batch, at_least=1, at_most=_MOST_BATCH)
+    radius = number(norm_of_domain=domain.norm_bound(dim), at_least=_SMALL, at_most=_LARGE)
+    replace = choice(ADJACENCIES, adjacency=adjacency) == "replace"
+    row_bound = math.sqrt(x_bound * x_bound + 1.0) * _UP if intercept else x_bound
+
+    # Rows are scaled, points projected and gradients summed in floating point.
+    lanes = dim / 8 + 8
+    slack = 1.0 + 4 * (lanes + 8) * _UNIT
+    point = radius * (1.0 + 2 * (lanes + 16 * math.sqrt(dim) + 24) * _UNIT)
+    if gradient_bound is None:
+        bound = slack * loss.gradient_bound(row_bound, point, y_bound)
+        ideal = slack * loss.gradient_diameter(row_bound, point, y_bound, adjacency)
+        if math.isfinite(loss.curvature):  # a slope is taken at the prediction as computed
+            ideal += 2 * loss.curvature * row_bound * (2 * lanes * _UNIT * row_bound * point)
+    else:
+        bound = number(gradient_bound=gradient_bound, at_least=_SMALL, at_most=_LARGE)
+        ideal = bound * (2.0 if replace else 1.0)
+    rounding = (2 * (lanes + 32) + 1.01 * batch * (batch + 1)) * _UNIT * bound
+    sensitivity = (ideal + rounding) * _UP
+    if math.isinf(epsilon):
+        mu, sigma = math.inf, 0.0
+    else:
+        mu = gdp_mu(epsilon, delta)
+        sigma = sensitivity / mu * _UP
+        if not 1e-140 < sigma < 1e140 or (l2 > 0.0 and not sigma / l2 < 1e140):
+            raise InvalidParameter(
+                f"the noise of a gradient would have standard deviation {sigma:g}: epsilon, l2 and the bounds are too "
+                "far apart for double precision"
+            )
+    return GradientCalibration(
+        releases=ReleaseSchedule.of(release, horizon),
+        mu=mu,
+        claim=None,
+        batch=batch,
+        bound=bound,
+        sum_sensitivity=sensitivity,
+        sigma=sigma,
+        row_bound=row_bound,
+        l2=l2,
+        length=domain.diameter(dim) / math.hypot(bound, math.sqrt(dim) * sigma / batch),
+    )

@@ -1,0 +1,279 @@
+"""Learners that perturb gradients inside the loop: noisy online gradient descent.
+
+The gradient of each step is taken at a public point and perturbed before anything is done with it. So a row enters one
+Gaussian mechanism and no other, and the whole transcript costs what a single step costs, whatever its length.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import calibration as calibrate
+from .._core._gradient import GradientRun
+from .._validate import integer
+from ..calibration import GradientCalibration
+from ..errors import InvalidParameter, StateError
+from ..geometry import ConvexSet
+from ..guarantees import Guarantee
+from ..ledger import Ledger
+from ..losses import Loss
+from ._base import Run
+from ._gaussian import GaussianLearner
+from ._model import is_classifier
+
+__all__ = ["NOGD"]
+
+FloatArray = NDArray[np.float64]
+
+
+class NOGD(GaussianLearner):
+    """Noisy online gradient descent: one pass, noise on the gradient of every step, every point public.
+
+    Step j takes the gradients of ``batch`` rows at the current point w, and moves to
+    ``Proj(w - eta_j (mean gradient + l2 w + noise / batch))``. The noise does not grow with the number of rows.
+    Released: every point. Secret: the gradients of the rows since the last step, and the noise. So a run that crashed
+    may go on from its last point.
+
+    Parameters
+    ----------
+    loss : str or Loss, default="logistic"
+        ``"logistic"``, ``"hinge"``, ``"smooth_hinge"`` (classification, two classes), ``"squared"``, ``"absolute"``,
+        ``"huber"`` (regression), or an object of :mod:`privol.losses`, such as ``losses.Custom``.
+    epsilon : float, default=1.0
+        Budget of the whole run, above 0; ``inf``: no noise and no guarantee.
+    delta : float, default=1e-6
+        In (0, 1). Choose it well below one over the number of rows.
+    adjacency : {"replace", "zero_out"}, default="replace"
+        What a neighbouring stream may change in one row: anything, or its absence.
+    ledger : Ledger, optional
+        Shared budget. Default: one of the learner's own, without a limit.
+    horizon : int, optional
+        Rows of the run; it does not change the noise. Default: ``fit`` and sized streams take their number of rows.
+    radius : float, default=1.0
+        Radius of the L2 ball of models.
+    domain : ConvexSet, optional
+        Another feasible set instead of the ball.
+    x_bound : float, default=1.0
+        Public bound of a row's L2 norm, above 0; longer rows are scaled to it.
+    y_bound : float, default=1.0
+        Public bound of a real target's magnitude; targets beyond are clipped to it.
+    l2 : float, default=0.0
+        Strong convexity: every row's loss gets ``l2 / 2 ||w||^2``, and step j has length ``1 / (l2 j)``. 0: it has
+        length ``diam / (sqrt(G^2 + dim (sigma / batch)^2) sqrt(j))``, with G the gradients' bound and diam the set's
+        diameter, which needs nothing of the losses but convexity.
+    batch : int, default=1
+        Rows of a step, 1 to 2**20. The noise is on the sum of their gradients; the horizon ends a last, smaller step.
+        Rows of a step that a run leaves unfinished are not learnt.
+    gradient_bound : float, optional
+        Public bound of a row's gradient in L2 norm, 1e-30 to 1e30; longer ones are scaled to it. Needed for ``tell``.
+        The noise is then scaled to it (twice that for ``"replace"``) instead of to the loss's own gradients.
+    release : {"all", "last"}, int or list of int, optional
+        Which points ``coef_`` and ``average_coef_`` show, by row number. Default: all. Without effect on the noise.
+    fit_intercept : bool, default=True
+        Append the constant 1 to every row; the calibration counts it, and it is regularised like the rest.
+    on_invalid : {"raise", "zero"}, default="raise"
+        A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
+    random_state : None, int, BitGenerator or Generator, optional
+        ``None``: noise nobody can reproduce. Anything else is for tests: every export is marked not private.
+
+    Attributes
+    ----------
+    coef_, intercept_ : ndarray
+        The last released model; ``average_coef_``, ``average_intercept_``: the mean of all released ones, which the
+        regret bound is about.
+    guarantee_ : Guarantee
+    ledger_ : Ledger
+        The first step is charged with the whole run's cost; the others are then free.
+    n_rows_, n_releases_ : int
+    classes_ : ndarray of shape (2,)
+
+    Notes
+    -----
+    With sigma the noise of one step (``calibrate(...).sigma``), G as above and n rows, the expected regret is at most
+    ``(G^2 + dim sigma^2) (1 + ln n) / (2 l2)`` for ``l2 > 0`` and ``1.5 diam sqrt((G^2 + dim sigma^2) n)`` for
+    ``l2 = 0`` (``batch=1``).
+
+    Cost per row: two passes over its non-zeros; per step O(n_features) with as many noise words. Memory O(n_features).
+
+    References
+    ----------
+    Song, Chaudhuri, Sarwate, "Stochastic gradient descent with differentially private updates", 2013; the guarantee
+    is ``docs/proofs/gradients.md``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privol import NOGD
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(20000, 3)) / 3
+    >>> y = np.where(X @ [1.0, -2.0, 0.5] > 0, "yes", "no")
+    >>> learner = NOGD(epsilon=1.0, delta=1e-6, radius=5.0, batch=100).fit(X, y)
+    >>> bool(learner.score(X, y) > 0.8)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        loss: str | Loss = "logistic",
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        adjacency: str = "replace",
+        ledger: Ledger | None = None,
+        horizon: int | None = None,
+        radius: float = 1.0,
+        domain: ConvexSet | None = None,
+        x_bound: float = 1.0,
+        y_bound: float = 1.0,
+        l2: float = 0.0,
+        batch: int = 1,
+        gradient_bound: float | None = None,
+        release: Any = None,
+        fit_intercept: bool = True,
+        on_invalid: str = "raise",
+        random_state: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.ledger = ledger
+        self.horizon = horizon
+        self.radius = radius
+        self.domain = domain
+        self.x_bound = x_bound
+        self.y_bound = y_bound
+        self.l2 = l2
+        self.batch = batch
+        self.gradient_bound = gradient_bound
+        self.release = release
+        self.fit_intercept = fit_intercept
+        self.on_invalid = on_invalid
+        self.random_state = random_state
+
+    # ---- any convex loss, played by the caller -----------------------------------------------------
+
+    def ask(self, n_features: int | None = None) -> FloatArray:
+        """Return the point at which the next gradient is to be taken: public.
+
+        Parameters
+        ----------
+        n_features : int, optional
+            Coordinates of the point, the intercept not counted. Needed where no run is open: it begins one.
+
+        Returns
+        -------
+        ndarray of shape (n_features + 1,), or (n_features,) without intercept
+            The intercept comes last.
+        """
+        run = self._current_run()
+        if run is None:
+            if n_features is None:
+                raise InvalidParameter("n_features must be given in the first call of ask(), which begins the run")
+            declared = self.__dict__.get("_declared")
+            run = self._start(
+                n_features,
+                self._needed_horizon(),
+                self._default_release(whole=True),
+                self._targets(declared if is_classifier(self) else None),
+            )
+            run.unlabelled = is_classifier(self) and declared is None
+            self.n_features_in_ = int(n_features)
+        assert isinstance(run.state, GradientRun)
+        return run.state.point()
+
+    def tell(self, *, gradient: ArrayLike) -> NOGD:
+        """Learn one row by its gradient at the point that ``ask`` returns, of any convex loss.
+
+        Parameters
+        ----------
+        gradient : array-like of shape (n_features + 1,), or (n_features,) without intercept
+            Without the regulariser. Scaled to ``gradient_bound`` where it is longer.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameter
+            If ``gradient_bound`` was not given, the shape is wrong, or an entry is not finite
+            (``on_invalid="zero"``: such a gradient is the null row's). Nothing was learnt or spent.
+        BudgetExceeded
+            If the horizon is used up.
+        StateError
+            If no run is open: ``ask`` begins it.
+        """
+        if self.gradient_bound is None:
+            raise InvalidParameter("gradient_bound must be given for tell(): the noise is scaled to it")
+        run = self._current_run()
+        if run is None:
+            raise StateError("ask() comes before tell(): a gradient is taken at the point that it returns")
+        vector = np.ascontiguousarray(gradient, dtype=np.float64)
+        if vector.ndim != 1:
+            raise InvalidParameter(f"gradient must have one dimension, found {vector.ndim}")
+        assert isinstance(run.state, GradientRun)
+        skipped = not run.targets.refuse and not np.isfinite(vector).all()
+        run.state.tell(None if skipped else vector)
+        return self
+
+    # ---- what the base asks for ---------------------------------------------------------------------
+
+    def _default_release(self, whole: bool) -> Any:
+        return "all" if self.release is None else self.release
+
+    def calibrate(self, n_features: int, horizon: int, release: Any = None) -> GradientCalibration:
+        """Return the calibration of a run before anything is spent.
+
+        Parameters
+        ----------
+        n_features : int
+            Features of a row, at least 1, the intercept not counted.
+        horizon : int
+            Rows, at least 1.
+        release : optional
+            As the parameter ``release``; default: that parameter.
+
+        Returns
+        -------
+        GradientCalibration
+            Sensitivity and noise of a step, the proven mu, step lengths. All of it is public.
+        """
+        return calibrate.calibrate_gradients(
+            dim=self._dimension(n_features),
+            horizon=integer(horizon=horizon, at_least=1, at_most=1 << 52),
+            release=self._default_release(whole=True) if release is None else release,
+            l2=self.l2,
+            batch=self.batch,
+            gradient_bound=self.gradient_bound,
+            **self._budget(),
+        )
+
+    def _conditions(self) -> tuple[str, ...]:
+        return ("all points of the run are public, not only those that were counted as released",)
+
+    def _open_run(
+        self, n_features: int, horizon: int, release: Any
+    ) -> tuple[GradientRun, GradientCalibration, Guarantee]:
+        plan = self.calibrate(n_features, horizon, release)
+        source, guarantee = self._begin(plan)
+        state = GradientRun(
+            std=plan.sigma,
+            sensitivity=plan.sum_sensitivity,
+            bound=plan.bound,
+            batch=plan.batch,
+            l2=plan.l2,
+            length=plan.length,
+            magnitude=plan.batch * plan.bound * 1.01,
+            **self._run_words(plan, n_features, source),
+        )
+        return state, plan, guarantee
+
+    def _release_last(self, run: Run) -> None:
+        releases = run.plan.releases
+        assert isinstance(run.state, GradientRun)
+        if releases.only_last and 0 < run.state.n_rows < releases.last_row:
+            run.state.release_last()
