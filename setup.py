@@ -45,6 +45,7 @@ KERNELS = {
     "_run": ["rows", "bits", "lattice", "draws", "geometry", "run"],
     "_iterate": ["rows", "bits", "lattice", "draws", "geometry", "run", "schedule", "update", "iterate"],
     "_gradient": ["rows", "bits", "lattice", "draws", "geometry", "run", "gradient"],
+    "_leader": ["rows", "bits", "lattice", "draws", "geometry", "prefix", "run", "leader"],
 }
 
 # Every module is compiled again when any of these changed; the list also puts them into the sdist.

@@ -7,11 +7,12 @@ from ._base import OnlineLearner
 from ._model import Release
 from .gradient import NOGD
 from .iterate import PGIGA, PIGD
+from .leader import DPFTRL
 
-__all__ = ["LEARNERS", "NOGD", "PGIGA", "PIGD", "OnlineLearner", "Release", "default_learner"]
+__all__ = ["DPFTRL", "LEARNERS", "NOGD", "PGIGA", "PIGD", "OnlineLearner", "Release", "default_learner"]
 
 #: Learners by the name that the command line and :func:`privol.plan` use.
-LEARNERS: dict[str, type[OnlineLearner]] = {"pigd": PIGD, "pgiga": PGIGA, "nogd": NOGD}
+LEARNERS: dict[str, type[OnlineLearner]] = {"pigd": PIGD, "pgiga": PGIGA, "nogd": NOGD, "dpftrl": DPFTRL}
 
 
 def default_learner(loss: str | Loss = "logistic") -> type[OnlineLearner]:
