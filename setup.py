@@ -46,6 +46,7 @@ KERNELS = {
     "_iterate": ["rows", "bits", "lattice", "draws", "geometry", "run", "schedule", "update", "iterate"],
     "_gradient": ["rows", "bits", "lattice", "draws", "geometry", "run", "gradient"],
     "_least_squares": ["rows", "bits", "lattice", "draws", "geometry", "run", "prefix", "ridge", "least_squares"],
+    "_leader": ["rows", "bits", "lattice", "draws", "geometry", "prefix", "run", "leader"],
 }
 
 # Every module is compiled again when any of these changed; the list also puts them into the sdist.

@@ -24,6 +24,7 @@ _MODULES = (
     "streams",
 )
 _NAMES = {
+    "DPFTRL": "learners",
     "NOGD": "learners",
     "PIGD": "learners",
     "PQFTL": "learners",
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from . import state as state
     from . import streams as streams
     from .config import show_config as show_config
+    from .learners import DPFTRL as DPFTRL
     from .learners import NOGD as NOGD
     from .learners import PGIGA as PGIGA
     from .learners import PIGD as PIGD

@@ -3,7 +3,7 @@
 ``"tight"`` is what is proved (the rounding of the kernels charged as derived in ``docs/proofs``). ``"published"``
 reproduces the formulas of Jain, Kothari & Thakurta (2012), Algorithms 2, 3 and 5; the guarantee then states what they
 really give. Iterates: :func:`calibrate_iterates`; prefix sums: :func:`calibrate_sums`; gradients:
-:func:`calibrate_gradients`.
+:func:`calibrate_gradients`; leaders on sums of gradients: :func:`calibrate_leaders`.
 """
 
 from ._gradients import GradientCalibration, calibrate_gradients
@@ -15,6 +15,7 @@ from ._iterates import (
     ReleaseSchedule,
     calibrate_iterates,
 )
+from ._leaders import LeaderCalibration, calibrate_leaders
 from ._least_squares import LeastSquaresCalibration, calibrate_least_squares
 from ._sums import INTEGER_DESIGNS, SumCalibration, calibrate_sums
 
@@ -25,11 +26,13 @@ __all__ = [
     "NOISE_SHAPES",
     "GradientCalibration",
     "IterateCalibration",
+    "LeaderCalibration",
     "LeastSquaresCalibration",
     "ReleaseSchedule",
     "SumCalibration",
     "calibrate_gradients",
     "calibrate_iterates",
+    "calibrate_leaders",
     "calibrate_least_squares",
     "calibrate_sums",
 ]

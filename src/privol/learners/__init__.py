@@ -7,12 +7,15 @@ from ._base import OnlineLearner
 from ._model import Release
 from .gradient import NOGD
 from .iterate import PGIGA, PIGD
+from .leader import DPFTRL
 from .least_squares import PQFTL
 
-__all__ = ["LEARNERS", "NOGD", "PGIGA", "PIGD", "PQFTL", "OnlineLearner", "Release", "default_learner"]
+__all__ = ["DPFTRL", "LEARNERS", "NOGD", "PGIGA", "PIGD", "PQFTL", "OnlineLearner", "Release", "default_learner"]
 
 #: Learners by the name that the command line and :func:`privol.plan` use.
-LEARNERS: dict[str, type[OnlineLearner]] = {"pigd": PIGD, "pgiga": PGIGA, "nogd": NOGD, "pqftl": PQFTL}
+LEARNERS: dict[str, type[OnlineLearner]] = {
+    "pigd": PIGD, "pgiga": PGIGA, "nogd": NOGD, "dpftrl": DPFTRL, "pqftl": PQFTL,
+}  # fmt: skip
 
 
 def default_learner(loss: str | Loss = "logistic") -> type[OnlineLearner]:

@@ -1,0 +1,139 @@
+"""The private sums of gradients of a regularised leader, and the calls that move it."""
+
+import numpy as np
+
+cimport numpy as cnp
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy
+
+from ..errors import InvalidParameter, StateError
+from ._noise cimport Source
+from ._prefix cimport PrefixPlan, pv_prefix_bind, pv_prefix_size
+from ._rows cimport PV_ENTRY_MAX, pv_rows
+from ._run cimport LearnerRun
+
+cnp.import_array()
+
+
+cdef class LeaderRun(LearnerRun):
+    """One run of DPFTRL. Secret: the sums of gradients, the noise ahead. Every point is public.
+
+    Parameters
+    ----------
+    dim, intercept, loss, domain, every, releases, horizon, last_row, x_bound, y_bound, signs, source, stream, decide
+        As for :class:`privol._core._iterate.IterateRun`.
+    sums : PrefixPlan
+        Of the gradients: rows of ``dim`` coordinates.
+    bound : float
+        Gradients are scaled to this L2 norm.
+    regularization, l2 : float
+        Strong convexity of the objective at the beginning, and what every row adds to it. Their sum is above 0.
+    cost : float
+        mu^2 of the run, spent with the first row.
+    """
+
+    def __init__(self, *, int64_t dim, bint intercept, loss, domain, int64_t every, releases, int64_t horizon,
+                 int64_t last_row, double x_bound, double y_bound, bint signs, Source source, unsigned stream, decide,
+                 PrefixPlan sums not None, double bound, double regularization, double l2, double cost):
+        cdef int64_t j
+        if sums.c.dim != dim or sums.c.horizon != horizon or sums.c.gram or (source is None) == sums.c.noisy:
+            raise InvalidParameter(f"the sums must be of {dim} coordinates over {horizon} rows, noisy with a source")
+        if not (regularization >= 0.0 and l2 >= 0.0 and regularization + l2 > 0.0):
+            raise InvalidParameter(f"no objective has regularization {regularization:g} and l2 {l2:g}")
+        self.n_sums = pv_prefix_size(&sums.c)
+        self.begin(&self.own_plan.run, &self.it.run, sizeof(pv_leader), &pv_leader_method, dim, intercept, loss,
+                   domain, every, releases, horizon, last_row, x_bound, y_bound, signs, sums.c.magnitude, source, stream,
+                   decide, dim, self.n_sums + dim, 2 * dim)
+        self.sums = sums
+        self.own_plan.sums = sums.c
+        self.own_plan.bound = bound
+        self.own_plan.regularization = regularization
+        self.own_plan.l2 = l2
+        self.own_plan.cost = cost
+        pv_prefix_bind(&self.it.sums, &self.own_plan.sums, self.secret)
+        self.it.gradient = self.secret + self.n_sums
+        self.it.point = self.public
+        self.it.centre = self.public + dim
+        for j in range(dim):
+            self.it.point[j] = self.state.released[j]
+            self.it.centre[j] = regularization * self.state.released[j]
+
+    def point(self):
+        """Copy of the point at which the next gradient is taken, shape (dim,)."""
+        self.enter()
+        with self.lock:
+            return self.vector(self.it.point, self.plan.d)
+
+    def tell(self, gradient):
+        """Learn one row by its gradient at ``point()``, a float64 array of shape (dim,); None: the null row."""
+        cdef const double[::1] vector
+        cdef const double *numbers = NULL
+        cdef int64_t j
+        self.enter(draws=True)
+        if gradient is not None:
+            vector = gradient
+            if vector.shape[0] != self.plan.d:
+                raise InvalidParameter(f"gradient must have shape ({self.plan.d},), found ({vector.shape[0]},)")
+            numbers = &vector[0]
+            for j in range(self.plan.d):
+                if not -PV_ENTRY_MAX <= numbers[j] <= PV_ENTRY_MAX:
+                    raise InvalidParameter(
+                        f"gradient must be finite and at most {PV_ENTRY_MAX:g} in magnitude, coordinate {j} is "
+                        f"{numbers[j]}; nothing was learnt"
+                    )
+        with self.lock:
+            self.check_room(1)
+            self.settle()  # what an interrupt left to be done
+            pv_leader_tell(&self.it, &self.own_plan, numbers)
+            self.settle()
+
+    def release_last(self):
+        """Publish the point after the last row of a run that ends before the row its only release was planned for.
+
+        A leaf that has begun is ended: its rows enter the point.
+        """
+        self.enter(draws=True)
+        with self.lock:
+            self.check_open()
+            if self.state.n_released:
+                raise StateError("only a run that has released nothing may end with such a release")
+            self.settle()
+            self.state.next_release = self.plan.horizon = self.state.t
+            self.state.pending = 1
+            pv_leader_end_leaf(&self.it, &self.own_plan)
+            self.settle()
+
+    cdef int settle(self) except -1:
+        """Make what is pending."""
+        cdef pv_rows none
+        none.n = 0
+        return self.run(&none, NULL, NULL)
+
+    # ---- private ------------------------------------------------------------------------------
+
+    cdef dict own_arrays(self):
+        return {
+            "point": self.vector(self.it.point, self.plan.d),
+            "sums": self.vector(self.secret, self.n_sums).view(np.int64),
+            "sums_counts": np.array(
+                [self.it.sums.rows, self.it.sums.step, self.it.sums.in_leaf, self.it.sums.word], dtype=np.int64
+            ),
+        }
+
+    cdef int restore_own(self, arrays) except -1:
+        cdef cnp.ndarray sums
+        self.check_vector(arrays, "point", self.plan.d)
+        self.check_vector(arrays, "sums", self.n_sums)
+        self.check_vector(arrays, "sums_counts", 4)
+        sums = np.ascontiguousarray(arrays["sums"], dtype=np.int64)
+        rows, step, in_leaf, word = (int(c) for c in arrays["sums_counts"])
+        self.fill_vector(self.it.point, arrays, "point", self.plan.d)
+        memcpy(self.secret, cnp.PyArray_DATA(sums), self.n_sums * sizeof(double))
+        self.it.sums.rows, self.it.sums.step, self.it.sums.in_leaf, self.it.sums.word = rows, step, in_leaf, word
+        return 0
+
+    def _secret_gradient(self):
+        """The gradient of the last row that had one: SECRET, for tests of sensitivity."""
+        self.enter()
+        with self.lock:
+            return self.vector(self.it.gradient, self.plan.d)

@@ -1,0 +1,191 @@
+"""Following the regularised leader on private sums of gradients: a run is one private prefix sum.
+
+What the kernel's arithmetic adds is charged as derived in ``docs/proofs/leaders.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._validate import choice, integer, number
+from ..errors import InvalidParameter
+from ..factorizations import factorization
+from ..geometry import ConvexSet
+from ..guarantees import ADJACENCIES, Claim
+from ..losses import Loss
+from ._iterates import ReleaseSchedule
+from ._sums import SumCalibration, calibrate_sums
+
+__all__ = ["LeaderCalibration", "calibrate_leaders"]
+
+_SMALL, _LARGE = 1e-30, 1e30
+_UNIT = 2.0**-53
+_UP = 1.0 + 1e-12
+_MOST_BATCH = 1 << 20
+
+
+@dataclass(frozen=True)
+class LeaderCalibration:
+    """Everything that the noise of a regularised leader on private sums depends on; all of it public.
+
+    Attributes
+    ----------
+    releases : ReleaseSchedule
+        Which points are counted as released and averaged. All points are public, so it costs nothing.
+    sums : SumCalibration
+        Of the gradients' running sums: the noise, and what one row changes. Its ``mu`` is that of the whole transcript.
+    batch : int
+        Rows of a step; the last step may have fewer.
+    bound : float
+        L2 norm that gradients of single rows are scaled to where they exceed it.
+    row_bound : float
+        L2 bound of a row with the intercept's constant.
+    regularization : float
+        Strong convexity of the objective at the beginning, around the starting point.
+    l2 : float
+        Strong convexity that every row adds, around 0.
+    """
+
+    releases: ReleaseSchedule
+    sums: SumCalibration
+    batch: int
+    bound: float
+    row_bound: float
+    regularization: float
+    l2: float
+
+    @property
+    def mu(self) -> float:
+        """Parameter of Gaussian differential privacy of the whole transcript (infinite without noise)."""
+        return self.sums.mu
+
+    @property
+    def claim(self) -> Claim | None:
+        """The source's claim; none is restated."""
+        return self.sums.claim
+
+    def _step(self, row: int) -> int:
+        """The step whose sum the point after ``row`` is computed from, 0 for none."""
+        return -(-row // self.batch) if row >= self.releases.horizon else row // self.batch
+
+    def _point(self, row: int, step: int) -> float:
+        """What a sum after ``step`` is divided by."""
+        return self.regularization + self.l2 * min(step * self.batch, row)
+
+    def convexity(self, row: int) -> float:
+        """Mean strong convexity of the rows up to ``row``."""
+        return self.l2
+
+    def sensitivity(self, row: int) -> float:
+        """Change of the un-noised point after ``row`` by one row's gradient, before projection."""
+        step = self._step(row)
+        return self.sums.sensitivity / self._point(row, step) if step else 0.0
+
+    def std(self, row: int) -> float:
+        """Standard deviation per coordinate of the noise in the point after ``row``, before projection."""
+        step = self._step(row)
+        return self.sums.std(step) / self._point(row, step) if step else 0.0
+
+    def last_std(self, row: int) -> float:
+        """The same for a run that ends there: its last step may have fewer rows."""
+        step = -(-row // self.batch)
+        return self.sums.std(step) / self._point(row, step)
+
+
+def calibrate_leaders(
+    *,
+    loss: Loss,
+    domain: ConvexSet,
+    dim: int,
+    intercept: bool,
+    horizon: int,
+    release: Any,
+    epsilon: float,
+    delta: float,
+    adjacency: str,
+    x_bound: float,
+    y_bound: float,
+    l2: float,
+    regularization: float | None = None,
+    design: str = "blt",
+    buffers: int = 4,
+    objective: str = "max",
+    batch: int = 1,
+    gradient_bound: float | None = None,
+) -> LeaderCalibration:
+    """Calibrate DPFTRL.
+
+    Parameters are those of the learner; ``dim`` counts the intercept. ``epsilon`` may be infinite: no noise.
+
+    Returns
+    -------
+    LeaderCalibration
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter is out of its range; the message says which and why.
+    """
+    l2 = number(l2=l2, at_least=0.0, at_most=_LARGE)
+    if 0.0 < l2 < _SMALL:
+        raise InvalidParameter(f"l2 must be 0 or at least {_SMALL:g}, found {l2:g}")
+    x_bound = number(x_bound=x_bound, at_least=_SMALL, at_most=_LARGE)
+    y_bound = number(y_bound=y_bound, at_least=_SMALL, at_most=_LARGE)
+    batch = integer(batch=batch, at_least=1, at_most=_MOST_BATCH)
+    radius = number(norm_of_domain=domain.norm_bound(dim), at_least=_SMALL, at_most=_LARGE)
+    replace = choice(ADJACENCIES, adjacency=adjacency) == "replace"
+    row_bound = math.sqrt(x_bound * x_bound + 1.0) * _UP if intercept else x_bound
+
+    # Rows are scaled and points projected in floating point.
+    lanes = dim / 8 + 8
+    slack = 1.0 + 4 * (lanes + 8) * _UNIT
+    point = radius * (1.0 + 2 * (lanes + 16 * math.sqrt(dim) + 24) * _UNIT)
+    if gradient_bound is None:
+        bound = slack * loss.gradient_bound(row_bound, point, y_bound)
+        ideal = slack * loss.gradient_diameter(row_bound, point, y_bound, adjacency)
+        if math.isfinite(loss.curvature):  # a slope is taken at the prediction as computed
+            ideal += 2 * loss.curvature * row_bound * (2 * lanes * _UNIT * row_bound * point)
+    else:
+        bound = number(gradient_bound=gradient_bound, at_least=_SMALL, at_most=_LARGE)
+        ideal = bound * (2.0 if replace else 1.0)
+    sums = calibrate_sums(
+        factorization=factorization(design, -(-horizon // batch), buffers=buffers, objective=objective),
+        dim=dim,
+        bound=bound,
+        epsilon=epsilon,
+        delta=delta,
+        leaf=batch,
+        adjacency=adjacency,
+        sensitivity=ideal * _UP,
+        rounding=40 * _UNIT,  # the slope, its products with the row
+    )
+    if regularization is None:
+        start = float(np.linalg.norm(domain.start(dim)))
+        reach = min(domain.diameter(dim), radius + start)
+        last = sums.std(sums.factorization.steps)
+        regularization = math.sqrt(2.0 * horizon * bound * (batch * bound + math.sqrt(dim) * last)) / reach
+    else:
+        regularization = number(regularization=regularization, at_least=0.0, at_most=1e100)
+    if not regularization >= _SMALL and not (l2 > 0.0 and regularization == 0.0):
+        raise InvalidParameter(
+            f"regularization must be at least {_SMALL:g}, or 0 where l2 is above 0, found {regularization:g} with l2 = "
+            f"{l2:g}: without either the point has no bound of its own"
+        )
+    if not sums.std(sums.factorization.steps) < 1e140 * (regularization + l2):
+        raise InvalidParameter(
+            "the noise of a point would be beyond 1e140: epsilon, l2, regularization and the bounds are too far apart "
+            "for double precision"
+        )
+    return LeaderCalibration(
+        releases=ReleaseSchedule.of(release, horizon),
+        sums=sums,
+        batch=batch,
+        bound=bound,
+        row_bound=row_bound,
+        regularization=regularization,
+        l2=l2,
+    )

@@ -1,0 +1,113 @@
+"""Learners whose gradients are taken at public points: any convex loss can be played by the caller, by ``ask`` and ``tell``."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import InvalidParameter, StateError
+from ._base import Run
+from ._gaussian import GaussianLearner
+from ._model import is_classifier
+
+__all__ = ["AskingLearner"]
+
+FloatArray = NDArray[np.float64]
+
+
+class _PointRun(Protocol):
+    """A compiled run whose gradients are taken at a public point."""
+
+    def point(self) -> FloatArray: ...
+    def tell(self, gradient: FloatArray | None) -> None: ...
+    def release_last(self) -> None: ...
+
+
+def _point_run(run: Run) -> _PointRun:
+    return cast(_PointRun, run.state)
+
+
+class AskingLearner(GaussianLearner):
+    """Base of the learners that perturb gradients taken at public points; every such point is public."""
+
+    gradient_bound: float | None
+    release: Any
+
+    # ---- any convex loss, played by the caller -----------------------------------------------------
+
+    def ask(self, n_features: int | None = None) -> FloatArray:
+        """Return the point at which the next gradient is to be taken: public.
+
+        Parameters
+        ----------
+        n_features : int, optional
+            Coordinates of the point, the intercept not counted. Needed where no run is open: it begins one.
+
+        Returns
+        -------
+        ndarray of shape (n_features + 1,), or (n_features,) without intercept
+            The intercept comes last.
+        """
+        run = self._current_run()
+        if run is None:
+            if n_features is None:
+                raise InvalidParameter("n_features must be given in the first call of ask(), which begins the run")
+            declared = self.__dict__.get("_declared")
+            run = self._start(
+                n_features,
+                self._needed_horizon(),
+                self._default_release(whole=True),
+                self._targets(declared if is_classifier(self) else None),
+            )
+            run.unlabelled = is_classifier(self) and declared is None
+            self.n_features_in_ = int(n_features)
+        return _point_run(run).point()
+
+    def tell(self, *, gradient: ArrayLike) -> Self:
+        """Learn one row by its gradient at the point that ``ask`` returns, of any convex loss.
+
+        Parameters
+        ----------
+        gradient : array-like of shape (n_features + 1,), or (n_features,) without intercept
+            Without the regulariser. Scaled to ``gradient_bound`` where it is longer.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameter
+            If ``gradient_bound`` was not given, the shape is wrong, or an entry is not finite
+            (``on_invalid="zero"``: such a gradient is the null row's). Nothing was learnt or spent.
+        BudgetExceeded
+            If the horizon is used up.
+        StateError
+            If no run is open: ``ask`` begins it.
+        """
+        if self.gradient_bound is None:
+            raise InvalidParameter("gradient_bound must be given for tell(): the noise is scaled to it")
+        run = self._current_run()
+        if run is None:
+            raise StateError("ask() comes before tell(): a gradient is taken at the point that it returns")
+        vector = np.ascontiguousarray(gradient, dtype=np.float64)
+        if vector.ndim != 1:
+            raise InvalidParameter(f"gradient must have one dimension, found {vector.ndim}")
+        skipped = not run.targets.refuse and not np.isfinite(vector).all()
+        _point_run(run).tell(None if skipped else vector)
+        return self
+
+    # ---- what the base asks for ---------------------------------------------------------------------
+
+    def _default_release(self, whole: bool) -> Any:
+        return "all" if self.release is None else self.release
+
+    def _conditions(self) -> tuple[str, ...]:
+        return ("all points of the run are public, not only those that were counted as released",)
+
+    def _release_last(self, run: Run) -> None:
+        releases = run.plan.releases
+        if releases.only_last and 0 < run.state.n_rows < releases.last_row:
+            _point_run(run).release_last()

@@ -1,0 +1,220 @@
+"""Learners that follow a leader computed from private sums: the regularised leader on sums of gradients.
+
+Gradients are taken at public points, and what is perturbed is their running sum, by one factorisation of the matrix of
+running sums. A run is therefore one Gaussian mechanism, the noise of a sum grows with the logarithm of its length only,
+and every point is a function of what was released.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import calibration as calibrate
+from .._core._leader import LeaderRun
+from .._validate import integer
+from ..calibration import LeaderCalibration
+from ..geometry import ConvexSet
+from ..guarantees import Guarantee, square_up
+from ..ledger import Ledger
+from ..losses import Loss
+from ._asking import AskingLearner
+from ._sums import prefix_plan
+
+__all__ = ["DPFTRL"]
+
+
+class DPFTRL(AskingLearner):
+    """Follow the regularised leader on private prefix sums of gradients: one pass, every point public.
+
+    The gradient g_t of row t is taken at the point x_t, and S_t is the private sum of the gradients so far. Then
+    ``x_{t+1} = Proj((regularization x_1 - S_t) / (regularization + l2 t))``, which minimises
+    ``<S_t, x> + regularization/2 ||x - x_1||^2 + l2 t/2 ||x||^2`` over the set. No strong convexity is needed, and the
+    noise of S_t grows with the logarithm of t only: the learner to take first for losses other than the squared one.
+    Released: every point. Secret: the exact sums, and the noise.
+
+    Parameters
+    ----------
+    loss : str or Loss, default="logistic"
+        ``"logistic"``, ``"hinge"``, ``"smooth_hinge"`` (classification, two classes), ``"squared"``, ``"absolute"``,
+        ``"huber"`` (regression), or an object of :mod:`privol.losses`, such as ``losses.Custom``.
+    epsilon : float, default=1.0
+        Budget of the whole run, above 0; ``inf``: no noise and no guarantee.
+    delta : float, default=1e-6
+        In (0, 1). Choose it well below one over the number of rows.
+    adjacency : {"replace", "zero_out"}, default="replace"
+        What a neighbouring stream may change in one row: anything, or its absence.
+    ledger : Ledger, optional
+        Shared budget. Default: one of the learner's own, without a limit.
+    horizon : int, optional
+        Rows of the run, at most 2**48. Default: ``fit`` and sized streams take their number of rows.
+    radius : float, default=1.0
+        Radius of the L2 ball of models.
+    domain : ConvexSet, optional
+        Another feasible set instead of the ball.
+    x_bound : float, default=1.0
+        Public bound of a row's L2 norm, above 0; longer rows are scaled to it.
+    y_bound : float, default=1.0
+        Public bound of a real target's magnitude; targets beyond are clipped to it.
+    l2 : float, default=0.0
+        Strong convexity: every row's loss gets ``l2 / 2 ||w||^2``. 0 is allowed, and what the regret bound is about.
+    regularization : float, optional
+        Strong convexity of the objective at the beginning, around the starting point: larger values move the point less
+        for every row, and so let less noise through. Public: tune it on public data only. Default:
+        ``sqrt(2 n G (batch G + sqrt(dim) s)) / r`` with n rows, G the bound of a gradient, s the standard deviation of
+        the noise of the last sum, and r the largest distance from the starting point, which minimises the regret bound.
+        May be 0 where ``l2`` is above 0.
+    design : {"blt", "tree", "honaker", "smooth", "sqrt", "independent"}, default="blt"
+        Factorisation of the running sums (:mod:`privol.factorizations`). ``"blt"``: least noise for its memory.
+        ``"smooth"``: exact integer sums, for more than 2**26 steps.
+    buffers : int, default=4
+        Of ``"blt"``, 1 to 8: more means less noise and more memory.
+    objective : {"max", "mean"}, default="max"
+        Which error of the sums the parameters of ``"blt"`` minimise.
+    batch : int, default=1
+        Rows of a step, 1 to 2**20: their gradients are taken at one point and added up to one leaf. The horizon ends a
+        last, smaller step. ``release=k, batch=k`` makes one leaf for every model. Rows of a step that a run leaves
+        unfinished are not learnt, unless its only release is still to come.
+    gradient_bound : float, optional
+        Public bound of a row's gradient in L2 norm, 1e-30 to 1e30; longer ones are scaled to it. Needed for ``tell``.
+        The noise is then scaled to it (twice that for ``"replace"``) instead of to the loss's own gradients.
+    release : {"all", "last"}, int or list of int, optional
+        Which points ``coef_`` and ``average_coef_`` show, by row number. Default: all. Without effect on the noise.
+    fit_intercept : bool, default=True
+        Append the constant 1 to every row; the calibration counts it, and it is regularised like the rest.
+    on_invalid : {"raise", "zero"}, default="raise"
+        A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
+    random_state : None, int, BitGenerator or Generator, optional
+        ``None``: noise nobody can reproduce. Anything else is for tests: every export is marked not private.
+
+    Attributes
+    ----------
+    coef_, intercept_ : ndarray
+        The last released model; ``average_coef_``, ``average_intercept_``: the mean of all released ones.
+    guarantee_ : Guarantee
+    ledger_ : Ledger
+        The first row is charged with the whole run's cost; the others are then free.
+    n_rows_, n_releases_ : int
+    classes_ : ndarray of shape (2,)
+
+    Notes
+    -----
+    With G, r, s and n as above, ``l2 = 0`` and ``batch=1``, the expected regret is at most
+    ``regularization r^2 / 2 + n (G^2 + G sqrt(dim) s) / regularization``, by default
+    ``r sqrt(2 n (G^2 + G sqrt(dim) s))``.
+
+    Cost per row: two passes over its non-zeros; per step O(n_features) for every buffer, with n_features noise words.
+    Memory O(n_features) for every buffer. There is no published calibration to reproduce.
+
+    References
+    ----------
+    Smith, Thakurta, "(Nearly) optimal algorithms for private online learning in full-information and bandit settings",
+    2013; Kairouz et al., "Practical and private (deep) learning without sampling or shuffling", 2021. BLT: Dvijotham et
+    al., "Efficient and near-optimal noise generation for streaming differential privacy", 2024. The guarantee is
+    ``docs/proofs/leaders.md``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privol import DPFTRL
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(20000, 3)) / 3
+    >>> y = np.where(X @ [1.0, -2.0, 0.5] > 0, "yes", "no")
+    >>> learner = DPFTRL(epsilon=1.0, delta=1e-6, radius=5.0).fit(X, y)
+    >>> bool(learner.score(X, y) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        loss: str | Loss = "logistic",
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        adjacency: str = "replace",
+        ledger: Ledger | None = None,
+        horizon: int | None = None,
+        radius: float = 1.0,
+        domain: ConvexSet | None = None,
+        x_bound: float = 1.0,
+        y_bound: float = 1.0,
+        l2: float = 0.0,
+        regularization: float | None = None,
+        design: str = "blt",
+        buffers: int = 4,
+        objective: str = "max",
+        batch: int = 1,
+        gradient_bound: float | None = None,
+        release: Any = None,
+        fit_intercept: bool = True,
+        on_invalid: str = "raise",
+        random_state: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.ledger = ledger
+        self.horizon = horizon
+        self.radius = radius
+        self.domain = domain
+        self.x_bound = x_bound
+        self.y_bound = y_bound
+        self.l2 = l2
+        self.regularization = regularization
+        self.design = design
+        self.buffers = buffers
+        self.objective = objective
+        self.batch = batch
+        self.gradient_bound = gradient_bound
+        self.release = release
+        self.fit_intercept = fit_intercept
+        self.on_invalid = on_invalid
+        self.random_state = random_state
+
+    # ---- what the base asks for ---------------------------------------------------------------------
+
+    def calibrate(self, n_features: int, horizon: int, release: Any = None) -> LeaderCalibration:
+        """Return the calibration of a run before anything is spent.
+
+        Parameters
+        ----------
+        n_features : int
+            Features of a row, at least 1, the intercept not counted.
+        horizon : int
+            Rows, 1 to 2**48.
+        release : optional
+            As the parameter ``release``; default: that parameter.
+
+        Returns
+        -------
+        LeaderCalibration
+            Sensitivity and noise of the sums and of the points, the proven mu, the regularization. All of it is public.
+        """
+        return calibrate.calibrate_leaders(
+            dim=self._dimension(n_features),
+            horizon=integer(horizon=horizon, at_least=1, at_most=1 << 48),
+            release=self._default_release(whole=True) if release is None else release,
+            l2=self.l2,
+            regularization=self.regularization,
+            design=self.design,
+            buffers=self.buffers,
+            objective=self.objective,
+            batch=self.batch,
+            gradient_bound=self.gradient_bound,
+            **self._budget(),
+        )
+
+    def _open_run(
+        self, n_features: int, horizon: int, release: Any
+    ) -> tuple[LeaderRun, LeaderCalibration, Guarantee]:
+        plan = self.calibrate(n_features, horizon, release)
+        source, guarantee = self._begin(plan)
+        state = LeaderRun(
+            sums=prefix_plan(plan.sums, horizon=horizon),
+            bound=plan.bound,
+            regularization=plan.regularization,
+            l2=plan.l2,
+            cost=0.0 if source is None else square_up(plan.mu),
+            **self._run_words(plan, n_features, source),
+        )
+        return state, plan, guarantee
