@@ -39,6 +39,8 @@ RATES: dict[str, float] = {
     "audit.all": 1e-5,
     "audit.gradients": 1e-5,
     "gradients.scale": 1e-6,
+    "least_squares.scale": 1e-6,
+    "least_squares.mean": 1e-6,
 }
 
 

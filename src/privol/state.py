@@ -100,12 +100,16 @@ def describe_parameters(learner: OnlineLearner) -> dict[str, Any]:
     """
     found: dict[str, Any] = learner.get_params(deep=False)
     record = {name: _plain(value) for name, value in found.items() if name not in (*_LEFT_OUT, "loss", "domain")}
-    return {**record, "loss": _describe_loss(found["loss"]), "domain": _describe_set(found["domain"])}
+    if "domain" in found:
+        record["domain"] = _describe_set(found["domain"])
+    return {**record, "loss": _describe_loss(found["loss"])}
 
 
 def _parameters_of(record: dict[str, Any], loss: Loss | None) -> dict[str, Any]:
     values = {name: math.inf if value == "inf" else value for name, value in record.items()}
-    return {**values, "loss": _loss_of(record["loss"], loss), "domain": _set_of(record["domain"])}
+    if "domain" in record:
+        values["domain"] = _set_of(record["domain"])
+    return {**values, "loss": _loss_of(record["loss"], loss)}
 
 
 # ---- writing ------------------------------------------------------------------------------------------------

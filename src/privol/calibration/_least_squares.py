@@ -1,9 +1,9 @@
-"""Online least squares: the moments of all rows so far as one private prefix sum, and what their noise asks of a solver.
+"""Online least squares: the moments of all rows so far as one private prefix sum, and what their noise asks of a model.
 
-Rows and targets are brought to unit bounds, and the moments of a row are one vector of L2 norm up to sqrt(2): the matrix
-``v v^T`` with entries off the diagonal times sqrt(2), which makes its norm that of the matrix, and ``y v``. Replacing a
-row moves it by at most ``3 / sqrt(2)``, and leaving it out by sqrt(2) (docs/proofs/least_squares.md): less than the two
-parts moved apart.
+Rows and targets are brought to unit bounds, and the moments of a row are one vector of L2 norm up to sqrt(2): the
+matrix ``v v^T`` with entries off the diagonal times sqrt(2), which makes its norm that of the matrix, and ``y v``.
+Replacing a row moves it by at most ``3 / sqrt(2)``, leaving it out by sqrt(2) (docs/proofs/least_squares.md): less than
+the two parts moved apart.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .._core._least_squares import moments_size
 from .._validate import choice, integer, number
 from ..errors import InvalidParameter
 from ..factorizations import Factorization, factorization
-from ..guarantees import ADJACENCIES
+from ..guarantees import ADJACENCIES, Claim
 from ._iterates import ReleaseSchedule
 from ._sums import SumCalibration, calibrate_sums
 
@@ -40,6 +40,10 @@ class LeastSquaresCalibration:
         Of the moments, in unit bounds.
     releases : ReleaseSchedule
         Rows after which a model is solved; the moments are released at every step whatever it says.
+    batch : int
+        Rows of a step; the last step may have fewer.
+    row_bound : float
+        L2 bound of a row with the intercept's constant.
     row_unit, target_unit : float
         What scaled rows (with the intercept's constant) and clipped targets are multiplied with.
     l2 : float
@@ -52,6 +56,8 @@ class LeastSquaresCalibration:
 
     sums: SumCalibration
     releases: ReleaseSchedule
+    batch: int
+    row_bound: float
     row_unit: float
     target_unit: float
     l2: float
@@ -64,8 +70,39 @@ class LeastSquaresCalibration:
         return self.sums.mu
 
     @property
-    def claim(self) -> None:
-        """No claim of the source: its noise and its solver do not give what it says."""
+    def claim(self) -> Claim | None:
+        """The source's claim; none is restated."""
+        return self.sums.claim
+
+    def _step(self, row: int) -> int:
+        """The step whose sums the model after ``row`` is solved from, 0 for none."""
+        return -(-row // self.batch) if row >= self.releases.horizon else row // self.batch
+
+    def _scale(self, row: int, step: int) -> float:
+        """From the sums to the model, for rows that fill their bound evenly in all directions."""
+        dim = math.isqrt(2 * self.sums.dim + 2) - 1  # dim (dim + 3) / 2 moments
+        rows = min(step * self.batch, row)
+        shift = float(self.shifts[step.bit_length() - 1])
+        return self.row_unit / self.target_unit / (rows / dim + rows * self.l2 + shift)
+
+    def convexity(self, row: int) -> float:
+        """Mean strong convexity of the rows up to ``row``."""
+        return self.l2 / self.row_unit**2
+
+    def sensitivity(self, row: int) -> float:
+        """Change of the model before its noise by one row, about: for rows that fill their bound evenly."""
+        step = self._step(row)
+        return self.sums.sensitivity * self._scale(row, step) if step else 0.0
+
+    def std(self, row: int) -> float:
+        """Standard deviation per coordinate of the noise in the model, about: for rows that fill their bound evenly."""
+        step = self._step(row)
+        return self.sums.std(step) * self._scale(row, step) if step else 0.0
+
+    def last_std(self, row: int) -> float:
+        """The same for a run that ends there: its last step may have fewer rows."""
+        step = -(-row // self.batch)
+        return self.sums.std(step) * self._scale(row, step)
 
 
 def calibrate_least_squares(
@@ -74,7 +111,7 @@ def calibrate_least_squares(
     intercept: bool,
     horizon: int,
     release: Any,
-    leaf: int,
+    batch: int,
     design: str,
     buffers: int,
     objective: str,
@@ -105,8 +142,8 @@ def calibrate_least_squares(
     y_bound = number(y_bound=y_bound, at_least=_SMALL, at_most=_LARGE)
     radius = number(radius=radius, at_least=_SMALL, at_most=_LARGE)
     noise_shift = number(noise_shift=noise_shift, at_least=0.0, at_most=1e6)
-    leaf = integer(leaf=leaf, at_least=1, at_most=min(horizon, 1 << 20))
-    chosen = factorization(design, -(-horizon // leaf), buffers=buffers, objective=objective)
+    batch = integer(batch=batch, at_least=1, at_most=1 << 20)
+    chosen = factorization(design, -(-horizon // batch), buffers=buffers, objective=objective)
     replace = choice(ADJACENCIES, adjacency=adjacency) == "replace"
     row_bound = math.sqrt(x_bound * x_bound + intercept) * _UP
     sums = calibrate_sums(
@@ -115,7 +152,7 @@ def calibrate_least_squares(
         bound=math.sqrt(2.0) * _UP,
         epsilon=epsilon,
         delta=delta,
-        leaf=leaf,
+        leaf=batch,
         adjacency=adjacency,
         sensitivity=(3.0 / math.sqrt(2.0) if replace else math.sqrt(2.0)) * _UP,
         # docs/proofs/least_squares.md, section 3
@@ -130,6 +167,8 @@ def calibrate_least_squares(
     return LeastSquaresCalibration(
         sums=sums,
         releases=ReleaseSchedule.of(release, horizon),
+        batch=batch,
+        row_bound=row_bound,
         row_unit=1.0 / row_bound,
         target_unit=1.0 / y_bound,
         l2=unit_l2,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,24 +12,22 @@ from threadpoolctl import threadpool_limits
 
 from .. import calibration as calibrate
 from .._core._least_squares import LeastSquaresRun
-from .._core._prefix import PrefixPlan
-from .._validate import choice, integer, number
+from .._validate import integer
 from ..calibration import LeastSquaresCalibration
 from ..errors import InvalidParameter, StateError
-from ..factorizations import BLT, Smooth
-from ..geometry import L2Ball
-from ..guarantees import ADJACENCIES, Guarantee, square_up
+from ..guarantees import Guarantee, square_up
 from ..ledger import Ledger
-from ..losses import Loss, get_loss
-from ..noise import ARITHMETIC, STREAM_RELEASES, decide_lattice_point, make_source
-from ._base import OnlineLearner, Run
+from ..losses import Loss
+from ._base import Run
+from ._gaussian import GaussianLearner, GaussianPlan
+from ._sums import prefix_plan
 
 __all__ = ["PQFTL"]
 
 FloatArray = NDArray[np.float64]
 
 
-class PQFTL(OnlineLearner):
+class PQFTL(GaussianLearner):
     """Private quadratic follow-the-leader: online ridge regression from private running sums of the rows' moments.
 
     Released: the noisy moments of all rows so far, at every step, and the models solved from them, which cost nothing
@@ -60,8 +59,8 @@ class PQFTL(OnlineLearner):
     release : {"last", "all"}, int or list of int, optional
         Rows after which a model is solved. Default: every ``n_features``-th row (a solution costs as much as
         ``n_features / 3`` rows or so), and the last.
-    leaf : int, default=1
-        Rows that are added up before noise is drawn: as many times fewer draws, and models of whole leaves.
+    batch : int, default=1
+        Rows that are added up before noise is drawn: as many times fewer draws, and models of whole batches.
     design : {"blt", "sqrt", "honaker", "smooth", "tree", "independent"}, default="blt"
         How the running sums are perturbed, see :mod:`privol.prefix`.
     buffers : int, default=4
@@ -109,6 +108,9 @@ class PQFTL(OnlineLearner):
     True
     """
 
+    _perturbed = "running sum of moments"
+    domain = None
+
     def __init__(
         self,
         *,
@@ -123,7 +125,7 @@ class PQFTL(OnlineLearner):
         y_bound: float = 1.0,
         l2: float = 0.01,
         release: Any = None,
-        leaf: int = 1,
+        batch: int = 1,
         design: str = "blt",
         buffers: int = 4,
         objective: str = "max",
@@ -143,7 +145,7 @@ class PQFTL(OnlineLearner):
         self.y_bound = y_bound
         self.l2 = l2
         self.release = release
-        self.leaf = leaf
+        self.batch = batch
         self.design = design
         self.buffers = buffers
         self.objective = objective
@@ -171,21 +173,16 @@ class PQFTL(OnlineLearner):
         run: Run | None = self.__dict__.get("_run")
         if run is None or run.closed:
             raise StateError("moments are those of a run that still learns: there is none")
-        sums, plan, d = run.state.released_sums(), run.plan, len(run.public("model"))
+        state = cast(LeastSquaresRun, run.state)
+        sums, plan, d = state.released_sums(), run.plan, len(run.public("model"))
         upper = np.triu_indices(d)
         gram = np.zeros((d, d))
         gram[upper] = sums[: -d] * np.where(upper[0] == upper[1], 1.0, math.sqrt(0.5)) / plan.row_unit**2
         gram = np.triu(gram) + np.triu(gram, 1).T
         return gram, sums[-d:] / (plan.row_unit * plan.target_unit)
 
-    def _adjacency(self) -> str:
-        return choice(ADJACENCIES, adjacency=self.adjacency)
-
     def _default_release(self, whole: bool) -> Any:
         return self.release
-
-    def _domain(self) -> L2Ball:
-        return L2Ball(number(radius=self.radius, at_least=1e-30, at_most=1e30))
 
     def calibrate(self, n_features: int, horizon: int, release: Any = None) -> LeastSquaresCalibration:
         """Return the calibration of a run before anything is spent.
@@ -204,96 +201,50 @@ class PQFTL(OnlineLearner):
         LeastSquaresCalibration
             Noise of the sums, the proven mu, the rows of the models. All of it is public.
         """
-        if get_loss(self.loss).name != "squared":
-            raise InvalidParameter(
-                f"PQFTL solves least squares: loss must be 'squared', found {get_loss(self.loss).name!r}"
-            )
-        intercept = bool(self.fit_intercept)
-        dim = integer(n_features=n_features, at_least=1, at_most=16384 - intercept) + intercept
+        budget = self._budget()
+        if budget.pop("loss").name != "squared":
+            raise InvalidParameter(f"PQFTL solves least squares: loss must be 'squared', found {self.loss!r}")
+        radius, dim = budget.pop("domain").radius, self._dimension(n_features)
         horizon = integer(horizon=horizon, at_least=1, at_most=1 << 48)
         chosen = self.release if release is None else release
         if chosen is None:
-            leaf = integer(leaf=self.leaf, at_least=1)
-            chosen = min(-(-dim // leaf) * leaf, horizon)
+            batch = integer(batch=self.batch, at_least=1)
+            chosen = min(-(-dim // batch) * batch, horizon)
         return calibrate.calibrate_least_squares(
             dim=dim,
-            intercept=intercept,
             horizon=horizon,
             release=chosen,
-            leaf=self.leaf,
+            batch=self.batch,
             design=self.design,
             buffers=self.buffers,
             objective=self.objective,
-            epsilon=number(epsilon=self.epsilon, above=0, infinite=True),
-            delta=number(delta=self.delta, above=0, below=1),
-            adjacency=self._adjacency(),
-            x_bound=self.x_bound,
-            y_bound=self.y_bound,
-            radius=self.radius,
+            radius=radius,
             l2=self.l2,
             noise_shift=self.noise_shift,
+            **budget,
         )
 
-    def guarantee_of(self, plan: LeastSquaresCalibration, *, private: bool, bit_source: str) -> Guarantee:
+    def guarantee_of(self, plan: GaussianPlan, *, private: bool, bit_source: str) -> Guarantee:
         """Return the guarantee of a run with the given calibration and noise bits."""
-        conditions = [
-            "the bounds and all other parameters, but for the number of rows, which is public, were chosen "
-            "without looking at the rows",
-            "whether a row was refused, by the learner or by the reader of a file, is not hidden",
-        ]
-        horizon = plan.releases.horizon
-        if self.delta * horizon >= 1.0 and not math.isinf(plan.mu):
-            conditions.append(
-                "delta is not below one over the number of rows, where publishing a random row in the clear would also "
-                "meet it: choose a smaller one"
-            )
-        none = math.isinf(plan.mu)
-        return Guarantee(
-            kind="none" if none else "gdp",
-            parameter=plan.mu,
-            adjacency=self._adjacency(),
-            horizon=horizon,
-            releases=horizon,  # the sums after every step, and so any number of models
-            delta=self.delta,
-            claim=None,
-            conditions=tuple(conditions),
-            arithmetic="double precision, no noise" if none else ARITHMETIC,
-            bit_source="none" if none else bit_source,
-            private=private,
-        )
+        promise = super().guarantee_of(plan, private=private, bit_source=bit_source)
+        return replace(promise, releases=plan.releases.horizon)  # the sums after every step, so any number of models
 
     def _open_run(
         self, n_features: int, horizon: int, release: Any
     ) -> tuple[LeastSquaresRun, LeastSquaresCalibration, Guarantee]:
-        choice(("raise", "zero"), on_invalid=self.on_invalid)
         plan = self.calibrate(n_features, horizon, release)
-        source = None if math.isinf(plan.mu) else make_source(self.random_state)
-        guarantee = self.guarantee_of(
-            plan,
-            private=source.private if source is not None else False,
-            bit_source=source.description if source is not None else "none",
-        )
+        source, guarantee = self._begin(plan)
+        words = self._run_words(plan, n_features, source)
+        del words["signs"]
         state = LeastSquaresRun(
-            dim=n_features + bool(self.fit_intercept),
-            intercept=bool(self.fit_intercept),
-            loss=get_loss(self.loss),
-            domain=self._domain(),
-            sums=_kernel_plan(plan),
-            every=plan.releases.every,
-            releases=plan.releases.rows,
-            horizon=horizon,
-            last_row=plan.releases.last_row,
-            x_bound=float(self.x_bound),
-            y_bound=float(self.y_bound),
+            sums=prefix_plan(plan.sums, horizon=horizon),
             row_unit=plan.row_unit,
             target_unit=plan.target_unit,
             l2=plan.l2,
             shifts=plan.shifts,
             ball=plan.ball,
-            cost=0.0 if source is None else square_up(guarantee.mu),
-            source=source,
-            stream=STREAM_RELEASES,
-            decide=decide_lattice_point,
+            cost=0.0 if source is None else square_up(plan.mu),
+            **words,
         )
         return state, plan, guarantee
 
@@ -303,26 +254,6 @@ class PQFTL(OnlineLearner):
 
     def _release_last(self, run: Run) -> None:
         # models cost nothing: the last is of all rows, whatever the schedule
-        if run.state.n_rows > 0:
-            run.state.release_last()
-
-
-def _kernel_plan(plan: LeastSquaresCalibration) -> PrefixPlan:
-    sums = plan.sums
-    chosen, numbers = sums.factorization, dict[str, Any]()
-    if isinstance(chosen, Smooth):
-        numbers["ones"] = chosen.shape[1]
-    elif isinstance(chosen, BLT):
-        numbers["theta"], numbers["omega"] = chosen.theta, chosen.omega
-    elif chosen.design == "sqrt":
-        numbers["coefficients"] = np.append(1.0, np.cumprod(1.0 - 0.5 / np.arange(1, chosen.steps)))
-    return PrefixPlan(
-        design=chosen.design,
-        width=sums.dim,
-        horizon=plan.releases.horizon,
-        bound=sums.bound,
-        std=sums.sigma,
-        leaf=sums.leaf,
-        grid=sums.grid,
-        **numbers,
-    )
+        state = cast(LeastSquaresRun, run.state)
+        if state.n_rows > 0:
+            state.release_last()
