@@ -41,6 +41,7 @@ RATES: dict[str, float] = {
     "gradients.scale": 1e-6,
     "least_squares.scale": 1e-6,
     "least_squares.mean": 1e-6,
+    "gradients.plan": 1e-6,
 }
 
 
