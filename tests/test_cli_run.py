@@ -115,7 +115,28 @@ def test_every_learner_option_reaches_the_learner(here, clinic):
         "calibration": "tight",
         "on_invalid": "zero",
     }
-    assert {option.parameter for option in LEARNER_OPTIONS} == set(record["parameters"]) - {"horizon"}
+    of_nogd = {"batch", "gradient_bound"}
+    assert {option.parameter for option in LEARNER_OPTIONS} - of_nogd == set(record["parameters"]) - {"horizon"}
+
+
+def test_nogd_takes_its_own_options(here, clinic):
+    record = run_json(
+        *RUN, "--out", "R", "--no-diagnostics", "--learner", "nogd", "--batch", "5", "--gradient-bound", "0.5",
+        "--l2", "0.1", "--release", "50",
+    )
+    assert record["learner"] == "NOGD"
+    found = record["parameters"]
+    assert (found["batch"], found["gradient_bound"], found["l2"], found["release"]) == (5, 0.5, 0.1, 50)
+    assert load_model("R").batch == 5
+    assert json.loads((here / "R" / "run.json").read_text())["releases"] == N // 50
+    for option in ("--noise-shape=paper", "--step-offset=3", "--calibration=published"):
+        for command in ((*RUN, "--no-diagnostics"), ("plan", "--n-features", "3", "--horizon", "500")):
+            result = privol_cli(*command, "--learner", "nogd", option)
+            assert result.exit_code == USAGE
+            assert option.split("=")[0] in result.output
+    assert privol_cli(*RUN, "--batch", "5").exit_code == USAGE
+    planned = privol_cli("plan", "--n-features", "3", "--horizon", "500", "--learner", "nogd", "--json")
+    assert json.loads(planned.stdout)["guarantee"]["releases"] == 500
 
 
 @pytest.mark.parametrize(
@@ -133,12 +154,15 @@ def test_widths_reach_the_losses(here, clinic, loss, target):
 
 
 def test_help_states_the_true_defaults():
-    defaults = privol.PIGD().get_params()
+    defaults, of_nogd = privol.PIGD().get_params(), privol.NOGD().get_params()
     for option in LEARNER_OPTIONS:
-        value = defaults[option.parameter]
-        if value is not None:
-            assert option.default == ("yes" if value is True else str(value)), option.parameter
+        common, _, own = option.default.partition("; nogd: ")
+        for value, words in ((defaults.get(option.parameter), common), (of_nogd.get(option.parameter), own or common)):
+            if value is not None:
+                shown = "yes" if value is True else "0" if value == 0 else str(value)
+                assert words == shown, option.parameter
     assert privol.PIGD()._default_release(whole=True) == "last"
+    assert privol.NOGD()._default_release(whole=False) == "all"
     assert privol.PGIGA().get_params() == defaults
 
 

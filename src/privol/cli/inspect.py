@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from .options import GroupedCommand, TargetType, given_parameters, learner_options
+from .options import GroupedCommand, TargetType, given_parameters, learner_class, learner_options
 from .outputs import printing
 from .streams import FILE_OPTIONS, file_options, width_of_schema
 
@@ -48,6 +48,7 @@ def plan(n_features: int | None, schema: str | None, horizon: int, learner: str,
             given.setdefault("x_bound", row_bound)
     if n_features is None:
         raise click.UsageError("--n-features or --schema is needed: the number of features")
+    learner_class(learner, given)
     found = make_plan(learner, n_features=n_features, horizon=horizon, **given)
     if users is not None:
         promise = replace(found.guarantee, rows_per_user=users.max_rows, user=users.column)

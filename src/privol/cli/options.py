@@ -23,6 +23,7 @@ __all__ = [
     "TargetType",
     "given_parameters",
     "in_options",
+    "learner_class",
     "learner_options",
 ]
 
@@ -254,6 +255,18 @@ def given_parameters(options: dict[str, Any]) -> dict[str, Any]:
         except InvalidParameter as error:
             raise InvalidParameter(f"{word}: {error}") from error
     return given
+
+
+def learner_class(name: str, given: Iterable[str]) -> Any:
+    """Return the learner of a name, which must have the given parameters."""
+    from ..learners import LEARNERS
+
+    kind = LEARNERS[name]
+    known = kind().get_params(deep=False)
+    for parameter in given:
+        if parameter not in known:
+            raise click.UsageError(f"--{parameter.replace('_', '-')} is not an option of --learner {name}")
+    return kind
 
 
 # ---- messages of the library, in the words of the command line ------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from .._core._noise import Source
 from .._validate import choice, integer, number
@@ -43,6 +43,9 @@ class GaussianLearner(OnlineLearner):
     adjacency: str
     radius: float
     domain: ConvexSet | None
+
+    #: What the noise is added to, in the words of the guarantee.
+    _perturbed: ClassVar[str] = "iterate"
 
     def _adjacency(self) -> str:
         return choice(ADJACENCIES, adjacency=self.adjacency)
@@ -105,7 +108,7 @@ class GaussianLearner(OnlineLearner):
             delta=stated,
             claim=plan.claim,
             conditions=tuple(conditions),
-            arithmetic="double precision, no noise" if none else ARITHMETIC,
+            arithmetic="double precision, no noise" if none else ARITHMETIC.replace("iterate", self._perturbed),
             bit_source="none" if none else bit_source,
             private=private,
         )

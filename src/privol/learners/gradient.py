@@ -107,6 +107,8 @@ class NOGD(AskingLearner):
     True
     """
 
+    _perturbed = "sum of a step's gradients"
+
     def __init__(
         self,
         *,
