@@ -32,7 +32,8 @@ def begin(learner, X, y, null=()):
     """Learn the first row; returns the twin after it."""
     learner.partial_fit(X[:1], y[:1], classes=labels_of(learner))
     run = learner._run
-    twin = leader_twin_of(learner, run.plan, bytes(run.state._secret_arrays()["key"]), X.shape[1] + learner.fit_intercept)
+    key = bytes(run.state._secret_arrays()["key"])
+    twin = leader_twin_of(learner, run.plan, key, X.shape[1] + learner.fit_intercept)
     twin.learn(None if 0 in null else X[0], y[0])
     return twin
 
@@ -199,7 +200,7 @@ def fingerprint(learner):
 
 
 def make(**more):
-    return DPFTRL(**{"epsilon": 6.0, "delta": 1e-4, "horizon": 200, "batch": 3, "random_state": 3, "radius": 0.5} | more)
+    return DPFTRL(**{"epsilon": 6.0, "horizon": 200, "batch": 3, "random_state": 3, "radius": 0.5} | more)
 
 
 def single_rows(n=199):
@@ -354,7 +355,8 @@ def test_close_before_the_horizon_ends_the_leaf_and_shows_the_last_point(design,
 
 def test_exports(tmp_path):
     X, y = data("logistic")
-    learner = DPFTRL(batch=3, l2=0.2, gradient_bound=0.7, design="honaker", regularization=2.5, random_state=3).fit(X, y)
+    learner = DPFTRL(batch=3, l2=0.2, gradient_bound=0.7, design="honaker", regularization=2.5, random_state=3)
+    learner.fit(X, y)
     save_model(learner, tmp_path / "model")
     for other in (pickle.loads(pickle.dumps(learner)), load_model(tmp_path / "model")):
         assert isinstance(other, DPFTRL)
