@@ -87,8 +87,10 @@ BAD_USE = {
     "share of 1": (("--private-metrics", "1", "--release", "9"), "--private-metrics"),
     "no windows": (("--private-metrics", "0.1", "--metric-windows", "0", "--release", "9"), "windows"),
     "windows of nothing": (("--metric-windows", "3"), "--private-metrics"),
-    "metrics of no model": (("--private-metrics", "0.1"), "--release"),
-    "metrics of a claim": (("--private-metrics", "0.1", "--calibration", "published", "--release", "9"), "published"),
+    "metrics of no model": (("--private-metrics", "0.1", "--release", "last"), "--release"),
+    "metrics of a claim": (
+        ("--learner", "pigd", "--private-metrics", "0.1", "--calibration", "published", "--release", "9"), "published",
+    ),
     "negative delay": (("--delay", "-1"), "delay"),
     "delay of nothing": (("--delay", "3", "--no-diagnostics"), "--delay"),
     "two ways to say it": (("--schema", "rows.toml"), "exclude each other: with --schema the labels"),
@@ -132,12 +134,12 @@ def test_horizon_exceeded(here, clinic):
 
 
 def test_horizon_beyond_the_rows(here, clinic):
-    record = run_json(*RUN, "--horizon", "1000", "--out", "R")
+    record = run_json(*RUN, "--horizon", "1000", "--release", "last", "--out", "R")
     assert (record["rows"], record["horizon"], record["releases"]) == (N, 1000, 1)
     assert record["release_rows"] == [N]
-    calibration = privol.PIGD(radius=5.0, x_bound=2.0).calibrate(3, 1000)
+    calibration = privol.DPFTRL(radius=5.0, x_bound=2.0).calibrate(3, 1000)
     assert record["noise"]["std"] == calibration.last_std(N)
-    late = run_json(*RUN, "--horizon", "1000", "--release", "900", "--out", "late")
+    late = run_json(*RUN, "--learner", "pigd", "--horizon", "1000", "--release", "900", "--out", "late")
     assert late["releases"] == 0
     assert late["budget"]["spent"]["mu"] == 0.0
     result = privol_cli("predict", "late", "new.csv")
@@ -306,7 +308,7 @@ def test_doubts_are_shown_and_are_not_private(here, clinic, loss, words, warning
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_warnings_are_public(here, clinic, words, expected):
-    run = (*RUN, "--l2", "0.1", *words, "--no-diagnostics")
+    run = (*RUN, "--learner", "pigd", "--l2", "0.1", *words, "--no-diagnostics")
     found = run_json(*run)["warnings"]
     assert len(found) == len(expected), found
     for text, start_of_text in zip(found, expected, strict=True):
@@ -315,7 +317,7 @@ def test_warnings_are_public(here, clinic, words, expected):
         assert shown.exit_code == OK
         assert f"WARNING: {start_of_text.strip()}" in " ".join(shown.stdout.split("\n\n")[0].split())  # at the figure
     if expected == ["NOISE: "]:
-        planned = privol_cli("plan", "--n-features", "3", "--horizon", N, *RUN[-4:], "--l2", "0.1", *words, "--json")
+        planned = privol_cli("plan", "--n-features", "3", "--horizon", N, *RUN[-4:], *run[len(RUN) : -1], "--json")
         helps = "; privol plan with the same options says what would help"
         assert found == [json.loads(planned.stdout)["verdict"] + helps]
 
@@ -359,7 +361,7 @@ def test_users_are_warned_of_weak_figures(here, clinic):
         (("run", "t.svm", "--positive", "1", "--n-features", "1"), "(counted from 1; --zero-based counts from 0)"),
         (("run", "t.svm", "--positive", "1", "--release", "9"), "--release 9 would release nothing within 2 rows"),
         (("run", "t.svm", "--positive", "1", "--learner", "pgiga", "--loss", "hinge"), "--loss hinge has a kink"),
-        (("plan", "--horizon", "9", "--n-features", "1", "--calibration", "published", "--delta", "0.5"),
+        (("plan", "--learner", "pigd", "--horizon", "9", "--n-features", "1", "--calibration", "published", "--delta=.5"),
          "--calibration published needs delta below"),
         (("plan", "--horizon", "9", "--n-features", "0"), "--n-features must"),
         (("run", "x_bound.csv"), "error: x_bound.csv: cannot be read"),

@@ -66,7 +66,7 @@ def test_json_says_what_the_text_says(here, clinic):
     assert record["model_private"] is True
     assert "private" not in record  # the diagnostics in it are not
     assert record["diagnostics"]["private"] is False
-    calibration = privol.PIGD(radius=5.0, x_bound=2.0, release=100).calibrate(3, N)
+    calibration = privol.DPFTRL(radius=5.0, x_bound=2.0, release=100).calibrate(3, N)
     assert record["noise"]["std"] == calibration.std(N)
     assert record["classes"] == ["well", "sick"]
 
@@ -74,7 +74,7 @@ def test_json_says_what_the_text_says(here, clinic):
 def test_run_is_what_the_library_does(here, clinic):
     privol_cli(*RUN, "--release", "100", "--seed", "5", "--out", "R", "--quiet")
     stream = privol.open_stream("train.csv", classes=["well", "sick"], ranges="ranges.json")
-    twin = privol.PIGD(radius=5.0, x_bound=2.0, release=100, random_state=5, horizon=N).fit_stream(stream)
+    twin = privol.DPFTRL(radius=5.0, x_bound=2.0, release=100, random_state=5, horizon=N).fit_stream(stream)
     model = load_model("R")
     assert np.array_equal(model.coef_, twin.coef_)
     assert np.array_equal(model.average_coef_, twin.average_coef_)
@@ -115,8 +115,8 @@ def test_every_learner_option_reaches_the_learner(here, clinic):
         "calibration": "tight",
         "on_invalid": "zero",
     }
-    of_nogd = {"batch", "gradient_bound"}
-    assert {option.parameter for option in LEARNER_OPTIONS} - of_nogd == set(record["parameters"]) - {"horizon"}
+    others = {"batch", "gradient_bound", "regularization", "design", "buffers", "objective"}
+    assert {option.parameter for option in LEARNER_OPTIONS} - others == set(record["parameters"]) - {"horizon"}
 
 
 def test_nogd_takes_its_own_options(here, clinic):
@@ -134,9 +134,33 @@ def test_nogd_takes_its_own_options(here, clinic):
             result = privol_cli(*command, "--learner", "nogd", option)
             assert result.exit_code == USAGE
             assert option.split("=")[0] in result.output
-    assert privol_cli(*RUN, "--batch", "5").exit_code == USAGE
+    assert privol_cli(*RUN, "--learner", "pigd", "--batch", "5").exit_code == USAGE
     planned = privol_cli("plan", "--n-features", "3", "--horizon", "500", "--learner", "nogd", "--json")
     assert json.loads(planned.stdout)["guarantee"]["releases"] == 500
+
+
+def test_dpftrl_takes_its_own_options(here, clinic):
+    words = """--batch 5 --gradient-bound 0.5 --l2 0.1 --regularization 30 --design tree --buffers 2 --objective mean
+        --release 50"""
+    record = run_json(*RUN, "--out", "R", "--no-diagnostics", *words.split())
+    expected = {
+        "batch": 5, "gradient_bound": 0.5, "l2": 0.1, "regularization": 30.0, "design": "tree", "buffers": 2,
+        "objective": "mean", "release": 50,
+    }  # fmt: skip
+    assert expected.items() <= record["parameters"].items()
+    assert load_model("R").design == "tree"
+    assert json.loads((here / "R" / "run.json").read_text())["releases"] == N // 50
+
+
+@pytest.mark.parametrize(("loss", "learner"), [("hinge", "DPFTRL"), ("huber", "DPFTRL"), ("squared", "PIGD")])
+def test_the_default_learner_follows_the_loss(here, clinic, loss, learner):
+    planned = json.loads(privol_cli("plan", "--n-features", "3", "--horizon", "500", "--loss", loss, "--json").stdout)
+    assert planned["learner"] == learner.lower()
+    assert privol.default_learner(loss) is getattr(privol, learner)
+    refused = "--batch=5" if learner == "PIGD" else "--noise-shape=paper"
+    result = privol_cli("plan", "--n-features", "3", "--horizon", "500", "--loss", loss, refused)
+    assert result.exit_code == USAGE
+    assert "the default for this loss" in result.output
 
 
 @pytest.mark.parametrize(
@@ -154,15 +178,16 @@ def test_widths_reach_the_losses(here, clinic, loss, target):
 
 
 def test_help_states_the_true_defaults():
-    defaults, of_nogd = privol.PIGD().get_params(), privol.NOGD().get_params()
+    defaults = privol.PIGD().get_params()
     for option in LEARNER_OPTIONS:
-        common, _, own = option.default.partition("; nogd: ")
-        for value, words in ((defaults.get(option.parameter), common), (of_nogd.get(option.parameter), own or common)):
+        common, _, own = option.default.partition("; nogd, dpftrl: ")
+        for learner, words in ((privol.PIGD, common), (privol.NOGD, own or common), (privol.DPFTRL, own or common)):
+            value = learner().get_params().get(option.parameter)
             if value is not None:
                 shown = "yes" if value is True else "0" if value == 0 else str(value)
                 assert words == shown, option.parameter
     assert privol.PIGD()._default_release(whole=True) == "last"
-    assert privol.NOGD()._default_release(whole=False) == "all"
+    assert privol.NOGD()._default_release(whole=False) == privol.DPFTRL()._default_release(whole=False) == "all"
     assert privol.PGIGA().get_params() == defaults
 
 
@@ -298,6 +323,8 @@ def test_predict_needs_a_run(here, clinic):
 def test_plan(here):
     words = (
         "plan",
+        "--learner",
+        "pigd",
         "--n-features",
         "54",
         "--horizon",

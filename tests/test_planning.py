@@ -73,12 +73,12 @@ def test_the_run_adds_the_planned_noise():
 
 
 def test_verdicts():
-    clear = plan(n_features=9, horizon=1_000_000, **SETTINGS)
+    clear = plan("pigd", n_features=9, horizon=1_000_000, **SETTINGS)
     assert clear.verdict.startswith("SIGNAL:")
     assert clear.remedies == ()
-    drowned = plan(n_features=9, horizon=500, release="all", **SETTINGS)
+    drowned = plan("pigd", n_features=9, horizon=500, release="all", **SETTINGS)
     assert drowned.verdict.startswith("NOISE")
-    exact = plan(n_features=9, horizon=500, epsilon=math.inf, **SETTINGS)
+    exact = plan("pigd", n_features=9, horizon=500, epsilon=math.inf, **SETTINGS)
     assert exact.rows[-1].std == 0.0
     assert "no noise" in exact.verdict
     assert exact.guarantee.kind == "none"
@@ -96,7 +96,7 @@ def test_verdicts():
     ids=str,
 )
 def test_remedies_do_what_they_say(changes):
-    settings = {"n_features": 9, **SETTINGS, **changes}
+    settings = {"learner": "pigd", "n_features": 9, **SETTINGS, **changes}
     found = plan(**settings)
     assert found.remedies
     for remedy in found.remedies:
@@ -110,14 +110,14 @@ def test_remedies_do_what_they_say(changes):
 
 
 def test_published_calibration_states_both_figures():
-    found = plan(n_features=9, horizon=1000, calibration="published", release="all", l2=0.1)
+    found = plan("pigd", n_features=9, horizon=1000, calibration="published", release="all", l2=0.1)
     assert found.guarantee.claim is not None
     assert "claims" in found.text()
     assert found.rows[-1].row == 999
 
 
 def test_records():
-    found = plan(n_features=9, horizon=1000, release=7, domain=privol.geometry.L1Ball(2.0), epsilon=0.3)
+    found = plan("pigd", n_features=9, horizon=1000, release=7, domain=privol.geometry.L1Ball(2.0), epsilon=0.3)
     record = json.loads(found.to_json())
     assert Guarantee.from_record(record["guarantee"]) == found.guarantee
     assert record["parameters"]["domain"] == {"set": "l1", "radius": 2.0}
@@ -127,7 +127,7 @@ def test_records():
 
 
 def test_a_seed_is_named():
-    assert plan(n_features=2, horizon=10, random_state=1).guarantee.sentence().startswith("NOT PRIVATE")
+    assert plan("pigd", n_features=2, horizon=10, random_state=1).guarantee.sentence().startswith("NOT PRIVATE")
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_seed_is_named():
 )
 def test_what_cannot_run_cannot_be_planned(changes, word):
     with pytest.raises(InvalidParameter, match=word):
-        plan(**{"n_features": 9, "horizon": 1000, **changes})
+        plan(**{"learner": "pigd", "n_features": 9, "horizon": 1000, **changes})
 
 
 def test_top_level_name():
@@ -173,3 +173,14 @@ def test_a_warning_made_an_error_stops_before_anything_is_reserved():
         for epsilon in (1.0, math.inf):
             begun(epsilon=epsilon)
     assert not ledger.accounts
+
+
+def test_the_default_learner_is_planned():
+    found = plan(n_features=9, horizon=1000, radius=5.0, l2=0.01)
+    calibration = privol.DPFTRL(radius=5.0, l2=0.01).calibrate(9, 1000)
+    assert (found.learner, found.guarantee.releases) == ("dpftrl", 1000)
+    last, sums = found.rows[-1], calibration.sums
+    divisor = calibration.regularization + 0.01 * 1000
+    assert last.std == pytest.approx(sums.sigma * sums.factorization.row_norm(1000) / divisor)
+    assert last.sensitivity == pytest.approx(sums.sensitivity / divisor)
+    assert plan(n_features=9, horizon=1000, loss="squared").learner == "pigd"

@@ -16,7 +16,7 @@ import numpy as np
 from ._validate import choice, integer
 from .errors import InvalidParameter
 from .guarantees import WEAK_EPSILON, Guarantee, weaknesses
-from .learners import LEARNERS
+from .learners import LEARNERS, default_name
 from .learners._gaussian import GaussianPlan
 from .losses import get_loss
 from .noise import make_source
@@ -206,12 +206,13 @@ def noise_row(learner: Any, calibration: GaussianPlan, row: int, dim: int, *, ea
     )
 
 
-def plan(learner: str = "pigd", *, n_features: int, horizon: int, **params: Any) -> Plan:
+def plan(learner: str | None = None, *, n_features: int, horizon: int, **params: Any) -> Plan:
     """Say what a run would guarantee and how much noise that takes, before anything is spent.
 
     Parameters
     ----------
-    learner : {"pigd", "pgiga", "nogd"}, default="pigd"
+    learner : {"pigd", "pgiga", "nogd", "dpftrl"}, optional
+        Default: that of :func:`privol.default_learner` for the loss.
     n_features : int
         Features of a row, at least 1, the intercept not counted.
     horizon : int
@@ -236,6 +237,7 @@ def plan(learner: str = "pigd", *, n_features: int, horizon: int, **params: Any)
     >>> plan.rows[-1].row
     581012
     """
+    learner = default_name(params.get("loss", "logistic")) if learner is None else learner
     kind = LEARNERS[choice(tuple(LEARNERS), learner=learner)]
     unknown = sorted(set(params) - set(kind().get_params(deep=False)))
     if unknown:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from .options import GroupedCommand, TargetType, given_parameters, learner_class, learner_options
+from .options import GroupedCommand, TargetType, given_parameters, learner_name, learner_options
 from .outputs import printing
 from .streams import FILE_OPTIONS, file_options, width_of_schema
 
@@ -21,7 +21,7 @@ __all__ = ["info", "plan"]
 @click.option("--horizon", type=int, required=True, help="Rows that the budget must last for.")
 @learner_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
-def plan(n_features: int | None, schema: str | None, horizon: int, learner: str, as_json: bool, **options: Any) -> None:
+def plan(n_features: int | None, schema: str | None, horizon: int, learner: str | None, as_json: bool, **options: Any) -> None:
     """Say what noise a budget means, before anything is spent.
 
     For some releases: how far one row can move the model (sensitivity), the noise in each coordinate, the length of the
@@ -32,8 +32,8 @@ def plan(n_features: int | None, schema: str | None, horizon: int, learner: str,
     Examples:
         privol plan --schema clinic.toml --horizon 100000
         privol plan --n-features 54 --horizon 500000
-        privol plan --n-features 54 --horizon 500000 --release 1000 --epsilon 0.5 --radius 10
-        privol plan --n-features 54 --horizon 500000 --calibration published --release all
+        privol plan --n-features 54 --horizon 500000 --learner pigd --release 1000 --epsilon 0.5 --radius 10
+        privol plan --n-features 54 --horizon 500000 --learner pigd --calibration published --release all
     """
     from ..guarantees import weaknesses
     from ..planning import plan as make_plan
@@ -48,8 +48,7 @@ def plan(n_features: int | None, schema: str | None, horizon: int, learner: str,
             given.setdefault("x_bound", row_bound)
     if n_features is None:
         raise click.UsageError("--n-features or --schema is needed: the number of features")
-    learner_class(learner, given)
-    found = make_plan(learner, n_features=n_features, horizon=horizon, **given)
+    found = make_plan(learner_name(learner, given), n_features=n_features, horizon=horizon, **given)
     if users is not None:
         promise = replace(found.guarantee, rows_per_user=users.max_rows, user=users.column)
         found = replace(found, guarantee=promise, warnings=tuple(weaknesses(promise)))

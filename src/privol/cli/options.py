@@ -6,7 +6,7 @@ import ast
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ __all__ = [
     "TargetType",
     "given_parameters",
     "in_options",
-    "learner_class",
+    "learner_name",
     "learner_options",
 ]
 
@@ -153,8 +153,8 @@ LEARNER_OPTIONS = (
     LearnerOption(
         "release",
         ReleaseType(),
-        "last; nogd: all",
-        "Models to publish: last, all (much noise; nogd: none more), every K-th row, or row numbers N1,N2,...",
+        "last; nogd, dpftrl: all",
+        "Models to publish: last, all (much noise; nogd, dpftrl: none more), every K-th row, or row numbers N1,N2,...",
         "last|all|K|N1,N2,...",
     ),
     LearnerOption("radius", float, "1.0", "Radius of the L2 ball of models."),
@@ -173,7 +173,7 @@ LEARNER_OPTIONS = (
         "imply one, which is then the default.",
     ),
     LearnerOption("y_bound", float, "1.0", "Public bound of a real target; targets beyond are clipped to it."),
-    LearnerOption("l2", float, "0.01; nogd: 0", "Strong convexity: larger means less noise and a model closer to 0."),
+    LearnerOption("l2", float, "0.01; nogd, dpftrl: 0", "Strong convexity: larger means less noise and a model closer to 0."),
     LearnerOption(
         "l2_schedule",
         click.Choice(["constant", "inverse_sqrt"]),
@@ -187,8 +187,21 @@ LEARNER_OPTIONS = (
         "lipschitz",
         "How the budget is spread over the releases: least total noise norm, least total square, 1/t.",
     ),
-    LearnerOption("batch", int, "1", "nogd: rows of a step."),
-    LearnerOption("gradient_bound", float, "by the loss", "nogd: longer gradients are scaled to this L2 norm."),
+    LearnerOption(
+        "regularization", float, "by the noise", "dpftrl: weight of the starting point. Tune it on public data only."
+    ),
+    LearnerOption(
+        "design",
+        click.Choice(["blt", "tree", "honaker", "smooth", "sqrt", "independent"]),
+        "blt",
+        "dpftrl: how the running sums of gradients share their noise.",
+    ),
+    LearnerOption("buffers", int, "4", "dpftrl, design blt: more means less noise and more memory."),
+    LearnerOption(
+        "objective", click.Choice(["max", "mean"]), "max", "dpftrl, design blt: which error of the sums is least."
+    ),
+    LearnerOption("batch", int, "1", "nogd, dpftrl: rows of a step."),
+    LearnerOption("gradient_bound", float, "by the loss", "nogd, dpftrl: longer gradients are scaled to this L2 norm."),
     LearnerOption("fit_intercept", bool, "yes", "Append a constant to every row (regularised like the rest)."),
     LearnerOption(
         "calibration",
@@ -229,11 +242,10 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
         command = click.option(flag, type=float, help=about)(command)
     return click.option(
         "--learner",
-        type=click.Choice(["pigd", "pgiga", "nogd"]),
-        default="pigd",
-        show_default=True,
-        help="pigd: implicit steps, every loss. pgiga: gradient steps, smooth losses. Both perturb what they release. "
-        "nogd: perturbs every gradient, releases cost nothing.",
+        type=click.Choice(["dpftrl", "nogd", "pigd", "pgiga"]),
+        help="dpftrl: perturbs running sums of gradients. nogd: perturbs every gradient. Releases of both cost nothing. "
+        "pigd: implicit steps, every loss. pgiga: gradient steps, smooth losses. Both perturb what they release, and "
+        "are for few releases.  [default: dpftrl; for squared loss pigd]",
     )(command)
 
 
@@ -257,16 +269,17 @@ def given_parameters(options: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def learner_class(name: str, given: Iterable[str]) -> Any:
-    """Return the learner of a name, which must have the given parameters."""
-    from ..learners import LEARNERS
+def learner_name(name: str | None, given: Mapping[str, Any]) -> str:
+    """Return the name of the learner, by default that for the loss, which must have the given parameters."""
+    from ..learners import LEARNERS, default_name
 
-    kind = LEARNERS[name]
-    known = kind().get_params(deep=False)
+    found = default_name(given.get("loss", "logistic")) if name is None else name
+    known = LEARNERS[found]().get_params(deep=False)
     for parameter in given:
         if parameter not in known:
-            raise click.UsageError(f"--{parameter.replace('_', '-')} is not an option of --learner {name}")
-    return kind
+            why = " (the default for this loss; others: see --learner)" if name is None else ""
+            raise click.UsageError(f"--{parameter.replace('_', '-')} is not an option of --learner {found}{why}")
+    return found
 
 
 # ---- messages of the library, in the words of the command line ------------------------------------------------

@@ -10,7 +10,18 @@ from .iterate import PGIGA, PIGD
 from .leader import DPFTRL
 from .least_squares import PQFTL
 
-__all__ = ["DPFTRL", "LEARNERS", "NOGD", "PGIGA", "PIGD", "PQFTL", "OnlineLearner", "Release", "default_learner"]
+__all__ = [
+    "DPFTRL",
+    "LEARNERS",
+    "NOGD",
+    "PGIGA",
+    "PIGD",
+    "PQFTL",
+    "OnlineLearner",
+    "Release",
+    "default_learner",
+    "default_name",
+]
 
 #: Learners by the name that the command line and :func:`privol.plan` use.
 LEARNERS: dict[str, type[OnlineLearner]] = {
@@ -28,8 +39,14 @@ def default_learner(loss: str | Loss = "logistic") -> type[OnlineLearner]:
     Returns
     -------
     type
-        :class:`PIGD` for every loss: of the learners here it alone takes losses with kinks, and its error is at most
-        that of :class:`PGIGA`. Give it a release schedule; few releases cost little noise.
+        :class:`DPFTRL`, whose noise grows with the logarithm of the rows only and whose releases cost nothing. For
+        squared loss :class:`PIGD`, which needs no bound of gradients that grows with the models: give it a release
+        schedule; few releases cost little noise.
     """
-    get_loss(loss)  # an unknown loss is an error here, not a default
-    return PIGD
+    return PIGD if get_loss(loss).name == "squared" else DPFTRL
+
+
+def default_name(loss: str | Loss = "logistic") -> str:
+    """Return the name of :func:`default_learner` in :data:`LEARNERS`."""
+    kind = default_learner(loss)
+    return next(name for name, learner in LEARNERS.items() if learner is kind)

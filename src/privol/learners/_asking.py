@@ -1,4 +1,4 @@
-"""Learners whose gradients are taken at public points: any convex loss can be played by the caller, by ``ask`` and ``tell``."""
+"""Learners whose gradients are taken at public points: ``ask`` and ``tell`` let a caller play any convex loss."""
 
 from __future__ import annotations
 
