@@ -94,9 +94,16 @@ cdef class KeyedSampler:
         while True:
             with nogil:
                 status = PyThread_acquire_lock_timed(self.lock, -1, 1)
+            try:
+                if status != PY_LOCK_ACQUIRED:
+                    PyErr_CheckSignals()
+                self.source.check()  # a signal handler may have forked
+            except BaseException:
+                if status == PY_LOCK_ACQUIRED:
+                    PyThread_release_lock(self.lock)
+                raise
             if status == PY_LOCK_ACQUIRED:
                 return 0
-            PyErr_CheckSignals()
 
     cdef void leave(self) noexcept:
         self.owner = 0
