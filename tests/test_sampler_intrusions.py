@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 from ciphers import watch
 from patience import WAIT
-from test_drawing_ahead import INTEGERS, LAWS, VECTORS, make
+from test_bits import half_way
+from test_drawing_ahead import INTEGERS, LAWS, SEED, VECTORS, make
+from twins_noise import AtRow, ideal_vector, nearest_all, to_boundary
 
 from privol.errors import SourceFailure
+from privol.noise import STREAM_SAMPLES, L2Laplace, _lattice, make_source
 
 # ---- forks -------------------------------------------------------------------------------------------------------
 
@@ -53,3 +56,56 @@ def test_a_handler_forks_while_a_call_waits(name, monkeypatch):
     assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 1, "the child drew words of its parent"
     assert not refused
     np.testing.assert_array_equal(found, expected[3:10])
+
+
+# ---- data that change during the call ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [1, 3, 1700, 40_000])
+@pytest.mark.parametrize("name", [*LAWS, *VECTORS, *INTEGERS])
+def test_what_is_perturbed_is_what_was_checked(name, rows, monkeypatch):
+    """The data change between the check and the rounding, to what would be refused: it would get no noise."""
+    x = np.zeros((rows, 3), np.int64 if name in INTEGERS else float)
+    expected = make(name).add(x)
+    watched = watch(monkeypatch)
+
+    def change(real, data, out):
+        x[...] = 1 << 62
+        return real.update_into(data, out)
+
+    watched.fail = change
+    np.testing.assert_array_equal(make(name).add(x), expected)
+    assert (x == 1 << 62).all()
+
+
+def test_open_coordinates_are_those_of_the_values_that_were_checked(monkeypatch):
+    """The last resort gets the values of the call, though the rounded ones have taken their place in memory."""
+    seen, real = [], _lattice.decide_lattice_point
+
+    def decide(word, extra, x, *arguments, **named):
+        seen.append(x)
+        return real(word, extra, x, *arguments, **named)
+
+    monkeypatch.setattr(_lattice, "decide_lattice_point", decide)
+    x = np.zeros(5000)
+    x[70:75] = half_way(make_source(SEED), 70)
+    x[4500:4505] = half_way(make_source(SEED), 4500)
+    kept = x.copy()
+    make("gaussian").add(x)
+    np.testing.assert_array_equal(x, kept)
+    assert seen == [*x[70:75], *x[4500:4505]]
+
+
+def test_open_coordinates_of_a_long_call_for_vectors(monkeypatch):
+    """Vectors beyond what is drawn ahead: one with open coordinates is not rounded twice."""
+    dim, n, row, seen = 3, 3000, 2500, []
+    real = L2Laplace._decide
+    monkeypatch.setattr(L2Laplace, "_decide", lambda self, *asked: seen.append(asked[3]) or real(self, *asked))
+    noise, x = make("l2_laplace"), np.zeros((n, dim))
+    at = AtRow(make_source(SEED), STREAM_SAMPLES, row)
+    ideals = ideal_vector("l2_laplace", dim, at.words(5), at)
+    x[row] = [to_boundary(5.0, 1.0, z, noise.granularity, j) for j, z in enumerate(ideals)]
+    expected = make("l2_laplace").sample(n)
+    expected[row] = nearest_all(x[row], 1.0, ideals, noise.granularity)
+    np.testing.assert_array_equal(noise.add(x), expected)
+    assert seen == [0, 1, 2]

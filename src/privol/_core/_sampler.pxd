@@ -12,7 +12,7 @@ cdef enum:
 cdef inline const double *behind(const double *x, int64_t n) noexcept nogil:
     return x + n if x != NULL else NULL
 
-# The values as doubles in one block of memory, their own where they are that.
+# A copy of the values as doubles in one block of memory.
 cdef cnp.ndarray doubles(object x)
 
 # Refuse what cannot be rounded.

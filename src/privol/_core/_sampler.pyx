@@ -217,10 +217,10 @@ cdef class LatticeSampler(KeyedSampler):
         SourceFailure
             In a forked child process; if the cipher fails; after 2**64 rows of 4096 values.
         """
-        cdef cnp.ndarray values = doubles(x)
-        check_values(&self.lattice, values)
-        cdef cnp.ndarray out = cnp.PyArray_SimpleNew(cnp.PyArray_NDIM(values), cnp.PyArray_DIMS(values), cnp.NPY_DOUBLE)
-        self.draw(<const double *>cnp.PyArray_DATA(values), cnp.PyArray_SIZE(values), <double *>cnp.PyArray_DATA(out))
+        cdef cnp.ndarray out = doubles(x)
+        cdef double *values = <double *>cnp.PyArray_DATA(out)
+        check_values(&self.lattice, out)
+        self.draw(values, cnp.PyArray_SIZE(out), values)
         return out
 
     def sample(self, size):
@@ -244,7 +244,10 @@ cdef class LatticeSampler(KeyedSampler):
         return out
 
     cdef int draw(self, const double *x, int64_t n, double *out) except -1:
-        """n values: the rest of the row drawn ahead, whole rows, and the beginning of another, which is kept."""
+        """n values: the rest of the row drawn ahead, whole rows, and the beginning of another, which is kept.
+
+        x is `out`, or NULL for zeros.
+        """
         cdef AddressRow own = self.own
         cdef Undecided open_head = None
         cdef Undecided open_tail = None
@@ -333,9 +336,12 @@ cdef class LatticeSampler(KeyedSampler):
 
 
 cdef cnp.ndarray doubles(object x):
-    """The values as doubles in one block of memory, their own where they are that."""
+    """A copy of the values as doubles in one block, which no other thread can change between its check and its use."""
+    if cnp.PyArray_CheckExact(x) and cnp.PyArray_TYPE(x) == cnp.NPY_DOUBLE and cnp.PyArray_ISCARRAY_RO(x):
+        return cnp.PyArray_NewCopy(x, cnp.NPY_CORDER)
     return cnp.PyArray_FROMANY(
-        x, cnp.NPY_DOUBLE, 0, 0, cnp.NPY_ARRAY_CARRAY_RO | cnp.NPY_ARRAY_FORCECAST | cnp.NPY_ARRAY_ENSUREARRAY
+        x, cnp.NPY_DOUBLE, 0, 0,
+        cnp.NPY_ARRAY_CARRAY | cnp.NPY_ARRAY_FORCECAST | cnp.NPY_ARRAY_ENSUREARRAY | cnp.NPY_ARRAY_ENSURECOPY,
     )
 
 

@@ -120,13 +120,12 @@ cdef class VectorSampler(KeyedSampler):
         SourceFailure
             In a forked child process; if the cipher fails; after 2**64 vectors.
         """
-        cdef cnp.ndarray values = doubles(x)
-        cdef int n_dims = cnp.PyArray_NDIM(values)
-        if n_dims == 0 or cnp.PyArray_DIM(values, n_dims - 1) != self.dim:
-            raise InvalidParameter(f"x must have shape (..., {self.dim}), found {(<object>values).shape}")
-        check_values(&self.lattice, values)
-        cdef cnp.ndarray out = cnp.PyArray_SimpleNew(n_dims, cnp.PyArray_DIMS(values), cnp.NPY_DOUBLE)
-        self.draw(values, out)
+        cdef cnp.ndarray out = doubles(x)
+        cdef int n_dims = cnp.PyArray_NDIM(out)
+        if n_dims == 0 or cnp.PyArray_DIM(out, n_dims - 1) != self.dim:
+            raise InvalidParameter(f"x must have shape (..., {self.dim}), found {(<object>out).shape}")
+        check_values(&self.lattice, out)
+        self.draw(out, True)
         return out
 
     def sample(self, size):
@@ -149,21 +148,22 @@ cdef class VectorSampler(KeyedSampler):
             out = cnp.PyArray_SimpleNew(1, &shape[1], cnp.NPY_DOUBLE)
         else:
             out = empty((*(<object>self)._shape(size), self.dim))
-        self.draw(None, out)
+        self.draw(out, False)
         return out
 
-    cdef int draw(self, cnp.ndarray values, cnp.ndarray out) except -1:
-        """Vectors from what is drawn ahead; where more are wanted than that may hold, from rows of the call's own."""
+    cdef int draw(self, cnp.ndarray out, bint added) except -1:
+        """Vectors from what is drawn ahead; where more are wanted than that may hold, from rows of the call's own.
+
+        They take the place of what is in `out`, or are added to it.
+        """
         cdef int64_t d = self.dim
         cdef int64_t n = cnp.PyArray_SIZE(out) // max(d, 1)
-        cdef const double *x = NULL
         cdef double *y = <double *>cnp.PyArray_DATA(out)
+        cdef const double *x = y if added else NULL
         cdef list open_ = []
         cdef uint64_t first = 0
         cdef int64_t rest = n
         cdef int64_t m
-        if values is not None:
-            x = <const double *>cnp.PyArray_DATA(values)
         self.enter()
         try:
             self.check_left(n)
@@ -179,10 +179,10 @@ cdef class VectorSampler(KeyedSampler):
         finally:
             self.leave()
         if rest > 0:  # these rows belong to this call alone
+            own = out.reshape(n, d)[n - rest:]
             self.source.add_mixture(
-                None if values is None else values.reshape(n, d)[n - rest:], self.scale, self.lattice.step,
-                kind=self.kind, bound=0.0, stream=self.stream, row=first, decide=(<object>self)._decide,
-                out=out.reshape(n, d)[n - rest:],
+                own if added else None, self.scale, self.lattice.step, kind=self.kind, bound=0.0, stream=self.stream,
+                row=first, decide=(<object>self)._decide, out=own,
             )
         for number, row, undecided, words, factor in open_:
             self.settle(undecided, row, words, factor, y + <int64_t>number * d)
