@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -14,7 +16,7 @@ from test_bits import half_way
 from test_drawing_ahead import INTEGERS, LAWS, SEED, VECTORS, make
 from twins_noise import AtRow, ideal_vector, nearest_all, to_boundary
 
-from privol.errors import SourceFailure
+from privol.errors import SourceFailure, StateError
 from privol.noise import STREAM_SAMPLES, L2Laplace, _lattice, make_source
 
 # ---- forks -------------------------------------------------------------------------------------------------------
@@ -109,3 +111,63 @@ def test_open_coordinates_of_a_long_call_for_vectors(monkeypatch):
     expected[row] = nearest_all(x[row], 1.0, ideals, noise.granularity)
     np.testing.assert_array_equal(noise.add(x), expected)
     assert seen == [0, 1, 2]
+
+
+# ---- starts ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*LAWS, *VECTORS, *INTEGERS])
+def test_a_second_start_changes_nothing(name):
+    noise, expected = make(name), make(name).sample(5000)
+    found = [noise.sample(100)]
+    with pytest.raises(StateError, match="twice"):
+        noise.__init__(scale=3.0, **({"dim": 3} if name in VECTORS else {}))
+    for core in type(noise).__mro__:
+        if core.__module__.startswith("privol._core"):
+            arguments = {
+                "LatticeSampler": {"law": "laplace", "scale": 9.0, "stream": 1},
+                "VectorSampler": {"kind": "sphere", "scale": 9.0, "step": 1.0, "dim": 2, "stream": 1},
+                "IntegerSampler": {"law": make("gaussian 5")._law, "stream": 1},
+            }
+            with pytest.raises(StateError, match="twice"):
+                core.__init__(noise, make_source(None), **arguments.get(core.__name__, {}))
+    found.append(noise.sample(4900))
+    np.testing.assert_array_equal(np.concatenate(found), expected)
+    assert noise.scale == make(name).scale
+
+
+@pytest.mark.parametrize(
+    ("cls", "wrong", "right"),
+    [
+        ("Gaussian", '{"law": "x", "scale": 1.0, "stream": 1}', '{"law": "gaussian", "scale": 1.0, "stream": 1}'),
+        ("DiscreteLaplace", '{"law": DiscreteLaplace(scale=3)._law, "stream": 1 << 16}', None),
+        (
+            "Sphere",
+            '{"kind": "sphere", "scale": 1.0, "step": 2.0**-11, "dim": 0, "stream": 1}',
+            '{"kind": "sphere", "scale": 1.0, "step": 2.0**-11, "dim": 5, "stream": 1}',
+        ),
+    ],
+)
+def test_what_did_not_start_does_not_draw(cls, wrong, right):
+    """In a child: half a sampler used to end the process."""
+    code = f"""
+from privol.errors import SourceFailure, StateError
+from privol.noise import *
+noise = {cls}.__new__({cls})
+core = {cls}.__mro__[2]
+try:
+    core.__init__(noise, make_source(None), **{wrong})
+except Exception as error:
+    print(type(error).__name__)
+try:
+    noise.sample(3)
+except StateError as error:
+    print(error)
+if {right}:
+    core.__init__(noise, make_source(None), **({right}))
+    print(len(noise.sample(3)))
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT)
+    kind = {"Gaussian": "KeyError", "Sphere": "InvalidParameter", "DiscreteLaplace": "SourceFailure"}[cls]
+    expected = f"{kind}\nthis sampler was never started\n" + ("3\n" if right else "")
+    assert (result.stdout, result.stderr, result.returncode) == (expected, "", 0)

@@ -273,14 +273,15 @@ cdef class IntegerSampler(KeyedSampler):
     """
 
     def __init__(self, Source source not None, IntegerLaw law not None, *, unsigned stream, uint64_t row=0):
+        self._check_unstarted()
         check_address(stream, 0, 0)
-        super().__init__(source)
         self._law = law
         self.stream = stream
         self.own = IntegerWords(source, stream, _CAPACITY)
         self.own.ahead = FIRST
         self.own.turn(row)
         self.left = _ROW
+        super().__init__(source)
 
     @property
     def _place(self) -> tuple[int, int]:

@@ -52,7 +52,10 @@ cdef uint64_t LAST_ROW = <uint64_t>-1
 
 
 cdef class KeyedSampler:
-    """A source and the lock of what is drawn from it ahead."""
+    """A source and the lock of what is drawn from it ahead.
+
+    What has a source can draw. A subclass gives it one as the last thing that its start does.
+    """
 
     def __cinit__(self):
         self.lock = PyThread_allocate_lock()
@@ -60,9 +63,12 @@ cdef class KeyedSampler:
             raise MemoryError
 
     def __init__(self, Source source not None):
+        self._check_unstarted()
+        self.source = source
+
+    def _check_unstarted(self):
         if self.source is not None:
             raise StateError("a sampler cannot be started twice")
-        self.source = source
 
     def __dealloc__(self):
         if self.lock != NULL:
@@ -182,13 +188,14 @@ cdef class LatticeSampler(KeyedSampler):
     """
 
     def __init__(self, Source source not None, *, str law not None, double scale, unsigned stream, uint64_t row=0):
+        self._check_unstarted()
         check_address(stream, 0, ROW)
-        super().__init__(source)
         self.scale = scale
         self.stream = stream
         self.lattice = lattice_of(law, scale)
         self.own = AddressRow()
         self.own.turn(row, 0)
+        super().__init__(source)
 
     @property
     def granularity(self) -> float:

@@ -22,6 +22,7 @@ cdef class VectorSampler(KeyedSampler):
     cdef int64_t filled
     cdef uint64_t row
     cdef bint ended
+    cdef void free(self) noexcept
     cdef int draw(self, cnp.ndarray out, bint added) except -1
     cdef int check_left(self, int64_t n) except -1
     cdef uint64_t pass_over(self, int64_t rows) noexcept

@@ -66,10 +66,14 @@ cdef class VectorSampler(KeyedSampler):
 
     def __init__(self, Source source not None, *, str kind not None, double scale, double step, int64_t dim,
                  unsigned stream, uint64_t row=0):
-        self.code = mixture_of(kind)
-        cdef int64_t used = pv_mixture_words(self.code, dim)
+        self._check_unstarted()
+        cdef pv_mixture code = mixture_of(kind)
+        cdef int64_t used = pv_mixture_words(code, dim)
+        if dim < 1:
+            raise InvalidParameter(f"dim must be an integer of at least 1, found {dim}")
         check_address(stream, 0, used)
-        super().__init__(source)
+        self.free()  # of a start that failed
+        self.code = code
         self.kind = kind
         self.scale = scale
         self.lattice = pv_lattice(PV_GAUSSIAN, scale, 0.0, step, NULL)
@@ -86,12 +90,17 @@ cdef class VectorSampler(KeyedSampler):
                 raise MemoryError
             self.undecided = Undecided(dim)
         self.ahead = max(1, min(self.room, FIRST // used))
+        super().__init__(source)
 
     def __dealloc__(self):
+        self.free()
+
+    cdef void free(self) noexcept:
         if self.words != NULL:
             pv_wipe(self.words, self.room * self.size + PV_ADDRESS_BYTES)
         PyMem_RawFree(self.words)
         PyMem_RawFree(self.addresses)
+        self.words = self.addresses = NULL
 
     @property
     def granularity(self) -> float:
