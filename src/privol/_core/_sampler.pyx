@@ -6,6 +6,7 @@ moves on before a word is read, and never back.
 """
 
 from numpy import empty
+from numpy.ma import MaskedArray, count_masked
 
 cimport numpy as cnp
 from cpython.exc cimport PyErr_CheckSignals
@@ -23,6 +24,7 @@ from cpython.pythread cimport (
     PyThread_type_lock,
 )
 from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
 from ..errors import InvalidParameter, SourceFailure, StateError
 from ._noise cimport (
@@ -213,7 +215,7 @@ cdef class LatticeSampler(KeyedSampler):
         Parameters
         ----------
         x : array-like of float, any shape
-            Finite, of magnitude below 2**50 h.
+            Finite, of magnitude below 2**50 h. Integers and booleans count as floats.
 
         Returns
         -------
@@ -221,12 +223,13 @@ cdef class LatticeSampler(KeyedSampler):
 
         Raises
         ------
+        InvalidParameter
+            If x holds anything else, or masked values; before a value is drawn.
         SourceFailure
             In a forked child process; if the cipher fails; after 2**64 rows of 4096 values.
         """
-        cdef cnp.ndarray out = doubles(x)
+        cdef cnp.ndarray out = checked(&self.lattice, doubles(x))
         cdef double *values = <double *>cnp.PyArray_DATA(out)
-        check_values(&self.lattice, out)
         self.draw(values, cnp.PyArray_SIZE(out), values)
         return out
 
@@ -343,25 +346,50 @@ cdef class LatticeSampler(KeyedSampler):
 
 
 cdef cnp.ndarray doubles(object x):
-    """A copy of the values as doubles in one block, which no other thread can change between its check and its use."""
-    if cnp.PyArray_CheckExact(x) and cnp.PyArray_TYPE(x) == cnp.NPY_DOUBLE and cnp.PyArray_ISCARRAY_RO(x):
-        return cnp.PyArray_NewCopy(x, cnp.NPY_CORDER)
-    return cnp.PyArray_FROMANY(
-        x, cnp.NPY_DOUBLE, 0, 0,
-        cnp.NPY_ARRAY_CARRAY | cnp.NPY_ARRAY_FORCECAST | cnp.NPY_ARRAY_ENSUREARRAY | cnp.NPY_ARRAY_ENSURECOPY,
-    )
+    """The values as doubles in one block of memory, their own where they are that."""
+    cdef cnp.ndarray values
+    if cnp.PyArray_CheckExact(x):
+        values = x
+    else:
+        check_unmasked(x)
+        values = cnp.PyArray_FROM_O(x)
+    if not cnp.PyArray_CanCastSafely(cnp.PyArray_TYPE(values), cnp.NPY_DOUBLE):
+        raise InvalidParameter(f"x must be of real numbers that doubles can hold, found dtype {values.dtype}")
+    return cnp.PyArray_FROMANY(values, cnp.NPY_DOUBLE, 0, 0, cnp.NPY_ARRAY_CARRAY_RO | cnp.NPY_ARRAY_ENSUREARRAY)
 
 
-cdef int check_values(const pv_lattice *lattice, cnp.ndarray values) except -1:
-    """Refuse what cannot be rounded."""
-    cdef int64_t n = cnp.PyArray_SIZE(values)
+cdef int check_unmasked(object x) except -1:
+    """Refuse what would have its masked values perturbed and released."""
+    if isinstance(x, MaskedArray) and count_masked(x) > 0:
+        raise InvalidParameter(f"x must have no masked values, found {count_masked(x)}")
+    return 0
+
+
+cdef cnp.ndarray checked(const pv_lattice *lattice, cnp.ndarray values):
+    """A copy of the values, which no other thread can change between check and use; refuses what cannot be rounded."""
+    cdef cnp.ndarray out = cnp.PyArray_SimpleNew(cnp.PyArray_NDIM(values), cnp.PyArray_DIMS(values), cnp.NPY_DOUBLE)
+    cdef int64_t n = cnp.PyArray_SIZE(out)
     cdef const double *x = <const double *>cnp.PyArray_DATA(values)
+    cdef double *own = <double *>cnp.PyArray_DATA(out)
     cdef bint within
     if n < LONG:
-        within = pv_lattice_within(lattice, x, n)
+        within = copy_within(lattice, x, n, own)
     else:
         with nogil:
-            within = pv_lattice_within(lattice, x, n)
+            within = copy_within(lattice, x, n, own)
     if not within:
         raise InvalidParameter("x must be finite and of magnitude below 2**50 times the granularity")
-    return 0
+    return out
+
+
+cdef bint copy_within(const pv_lattice *lattice, const double *x, int64_t n, double *out) noexcept nogil:
+    """Copy in pieces that stay in the cache; whether all that was copied can be rounded."""
+    cdef int64_t start = 0
+    cdef int64_t size
+    while start < n:
+        size = min(<int64_t>ROW, n - start)
+        memcpy(out + start, x + start, 8 * size)
+        if not pv_lattice_within(lattice, out + start, size):
+            return False
+        start += size
+    return True

@@ -29,7 +29,7 @@ from ._noise cimport (
     pv_word,
 )
 from ._rows cimport PV_OK, PV_UNDECIDED, pv_status
-from ._sampler cimport FIRST, LONG, KeyedSampler, behind, check_values, doubles
+from ._sampler cimport FIRST, LONG, KeyedSampler, behind, checked, doubles
 
 cnp.import_array()
 
@@ -118,7 +118,7 @@ cdef class VectorSampler(KeyedSampler):
         Parameters
         ----------
         x : array-like of float, shape (..., dim)
-            Finite, of magnitude below 2**50 h.
+            Finite, of magnitude below 2**50 h. Integers and booleans count as floats.
 
         Returns
         -------
@@ -126,14 +126,16 @@ cdef class VectorSampler(KeyedSampler):
 
         Raises
         ------
+        InvalidParameter
+            If x holds anything else, or masked values, or has another shape; before a vector is drawn.
         SourceFailure
             In a forked child process; if the cipher fails; after 2**64 vectors.
         """
-        cdef cnp.ndarray out = doubles(x)
-        cdef int n_dims = cnp.PyArray_NDIM(out)
-        if n_dims == 0 or cnp.PyArray_DIM(out, n_dims - 1) != self.dim:
-            raise InvalidParameter(f"x must have shape (..., {self.dim}), found {(<object>out).shape}")
-        check_values(&self.lattice, out)
+        cdef cnp.ndarray values = doubles(x)
+        cdef int n_dims = cnp.PyArray_NDIM(values)
+        if n_dims == 0 or cnp.PyArray_DIM(values, n_dims - 1) != self.dim:
+            raise InvalidParameter(f"x must have shape (..., {self.dim}), found {(<object>values).shape}")
+        cdef cnp.ndarray out = checked(&self.lattice, values)
         self.draw(out, True)
         return out
 
