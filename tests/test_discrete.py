@@ -463,6 +463,7 @@ def test_adding(cls):
     [
         ([2**62 + 1], "2\\*\\*62"), ([0, -(2**62) - 1], "2\\*\\*62"), (np.array([2**63], np.uint64), "2\\*\\*62"),
         ([2**64], "dtype object"), ([1.0], "dtype float64"), ([True], "dtype bool"), (["1"], "dtype"),
+        (np.ma.array([1, 2], mask=[False, True]), "no masked values, found 1"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_added_to(x, message):

@@ -409,6 +409,31 @@ def test_shapes_and_refusals(name):
             make(name, random_state=state)
 
 
+@pytest.mark.parametrize("name", LAWS + KINDS)
+def test_what_can_be_added_to(name):
+    """Real numbers that are doubles, or become the same number as one, and nothing that is quietly made one."""
+    x = np.array([1.0, 0.0, 1.0])
+    expected = make(name, random_state=1).add(x)
+    same = ([1, 0, True], x.astype(bool), x.astype(np.uint8), x.astype(">f4"), x.astype(np.float16), np.ma.array(x))
+    for values in (*same, np.repeat(x, 2)[::2], np.asmatrix(x)):
+        found = make(name, random_state=1).add(values)
+        assert type(found) is np.ndarray
+        np.testing.assert_array_equal(found.ravel(), expected)
+    noise = make(name, random_state=1)
+    others = {
+        "complex128": x + 0j, "<U3": ["1.5"] * 3, "datetime64": x.astype("M8[s]"), "timedelta64": x.astype("m8[s]"),
+        "object": [1.0, None, 2.0], "longdouble|float128": x.astype(np.longdouble), "int64.*b": np.zeros(3, "i8,f8"),
+    }  # fmt: skip
+    if np.dtype(np.longdouble) == np.float64:
+        del others["longdouble|float128"]
+    for found, values in others.items():
+        with pytest.raises(InvalidParameter, match=f"x must be of real numbers that doubles can hold, found .*{found}"):
+            noise.add(values)
+    with pytest.raises(InvalidParameter, match="x must have no masked values, found 2"):
+        noise.add(np.ma.array(x, mask=[True, False, True]))
+    np.testing.assert_array_equal(noise.add(x), expected)  # nothing was drawn
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_dimensions(kind):
     for dim in (0, -1, 1.5, True, (1 << 31) + 1, *([1] if kind == "sphere" else [])):

@@ -243,6 +243,30 @@ static void nothing(pv_law law) {
     drop(&p);
 }
 
+/* In place: the same points, the same list, and in it the values as they were. */
+static void in_place(pv_law law) {
+    for (int64_t d = 1; d <= 150; ++d) {
+        problem p = make(law, d, 1.0, 1.3);
+        double *found = doubles(d), *listed = doubles(d);
+        for (int64_t j = d % 3; j < d; j += 3) set_word(&p, j, (uint64_t)j); /* too deep in the tail */
+        for (int64_t j = 0; j < d; ++j) found[j] = p.u[j];
+        const pv_status status = run(&p);
+        const int64_t open = p.und.n;
+        for (int64_t k = 0; k < open; ++k) listed[k] = p.und.x[k];
+        CHECK(pv_lattice_round(&p.lattice, found, 1.0, d, p.magnitude, p.words, found, &p.und) == status);
+        CHECK(p.und.n == open);
+        for (int64_t k = 0; k < open; ++k) CHECK(bits_of(p.und.x[k]) == bits_of(listed[k]));
+        for (int64_t j = 0, k = 0; j < d; ++j) {
+            if (k < open && p.und.coord[k] == j)
+                ++k;
+            else
+                CHECK(bits_of(found[j]) == bits_of(p.out[j]));
+        }
+        free(found), free(listed);
+        drop(&p);
+    }
+}
+
 int main(void) {
     steps();
     level = pv_first_pass_level(0);
@@ -257,6 +281,7 @@ int main(void) {
             check_digest = before;
             rounding((pv_law)k);
             nothing((pv_law)k);
+            in_place((pv_law)k);
             must_ask((pv_law)k);
             wide((pv_law)k);
             both_errors((pv_law)k);

@@ -15,7 +15,7 @@ from libc.string cimport memcpy, memmove
 from ..errors import InvalidParameter, SourceFailure
 from ._noise cimport PV_ADDRESS_BYTES, Source, check_address, pv_address, pv_wipe, pv_word
 from ._rows cimport PV_NEED_BITS, PV_OK, PV_UNDECIDED
-from ._sampler cimport FIRST, LONG, KeyedSampler
+from ._sampler cimport FIRST, LONG, KeyedSampler, check_unmasked
 
 cnp.import_array()
 
@@ -273,14 +273,15 @@ cdef class IntegerSampler(KeyedSampler):
     """
 
     def __init__(self, Source source not None, IntegerLaw law not None, *, unsigned stream, uint64_t row=0):
+        self._check_unstarted()
         check_address(stream, 0, 0)
-        super().__init__(source)
         self._law = law
         self.stream = stream
         self.own = IntegerWords(source, stream, _CAPACITY)
         self.own.ahead = FIRST
         self.own.turn(row)
         self.left = _ROW
+        super().__init__(source)
 
     @property
     def _place(self) -> tuple[int, int]:
@@ -302,7 +303,7 @@ cdef class IntegerSampler(KeyedSampler):
         Raises
         ------
         InvalidParameter
-            If x holds anything but integers, or one that is too large; before a value is drawn.
+            If x holds anything but integers, or masked ones, or one that is too large; before a value is drawn.
         SourceFailure
             In a forked child process; if the cipher fails; after 2**64 rows of 65,536 values.
         """
@@ -310,6 +311,7 @@ cdef class IntegerSampler(KeyedSampler):
         if cnp.PyArray_CheckExact(x) and cnp.PyArray_TYPE(x) == cnp.NPY_INT64 and cnp.PyArray_ISCARRAY_RO(x):
             out = cnp.PyArray_NewCopy(x, cnp.NPY_CORDER)
         else:
+            check_unmasked(x)
             out = (<object>self)._integers(x)
         cdef int64_t n = cnp.PyArray_SIZE(out)
         cdef int64_t *values = <int64_t *>cnp.PyArray_DATA(out)

@@ -273,7 +273,7 @@ cdef class Source:
         decide : callable
             See :func:`privol.noise.decide_mixture_point`.
         out : ndarray of the shape of X, float64, C-contiguous
-            Where the result goes; not X.
+            Where the result goes; may be X.
         """
         cdef const double[:, ::1] x
         cdef double[:, ::1] noisy = out
@@ -301,6 +301,7 @@ cdef class Source:
         cdef pv_value factor
         cdef int64_t first = 0
         cdef int64_t i
+        cdef int64_t k
         cdef int64_t m
         try:
             while first < n:
@@ -318,14 +319,17 @@ cdef class Source:
                                                       &noisy[first + i, 0], &und.c, &factor)
                             if status != PV_OK:
                                 break
-                            und.c.resolved = 0
                             i += 1
                     if i < m:
-                        if status != PV_UNDECIDED or und.c.resolved > 0:
-                            raise SourceFailure(f"rounding did not settle (status {status})")
+                        if status != PV_UNDECIDED:
+                            raise SourceFailure(f"rounding did not succeed (status {status})")
                         drawn = [pv_word(&words[i * size + 8 * c]) for c in range(used)]
                         self.resolve_mixture(&und.c, kind, stream, row + first + i, scale, step, decide, drawn,
                                              factor.z, factor.error)
+                        for k in range(und.c.n):
+                            noisy[first + i, und.c.coord[k]] = und.c.value[k] * step + 0.0  # + 0.0: never -0
+                        und.c.resolved = 0
+                        i += 1
                 first += m
         finally:
             pv_wipe(&words[0], words.shape[0])

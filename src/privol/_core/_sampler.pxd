@@ -15,8 +15,11 @@ cdef inline const double *behind(const double *x, int64_t n) noexcept nogil:
 # The values as doubles in one block of memory, their own where they are that.
 cdef cnp.ndarray doubles(object x)
 
-# Refuse what cannot be rounded.
-cdef int check_values(const pv_lattice *lattice, cnp.ndarray values) except -1
+# Refuse masked values.
+cdef int check_unmasked(object x) except -1
+
+# A copy of the values; refuses what cannot be rounded.
+cdef cnp.ndarray checked(const pv_lattice *lattice, cnp.ndarray values)
 
 # A source, and the lock of what is drawn from it ahead.
 cdef class KeyedSampler:

@@ -6,6 +6,7 @@ moves on before a word is read, and never back.
 """
 
 from numpy import empty
+from numpy.ma import MaskedArray, count_masked
 
 cimport numpy as cnp
 from cpython.exc cimport PyErr_CheckSignals
@@ -23,6 +24,7 @@ from cpython.pythread cimport (
     PyThread_type_lock,
 )
 from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
 from ..errors import InvalidParameter, SourceFailure, StateError
 from ._noise cimport (
@@ -52,7 +54,10 @@ cdef uint64_t LAST_ROW = <uint64_t>-1
 
 
 cdef class KeyedSampler:
-    """A source and the lock of what is drawn from it ahead."""
+    """A source and the lock of what is drawn from it ahead.
+
+    What has a source can draw. A subclass gives it one as the last thing that its start does.
+    """
 
     def __cinit__(self):
         self.lock = PyThread_allocate_lock()
@@ -60,9 +65,12 @@ cdef class KeyedSampler:
             raise MemoryError
 
     def __init__(self, Source source not None):
+        self._check_unstarted()
+        self.source = source
+
+    def _check_unstarted(self):
         if self.source is not None:
             raise StateError("a sampler cannot be started twice")
-        self.source = source
 
     def __dealloc__(self):
         if self.lock != NULL:
@@ -94,9 +102,16 @@ cdef class KeyedSampler:
         while True:
             with nogil:
                 status = PyThread_acquire_lock_timed(self.lock, -1, 1)
+            try:
+                if status != PY_LOCK_ACQUIRED:
+                    PyErr_CheckSignals()
+                self.source.check()  # a signal handler may have forked
+            except BaseException:
+                if status == PY_LOCK_ACQUIRED:
+                    PyThread_release_lock(self.lock)
+                raise
             if status == PY_LOCK_ACQUIRED:
                 return 0
-            PyErr_CheckSignals()
 
     cdef void leave(self) noexcept:
         self.owner = 0
@@ -175,13 +190,14 @@ cdef class LatticeSampler(KeyedSampler):
     """
 
     def __init__(self, Source source not None, *, str law not None, double scale, unsigned stream, uint64_t row=0):
+        self._check_unstarted()
         check_address(stream, 0, ROW)
-        super().__init__(source)
         self.scale = scale
         self.stream = stream
         self.lattice = lattice_of(law, scale)
         self.own = AddressRow()
         self.own.turn(row, 0)
+        super().__init__(source)
 
     @property
     def granularity(self) -> float:
@@ -199,7 +215,7 @@ cdef class LatticeSampler(KeyedSampler):
         Parameters
         ----------
         x : array-like of float, any shape
-            Finite, of magnitude below 2**50 h.
+            Finite, of magnitude below 2**50 h. Integers and booleans count as floats.
 
         Returns
         -------
@@ -207,13 +223,14 @@ cdef class LatticeSampler(KeyedSampler):
 
         Raises
         ------
+        InvalidParameter
+            If x holds anything else, or masked values; before a value is drawn.
         SourceFailure
             In a forked child process; if the cipher fails; after 2**64 rows of 4096 values.
         """
-        cdef cnp.ndarray values = doubles(x)
-        check_values(&self.lattice, values)
-        cdef cnp.ndarray out = cnp.PyArray_SimpleNew(cnp.PyArray_NDIM(values), cnp.PyArray_DIMS(values), cnp.NPY_DOUBLE)
-        self.draw(<const double *>cnp.PyArray_DATA(values), cnp.PyArray_SIZE(values), <double *>cnp.PyArray_DATA(out))
+        cdef cnp.ndarray out = checked(&self.lattice, doubles(x))
+        cdef double *values = <double *>cnp.PyArray_DATA(out)
+        self.draw(values, cnp.PyArray_SIZE(out), values)
         return out
 
     def sample(self, size):
@@ -237,7 +254,10 @@ cdef class LatticeSampler(KeyedSampler):
         return out
 
     cdef int draw(self, const double *x, int64_t n, double *out) except -1:
-        """n values: the rest of the row drawn ahead, whole rows, and the beginning of another, which is kept."""
+        """n values: the rest of the row drawn ahead, whole rows, and the beginning of another, which is kept.
+
+        x is `out`, or NULL for zeros.
+        """
         cdef AddressRow own = self.own
         cdef Undecided open_head = None
         cdef Undecided open_tail = None
@@ -327,21 +347,49 @@ cdef class LatticeSampler(KeyedSampler):
 
 cdef cnp.ndarray doubles(object x):
     """The values as doubles in one block of memory, their own where they are that."""
-    return cnp.PyArray_FROMANY(
-        x, cnp.NPY_DOUBLE, 0, 0, cnp.NPY_ARRAY_CARRAY_RO | cnp.NPY_ARRAY_FORCECAST | cnp.NPY_ARRAY_ENSUREARRAY
-    )
+    cdef cnp.ndarray values
+    if cnp.PyArray_CheckExact(x):
+        values = x
+    else:
+        check_unmasked(x)
+        values = cnp.PyArray_FROM_O(x)
+    if not cnp.PyArray_CanCastSafely(cnp.PyArray_TYPE(values), cnp.NPY_DOUBLE):
+        raise InvalidParameter(f"x must be of real numbers that doubles can hold, found dtype {values.dtype}")
+    return cnp.PyArray_FROMANY(values, cnp.NPY_DOUBLE, 0, 0, cnp.NPY_ARRAY_CARRAY_RO | cnp.NPY_ARRAY_ENSUREARRAY)
 
 
-cdef int check_values(const pv_lattice *lattice, cnp.ndarray values) except -1:
-    """Refuse what cannot be rounded."""
-    cdef int64_t n = cnp.PyArray_SIZE(values)
+cdef int check_unmasked(object x) except -1:
+    """Refuse what would have its masked values perturbed and released."""
+    if isinstance(x, MaskedArray) and count_masked(x) > 0:
+        raise InvalidParameter(f"x must have no masked values, found {count_masked(x)}")
+    return 0
+
+
+cdef cnp.ndarray checked(const pv_lattice *lattice, cnp.ndarray values):
+    """A copy of the values, which no other thread can change between check and use; refuses what cannot be rounded."""
+    cdef cnp.ndarray out = cnp.PyArray_SimpleNew(cnp.PyArray_NDIM(values), cnp.PyArray_DIMS(values), cnp.NPY_DOUBLE)
+    cdef int64_t n = cnp.PyArray_SIZE(out)
     cdef const double *x = <const double *>cnp.PyArray_DATA(values)
+    cdef double *own = <double *>cnp.PyArray_DATA(out)
     cdef bint within
     if n < LONG:
-        within = pv_lattice_within(lattice, x, n)
+        within = copy_within(lattice, x, n, own)
     else:
         with nogil:
-            within = pv_lattice_within(lattice, x, n)
+            within = copy_within(lattice, x, n, own)
     if not within:
         raise InvalidParameter("x must be finite and of magnitude below 2**50 times the granularity")
-    return 0
+    return out
+
+
+cdef bint copy_within(const pv_lattice *lattice, const double *x, int64_t n, double *out) noexcept nogil:
+    """Copy in pieces that stay in the cache; whether all that was copied can be rounded."""
+    cdef int64_t start = 0
+    cdef int64_t size
+    while start < n:
+        size = min(<int64_t>ROW, n - start)
+        memcpy(out + start, x + start, 8 * size)
+        if not pv_lattice_within(lattice, out + start, size):
+            return False
+        start += size
+    return True

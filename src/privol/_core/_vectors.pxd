@@ -22,7 +22,8 @@ cdef class VectorSampler(KeyedSampler):
     cdef int64_t filled
     cdef uint64_t row
     cdef bint ended
-    cdef int draw(self, cnp.ndarray values, cnp.ndarray out) except -1
+    cdef void free(self) noexcept
+    cdef int draw(self, cnp.ndarray out, bint added) except -1
     cdef int check_left(self, int64_t n) except -1
     cdef uint64_t pass_over(self, int64_t rows) noexcept
     cdef int fill(self, int64_t wanted) except -1

@@ -29,7 +29,7 @@ from ._noise cimport (
     pv_word,
 )
 from ._rows cimport PV_OK, PV_UNDECIDED, pv_status
-from ._sampler cimport FIRST, LONG, KeyedSampler, behind, check_values, doubles
+from ._sampler cimport FIRST, LONG, KeyedSampler, behind, checked, doubles
 
 cnp.import_array()
 
@@ -66,10 +66,14 @@ cdef class VectorSampler(KeyedSampler):
 
     def __init__(self, Source source not None, *, str kind not None, double scale, double step, int64_t dim,
                  unsigned stream, uint64_t row=0):
-        self.code = mixture_of(kind)
-        cdef int64_t used = pv_mixture_words(self.code, dim)
+        self._check_unstarted()
+        cdef pv_mixture code = mixture_of(kind)
+        cdef int64_t used = pv_mixture_words(code, dim)
+        if dim < 1:
+            raise InvalidParameter(f"dim must be an integer of at least 1, found {dim}")
         check_address(stream, 0, used)
-        super().__init__(source)
+        self.free()  # of a start that failed
+        self.code = code
         self.kind = kind
         self.scale = scale
         self.lattice = pv_lattice(PV_GAUSSIAN, scale, 0.0, step, NULL)
@@ -86,12 +90,17 @@ cdef class VectorSampler(KeyedSampler):
                 raise MemoryError
             self.undecided = Undecided(dim)
         self.ahead = max(1, min(self.room, FIRST // used))
+        super().__init__(source)
 
     def __dealloc__(self):
+        self.free()
+
+    cdef void free(self) noexcept:
         if self.words != NULL:
             pv_wipe(self.words, self.room * self.size + PV_ADDRESS_BYTES)
         PyMem_RawFree(self.words)
         PyMem_RawFree(self.addresses)
+        self.words = self.addresses = NULL
 
     @property
     def granularity(self) -> float:
@@ -109,7 +118,7 @@ cdef class VectorSampler(KeyedSampler):
         Parameters
         ----------
         x : array-like of float, shape (..., dim)
-            Finite, of magnitude below 2**50 h.
+            Finite, of magnitude below 2**50 h. Integers and booleans count as floats.
 
         Returns
         -------
@@ -117,6 +126,8 @@ cdef class VectorSampler(KeyedSampler):
 
         Raises
         ------
+        InvalidParameter
+            If x holds anything else, or masked values, or has another shape; before a vector is drawn.
         SourceFailure
             In a forked child process; if the cipher fails; after 2**64 vectors.
         """
@@ -124,9 +135,8 @@ cdef class VectorSampler(KeyedSampler):
         cdef int n_dims = cnp.PyArray_NDIM(values)
         if n_dims == 0 or cnp.PyArray_DIM(values, n_dims - 1) != self.dim:
             raise InvalidParameter(f"x must have shape (..., {self.dim}), found {(<object>values).shape}")
-        check_values(&self.lattice, values)
-        cdef cnp.ndarray out = cnp.PyArray_SimpleNew(n_dims, cnp.PyArray_DIMS(values), cnp.NPY_DOUBLE)
-        self.draw(values, out)
+        cdef cnp.ndarray out = checked(&self.lattice, values)
+        self.draw(out, True)
         return out
 
     def sample(self, size):
@@ -149,21 +159,22 @@ cdef class VectorSampler(KeyedSampler):
             out = cnp.PyArray_SimpleNew(1, &shape[1], cnp.NPY_DOUBLE)
         else:
             out = empty((*(<object>self)._shape(size), self.dim))
-        self.draw(None, out)
+        self.draw(out, False)
         return out
 
-    cdef int draw(self, cnp.ndarray values, cnp.ndarray out) except -1:
-        """Vectors from what is drawn ahead; where more are wanted than that may hold, from rows of the call's own."""
+    cdef int draw(self, cnp.ndarray out, bint added) except -1:
+        """Vectors from what is drawn ahead; where more are wanted than that may hold, from rows of the call's own.
+
+        They take the place of what is in `out`, or are added to it.
+        """
         cdef int64_t d = self.dim
         cdef int64_t n = cnp.PyArray_SIZE(out) // max(d, 1)
-        cdef const double *x = NULL
         cdef double *y = <double *>cnp.PyArray_DATA(out)
+        cdef const double *x = y if added else NULL
         cdef list open_ = []
         cdef uint64_t first = 0
         cdef int64_t rest = n
         cdef int64_t m
-        if values is not None:
-            x = <const double *>cnp.PyArray_DATA(values)
         self.enter()
         try:
             self.check_left(n)
@@ -179,10 +190,10 @@ cdef class VectorSampler(KeyedSampler):
         finally:
             self.leave()
         if rest > 0:  # these rows belong to this call alone
+            own = out.reshape(n, d)[n - rest:]
             self.source.add_mixture(
-                None if values is None else values.reshape(n, d)[n - rest:], self.scale, self.lattice.step,
-                kind=self.kind, bound=0.0, stream=self.stream, row=first, decide=(<object>self)._decide,
-                out=out.reshape(n, d)[n - rest:],
+                own if added else None, self.scale, self.lattice.step, kind=self.kind, bound=0.0, stream=self.stream,
+                row=first, decide=(<object>self)._decide, out=own,
             )
         for number, row, undecided, words, factor in open_:
             self.settle(undecided, row, words, factor, y + <int64_t>number * d)

@@ -111,7 +111,9 @@ pv_status pv_lattice_round(const pv_lattice *lattice, const double *u, double s,
     for (int64_t start = 0; start < d; start += PV_FIRST_PASS_CHUNK) {
         const int64_t n = d - start < PV_FIRST_PASS_CHUNK ? d - start : PV_FIRST_PASS_CHUNK;
         uint64_t word[PV_FIRST_PASS_CHUNK], open = ~UINT64_C(0) >> (64 - n);
+        double kept[PV_FIRST_PASS_CHUNK];
         const double *x = u ? u + start : zeros;
+        if (x == out + start) x = memcpy(kept, x, 8 * (size_t)n); /* read again where the first pass leaves a sum open */
         if (fits)
             open = lattice->pass->round(lattice->law, x, s, h, b, lattice->uncertainty,
                                         host_words(words + 8 * start, n, word), out + start, n);

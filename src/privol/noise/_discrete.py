@@ -29,6 +29,7 @@ class _Integers(IntegerSampler):
     _square: ClassVar[bool]
 
     def __init__(self, *, scale: Any, random_state: Any = None) -> None:
+        self._check_unstarted()
         self.scale = _rational(scale)
         # blocks of a power of two of integers, between a thirty-second and a sixteenth of the scale
         shift = max((int(self.scale) >> 4).bit_length() - 1, 0)

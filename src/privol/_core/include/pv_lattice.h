@@ -40,8 +40,9 @@ typedef struct pv_lattice {
 int pv_lattice_within(const pv_lattice *lattice, const double *x, int64_t n);
 
 /* out[j] = round_h(fl(s u[j]) + scale Z_j), j < d; u NULL: zeros; words: d words as raw little-endian bytes.
- * magnitude bounds |s u[j]|; beyond 2^50 h everything is left to the slower path. PV_UNDECIDED lists what could not be rounded; call again with the
- * resolved values in `und`. */
+ * magnitude bounds |s u[j]|; beyond 2^50 h everything is left to the slower path. PV_UNDECIDED lists what could not be
+ * rounded; call again with the resolved values in `und`, or write them into out. out may be u, which a second call would
+ * then not find any more. */
 pv_status pv_lattice_round(const pv_lattice *lattice, const double *u, double s, int64_t d, double magnitude,
                            const unsigned char *words, double *out, pv_undecided *und);
 
