@@ -4,6 +4,7 @@ from typing import Any, NoReturn
 from numpy.typing import ArrayLike, NDArray
 
 from ._noise import Source, _Decide, _FloatArray
+from ._prefix_plan import LAST_STEP as LAST_STEP
 from ._prefix_plan import PrefixPlan
 from ._rows import _Rows
 
