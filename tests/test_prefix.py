@@ -14,7 +14,7 @@ from patience import WAIT
 from scipy import sparse, stats
 from test_prefix_kernels import begin, parameters
 
-from privol._core._prefix import PrefixPlan
+from privol._core._prefix_plan import PrefixPlan
 from privol.calibration import calibrate_sums
 from privol.errors import BudgetExceeded, InvalidParameter, InvalidRow, SourceFailure, StateError
 from privol.factorizations import BLT, Smooth, factorization

@@ -15,7 +15,8 @@ from scipy import sparse
 from twins_prefix import DESIGNS, Twin
 
 from privol._core._noise import instruction_sets, use_instruction_set
-from privol._core._prefix import PrefixPlan, PrefixRun, grid_of
+from privol._core._prefix import PrefixRun
+from privol._core._prefix_plan import PrefixPlan, grid_of
 from privol.calibration import calibrate_sums
 from privol.errors import BudgetExceeded, InvalidParameter, InvalidRow, SourceFailure, StateError
 from privol.factorizations import factorization
@@ -117,6 +118,41 @@ def test_rows_that_are_not_finite_are_rows_of_zeros(design):
     np.testing.assert_array_equal(one.add_one(X[2], True), begin(plan).add_one(np.zeros(3)))
 
 
+def test_blocks_of_the_square_root():
+    """The share of earlier blocks by Fourier transform: the same noisy vectors, sums that differ by roundings alone."""
+    n, X = 75, data(75, 20)
+    plans = [
+        PrefixPlan(design="sqrt", width=20, horizon=n, bound=1.0, std=2.0, coefficients=series(n), block=block)
+        for block in (0, 1, 8, 16, n)
+    ]
+    whole = begin(plans[0]).add_block(X)
+    for plan in plans[1:]:
+        run = begin(plan)
+        found = run.add_block(X)
+        np.testing.assert_allclose(found, whole, rtol=0, atol=1e-11)
+        one = begin(plan)
+        for i in range(n):
+            if i % 5 == 0:  # at the ends of blocks and within
+                saved, one = one, begin(plan)
+                one._restore(saved._secret_arrays())
+            np.testing.assert_array_equal(one.add_one(X[i]), found[i])
+    with pytest.raises(InvalidParameter, match="block"):
+        PrefixPlan(design="sqrt", width=1, horizon=9, bound=1.0, std=1.0, coefficients=series(9), block=10)
+
+
+def test_transforms_err_less_than_is_charged():
+    """Against sums added up exactly, without noise: within the charge of one step, which is that of direct sums."""
+    n = 1 << 13
+    chosen, rows = factorization("sqrt", n), np.where(np.arange(n) % 3, 1.0, 0.9999)
+    charged = calibrate_sums(factorization=chosen, dim=1, bound=1.0, epsilon=1.0, delta=1e-6)
+    each = (charged.charged - chosen.column_norm * charged.sensitivity) / (2 * math.sqrt(n))
+    r = np.append(1.0, np.cumprod(1.0 - 0.5 / np.arange(1, n)))
+    plan = PrefixPlan(design="sqrt", width=1, horizon=n, bound=1.0, std=0.0, coefficients=r, block=512)
+    found = begin(plan).add_block(rows[:, None])[:, 0]
+    # twice through: errors of both sides, each amplified by at most the other's norm, sum of r
+    assert np.abs(found - np.cumsum(rows)).max() < each * (1 + float(r.sum()))
+
+
 # ---- cuts --------------------------------------------------------------------------------------------------------
 
 
@@ -163,7 +199,7 @@ def test_saved_and_restored_anywhere(design, leaf):
         ({"plan": plan_of(design, 21, leaf=leaf).numbers()}, "another plan"),
         ({"memory": arrays["memory"][1:]}, "another plan"),
         ({"version": np.array([9])}, "version 9"),
-        ({"counts": arrays["counts"] + [0, 99, 0, 0, 0, 0, 0, 0, 0]}, "damaged"),
+        ({"counts": arrays["counts"] + [0, 99, 0, 0, 0, 0, 0, 0, 0, 0]}, "damaged"),
     ):
         with pytest.raises(StateError, match=words):
             begin(plan)._restore({**arrays, **wrong})

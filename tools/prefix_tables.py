@@ -135,10 +135,9 @@ def main() -> int:
         if name == "measured" and given.closed:
             continue
         block = f"<!-- {name}: tools/prefix_tables.py -->\n\n" + "\n".join(table()) + f"\n\n<!-- end of {name} -->"
-        page, count = re.subn(
-            rf"<!-- {name}: .*?<!-- end of {name} -->", lambda _, block=block: block, page, flags=re.DOTALL
-        )
-        if count != 1:
+        parts = re.split(rf"<!-- {name}: .*?<!-- end of {name} -->", page, flags=re.DOTALL)
+        page = block.join(parts)
+        if len(parts) != 2:
             print(f"{PAGE.name} has no place for the table {name!r}", file=sys.stderr)
             return 2
     if not given.check:

@@ -25,14 +25,14 @@ static size_t secret_vectors(const pv_prefix_plan *p) {
     const size_t order = (size_t)p->order;
     if (of_intervals(p)) return 3 + order; /* x, total, whole, snapshots */
     if (p->design == PV_BLT) return 2 + order; /* x, leaf, buffers */
-    return p->design == PV_SQRT ? 2 + (size_t)p->steps : 2;
+    return p->design == PV_SQRT ? 2 + (size_t)(p->steps + p->block) : 2;
 }
 
 static size_t public_vectors(const pv_prefix_plan *p) {
     const size_t order = (size_t)p->order, shared = 3; /* out, prefix, base */
     if (p->design == PV_HONAKER) return shared + 1 + 2 * order;
     if (of_intervals(p) || p->design == PV_BLT) return shared + order;
-    return p->design == PV_SQRT ? shared + (size_t)p->steps : shared;
+    return p->design == PV_SQRT ? shared + (size_t)(p->steps + p->block) : shared;
 }
 
 /* The row, and with a gram what it makes, are in front. */
@@ -59,6 +59,7 @@ void pv_prefix_bind(pv_prefix *s, const pv_prefix_plan *p, void *memory) {
     } else {
         s->leaf = at;
         s->buffers = s->past = at + d;
+        s->far = s->past + (p->design == PV_SQRT ? p->steps * d : 0);
     }
     s->out = (double *)memory + pv_prefix_secret_size(p);
     s->prefix = s->out + d;
@@ -72,6 +73,7 @@ void pv_prefix_bind(pv_prefix *s, const pv_prefix_plan *p, void *memory) {
         s->nodes = (int64_t *)(void *)at;
     } else {
         s->noisy_buffers = s->noisy_past = at;
+        s->noisy_far = at + (p->design == PV_SQRT ? p->steps * d : 0);
     }
     s->word = (UINT64_C(1) << (p->design == PV_SMOOTH ? p->order : 0)) - 1;
 }
@@ -141,18 +143,22 @@ static void buffers_step(const pv_prefix_plan *p, const double *leaf, double *bu
     }
 }
 
-/* out = sum of r_k v_{t-k} over the t vectors so far, the latest first; four at a time, added one after the other. */
-static void convolve(const pv_prefix_plan *p, const double *past, int64_t t, double *restrict out) {
-    const int64_t d = p->dim;
+/* out = sum of r_k v_{t-k} over the t vectors so far: the share of those before this block, then the others, the latest
+ * first; four at a time, added one after the other. */
+static void convolve(const pv_prefix_plan *p, const double *past, const double *far, int64_t t, double *restrict out) {
+    const int64_t d = p->dim, place = p->block ? (t - 1) % p->block : t - 1, near = place + 1;
     int64_t k = 0;
-    memset(out, 0, (size_t)d * sizeof(double));
-    for (; k + 4 <= t; k += 4) {
+    if (near < t)
+        memcpy(out, far + place * d, (size_t)d * sizeof(double));
+    else
+        memset(out, 0, (size_t)d * sizeof(double));
+    for (; k + 4 <= near; k += 4) {
         const double *r = p->coefficients + k, *v = past + (t - 4 - k) * d;
         const double a = r[0], b = r[1], e = r[2], f = r[3];
         for (int64_t c = 0; c < d; ++c)
             out[c] = (((out[c] + a * v[3 * d + c]) + b * v[2 * d + c]) + e * v[d + c]) + f * v[c];
     }
-    for (; k < t; ++k) {
+    for (; k < near; ++k) {
         const double r = p->coefficients[k], *v = past + (t - 1 - k) * d;
         for (int64_t c = 0; c < d; ++c) out[c] += r * v[c];
     }
@@ -169,7 +175,7 @@ static void begin_step(pv_prefix *s, const pv_prefix_plan *p) {
     if (p->design == PV_BLT) buffers_step(p, s->leaf, s->buffers, s->x);
     if (p->design == PV_SQRT) {
         memcpy(s->past + (s->step - 1) * p->dim, s->leaf, size);
-        convolve(p, s->past, s->step, s->x);
+        convolve(p, s->past, s->far, s->step, s->x);
     }
 }
 
@@ -286,7 +292,7 @@ static void absorb(pv_prefix *s, const pv_prefix_plan *p) {
     case PV_HONAKER: estimate(s, p); break;
     case PV_SQRT:
         memcpy(s->noisy_past + (s->step - 1) * d, s->out, (size_t)d * sizeof(double));
-        convolve(p, s->noisy_past, s->step, s->prefix);
+        convolve(p, s->noisy_past, s->noisy_far, s->step, s->prefix);
         break;
     case PV_BLT: increment(s, p); break;
     default:
@@ -307,7 +313,8 @@ pv_status pv_prefix_settle(pv_prefix *s, const pv_prefix_plan *p, pv_draws *draw
         ++s->drawn;
         if (--s->due == 0) s->made = s->step;
     }
-    return PV_OK;
+    const int block_ends = p->design == PV_SQRT && p->block && s->made % p->block == 0 && s->made < p->steps;
+    return block_ends && s->far_step != s->made ? PV_NEED_FAR : PV_OK;
 }
 
 void pv_prefix_read(const pv_prefix *s, const pv_prefix_plan *p, double *out) {

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from .._core._prefix import PrefixPlan, PrefixRun
+from .._core._prefix import PrefixRun
+from .._core._prefix_plan import PrefixPlan
 from .._core._rows import squared_norms
 from .._validate import choice, integer, number
 from ..calibration import CALIBRATIONS, SumCalibration, calibrate_sums
