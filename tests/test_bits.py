@@ -83,7 +83,7 @@ def test_all_users_of_one_key_use_different_addresses(monkeypatch):
         assert len(drawn) == 2
         return decide_lattice_point(word, extra, *arguments, **named)
 
-    for module in ("learners.iterate", "noise._lattice"):
+    for module in ("learners._gaussian", "noise._lattice"):
         monkeypatch.setattr(f"privol.{module}.decide_lattice_point", decide)
     twin = make_source(5)
     watched = watch(monkeypatch)
@@ -263,7 +263,7 @@ def test_wide_rows_are_refused_before_the_budget_is_touched(monkeypatch):
     with pytest.raises(InvalidParameter, match="n_features"):
         learner.calibrate(n_features=1 << 32, horizon=10)  # with the intercept one coordinate too many
     assert PIGD(fit_intercept=False).calibrate(n_features=1 << 32, horizon=10).mu > 0
-    monkeypatch.setattr("privol.learners.iterate.STREAM_RELEASES", 1 << 16)
+    monkeypatch.setattr("privol.learners._gaussian.STREAM_RELEASES", 1 << 16)
     ledger = Ledger()
     with pytest.raises(SourceFailure, match="stream 65536"):
         running(ledger=ledger)
@@ -425,7 +425,7 @@ def test_words_of_a_release_that_fails_are_overwritten_at_the_end(monkeypatch):
         raise KeyboardInterrupt
 
     watched = watch(monkeypatch)
-    monkeypatch.setattr("privol.learners.iterate.decide_lattice_point", decide)
+    monkeypatch.setattr("privol.learners._gaussian.decide_lattice_point", decide)
     learner = PIGD(epsilon=1e24, horizon=1000, release=100, random_state=5, l2=1e3)  # so fine that digits run out
     with pytest.raises(KeyboardInterrupt):
         learner.partial_fit(*rows_of(100), classes=[0, 1])

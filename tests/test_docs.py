@@ -112,7 +112,10 @@ def test_example_covtype(tmp_path, capsys, monkeypatch):
     assert "3600 rows learnt, 400 held out" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["privol.learners.iterate", "privol.guarantees", "privol.ledger", "privol.streams"])
+@pytest.mark.parametrize(
+    "name",
+    ["privol.learners.iterate", "privol.learners.gradient", "privol.guarantees", "privol.ledger", "privol.streams"],
+)
 def test_docstrings(name):
     module = __import__(name, fromlist=["_"])
     result = doctest.testmod(module)

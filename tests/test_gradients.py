@@ -15,6 +15,7 @@ from scipy.stats import beta, chi2, norm
 from test_twins import average_of, close, data, model_of
 from twins_gradients import gradient_twin_of
 
+import privol
 from privol import NOGD
 from privol._core import _noise
 from privol._core._gradient import GradientRun
@@ -439,6 +440,26 @@ def test_the_scale_of_the_noise():
         found = noises(factor)
         square, n = float(np.sum(found**2)), found.size
         assert (chi2.ppf(limit, n) <= square <= chi2.ppf(1 - limit, n)) == good
+
+
+@pytest.mark.parametrize(("l2", "least"), [(0.5, 1.0), (0.0, 0.9)])
+def test_plans_say_how_noisy_the_points_are(l2, least):
+    """The noise in the point after 100 rows, 4 to a step, of 3,000 coordinates that nothing projects."""
+    words = {"l2": l2, "batch": 4, "radius": 1e6, "fit_intercept": False, "epsilon": 2.0}
+    found = privol.plan("nogd", n_features=3000, horizon=100, **words).rows[-1]
+    learner = NOGD(horizon=100, random_state=5, **words)
+    plan = learner.calibrate(3000, 100)
+    shorter = 1.0 if l2 else 1e-3  # by default the first step's noise is as long as the set is wide
+    state = GradientRun(
+        std=plan.sigma, sensitivity=plan.sum_sensitivity, bound=plan.bound, batch=4, l2=l2, magnitude=10.0,
+        length=plan.length * shorter, **learner._run_words(plan, 3000, make_source(5)),
+    )
+    state.learn(np.zeros((100, 3000)), np.ones(100))
+    ratio = float(np.sum(state.point() ** 2)) / (found.std * shorter) ** 2
+    limit = rate("gradients.plan") / 2
+    assert least * chi2.ppf(limit, 3000) <= ratio <= chi2.ppf(1 - limit, 3000)
+    assert found.std == plan.std(100) > plan.std(3) == 0.0
+    assert found.sensitivity == plan.step_length(25) * plan.sum_sensitivity / 4
 
 
 RUNS = 6000

@@ -193,7 +193,7 @@ def test_a_failing_loss_leaves_nothing_behind(data):
 
 def test_an_interrupt_hands_on_every_row_that_was_learnt(data, monkeypatch):
     """An exception while noise is drawn is raised after the block, whose scores are all there, once."""
-    import privol.learners.iterate as module
+    import privol.learners._gaussian as module
 
     calls = [0]
     decide = module.decide_lattice_point

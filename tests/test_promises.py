@@ -103,7 +103,7 @@ def test_an_interrupt_is_raised_when_the_block_is_done(monkeypatch):
     def run(stop):
         learner = PIGD(horizon=60, release="all", random_state=5, l2=1.0)
         if stop:
-            monkeypatch.setattr("privol.learners.iterate.decide_lattice_point", decide)
+            monkeypatch.setattr("privol.learners._gaussian.decide_lattice_point", decide)
         learner.partial_fit(X[:1], y[:1], classes=[0, 1])
         if stop:
             with pytest.raises(KeyboardInterrupt):
@@ -252,7 +252,7 @@ def test_any_exception_while_a_release_is_made_leaves_it_made(monkeypatch):
             raise TimeoutError
         return noise.decide_lattice_point(*arguments)
 
-    monkeypatch.setattr("privol.learners.iterate.decide_lattice_point", decide)
+    monkeypatch.setattr("privol.learners._gaussian.decide_lattice_point", decide)
     deepen(monkeypatch)
     learner = PIGD(horizon=3, release="last", random_state=5, l2=1.0)
     learner.partial_fit(np.eye(2), [0, 1], classes=[0, 1])
