@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t
 
-from ._prefix cimport PrefixPlan, pv_prefix, pv_prefix_plan
+from ._prefix_plan cimport PrefixPlan, pv_prefix, pv_prefix_plan
 from ._run cimport LearnerRun, pv_method, pv_plan, pv_state
 
 cdef extern from "pv_leader.h" nogil:

@@ -8,8 +8,8 @@ from libc.string cimport memcpy
 
 from ..errors import InvalidParameter, StateError
 from ._noise cimport Source
-from ._prefix cimport PrefixPlan, pv_prefix_bind, pv_prefix_size
-from ._rows cimport PV_ENTRY_MAX, pv_rows
+from ._prefix_plan cimport PrefixPlan, pv_prefix_bind, pv_prefix_size
+from ._rows cimport PV_ENTRY_MAX, PV_NEED_FAR, pv_rows, pv_status
 from ._run cimport LearnerRun
 
 cnp.import_array()
@@ -111,25 +111,26 @@ cdef class LeaderRun(LearnerRun):
 
     # ---- private ------------------------------------------------------------------------------
 
+    cdef int serve(self, pv_status status) except -1:
+        if status == PV_NEED_FAR:
+            return self.sums.look_far(&self.it.sums)
+        return LearnerRun.serve(self, status)
+
     cdef dict own_arrays(self):
         return {
             "point": self.vector(self.it.point, self.plan.d),
             "sums": self.vector(self.secret, self.n_sums).view(np.int64),
-            "sums_counts": np.array(
-                [self.it.sums.rows, self.it.sums.step, self.it.sums.in_leaf, self.it.sums.word], dtype=np.int64
-            ),
+            "sums_counts": self.sums.counts(&self.it.sums),
         }
 
     cdef int restore_own(self, arrays) except -1:
         cdef cnp.ndarray sums
         self.check_vector(arrays, "point", self.plan.d)
         self.check_vector(arrays, "sums", self.n_sums)
-        self.check_vector(arrays, "sums_counts", 4)
         sums = np.ascontiguousarray(arrays["sums"], dtype=np.int64)
-        rows, step, in_leaf, word = (int(c) for c in arrays["sums_counts"])
+        self.sums.restore(&self.it.sums, arrays["sums_counts"])
         self.fill_vector(self.it.point, arrays, "point", self.plan.d)
         memcpy(self.secret, cnp.PyArray_DATA(sums), self.n_sums * sizeof(double))
-        self.it.sums.rows, self.it.sums.step, self.it.sums.in_leaf, self.it.sums.word = rows, step, in_leaf, word
         return 0
 
     def _secret_gradient(self):

@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t
 
 from ._noise cimport pv_draws
-from ._prefix cimport PrefixPlan, pv_prefix, pv_prefix_plan
+from ._prefix_plan cimport PrefixPlan, pv_prefix, pv_prefix_plan
 from ._rows cimport pv_status
 from ._run cimport LearnerRun, pv_method, pv_plan, pv_state
 

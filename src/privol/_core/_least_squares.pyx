@@ -10,8 +10,8 @@ from scipy.linalg.cython_lapack cimport dpotrf, dsyevd, dtrtrs
 
 from ..errors import InvalidParameter, StateError
 from ._noise cimport Source
-from ._prefix cimport PrefixPlan, pv_prefix_bind, pv_prefix_read, pv_prefix_size
-from ._rows cimport PV_NOT_FINITE, PV_OK, pv_status
+from ._prefix_plan cimport PrefixPlan, pv_prefix_bind, pv_prefix_read, pv_prefix_size
+from ._rows cimport PV_NEED_FAR, PV_OK, pv_status
 from ._run cimport LearnerRun
 
 cnp.import_array()
@@ -174,18 +174,20 @@ cdef class LeastSquaresRun(LearnerRun):
 
     # ---- private ------------------------------------------------------------------------------
 
+    cdef int serve(self, pv_status status) except -1:
+        if status == PV_NEED_FAR:
+            return self.sums.look_far(&self.own.sums)
+        return LearnerRun.serve(self, status)
+
     cdef dict own_arrays(self):
-        sums = self.own.sums
         return {
             "sums": self.vector(self.secret, self.n_sums).view(np.int64),
-            "sums_counts": np.array([sums.rows, sums.step, sums.in_leaf, sums.word], dtype=np.int64),
+            "sums_counts": self.sums.counts(&self.own.sums),
         }
 
     cdef int restore_own(self, arrays) except -1:
         self.check_vector(arrays, "sums", self.n_sums)
-        self.check_vector(arrays, "sums_counts", 4)
         cdef cnp.ndarray sums = np.ascontiguousarray(arrays["sums"], dtype=np.int64)
-        rows, step, in_leaf, word = (int(c) for c in arrays["sums_counts"])
+        self.sums.restore(&self.own.sums, arrays["sums_counts"])
         memcpy(self.secret, cnp.PyArray_DATA(sums), self.n_sums * sizeof(double))
-        self.own.sums.rows, self.own.sums.step, self.own.sums.in_leaf, self.own.sums.word = rows, step, in_leaf, word
         return 0

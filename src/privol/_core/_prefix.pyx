@@ -181,37 +181,10 @@ cdef class PrefixRun:
                 self.draws.undecided, self.stream, pv_prefix_row(&self.s, &self.plan), self.plan.std, decide
             )
         if status == PV_NEED_FAR:
-            self.look_far(self.s.past, self.s.far)
-            self.look_far(self.s.noisy_past, self.s.noisy_far)
-            self.s.far_step = self.s.made
-            return 0
+            return self.given.look_far(&self.s)
         if status == PV_HORIZON:
             raise BudgetExceeded(f"the horizon of {self.plan.horizon} rows is used up")
         raise StateError(f"kernel status {status}")
-
-    cdef int look_far(self, double *past, double *out) except -1:
-        """What all steps so far contribute to those of the next block: cyclic convolution, a few columns at a time."""
-        cdef int64_t m = self.s.made
-        cdef int64_t block = self.plan.block
-        cdef int64_t d = self.plan.dim
-        cdef cnp.npy_intp[2] shape
-        shape[0], shape[1] = m, d
-        before = cnp.PyArray_SimpleNewFromData(2, shape, cnp.NPY_DOUBLE, past)
-        shape[0] = block
-        share = cnp.PyArray_SimpleNewFromData(2, shape, cnp.NPY_DOUBLE, out)
-        n = 1 << int(m + block - 1).bit_length()  # beyond n, indices come round to those below m, which nobody reads
-        series = np.zeros(n)
-        known = min(m + block, self.plan.steps)
-        series[:known] = np.asarray(self.given.owners[2])[:known]
-        transform = np.fft.rfft(series)
-        for first in range(0, d, 16):
-            columns = np.fft.rfft(before[:, first:first + 16].T, n)
-            columns *= transform
-            found = np.fft.irfft(columns, n)
-            share[:, first:first + 16] = found[:, m:m + block].T
-            columns.fill(0.0)
-            found.fill(0.0)
-        return 0
 
     cdef int run(self, pv_rows *rows, double *out) except -1:
         """Learn the whole block: an interrupt between two of its rows is raised after the last."""

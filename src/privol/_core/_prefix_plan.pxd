@@ -71,3 +71,7 @@ cdef class PrefixPlan:
     cdef readonly str design
     cdef object owners
     cdef double entry_bound(self) except -1.0
+    cdef int convolve(self, const pv_prefix *s, double *past, double *out) except -1
+    cdef int look_far(self, pv_prefix *s) except -1
+    cdef object counts(self, const pv_prefix *s)
+    cdef int restore(self, pv_prefix *s, counts) except -1

@@ -4,10 +4,13 @@ import math
 
 import numpy as np
 
+cimport numpy as cnp
 from libc.stdint cimport int64_t
 
 from ..errors import InvalidParameter, StateError
 from ._noise cimport pv_lattice_step
+
+cnp.import_array()
 
 LAST_STEP = 1 << 56  # 64 address rows a step
 MAX_SHIFT = 40  # h = 2^shift g: the rest of a sum is exact in double precision
@@ -171,3 +174,55 @@ cdef class PrefixPlan:
         plan = (self.c.design, self.c.width, self.c.gram, self.c.horizon, self.c.leaf, self.c.order, self.c.block,
                 self.c.bound, self.c.std, self.c.grid)
         return np.concatenate([np.array(plan, dtype=np.float64), *(np.asarray(owner) for owner in self.owners)])
+
+    # ---- for the runs that the plan is of ------------------------------------------------------------
+
+    cdef int look_far(self, pv_prefix *s) except -1:
+        """Give a square-root sum what it lacks (PV_NEED_FAR)."""
+        self.convolve(s, s.past, s.far)
+        self.convolve(s, s.noisy_past, s.noisy_far)
+        s.far_step = s.made
+        return 0
+
+    cdef int convolve(self, const pv_prefix *s, double *past, double *out) except -1:
+        """What all steps so far contribute to those of the next block: cyclic convolution, a few columns at a time."""
+        cdef int64_t m = s.made
+        cdef int64_t block = self.c.block
+        cdef int64_t d = self.c.dim
+        cdef cnp.npy_intp[2] shape
+        shape[0], shape[1] = m, d
+        before = cnp.PyArray_SimpleNewFromData(2, shape, cnp.NPY_DOUBLE, past)
+        shape[0] = block
+        share = cnp.PyArray_SimpleNewFromData(2, shape, cnp.NPY_DOUBLE, out)
+        n = 1 << int(m + block - 1).bit_length()  # beyond n, indices come round to those below m, which nobody reads
+        series = np.zeros(n)
+        known = min(m + block, self.c.steps)
+        series[:known] = np.asarray(self.owners[2])[:known]
+        transform = np.fft.rfft(series)
+        for first in range(0, d, 16):
+            columns = np.fft.rfft(before[:, first:first + 16].T, n)
+            columns *= transform
+            found = np.fft.irfft(columns, n)
+            share[:, first:first + 16] = found[:, m:m + block].T
+            columns.fill(0.0)
+            found.fill(0.0)
+        return 0
+
+    cdef object counts(self, const pv_prefix *s):
+        """Where a run is, between two rows: for checkpoints, with its memory."""
+        return np.array([s.rows, s.step, s.in_leaf, s.word, s.far_step], dtype=np.int64)
+
+    cdef int restore(self, pv_prefix *s, counts) except -1:
+        """Take over what ``counts`` gave, checked; the memory is the caller's."""
+        if np.shape(counts) != (5,):
+            raise StateError("the checkpoint is damaged")
+        rows, step, in_leaf, word, far_step = (int(c) for c in counts)
+        ones = self.c.order if self.c.design == PV_SMOOTH else 0
+        if (
+            min(rows, step, in_leaf, word, far_step) < 0 or rows > self.c.horizon or step > self.c.steps
+            or in_leaf >= self.c.leaf or far_step > step or word.bit_count() != ones
+        ):
+            raise StateError("the checkpoint is damaged")
+        s.rows, s.step, s.in_leaf, s.word, s.far_step = rows, step, in_leaf, word, far_step
+        s.made = step
+        return 0

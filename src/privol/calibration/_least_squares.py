@@ -28,6 +28,7 @@ __all__ = ["LeastSquaresCalibration", "calibrate_least_squares"]
 _SMALL, _LARGE = 1e-30, 1e30
 _UNIT = 2.0**-53
 _UP = 1.0 + 1e-12
+_MOST_COORDINATES = 16384  # of the kernel, whose LAPACK has 32-bit sizes
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,8 @@ def calibrate_least_squares(
     chosen = factorization(design, -(-horizon // batch), buffers=buffers, objective=objective)
     replace = choice(ADJACENCIES, adjacency=adjacency) == "replace"
     row_bound = math.sqrt(x_bound * x_bound + intercept) * _UP
+    if dim > _MOST_COORDINATES:
+        raise InvalidParameter(f"a least-squares model has at most {_MOST_COORDINATES} coordinates, found {dim}")
     sums = calibrate_sums(
         factorization=chosen,
         dim=moments_size(dim),

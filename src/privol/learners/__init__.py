@@ -39,11 +39,10 @@ def default_learner(loss: str | Loss = "logistic") -> type[OnlineLearner]:
     Returns
     -------
     type
-        :class:`DPFTRL`, whose noise grows with the logarithm of the rows only and whose releases cost nothing. For
-        squared loss :class:`PIGD`, which needs no bound of gradients that grows with the models: give it a release
-        schedule; few releases cost little noise.
+        :class:`PQFTL` for squared loss, :class:`DPFTRL` for the others: their noise grows with the logarithm of the
+        rows only, and their releases cost nothing.
     """
-    return PIGD if get_loss(loss).name == "squared" else DPFTRL
+    return PQFTL if get_loss(loss).name == "squared" else DPFTRL
 
 
 def default_name(loss: str | Loss = "logistic") -> str:

@@ -18,9 +18,9 @@ from ..errors import InvalidParameter, StateError
 from ..guarantees import Guarantee, square_up
 from ..ledger import Ledger
 from ..losses import Loss
+from ..prefix import plan_of
 from ._base import Run
 from ._gaussian import GaussianLearner, GaussianPlan
-from ._sums import prefix_plan
 
 __all__ = ["PQFTL"]
 
@@ -237,7 +237,7 @@ class PQFTL(GaussianLearner):
         words = self._run_words(plan, n_features, source)
         del words["signs"]
         state = LeastSquaresRun(
-            sums=prefix_plan(plan.sums, horizon=horizon),
+            sums=plan_of(plan.sums, horizon=horizon),
             row_unit=plan.row_unit,
             target_unit=plan.target_unit,
             l2=plan.l2,

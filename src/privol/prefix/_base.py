@@ -20,7 +20,7 @@ from .._core._rows import squared_norms
 from .._validate import choice, integer, number
 from ..calibration import CALIBRATIONS, SumCalibration, calibrate_sums
 from ..errors import BudgetExceeded, InvalidParameter, PrivacyWarning, SourceFailure, StateError
-from ..factorizations import BLT, DESIGNS, Smooth, factorization
+from ..factorizations import BLT, DESIGNS, Smooth, SquareRoot, factorization
 from ..guarantees import ADJACENCIES, Guarantee, square_up, weaknesses
 from ..ledger import Ledger
 from ..noise import ARITHMETIC, STREAM_RELEASES, Source, Unshared, decide_lattice_point, make_source
@@ -58,8 +58,8 @@ def plan_of(
         numbers["ones"] = chosen.shape[1]
     elif isinstance(chosen, BLT):
         numbers["theta"], numbers["omega"] = chosen.theta, chosen.omega
-    elif chosen.design == "sqrt":
-        numbers["coefficients"] = np.append(1.0, np.cumprod(1.0 - 0.5 / np.arange(1, steps)))
+    elif isinstance(chosen, SquareRoot):
+        numbers["coefficients"] = chosen.coefficients()
     return PrefixPlan(
         design=chosen.design,
         width=found.dim if width is None else width,
