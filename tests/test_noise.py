@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 import os
 import pickle
+import sys
 import threading
 
 import mpmath
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 from alpha import BUDGET, RATES, rate
 from battery import right_scale, unrelated
+from mpmath.libmp import libelefun
 from patience import WAIT
 from scipy.special import ndtri
 from scipy.stats import norm
@@ -358,3 +361,66 @@ def test_threads_on_one_learner(cls):
     np.testing.assert_array_equal(learner.coef_, alone.coef_)
     np.testing.assert_array_equal(learner.average_coef_, alone.average_coef_)
     assert learner._run.state.spent == alone._run.state.spent
+
+
+# ---- constants that mpmath remembers, which other users of it may disturb ------------------------------
+
+REMEMBERED = [getattr(libelefun, name).__closure__[0].cell_contents for name in ("ln2_fixed", "pi_fixed", "e_fixed")]
+
+
+@pytest.fixture
+def forget():
+    """Constants as they are when mpmath has just been imported."""
+
+    def forget():
+        for constant in REMEMBERED:
+            constant.memo_prec = -1
+
+    forget()
+    yield forget
+    forget()
+
+
+def one_decision(law):
+    return decide_lattice_point(0x0123456789ABCDEF, lambda level: (level, 5), 0.3, 1.0, 2.0**-10, law=law)
+
+
+@pytest.mark.parametrize("law", ["gaussian", "laplace"])
+def test_a_decision_may_come_into_another(law, forget):
+    """As by a finaliser: between the two reads, of precision and of value, of the constant that is read k-th."""
+    right, source = one_decision(law), inspect.getsourcelines(libelefun.constant_memo)
+    line = source[1] + next(i for i, text in enumerate(source[0]) if "f.memo_val >> (memo_prec" in text)
+    reads, come = 0, 0
+
+    def local(frame, event, argument):
+        nonlocal reads
+        if event == "line" and frame.f_lineno == line:
+            reads += 1
+            if reads == come:
+                sys.settrace(None)
+                decide_lattice_point(0, lambda k: (0, 0) if k < 4 else (1 << 63, 5), 0.3, 1.0, 2.0**-10)
+        return local
+
+    def trace(frame, event, argument):
+        return local if frame.f_code.co_filename == libelefun.__file__ and frame.f_code.co_name == "g" else None
+
+    for come in (1, 2, 3, 4, 5, 7, 9):
+        forget()
+        reads, before = 0, sys.gettrace()
+        sys.settrace(trace)
+        try:
+            found = one_decision(law)
+        finally:
+            sys.settrace(before)
+        assert reads >= min(come, 4)
+        assert found == right
+
+
+@pytest.mark.parametrize("law", ["gaussian", "laplace"])
+@pytest.mark.parametrize("bits", [-200, -1, 1, 11, 300])
+def test_constants_that_are_wrong_are_seen(law, bits, forget):
+    """As two threads leave them that remember one at once, with the value of one and the precision of the other."""
+    right = one_decision(law)
+    for constant in REMEMBERED:
+        constant.memo_val = constant.memo_val << bits if bits > 0 else constant.memo_val >> -bits
+    assert one_decision(law) == right

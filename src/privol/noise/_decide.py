@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import mpmath
 
@@ -16,6 +16,51 @@ __all__ = ["decide_lattice_point", "decide_mixture_point"]
 # signal or the garbage collector runs in this thread meanwhile may come in: it restores the precision before it leaves.
 _MP = mpmath.MPContext()
 _MP_LOCK = threading.RLock()
+
+_Found = TypeVar("_Found")
+
+_REMEMBERED = 4096  # bits; no decision needs more but with a probability below 2**-3000
+_ATTEMPTS = 4
+
+
+def _evaluate(bits: int, find: Callable[[], _Found]) -> _Found:
+    """Return what `find` finds at the precision that so many digits need.
+
+    All contexts of mpmath share the constants that it remembers, the value and then its precision, without a lock: who
+    reads a constant while it is remembered to more bits gets it times a power of two. So constants are first
+    remembered to more bits than are needed. Decisions never do it again, and do not disturb each other, whichever
+    comes into which.
+
+    What is left is a stranger, some other user of mpmath in this process, who makes it remember a constant to still
+    more bits. If strangers leave value and precision that do not belong together, or are stopped between them, that is
+    seen before and after the evaluation, and mended by more bits. Not seen is who begins and ends within the
+    evaluation. If that spoils one end of the enclosure, the ends do not meet, and more digits are read; or they meet
+    in the other end's point, which is right, or a neighbour of the right one if the enclosure has a boundary within
+    it. For a point that is wrong altogether both ends must be spoilt in the same way: by a thread that loses the
+    interpreter between the two steps, to a decision between its first check and its first end, and has it back before
+    the second check.
+    """
+    failure = None
+    for attempt in range(_ATTEMPTS):
+        with _MP_LOCK:
+            with _MP.workprec(_REMEMBERED << attempt):
+                _constants_are_right()
+            with _MP.workprec(bits + 200):
+                if not _constants_are_right():  # with them evaluations may take for ever
+                    continue
+                try:
+                    found = find()
+                except ArithmeticError as error:
+                    failure = error
+                    continue
+                if _constants_are_right():
+                    return found
+    raise ArithmeticError("the evaluation fails, or something changes the constants that mpmath shares") from failure
+
+
+def _constants_are_right() -> bool:
+    """Read those that logarithm, exponential and error function use; none is off by a power of two."""
+    return bool(0.5 < +_MP.ln2 < 1 and 3 < +_MP.pi < 4 and 2 < +_MP.e < 3)
 
 
 def _tail_quantile(u: Any) -> Any:
@@ -79,13 +124,17 @@ def decide_lattice_point(
     integer, all of the interval does. Each end is computed to within 2**-(100 + digits of U) and widened by that.
     """
     digits = _Digits(word)
+
+    def find() -> float | None:
+        magnitude = digits.magnitude(law)
+        if magnitude is None:
+            return None
+        return _nearest(magnitude, digits.negative and law != "exponential", x, scale, step)
+
     while True:
-        with _MP_LOCK, _MP.workprec(digits.bits + 200):
-            magnitude = digits.magnitude(law)
-            if magnitude is not None:
-                point = _nearest(magnitude, digits.negative and law != "exponential", x, scale, step)
-                if point is not None:
-                    return point
+        point = _evaluate(digits.bits, find)
+        if point is not None:
+            return point
         digits.extend(extra)
 
 
@@ -153,21 +202,24 @@ def decide_mixture_point(
     """
     dim = len(words) if kind == "sphere" else _dim(len(words))
     digits = [_Digits(word) for word in words]
+    own = digits[coordinate]
     value, error = factor
+
+    def find() -> float | None:
+        magnitude = own.magnitude("gaussian")
+        shared: tuple[Any, Any] | None
+        if error < 0.5:  # nearly always enough: the kernel's own error is mostly that of Z
+            shared = _MP.mpf(value) * (1 - _MP.mpf(error)), _MP.mpf(value) * (1 + _MP.mpf(error))
+        else:
+            shared = _factor(kind, dim, digits)
+        if magnitude is None or shared is None:
+            return None
+        return _nearest((magnitude[0] * shared[0], magnitude[1] * shared[1]), own.negative, x, scale, step)
+
     while True:
-        own = digits[coordinate]
-        with _MP_LOCK, _MP.workprec(own.bits + 200):
-            magnitude = own.magnitude("gaussian")
-            shared: tuple[Any, Any] | None
-            if error < 0.5:  # nearly always enough: the kernel's own error is mostly that of Z
-                shared = _MP.mpf(value) * (1 - _MP.mpf(error)), _MP.mpf(value) * (1 + _MP.mpf(error))
-            else:
-                shared = _factor(kind, dim, digits)
-            if magnitude is not None and shared is not None:
-                product = magnitude[0] * shared[0], magnitude[1] * shared[1]
-                point = _nearest(product, own.negative, x, scale, step)
-                if point is not None:
-                    return point
+        point = _evaluate(own.bits, find)
+        if point is not None:
+            return point
         if error < 0.5:
             error = math.inf
         else:
