@@ -39,6 +39,8 @@ RATES: dict[str, float] = {
     "audit.all": 1e-5,
     "audit.gradients": 1e-5,
     "gradients.scale": 1e-6,
+    "audit.leaders": 1e-5,
+    "leaders.scale": 1e-6,
     "gradients.plan": 1e-6,
 }
 
