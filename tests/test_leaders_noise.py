@@ -20,7 +20,7 @@ from privol.factorizations import DESIGNS, Independent, SquareRoot
 from privol.geometry import Box, L2Ball
 from privol.guarantees import gdp_mu
 from privol.learners._sums import prefix_plan
-from privol.losses import Custom, Huber
+from privol.losses import Huber
 from privol.noise import Source, make_source
 
 # ---- sensitivity --------------------------------------------------------------------------------------------
@@ -58,8 +58,8 @@ def candidates(learner):
 def test_a_row_changes_the_sums_by_no_more_than_the_sensitivity(more, adjacency):
     """All pairs of rows at the same points: never above the bound, and within 2 % of it at the worst point.
 
-    The released points are part of what two neighbouring streams have in common, so the kernel is held at a point of the
-    observer's choice, by a set that has hardly another; the bound is that of the ball of such points.
+    The released points are part of what two neighbouring streams have in common, so the kernel is held at a point of
+    the observer's choice, by a set that has hardly another; the bound is that of the ball of such points.
     """
     radius = more["radius"]
     more = {name: value for name, value in more.items() if name != "radius"}
@@ -154,10 +154,8 @@ def encoder(factorization):
     elif isinstance(factorization, Independent):
         series = np.eye(n)[0]
     else:
-        series = np.array([
-            1.0 if k == 0 else sum(w * t ** (k - 1) for t, w in zip(factorization.theta, factorization.omega, strict=True))
-            for k in range(n)
-        ])  # fmt: skip
+        theta, omega = np.array(factorization.theta), np.array(factorization.omega)
+        series = np.array([1.0, *(float(omega @ theta**k) for k in range(n - 1))])
     return np.array([[series[i - j] if i >= j else 0.0 for j in range(n)] for i in range(n)])
 
 
@@ -258,7 +256,9 @@ def average_regret(X, y, alpha, **words):
     return (total - best_fixed(X, y, alpha)) / len(X)
 
 
-@pytest.mark.parametrize(("alpha", "radius", "expected"), [(0.5, 5.0, 0.0012), (0.05, 5.0, 0.0195), (0.005, 12.0, 0.064)])
+@pytest.mark.parametrize(
+    ("alpha", "radius", "expected"), [(0.5, 5.0, 0.0012), (0.05, 5.0, 0.0195), (0.005, 12.0, 0.064)]
+)
 def test_regret_of_the_specification(alpha, radius, expected):
     """Section 8.3, "same, default lambda_0": T = 20,000, (1, 1e-6), gradients of at most 1 that may change by 2.
 
