@@ -69,10 +69,10 @@ def pair(
 
 
 def learners(rows: int) -> list[Row]:
-    """PIGD and PGIGA over dense rows against scikit-learn's non-private SGD."""
+    """Learners over dense rows against scikit-learn's non-private SGD."""
     from sklearn.linear_model import SGDClassifier
 
-    from privol import PGIGA, PIGD
+    from privol import DPFTRL, PGIGA, PIGD
 
     X, y = data(rows)
 
@@ -94,6 +94,18 @@ def learners(rows: int) -> list[Row]:
 
                 name = f"{learner.__name__}, {label}, {activity}"
                 table.append(pair(name, "ns/row", rows, ours, peer, "scikit-learn SGDClassifier"))
+    for label, parameters in (
+        ("no noise, BLT", {"epsilon": math.inf}),
+        ("BLT", {}),
+        ("BLT, steps of 10 rows", {"batch": 10}),
+        ("tree", {"design": "tree"}),
+        ("independent", {"design": "independent"}),
+    ):
+
+        def leader(parameters: Any = parameters) -> None:
+            DPFTRL(horizon=rows, radius=10.0, **parameters).partial_fit(X, y, classes=LABELS)
+
+        table.append(pair(f"DPFTRL, {label}", "ns/row", rows, leader, peer, "scikit-learn SGDClassifier"))
     return table
 
 

@@ -41,6 +41,8 @@ RATES: dict[str, float] = {
     "gradients.scale": 1e-6,
     "least_squares.scale": 1e-6,
     "least_squares.mean": 1e-6,
+    "audit.leaders": 1e-5,
+    "leaders.scale": 1e-6,
     "gradients.plan": 1e-6,
 }
 

@@ -361,7 +361,7 @@ def test_users_are_warned_of_weak_figures(here, clinic):
         (("run", "t.svm", "--positive", "1", "--n-features", "1"), "(counted from 1; --zero-based counts from 0)"),
         (("run", "t.svm", "--positive", "1", "--release", "9"), "--release 9 would release nothing within 2 rows"),
         (("run", "t.svm", "--positive", "1", "--learner", "pgiga", "--loss", "hinge"), "--loss hinge has a kink"),
-        (("plan", "--learner", "pigd", "--horizon", "9", "--n-features", "1", "--calibration", "published", "--delta=.5"),
+        (("plan", "--learner=pigd", "--horizon", "9", "--n-features", "1", "--calibration", "published", "--delta=.5"),
          "--calibration published needs delta below"),
         (("plan", "--horizon", "9", "--n-features", "0"), "--n-features must"),
         (("run", "x_bound.csv"), "error: x_bound.csv: cannot be read"),

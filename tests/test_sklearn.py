@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from privol import NOGD, PGIGA, PIGD
+from privol import DPFTRL, NOGD, PGIGA, PIGD
 from privol.ledger import Ledger
 
 # Seeded, with a budget so large that the noise does not decide the checks' small problems.
@@ -28,6 +28,9 @@ LEARNERS = [
     NOGD(loss="logistic", **EASY),
     # with steps that suit so few rows: the ones for the loss's own gradients are made for millions
     NOGD(loss="squared", **(EASY | {"l2": 0.1}), gradient_bound=1.0, y_bound=500.0),
+    DPFTRL(loss="logistic", **EASY),
+    DPFTRL(loss="hinge", design="tree", **EASY),
+    DPFTRL(loss="huber", **EASY, y_bound=500.0),
 ]
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from cpython.pythread cimport PyThread_get_thread_ident
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
@@ -80,11 +81,15 @@ cdef class IterateRun(LearnerRun):
             if self.source is not None:
                 self.draws.rows[0] = self.state.t
                 self.draw(1)
-            while True:
-                status = pv_iterate_release(&self.it, &self.own_plan, std, sensitivity, &self.draws)
-                if status == PV_OK:
-                    break
-                self.serve(status)
+            self.holder = <unsigned long>PyThread_get_thread_ident()
+            try:
+                while True:
+                    status = pv_iterate_release(&self.it, &self.own_plan, std, sensitivity, &self.draws)
+                    if status == PV_OK:
+                        break
+                    self.serve(status)
+            finally:
+                self.holder = 0
             self.closed = True
 
     # ---- private ------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import numpy as np
 
 cimport numpy as cnp
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
+from cpython.pythread cimport PyThread_get_thread_ident
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 from scipy.linalg.cython_lapack cimport dpotrf, dsyevd, dtrtrs
@@ -150,12 +151,16 @@ cdef class LeastSquaresRun(LearnerRun):
         self.enter(draws=True)
         with self.lock:
             self.check_open()
-            while True:
-                with nogil:
-                    status = pv_least_squares_end(&self.own, &self.own_plan, &self.draws)
-                if status == PV_OK:
-                    break
-                self.serve(status)
+            self.holder = <unsigned long>PyThread_get_thread_ident()
+            try:
+                while True:
+                    with nogil:
+                        status = pv_least_squares_end(&self.own, &self.own_plan, &self.draws)
+                    if status == PV_OK:
+                        break
+                    self.serve(status)
+            finally:
+                self.holder = 0
             self.closed = True
 
     def released_sums(self):

@@ -181,11 +181,11 @@ cdef class LearnerRun:
         raise StateError("a live run holds secret state and cannot be copied")
 
     cdef int enter(self, bint draws=False) except -1:
-        """Refuse what the lock would make a deadlock: re-entry from a user's loss, a fork while a thread held it."""
+        """Refuse what the lock would make a deadlock: re-entry by what Python runs meanwhile, a fork of its holder."""
         if draws and self.source is not None:
             self.source.check_fork()
         if self.holder == <unsigned long>PyThread_get_thread_ident():
-            raise StateError("the learner is busy: its loss function may not use the learner itself")
+            raise StateError("the learner is busy in this thread: its loss, a signal's handler or a finaliser may not use it meanwhile")
         return 0
 
     cdef int refill(self) except -1:
@@ -224,23 +224,28 @@ cdef class LearnerRun:
         cdef int64_t i = 0
         cdef pv_status status
         cdef int64_t failed = -1
+        cdef unsigned long before = self.holder
         interrupt = None
-        while True:
-            if self.user is not None:
-                status = pv_run(self.state, self.plan, rows, y, &i, &self.draws, progress)
-            else:
-                with nogil:
+        self.holder = <unsigned long>PyThread_get_thread_ident()
+        try:
+            while True:
+                if self.user is not None:
                     status = pv_run(self.state, self.plan, rows, y, &i, &self.draws, progress)
-            if status == PV_OK:
-                break
-            try:
-                self.serve(status)
-            except BaseException as error:
-                # an interrupt or a signal handler's exception: what was asked for is asked for again, once a row
-                if status not in (PV_NEED_BITS, PV_UNDECIDED, PV_NEED_FAR) or failed == self.state.t:
-                    raise
-                failed = self.state.t
-                interrupt = error
+                else:
+                    with nogil:
+                        status = pv_run(self.state, self.plan, rows, y, &i, &self.draws, progress)
+                if status == PV_OK:
+                    break
+                try:
+                    self.serve(status)
+                except BaseException as error:
+                    # an interrupt or a signal handler's exception: what was asked for is asked for again, once a row
+                    if status not in (PV_NEED_BITS, PV_UNDECIDED, PV_NEED_FAR) or failed == self.state.t:
+                        raise
+                    failed = self.state.t
+                    interrupt = error
+        finally:
+            self.holder = before
         if interrupt is not None:
             raise interrupt
         return 0

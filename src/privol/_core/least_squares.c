@@ -56,9 +56,13 @@ static pv_status release(pv_state *state, const pv_plan *plan, pv_draws *draws) 
 }
 
 pv_status pv_least_squares_end(pv_least_squares *s, const pv_least_squares_plan *p, pv_draws *draws) {
+    int64_t position = 0;
+    const int released = pv_next_release(&p->run, s->run.t - 1, &position) == s->run.t;
     pv_prefix_end_leaf(&s->sums, &p->sums);
+    const int fresh = s->sums.due > 0;
     pv_status status = pv_prefix_settle(&s->sums, &p->sums, draws);
-    return status == PV_OK ? publish(s, p, pv_draws_level(draws)) : status;
+    if (status != PV_OK || (released && !fresh)) return status;
+    return publish(s, p, pv_draws_level(draws));
 }
 
 static int64_t upcoming(const pv_state *state, const pv_plan *plan, int64_t capacity, uint64_t *rows) {

@@ -21,7 +21,9 @@ __all__ = ["info", "plan"]
 @click.option("--horizon", type=int, required=True, help="Rows that the budget must last for.")
 @learner_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
-def plan(n_features: int | None, schema: str | None, horizon: int, learner: str | None, as_json: bool, **options: Any) -> None:
+def plan(
+    n_features: int | None, schema: str | None, horizon: int, learner: str | None, as_json: bool, **options: Any
+) -> None:
     """Say what noise a budget means, before anything is spent.
 
     For some releases: how far one row can move the model (sensitivity), the noise in each coordinate, the length of the

@@ -173,7 +173,9 @@ LEARNER_OPTIONS = (
         "imply one, which is then the default.",
     ),
     LearnerOption("y_bound", float, "1.0", "Public bound of a real target; targets beyond are clipped to it."),
-    LearnerOption("l2", float, "0.01; nogd, dpftrl: 0", "Strong convexity: larger means less noise and a model closer to 0."),
+    LearnerOption(
+        "l2", float, "0.01; nogd, dpftrl: 0", "Strong convexity: larger means less noise and a model closer to 0."
+    ),
     LearnerOption(
         "l2_schedule",
         click.Choice(["constant", "inverse_sqrt"]),
@@ -243,9 +245,9 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--learner",
         type=click.Choice(["dpftrl", "nogd", "pigd", "pgiga"]),
-        help="dpftrl: perturbs running sums of gradients. nogd: perturbs every gradient. Releases of both cost nothing. "
-        "pigd: implicit steps, every loss. pgiga: gradient steps, smooth losses. Both perturb what they release, and "
-        "are for few releases.  [default: dpftrl; for squared loss pigd]",
+        help="dpftrl: perturbs running sums of gradients. nogd: perturbs every gradient. Releases of these two cost "
+        "nothing. pigd: implicit steps, every loss. pgiga: gradient steps, smooth losses. These two perturb what they "
+        "release, and are for few releases.  [default: dpftrl; for squared loss pigd]",
     )(command)
 
 
