@@ -211,7 +211,7 @@ def plan(learner: str | None = None, *, n_features: int, horizon: int, **params:
 
     Parameters
     ----------
-    learner : {"pigd", "pgiga", "nogd", "dpftrl"}, optional
+    learner : {"pigd", "pgiga", "nogd", "dpftrl", "pqftl"}, optional
         Default: that of :func:`privol.default_learner` for the loss.
     n_features : int
         Features of a row, at least 1, the intercept not counted.

@@ -153,8 +153,9 @@ LEARNER_OPTIONS = (
     LearnerOption(
         "release",
         ReleaseType(),
-        "last; nogd, dpftrl: all",
-        "Models to publish: last, all (much noise; nogd, dpftrl: none more), every K-th row, or row numbers N1,N2,...",
+        "last; nogd, dpftrl: all; pqftl: now and then",
+        "Models to publish: last, all (pigd, pgiga: much noise; others: none more), every K-th row, or row numbers "
+        "N1,N2,...",
         "last|all|K|N1,N2,...",
     ),
     LearnerOption("radius", float, "1.0", "Radius of the L2 ball of models."),
@@ -196,13 +197,16 @@ LEARNER_OPTIONS = (
         "design",
         click.Choice(["blt", "tree", "honaker", "smooth", "sqrt", "independent"]),
         "blt",
-        "dpftrl: how the running sums of gradients share their noise.",
+        "dpftrl, pqftl: how the running sums share their noise.",
     ),
-    LearnerOption("buffers", int, "4", "dpftrl, design blt: more means less noise and more memory."),
+    LearnerOption("buffers", int, "4", "With design blt: more means less noise and more memory."),
     LearnerOption(
-        "objective", click.Choice(["max", "mean"]), "max", "dpftrl, design blt: which error of the sums is least."
+        "objective", click.Choice(["max", "mean"]), "max", "With design blt: which error of the sums is least."
     ),
-    LearnerOption("batch", int, "1", "nogd, dpftrl: rows of a step."),
+    LearnerOption("batch", int, "1", "nogd, dpftrl, pqftl: rows of a step."),
+    LearnerOption(
+        "noise_shift", float, "2.0", "pqftl: what is added for the noise of the matrix, in units of its norm."
+    ),
     LearnerOption("gradient_bound", float, "by the loss", "nogd, dpftrl: longer gradients are scaled to this L2 norm."),
     LearnerOption("fit_intercept", bool, "yes", "Append a constant to every row (regularised like the rest)."),
     LearnerOption(
@@ -244,10 +248,10 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
         command = click.option(flag, type=float, help=about)(command)
     return click.option(
         "--learner",
-        type=click.Choice(["dpftrl", "nogd", "pigd", "pgiga"]),
-        help="dpftrl: perturbs running sums of gradients. nogd: perturbs every gradient. Releases of these two cost "
-        "nothing. pigd: implicit steps, every loss. pgiga: gradient steps, smooth losses. These two perturb what they "
-        "release, and are for few releases.  [default: dpftrl; for squared loss pigd]",
+        type=click.Choice(["dpftrl", "pqftl", "nogd", "pigd", "pgiga"]),
+        help="dpftrl: perturbs running sums of gradients. pqftl: running sums of moments, for squared loss. nogd: "
+        "every gradient. Releases of these three cost nothing. pigd: implicit steps, every loss. pgiga: gradient steps, smooth losses. These two perturb what they "
+        "release, and are for few releases.  [default: dpftrl; for squared loss pqftl]",
     )(command)
 
 

@@ -42,7 +42,7 @@ def describe_run(
     guarantee, ledger, plan = made.guarantee_, made.ledger_, made._run.plan
     n, releases = made.n_rows_, plan.releases
     early = releases.only_last and n < releases.last_row and made.n_releases_ > 0
-    rows = [n] if early else _release_rows(releases, made.n_releases_)
+    rows = [n] if early else _release_rows(releases, made.n_releases_, n)
     dim = stream.n_features + bool(made.fit_intercept)
     delta = guarantee.delta
     promises = {account.learner: account.guarantee for account in ledger.accounts}
@@ -126,12 +126,14 @@ def _figures(mu: float, epsilon: float) -> dict[str, Any]:
     return {"mu": _json_number(mu), "epsilon": _json_number(epsilon)}
 
 
-def _release_rows(releases: Any, made: int) -> list[int]:
-    """First releases made, and the last."""
+def _release_rows(releases: Any, made: int, n: int) -> list[int]:
+    """First releases made, and the last, which may have come after the run's last row whatever was planned."""
     if made == 0:
         return []
     shown = range(1, made + 1) if made <= _SHOWN_RELEASES else (1, *range(made - _SHOWN_RELEASES, made + 1))
-    return [int(releases.every * k if releases.every else releases.rows[k - 1]) for k in shown]
+    if releases.every:
+        return [min(releases.every * k, n) for k in shown]
+    return [int(releases.rows[k - 1]) if k <= len(releases.rows) else n for k in shown]
 
 
 def write_run(
