@@ -124,6 +124,8 @@ class DPFTRL(AskingLearner):
     True
     """
 
+    _perturbed = "running sum of gradients"
+
     def __init__(
         self,
         *,
