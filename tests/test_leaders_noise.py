@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from alpha import rate
+from privol.learners._sums import prefix_plan
 from scipy.stats import beta, chi2, norm
 from test_leaders import labels_of
 from twins_leaders import leader_twin_of
@@ -19,7 +20,6 @@ from privol._core._run import Progress
 from privol.factorizations import DESIGNS, Independent, SquareRoot
 from privol.geometry import Box, L2Ball
 from privol.guarantees import gdp_mu
-from privol.learners._sums import prefix_plan
 from privol.losses import Huber
 from privol.noise import Source, make_source
 

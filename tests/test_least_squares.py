@@ -19,8 +19,8 @@ from privol._core._noise import instruction_sets, use_instruction_set
 from privol._core._prefix import PrefixRun
 from privol.errors import BudgetExceeded, InvalidParameter, InvalidRow, StateError
 from privol.guarantees import gdp_mu
-from privol.prefix import plan_of
 from privol.noise import STREAM_RELEASES, decide_lattice_point, make_source
+from privol.prefix import plan_of
 
 DESIGNS = ("tree", "honaker", "smooth", "sqrt", "blt", "independent")
 N = 60

@@ -42,8 +42,8 @@ cdef class LeaderRun(LearnerRun):
             raise InvalidParameter(f"no objective has regularization {regularization:g} and l2 {l2:g}")
         self.n_sums = pv_prefix_size(&sums.c)
         self.begin(&self.own_plan.run, &self.it.run, sizeof(pv_leader), &pv_leader_method, dim, intercept, loss,
-                   domain, every, releases, horizon, last_row, x_bound, y_bound, signs, sums.c.magnitude, source, stream,
-                   decide, dim, self.n_sums + dim, 2 * dim)
+                   domain, every, releases, horizon, last_row, x_bound, y_bound, signs, sums.c.magnitude, source,
+                   stream, decide, dim, self.n_sums + dim, 2 * dim)
         self.sums = sums
         self.own_plan.sums = sums.c
         self.own_plan.bound = bound

@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 from scipy.linalg.cython_lapack cimport dpotrf, dsyevd, dtrtrs
 
-from ..errors import InvalidParameter, StateError
+from ..errors import InvalidParameter
 from ._noise cimport Source
 from ._prefix_plan cimport PrefixPlan, pv_prefix_bind, pv_prefix_read, pv_prefix_size
 from ._rows cimport PV_NEED_FAR, PV_OK, pv_status

@@ -185,7 +185,9 @@ cdef class LearnerRun:
         if draws and self.source is not None:
             self.source.check_fork()
         if self.holder == <unsigned long>PyThread_get_thread_ident():
-            raise StateError("the learner is busy in this thread: its loss, a signal's handler or a finaliser may not use it meanwhile")
+            raise StateError(
+                "the learner is busy in this thread: its loss, a signal's handler or a finaliser may not use it meanwhile"
+            )
         return 0
 
     cdef int refill(self) except -1:
