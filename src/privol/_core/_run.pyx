@@ -186,7 +186,7 @@ cdef class LearnerRun:
             self.source.check_fork()
         if self.holder == <unsigned long>PyThread_get_thread_ident():
             raise StateError(
-                "the learner is busy in this thread: its loss, a signal's handler or a finaliser may not use it meanwhile"
+                "the learner is busy in this thread: its loss, a signal or a finaliser may not use it meanwhile"
             )
         return 0
 

@@ -250,9 +250,9 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--learner",
         type=click.Choice(["dpftrl", "pqftl", "nogd", "pigd", "pgiga"]),
         help="dpftrl: perturbs running sums of gradients. pqftl: running sums of moments, for squared loss. nogd: "
-        "every gradient. Releases of these three cost nothing. pigd: implicit steps, every loss. pgiga: gradient steps, "
-        "smooth losses. These two perturb what they release, and are for few releases.  [default: dpftrl; for squared "
-        "loss pqftl]",
+        "every gradient. Releases of these three cost nothing. pigd: implicit steps, every loss. pgiga: gradient "
+        "steps, smooth losses. These two perturb what they release, and are for few releases.  [default: dpftrl; for "
+        "squared loss pqftl]",
     )(command)
 
 
