@@ -115,7 +115,7 @@ def test_every_learner_option_reaches_the_learner(here, clinic):
         "calibration": "tight",
         "on_invalid": "zero",
     }
-    others = {"batch", "gradient_bound", "regularization", "design", "buffers", "objective"}
+    others = {"batch", "gradient_bound", "regularization", "design", "buffers", "objective", "noise_shift"}
     assert {option.parameter for option in LEARNER_OPTIONS} - others == set(record["parameters"]) - {"horizon"}
 
 
@@ -152,12 +152,33 @@ def test_dpftrl_takes_its_own_options(here, clinic):
     assert json.loads((here / "R" / "run.json").read_text())["releases"] == N // 50
 
 
-@pytest.mark.parametrize(("loss", "learner"), [("hinge", "DPFTRL"), ("huber", "DPFTRL"), ("squared", "PIGD")])
+def test_pqftl_takes_its_own_options(here):
+    """And its last model comes after the last row, whatever was planned."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(501, 3)) / 2
+    np.savetxt("dose.csv", np.column_stack([X, X @ [0.3, -0.2, 0.1]]), delimiter=",", header="a,b,c,dose", comments="")
+    words = """--batch 5 --l2 0.1 --design honaker --buffers 2 --objective mean --noise-shift 1.5 --release 50
+        --radius 2 --loss squared --target dose"""
+    record = run_json("run", "dose.csv", "--out", "R", "--no-diagnostics", *words.split())
+    assert record["learner"] == "PQFTL"
+    expected = {
+        "batch": 5, "l2": 0.1, "design": "honaker", "buffers": 2, "objective": "mean", "noise_shift": 1.5,
+        "release": 50, "radius": 2.0,
+    }  # fmt: skip
+    assert expected.items() <= record["parameters"].items()
+    assert load_model("R").noise_shift == 1.5
+    assert json.loads((here / "R" / "run.json").read_text())["releases"] == 11
+    assert "400, 450, 500, 501" in " ".join(
+        privol_cli("run", "dose.csv", "--no-diagnostics", *words.split()).stdout.split()
+    )
+
+
+@pytest.mark.parametrize(("loss", "learner"), [("hinge", "DPFTRL"), ("huber", "DPFTRL"), ("squared", "PQFTL")])
 def test_the_default_learner_follows_the_loss(here, clinic, loss, learner):
     planned = json.loads(privol_cli("plan", "--n-features", "3", "--horizon", "500", "--loss", loss, "--json").stdout)
     assert planned["learner"] == learner.lower()
     assert privol.default_learner(loss) is getattr(privol, learner)
-    refused = "--batch=5" if learner == "PIGD" else "--noise-shape=paper"
+    refused = "--noise-shape=paper"
     result = privol_cli("plan", "--n-features", "3", "--horizon", "500", "--loss", loss, refused)
     assert result.exit_code == USAGE
     assert "the default for this loss" in result.output

@@ -183,4 +183,4 @@ def test_the_default_learner_is_planned():
     divisor = calibration.regularization + 0.01 * 1000
     assert last.std == pytest.approx(sums.sigma * sums.factorization.row_norm(1000) / divisor)
     assert last.sensitivity == pytest.approx(sums.sensitivity / divisor)
-    assert plan(n_features=9, horizon=1000, loss="squared").learner == "pigd"
+    assert plan(n_features=9, horizon=1000, loss="squared").learner == "pqftl"

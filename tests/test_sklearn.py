@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from privol import DPFTRL, NOGD, PGIGA, PIGD
+from privol import DPFTRL, NOGD, PGIGA, PIGD, PQFTL
 from privol.ledger import Ledger
 
 # Seeded, with a budget so large that the noise does not decide the checks' small problems.
@@ -31,6 +31,7 @@ LEARNERS = [
     DPFTRL(loss="logistic", **EASY),
     DPFTRL(loss="hinge", design="tree", **EASY),
     DPFTRL(loss="huber", **EASY, y_bound=500.0),
+    PQFTL(**EASY, y_bound=20.0),  # its noise is in proportion to the bound, and targets are scaled to variance 1
 ]
 
 
