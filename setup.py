@@ -41,6 +41,7 @@ KERNELS = {
     "_losses": ["loss"],
     "_geometry": ["rows", "geometry"],
     "_schedule": ["schedule"],
+    "_prefix_plan": ["bits", "lattice"],
     "_prefix": ["rows", "bits", "lattice", "draws", "prefix"],
     "_run": ["rows", "bits", "lattice", "draws", "geometry", "run"],
     "_iterate": ["rows", "bits", "lattice", "draws", "geometry", "run", "schedule", "update", "iterate"],

@@ -11,6 +11,7 @@ from scipy import sparse
 from privol import PGIGA, PIGD
 from privol._core._rows import squared_norms
 from privol.noise import Gaussian
+from privol.prefix import DESIGNS, PrefixSum
 
 ROWS, FEATURES = 20_000, 54
 RNG = np.random.default_rng(0)
@@ -34,6 +35,19 @@ def test_gaussian(benchmark: Any, size: int) -> None:
 @pytest.mark.benchmark(group="noise")
 def test_numpy_gaussian(benchmark: Any) -> None:
     assert benchmark(np.random.default_rng().standard_normal, 1_000_000).shape == (1_000_000,)
+
+
+@pytest.mark.benchmark(group="prefix sums")
+@pytest.mark.parametrize("design", [design for design in DESIGNS if design != "sqrt"])
+def test_prefix_sum(benchmark: Any, design: str) -> None:
+    """Beside the noise of as many vectors: ``test_gaussian`` at 54, times the rows."""
+
+    def run() -> int:
+        sums = PrefixSum(dim=FEATURES, horizon=ROWS, design=design)
+        sums.add_block(X)
+        return sums.n_releases_
+
+    assert benchmark(run) == ROWS
 
 
 @pytest.mark.benchmark(group="learners")

@@ -85,7 +85,7 @@ def test_integer_sums_fit(design, n, bound, leaf, epsilon):
 
 
 def test_integer_sums_that_do_not_fit_are_refused():
-    with pytest.raises(InvalidParameter, match="does not fit 64-bit integers.*horizon, bound or epsilon.*'blt'"):
+    with pytest.raises(InvalidParameter, match=r"does not fit 64-bit integers.*horizon, bound or epsilon.*'blt'"):
         calibrated(Tree(2**48), epsilon=1e12)
     assert calibrated(factorization("independent", 2**48), epsilon=1e12).grid == 0.0
 
@@ -211,7 +211,7 @@ def test_reference_scale_of_the_published_noise():
     ],
 )
 def test_the_published_claim_is_false(n, delta, epsilon, true):
-    """Section 6.2: delta at the claimed epsilon is above the claimed delta; at 1.04, 0.51, 0.424 the two nearly meet."""
+    """Section 6.2: delta at the claimed epsilon is above the claimed one; at 1.04, 0.51, 0.424 they nearly meet."""
     found = calibrated(Tree(n), calibration="published", epsilon=epsilon, delta=delta)
     assert gdp_delta(epsilon, found.mu) > delta
     assert gdp_delta(epsilon, found.mu) == pytest.approx(true, rel=0.2)

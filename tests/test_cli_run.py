@@ -402,8 +402,8 @@ def test_privol_run_without_arguments(here):
     assert (process.returncode, err) == (OK, "")
     assert "written to" in out
     metrics = json.loads((here / "privol-run" / "metrics.json").read_text())
-    # 0.6755 with a standard deviation of 0.0017 over the noise, and for the last model 0.709 with 0.017: both limits are
-    # more than nine of them away. Without learning: 0.512. What is learnt is held without the noise.
+    # 0.6755 with a standard deviation of 0.0017 over the noise, and for the last model 0.709 with 0.017: the limits are
+    # nine of them away. Without learning: 0.512. What is learnt is held without the noise.
     assert metrics["run"]["progressive"]["accuracy"] > 0.66
     assert metrics["run"]["final_model"]["accuracy"] > 0.55
     assert metrics["noiseless"]["final_model"]["accuracy"] > 0.72

@@ -53,8 +53,8 @@ ONLY = {
 
 # Compiled modules, bottom first, each with those it may cimport or import.
 CORE_ORDER = (
-    "_rows", "_losses", "_geometry", "_schedule", "_noise", "_sampler", "_vectors", "_bitgen", "_discrete", "_prefix",
-    "_run", "_iterate", "_gradient", "_leader",
+    "_rows", "_losses", "_geometry", "_schedule", "_noise", "_sampler", "_vectors", "_bitgen", "_discrete",
+    "_prefix_plan", "_prefix", "_run", "_iterate", "_gradient", "_leader",
 )  # fmt: skip
 
 # Libraries and who may import them; None: anyone.

@@ -19,9 +19,9 @@ from privol._core._run import Progress
 from privol.factorizations import DESIGNS, Independent, SquareRoot
 from privol.geometry import Box, L2Ball
 from privol.guarantees import gdp_mu
-from privol.learners._sums import prefix_plan
 from privol.losses import Huber
 from privol.noise import Source, make_source
+from privol.prefix import plan_of
 
 # ---- sensitivity --------------------------------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ def test_all_that_is_perturbed_moves_by_no_more_than_is_charged(design, batch):
 def run_of(learner, plan, dim, source, factor=1.0):
     """A run with ``factor`` times the noise that the plan asks for."""
     return LeaderRun(
-        sums=prefix_plan(replace(plan.sums, sigma=plan.sums.sigma * factor), horizon=plan.releases.horizon),
+        sums=plan_of(replace(plan.sums, sigma=plan.sums.sigma * factor), horizon=plan.releases.horizon),
         bound=plan.bound, regularization=plan.regularization, l2=plan.l2, cost=1.0,
         **learner._run_words(plan, dim, source),
     )  # fmt: skip

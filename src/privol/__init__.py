@@ -14,6 +14,7 @@ _MODULES = (
     "calibration",
     "errors",
     "evaluate",
+    "factorizations",
     "geometry",
     "guarantees",
     "ledger",
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from . import calibration as calibration
     from . import errors as errors
     from . import evaluate as evaluate
+    from . import factorizations as factorizations
     from . import geometry as geometry
     from . import guarantees as guarantees
     from . import ledger as ledger

@@ -103,6 +103,16 @@ static result run(task *k, int64_t block, int64_t capacity, int move) {
                 fill(words, addresses, n * row_words);
                 draws.filled = n;
                 draws.used = 0;
+            } else if (status == PV_NEED_FAR) {
+                for (int64_t m = 0; m < p->block * d; ++m) s.far[m] = s.noisy_far[m] = 0.0;
+                for (int64_t step = 0; step < s.made; ++step)
+                    for (int64_t m = 0; m < p->block && s.made + m < p->steps; ++m)
+                        for (int64_t c = 0; c < d; ++c) {
+                            const double f = p->coefficients[s.made + m - step];
+                            s.far[m * d + c] += f * s.past[step * d + c];
+                            s.noisy_far[m * d + c] += f * s.noisy_past[step * d + c];
+                        }
+                s.far_step = s.made;
             } else {
                 CHECK(status == PV_UNDECIDED);
                 ++r.undecided;
@@ -122,6 +132,7 @@ static result run(task *k, int64_t block, int64_t capacity, int move) {
             const pv_prefix before = s;
             pv_prefix_bind(&s, p, memory);
             s.rows = before.rows, s.step = before.step, s.made = before.made, s.in_leaf = before.in_leaf;
+            s.far_step = before.far_step;
             s.word = before.word, s.n_clipped = before.n_clipped, s.n_null = before.n_null;
         }
     }
@@ -267,6 +278,23 @@ static void one(pv_design design, int64_t width, int64_t leaf, int64_t horizon, 
     free(k.x);
 }
 
+/* The share of earlier blocks given by the caller: the same noisy vectors, in sums that differ by roundings. */
+static void far_blocks(void) {
+    static const int64_t blocks[] = {1, 8, 33};
+    task k = make(PV_SQRT, 3, 1, 33, 0);
+    result whole = run(&k, 33, 16, 0);
+    for (int64_t n = 0; n < LENGTH(blocks); ++n) {
+        k.plan.block = blocks[n];
+        result found = run(&k, 33, 16, 0), cut = run(&k, 5, 3, 1);
+        CHECK(memcmp(found.out, cut.out, 33 * 3 * sizeof(double)) == 0);
+        for (int64_t i = 0; i < 33 * 3; ++i) CHECK(fabs(found.out[i] - whole.out[i]) < 1e-11);
+        drop(&found);
+        drop(&cut);
+    }
+    drop(&whole);
+    free(k.x);
+}
+
 /* The draws of all steps have addresses of their own, as many as the design says. */
 static void addresses(void) {
     for (int design = 0; design < PV_DESIGNS; ++design) {
@@ -348,6 +376,7 @@ int main(void) {
     }
     addresses();
     refusals();
+    far_blocks();
     without_noise();
     return finish("prefix");
 }

@@ -1,7 +1,7 @@
 from numpy.typing import ArrayLike
 
 from ._noise import Source, _Decide, _FloatArray
-from ._prefix import PrefixPlan
+from ._prefix_plan import PrefixPlan
 from ._run import LearnerRun
 
 class LeaderRun(LearnerRun):

@@ -8,8 +8,8 @@ from libc.string cimport memcpy
 
 from ..errors import InvalidParameter, StateError
 from ._noise cimport Source
-from ._prefix cimport PrefixPlan, pv_prefix_bind, pv_prefix_size
-from ._rows cimport PV_ENTRY_MAX, pv_rows
+from ._prefix_plan cimport PrefixPlan, pv_prefix_bind, pv_prefix_size, serve_far
+from ._rows cimport PV_ENTRY_MAX, PV_NEED_FAR, pv_rows, pv_status
 from ._run cimport LearnerRun
 
 cnp.import_array()
@@ -109,6 +109,11 @@ cdef class LeaderRun(LearnerRun):
         none.n = 0
         return self.run(&none, NULL, NULL)
 
+    cdef int serve(self, pv_status status) except -1:
+        if status == PV_NEED_FAR:
+            return serve_far(&self.it.sums, &self.own_plan.sums)
+        return LearnerRun.serve(self, status)
+
     # ---- private ------------------------------------------------------------------------------
 
     cdef dict own_arrays(self):
@@ -116,7 +121,8 @@ cdef class LeaderRun(LearnerRun):
             "point": self.vector(self.it.point, self.plan.d),
             "sums": self.vector(self.secret, self.n_sums).view(np.int64),
             "sums_counts": np.array(
-                [self.it.sums.rows, self.it.sums.step, self.it.sums.in_leaf, self.it.sums.word], dtype=np.int64
+                [self.it.sums.rows, self.it.sums.step, self.it.sums.far_step, self.it.sums.in_leaf, self.it.sums.word],
+                dtype=np.int64,
             ),
         }
 
@@ -124,12 +130,14 @@ cdef class LeaderRun(LearnerRun):
         cdef cnp.ndarray sums
         self.check_vector(arrays, "point", self.plan.d)
         self.check_vector(arrays, "sums", self.n_sums)
-        self.check_vector(arrays, "sums_counts", 4)
+        self.check_vector(arrays, "sums_counts", 5)
         sums = np.ascontiguousarray(arrays["sums"], dtype=np.int64)
-        rows, step, in_leaf, word = (int(c) for c in arrays["sums_counts"])
+        rows, step, far_step, in_leaf, word = (int(c) for c in arrays["sums_counts"])
         self.fill_vector(self.it.point, arrays, "point", self.plan.d)
         memcpy(self.secret, cnp.PyArray_DATA(sums), self.n_sums * sizeof(double))
-        self.it.sums.rows, self.it.sums.step, self.it.sums.in_leaf, self.it.sums.word = rows, step, in_leaf, word
+        self.it.sums.rows, self.it.sums.in_leaf, self.it.sums.word = rows, in_leaf, word
+        self.it.sums.step = self.it.sums.made = self.it.followed = step
+        self.it.sums.far_step = far_step
         return 0
 
     def _secret_gradient(self):

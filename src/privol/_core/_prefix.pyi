@@ -1,46 +1,14 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from numpy.typing import ArrayLike, NDArray
 
 from ._noise import Source, _Decide, _FloatArray
+from ._prefix_plan import LAST_STEP as LAST_STEP
+from ._prefix_plan import PrefixPlan
 from ._rows import _Rows
 
 STATE_VERSION: int
-LAST_STEP: int
-MAX_SHIFT: int
-
-def grid_of(std: float, total: float) -> float: ...
-
-class PrefixPlan:
-    design: str
-    def __init__(
-        self,
-        *,
-        design: str,
-        width: int,
-        horizon: int,
-        bound: float,
-        std: float,
-        leaf: int = 1,
-        gram: bool = False,
-        ones: int = 0,
-        theta: Sequence[float] | _FloatArray = (),
-        omega: Sequence[float] | _FloatArray = (),
-        coefficients: Sequence[float] | _FloatArray = (),
-        grid: float = 0.0,
-    ) -> None: ...
-    @property
-    def dim(self) -> int: ...
-    @property
-    def horizon(self) -> int: ...
-    @property
-    def steps(self) -> int: ...
-    @property
-    def std(self) -> float: ...
-    @property
-    def grid(self) -> float: ...
-    def numbers(self) -> _FloatArray: ...
 
 class PrefixRun:
     def __init__(self, plan: PrefixPlan, *, source: Source | None, stream: int, decide: _Decide) -> None: ...

@@ -1,11 +1,8 @@
 """The secret state of private prefix sums, and the calls that move it.
 
-:class:`PrefixPlan` holds the public numbers of a run. :class:`PrefixRun` is the run: an opaque handle that owns the
-exact sums, the noise source and what is released. Nothing of the secret part is visible from Python but through
-``_secret_arrays``, which exists for checkpoints.
+:class:`PrefixRun` is an opaque handle that owns the exact sums, the noise source and what is released. Nothing of the
+secret part is visible from Python but through ``_secret_arrays``, which exists for checkpoints.
 """
-
-import math
 
 import numpy as np
 
@@ -17,6 +14,8 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
 from ..errors import BudgetExceeded, InvalidParameter, StateError
+from ._prefix_plan import LAST_STEP
+
 from ._noise cimport (
     PV_ADDRESS_BYTES,
     Source,
@@ -25,13 +24,27 @@ from ._noise cimport (
     first_pass,
     pv_address_row,
     pv_draws,
-    pv_lattice_step,
     pv_row_words,
     pv_wipe,
+)
+from ._prefix_plan cimport (
+    PrefixPlan,
+    pv_prefix,
+    pv_prefix_bind,
+    pv_prefix_end_leaf,
+    pv_prefix_plan,
+    pv_prefix_read,
+    pv_prefix_row,
+    pv_prefix_run,
+    pv_prefix_secret_size,
+    pv_prefix_size,
+    pv_prefix_upcoming,
+    serve_far,
 )
 from ._rows cimport (
     PV_HORIZON,
     PV_NEED_BITS,
+    PV_NEED_FAR,
     PV_OK,
     PV_UNDECIDED,
     invalid_row,
@@ -46,162 +59,6 @@ cnp.import_array()
 
 cdef int64_t NOISE_BUFFER = 65536  # bytes of noise words drawn ahead
 STATE_VERSION = 1
-LAST_STEP = 1 << 56  # 64 address rows a step
-MAX_SHIFT = 40  # h = 2^shift g: the rest of a sum is exact in double precision
-
-cdef dict DESIGNS = {
-    "tree": PV_TREE, "honaker": PV_HONAKER, "smooth": PV_SMOOTH, "sqrt": PV_SQRT, "blt": PV_BLT,
-    "independent": PV_INDEPENDENT,
-}
-
-
-def grid_of(double std, double total):
-    """The grid g of the rows of an interval design: the least power of two that leaves room for sums up to ``total``.
-
-    Parameters
-    ----------
-    std : float
-        Standard deviation of a draw, whose grid is h; 0: no noise, g is the least that the room allows.
-    total : float
-        Bound of the magnitude of every exact sum.
-
-    Returns
-    -------
-    float
-        With total <= 2^61 g and h / 2^40 <= g <= h.
-
-    Raises
-    ------
-    InvalidParameter
-        If the sums do not fit into 62 bits on the noise's own grid.
-    """
-    cdef double g = 2.0 ** (math.frexp(total)[1] - 61)
-    if std == 0.0:
-        return g
-    cdef double h = pv_lattice_step(std)
-    if g > h:
-        raise InvalidParameter(
-            f"sums of up to {total:g} do not fit into 62 bits on the grid {h:g} of noise of standard deviation "
-            f"{std:g}: lower epsilon, the bound or the horizon"
-        )
-    return max(g, h * 2.0**-MAX_SHIFT)
-
-
-cdef class PrefixPlan:
-    """The public numbers of a run of prefix sums.
-
-    Parameters
-    ----------
-    design : {"tree", "honaker", "smooth", "sqrt", "blt", "independent"}
-    width : int
-        Coordinates of a row.
-    horizon : int
-        Rows that may be learnt.
-    bound : float
-        Rows are scaled to this L2 norm.
-    std : float
-        Standard deviation of every draw; 0: no noise.
-    leaf : int
-        Rows of a step.
-    gram : bool
-        Add up ``v v^T`` of a row v, as the upper triangle with entries off the diagonal times sqrt(2).
-    ones : int
-        "smooth": ones of a word.
-    theta, omega : sequence of float
-        "blt": decay and weight of the buffers.
-    coefficients : sequence of float
-        "sqrt": those of all steps.
-    grid : float
-        Designs of intervals: g; 0: :func:`grid_of` chooses.
-    """
-
-    def __init__(self, *, str design not None, int64_t width, int64_t horizon, double bound, double std, int64_t leaf=1,
-                 bint gram=False, int ones=0, theta=(), omega=(), coefficients=(), double grid=0.0):
-        cdef double[::1] decay = np.array(theta, dtype=np.float64)
-        cdef double[::1] weight = np.array(omega, dtype=np.float64)
-        cdef double[::1] series = np.array(coefficients, dtype=np.float64)
-        if self.owners is not None:
-            raise StateError("a plan cannot be started twice")
-        if width < 1 or width > 1 << 32 or horizon < 1 or horizon > LAST_STEP or leaf < 1:
-            raise InvalidParameter(f"no plan has rows of {width} coordinates, {horizon} rows, leaves of {leaf}")
-        if not 1e-100 <= bound <= 1e100 or not (std == 0.0 or 1e-250 <= std <= 1e250):
-            raise InvalidParameter(f"no plan has rows up to {bound:g} and noise of standard deviation {std:g}")
-        self.owners = (decay, weight, series)
-        self.design = design
-        self.c.design = DESIGNS[design]
-        self.c.width = width
-        self.c.gram = gram
-        self.c.dim = width * (width + 1) // 2 if gram else width
-        if self.c.dim > 1 << 32:
-            raise InvalidParameter(f"a gram of rows of {width} coordinates has {self.c.dim} entries, allowed are 2**32")
-        self.c.horizon = horizon
-        self.c.leaf = leaf
-        self.c.steps = (horizon - 1) // leaf + 1
-        self.c.bound = bound
-        self.c.std = std
-        self.c.noisy = std > 0.0
-        largest = self.entry_bound() * leaf
-        if self.c.design <= PV_SMOOTH:
-            self.c.order = ones if design == "smooth" else int(self.c.steps).bit_length()
-            if not 1 <= self.c.order <= 62:
-                raise InvalidParameter(f"a word of the smooth design has 1 to 62 ones, found {ones}")
-            self.c.grid = grid if grid > 0.0 else grid_of(std, self.entry_bound() * horizon)
-            if math.frexp(self.c.grid)[0] != 0.5 or not self.entry_bound() * horizon <= 2.0**61.5 * self.c.grid:
-                raise InvalidParameter(f"the grid {grid:g} is no power of two, or too fine for the sums of all rows")
-            if std > 0.0:
-                self.c.shift = round(math.log2(pv_lattice_step(std) / self.c.grid))
-            if not 0 <= self.c.shift <= MAX_SHIFT:
-                raise InvalidParameter(f"the grid {grid:g} does not fit noise of standard deviation {std:g}")
-            self.c.magnitude = self.c.grid * 2.0**self.c.shift
-        elif self.c.design == PV_BLT:
-            self.c.order = decay.shape[0]
-            if not 0 < decay.shape[0] == weight.shape[0] <= 64 or not all(0.0 < x < 1.0 for x in decay):
-                raise InvalidParameter("theta and omega must have as many values, 1 to 64, theta between 0 and 1")
-            self.c.theta, self.c.omega = &decay[0], &weight[0]
-            gain = 1.0 + sum(abs(w) / (1.0 - t) for w, t in zip(weight, decay))
-            self.c.magnitude = largest * gain * (1.0 + 1e-9)
-        elif self.c.design == PV_SQRT:
-            if series.shape[0] < self.c.steps:
-                raise InvalidParameter(f"coefficients must have {self.c.steps} values, found {series.shape[0]}")
-            self.c.coefficients = &series[0]
-            self.c.magnitude = largest * float(np.sum(np.abs(series))) * (1.0 + 1e-9)
-        else:
-            self.c.magnitude = largest * (1.0 + 1e-9)
-
-    cdef double entry_bound(self) except -1.0:
-        """Bound of the magnitude of a coordinate of what a row adds, roundings counted."""
-        return (self.c.bound * self.c.bound if self.c.gram else self.c.bound) * (1.0 + 1e-9)
-
-    @property
-    def dim(self) -> int:
-        """Coordinates of a sum."""
-        return self.c.dim
-
-    @property
-    def horizon(self) -> int:
-        """Rows that may be learnt."""
-        return self.c.horizon
-
-    @property
-    def steps(self) -> int:
-        """Steps that may be made."""
-        return self.c.steps
-
-    @property
-    def std(self) -> float:
-        """Standard deviation of every draw."""
-        return self.c.std
-
-    @property
-    def grid(self) -> float:
-        """The grid g of the rows; 0 for designs that are computed in double precision."""
-        return self.c.grid
-
-    def numbers(self):
-        """All of it as one array: what a checkpoint and the run that goes on from it must agree on."""
-        plan = (self.c.design, self.c.width, self.c.gram, self.c.horizon, self.c.leaf, self.c.order, self.c.bound,
-                self.c.std, self.c.grid)
-        return np.concatenate([np.array(plan, dtype=np.float64), *(np.asarray(owner) for owner in self.owners)])
 
 
 cdef class PrefixRun:
@@ -293,7 +150,7 @@ cdef class PrefixRun:
         raise StateError("a live run holds secret state and cannot be copied")
 
     def __deepcopy__(self, memo):
-        raise StateError("a live run holds secret state and cannot be copied")
+        self.__copy__()
 
     cdef int enter(self, bint draws=False) except -1:
         """Refuse what the lock would make a deadlock: a fork while a thread held it, re-entry by a signal handler."""
@@ -324,6 +181,8 @@ cdef class PrefixRun:
             return self.source.resolve(
                 self.draws.undecided, self.stream, pv_prefix_row(&self.s, &self.plan), self.plan.std, decide
             )
+        if status == PV_NEED_FAR:
+            return serve_far(&self.s, &self.plan)
         if status == PV_HORIZON:
             raise BudgetExceeded(f"the horizon of {self.plan.horizon} rows is used up")
         raise StateError(f"kernel status {status}")
@@ -346,7 +205,7 @@ cdef class PrefixRun:
                     self.serve(status)
                 except BaseException as error:
                     # an interrupt or a signal handler's exception: what was asked for is asked for again, once a row
-                    if (status != PV_NEED_BITS and status != PV_UNDECIDED) or failed == self.s.rows:
+                    if status not in (PV_NEED_BITS, PV_UNDECIDED, PV_NEED_FAR) or failed == self.s.rows:
                         raise
                     failed = self.s.rows
                     interrupt = error
@@ -543,7 +402,7 @@ cdef class PrefixRun:
                 "memory": memory,
                 "counts": np.array(
                     [self.s.rows, self.s.step, self.s.in_leaf, self.s.word, self.s.n_clipped, self.s.n_null,
-                     self.plan.horizon, self.plan.first_step, self.rows_before], dtype=np.int64
+                     self.plan.horizon, self.plan.first_step, self.rows_before, self.s.far_step], dtype=np.int64
                 ),
                 "key": np.frombuffer(self.secret_key(), dtype=np.uint8).copy(),
             }
@@ -559,11 +418,11 @@ cdef class PrefixRun:
         if not np.array_equal(arrays["plan"], self.given.numbers()) or memory.shape != (n,):
             raise StateError("the checkpoint belongs to another plan")
         counts = [int(c) for c in arrays["counts"]]
-        rows, step, in_leaf, word, _, _, horizon, first_step, _ = counts
+        rows, step, in_leaf, word, _, _, horizon, first_step, _, far_step = counts
         ones = self.plan.order if self.given.design == "smooth" else 0
         if (
             min(counts) < 0 or not rows <= horizon <= self.plan.horizon or step > self.plan.steps
-            or in_leaf >= self.plan.leaf or first_step > LAST_STEP or word.bit_count() != ones
+            or in_leaf >= self.plan.leaf or first_step > LAST_STEP or far_step > step or word.bit_count() != ones
         ):
             raise StateError("the checkpoint is damaged")
         self.enter()
@@ -572,5 +431,5 @@ cdef class PrefixRun:
                 raise StateError("only a fresh run can be restored")
             memcpy(self.memory, cnp.PyArray_DATA(memory), n * sizeof(double))
             (self.s.rows, self.s.step, self.s.in_leaf, self.s.word, self.s.n_clipped, self.s.n_null,
-             self.plan.horizon, self.plan.first_step, self.rows_before) = counts
+             self.plan.horizon, self.plan.first_step, self.rows_before, self.s.far_step) = counts
             self.s.made = self.s.step

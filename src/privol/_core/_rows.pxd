@@ -11,6 +11,7 @@ cdef extern from "pv_status.h" nogil:
         PV_UNSORTED
         PV_BAD_INDPTR
         PV_NOT_FINITE
+        PV_NEED_FAR
 
 cdef extern from "pv_rows.h" nogil:
     double PV_ENTRY_MAX

@@ -30,6 +30,7 @@ from ._noise cimport (
 from ._rows cimport (
     PV_HORIZON,
     PV_NEED_BITS,
+    PV_NEED_FAR,
     PV_NOT_FINITE,
     PV_OK,
     PV_UNDECIDED,
@@ -236,7 +237,7 @@ cdef class LearnerRun:
                 self.serve(status)
             except BaseException as error:
                 # an interrupt or a signal handler's exception: what was asked for is asked for again, once a row
-                if (status != PV_NEED_BITS and status != PV_UNDECIDED) or failed == self.state.t:
+                if status not in (PV_NEED_BITS, PV_UNDECIDED, PV_NEED_FAR) or failed == self.state.t:
                     raise
                 failed = self.state.t
                 interrupt = error

@@ -71,10 +71,11 @@ static pv_status release(pv_state *state, const pv_plan *run, pv_draws *draws) {
     pv_leader *it = (pv_leader *)state;
     const pv_leader_plan *plan = (const pv_leader_plan *)run;
     const pv_vectors *vectors = pv_vectors_at(pv_draws_level(draws));
-    if (it->sums.due > 0) {
+    if (it->followed < it->sums.step) {
         pv_status status = pv_prefix_settle(&it->sums, &plan->sums, draws);
         if (status != PV_OK) return status;
         follow(it, plan, vectors);
+        it->followed = it->sums.step;
     }
     if (state->t == state->next_release) pv_publish(state, run, it->point, 1.0, vectors);
     return PV_OK;

@@ -25,14 +25,14 @@ static size_t secret_vectors(const pv_prefix_plan *p) {
     const size_t order = (size_t)p->order;
     if (of_intervals(p)) return 3 + order; /* x, total, whole, snapshots */
     if (p->design == PV_BLT) return 2 + order; /* x, leaf, buffers */
-    return p->design == PV_SQRT ? 2 + (size_t)p->steps : 2;
+    return p->design == PV_SQRT ? 2 + (size_t)(p->steps + p->block) : 2;
 }
 
 static size_t public_vectors(const pv_prefix_plan *p) {
     const size_t order = (size_t)p->order, shared = 3; /* out, prefix, base */
     if (p->design == PV_HONAKER) return shared + 1 + 2 * order;
     if (of_intervals(p) || p->design == PV_BLT) return shared + order;
-    return p->design == PV_SQRT ? shared + (size_t)p->steps : shared;
+    return p->design == PV_SQRT ? shared + (size_t)(p->steps + p->block) : shared;
 }
 
 /* The row, and with a gram what it makes, are in front. */
@@ -49,6 +49,7 @@ void pv_prefix_bind(pv_prefix *s, const pv_prefix_plan *p, void *memory) {
     const int64_t d = p->dim;
     double *at = memory;
     memset(s, 0, sizeof *s);
+    s->vectors = pv_vectors_at(0);
     s->row = at;
     s->x = at + row_size(p);
     at = s->x + d;
@@ -59,6 +60,7 @@ void pv_prefix_bind(pv_prefix *s, const pv_prefix_plan *p, void *memory) {
     } else {
         s->leaf = at;
         s->buffers = s->past = at + d;
+        s->far = s->past + (p->design == PV_SQRT ? p->steps * d : 0);
     }
     s->out = (double *)memory + pv_prefix_secret_size(p);
     s->prefix = s->out + d;
@@ -72,6 +74,7 @@ void pv_prefix_bind(pv_prefix *s, const pv_prefix_plan *p, void *memory) {
         s->nodes = (int64_t *)(void *)at;
     } else {
         s->noisy_buffers = s->noisy_past = at;
+        s->noisy_far = at + (p->design == PV_SQRT ? p->steps * d : 0);
     }
     s->word = (UINT64_C(1) << (p->design == PV_SMOOTH ? p->order : 0)) - 1;
 }
@@ -127,25 +130,22 @@ static int parent(const pv_prefix *s, const pv_prefix_plan *p) {
 
 /* ---- rows and leaves --------------------------------------------------------------------------------------------- */
 
-/* x = leaf + sum of omega_j B_j; B_j <- theta_j B_j + leaf. */
-static void buffers_step(const pv_prefix_plan *p, const double *leaf, double *buffers, double *x) {
-    const int64_t d = p->dim;
-    memcpy(x, leaf, (size_t)d * sizeof(double));
-    for (int j = 0; j < p->order; ++j) {
-        const double theta = p->theta[j], omega = p->omega[j];
-        double *restrict b = buffers + j * d, *restrict y = x;
-        for (int64_t c = 0; c < d; ++c) {
-            y[c] += omega * b[c];
-            b[c] = theta * b[c] + leaf[c];
-        }
+/* out = sum of r_k v_{t-k} over the t vectors so far: the share of those before this block, then the others, the latest
+ * first; four at a time, added one after the other. */
+static void convolve(const pv_prefix_plan *p, const double *past, const double *far, int64_t t, double *restrict out) {
+    const int64_t d = p->dim, place = p->block ? (t - 1) % p->block : t - 1, near = place + 1;
+    int64_t k = 0;
+    if (near < t)
+        memcpy(out, far + place * d, (size_t)d * sizeof(double));
+    else
+        memset(out, 0, (size_t)d * sizeof(double));
+    for (; k + 4 <= near; k += 4) {
+        const double *r = p->coefficients + k, *v = past + (t - 4 - k) * d;
+        const double a = r[0], b = r[1], e = r[2], f = r[3];
+        for (int64_t c = 0; c < d; ++c)
+            out[c] = (((out[c] + a * v[3 * d + c]) + b * v[2 * d + c]) + e * v[d + c]) + f * v[c];
     }
-}
-
-/* out = sum of r_k v_{t-k} over the t vectors so far, the latest first. */
-static void convolve(const pv_prefix_plan *p, const double *past, int64_t t, double *restrict out) {
-    const int64_t d = p->dim;
-    memset(out, 0, (size_t)d * sizeof(double));
-    for (int64_t k = 0; k < t; ++k) {
+    for (; k < near; ++k) {
         const double r = p->coefficients[k], *v = past + (t - 1 - k) * d;
         for (int64_t c = 0; c < d; ++c) out[c] += r * v[c];
     }
@@ -159,10 +159,10 @@ static void begin_step(pv_prefix *s, const pv_prefix_plan *p) {
     s->due = draws_of(p, s->step, s->word);
     if (p->design == PV_SMOOTH) s->word = next_word(s->word);
     if (p->design == PV_INDEPENDENT) memcpy(s->x, s->leaf, size);
-    if (p->design == PV_BLT) buffers_step(p, s->leaf, s->buffers, s->x);
+    if (p->design == PV_BLT) s->vectors->mix(p->theta, p->omega, p->order, s->leaf, s->buffers, s->x, p->dim);
     if (p->design == PV_SQRT) {
         memcpy(s->past + (s->step - 1) * p->dim, s->leaf, size);
-        convolve(p, s->past, s->step, s->x);
+        convolve(p, s->past, s->far, s->step, s->x);
     }
 }
 
@@ -215,7 +215,7 @@ static void split(pv_prefix *s, const pv_prefix_plan *p) {
     }
 }
 
-/* nodes[slot] = nodes[before] + this node, and what of it is the prefix sum; snapshots[slot] is where it ends. */
+/* nodes[slot] = nodes[before] + this node, with the step's last draw the prefix sum; snapshots[slot] is where it ends. */
 static void stack(pv_prefix *s, const pv_prefix_plan *p, int before, int slot) {
     const int64_t d = p->dim;
     const double points = 1.0 / p->grid;
@@ -224,9 +224,10 @@ static void stack(pv_prefix *s, const pv_prefix_plan *p, int before, int slot) {
     for (int64_t c = 0; c < d; ++c) {
         const int64_t noisy = whole[c] + (int64_t)(s->out[c] * points);
         node[c] = under ? under[c] + noisy : noisy;
-        s->prefix[c] = (double)node[c] * p->grid;
         snapshot[c] = total[c];
     }
+    if (s->due > 1) return;
+    for (int64_t c = 0; c < d; ++c) s->prefix[c] = (double)node[c] * p->grid;
 }
 
 /* Honaker's estimate of the interval that ends here, from the bottom up: its own noisy sum and those of its halves. */
@@ -249,22 +250,6 @@ static void estimate(pv_prefix *s, const pv_prefix_plan *p) {
     memcpy(s->snapshots + height * d, s->total, (size_t)d * sizeof(int64_t));
 }
 
-/* The public half of the buffers: y = r - sum of omega_j S_j, S_j <- theta_j S_j + y. */
-static void increment(pv_prefix *s, const pv_prefix_plan *p) {
-    const int64_t d = p->dim;
-    double *restrict y = s->out;
-    for (int j = 0; j < p->order; ++j) {
-        const double omega = p->omega[j], *b = s->noisy_buffers + j * d;
-        for (int64_t c = 0; c < d; ++c) y[c] -= omega * b[c];
-    }
-    for (int j = 0; j < p->order; ++j) {
-        const double theta = p->theta[j];
-        double *restrict b = s->noisy_buffers + j * d;
-        for (int64_t c = 0; c < d; ++c) b[c] = theta * b[c] + y[c];
-    }
-    for (int64_t c = 0; c < d; ++c) s->prefix[c] += y[c];
-}
-
 /* The draw in s->out becomes part of the public state. */
 static void absorb(pv_prefix *s, const pv_prefix_plan *p) {
     const int64_t d = p->dim;
@@ -278,15 +263,16 @@ static void absorb(pv_prefix *s, const pv_prefix_plan *p) {
     case PV_HONAKER: estimate(s, p); break;
     case PV_SQRT:
         memcpy(s->noisy_past + (s->step - 1) * d, s->out, (size_t)d * sizeof(double));
-        convolve(p, s->noisy_past, s->step, s->prefix);
+        convolve(p, s->noisy_past, s->noisy_far, s->step, s->prefix);
         break;
-    case PV_BLT: increment(s, p); break;
+    case PV_BLT: s->vectors->unmix(p->theta, p->omega, p->order, s->out, s->noisy_buffers, s->prefix, d); break;
     default:
         for (int64_t c = 0; c < d; ++c) s->prefix[c] += s->out[c];
     }
 }
 
 pv_status pv_prefix_settle(pv_prefix *s, const pv_prefix_plan *p, pv_draws *draws) {
+    if (draws) s->vectors = pv_vectors_at(pv_draws_level(draws));
     while (s->due > 0) {
         if (of_intervals(p)) split(s, p);
         if (p->noisy) {
@@ -299,7 +285,8 @@ pv_status pv_prefix_settle(pv_prefix *s, const pv_prefix_plan *p, pv_draws *draw
         ++s->drawn;
         if (--s->due == 0) s->made = s->step;
     }
-    return PV_OK;
+    const int block_ends = p->design == PV_SQRT && p->block && s->made % p->block == 0 && s->made < p->steps;
+    return block_ends && s->far_step != s->made ? PV_NEED_FAR : PV_OK;
 }
 
 void pv_prefix_read(const pv_prefix *s, const pv_prefix_plan *p, double *out) {

@@ -101,7 +101,7 @@ def calibrate_sums(
     epsilon, delta : float
         Budget of the whole run; ``epsilon=inf``: no noise.
     leaf : int, default=1
-        Rows that are added up to one step of the factorisation; 1 to 2**20.
+        Rows that are added up to one step of the factorisation; 1 to 2**32.
     adjacency : {"replace", "zero_out"}
     sensitivity : float, optional
         Largest L2 change of an ideal row, where it is below the ball's: ``2 * bound`` for ``"replace"``, ``bound`` for
@@ -121,7 +121,7 @@ def calibrate_sums(
         If a parameter is out of its range, or the integer sums or the noise would not fit; the message says which.
     """
     dim = integer(dim=dim, at_least=1)
-    leaf = integer(leaf=leaf, at_least=1, at_most=1 << 20)
+    leaf = integer(leaf=leaf, at_least=1, at_most=1 << 32)
     bound = number(bound=bound, at_least=_SMALL, at_most=_LARGE)
     rounding = number(rounding=rounding, at_least=0.0, at_most=0.01)
     steps, replace = factorization.steps, choice(ADJACENCIES, adjacency=adjacency) == "replace"

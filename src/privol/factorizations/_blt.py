@@ -178,7 +178,7 @@ def improvements(steps: int, buffers: int, objective: str) -> Iterator[BLT]:
         for start in _STARTS:
             gap, _, weight, _ = _interlaced(_descend(steps, count, objective, start))
             try:
-                made = BLT(steps, tuple(1.0 - gap), tuple(weight))
+                made = BLT(steps, tuple((1.0 - gap).tolist()), tuple(weight.tolist()))
             except InvalidParameter:  # rates have merged, or one is 1: fewer buffers do as well
                 continue
             # what the search says of points where rates nearly merge may be rounding

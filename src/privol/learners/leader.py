@@ -17,8 +17,8 @@ from ..geometry import ConvexSet
 from ..guarantees import Guarantee, square_up
 from ..ledger import Ledger
 from ..losses import Loss
+from ..prefix import plan_of
 from ._asking import AskingLearner
-from ._sums import prefix_plan
 
 __all__ = ["DPFTRL"]
 
@@ -212,7 +212,7 @@ class DPFTRL(AskingLearner):
         plan = self.calibrate(n_features, horizon, release)
         source, guarantee = self._begin(plan)
         state = LeaderRun(
-            sums=prefix_plan(plan.sums, horizon=horizon),
+            sums=plan_of(plan.sums, horizon=horizon),
             bound=plan.bound,
             regularization=plan.regularization,
             l2=plan.l2,

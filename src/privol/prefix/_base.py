@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from .._core._prefix import PrefixPlan, PrefixRun
+from .._core._prefix import PrefixRun
+from .._core._prefix_plan import PrefixPlan
 from .._core._rows import squared_norms
 from .._validate import choice, integer, number
 from ..calibration import CALIBRATIONS, SumCalibration, calibrate_sums
@@ -24,12 +25,52 @@ from ..guarantees import ADJACENCIES, Guarantee, square_up, weaknesses
 from ..ledger import Ledger
 from ..noise import ARITHMETIC, STREAM_RELEASES, Source, Unshared, decide_lattice_point, make_source
 
-__all__ = ["FloatArray", "Sums"]
+__all__ = ["FloatArray", "Sums", "plan_of"]
 
 FloatArray = NDArray[np.float64]
 
 _MOST_ROWS = 1 << 48  # of a run whose horizon is not known
 _UNIT = 2.0**-53  # relative rounding of one double operation
+_ROOT_TWO = math.nextafter(math.sqrt(2.0), 2.0)
+
+
+def plan_of(
+    found: SumCalibration, *, horizon: int, width: int | None = None, bound: float | None = None, gram: bool = False
+) -> PrefixPlan:
+    """The kernel's plan of a calibration.
+
+    Parameters
+    ----------
+    found : SumCalibration
+    horizon : int
+        Rows: at most the calibration's leaves, and all of these needed.
+    width, bound : optional
+        Coordinates of a row and the bound of its norm, where these are not those of what is added up (``gram``).
+    gram : bool
+        What is added up is ``v v^T`` of a row v.
+    """
+    chosen, leaf = found.factorization, found.leaf
+    steps = -(-horizon // leaf)
+    if steps != chosen.steps:
+        raise InvalidParameter(f"horizon must make {chosen.steps} leaves of {leaf} rows, found {horizon}")
+    numbers: dict[str, Any] = {}
+    if isinstance(chosen, Smooth):
+        numbers["ones"] = chosen.shape[1]
+    elif isinstance(chosen, BLT):
+        numbers["theta"], numbers["omega"] = chosen.theta, chosen.omega
+    elif chosen.design == "sqrt":
+        numbers["coefficients"] = np.append(1.0, np.cumprod(1.0 - 0.5 / np.arange(1, steps)))
+    return PrefixPlan(
+        design=chosen.design,
+        width=found.dim if width is None else width,
+        horizon=horizon,
+        bound=found.bound if bound is None else bound,
+        std=found.sigma,
+        leaf=leaf,
+        gram=gram,
+        grid=found.grid,
+        **numbers,
+    )
 
 
 @dataclass(frozen=True)
@@ -79,7 +120,7 @@ class Sums(Unshared):
         self._delta = number(delta=delta, above=0.0, below=1.0)
         self._design = choice(DESIGNS, design=design)
         self._adjacency = choice(ADJACENCIES, adjacency=adjacency)
-        self._leaf = integer(leaf=leaf, at_least=1, at_most=1 << 32)
+        self._leaf = integer(leaf=leaf, at_least=1, at_most=1 << 20)
         self._shape = {"buffers": buffers, "objective": objective, "theta": theta, "omega": omega}
         self._first_epoch = integer(first_epoch=first_epoch, at_least=1, at_most=1 << 40)
         self._calibration = choice(CALIBRATIONS, calibration=calibration)
@@ -113,38 +154,20 @@ class Sums(Unshared):
         chosen = factorization(self._design, steps, **self._shape)  # type: ignore[arg-type]
         dim = self._width * (self._width + 1) // 2 if self._is_gram else self._width
         largest = self._bound * self._bound if self._is_gram else self._bound
-        one = largest if self._adjacency == "zero_out" else (math.sqrt(2.0) if self._is_gram else 2.0) * largest
-        # products of a gram: sqrt(2) and two roundings; a sum of k rows in doubles: k / 2 roundings of itself
-        rounding = 4 * _UNIT * self._is_gram + (2 * leaf * _UNIT if leaf > 1 else 0.0)
+        one = largest if self._adjacency == "zero_out" else (_ROOT_TWO if self._is_gram else 2.0) * largest
         found = calibrate_sums(
             factorization=chosen,
             dim=dim,
-            bound=leaf * largest,
+            bound=largest,
             epsilon=self._epsilon,
             delta=self._delta,
+            leaf=leaf,
             adjacency=self._adjacency,
-            sensitivity=None if leaf == 1 and not self._is_gram else one * (1.0 + 1e-15),
-            rounding=rounding,
+            sensitivity=one if self._is_gram else None,
+            rounding=4 * _UNIT * self._is_gram,  # of v v^T: sqrt(2) and two products
             calibration=self._calibration,
         )
-        numbers: dict[str, Any] = {}
-        if isinstance(chosen, Smooth):
-            numbers["ones"] = chosen.shape[1]
-        elif isinstance(chosen, BLT):
-            numbers["theta"], numbers["omega"] = chosen.theta, chosen.omega
-        elif self._design == "sqrt":
-            numbers["coefficients"] = np.append(1.0, np.cumprod(1.0 - 0.5 / np.arange(1, steps)))
-        plan = PrefixPlan(
-            design=self._design,
-            width=self._width,
-            horizon=rows,
-            bound=self._bound,
-            std=found.sigma,
-            leaf=leaf,
-            gram=self._is_gram,
-            grid=found.grid,
-            **numbers,
-        )
+        plan = plan_of(found, horizon=rows, width=self._width, bound=self._bound, gram=self._is_gram)
         return Epoch(found, plan)
 
     def _promise(self) -> Guarantee:

@@ -32,7 +32,7 @@ class PrefixSum(Sums):
     design : {"blt", "tree", "honaker", "smooth", "sqrt", "independent"}
         Default "blt": nearly the least noise known, with memory for ``buffers`` vectors. "tree" (Algorithm 5 of Jain,
         Kothari and Thakurta), "honaker" and "smooth" add rows up exactly, in integers. "sqrt" keeps every row
-        (``horizon * dim`` at most 2**26) and takes time proportional to their number for each. "independent" perturbs
+        (``horizon * dim`` at most 2**26) and takes time near the root of their number for each. "independent" perturbs
         every row: for uses of the differences.
     adjacency : {"replace", "zero_out"}, default="replace"
     leaf : int, default=1

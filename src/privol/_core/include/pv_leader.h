@@ -22,6 +22,7 @@ typedef struct pv_leader {
     double *gradient; /* secret: of the row that is learnt */
     double *point;    /* public: where gradients are taken */
     double *centre;   /* public: regularization times the starting point */
+    int64_t followed; /* step of the sums that the point is of */
 } pv_leader;
 
 extern const pv_method pv_leader_method;

@@ -38,6 +38,7 @@ typedef struct pv_prefix_plan {
     int order;            /* vectors that are kept: bits of `steps`, ones of a word (smooth), buffers (blt) */
     const double *theta, *omega; /* blt: of the buffers */
     const double *coefficients;  /* sqrt: r_0, r_1, ... of all steps */
+    int64_t block;        /* sqrt: steps whose share of all earlier ones the caller gives at once; 0: computed here */
     /* of rows, where pv_prefix_run learns them */
     int64_t horizon;      /* rows that may be learnt */
     int64_t width;        /* coordinates of a row */
@@ -48,16 +49,18 @@ typedef struct pv_prefix_plan {
 typedef struct pv_prefix {
     int64_t rows, step;   /* rows learnt; steps that are made, or being made */
     int64_t made;         /* steps whose prefix sum is there */
+    int64_t far_step;     /* sqrt: `far` and `noisy_far` are of the block that begins after this step */
     int64_t in_leaf;      /* rows of the leaf that is not yet a step */
     int due, drawn;       /* draws of this step: yet to be made, and made */
     uint64_t word;        /* smooth: of this step */
     int64_t n_clipped, n_null; /* private diagnostics */
     /* secret */
-    double *row, *leaf, *x, *buffers, *past;
+    double *row, *leaf, *x, *buffers, *past, *far;
     int64_t *total, *snapshots, *whole;
     /* released (public) */
-    double *out, *estimate, *estimates, *sums, *noisy_buffers, *noisy_past, *prefix, *base;
+    double *out, *estimate, *estimates, *sums, *noisy_buffers, *noisy_past, *noisy_far, *prefix, *base;
     int64_t *nodes;
+    const pv_vectors *vectors; /* of the instruction-set level of the last draws */
 } pv_prefix;
 
 /* Memory of a run, in units of 8 bytes, and how much of it, from its beginning, is secret. */
@@ -74,8 +77,10 @@ void pv_prefix_add(pv_prefix *s, const pv_prefix_plan *p, const double *w);
 /* A leaf that has begun becomes a step as it is: rows are at an end. */
 void pv_prefix_end_leaf(pv_prefix *s, const pv_prefix_plan *p);
 
-/* Make the draws that are due. PV_NEED_BITS, PV_UNDECIDED: to be called again when that is served (the draw's address row
- * is pv_prefix_row). PV_OK: none is due, s->prefix is the private prefix sum. */
+/* Make the draws that are due; without noise, `draws` may be NULL. PV_NEED_BITS, PV_UNDECIDED: to be called again when that
+ * is served (the draw's address row is pv_prefix_row). PV_NEED_FAR: the same; for i < block, vector i of `far` is to be the
+ * sum of r_{m + i - k} past_k over the m = s->made steps k = 0, 1, ..., that of `noisy_far` the same with noisy_past, and
+ * far_step = m. PV_OK: none is due, s->prefix is the private prefix sum. */
 pv_status pv_prefix_settle(pv_prefix *s, const pv_prefix_plan *p, pv_draws *draws);
 
 /* Address rows of the next draws, those due first; returns how many. */

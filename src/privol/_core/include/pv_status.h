@@ -11,7 +11,8 @@ typedef enum pv_status {
     PV_BAD_INDEX,      /* CSR column index out of range */
     PV_UNSORTED,       /* CSR column indices of a row are not strictly ascending */
     PV_BAD_INDPTR,     /* CSR row pointers decrease or leave the data */
-    PV_NOT_FINITE      /* the iterate is NaN: a user's loss raised or returned NaN */
+    PV_NOT_FINITE,     /* the iterate is NaN: a user's loss raised or returned NaN */
+    PV_NEED_FAR        /* a square-root sum lacks what rows before its next block contribute (pv_prefix.h) */
 } pv_status;
 
 #endif

@@ -28,6 +28,7 @@ cdef extern from "pv_prefix.h" nogil:
         const double *theta
         const double *omega
         const double *coefficients
+        int64_t block
         int64_t horizon
         int64_t width
         double bound
@@ -37,12 +38,17 @@ cdef extern from "pv_prefix.h" nogil:
         int64_t rows
         int64_t step
         int64_t made
+        int64_t far_step
         int64_t in_leaf
         int due
         int drawn
         uint64_t word
         int64_t n_clipped
         int64_t n_null
+        double *past
+        double *far
+        double *noisy_past
+        double *noisy_far
         double *prefix
         double *base
 
@@ -65,3 +71,7 @@ cdef class PrefixPlan:
     cdef readonly str design
     cdef object owners
     cdef double entry_bound(self) except -1.0
+
+
+# What PV_NEED_FAR asks for.
+cdef int serve_far(pv_prefix *s, const pv_prefix_plan *p) except -1

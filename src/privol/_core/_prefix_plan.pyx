@@ -1,0 +1,205 @@
+"""The public numbers of a run of private prefix sums, checked: what the kernels rely on."""
+
+import math
+
+import numpy as np
+
+cimport numpy as cnp
+from libc.stdint cimport int64_t
+
+from ..errors import InvalidParameter, StateError
+from ._noise cimport pv_lattice_step
+
+cnp.import_array()
+
+LAST_STEP = 1 << 56  # 64 address rows a step
+MAX_SHIFT = 40  # h = 2^shift g: the rest of a sum is exact in double precision
+
+cdef dict DESIGNS = {
+    "tree": PV_TREE, "honaker": PV_HONAKER, "smooth": PV_SMOOTH, "sqrt": PV_SQRT, "blt": PV_BLT,
+    "independent": PV_INDEPENDENT,
+}
+
+
+def grid_of(double std, double total):
+    """The grid g of the rows of an interval design: the least power of two that leaves room for sums up to ``total``.
+
+    Parameters
+    ----------
+    std : float
+        Standard deviation of a draw, whose grid is h; 0: no noise, g is the least that the room allows.
+    total : float
+        Bound of the magnitude of every exact sum.
+
+    Returns
+    -------
+    float
+        With total <= 2^61 g and h / 2^40 <= g <= h.
+
+    Raises
+    ------
+    InvalidParameter
+        If the sums do not fit into 62 bits on the noise's own grid.
+    """
+    cdef double g = 2.0 ** (math.frexp(total)[1] - 61)
+    cdef double h = pv_lattice_step(std) if std > 0.0 else g
+    if g > h:
+        raise InvalidParameter(
+            f"sums of up to {total:g} do not fit into 62 bits on the grid {h:g} of noise of standard deviation "
+            f"{std:g}: lower epsilon, the bound or the horizon"
+        )
+    return max(g, h * 2.0**-MAX_SHIFT)
+
+
+cdef class PrefixPlan:
+    """The public numbers of a run of prefix sums.
+
+    Parameters
+    ----------
+    design : {"tree", "honaker", "smooth", "sqrt", "blt", "independent"}
+    width : int
+        Coordinates of a row.
+    horizon : int
+        Rows that may be learnt.
+    bound : float
+        Rows are scaled to this L2 norm.
+    std : float
+        Standard deviation of every draw; 0: no noise.
+    leaf : int
+        Rows of a step.
+    gram : bool
+        Add up ``v v^T`` of a row v, as the upper triangle with entries off the diagonal times sqrt(2).
+    ones : int
+        "smooth": ones of a word.
+    theta, omega : sequence of float
+        "blt": decay and weight of the buffers.
+    coefficients : sequence of float
+        "sqrt": those of all steps.
+    block : int or None
+        "sqrt": steps whose share of all earlier ones is computed at once, by a fast Fourier transform; 0: step by step.
+        Default: 0 up to 4096 steps, then near 8 times the root of their number.
+    grid : float
+        Designs of intervals: g; 0: :func:`grid_of` chooses.
+    """
+
+    def __init__(self, *, str design not None, int64_t width, int64_t horizon, double bound, double std, int64_t leaf=1,
+                 bint gram=False, int ones=0, theta=(), omega=(), coefficients=(), double grid=0.0, block=None):
+        cdef double[::1] decay = np.array(theta, dtype=np.float64)
+        cdef double[::1] weight = np.array(omega, dtype=np.float64)
+        cdef double[::1] series = np.array(coefficients, dtype=np.float64)
+        if self.owners is not None:
+            raise StateError("a plan cannot be started twice")
+        if width < 1 or width > 1 << 32 or horizon < 1 or horizon > LAST_STEP or leaf < 1:
+            raise InvalidParameter(f"no plan has rows of {width} coordinates, {horizon} rows, leaves of {leaf}")
+        if not 1e-100 <= bound <= 1e100 or not (std == 0.0 or 1e-250 <= std <= 1e250):
+            raise InvalidParameter(f"no plan has rows up to {bound:g} and noise of standard deviation {std:g}")
+        self.owners = (decay, weight, series)
+        self.design = design
+        self.c.design = DESIGNS[design]
+        self.c.width = width
+        self.c.gram = gram
+        self.c.dim = width * (width + 1) // 2 if gram else width
+        if self.c.dim > 1 << 32:
+            raise InvalidParameter(f"a gram of rows of {width} coordinates has {self.c.dim} entries, allowed are 2**32")
+        self.c.horizon = horizon
+        self.c.leaf = leaf
+        self.c.steps = (horizon - 1) // leaf + 1
+        self.c.bound = bound
+        self.c.std = std
+        self.c.noisy = std > 0.0
+        largest = self.entry_bound() * leaf
+        if self.c.design <= PV_SMOOTH:
+            self.c.order = ones if design == "smooth" else int(self.c.steps).bit_length()
+            if not 1 <= self.c.order <= 62:
+                raise InvalidParameter(f"a word of the smooth design has 1 to 62 ones, found {ones}")
+            self.c.grid = grid if grid > 0.0 else grid_of(std, self.entry_bound() * horizon)
+            if math.frexp(self.c.grid)[0] != 0.5 or not self.entry_bound() * horizon <= 2.0**61.5 * self.c.grid:
+                raise InvalidParameter(f"the grid {grid:g} is no power of two, or too fine for the sums of all rows")
+            if std > 0.0:
+                self.c.shift = round(math.log2(pv_lattice_step(std) / self.c.grid))
+            if not 0 <= self.c.shift <= MAX_SHIFT:
+                raise InvalidParameter(f"the grid {grid:g} does not fit noise of standard deviation {std:g}")
+            self.c.magnitude = self.c.grid * 2.0**self.c.shift
+        elif self.c.design == PV_BLT:
+            self.c.order = decay.shape[0]
+            if not 0 < decay.shape[0] == weight.shape[0] <= 64 or not all(0.0 < x < 1.0 for x in decay):
+                raise InvalidParameter("theta and omega must have as many values, 1 to 64, theta between 0 and 1")
+            self.c.theta, self.c.omega = &decay[0], &weight[0]
+            gain = 1.0 + sum(abs(w) / (1.0 - t) for w, t in zip(weight, decay))
+            self.c.magnitude = largest * gain * (1.0 + 1e-9)
+        elif self.c.design == PV_SQRT:
+            if series.shape[0] < self.c.steps:
+                raise InvalidParameter(f"coefficients must have {self.c.steps} values, found {series.shape[0]}")
+            self.c.coefficients = &series[0]
+            if block is None:
+                block = 0 if self.c.steps <= 4096 else 8 << (int(self.c.steps).bit_length() // 2)
+            if not 0 <= block <= self.c.steps:
+                raise InvalidParameter(f"a block has up to {self.c.steps} steps, found {block}")
+            self.c.block = block
+            self.c.magnitude = largest * float(np.sum(np.abs(series))) * (1.0 + 1e-9)
+        else:
+            self.c.magnitude = largest * (1.0 + 1e-9)
+
+    cdef double entry_bound(self) except -1.0:
+        """Bound of the magnitude of a coordinate of what a row adds, roundings counted."""
+        return (self.c.bound * self.c.bound if self.c.gram else self.c.bound) * (1.0 + 1e-9)
+
+    @property
+    def dim(self) -> int:
+        """Coordinates of a sum."""
+        return self.c.dim
+
+    @property
+    def horizon(self) -> int:
+        """Rows that may be learnt."""
+        return self.c.horizon
+
+    @property
+    def steps(self) -> int:
+        """Steps that may be made."""
+        return self.c.steps
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of every draw."""
+        return self.c.std
+
+    @property
+    def grid(self) -> float:
+        """The grid g of the rows; 0 for designs that are computed in double precision."""
+        return self.c.grid
+
+    def numbers(self):
+        """All of it as one array: what a checkpoint and the run that goes on from it must agree on."""
+        plan = (self.c.design, self.c.width, self.c.gram, self.c.horizon, self.c.leaf, self.c.order, self.c.block,
+                self.c.bound, self.c.std, self.c.grid)
+        return np.concatenate([np.array(plan, dtype=np.float64), *(np.asarray(owner) for owner in self.owners)])
+
+
+cdef int look_far(const pv_prefix *s, const pv_prefix_plan *p, double *past, double *out) except -1:
+    """What all steps so far contribute to those of the next block: cyclic convolution, a few columns at a time."""
+    cdef int64_t m = s.made
+    cdef cnp.npy_intp[2] shape
+    shape[0], shape[1] = m, p.dim
+    before = cnp.PyArray_SimpleNewFromData(2, shape, cnp.NPY_DOUBLE, past)
+    shape[0] = p.block
+    share = cnp.PyArray_SimpleNewFromData(2, shape, cnp.NPY_DOUBLE, out)
+    shape[0] = min(m + p.block, p.steps)
+    known = cnp.PyArray_SimpleNewFromData(1, shape, cnp.NPY_DOUBLE, <void *>p.coefficients)
+    n = 1 << int(m + p.block - 1).bit_length()  # beyond n, indices come round to those below m, which nobody reads
+    transform = np.fft.rfft(known, n)
+    for first in range(0, p.dim, 16):
+        columns = np.fft.rfft(before[:, first:first + 16].T, n)
+        columns *= transform
+        found = np.fft.irfft(columns, n)
+        share[:, first:first + 16] = found[:, m:m + p.block].T
+        columns.fill(0.0)
+        found.fill(0.0)
+    return 0
+
+
+cdef int serve_far(pv_prefix *s, const pv_prefix_plan *p) except -1:
+    look_far(s, p, s.past, s.far)
+    look_far(s, p, s.noisy_past, s.noisy_far)
+    s.far_step = s.made
+    return 0
