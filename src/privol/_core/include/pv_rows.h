@@ -58,9 +58,8 @@ typedef struct pv_vectors {
     void (*publish)(const double *x, double f, double *out, double *sum, int64_t n); /* out = f x, never -0; sum += out */
     /* The q buffers of a BLT, n values each. x = w + sum of omega_j b_j, then b_j <- theta_j b_j + w. */
     void (*mix)(const double *theta, const double *omega, int q, const double *w, double *buffers, double *x, int64_t n);
-    /* y = r - sum of omega_j b_j, then b_j <- theta_j b_j + y and sum += y. */
-    void (*unmix)(const double *theta, const double *omega, int q, const double *r, double *buffers, double *sum,
-                  int64_t n);
+    /* y <- y - sum of omega_j b_j, then b_j <- theta_j b_j + y and sum += y. */
+    void (*unmix)(const double *theta, const double *omega, int q, double *y, double *buffers, double *sum, int64_t n);
 } pv_vectors;
 
 const pv_vectors *pv_vectors_at(int level);
