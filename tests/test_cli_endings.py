@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_tools import RUN, N, privol_cli, run_json, start
+from cli_tools import RUN as DEFAULT
+from cli_tools import N, privol_cli, run_json, start
 from patience import WAIT
 
 import privol.cli.run as command
@@ -24,6 +25,9 @@ posix = pytest.mark.skipif(os.name != "posix", reason="signals and limits of POS
 
 
 # ---- Ctrl-C -------------------------------------------------------------------------------------------------
+
+
+RUN = (*DEFAULT, "--learner", "pigd")  # whose releases are paid for one by one
 
 
 @contextmanager

@@ -86,7 +86,7 @@ def save(table, name, **options):
         Path(name).write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
 
 
-RUN = ("run", "rows.csv", "--schema", "rows.toml", "--radius", "5", "--seed", "3", "--no-diagnostics")
+RUN = ("run", "rows.csv", "--schema", "rows.toml", "--learner", "pigd", "--radius=5", "--seed", "3", "--no-diagnostics")
 
 
 # ---- schemas ------------------------------------------------------------------------------------------------
@@ -365,7 +365,8 @@ def test_plan_states_the_figure_for_users(here, visits):
 
 
 def test_plan_takes_features_and_bound_from_the_schema(here, visits):
-    planned = json.loads(privol_cli("plan", "--schema", "rows.toml", "--horizon", N, "--radius", "5", "--json").stdout)
+    words = ("plan", "--learner", "pigd", "--schema", "rows.toml", "--horizon", N, "--radius", "5", "--json")
+    planned = json.loads(privol_cli(*words).stdout)
     record = run_json(*RUN)
     assert planned["n_features"] == record["features"]
     assert planned["parameters"]["x_bound"] == record["parameters"]["x_bound"]

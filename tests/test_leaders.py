@@ -241,6 +241,27 @@ def test_the_same_bits(more):
     assert fingerprint(learner) == expected
 
 
+def test_square_root_sums_of_many_rows():
+    """Beyond 4096 steps earlier blocks enter by Fourier transforms, also after a restart."""
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(5000, 2)), rng.choice([-1.0, 1.0], size=5000)
+
+    def fresh():
+        words = {"horizon": 5000, "regularization": 1e6, "radius": 1e9, "fit_intercept": False}
+        return DPFTRL(loss="hinge", design="sqrt", random_state=1, **words)
+
+    whole = fresh().partial_fit(X, y, classes=[-1.0, 1.0])
+    first = fresh().partial_fit(X[:3000], y[:3000], classes=[-1.0, 1.0])
+    state, plan, _ = fresh()._open_run(2, 5000, "all")
+    state._restore(first._run.state._secret_arrays())
+    state.learn(X[3000:], y[3000:])
+    assert np.array_equal(state.point(), whole.ask())
+    rows = X / np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
+    noise = -1e6 * state.point() - rows.T @ -y  # points stay next to 0, where every slope is -y
+    assert np.all(np.abs(noise) < 6 * plan.sums.std(5000))
+    assert np.any(np.abs(noise) > 0.01 * plan.sums.std(5000))
+
+
 @pytest.mark.parametrize("at", [1, 2, 3, 50, 148, 198])
 @pytest.mark.parametrize("design", DESIGNS)
 def test_saved_and_restored_anywhere(design, at):

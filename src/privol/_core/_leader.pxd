@@ -1,6 +1,7 @@
 from libc.stdint cimport int64_t
 
 from ._prefix_plan cimport PrefixPlan, pv_prefix, pv_prefix_plan
+from ._rows cimport pv_status
 from ._run cimport LearnerRun, pv_method, pv_plan, pv_state
 
 cdef extern from "pv_leader.h" nogil:
@@ -18,10 +19,11 @@ cdef extern from "pv_leader.h" nogil:
         double *gradient
         double *point
         double *centre
+        int64_t followed
 
     const pv_method pv_leader_method
 
-    void pv_leader_tell(pv_leader *it, const pv_leader_plan *plan, const double *gradient) noexcept
+    pv_status pv_leader_tell(pv_leader *it, const pv_leader_plan *plan, const double *gradient) noexcept
     void pv_leader_end_leaf(pv_leader *it, const pv_leader_plan *plan) noexcept
 
 
@@ -31,3 +33,4 @@ cdef class LeaderRun(LearnerRun):
     cdef PrefixPlan sums
     cdef int64_t n_sums
     cdef int settle(self) except -1
+    cdef int serve(self, pv_status status) except -1

@@ -9,7 +9,7 @@ from libc.string cimport memcpy
 from ..errors import InvalidParameter, StateError
 from ._noise cimport Source
 from ._prefix_plan cimport PrefixPlan, pv_prefix_bind, pv_prefix_size
-from ._rows cimport PV_ENTRY_MAX, PV_NEED_FAR, pv_rows, pv_status
+from ._rows cimport PV_ENTRY_MAX, PV_NEED_FAR, PV_OK, pv_rows, pv_status
 from ._run cimport LearnerRun
 
 cnp.import_array()
@@ -69,6 +69,7 @@ cdef class LeaderRun(LearnerRun):
         cdef const double[::1] vector
         cdef const double *numbers = NULL
         cdef int64_t j
+        cdef pv_status status
         self.enter(draws=True)
         if gradient is not None:
             vector = gradient
@@ -84,7 +85,9 @@ cdef class LeaderRun(LearnerRun):
         with self.lock:
             self.check_room(1)
             self.settle()  # what an interrupt left to be done
-            pv_leader_tell(&self.it, &self.own_plan, numbers)
+            status = pv_leader_tell(&self.it, &self.own_plan, numbers)
+            if status != PV_OK:
+                self.serve(status)
             self.settle()
 
     def release_last(self):
@@ -127,10 +130,12 @@ cdef class LeaderRun(LearnerRun):
         cdef cnp.ndarray sums
         self.check_vector(arrays, "point", self.plan.d)
         self.check_vector(arrays, "sums", self.n_sums)
+        self.check_vector(arrays, "sums_counts", 5)
         sums = np.ascontiguousarray(arrays["sums"], dtype=np.int64)
         self.sums.restore(&self.it.sums, arrays["sums_counts"])
         self.fill_vector(self.it.point, arrays, "point", self.plan.d)
         memcpy(self.secret, cnp.PyArray_DATA(sums), self.n_sums * sizeof(double))
+        self.it.followed = self.it.sums.step
         return 0
 
     def _secret_gradient(self):

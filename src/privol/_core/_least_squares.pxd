@@ -1,6 +1,5 @@
 from libc.stdint cimport int64_t
 
-from ._noise cimport pv_draws
 from ._prefix_plan cimport PrefixPlan, pv_prefix, pv_prefix_plan
 from ._rows cimport pv_status
 from ._run cimport LearnerRun, pv_method, pv_plan, pv_state
@@ -47,7 +46,7 @@ cdef extern from "pv_least_squares.h" nogil:
 
     const pv_method pv_least_squares_method
 
-    pv_status pv_least_squares_end(pv_least_squares *s, const pv_least_squares_plan *plan, pv_draws *draws) noexcept
+    void pv_least_squares_end(pv_least_squares *s, const pv_least_squares_plan *plan) noexcept
 
 
 cdef class LeastSquaresRun(LearnerRun):
@@ -58,3 +57,4 @@ cdef class LeastSquaresRun(LearnerRun):
     cdef double *matrix
     cdef int *integers
     cdef int64_t n_sums
+    cdef bint stopped

@@ -4,7 +4,6 @@ import numpy as np
 
 cimport numpy as cnp
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
-from cpython.pythread cimport PyThread_get_thread_ident
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 from scipy.linalg.cython_lapack cimport dpotrf, dsyevd, dtrtrs
@@ -12,7 +11,7 @@ from scipy.linalg.cython_lapack cimport dpotrf, dsyevd, dtrtrs
 from ..errors import InvalidParameter
 from ._noise cimport Source
 from ._prefix_plan cimport PrefixPlan, pv_prefix_bind, pv_prefix_read, pv_prefix_size
-from ._rows cimport PV_NEED_FAR, PV_OK, pv_status
+from ._rows cimport PV_NEED_FAR, PV_OK, pv_rows, pv_status
 from ._run cimport LearnerRun
 
 cnp.import_array()
@@ -146,22 +145,21 @@ cdef class LeastSquaresRun(LearnerRun):
         PyMem_RawFree(self.own.ridge.integers)
 
     def release_last(self):
-        """End a leaf that has begun and publish the model of all rows: the last of the run."""
-        cdef pv_status status
+        """End a leaf that has begun and publish the model of all rows: the last of the run, which learns no more.
+
+        After an exception it may be called again, and goes on where it was.
+        """
+        cdef pv_rows none
+        none.n = 0
         self.enter(draws=True)
         with self.lock:
             self.check_open()
-            self.holder = <unsigned long>PyThread_get_thread_ident()
-            try:
-                while True:
-                    with nogil:
-                        status = pv_least_squares_end(&self.own, &self.own_plan, &self.draws)
-                    if status == PV_OK:
-                        break
-                    self.serve(status)
-            finally:
-                self.holder = 0
-            self.closed = True
+            self.run(&none, NULL, NULL)  # what an interrupt left to be done
+            if not self.stopped:
+                self.plan.horizon = self.state.t
+                self.stopped = True
+                pv_least_squares_end(&self.own, &self.own_plan)
+                self.run(&none, NULL, NULL)
 
     def released_sums(self):
         """Copy of the sums released last, in unit bounds; zeros before the first step. Public."""
@@ -192,6 +190,7 @@ cdef class LeastSquaresRun(LearnerRun):
 
     cdef int restore_own(self, arrays) except -1:
         self.check_vector(arrays, "sums", self.n_sums)
+        self.check_vector(arrays, "sums_counts", 5)
         cdef cnp.ndarray sums = np.ascontiguousarray(arrays["sums"], dtype=np.int64)
         self.sums.restore(&self.own.sums, arrays["sums_counts"])
         memcpy(self.secret, cnp.PyArray_DATA(sums), self.n_sums * sizeof(double))

@@ -55,7 +55,7 @@ cdef extern from "pv_prefix.h" nogil:
     size_t pv_prefix_size(const pv_prefix_plan *p) noexcept
     size_t pv_prefix_secret_size(const pv_prefix_plan *p) noexcept
     void pv_prefix_bind(pv_prefix *s, const pv_prefix_plan *p, void *memory) noexcept
-    void pv_prefix_add(pv_prefix *s, const pv_prefix_plan *p, const double *w) noexcept
+    pv_status pv_prefix_add(pv_prefix *s, const pv_prefix_plan *p, const double *w) noexcept
     void pv_prefix_end_leaf(pv_prefix *s, const pv_prefix_plan *p) noexcept
     pv_status pv_prefix_settle(pv_prefix *s, const pv_prefix_plan *p, pv_draws *draws) noexcept
     int64_t pv_prefix_upcoming(const pv_prefix *s, const pv_prefix_plan *p, int64_t capacity, uint64_t *rows) noexcept

@@ -459,6 +459,11 @@ cdef class LearnerRun:
         return self.state.t, self.state.n_released, self.state.spent
 
     @property
+    def ended(self) -> bool:
+        """Whether nothing more can be learnt or released."""
+        return self.closed
+
+    @property
     def next_release(self) -> int:
         """Row after which the next model is released; horizon + 1: none."""
         return self.state.next_release

@@ -4,12 +4,14 @@
 #include <string.h>
 
 /* Row state->t has come, with its gradient (NULL: 0): what is due after it. The horizon ends a leaf that is not full. */
-static void arrive(pv_leader *it, const pv_leader_plan *plan, const double *gradient) {
+static pv_status arrive(pv_leader *it, const pv_leader_plan *plan, const double *gradient) {
     pv_state *state = &it->run;
     if (state->t == 1) pv_spend(state, plan->cost);
-    pv_prefix_add(&it->sums, &plan->sums, gradient);
+    pv_status status = pv_prefix_add(&it->sums, &plan->sums, gradient);
+    if (status != PV_OK) return status;
     if (state->t == plan->run.horizon) pv_prefix_end_leaf(&it->sums, &plan->sums);
     state->pending |= it->sums.due > 0;
+    return PV_OK;
 }
 
 static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows, int64_t i, double y, double norm) {
@@ -29,11 +31,10 @@ static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows,
         rows->ops->axpy(rows, i, g * f, w);
         if (run->intercept) w[run->d - 1] = g;
     }
-    arrive(it, plan, w);
-    return PV_OK;
+    return arrive(it, plan, w);
 }
 
-void pv_leader_tell(pv_leader *it, const pv_leader_plan *plan, const double *gradient) {
+pv_status pv_leader_tell(pv_leader *it, const pv_leader_plan *plan, const double *gradient) {
     pv_state *state = &it->run;
     const int64_t d = plan->run.d;
     double *w = it->gradient;
@@ -47,7 +48,7 @@ void pv_leader_tell(pv_leader *it, const pv_leader_plan *plan, const double *gra
         state->n_clipped += nn > most;
         for (int64_t j = 0; j < d; ++j) w[j] = f * gradient[j];
     }
-    arrive(it, plan, w);
+    return arrive(it, plan, w);
 }
 
 void pv_leader_end_leaf(pv_leader *it, const pv_leader_plan *plan) {
@@ -71,10 +72,11 @@ static pv_status release(pv_state *state, const pv_plan *run, pv_draws *draws) {
     pv_leader *it = (pv_leader *)state;
     const pv_leader_plan *plan = (const pv_leader_plan *)run;
     const pv_vectors *vectors = pv_vectors_at(pv_draws_level(draws));
-    if (it->sums.due > 0) {
+    if (it->followed < it->sums.step) {
         pv_status status = pv_prefix_settle(&it->sums, &plan->sums, draws);
         if (status != PV_OK) return status;
         follow(it, plan, vectors);
+        it->followed = it->sums.step;
     }
     if (state->t == state->next_release) pv_publish(state, run, it->point, 1.0, vectors);
     return PV_OK;

@@ -5,10 +5,11 @@
 static pv_status learn(pv_state *state, const pv_plan *plan, const pv_rows *rows, int64_t i, double y, double norm) {
     pv_least_squares *s = (pv_least_squares *)state;
     const pv_least_squares_plan *p = (const pv_least_squares_plan *)plan;
+    pv_status status;
     if (state->t == 1) pv_spend(state, p->cost);
     if (norm < 0.0) {
         ++state->n_null; /* the null row adds nothing */
-        pv_prefix_add(&s->sums, &p->sums, NULL);
+        status = pv_prefix_add(&s->sums, &p->sums, NULL);
     } else {
         const double f = pv_scale_row(state, plan, &norm);
         memset(s->row, 0, (size_t)plan->d * sizeof(double));
@@ -18,10 +19,10 @@ static pv_status learn(pv_state *state, const pv_plan *plan, const pv_rows *rows
         double *products = s->moments + p->sums.dim - plan->d;
         const double target = y * p->target_unit;
         for (int64_t j = 0; j < plan->d; ++j) products[j] = target * s->row[j];
-        pv_prefix_add(&s->sums, &p->sums, s->moments);
+        status = pv_prefix_add(&s->sums, &p->sums, s->moments);
     }
     state->pending |= s->sums.due > 0;
-    return PV_OK;
+    return status;
 }
 
 static double shift_of(const pv_least_squares_plan *p, int64_t step) {
@@ -55,14 +56,13 @@ static pv_status release(pv_state *state, const pv_plan *plan, pv_draws *draws) 
     return publish(s, p, pv_draws_level(draws));
 }
 
-pv_status pv_least_squares_end(pv_least_squares *s, const pv_least_squares_plan *p, pv_draws *draws) {
+void pv_least_squares_end(pv_least_squares *s, const pv_least_squares_plan *p) {
     int64_t position = 0;
     const int released = pv_next_release(&p->run, s->run.t - 1, &position) == s->run.t;
     pv_prefix_end_leaf(&s->sums, &p->sums);
-    const int fresh = s->sums.due > 0;
-    pv_status status = pv_prefix_settle(&s->sums, &p->sums, draws);
-    if (status != PV_OK || (released && !fresh)) return status;
-    return publish(s, p, pv_draws_level(draws));
+    if (released && s->sums.due == 0) return;
+    s->run.next_release = s->run.t;
+    s->run.pending = 1;
 }
 
 static int64_t upcoming(const pv_state *state, const pv_plan *plan, int64_t capacity, uint64_t *rows) {

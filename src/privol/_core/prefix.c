@@ -49,6 +49,7 @@ void pv_prefix_bind(pv_prefix *s, const pv_prefix_plan *p, void *memory) {
     const int64_t d = p->dim;
     double *at = memory;
     memset(s, 0, sizeof *s);
+    s->vectors = pv_vectors_at(0);
     s->row = at;
     s->x = at + row_size(p);
     at = s->x + d;
@@ -129,20 +130,6 @@ static int parent(const pv_prefix *s, const pv_prefix_plan *p) {
 
 /* ---- rows and leaves --------------------------------------------------------------------------------------------- */
 
-/* x = leaf + sum of omega_j B_j; B_j <- theta_j B_j + leaf. */
-static void buffers_step(const pv_prefix_plan *p, const double *leaf, double *buffers, double *x) {
-    const int64_t d = p->dim;
-    memcpy(x, leaf, (size_t)d * sizeof(double));
-    for (int j = 0; j < p->order; ++j) {
-        const double theta = p->theta[j], omega = p->omega[j];
-        double *restrict b = buffers + j * d, *restrict y = x;
-        for (int64_t c = 0; c < d; ++c) {
-            y[c] += omega * b[c];
-            b[c] = theta * b[c] + leaf[c];
-        }
-    }
-}
-
 /* out = sum of r_k v_{t-k} over the t vectors so far: the share of those before this block, then the others, the latest
  * first; four at a time, added one after the other. */
 static void convolve(const pv_prefix_plan *p, const double *past, const double *far, int64_t t, double *restrict out) {
@@ -172,15 +159,17 @@ static void begin_step(pv_prefix *s, const pv_prefix_plan *p) {
     s->due = draws_of(p, s->step, s->word);
     if (p->design == PV_SMOOTH) s->word = next_word(s->word);
     if (p->design == PV_INDEPENDENT) memcpy(s->x, s->leaf, size);
-    if (p->design == PV_BLT) buffers_step(p, s->leaf, s->buffers, s->x);
+    if (p->design == PV_BLT) s->vectors->mix(p->theta, p->omega, p->order, s->leaf, s->buffers, s->x, p->dim);
     if (p->design == PV_SQRT) {
         memcpy(s->past + (s->step - 1) * p->dim, s->leaf, size);
         convolve(p, s->past, s->far, s->step, s->x);
     }
 }
 
-void pv_prefix_add(pv_prefix *s, const pv_prefix_plan *p, const double *w) {
+pv_status pv_prefix_add(pv_prefix *s, const pv_prefix_plan *p, const double *w) {
     const int64_t d = p->dim;
+    /* the column norm is that of so many steps, and their memory; a step is begun when all draws of the last are made */
+    if (s->step >= p->steps || s->due > 0) return PV_HORIZON;
     ++s->rows;
     if (of_intervals(p)) {
         int64_t *restrict total = s->total;
@@ -197,10 +186,11 @@ void pv_prefix_add(pv_prefix *s, const pv_prefix_plan *p, const double *w) {
         for (int64_t c = 0; c < d; ++c) leaf[c] += w[c];
     }
     if (++s->in_leaf == p->leaf) begin_step(s, p);
+    return PV_OK;
 }
 
 void pv_prefix_end_leaf(pv_prefix *s, const pv_prefix_plan *p) {
-    if (s->in_leaf > 0) begin_step(s, p);
+    if (s->in_leaf > 0 && s->due == 0) begin_step(s, p);
 }
 
 /* ---- draws ------------------------------------------------------------------------------------------------------- */
@@ -263,22 +253,6 @@ static void estimate(pv_prefix *s, const pv_prefix_plan *p) {
     memcpy(s->snapshots + height * d, s->total, (size_t)d * sizeof(int64_t));
 }
 
-/* The public half of the buffers: y = r - sum of omega_j S_j, S_j <- theta_j S_j + y. */
-static void increment(pv_prefix *s, const pv_prefix_plan *p) {
-    const int64_t d = p->dim;
-    double *restrict y = s->out;
-    for (int j = 0; j < p->order; ++j) {
-        const double omega = p->omega[j], *b = s->noisy_buffers + j * d;
-        for (int64_t c = 0; c < d; ++c) y[c] -= omega * b[c];
-    }
-    for (int j = 0; j < p->order; ++j) {
-        const double theta = p->theta[j];
-        double *restrict b = s->noisy_buffers + j * d;
-        for (int64_t c = 0; c < d; ++c) b[c] = theta * b[c] + y[c];
-    }
-    for (int64_t c = 0; c < d; ++c) s->prefix[c] += y[c];
-}
-
 /* The draw in s->out becomes part of the public state. */
 static void absorb(pv_prefix *s, const pv_prefix_plan *p) {
     const int64_t d = p->dim;
@@ -294,13 +268,14 @@ static void absorb(pv_prefix *s, const pv_prefix_plan *p) {
         memcpy(s->noisy_past + (s->step - 1) * d, s->out, (size_t)d * sizeof(double));
         convolve(p, s->noisy_past, s->noisy_far, s->step, s->prefix);
         break;
-    case PV_BLT: increment(s, p); break;
+    case PV_BLT: s->vectors->unmix(p->theta, p->omega, p->order, s->out, s->noisy_buffers, s->prefix, d); break;
     default:
         for (int64_t c = 0; c < d; ++c) s->prefix[c] += s->out[c];
     }
 }
 
 pv_status pv_prefix_settle(pv_prefix *s, const pv_prefix_plan *p, pv_draws *draws) {
+    if (draws) s->vectors = pv_vectors_at(pv_draws_level(draws));
     while (s->due > 0) {
         if (of_intervals(p)) split(s, p);
         if (p->noisy) {
@@ -332,13 +307,12 @@ void pv_prefix_svec(const double *v, int64_t width, double *out) {
     }
 }
 
-static void learn(pv_prefix *s, const pv_prefix_plan *p, const pv_rows *rows, int64_t i) {
+static pv_status learn(pv_prefix *s, const pv_prefix_plan *p, const pv_rows *rows, int64_t i) {
     /* the norm that scales the row is taken here, not before: what is learnt is within its bound */
     const double norm = pv_rows_norm(rows, i);
     if (norm < 0.0) {
         ++s->n_null;
-        pv_prefix_add(s, p, NULL);
-        return;
+        return pv_prefix_add(s, p, NULL);
     }
     const int beyond = norm > p->bound * p->bound;
     const double f = beyond ? p->bound / sqrt(norm) : 1.0;
@@ -350,7 +324,7 @@ static void learn(pv_prefix *s, const pv_prefix_plan *p, const pv_rows *rows, in
         w += p->width;
         pv_prefix_svec(s->row, p->width, w);
     }
-    pv_prefix_add(s, p, w);
+    return pv_prefix_add(s, p, w);
 }
 
 pv_status pv_prefix_run(pv_prefix *s, const pv_prefix_plan *p, const pv_rows *given, int64_t *i, int64_t *written,
@@ -366,7 +340,8 @@ pv_status pv_prefix_run(pv_prefix *s, const pv_prefix_plan *p, const pv_rows *gi
         }
         if (*i >= rows.n) return PV_OK;
         if (s->rows >= p->horizon) return PV_HORIZON;
-        learn(s, p, &rows, *i);
+        status = learn(s, p, &rows, *i);
+        if (status != PV_OK) return status;
         ++*i;
     }
 }

@@ -38,6 +38,8 @@ class GradientCalibration:
         No source's claim is restated.
     batch : int
         Rows of a step; the last step may have fewer.
+    gradient_bound : float or None
+        The caller's own bound, to which the noise is scaled: told gradients need it. None: noise for the loss's own.
     bound : float
         L2 norm that gradients of single rows are scaled to where they exceed it.
     sum_sensitivity : float
@@ -56,6 +58,7 @@ class GradientCalibration:
     mu: float
     claim: Claim | None
     batch: int
+    gradient_bound: float | None
     bound: float
     sum_sensitivity: float
     sigma: float
@@ -166,6 +169,7 @@ def calibrate_gradients(
         mu=mu,
         claim=None,
         batch=batch,
+        gradient_bound=gradient_bound,
         bound=bound,
         sum_sensitivity=sensitivity,
         sigma=sigma,

@@ -40,6 +40,8 @@ class LeaderCalibration:
         Of the gradients' running sums: the noise, and what one row changes. Its ``mu`` is that of the whole transcript.
     batch : int
         Rows of a step; the last step may have fewer.
+    gradient_bound : float or None
+        The caller's own bound, to which the noise is scaled: told gradients need it. None: noise for the loss's own.
     bound : float
         L2 norm that gradients of single rows are scaled to where they exceed it.
     row_bound : float
@@ -53,6 +55,7 @@ class LeaderCalibration:
     releases: ReleaseSchedule
     sums: SumCalibration
     batch: int
+    gradient_bound: float | None
     bound: float
     row_bound: float
     regularization: float
@@ -184,6 +187,7 @@ def calibrate_leaders(
         releases=ReleaseSchedule.of(release, horizon),
         sums=sums,
         batch=batch,
+        gradient_bound=gradient_bound,
         bound=bound,
         row_bound=row_bound,
         regularization=regularization,

@@ -16,6 +16,8 @@ __all__ = ["AskingLearner"]
 
 FloatArray = NDArray[np.float64]
 
+_LARGEST = 1e150  # entries beyond count as not finite, as in rows
+
 
 class _PointRun(Protocol):
     """A compiled run whose gradients are taken at a public point."""
@@ -87,15 +89,17 @@ class AskingLearner(GaussianLearner):
         StateError
             If no run is open: ``ask`` begins it.
         """
-        if self.gradient_bound is None:
-            raise InvalidParameter("gradient_bound must be given for tell(): the noise is scaled to it")
         run = self._current_run()
+        if (self.gradient_bound if run is None else run.plan.gradient_bound) is None:
+            raise InvalidParameter(
+                "gradient_bound must be given for tell(), before the run begins: the noise is scaled to it"
+            )
         if run is None:
             raise StateError("ask() comes before tell(): a gradient is taken at the point that it returns")
         vector = np.ascontiguousarray(gradient, dtype=np.float64)
         if vector.ndim != 1:
             raise InvalidParameter(f"gradient must have one dimension, found {vector.ndim}")
-        skipped = not run.targets.refuse and not np.isfinite(vector).all()
+        skipped = not run.targets.refuse and not bool((np.abs(vector) <= _LARGEST).all())
         _point_run(run).tell(None if skipped else vector)
         return self
 
@@ -109,5 +113,6 @@ class AskingLearner(GaussianLearner):
 
     def _release_last(self, run: Run) -> None:
         releases = run.plan.releases
-        if releases.only_last and 0 < run.state.n_rows < releases.last_row:
+        # after an interrupt its release may have been made
+        if releases.only_last and 0 < run.state.n_rows < releases.last_row and run.state.n_releases == 0:
             _point_run(run).release_last()

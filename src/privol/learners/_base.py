@@ -284,8 +284,13 @@ class OnlineLearner(ReleasedModel):
         """
         run: Run | None = self.__dict__.get("_run")
         if run is not None and not run.closed:
-            run.state.finish()
-            self._release_last(run)
+            try:
+                run.state.finish()
+                self._release_last(run)
+            except BaseException:
+                if run.state.ended:  # by what left the finite numbers: there is nothing to try again
+                    self._settle(run)
+                raise
             self._settle(run)
         return self
 

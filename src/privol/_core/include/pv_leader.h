@@ -22,13 +22,14 @@ typedef struct pv_leader {
     double *gradient; /* secret: of the row that is learnt */
     double *point;    /* public: where gradients are taken */
     double *centre;   /* public: regularization times the starting point */
+    int64_t followed; /* step of the sums that the point is of */
 } pv_leader;
 
 extern const pv_method pv_leader_method;
 
 /* Learn a gradient that somebody else took at the point, as one row; NULL: the null row. What becomes pending is left to
  * pv_run. */
-void pv_leader_tell(pv_leader *it, const pv_leader_plan *plan, const double *gradient);
+pv_status pv_leader_tell(pv_leader *it, const pv_leader_plan *plan, const double *gradient);
 
 /* A leaf that has begun becomes a step as it is: rows are at an end. What becomes pending is left to pv_run. */
 void pv_leader_end_leaf(pv_leader *it, const pv_leader_plan *plan);

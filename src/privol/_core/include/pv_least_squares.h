@@ -31,8 +31,8 @@ typedef struct pv_least_squares {
 
 extern const pv_method pv_least_squares_method;
 
-/* End a leaf that has begun, and release the model of all rows so far, unless that was done. Status as the method's release;
- * the leaf is ended by the first call. */
-pv_status pv_least_squares_end(pv_least_squares *s, const pv_least_squares_plan *plan, pv_draws *draws);
+/* Rows are at an end, and nothing is pending: a leaf that has begun is ended, and a model of all rows is due, unless it is
+ * released already. Once a run, whose horizon is then the rows so far. */
+void pv_least_squares_end(pv_least_squares *s, const pv_least_squares_plan *plan);
 
 #endif

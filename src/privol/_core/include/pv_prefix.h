@@ -60,6 +60,7 @@ typedef struct pv_prefix {
     /* released (public) */
     double *out, *estimate, *estimates, *sums, *noisy_buffers, *noisy_past, *noisy_far, *prefix, *base;
     int64_t *nodes;
+    const pv_vectors *vectors; /* of the instruction-set level of the last draws */
 } pv_prefix;
 
 /* Memory of a run, in units of 8 bytes, and how much of it, from its beginning, is secret. */
@@ -69,17 +70,17 @@ size_t pv_prefix_secret_size(const pv_prefix_plan *p);
 /* Begin in memory of that size, which is zeros (or was filled by a run of the same plan, and the counters are set then). */
 void pv_prefix_bind(pv_prefix *s, const pv_prefix_plan *p, void *memory);
 
-/* A row (of a gram: v v^T) of norm within the plan's bound enters the secret state; NULL: a row of zeros. Nothing may be
- * due, and a step be left. Draws become due with the last row of a leaf. */
-void pv_prefix_add(pv_prefix *s, const pv_prefix_plan *p, const double *w);
+/* A row (of a gram: v v^T) of norm within the plan's bound enters the secret state; NULL: a row of zeros. Draws become
+ * due with the last row of a leaf. PV_HORIZON, and nothing has happened: draws are due, or no step is left. */
+pv_status pv_prefix_add(pv_prefix *s, const pv_prefix_plan *p, const double *w);
 
 /* A leaf that has begun becomes a step as it is: rows are at an end. */
 void pv_prefix_end_leaf(pv_prefix *s, const pv_prefix_plan *p);
 
-/* Make the draws that are due. PV_NEED_BITS, PV_UNDECIDED: to be called again when that is served (the draw's address row
- * is pv_prefix_row). PV_NEED_FAR: the same; for i < block, vector i of `far` is to be the sum of r_{m + i - k} past_k over
- * the m = s->made steps k = 0, 1, ..., that of `noisy_far` the same with noisy_past, and far_step = m. PV_OK: none is due,
- * s->prefix is the private prefix sum. */
+/* Make the draws that are due; without noise, `draws` may be NULL. PV_NEED_BITS, PV_UNDECIDED: to be called again when that
+ * is served (the draw's address row is pv_prefix_row). PV_NEED_FAR: the same; for i < block, vector i of `far` is to be the
+ * sum of r_{m + i - k} past_k over the m = s->made steps k = 0, 1, ..., that of `noisy_far` the same with noisy_past, and
+ * far_step = m. PV_OK: none is due, s->prefix is the private prefix sum. */
 pv_status pv_prefix_settle(pv_prefix *s, const pv_prefix_plan *p, pv_draws *draws);
 
 /* Address rows of the next draws, those due first; returns how many. */
