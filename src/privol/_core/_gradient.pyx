@@ -51,7 +51,7 @@ cdef class GradientRun(LearnerRun):
 
     def point(self):
         """Copy of the point at which the next gradient is taken, shape (dim,)."""
-        self.enter()
+        self.enter(False)
         with self.lock:
             return self.vector(self.it.point, self.plan.d)
 
@@ -61,7 +61,7 @@ cdef class GradientRun(LearnerRun):
         cdef const double *numbers = NULL
         cdef int64_t j
         cdef pv_rows none
-        self.enter(draws=True)
+        self.enter(True)
         if gradient is not None:
             vector = gradient
             if vector.shape[0] != self.plan.d:
@@ -82,7 +82,7 @@ cdef class GradientRun(LearnerRun):
 
     def release_last(self):
         """Publish the point of a run that ends before the row its only release was planned for: public already."""
-        self.enter()
+        self.enter(False)
         with self.lock:
             self.check_open()
             if self.state.n_released:
@@ -111,6 +111,6 @@ cdef class GradientRun(LearnerRun):
 
     def _secret_sum(self):
         """The gradients of the rows since the last step: SECRET, for tests."""
-        self.enter()
+        self.enter(False)
         with self.lock:
             return self.vector(self.it.sum, self.plan.d)

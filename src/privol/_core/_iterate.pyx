@@ -73,7 +73,7 @@ cdef class IterateRun(LearnerRun):
         Used once, when a run ends before the row its only release was planned for.
         """
         cdef pv_status status
-        self.enter(draws=True)
+        self.enter(True)
         with self.lock:
             self.check_open()
             if self.state.n_released:
@@ -106,7 +106,7 @@ cdef class IterateRun(LearnerRun):
     def _secret_iterate(self):
         """The un-noised iterate: SECRET, for tests of sensitivity and replay twins."""
         cdef double[::1] out = np.empty(self.plan.d)
-        self.enter()
+        self.enter(False)
         with self.lock:
             pv_iterate_read(&self.it, self.plan.d, &out[0])
         return np.asarray(out)

@@ -60,7 +60,7 @@ cdef class LeaderRun(LearnerRun):
 
     def point(self):
         """Copy of the point at which the next gradient is taken, shape (dim,)."""
-        self.enter()
+        self.enter(False)
         with self.lock:
             return self.vector(self.it.point, self.plan.d)
 
@@ -70,7 +70,7 @@ cdef class LeaderRun(LearnerRun):
         cdef const double *numbers = NULL
         cdef int64_t j
         cdef pv_status status
-        self.enter(draws=True)
+        self.enter(True)
         if gradient is not None:
             vector = gradient
             if vector.shape[0] != self.plan.d:
@@ -95,7 +95,7 @@ cdef class LeaderRun(LearnerRun):
 
         A leaf that has begun is ended: its rows enter the point.
         """
-        self.enter(draws=True)
+        self.enter(True)
         with self.lock:
             self.check_open()
             if self.state.n_released:
@@ -132,7 +132,8 @@ cdef class LeaderRun(LearnerRun):
         self.check_vector(arrays, "sums", self.n_sums)
         self.check_vector(arrays, "sums_counts", 5)
         sums = np.ascontiguousarray(arrays["sums"], dtype=np.int64)
-        self.sums.restore(&self.it.sums, arrays["sums_counts"])
+        counts = arrays["sums_counts"]
+        self.sums.restore(&self.it.sums, counts)
         self.fill_vector(self.it.point, arrays, "point", self.plan.d)
         memcpy(self.secret, cnp.PyArray_DATA(sums), self.n_sums * sizeof(double))
         self.it.followed = self.it.sums.step
@@ -140,6 +141,6 @@ cdef class LeaderRun(LearnerRun):
 
     def _secret_gradient(self):
         """The gradient of the last row that had one: SECRET, for tests of sensitivity."""
-        self.enter()
+        self.enter(False)
         with self.lock:
             return self.vector(self.it.gradient, self.plan.d)

@@ -151,7 +151,7 @@ cdef class LeastSquaresRun(LearnerRun):
         """
         cdef pv_rows none
         none.n = 0
-        self.enter(draws=True)
+        self.enter(True)
         with self.lock:
             self.check_open()
             self.run(&none, NULL, NULL)  # what an interrupt left to be done
@@ -164,7 +164,7 @@ cdef class LeastSquaresRun(LearnerRun):
     def released_sums(self):
         """Copy of the sums released last, in unit bounds; zeros before the first step. Public."""
         cdef cnp.ndarray out = np.zeros(self.drawn)
-        self.enter()
+        self.enter(False)
         with self.lock:
             if self.own.sums.step > 0:
                 pv_prefix_read(&self.own.sums, &self.own_plan.sums, <double *>cnp.PyArray_DATA(out))
@@ -192,6 +192,7 @@ cdef class LeastSquaresRun(LearnerRun):
         self.check_vector(arrays, "sums", self.n_sums)
         self.check_vector(arrays, "sums_counts", 5)
         cdef cnp.ndarray sums = np.ascontiguousarray(arrays["sums"], dtype=np.int64)
-        self.sums.restore(&self.own.sums, arrays["sums_counts"])
+        counts = arrays["sums_counts"]
+        self.sums.restore(&self.own.sums, counts)
         memcpy(self.secret, cnp.PyArray_DATA(sums), self.n_sums * sizeof(double))
         return 0

@@ -255,14 +255,16 @@ cdef class PrefixRun:
         """
         cdef pv_rows rows
         cdef cnp.ndarray out = None
+        cdef double *into = NULL
         self.enter(draws=True)
         owner = view_block(&rows, X)
         self.check_width(rows.d)
         if every:
             out = np.empty((rows.n, self.plan.dim))
+            into = <double *>cnp.PyArray_DATA(out)
         with self.lock:
             self.check_room(rows.n)
-            self.run(&rows, NULL if out is None else <double *>cnp.PyArray_DATA(out))
+            self.run(&rows, into)
             if out is None:
                 out = self.vector()
         del owner

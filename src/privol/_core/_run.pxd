@@ -108,7 +108,7 @@ cdef class LearnerRun:
     cdef cnp.ndarray vector(self, const double *x, int64_t n)
     cdef int check_vector(self, arrays, str name, int64_t n) except -1
     cdef int fill_vector(self, double *x, arrays, str name, int64_t n) except -1
-    cdef int enter(self, bint draws=*) except -1
+    cdef int enter(self, bint draws) except -1
     cdef int refill(self) except -1
     cdef int draw(self, int64_t n) except -1
     cdef int serve(self, pv_status status) except -1

@@ -180,7 +180,7 @@ cdef class LearnerRun:
     def __deepcopy__(self, memo):
         raise StateError("a live run holds secret state and cannot be copied")
 
-    cdef int enter(self, bint draws=False) except -1:
+    cdef int enter(self, bint draws) except -1:
         """Refuse what the lock would make a deadlock: re-entry by what Python runs meanwhile, a fork of its holder."""
         if draws and self.source is not None:
             self.source.check_fork()
@@ -343,7 +343,7 @@ cdef class LearnerRun:
         cdef pv_progress observed
         cdef pv_progress *watched = NULL
         other = None
-        self.enter(draws=True)
+        self.enter(True)
         owner = self.view(&rows, X, targets)
         if rows.n == 0:
             return
@@ -372,7 +372,7 @@ cdef class LearnerRun:
         cdef pv_rows rows
         cdef pv_progress observed
         cdef const double[::1] targets = y
-        self.enter()
+        self.enter(False)
         owner = self.view(&rows, X, targets)
         if rows.n == 0:
             return
@@ -396,7 +396,7 @@ cdef class LearnerRun:
         """Learn one row: ``learn`` without the cost of a block."""
         cdef pv_rows rows
         cdef cnp.ndarray row
-        self.enter(draws=True)
+        self.enter(True)
         if not cnp.PyArray_Check(x) or (
             cnp.PyArray_TYPE(x) != cnp.NPY_FLOAT64 and cnp.PyArray_TYPE(x) != cnp.NPY_FLOAT32
         ) or not cnp.PyArray_ISBEHAVED_RO(x):
@@ -418,7 +418,7 @@ cdef class LearnerRun:
     def finish(self):
         """Make the release that is due after the last row learnt, if an exception kept it from being made."""
         cdef pv_rows none
-        self.enter(draws=True)
+        self.enter(True)
         none.n = 0
         with self.lock:
             if self.state.pending and not self.closed:
@@ -426,7 +426,7 @@ cdef class LearnerRun:
 
     def close(self):
         """End the run: no more rows; the secret iterate, the noise ahead and the key are wiped."""
-        self.enter()
+        self.enter(False)
         with self.lock:
             self.closed = True
             self.wipe()
@@ -470,13 +470,13 @@ cdef class LearnerRun:
 
     def released_model(self):
         """Copy of the last released point, shape (dim,)."""
-        self.enter()
+        self.enter(False)
         with self.lock:
             return self.vector(self.state.released, self.plan.d)
 
     def released_average(self):
         """Mean of all released points, shape (dim,); before the first release the starting point."""
-        self.enter()
+        self.enter(False)
         with self.lock:
             if self.state.n_released == 0:
                 return self.vector(self.state.released, self.plan.d)
@@ -514,7 +514,7 @@ cdef class LearnerRun:
 
         Refused in a forked child, which would go on from it to repeat its parent's noise.
         """
-        self.enter(draws=True)
+        self.enter(True)
         with self.lock:
             if self.closed:
                 raise StateError("the run is closed: it has no secret state")
@@ -541,7 +541,7 @@ cdef class LearnerRun:
             raise StateError("the checkpoint belongs to another noise key")
         for name in ("released", "released_sum"):
             self.check_vector(arrays, name, self.plan.d)
-        self.enter()
+        self.enter(False)
         with self.lock:
             if self.state.t != 0 or self.closed:
                 raise StateError("only a fresh run can be restored")
