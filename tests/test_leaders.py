@@ -242,7 +242,7 @@ def test_the_same_bits(more):
 
 
 def test_square_root_sums_of_many_rows():
-    """Beyond 4096 steps earlier blocks enter by Fourier transforms, also after a restart."""
+    """From 1024 steps on earlier blocks enter by Fourier transforms, also after a restart."""
     rng = np.random.default_rng(2)
     X, y = rng.normal(size=(5000, 2)), rng.choice([-1.0, 1.0], size=5000)
 

@@ -77,7 +77,7 @@ cdef class PrefixPlan:
         "sqrt": those of all steps.
     block : int or None
         "sqrt": steps whose share of all earlier ones is computed at once, by a fast Fourier transform; 0: step by step.
-        Default: 0 up to 4096 steps, then near 8 times the root of their number.
+        Default: 0 below 1024 steps, then near 8 times the root of their number.
     grid : float
         Designs of intervals: g; 0: :func:`grid_of` chooses.
     """
@@ -132,7 +132,7 @@ cdef class PrefixPlan:
                 raise InvalidParameter(f"coefficients must have {self.c.steps} values, found {series.shape[0]}")
             self.c.coefficients = &series[0]
             if block is None:
-                block = 0 if self.c.steps <= 4096 else 8 << (int(self.c.steps).bit_length() // 2)
+                block = 0 if self.c.steps < 1024 else 8 << (int(self.c.steps).bit_length() // 2)
             if not 0 <= block <= self.c.steps:
                 raise InvalidParameter(f"a block has up to {self.c.steps} steps, found {block}")
             self.c.block = block

@@ -26,7 +26,7 @@ _RELEASED = {
     "models": (
         "at most 1 release of the model",
         "at most {} releases of the model",
-        "the rows, the un-noised iterates, the noise, progressive accuracy or any other diagnostic",
+        "the rows, exact iterates or sums, the noise, progressive accuracy or any other diagnostic",
     ),
     "sums": (
         "at most 1 private prefix sum, with the noisy sums that it is made of,",
@@ -36,7 +36,7 @@ _RELEASED = {
     "metrics": (
         f"{_TOTALS} 1 window of rows, with the models that are evaluated, whether these are published or not,",
         f"{_TOTALS} {{}} windows of rows, with the models that are evaluated, whether these are published or not,",
-        "the rows, the un-noised iterates, the exact totals, the noise, any other diagnostic",
+        "the rows, exact iterates, sums or totals, the noise, any other diagnostic",
     ),
     "metrics_beyond_models": (
         f"{_TOTALS} 1 window of rows",

@@ -133,7 +133,8 @@ class OnlineLearner(ReleasedModel):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n, n_features)
-            Rows, in the order of the stream. float32 and float64 are read in place, CSR too.
+            Rows, in the order of the stream. float32 and float64 are read in place, CSR too: another thread may not
+            change them meanwhile, here and in all calls that learn, because rows are checked before they are learnt.
         y : array-like of shape (n,)
             Two classes (the set of labels found is taken as public), or real targets.
 
