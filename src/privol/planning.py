@@ -18,7 +18,6 @@ from .errors import InvalidParameter
 from .guarantees import WEAK_EPSILON, Guarantee, weaknesses
 from .learners import LEARNERS, default_name
 from .learners._gaussian import GaussianPlan
-from .losses import get_loss
 from .noise import make_source
 from .state import describe_parameters
 
@@ -189,8 +188,7 @@ def _share(ratio: float) -> str:
 def noise_row(learner: Any, calibration: GaussianPlan, row: int, dim: int, *, early: bool = False) -> PlanRow:
     """Return the noise of a learner's release after ``row``; ``early``: the only release, of a run that ends there."""
     radius = learner._domain().norm_bound(dim)
-    loss = get_loss(learner.loss)
-    at_zero = max(float(loss.value(0.0, y)) for y in ((-1, 1) if loss.kind == "classification" else (learner.y_bound,)))
+    at_zero = learner._loss_at_zero(calibration)
     # mean strong convexity up to this row; the optimum's regulariser is at most the loss of the zero model
     l2 = calibration.convexity(row)
     reach = math.sqrt(2.0 * at_zero / l2) if l2 > 0.0 else math.inf

@@ -11,7 +11,7 @@ from ..calibration import ReleaseSchedule
 from ..errors import InvalidParameter
 from ..geometry import ConvexSet, L2Ball
 from ..guarantees import ADJACENCIES, Claim, Guarantee
-from ..losses import get_loss
+from ..losses import get_loss, loss_at_zero
 from ..noise import ARITHMETIC, STREAM_RELEASES, decide_lattice_point, make_source
 from ._base import OnlineLearner
 
@@ -57,17 +57,24 @@ class GaussianLearner(OnlineLearner):
             raise InvalidParameter(f"domain must be a set of privol.geometry or None, found {self.domain!r}")
         return self.domain
 
-    def _dimension(self, n_features: int) -> int:
-        """Coordinates of a model, checked against the set."""
+    def _dimension(self, n_features: int, outputs: int = 1) -> int:
+        """Coordinates of a model with so many scores, checked against the set."""
         intercept = bool(self.fit_intercept)
-        dim = integer(n_features=n_features, at_least=1, at_most=(1 << 32) - intercept) + intercept
+        width = integer(n_features=n_features, at_least=1, at_most=(1 << 32) // outputs - intercept) + intercept
+        dim = width * outputs
         self._domain().check_dimension(dim)
         return dim
 
     def _budget(self) -> dict[str, Any]:
         """Budget, adjacency and bounds, as the calibrations take them."""
+        loss = get_loss(self.loss)
+        if loss.joint and not self._many_classes:
+            raise InvalidParameter(
+                f"{type(self).__name__} learns with a single score, and the {loss.name} loss is of one for each class: "
+                "DPFTRL takes it"
+            )
         return {
-            "loss": get_loss(self.loss),
+            "loss": loss,
             "domain": self._domain(),
             "intercept": bool(self.fit_intercept),
             "epsilon": number(epsilon=self.epsilon, above=0, infinite=True),
@@ -76,6 +83,10 @@ class GaussianLearner(OnlineLearner):
             "x_bound": self.x_bound,
             "y_bound": self.y_bound,
         }
+
+    def _loss_at_zero(self, calibration: GaussianPlan) -> float:
+        """Largest loss of a row by the model of zeros."""
+        return loss_at_zero(get_loss(self.loss), y_bound=self.y_bound)
 
     def _conditions(self) -> tuple[str, ...]:
         """What the guarantee says of this learner besides."""
