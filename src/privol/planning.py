@@ -98,7 +98,9 @@ class Plan:
     parameters : dict
         The learner's parameters as JSON values.
     n_features, dim, horizon : int
-        ``dim`` counts the intercept.
+        ``dim`` counts the intercept, and all scores.
+    n_classes : int
+        2 also for regression.
     guarantee : Guarantee
     rows : tuple of PlanRow
         The first release, some between (log-spaced), the last.
@@ -115,6 +117,7 @@ class Plan:
     n_features: int
     dim: int
     horizon: int
+    n_classes: int
     guarantee: Guarantee
     rows: tuple[PlanRow, ...]
     warnings: tuple[str, ...]
@@ -131,6 +134,7 @@ class Plan:
             "n_features": self.n_features,
             "dim": self.dim,
             "horizon": self.horizon,
+            "n_classes": self.n_classes,
             "guarantee": self.guarantee.to_record(),
             "summary": self.guarantee.summary(),
             "sentence": self.guarantee.sentence(),
@@ -204,7 +208,9 @@ def noise_row(learner: Any, calibration: GaussianPlan, row: int, dim: int, *, ea
     )
 
 
-def plan(learner: str | None = None, *, n_features: int, horizon: int, **params: Any) -> Plan:
+def plan(
+    learner: str | None = None, *, n_features: int, horizon: int, n_classes: int = 2, **params: Any
+) -> Plan:
     """Say what a run would guarantee and how much noise that takes, before anything is spent.
 
     Parameters
@@ -215,6 +221,8 @@ def plan(learner: str | None = None, *, n_features: int, horizon: int, **params:
         Features of a row, at least 1, the intercept not counted.
     horizon : int
         Rows, at least 1.
+    n_classes : int, default=2
+        Classes, more than two for ``"dpftrl"`` only; without effect on regression.
     **params
         Parameters of the learner: ``epsilon``, ``delta``, ``release``, ``l2``, ``radius``, ``x_bound``, ...
 
@@ -241,8 +249,10 @@ def plan(learner: str | None = None, *, n_features: int, horizon: int, **params:
     if unknown:
         raise InvalidParameter(f"{learner} has no parameter {', '.join(unknown)}")
     made: Any = kind(**params)
-    calibration: GaussianPlan = made.calibrate(n_features, horizon)
-    dim = integer(n_features=n_features, at_least=1) + bool(made.fit_intercept)
+    n_classes = integer(n_classes=n_classes, at_least=2)
+    calibration: GaussianPlan = made._calibrate_classes(n_features, horizon, n_classes)
+    width = integer(n_features=n_features, at_least=1) + bool(made.fit_intercept)
+    dim = width * getattr(calibration, "outputs", 1)
     radius = made._domain().norm_bound(dim)
     guarantee = made.guarantee_of(
         calibration, private=made.random_state is None, bit_source=make_source(made.random_state).description
@@ -252,7 +262,7 @@ def plan(learner: str | None = None, *, n_features: int, horizon: int, **params:
 
     def last(n: int = horizon, **changes: Any) -> PlanRow:
         changed: Any = kind(**{**params, **changes})
-        found = changed.calibrate(n_features, n)
+        found = changed._calibrate_classes(n_features, n, n_classes)
         row = int(found.releases.every * found.releases.count or found.releases.rows[-1])
         return noise_row(changed, found, row, dim)
 
@@ -263,6 +273,7 @@ def plan(learner: str | None = None, *, n_features: int, horizon: int, **params:
         n_features=int(n_features),
         dim=dim,
         horizon=int(horizon),
+        n_classes=n_classes,
         guarantee=guarantee,
         rows=rows,
         warnings=tuple(weaknesses(guarantee)),

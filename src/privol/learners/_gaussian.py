@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 from .._core._noise import Source
@@ -44,6 +45,9 @@ class GaussianLearner(OnlineLearner):
     radius: float
     domain: ConvexSet | None
 
+    #: The calibration of a run before anything is spent.
+    calibrate: Callable[..., Any]
+
     #: What the noise is added to, in the words of the guarantee.
     _perturbed: ClassVar[str] = "iterate"
 
@@ -83,6 +87,16 @@ class GaussianLearner(OnlineLearner):
             "x_bound": self.x_bound,
             "y_bound": self.y_bound,
         }
+
+    def _calibrate_classes(self, n_features: int, horizon: int, n_classes: int) -> GaussianPlan:
+        """The calibration of a run on so many classes, or on real targets."""
+        if n_classes > 2:
+            raise InvalidParameter(
+                f"{type(self).__name__} learns two classes, found {n_classes}: DPFTRL learns more, or take one of them "
+                "against all the rest"
+            )
+        made: GaussianPlan = self.calibrate(n_features, horizon)
+        return made
 
     def _loss_at_zero(self, calibration: GaussianPlan) -> float:
         """Largest loss of a row by the model of zeros."""

@@ -18,7 +18,7 @@ from sklearn.utils.validation import validate_data
 from .._core._rows import squared_norms
 from ..errors import InvalidParameter, StateError
 from ..guarantees import Guarantee
-from ..losses import Loss, get_loss
+from ..losses import Loss, get_loss, log_probabilities
 
 __all__ = ["Export", "Release", "ReleasedModel", "class_probabilities", "is_classifier"]
 
@@ -64,20 +64,12 @@ def _has_probabilities(learner: Any) -> bool:
 
 def class_probabilities(loss: Loss, scores: FloatArray) -> FloatArray:
     """Probabilities by class, shape (n, n_classes), of scores of shape (n,) or (n, n_classes)."""
-    if scores.ndim == 2 and loss.joint:
-        return _shares(scores)
+    if scores.ndim == 2:
+        shares: FloatArray = np.exp(log_probabilities(loss, scores))
+        return shares
     tail = np.exp(-np.abs(scores))
     positive = np.where(scores >= 0, 1.0, tail) / (1.0 + tail)
-    if scores.ndim == 1:
-        return np.column_stack([1.0 - positive, positive])
-    # relative to the largest, so that sigmoids that are all tiny still have a sum
-    return _shares(np.minimum(scores, 0.0) - np.log1p(tail))
-
-
-def _shares(logs: FloatArray) -> FloatArray:
-    shares: FloatArray = np.exp(logs - logs.max(axis=1, keepdims=True))
-    shares /= shares.sum(axis=1, keepdims=True)
-    return shares
+    return np.column_stack([1.0 - positive, positive])
 
 
 class ReleasedModel(BaseEstimator):  # type: ignore[misc]

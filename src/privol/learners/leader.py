@@ -269,6 +269,9 @@ class DPFTRL(AskingLearner):
             raise InvalidParameter(f"class_weight must name the labels {labels}, found {unknown[0]!r}")
         return [float(weights.get(label, 1.0)) for label in labels]
 
+    def _calibrate_classes(self, n_features: int, horizon: int, n_classes: int) -> LeaderCalibration:
+        return self.calibrate(n_features, horizon, n_classes=n_classes)
+
     def _loss_at_zero(self, calibration: GaussianPlan) -> float:
         assert isinstance(calibration, LeaderCalibration)
         return calibration.weight * loss_at_zero(get_loss(self.loss), max(calibration.outputs, 2), self.y_bound)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .._validate import choice
-from ._classes import Softmax, class_gradients, class_losses, class_slope_bound, loss_at_zero
+from ._classes import Softmax, class_gradients, class_losses, class_slope_bound, log_probabilities, loss_at_zero
 from ._single import BUILT_IN, Absolute, Custom, Hinge, Huber, Logistic, Loss, SmoothHinge, Squared
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "class_losses",
     "class_slope_bound",
     "get_loss",
+    "log_probabilities",
     "loss_at_zero",
 ]
 

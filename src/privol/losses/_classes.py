@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._validate import integer
 from ._single import Loss, _above, _extended
 
-__all__ = ["Softmax", "class_gradients", "class_losses", "class_slope_bound", "loss_at_zero"]
+__all__ = ["Softmax", "class_gradients", "class_losses", "class_slope_bound", "log_probabilities", "loss_at_zero"]
 
 FloatArray = NDArray[np.float64]
 
@@ -90,6 +90,22 @@ def _signs(scores: FloatArray, y: NDArray[Any]) -> FloatArray:
     signs = np.full(scores.shape, -1.0)
     signs[np.arange(len(y)), y.astype(np.int64)] = 1.0
     return signs
+
+
+def log_probabilities(loss: Loss, scores: FloatArray) -> FloatArray:
+    """Return the logarithms of the classes' probabilities, shape (n, K).
+
+    Parameters
+    ----------
+    loss : Loss
+        :class:`Softmax`, or the logistic loss of one class against the rest: the sigmoids, divided by their sum.
+    scores : ndarray of shape (n, K)
+    """
+    # of sigmoids that are all tiny the logarithms still differ
+    logs = scores if loss.joint else np.minimum(scores, 0.0) - np.log1p(np.exp(-np.abs(scores)))
+    logs = logs - logs.max(axis=1, keepdims=True)
+    logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
+    return np.asarray(logs)
 
 
 def loss_at_zero(loss: Loss, n_classes: int = 2, y_bound: float = 1.0) -> float:
