@@ -43,11 +43,13 @@ KERNELS = {
     "_schedule": ["schedule"],
     "_prefix_plan": ["bits", "lattice"],
     "_prefix": ["rows", "bits", "lattice", "draws", "prefix"],
-    "_run": ["rows", "bits", "lattice", "draws", "geometry", "run"],
-    "_iterate": ["rows", "bits", "lattice", "draws", "geometry", "run", "schedule", "update", "iterate"],
-    "_gradient": ["rows", "bits", "lattice", "draws", "geometry", "run", "gradient"],
-    "_least_squares": ["rows", "bits", "lattice", "draws", "geometry", "run", "prefix", "ridge", "least_squares"],
-    "_leader": ["rows", "bits", "lattice", "draws", "geometry", "prefix", "run", "leader"],
+    "_run": ["rows", "bits", "lattice", "draws", "geometry", "outputs", "run"],
+    "_iterate": ["rows", "bits", "lattice", "draws", "geometry", "outputs", "run", "schedule", "update", "iterate"],
+    "_gradient": ["rows", "bits", "lattice", "draws", "geometry", "outputs", "run", "gradient"],
+    "_least_squares": [
+        *("rows", "bits", "lattice", "draws", "geometry", "outputs", "run", "prefix", "ridge", "least_squares")
+    ],
+    "_leader": ["rows", "bits", "lattice", "draws", "geometry", "prefix", "outputs", "run", "leader"],
 }
 
 # Every module is compiled again when any of these changed; the list also puts them into the sdist.

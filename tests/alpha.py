@@ -43,6 +43,7 @@ RATES: dict[str, float] = {
     "least_squares.mean": 1e-6,
     "audit.leaders": 1e-5,
     "leaders.scale": 1e-6,
+    "classes.scale": 1e-7,
     "gradients.plan": 1e-6,
 }
 

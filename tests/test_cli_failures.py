@@ -79,7 +79,7 @@ BAD_USE = {
     "kink for pgiga": (("--learner", "pgiga", "--loss", "hinge"), "kink"),
     "unknown loss": (("--loss", "quadratic"), "loss"),
     "unknown option": (("--epsilom", "1"), "epsilom"),
-    "one class": (("--classes", "sick"), "or more labels with --positive, found"),
+    "one class": (("--classes", "sick"), "at least two labels (negative, positive), found"),
     "positive is no class": (("--positive", "sicc"), "positive must be one of classes ('well', 'sick'), found 'sicc'"),
     "real targets for labels": (("--loss", "squared"), "real targets"),
     "width of another loss": (("--huber-width", "1"), "--loss huber"),

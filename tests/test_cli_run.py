@@ -116,6 +116,7 @@ def test_every_learner_option_reaches_the_learner(here, clinic):
         "on_invalid": "zero",
     }
     others = {"batch", "gradient_bound", "regularization", "design", "buffers", "objective", "noise_shift"}
+    others |= {"class_weight"}
     assert {option.parameter for option in LEARNER_OPTIONS} - others == set(record["parameters"]) - {"horizon"}
 
 

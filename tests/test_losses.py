@@ -126,13 +126,13 @@ def test_curvature_bounds_the_slope_of_the_gradient_and_is_attained(loss):
 
 
 def test_facts():
-    assert LOSSES == ("logistic", "hinge", "smooth_hinge", "squared", "absolute", "huber")
-    assert [get_loss(name).code for name in LOSSES] == [0, 1, 2, 3, 4, 5]
+    assert LOSSES == ("logistic", "hinge", "smooth_hinge", "squared", "absolute", "huber", "softmax")
+    assert [get_loss(name).code for name in LOSSES] == [0, 1, 2, 3, 4, 5, 0]
     assert [get_loss(name).name for name in LOSSES] == list(LOSSES)
-    assert [get_loss(name).kind for name in LOSSES] == ["classification"] * 3 + ["regression"] * 3
-    assert [get_loss(name).width for name in LOSSES] == [0.0, 0.0, 0.5, 0.0, 0.0, 1.0]
-    assert [get_loss(name).curvature for name in LOSSES] == [0.25, math.inf, 1.0, 1.0, math.inf, 1.0]
-    assert [get_loss(name).vouched for name in LOSSES] == [None] * 6
+    assert [get_loss(name).kind for name in LOSSES] == ["classification"] * 3 + ["regression"] * 3 + ["classification"]
+    assert [get_loss(name).width for name in LOSSES] == [0.0, 0.0, 0.5, 0.0, 0.0, 1.0, 0.0]
+    assert [get_loss(name).curvature for name in LOSSES] == [0.25, math.inf, 1.0, 1.0, math.inf, 1.0, 0.5]
+    assert [get_loss(name).vouched for name in LOSSES] == [None] * 7
     assert Fraction(SmoothHinge(0.3).curvature) >= 1 / (2 * Fraction(0.3))
     assert custom_huber().code == 6
     assert all(word in losses.__all__ for word in ("LOSSES", "get_loss", "Custom"))

@@ -17,7 +17,7 @@ from scipy.stats import chi2, norm
 
 import privol
 from privol.errors import BudgetExceeded, InvalidParameter, StateError
-from privol.evaluate import PrivateMetrics, compare, progressive
+from privol.evaluate import PrivateMetrics, Task, compare, progressive
 from privol.evaluate._private import Windows, noise_std, row_values
 from privol.evaluate._watch import Watch
 from privol.guarantees import Guarantee, compose_gdp, gdp_delta, gdp_mu, split_budget
@@ -61,7 +61,7 @@ def recorded(learner, stream):
 
 def windows_of(private, *, horizon=N, loss="logistic", adjacency="replace", ledger=None, **more):
     ledger = Ledger(adjacency=adjacency) if ledger is None else ledger
-    return Windows(private, loss=get_loss(loss), y_bound=1.0, horizon=horizon, delta=1e-6, ledger=ledger, **more)
+    return Windows(private, task=Task(get_loss(loss)), y_bound=1.0, horizon=horizon, delta=1e-6, ledger=ledger, **more)
 
 
 # ---- exact totals --------------------------------------------------------------------------------------------
@@ -138,16 +138,16 @@ def extremes():
     return s, v, y
 
 
-@pytest.mark.parametrize("classification", [True, False])
-def test_no_row_moves_the_totals_by_more_than_is_claimed(classification):
+@pytest.mark.parametrize("task", [Task(get_loss("logistic")), Task(get_loss("absolute"))], ids=["labels", "numbers"])
+def test_no_row_moves_the_totals_by_more_than_is_claimed(task):
     """Over extreme rows, whatever the loss returns; the claims are reached."""
-    first, loss = row_values(*extremes(), classification, 1.0, 2.0)
+    first, loss = row_values(*extremes(), task, 1.0, 2.0)
     pairs = np.unique(np.column_stack([first, loss]), axis=0) / UNITS
     assert pairs.min() == 0.0
     assert pairs.max() == 1.0
     moves = np.linalg.norm(pairs[:, None] - pairs[None], axis=2)
     assert moves.max() == math.sqrt(2)
-    null_first, null_loss = row_values(*(np.array([np.nan]) for _ in range(3)), classification, 1.0, 2.0)
+    null_first, null_loss = row_values(*(np.array([np.nan]) for _ in range(3)), task, 1.0, 2.0)
     null = np.array([null_first[0], null_loss[0]]) / UNITS
     assert np.linalg.norm(pairs - null, axis=1).max() == math.sqrt(0.5)
 
@@ -195,7 +195,7 @@ def noise_of(windows, factor=1.0):
     targets, values = np.ones(length), np.full(length, 0.25)
     metrics.take(scores, values, targets)
     result = metrics.finish(metrics.guarantee)
-    first, loss = row_values(scores, values, targets, True, 1.0, result.loss_bound)
+    first, loss = row_values(scores, values, targets, Task(get_loss("logistic")), 1.0, result.loss_bound)
     noisy = np.array([(w.first, w.loss) for w in result.windows])
     return (noisy - np.column_stack([first, loss]) / UNITS) / (factor * result.std)
 

@@ -309,7 +309,7 @@ def test_missing_labels_are_never_the_rest(tmp_path):
     "options",
     [
         {"classes": ("a",)},
-        {"classes": ("a", "b", "c")},
+        {"classes": ("a", "b", "a")},
         {"classes": ("1", 1)},
         {"classes": "ab"},
         {"classes": ("a", "")},

@@ -18,7 +18,6 @@ from .errors import InvalidParameter
 from .guarantees import WEAK_EPSILON, Guarantee, weaknesses
 from .learners import LEARNERS, default_name
 from .learners._gaussian import GaussianPlan
-from .losses import get_loss
 from .noise import make_source
 from .state import describe_parameters
 
@@ -99,7 +98,9 @@ class Plan:
     parameters : dict
         The learner's parameters as JSON values.
     n_features, dim, horizon : int
-        ``dim`` counts the intercept.
+        ``dim`` counts the intercept, and all scores.
+    n_classes : int
+        2 also for regression.
     guarantee : Guarantee
     rows : tuple of PlanRow
         The first release, some between (log-spaced), the last.
@@ -116,6 +117,7 @@ class Plan:
     n_features: int
     dim: int
     horizon: int
+    n_classes: int
     guarantee: Guarantee
     rows: tuple[PlanRow, ...]
     warnings: tuple[str, ...]
@@ -132,6 +134,7 @@ class Plan:
             "n_features": self.n_features,
             "dim": self.dim,
             "horizon": self.horizon,
+            "n_classes": self.n_classes,
             "guarantee": self.guarantee.to_record(),
             "summary": self.guarantee.summary(),
             "sentence": self.guarantee.sentence(),
@@ -189,8 +192,7 @@ def _share(ratio: float) -> str:
 def noise_row(learner: Any, calibration: GaussianPlan, row: int, dim: int, *, early: bool = False) -> PlanRow:
     """Return the noise of a learner's release after ``row``; ``early``: the only release, of a run that ends there."""
     radius = learner._domain().norm_bound(dim)
-    loss = get_loss(learner.loss)
-    at_zero = max(float(loss.value(0.0, y)) for y in ((-1, 1) if loss.kind == "classification" else (learner.y_bound,)))
+    at_zero = learner._loss_at_zero(calibration)
     # mean strong convexity up to this row; the optimum's regulariser is at most the loss of the zero model
     l2 = calibration.convexity(row)
     reach = math.sqrt(2.0 * at_zero / l2) if l2 > 0.0 else math.inf
@@ -206,7 +208,9 @@ def noise_row(learner: Any, calibration: GaussianPlan, row: int, dim: int, *, ea
     )
 
 
-def plan(learner: str | None = None, *, n_features: int, horizon: int, **params: Any) -> Plan:
+def plan(
+    learner: str | None = None, *, n_features: int, horizon: int, n_classes: int = 2, **params: Any
+) -> Plan:
     """Say what a run would guarantee and how much noise that takes, before anything is spent.
 
     Parameters
@@ -217,6 +221,8 @@ def plan(learner: str | None = None, *, n_features: int, horizon: int, **params:
         Features of a row, at least 1, the intercept not counted.
     horizon : int
         Rows, at least 1.
+    n_classes : int, default=2
+        Classes, more than two for ``"dpftrl"`` only; without effect on regression.
     **params
         Parameters of the learner: ``epsilon``, ``delta``, ``release``, ``l2``, ``radius``, ``x_bound``, ...
 
@@ -243,8 +249,10 @@ def plan(learner: str | None = None, *, n_features: int, horizon: int, **params:
     if unknown:
         raise InvalidParameter(f"{learner} has no parameter {', '.join(unknown)}")
     made: Any = kind(**params)
-    calibration: GaussianPlan = made.calibrate(n_features, horizon)
-    dim = integer(n_features=n_features, at_least=1) + bool(made.fit_intercept)
+    n_classes = integer(n_classes=n_classes, at_least=2)
+    calibration: GaussianPlan = made._calibrate_classes(n_features, horizon, n_classes)
+    width = integer(n_features=n_features, at_least=1) + bool(made.fit_intercept)
+    dim = width * getattr(calibration, "outputs", 1)
     radius = made._domain().norm_bound(dim)
     guarantee = made.guarantee_of(
         calibration, private=made.random_state is None, bit_source=make_source(made.random_state).description
@@ -254,7 +262,7 @@ def plan(learner: str | None = None, *, n_features: int, horizon: int, **params:
 
     def last(n: int = horizon, **changes: Any) -> PlanRow:
         changed: Any = kind(**{**params, **changes})
-        found = changed.calibrate(n_features, n)
+        found = changed._calibrate_classes(n_features, n, n_classes)
         row = int(found.releases.every * found.releases.count or found.releases.rows[-1])
         return noise_row(changed, found, row, dim)
 
@@ -265,6 +273,7 @@ def plan(learner: str | None = None, *, n_features: int, horizon: int, **params:
         n_features=int(n_features),
         dim=dim,
         horizon=int(horizon),
+        n_classes=n_classes,
         guarantee=guarantee,
         rows=rows,
         warnings=tuple(weaknesses(guarantee)),

@@ -94,7 +94,7 @@ def _facts(record: Mapping[str, Any]) -> RenderableType:
     """Table of what was learnt from what, and released."""
     table = _table()
     classes = record["classes"]
-    labels = "" if classes is None else f"; classes {classes[0]} / {classes[1]}"
+    labels = "" if classes is None else f"; {_classes(classes)}"
     table.add_row("learner", f"{record['learner']}, {record['parameters']['loss']['name']} loss, on {record['source']}")
     table.add_row(
         "rows learnt",
@@ -125,6 +125,17 @@ def _facts(record: Mapping[str, Any]) -> RenderableType:
             f"std {noise['score_std']:.3g} in the score of the longest row (scores reach {noise['largest_score']:.3g})",
         )
     return table
+
+
+#: Labels that are listed.
+_SHOWN_CLASSES = 12
+
+
+def _classes(labels: list[str]) -> str:
+    if len(labels) == 2:
+        return f"classes {labels[0]} / {labels[1]}"
+    more = ", ..." if len(labels) > _SHOWN_CLASSES else ""
+    return f"{len(labels):,} classes: {', '.join(labels[:_SHOWN_CLASSES])}{more}"
 
 
 def _spent(budget: Mapping[str, Any]) -> str:
@@ -176,10 +187,13 @@ _RUNS = {
 
 
 def _diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
-    # name in the records, and above its columns; the loss itself comes first, which is the log-loss where there is one
-    words = {"loss": "log-loss" if "log_loss" in found["run"]["progressive"] else "loss"}
+    # name in the records, and above its columns; the loss itself comes first, which may be the log-loss
+    own = found["run"]["progressive"]
+    words = {"loss": "log-loss" if own.get("log_loss") == own["loss"] else "loss"}
     if found["classification"]:
+        words |= {"log_loss": "log-loss"} if "log_loss" in own and words["loss"] == "loss" else {}
         words |= {"accuracy": "accuracy", "auc": "AUC"}
+        words = {name: shown for name, shown in words.items() if name not in found["omitted_metrics"]}
     else:
         words |= {"mean_absolute_error": "MAE", "root_mean_squared_error": "RMSE"}
     table = Table(
@@ -193,7 +207,9 @@ def _diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
         if found[key] is not None:
             runs[head] = found[key]
     table.add_column("")
-    heads = [*runs, "best fixed\nin hindsight"] + (["commoner\nclass"] if found["classification"] else [])
+    heads = [*runs, "best fixed\nin hindsight"]
+    if found["classification"]:
+        heads.append("commonest\nclass" if found["omitted_metrics"] else "commoner\nclass")
     for head in heads:
         table.add_column(head, justify="right")
     always = {"accuracy": f"{found['majority_accuracy']:.4f}", "auc": "0.5000"} if found["classification"] else {}
@@ -219,6 +235,8 @@ def _diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
         + ("" if clipped is None else f"; targets clipped to the y-bound: {clipped:,}")
         + ".",
     ]
+    if found["omitted_metrics"]:
+        notes.append("The area under the ROC curve is of two classes with one score, and is left out.")
     if found["cells"] is not None:
         notes.append(_cells(found["cells"]))
     return [table, *(Text(note) for note in notes)]

@@ -100,6 +100,8 @@ def describe_parameters(learner: OnlineLearner) -> dict[str, Any]:
     """
     found: dict[str, Any] = learner.get_params(deep=False)
     record = {name: _plain(value) for name, value in found.items() if name not in (*_LEFT_OUT, "loss", "domain")}
+    if isinstance(found.get("class_weight"), dict):  # JSON's own objects have no labels but strings
+        record["class_weight"] = [[_plain(label), _plain(weight)] for label, weight in found["class_weight"].items()]
     if "domain" in found:
         record["domain"] = _describe_set(found["domain"])
     return {**record, "loss": _describe_loss(found["loss"])}
@@ -109,6 +111,8 @@ def _parameters_of(record: dict[str, Any], loss: Loss | None) -> dict[str, Any]:
     values = {name: math.inf if value == "inf" else value for name, value in record.items()}
     if "domain" in record:
         values["domain"] = _set_of(record["domain"])
+    if record.get("class_weight") is not None:
+        values["class_weight"] = {label: float(weight) for label, weight in record["class_weight"]}
     return {**values, "loss": _loss_of(record["loss"], loss)}
 
 
@@ -316,7 +320,8 @@ def load_model(directory: str | os.PathLike[str], *, loss: Loss | None = None) -
         raise
     except (KeyError, TypeError, ValueError) as error:
         _refuse(folder, f"{RECORD} lacks or garbles a field: {error!r}")
-    model, average = _read_arrays(folder, record, n_features + bool(learner.fit_intercept))
+    outputs = len(labels) if labels is not None and (len(labels) > 2 or get_loss(learner.loss).joint) else 1
+    model, average = _read_arrays(folder, record, outputs * (n_features + bool(learner.fit_intercept)))
     learner._export = Export(model, average, n_rows, n_releases, guarantee, labels)
     learner.n_features_in_ = n_features
     if labels is not None:

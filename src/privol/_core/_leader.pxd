@@ -32,5 +32,6 @@ cdef class LeaderRun(LearnerRun):
     cdef pv_leader it
     cdef PrefixPlan sums
     cdef int64_t n_sums
+    cdef object weights
     cdef int settle(self) except -1
     cdef int serve(self, pv_status status) except -1

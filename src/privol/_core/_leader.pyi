@@ -28,6 +28,9 @@ class LeaderRun(LearnerRun):
         regularization: float,
         l2: float,
         cost: float,
+        outputs: int = 1,
+        softmax: bool = False,
+        weights: ArrayLike | None = None,
     ) -> None: ...
     def point(self) -> _FloatArray: ...
     def tell(self, gradient: _FloatArray | None) -> None: ...

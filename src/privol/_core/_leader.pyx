@@ -30,12 +30,22 @@ cdef class LeaderRun(LearnerRun):
         Strong convexity of the objective at the beginning, and what every row adds to it. Their sum is above 0.
     cost : float
         mu^2 of the run, spent with the first row.
+    outputs : int, default=1
+        Scores of a row, one for each class where they are several; ``dim`` counts the coordinates of all of them.
+    softmax : bool, default=False
+        Their loss is the cross-entropy of their softmax, else the sum of ``loss`` for one class against the rest.
+    weights : ndarray of float64, optional
+        What a row's loss is multiplied with, by class: as many as outputs, or two for a single score.
     """
 
     def __init__(self, *, int64_t dim, bint intercept, loss, domain, int64_t every, releases, int64_t horizon,
                  int64_t last_row, double x_bound, double y_bound, bint signs, Source source, unsigned stream, decide,
-                 PrefixPlan sums not None, double bound, double regularization, double l2, double cost):
+                 PrefixPlan sums not None, double bound, double regularization, double l2, double cost,
+                 int64_t outputs=1, bint softmax=False, weights=None):
         cdef int64_t j
+        cdef const double[::1] by_class
+        if outputs < 1 or dim % outputs or (weights is not None and len(weights) != max(outputs, 2)):
+            raise InvalidParameter(f"{outputs} scores do not share {dim} coordinates and their classes' weights")
         if sums.c.dim != dim or sums.c.horizon != horizon or sums.c.gram or (source is None) == sums.c.noisy:
             raise InvalidParameter(f"the sums must be of {dim} coordinates over {horizon} rows, noisy with a source")
         if not (regularization >= 0.0 and l2 >= 0.0 and regularization + l2 > 0.0):
@@ -44,6 +54,11 @@ cdef class LeaderRun(LearnerRun):
         self.begin(&self.own_plan.run, &self.it.run, sizeof(pv_leader), &pv_leader_method, dim, intercept, loss,
                    domain, every, releases, horizon, last_row, x_bound, y_bound, signs, sums.c.magnitude, source,
                    stream, decide, dim, self.n_sums + dim, 2 * dim)
+        self.own_plan.run.outputs.n = outputs
+        self.own_plan.run.outputs.softmax = softmax
+        if weights is not None:
+            by_class = self.weights = np.array(weights, dtype=np.float64)
+            self.own_plan.run.outputs.weights = &by_class[0]
         self.sums = sums
         self.own_plan.sums = sums.c
         self.own_plan.bound = bound

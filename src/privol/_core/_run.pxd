@@ -9,6 +9,11 @@ from ._noise cimport Source, Undecided, pv_draws
 from ._rows cimport pv_rows, pv_status
 
 cdef extern from "pv_run.h" nogil:
+    ctypedef struct pv_outputs:
+        int64_t n
+        int softmax
+        const double *weights
+
     ctypedef struct pv_plan
     ctypedef struct pv_state
 
@@ -19,6 +24,7 @@ cdef extern from "pv_run.h" nogil:
     ctypedef struct pv_plan:
         const pv_method *method
         pv_loss loss
+        pv_outputs outputs
         pv_set set
         int64_t d
         int intercept
@@ -63,7 +69,8 @@ cdef extern from "pv_run.h" nogil:
 cdef class Progress:
     cdef readonly object scores
     cdef readonly object losses
-    cdef int bind(self, pv_progress *progress, int64_t n) except -1
+    cdef int64_t outputs
+    cdef int bind(self, pv_progress *progress, int64_t n, int64_t outputs) except -1
 
 
 cdef class LearnerRun:

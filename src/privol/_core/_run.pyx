@@ -53,23 +53,32 @@ cdef class Progress:
     ----------
     n : int
         Largest number of rows of a call.
+    outputs : int, default=1
+        Scores of a row, as the run has them.
 
     Attributes
     ----------
-    scores, losses : ndarray of shape (n,), float64
-        Of the rows of the latest call, from the first on: the prediction for the row scaled to its bound exactly as it
-        is learnt, and the loss of that prediction, without the regulariser. NaN for the null row.
+    scores : ndarray of shape (n,), or (n, outputs) where there are several, float64
+        Of the rows of the latest call, from the first on: the predictions for the row scaled to its bound exactly as it
+        is learnt. NaN for the null row.
+    losses : ndarray of shape (n,), float64
+        The losses of those predictions, weighted, without the regulariser. NaN for the null row.
     """
 
-    def __init__(self, int64_t n):
+    def __init__(self, int64_t n, int64_t outputs=1):
         if self.scores is not None:
             raise StateError("a progress cannot be started twice")
-        self.scores, self.losses = np.full(n, np.nan), np.full(n, np.nan)
+        self.outputs = outputs
+        self.scores, self.losses = np.full((n, outputs), np.nan), np.full(n, np.nan)
+        if outputs == 1:
+            self.scores = self.scores.reshape(n)
         # read-only for callers: the kernel writes through pointers
         self.scores.flags.writeable = self.losses.flags.writeable = False
 
-    cdef int bind(self, pv_progress *progress, int64_t n) except -1:
+    cdef int bind(self, pv_progress *progress, int64_t n, int64_t outputs) except -1:
         """What the kernel writes into, for n rows."""
+        if outputs != self.outputs:
+            raise InvalidParameter(f"the progress is for {self.outputs} scores of a row, the run has {outputs}")
         if n > len(self.scores):
             raise InvalidParameter(f"the progress has room for {len(self.scores)} rows, found {n}")
         progress.rows, progress.y = NULL, NULL
@@ -105,6 +114,7 @@ cdef class LearnerRun:
         self.owners = (release_rows, set_owner, loss, domain)
         plan.method = method
         plan.d = dim
+        plan.outputs.n = 1  # a learner of several scores says so
         plan.intercept = intercept
         plan.x_bound = x_bound
         plan.y_bound = y_bound
@@ -307,7 +317,7 @@ cdef class LearnerRun:
         return 0
 
     cdef int check_width(self, int64_t d) except -1:
-        cdef int64_t expected = self.plan.d - self.plan.intercept
+        cdef int64_t expected = self.plan.d // self.plan.outputs.n - self.plan.intercept
         if d != expected:
             raise InvalidParameter(f"X must have {expected} features, found {d}")
         return 0
@@ -328,7 +338,7 @@ cdef class LearnerRun:
         X : ndarray or CSR matrix of shape (n, features)
             May not change during the call.
         y : ndarray of shape (n,), float64, C-contiguous
-            Targets: -1/+1 for classification.
+            Targets: -1/+1 for two classes and a single score, indices of classes for several scores.
         progress : Progress or None
             Receives the evaluation of the released model on each row before it is learnt (not private). It is whole
             when the call returns, and when it ends by an interrupt, which is raised after the last row.
@@ -348,7 +358,7 @@ cdef class LearnerRun:
         if rows.n == 0:
             return
         if progress is not None:
-            progress.bind(&observed, rows.n)
+            progress.bind(&observed, rows.n, self.plan.outputs.n)
             watched = &observed
             if evaluate is not None:
                 other_X, other_y = evaluate
@@ -376,7 +386,7 @@ cdef class LearnerRun:
         owner = self.view(&rows, X, targets)
         if rows.n == 0:
             return
-        progress.bind(&observed, rows.n)
+        progress.bind(&observed, rows.n, self.plan.outputs.n)
         observed.rows, observed.y = &rows, &targets[0]
         with self.lock:
             if self.user is None:
@@ -462,6 +472,11 @@ cdef class LearnerRun:
     def ended(self) -> bool:
         """Whether nothing more can be learnt or released."""
         return self.closed
+
+    @property
+    def outputs(self) -> int:
+        """Scores of a row: one, or one for each class."""
+        return self.plan.outputs.n
 
     @property
     def next_release(self) -> int:

@@ -14,6 +14,37 @@ static pv_status arrive(pv_leader *it, const pv_leader_plan *plan, const double 
     return PV_OK;
 }
 
+/* The gradient of row i times f at the point, scaled to a norm of its slopes of at most `most`. */
+static pv_status gradient_of(pv_leader *it, const pv_plan *run, const pv_rows *rows, int64_t i, double f, double y,
+                             double most) {
+    const pv_outputs *outputs = &run->outputs;
+    const double weight = pv_outputs_weight(outputs, y);
+    double *w = it->gradient;
+    memset(w, 0, (size_t)run->d * sizeof(double));
+    if (outputs->n > 1) {
+        const int64_t n = outputs->n, width = run->d / n;
+        double *slopes = it->run.work;
+        pv_scores(it->point, run, rows, i, f, slopes);
+        pv_outputs_slopes(outputs, &run->loss, slopes, y);
+        for (int64_t k = 0; k < n; ++k) slopes[k] *= weight;
+        const double square = pv_sqnorm(slopes, n);
+        if (square != square) return PV_NOT_FINITE; /* a user's loss */
+        const double scale = square > most * most ? most / sqrt(square) : 1.0;
+        for (int64_t k = 0; k < n; ++k, w += width) {
+            const double g = slopes[k] * scale;
+            rows->ops->axpy(rows, i, g * f, w);
+            if (run->intercept) w[width - 1] = g;
+        }
+        return PV_OK;
+    }
+    double g = weight * run->loss.slope(&run->loss, pv_predict(it->point, run, rows, i, f), y);
+    if (g != g) return PV_NOT_FINITE;
+    g = g > most ? most : (g < -most ? -most : g);
+    rows->ops->axpy(rows, i, g * f, w);
+    if (run->intercept) w[run->d - 1] = g;
+    return PV_OK;
+}
+
 static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows, int64_t i, double y, double norm) {
     pv_leader *it = (pv_leader *)state;
     const pv_leader_plan *plan = (const pv_leader_plan *)run;
@@ -24,12 +55,8 @@ static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows,
     } else {
         const double f = pv_scale_row(state, run, &norm);
         const double most = plan->bound / sqrt(norm + (run->intercept ? 1.0 : 0.0));
-        double g = run->loss.slope(&run->loss, pv_predict(it->point, run, rows, i, f), y);
-        if (g != g) return PV_NOT_FINITE; /* a user's loss */
-        g = g > most ? most : (g < -most ? -most : g);
-        memset(w, 0, (size_t)run->d * sizeof(double));
-        rows->ops->axpy(rows, i, g * f, w);
-        if (run->intercept) w[run->d - 1] = g;
+        const pv_status status = gradient_of(it, run, rows, i, f, y, most);
+        if (status != PV_OK) return status;
     }
     return arrive(it, plan, w);
 }

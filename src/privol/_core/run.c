@@ -46,6 +46,10 @@ void pv_publish(pv_state *state, const pv_plan *plan, const double *x, double f,
 
 /* Targets within their bound, whatever the caller did. */
 static inline double admissible(const pv_plan *plan, double y) {
+    if (plan->outputs.n > 1) { /* NaN is the null row's */
+        const double last = (double)(plan->outputs.n - 1);
+        return y >= 0.0 ? (y < last ? floor(y) : last) : 0.0;
+    }
     if (plan->signs) return y > 0.0 ? 1.0 : -1.0;
     return y > plan->y_bound ? plan->y_bound : (y < -plan->y_bound ? -plan->y_bound : y);
 }
@@ -53,13 +57,21 @@ static inline double admissible(const pv_plan *plan, double y) {
 /* The released model on one row, scaled and clipped as it is learnt. */
 static void observe(const pv_state *state, const pv_plan *plan, const pv_rows *rows, int64_t i, double y, double norm,
                     const pv_progress *progress) {
-    double p = (double)NAN, loss = p;
+    const int64_t n = plan->outputs.n > 1 ? plan->outputs.n : 1;
+    double *scores = progress->scores + i * n, loss = (double)NAN;
     if (norm >= 0.0) {
         double f = norm > plan->x_bound * plan->x_bound ? plan->x_bound / sqrt(norm) : 1.0;
-        p = pv_predict(state->released, plan, rows, i, f);
-        loss = plan->loss.value(&plan->loss, p, y);
+        if (n > 1) {
+            pv_scores(state->released, plan, rows, i, f, scores);
+            loss = pv_outputs_value(&plan->outputs, &plan->loss, scores, y);
+        } else {
+            *scores = pv_predict(state->released, plan, rows, i, f);
+            loss = plan->loss.value(&plan->loss, *scores, y);
+        }
+        loss *= pv_outputs_weight(&plan->outputs, y);
+    } else {
+        for (int64_t k = 0; k < n; ++k) scores[k] = loss;
     }
-    progress->scores[i] = p;
     progress->losses[i] = loss;
 }
 

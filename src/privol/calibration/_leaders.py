@@ -1,6 +1,7 @@
 """Following the regularised leader on private sums of gradients: a run is one private prefix sum.
 
-What the kernel's arithmetic adds is charged as derived in ``docs/proofs/leaders.md``.
+What the kernel's arithmetic adds is charged as derived in ``docs/proofs/leaders.md``, for several classes in
+``docs/proofs/classes.md``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ..errors import InvalidParameter
 from ..factorizations import factorization
 from ..geometry import ConvexSet
 from ..guarantees import ADJACENCIES, Claim
-from ..losses import Loss
+from ..losses import Loss, class_slope_bound
 from ._iterates import ReleaseSchedule
 from ._sums import SumCalibration, calibrate_sums
 
@@ -50,6 +51,10 @@ class LeaderCalibration:
         Strong convexity of the objective at the beginning, around the starting point.
     l2 : float
         Strong convexity that every row adds, around 0.
+    outputs : int
+        Scores of a row: one for each class where they are several.
+    weight : float
+        The largest class weight.
     """
 
     releases: ReleaseSchedule
@@ -60,6 +65,8 @@ class LeaderCalibration:
     row_bound: float
     regularization: float
     l2: float
+    outputs: int = 1
+    weight: float = 1.0
 
     @property
     def mu(self) -> float:
@@ -119,10 +126,13 @@ def calibrate_leaders(
     objective: str = "max",
     batch: int = 1,
     gradient_bound: float | None = None,
+    outputs: int = 1,
+    weight: float = 1.0,
 ) -> LeaderCalibration:
     """Calibrate DPFTRL.
 
-    Parameters are those of the learner; ``dim`` counts the intercept. ``epsilon`` may be infinite: no noise.
+    Parameters are those of the learner; ``dim`` counts the intercept, and the coordinates of all ``outputs``, which are
+    the scores of a row; ``weight`` is the largest class weight. ``epsilon`` may be infinite: no noise.
 
     Returns
     -------
@@ -147,11 +157,17 @@ def calibrate_leaders(
     lanes = dim / 8 + 8
     slack = 1.0 + 4 * (lanes + 8) * _UNIT
     point = radius * (1.0 + 2 * (lanes + 16 * math.sqrt(dim) + 24) * _UNIT)
+    outputs = integer(outputs=outputs, at_least=1)
+    weight = number(weight=weight, at_least=_SMALL, at_most=_LARGE)
     if gradient_bound is None:
-        bound = slack * loss.gradient_bound(row_bound, point, y_bound)
-        ideal = slack * loss.gradient_diameter(row_bound, point, y_bound, adjacency)
+        if outputs == 1:
+            bound = slack * weight * loss.gradient_bound(row_bound, point, y_bound)
+            ideal = slack * weight * loss.gradient_diameter(row_bound, point, y_bound, adjacency)
+        else:  # docs/proofs/classes.md
+            bound = slack * weight * row_bound * class_slope_bound(loss, outputs, row_bound * point * _UP)
+            ideal = bound * (2.0 if replace else 1.0)
         if math.isfinite(loss.curvature):  # a slope is taken at the prediction as computed
-            ideal += 2 * loss.curvature * row_bound * (2 * lanes * _UNIT * row_bound * point)
+            ideal += 2 * weight * loss.curvature * row_bound * (2 * lanes * _UNIT * row_bound * point)
     else:
         bound = number(gradient_bound=gradient_bound, at_least=_SMALL, at_most=_LARGE)
         ideal = bound * (2.0 if replace else 1.0)
@@ -164,7 +180,7 @@ def calibrate_leaders(
         leaf=batch,
         adjacency=adjacency,
         sensitivity=ideal * _UP,
-        rounding=40 * _UNIT,  # the slope, its products with the row
+        rounding=(40 + 4 * (outputs - 1)) * _UNIT,  # the slopes, their products with weight and row
     )
     if regularization is None:
         start = float(np.linalg.norm(domain.start(dim)))
@@ -192,4 +208,6 @@ def calibrate_leaders(
         row_bound=row_bound,
         regularization=regularization,
         l2=l2,
+        outputs=outputs,
+        weight=weight,
     )

@@ -18,11 +18,18 @@ __all__ = ["info", "plan"]
 @click.command()
 @click.option("--n-features", type=int, help="Features of a row, without the intercept.  [needed without a schema]")
 @click.option("--schema", metavar="S.toml", help="The schema of the run: tells features, --x-bound, the cap of users.")
+@click.option("--n-classes", type=int, help="Classes, more than two for dpftrl only.  [default: the schema's, else 2]")
 @click.option("--horizon", type=int, required=True, help="Rows that the budget must last for.")
 @learner_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def plan(
-    n_features: int | None, schema: str | None, horizon: int, learner: str | None, as_json: bool, **options: Any
+    n_features: int | None,
+    schema: str | None,
+    n_classes: int | None,
+    horizon: int,
+    learner: str | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Say what noise a budget means, before anything is spent.
 
@@ -34,6 +41,7 @@ def plan(
     Examples:
         privol plan --schema clinic.toml --horizon 100000
         privol plan --n-features 54 --horizon 500000
+        privol plan --n-features 54 --n-classes 7 --loss softmax --horizon 500000
         privol plan --n-features 54 --horizon 500000 --learner pigd --release 1000 --epsilon 0.5 --radius 10
         privol plan --n-features 54 --horizon 500000 --learner pigd --calibration published --release all
     """
@@ -45,12 +53,16 @@ def plan(
     if schema is not None:
         if n_features is not None:
             raise click.UsageError("--schema and --n-features exclude each other: a schema tells the features")
-        n_features, row_bound, users = width_of_schema(schema)
+        n_features, row_bound, users, labels = width_of_schema(schema)
+        n_classes = labels if n_classes is None else n_classes
         if row_bound is not None:
             given.setdefault("x_bound", row_bound)
     if n_features is None:
         raise click.UsageError("--n-features or --schema is needed: the number of features")
-    found = make_plan(learner_name(learner, given), n_features=n_features, horizon=horizon, **given)
+    name = learner_name(learner, given)
+    if n_classes is not None:
+        given["n_classes"] = n_classes
+    found = make_plan(name, n_features=n_features, horizon=horizon, **given)
     if users is not None:
         promise = replace(found.guarantee, rows_per_user=users.max_rows, user=users.column)
         found = replace(found, guarantee=promise, warnings=tuple(weaknesses(promise)))

@@ -21,6 +21,7 @@ __all__ = [
     "SeparatorType",
     "SetType",
     "TargetType",
+    "WeightsType",
     "given_parameters",
     "in_options",
     "learner_name",
@@ -121,6 +122,28 @@ class SeparatorType(_ParamType):
         return TAB if value in ("tab", "\\t") else value
 
 
+class WeightsType(_ParamType):
+    """Class weights: LABEL=WEIGHT, separated by commas."""
+
+    name = "weights"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        found: dict[str, float] = {}
+        for word in value.split(","):
+            label, equals, weight = (part.strip() for part in word.rpartition("="))
+            if label in found:
+                self.fail(f"{label!r} is there twice", param, ctx)
+            try:
+                found[label] = float(weight)
+            except ValueError:
+                equals = ""
+            if not equals:
+                self.fail(f"{word!r} is not LABEL=WEIGHT", param, ctx)
+        return found
+
+
 @dataclass(frozen=True)
 class LearnerOption:
     """An option that sets the constructor parameter of the same name.
@@ -138,9 +161,10 @@ class LearnerOption:
 LEARNER_OPTIONS = (
     LearnerOption(
         "loss",
-        click.Choice(["logistic", "hinge", "smooth_hinge", "squared", "absolute", "huber"]),
+        click.Choice(["logistic", "hinge", "smooth_hinge", "softmax", "squared", "absolute", "huber"]),
         "logistic",
-        "Loss; the first three learn two classes, the others real targets.",
+        "Loss; the first four learn classes, the others real targets. Of more than two classes (dpftrl) softmax learns "
+        "all at once, the others each against the rest.",
     ),
     LearnerOption("epsilon", float, "1.0", "Budget of the whole run, above 0; inf: no noise and no guarantee."),
     LearnerOption("delta", float, "1e-06", "In (0, 1); well below one over the number of rows."),
@@ -208,6 +232,13 @@ LEARNER_OPTIONS = (
         "noise_shift", float, "2.0", "pqftl: what is added for the noise of the matrix, in units of its norm."
     ),
     LearnerOption("gradient_bound", float, "by the loss", "nogd, dpftrl: longer gradients are scaled to this L2 norm."),
+    LearnerOption(
+        "class_weight",
+        WeightsType(),
+        "1 each",
+        "dpftrl: rows of a class count so much. Public constants; the noise grows with the largest.",
+        "LABEL=W,...",
+    ),
     LearnerOption("fit_intercept", bool, "yes", "Append a constant to every row (regularised like the rest)."),
     LearnerOption(
         "calibration",

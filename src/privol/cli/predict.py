@@ -42,9 +42,9 @@ def predict(run: str, file: str, out: str | None, as_json: bool, **options: Any)
     them, in any order; further ones are left out, and those of target and user may be absent. FILE is read as in
     privol run: any format, - for standard input, a directory or a quoted pattern.
 
-    Writes CSV with a header: the label, and for the logistic loss the probability of the positive label; or the
-    predicted value, in the units of the target. One line per row, in order. Predictions from a released model cost no
-    budget.
+    Writes CSV with a header: the label, and for the logistic loss and the softmax the probability of the positive
+    label, of more than two classes that of each; or the predicted value, in the units of the target. One line per row,
+    in order. Predictions from a released model cost no budget.
 
     \b
     Examples:
@@ -107,25 +107,28 @@ def _predictions(learner: Any, stream: Any, file: IO[str]) -> Iterator[int]:
     from .._core._rows import squared_norms
     from ..losses import get_loss
 
-    logistic = get_loss(learner.loss).name == "logistic"
+    likely = get_loss(learner.loss).name in ("logistic", "softmax")
     scaled = stream.schema is not None and stream.schema.target is not None
     in_units = scaled and not hasattr(learner, "classes_")
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["prediction", "probability"] if logistic else ["prediction"])
+    several = likely and len(learner.classes_) > 2
+    names = [f"probability of {label}" for label in learner.classes_.tolist()] if several else ["probability"]
+    writer.writerow(["prediction", *names] if likely else ["prediction"])
     for block in stream:
         with naming_rows(stream, learning=False):
             squared_norms(block.X, learnt=block.first_row - 1, refuse=True)
         n = block.X.shape[0]
         try:
             predicted = learner.predict(block.X)
-            positive = learner.predict_proba(block.X)[:, 1] if logistic else None
+            shares = learner.predict_proba(block.X)[:, 0 if several else 1 :] if likely else None
         except ValueError as error:  # scikit-learn's checks quote rows
             last = block.first_row + n - 1
             raise StreamError(f"{stream.source}, rows {block.first_row} to {last}: do not fit the model") from error
         if in_units:
             predicted = stream.schema.unscale(predicted)
-        if positive is not None:
-            writer.writerows(zip(predicted.tolist(), np.asarray(positive).tolist(), strict=True))
+        if shares is not None:
+            both = zip(predicted.tolist(), np.asarray(shares).tolist(), strict=True)
+            writer.writerows([label, *row] for label, row in both)
         else:
             writer.writerows([label] for label in predicted.tolist())
         yield n

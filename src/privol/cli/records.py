@@ -43,7 +43,7 @@ def describe_run(
     n, releases = made.n_rows_, plan.releases
     early = releases.only_last and n < releases.last_row and made.n_releases_ > 0
     rows = [n] if early else _release_rows(releases, made.n_releases_, n)
-    dim = stream.n_features + bool(made.fit_intercept)
+    dim = len(made._public("model"))
     delta = guarantee.delta
     promises = {account.learner: account.guarantee for account in ledger.accounts}
     users = None

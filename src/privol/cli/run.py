@@ -157,9 +157,13 @@ def run(
         private = None
         if private_metrics is not None:
             given, private = _split(learner, given, private_metrics, metric_windows)
+        if "class_weight" in given:
+            given["class_weight"] = _weights_of(given["class_weight"], stream.classes)
         made = _make(learner, {**given, "horizon": horizon})
         _check_labels(made, stream, file)
-        releases = made.calibrate(stream.n_features, horizon).releases  # refuses parameters before a row is read
+        n_classes = 2 if stream.classes is None else len(stream.classes)
+        # refuses parameters before a row is read
+        releases = made._calibrate_classes(stream.n_features, horizon, n_classes).releases
         if private is not None and (releases.every or releases.rows[0]) >= horizon:
             raise click.UsageError(
                 "--private-metrics evaluates each row with the model released before it, and none is released before "
@@ -239,6 +243,22 @@ def _make(name: str, parameters: dict[str, Any]) -> Any:
     return LEARNERS[name](**parameters)
 
 
+def _weights_of(given: dict[str, float], classes: tuple[Any, ...] | None) -> dict[Any, float]:
+    """Class weights by the labels as the learner gets them."""
+    import numpy as np
+
+    from ..streams._labels import label_key
+
+    labels = [] if classes is None else np.asarray(classes).tolist()
+    found: dict[Any, float] = {}
+    for word, weight in given.items():
+        label = next((label for label in labels if label_key(label) == label_key(word)), word)
+        if label in found:
+            raise InvalidParameter(f"--class-weight names the label {word!r} twice")
+        found[label] = weight
+    return found
+
+
 def _split(name: str, given: dict[str, Any], share: float, windows: int | None) -> tuple[dict[str, Any], Any]:
     """Share a budget between models and metrics, and limit both together to it."""
     from ..evaluate import PrivateMetrics
@@ -270,9 +290,9 @@ def _check_labels(made: Any, stream: Any, file: str | None) -> None:
     if schema is not None and schema.target is None:
         raise InvalidParameter(f"{schema.name}: has no [target], which a run needs: state its column and its labels")
     if loss.kind == "classification" and stream.classes is None:
-        needed = "--classes NEGATIVE,POSITIVE, or --positive LABEL"
+        needed = "--classes NEGATIVE,POSITIVE (or more), or --positive LABEL"
         if schema is not None:
-            needed = f"negative and positive under [target] of {schema.name}"
+            needed = f"negative and positive, or classes, under [target] of {schema.name}"
         raise InvalidParameter(
             f"the {loss.name} loss needs the public labels: {needed}; for real targets choose --loss squared, absolute "
             "or huber"
@@ -338,12 +358,12 @@ def _keeping_rows() -> Iterator[None]:
 
 
 def _released(made: Any, private: Any, windows: list[Any], horizon: int, delay: int) -> Any:
-    from ..losses import get_loss
+    from ..evaluate import Task
 
     guarantee = next(a.guarantee for a in made.ledger_.accounts if a.guarantee.released != "models")
     return private.result(
         windows,
-        loss=get_loss(made.loss),
+        task=Task.of(made, made._public("classes")),
         y_bound=made.y_bound,
         horizon=horizon,
         guarantee=guarantee,

@@ -96,8 +96,8 @@ def stream_options(command: Any) -> Any:
             click.option(
                 "--classes",
                 metavar="A,B",
-                help="The public label set, negative first. A label outside it is an error. With --positive more than "
-                "two.",
+                help="The public label set, negative first; more than two are so many classes. A label outside it is "
+                "an error.",
             ),
             click.option(
                 "--positive",
@@ -138,10 +138,12 @@ def open_for_run(file: str | None, options: dict[str, Any], diagnostics: bool) -
     words = ("schema", *_IN_SCHEMA, "format", "n_features", "zero_based")
     given = {word: options.pop(word) for word in words}
     named = [word for word in words if given[word] is not None]
+    classes = None if given["classes"] is None else [word.strip() for word in given["classes"].split(",")]
     if file is None:
-        if named:
-            raise click.UsageError(f"{_flag(named[0])} is about a FILE, and none is given")
-        stream: Any = open_covtype()
+        others = [word for word in named if word != "classes"]
+        if others:
+            raise click.UsageError(f"{_flag(others[0])} is about a FILE, and none is given")
+        stream: Any = open_covtype(classes=classes)
         return stream, _inputs(stream, {**given, "target": "Cover_Type", "sep": ","}, covtype_ranges())
     if given["schema"] is not None:
         for word in named:
@@ -149,7 +151,6 @@ def open_for_run(file: str | None, options: dict[str, Any], diagnostics: bool) -
                 raise click.UsageError(
                     f"--schema and {_flag(word)} exclude each other: with --schema {_IN_SCHEMA[word]}"
                 )
-    classes = None if given["classes"] is None else [word.strip() for word in given["classes"].split(",")]
     counted = diagnostics and given["schema"] is not None
     stream = open_stream(file, **{**given, "classes": classes}, count_cells=counted)
     ranges = None if given["ranges"] is None else _load_ranges(given["ranges"])
@@ -186,8 +187,8 @@ def _inputs(stream: Any, given: Mapping[str, Any], ranges: Mapping[str, Any] | N
     }
 
 
-def width_of_schema(path: str) -> tuple[int, float | None, Any]:
-    """Return how many features rows of a schema have, the largest norm they can have (or None), its users (or None)."""
+def width_of_schema(path: str) -> tuple[int, float | None, Any, int | None]:
+    """Return how many features rows of a schema have, their largest norm, its users, how many classes (or None)."""
     from ..streams import Schema, open_stream
 
     schema = Schema.load(path)
@@ -197,7 +198,7 @@ def width_of_schema(path: str) -> tuple[int, float | None, Any]:
     if not names:
         raise InvalidParameter(f"{path}: names no column")
     stream = open_stream([dict.fromkeys(names)], schema=schema, target=False)
-    return stream.n_features, stream.row_bound, schema.user
+    return stream.n_features, stream.row_bound, schema.user, None if schema.classes is None else len(schema.classes)
 
 
 # ---- rows for a saved model ---------------------------------------------------------------------------------

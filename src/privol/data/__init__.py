@@ -1,13 +1,15 @@
 """The embedded data set: a sample of Forest Covertype (J. A. Blackard 1998, CC BY 4.0; see COVTYPE.txt here).
 
 120,000 rows in random order, 54 features, and the cover type 1 to 7; the task is class 2 (lodgepole pine) against the
-rest.
+rest, or all seven classes.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from ..streams import Stream, open_stream
 
@@ -27,11 +29,13 @@ def covtype_ranges() -> dict[str, tuple[float, float]]:
     return {name: (float(low), float(high)) for name, (low, high) in found.items()}
 
 
-def open_covtype(*, block_rows: int = 65536) -> Stream:
+def open_covtype(*, classes: Sequence[Any] | None = None, block_rows: int = 65536) -> Stream:
     """Open the embedded rows as a stream: classes ``("not 2", 2)``, quantitative columns scaled to [-1, 1].
 
     Parameters
     ----------
+    classes : sequence of labels, optional
+        ``range(1, 8)``: all seven.
     block_rows : int, default=65536
         Rows per block.
 
@@ -43,7 +47,8 @@ def open_covtype(*, block_rows: int = 65536) -> Stream:
     return open_stream(
         covtype_path(),
         target="Cover_Type",
-        positive=2,
+        classes=classes,
+        positive=2 if classes is None else None,
         header=True,
         sep=",",
         ranges=covtype_ranges(),

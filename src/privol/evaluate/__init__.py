@@ -11,7 +11,7 @@ from ._compare import Comparison, RunFigures, compare
 from ._hindsight import BestFixed, best_in_hindsight
 from ._private import MetricsResult, MetricsWindow, PrivateMetrics
 from ._progressive import Progressive, progressive
-from ._scores import NOTICE, Curve, Score
+from ._scores import NOTICE, Curve, Score, Task
 from ._tape import Tape
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "RunFigures",
     "Score",
     "Tape",
+    "Task",
     "best_in_hindsight",
     "compare",
     "progressive",

@@ -11,11 +11,10 @@ import numpy as np
 from sklearn.base import clone
 
 from ..geometry import L2Ball
-from ..losses import get_loss
 from ._hindsight import BestFixed, Objective, best_in_hindsight
 from ._private import MetricsResult, MetricsWindow, PrivateMetrics
 from ._progressive import Progressive, progressive
-from ._scores import NOTICE, Score
+from ._scores import NOTICE, Score, Task
 from ._tape import PASS_ROWS, Tape
 
 __all__ = ["Comparison", "RunFigures", "compare"]
@@ -75,7 +74,9 @@ class Comparison:
         Real targets beyond ``y_bound``, clipped to it; None for classification.
     classification : bool
     majority : float or None
-        Share of the commoner class.
+        Share of the commonest class.
+    omitted : tuple of str
+        Metrics that are of two classes with a single score, and so are not there.
     private : MetricsResult or None
         The run's privately released metrics, which are no part of :meth:`to_record`.
     """
@@ -89,6 +90,7 @@ class Comparison:
     targets_clipped: int | None
     classification: bool
     majority: float | None
+    omitted: tuple[str, ...] = ()
     private: MetricsResult | None = None
 
     def to_record(self) -> dict[str, Any]:
@@ -102,6 +104,7 @@ class Comparison:
             **{name: None if r is None else r.to_record() for name, r in runs.items()},
             "best_fixed": self.best.to_record(),
             "majority_accuracy": self.majority,
+            "omitted_metrics": list(self.omitted),
             "price_of_noise": self.run.regret - self.noiseless.regret,
             "rows_scaled_to_x_bound": self.rows_scaled,
             "null_rows": self.rows_null,
@@ -156,12 +159,12 @@ def compare(
             "x_bound": learner.x_bound,
             "y_bound": learner.y_bound,
             "fit_intercept": learner.fit_intercept,
+            "class_weight": getattr(learner, "class_weight", None),
         }
         best = best_in_hindsight(tape, **settings)
         domain = learner.domain if learner.domain is not None else L2Ball(learner.radius)
-        f = Objective(
-            tape, get_loss(learner.loss), domain, learner.x_bound, learner.y_bound, bool(learner.fit_intercept)
-        )
+        task = Task.of(learner, tape.classes)
+        f = Objective(tape, task, domain, learner.x_bound, learner.y_bound, bool(learner.fit_intercept))
 
         def figures(at: Any, found: Progressive) -> RunFigures:
             regret = (found.score.loss - best.score.loss) * found.score.rows
@@ -188,19 +191,19 @@ def compare(
             best=best,
             rows_scaled=counts["clipped_rows"],
             rows_null=counts["null_rows"],
-            targets_clipped=None if f.loss.kind == "classification" else _clipped(tape, learner.y_bound),
-            classification=f.loss.kind == "classification",
-            majority=_majority(f) if f.loss.kind == "classification" else None,
+            targets_clipped=None if task.classification else _clipped(tape, learner.y_bound),
+            classification=task.classification,
+            majority=_majority(f) if task.classification else None,
+            omitted=task.omitted,
             private=own.private,
         )
 
 
 def _majority(f: Objective) -> float:
-    n, positive = 0, 0
+    counts = np.zeros(max(f.task.outputs, 2), dtype=np.int64)
     for _, _, y in f.rows():
-        n += len(y)
-        positive += int(np.sum(y > 0))
-    return max(positive, n - positive) / n
+        counts += np.bincount((y if f.task.outputs > 1 else y > 0).astype(np.int64), minlength=len(counts))
+    return float(counts.max() / counts.sum())
 
 
 def _clipped(tape: Tape, bound: float) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,10 @@ from .._core._rows import squared_norms
 from .._validate import integer, number
 from ..errors import InvalidParameter
 from ..geometry import Box, ConvexSet, L1Ball, L2Ball, Simplex
-from ..losses import Absolute, Hinge, Huber, Loss, SmoothHinge, get_loss
+from ..learners import DPFTRL
+from ..losses import Absolute, Custom, Hinge, Huber, Loss, SmoothHinge, get_loss
 from ._ranks import ScoreHistogram
-from ._scores import Score, Sums, metrics_of
+from ._scores import Score, Sums, Task
 from ._tape import PASS_ROWS, Tape
 
 __all__ = ["BestFixed", "Objective", "best_in_hindsight"]
@@ -36,7 +37,7 @@ class BestFixed:
     Attributes
     ----------
     model : ndarray of shape (n_features,) or (n_features + 1,)
-        The intercept last.
+        The intercept last. Of several scores: those of the first class, of the second, and so on.
     score : Score
     gap : float
         Proved bound of how far ``score.loss`` is above the least mean loss over the set (by convex duality).
@@ -88,8 +89,8 @@ class _Surrogate:
 class Objective:
     """Mean loss over the rows of a tape; keeps the best model seen and the best lower bound of the optimum."""
 
-    def __init__(self, tape: Tape, loss: Loss, domain: ConvexSet, x_bound: float, y_bound: float, intercept: bool):
-        self.tape, self.loss, self.domain = tape, loss, domain
+    def __init__(self, tape: Tape, task: Task, domain: ConvexSet, x_bound: float, y_bound: float, intercept: bool):
+        self.tape, self.task, self.loss, self.domain = tape, task, task.loss, domain
         self.x_bound, self.y_bound, self.intercept = x_bound, y_bound, intercept
         self.passes = 0
         self.best, self.lower = math.inf, -math.inf
@@ -100,7 +101,7 @@ class Objective:
         return max(0.0, self.best - self.lower)
 
     def rows(self) -> Iterator[tuple[Any, FloatArray, FloatArray]]:
-        """Rows, the factors that scale them to the bound, and targets (-1/+1 or clipped); null rows left out."""
+        """Rows, the factors that scale them to the bound, and targets (-1/+1, indices, or clipped); no null rows."""
         self.passes += 1
         for block in self.tape.replay(PASS_ROWS):
             if block.y is None:
@@ -112,21 +113,26 @@ class Objective:
                 X, y, squares = X[usable], y[usable], squares[usable]
             bound = self.x_bound
             factor = np.where(squares > bound * bound, bound / np.sqrt(np.maximum(squares, 1e-300)), 1.0)
-            yield (
-                X,
-                factor,
-                2.0 * y - 1.0 if self.loss.kind == "classification" else np.clip(y, -self.y_bound, self.y_bound),
-            )
+            if self.loss.kind == "regression":
+                y = np.clip(y, -self.y_bound, self.y_bound)
+            elif self.task.outputs == 1:
+                y = 2.0 * y - 1.0
+            yield X, factor, y
 
     def predict(self, X: Any, factor: FloatArray, w: FloatArray) -> FloatArray:
+        n = self.task.outputs
+        if n > 1:
+            rows = w.reshape(n, -1)
+            scores: FloatArray = np.asarray(X @ (rows[:, :-1] if self.intercept else rows).T) * factor[:, None]
+            return scores + rows[:, -1] if self.intercept else scores
         p: FloatArray = np.asarray(X @ (w[:-1] if self.intercept else w)) * factor
         return p + w[-1] if self.intercept else p
 
     def score(self, w: FloatArray) -> Score:
-        sums, ranks, metrics = Sums(), ScoreHistogram(), metrics_of(self.loss)
+        sums, ranks, metrics = Sums(), ScoreHistogram(), self.task.metrics()
         for X, factor, y in self.rows():
             p = self.predict(X, factor, w)
-            sums.add(p, np.asarray(self.loss.value(p, y)), y, self.loss.kind == "classification")
+            sums.add(self.task, p, self.task.values(p, y), y, metrics)
             if "auc" in metrics:
                 ranks.add(p, y > 0.0)
         return Score.of(sums, ranks.area() if "auc" in metrics else None, metrics)
@@ -137,15 +143,17 @@ class Objective:
         The surrogate's slopes are subgradients, at some point, of each row's true loss. So each row's loss is at least
         ``floor + slope * prediction`` everywhere, and the least value of the sum over the set bounds the optimum.
         """
-        dim = len(w)
+        dim, task = len(w), self.task
         d = dim - self.intercept
+        smooth = replace(task, loss=surrogate.loss)
         gradient, H = np.zeros(dim), np.zeros((dim, dim) if hessian else (0, 0))
         n, true, value, floor = 0, 0.0, 0.0, 0.0
         for X, factor, y in self.rows():
-            p = self.predict(X, factor, w)
-            raw = np.asarray(surrogate.loss.gradient(p, y))
-            slope = surrogate.scale * raw
-            values = np.asarray(self.loss.value(p, y))
+            p, weight = self.predict(X, factor, w), task.weight(y)
+            by_score = weight[:, None] if isinstance(weight, np.ndarray) and p.ndim == 2 else weight
+            raw = smooth.gradients(p, y)
+            slope = surrogate.scale * raw * by_score
+            values = task.values(p, y)
             n += len(y)
             true += float(np.sum(values))
             if isinstance(self.loss, Hinge):
@@ -153,14 +161,20 @@ class Objective:
             elif isinstance(self.loss, Absolute):
                 floor -= float(np.sum(slope * y))
             else:
-                floor += float(np.sum(values - slope * p))
-            value += float(np.sum(surrogate.loss.value(p, y))) * surrogate.scale
-            scaled = slope * factor
-            gradient[:d] += X.T @ scaled
+                floor += float(np.sum(values - (slope * p if p.ndim == 1 else np.sum(slope * p, axis=1))))
+            value += float(np.sum(smooth.values(p, y))) * surrogate.scale
+            if p.ndim == 2:
+                parts = gradient.reshape(task.outputs, -1)
+                scaled = slope * factor[:, None]
+                parts[:, : parts.shape[1] - self.intercept] += np.asarray(X.T @ scaled).T
+                if self.intercept:
+                    parts[:, -1] += slope.sum(axis=0)
+                continue
+            gradient[:d] += X.T @ (slope * factor)
             if self.intercept:
                 gradient[d] += np.sum(slope)
             if hessian:
-                c = surrogate.curvature(raw, p, y)
+                c = surrogate.curvature(raw, p, y) * weight
                 Z = X * (factor * np.sqrt(c))[:, None]
                 H[:d, :d] += Z.T @ Z
                 if self.intercept:
@@ -269,6 +283,7 @@ def best_in_hindsight(
     x_bound: float = 1.0,
     y_bound: float = 1.0,
     fit_intercept: bool = True,
+    class_weight: Mapping[Any, float] | None = None,
     tolerance: float = 1e-6,
     max_passes: int = 300,
 ) -> BestFixed:
@@ -278,8 +293,9 @@ def best_in_hindsight(
     ----------
     stream : Stream or Tape
         Read once; its rows are recorded on a :class:`Tape`. A complete tape is used as it is.
-    loss, domain, radius, x_bound, y_bound, fit_intercept
-        As for the learners: rows and targets are scaled to their bounds as there.
+    loss, domain, radius, x_bound, y_bound, fit_intercept, class_weight
+        As for the learners: rows and targets are scaled to their bounds as there. Of more than two classes, and for the
+        softmax, as :class:`privol.DPFTRL` has them: the set holds the flattened matrix.
     tolerance : float, default=1e-6
         In mean loss per row.
     max_passes : int, default=300
@@ -292,8 +308,9 @@ def best_in_hindsight(
 
     Notes
     -----
-    Memory flat in the number of rows. On an L2 ball with up to 512 coordinates: Newton steps with the ball's own
-    constraint, O(n d^2) a pass. Else: spectral projected gradient. Losses with kinks are approached by smooth ones.
+    Memory flat in the number of rows. On an L2 ball with up to 512 coordinates and a single score: Newton steps with
+    the ball's own constraint, O(n d^2) a pass. Else: spectral projected gradient. Losses with kinks are approached by
+    smooth ones.
     """
     loss = get_loss(loss)
     tolerance = number(tolerance=tolerance, above=0)
@@ -306,10 +323,13 @@ def best_in_hindsight(
         if not tape.complete:
             for _ in tape:
                 pass
-        f = Objective(tape, loss, feasible, x_bound, y_bound, bool(fit_intercept))
-        dim = tape._n_features + bool(fit_intercept)
+        learner = DPFTRL(loss=loss, class_weight=class_weight)
+        task = Task.of(learner, tape.classes)
+        f = Objective(tape, task, feasible, x_bound, y_bound, bool(fit_intercept))
+        dim = task.outputs * (tape._n_features + bool(fit_intercept))
         w = feasible.start(dim)
-        dense_ball = isinstance(feasible, L2Ball) and dim <= _NEWTON_DIM and not tape._sparse and loss.code < 6
+        single = task.outputs == 1 and not isinstance(loss, Custom)
+        dense_ball = isinstance(feasible, L2Ball) and dim <= _NEWTON_DIM and not tape._sparse and single
         # One thread: on blocks that fit the cache more gain little, and on a busy machine their waiting costs much.
         with threadpool_limits(limits=1, user_api="blas"):
             for surrogate in _surrogates(loss):

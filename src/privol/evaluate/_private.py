@@ -20,8 +20,9 @@ from .._validate import integer, number
 from ..errors import InvalidParameter, StateError
 from ..guarantees import Guarantee, compose_gdp
 from ..ledger import Account, Ledger
-from ..losses import Loss
+from ..losses import Loss, loss_at_zero
 from ..noise import STREAM_METRICS, Source, Unshared, decide_lattice_point, granularity, make_source
+from ._scores import Task, is_null
 
 __all__ = ["MetricsResult", "MetricsWindow", "PrivateMetrics", "Windows"]
 
@@ -61,7 +62,8 @@ class PrivateMetrics:
         Rows of a window instead of their number. Default: ``horizon / windows``, rounded up.
     loss_bound : float, optional
         Losses above it count as so much. Default: for classification four times, for regression once the loss of a
-        prediction of 0 (for the target ``y_bound``). The noise of the mean loss is proportional to it.
+        prediction of 0 (for the target ``y_bound``, for the largest class weight). The noise of the mean loss is
+        proportional to it.
     error_bound : float, optional
         For regression: absolute errors above it count as so much. Default: ``y_bound``.
     random_state : None, int, BitGenerator, ...
@@ -95,12 +97,13 @@ class PrivateMetrics:
         """Rows of each window but the last, which may have fewer."""
         return -(-horizon // self.windows) if self.window_rows is None else self.window_rows
 
-    def bounds(self, loss: Loss, y_bound: float) -> tuple[float, float]:
+    def bounds(self, task: Task, y_bound: float) -> tuple[float, float]:
         """Return what shares of 1 stand for: of the accuracy or absolute error, and of the loss."""
-        loss_bound = _loss_bound(loss, y_bound) if self.loss_bound is None else float(self.loss_bound)
-        if loss.kind == "classification":
+        loss_bound = _loss_bound(task, y_bound) if self.loss_bound is None else float(self.loss_bound)
+        if task.classification:
             if self.error_bound is not None:
-                raise InvalidParameter(f"error_bound is for regression, and the {loss.name} loss is for classification")
+                name = task.loss.name
+                raise InvalidParameter(f"error_bound is for regression, and the {name} loss is for classification")
             return 1.0, loss_bound
         return float(y_bound if self.error_bound is None else self.error_bound), loss_bound
 
@@ -108,7 +111,7 @@ class PrivateMetrics:
         self,
         windows: Iterable[MetricsWindow],
         *,
-        loss: Loss,
+        task: Task,
         y_bound: float,
         horizon: int,
         guarantee: Guarantee,
@@ -120,11 +123,11 @@ class PrivateMetrics:
         ``guarantee`` is that of the windows' account in the ledger and ``models`` that of the run whose models were
         evaluated; the rest as in the run.
         """
-        name = "accuracy" if loss.kind == "classification" else "mean_absolute_error"
+        name = "accuracy" if task.classification else "mean_absolute_error"
         std = noise_std(self.mu, guarantee.adjacency)
         rows = self.rows_of_window(horizon)
         promised = with_models(guarantee, models)
-        return MetricsResult(promised, tuple(windows), name, *self.bounds(loss, y_bound), std, rows, delay)
+        return MetricsResult(promised, tuple(windows), name, *self.bounds(task, y_bound), std, rows, delay)
 
 
 @dataclass(frozen=True)
@@ -223,7 +226,7 @@ class Windows(Unshared):
     Parameters
     ----------
     settings : PrivateMetrics
-    loss : Loss
+    task : Task
     y_bound : float
     horizon : int
         Rows that the run may learn.
@@ -242,7 +245,7 @@ class Windows(Unshared):
         self,
         settings: PrivateMetrics,
         *,
-        loss: Loss,
+        task: Task,
         y_bound: float,
         horizon: int,
         delta: float,
@@ -250,12 +253,11 @@ class Windows(Unshared):
         stream: Any = None,
         on_window: Callable[[MetricsWindow], object] | None = None,
     ) -> None:
-        self._classification = loss.kind == "classification"
         self._length = integer(window_rows=settings.rows_of_window(horizon), at_most=1 << 32)  # totals below 2^53
         self._horizon = horizon
         self._on_window = on_window
-        self._settings, self._loss, self._y_bound = settings, loss, y_bound
-        self._first_bound, self._loss_bound = settings.bounds(loss, y_bound)
+        self._settings, self._task, self._y_bound = settings, task, y_bound
+        self._first_bound, self._loss_bound = settings.bounds(task, y_bound)
         self._std = noise_std(settings.mu, ledger.adjacency)
         if self._std > 0.0 and not self._length < 2.0**50 * granularity(self._std):
             raise InvalidParameter(
@@ -263,7 +265,7 @@ class Windows(Unshared):
                 "finer than the totals' last digit (inf releases exact totals, without a guarantee)"
             )
         self._source: Source | None = None if self._std == 0.0 else make_source(settings.random_state)
-        self.guarantee = _guarantee(settings.mu, loss, delta, horizon, -(-horizon // self._length), ledger, stream,
+        self.guarantee = _guarantee(settings.mu, task.loss, delta, horizon, -(-horizon // self._length), ledger, stream,
                                     self._source)  # fmt: skip
         self._rows = self._released = 0
         self._totals = [0, 0]
@@ -283,7 +285,7 @@ class Windows(Unshared):
         while start < len(scores):
             stop = min(len(scores), start + self._length - self._rows % self._length)
             part = slice(start, stop)
-            values = row_values(scores[part], losses[part], targets[part], self._classification, self._first_bound,
+            values = row_values(scores[part], losses[part], targets[part], self._task, self._first_bound,
                                 self._loss_bound)  # fmt: skip
             for k in range(2):
                 self._totals[k] += int(values[k].sum())
@@ -313,7 +315,7 @@ class Windows(Unshared):
             self._release()
         return self._settings.result(
             self._windows,
-            loss=self._loss,
+            task=self._task,
             y_bound=self._y_bound,
             horizon=self._horizon,
             guarantee=self.guarantee,
@@ -348,7 +350,7 @@ def row_values(
     scores: FloatArray,
     losses: FloatArray,
     targets: FloatArray,
-    classification: bool,
+    task: Task,
     first_bound: float,
     loss_bound: float,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -356,9 +358,9 @@ def row_values(
 
     A function of the row's own score, loss and target; one half, exactly, for a null row.
     """
-    null = np.isnan(scores)
-    if classification:
-        first = ((scores > 0.0) == (targets > 0.0)).astype(np.int64) * _UNITS
+    null = is_null(scores)
+    if task.classification:
+        first = task.correct(scores, targets).astype(np.int64) * _UNITS
     else:
         first = _floored(np.abs(scores - targets) / first_bound)
     loss = _floored(losses / loss_bound)
@@ -386,15 +388,14 @@ def noise_std(mu: float, adjacency: str) -> float:
     return std
 
 
-def _loss_bound(loss: Loss, y_bound: float) -> float:
+def _loss_bound(task: Task, y_bound: float) -> float:
     """Four times the loss of knowing nothing for labels, once for real targets: public, and seldom exceeded by much."""
-    ends = (-1.0, 1.0) if loss.kind == "classification" else (-y_bound, y_bound)
-    worst = max(float(loss.value(0.0, y)) for y in ends)
+    worst = task.worst_at_zero if task.classification else loss_at_zero(task.loss, y_bound=y_bound)
     if not 0.0 < worst < math.inf:
         raise InvalidParameter(
-            f"loss_bound must be given for the loss {loss.name!r}: of a prediction of 0 it is {worst!r}"
+            f"loss_bound must be given for the loss {task.loss.name!r}: of a prediction of 0 it is {worst!r}"
         )
-    return 4.0 * worst if loss.kind == "classification" else worst
+    return 4.0 * worst if task.classification else worst
 
 
 def _guarantee(

@@ -10,9 +10,8 @@ from typing import Any
 from .._validate import integer, number
 from ..errors import InvalidParameter
 from ..learners import OnlineLearner
-from ..losses import get_loss
 from ._private import MetricsResult, MetricsWindow, PrivateMetrics, Windows
-from ._scores import Curve, Score, metrics_of
+from ._scores import Curve, Score, Task
 from ._watch import Ahead, Sink, Tally, Watch
 
 __all__ = ["Progressive", "progressive"]
@@ -66,8 +65,9 @@ def progressive(
         The rows are learnt in the same order whatever the delay, so the released models are the same. The rows that
         wait are kept in memory.
     metrics : iterable of str, optional
-        Of ``"accuracy"``, ``"log_loss"`` (logistic loss only), ``"auc"``, or of ``"mean_absolute_error"``,
-        ``"root_mean_squared_error"``: those to compute besides the mean loss. Default: all that apply.
+        Of ``"accuracy"``, ``"log_loss"`` (logistic loss and softmax only), ``"auc"`` (of a single score only), or of
+        ``"mean_absolute_error"``, ``"root_mean_squared_error"``: those to compute besides the mean loss. Default: all
+        that apply.
     private : PrivateMetrics, optional
         Releases noisy metrics as well. Their budget is reserved in the learner's ledger before the run's, and comes on
         top of the learner's own ``epsilon``: see :func:`privol.guarantees.split_budget`.
@@ -85,10 +85,10 @@ def progressive(
     """
     points = integer(points=points, at_least=2)
     delay = integer(delay=delay, at_least=0)
-    loss = get_loss(learner.loss)
-    wanted = metrics_of(loss, metrics)
+    task = Task.of(learner, getattr(stream, "classes", None))
+    wanted = task.metrics(metrics)
     horizon = learner._stream_horizon(stream)
-    tally = Tally(loss, wanted, -(-horizon // points))
+    tally = Tally(task, wanted, -(-horizon // points))
     sinks: list[Sink] = [tally]
     ahead = Ahead(stream, delay - 1) if delay > 1 else None
     windows = None
@@ -97,7 +97,7 @@ def progressive(
             raise InvalidParameter(f"private must be a PrivateMetrics or None, found {private!r}")
         windows = Windows(
             private,
-            loss=loss,
+            task=task,
             y_bound=number(y_bound=learner.y_bound, above=0),
             horizon=horizon,
             delta=number(delta=learner.delta, above=0, below=1),

@@ -49,7 +49,7 @@ class Tape:
         self._targets = True
         self._complete = False
         self.n_rows: int | None = getattr(stream, "n_rows", None)
-        self.classes: tuple[Any, Any] | None = getattr(stream, "classes", None)
+        self.classes: tuple[Any, ...] | None = getattr(stream, "classes", None)
         self.rows_per_user: int | None = getattr(stream, "rows_per_user", None)
         self.user: str | None = getattr(stream, "user", None)
         self.conditions: tuple[str, ...] = tuple(getattr(stream, "conditions", ()))

@@ -17,9 +17,8 @@ from scipy import sparse
 
 from .._core._run import Progress
 from ..learners._base import Run
-from ..losses import Loss
 from ._ranks import ScoreHistogram
-from ._scores import Curve, FloatArray, Score, Sums
+from ._scores import Curve, FloatArray, Score, Sums, Task, is_null
 
 __all__ = ["Ahead", "Sink", "Tally", "Watch"]
 
@@ -93,8 +92,7 @@ class Watch:
     def learn(self, run: Run, X: Any, targets: FloatArray) -> None:
         """Learn the rows and evaluate them, or as many rows that have arrived since."""
         n, before = X.shape[0], run.state.n_rows
-        if len(self._progress.scores) < n:
-            self._progress = Progress(n)
+        self._make_room(run, n)
         if self._ahead is None:
             try:
                 run.state.learn(X, targets, progress=self._progress)
@@ -114,11 +112,14 @@ class Watch:
         finally:
             self._hand(min(run.state.n_rows - before, real), y)
 
+    def _make_room(self, run: Run, n: int) -> None:
+        if len(self._progress.scores) < n:
+            self._progress = Progress(n, run.state.outputs)
+
     def _evaluate(self, run: Run, rows: int) -> None:
         assert self._ahead is not None
         for X, y in self._ahead.take(min(rows, run.guarantee.horizon)):
-            if len(self._progress.scores) < X.shape[0]:
-                self._progress = Progress(X.shape[0])
+            self._make_room(run, X.shape[0])
             targets = _encode(run, y)
             run.state.evaluate(X, targets, self._progress)
             self._hand(X.shape[0], targets)
@@ -147,14 +148,14 @@ class Tally:
 
     Parameters
     ----------
-    loss : Loss
+    task : Task
     metrics : tuple of str
     step : int
         Rows between two points of the curve.
     """
 
-    def __init__(self, loss: Loss, metrics: tuple[str, ...], step: int) -> None:
-        self._classification = loss.kind == "classification"
+    def __init__(self, task: Task, metrics: tuple[str, ...], step: int) -> None:
+        self._task = task
         self._metrics = metrics
         self._step = step
         self._rows = 0
@@ -175,10 +176,10 @@ class Tally:
             start = stop
 
     def _add(self, scores: FloatArray, losses: FloatArray, targets: FloatArray) -> None:
-        usable: NDArray[np.bool_] = ~np.isnan(scores)
+        usable: NDArray[np.bool_] = ~is_null(scores)
         if not usable.all():
             scores, losses, targets = scores[usable], losses[usable], targets[usable]
-        self._sums.add(scores, losses, targets, self._classification)
+        self._sums.add(self._task, scores, losses, targets, self._metrics)
         if "auc" in self._metrics:
             self._recent.add(scores, targets > 0.0)
 
@@ -189,7 +190,8 @@ class Tally:
         recent = self._area(self._recent)
         self._all.merge(self._recent)
         areas = (self._area(self._all), recent)
-        self._points.append((sums.rows, sums.loss, sums.correct, sums.absolute, sums.squared, *areas))
+        figures = (sums.rows, sums.loss, sums.log_loss, sums.correct, sums.absolute, sums.squared)
+        self._points.append((*figures, *areas))
 
     def _area(self, histogram: ScoreHistogram) -> float:
         found = histogram.area() if "auc" in self._metrics else None
@@ -198,8 +200,9 @@ class Tally:
     def result(self) -> tuple[Score, Curve]:
         """Score and curve of all rows taken."""
         self._mark()
-        columns = np.array(self._points, dtype=np.float64).reshape(-1, 7).T
+        columns = np.array(self._points, dtype=np.float64).reshape(-1, 8).T
         area = self._all.area() if "auc" in self._metrics else None
-        loss, correct, absolute, squared, auc, recent = columns[1:]
-        curve = Curve(columns[0].astype(np.int64), loss, correct, absolute, squared, auc, recent, self._metrics)
+        loss, log_loss, correct, absolute, squared, auc, recent = columns[1:]
+        rows = columns[0].astype(np.int64)
+        curve = Curve(rows, loss, log_loss, correct, absolute, squared, auc, recent, self._metrics)
         return Score.of(self._sums, area, self._metrics), curve

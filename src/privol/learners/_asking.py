@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidParameter, StateError
+from ..losses import get_loss
 from ._base import Run
 from ._gaussian import GaussianLearner
 from ._model import is_classifier
@@ -50,13 +51,15 @@ class AskingLearner(GaussianLearner):
         Returns
         -------
         ndarray of shape (n_features + 1,), or (n_features,) without intercept
-            The intercept comes last.
+            The intercept comes last. Where there is a score for each class: (n_classes, n_features + 1).
         """
         run = self._current_run()
         if run is None:
             if n_features is None:
                 raise InvalidParameter("n_features must be given in the first call of ask(), which begins the run")
             declared = self.__dict__.get("_declared")
+            if declared is None and get_loss(self.loss).joint:
+                raise InvalidParameter("declare_classes() must come before ask(): there is a score for each class")
             run = self._start(
                 n_features,
                 self._needed_horizon(),
@@ -65,14 +68,15 @@ class AskingLearner(GaussianLearner):
             )
             run.unlabelled = is_classifier(self) and declared is None
             self.n_features_in_ = int(n_features)
-        return _point_run(run).point()
+        point, outputs = _point_run(run).point(), run.state.outputs
+        return point.reshape(outputs, -1) if outputs > 1 else point
 
     def tell(self, *, gradient: ArrayLike) -> Self:
         """Learn one row by its gradient at the point that ``ask`` returns, of any convex loss.
 
         Parameters
         ----------
-        gradient : array-like of shape (n_features + 1,), or (n_features,) without intercept
+        gradient : array-like of the shape that ``ask`` returns
             Without the regulariser. Scaled to ``gradient_bound`` where it is longer.
 
         Returns
@@ -97,7 +101,12 @@ class AskingLearner(GaussianLearner):
         if run is None:
             raise StateError("ask() comes before tell(): a gradient is taken at the point that it returns")
         vector = np.ascontiguousarray(gradient, dtype=np.float64)
-        if vector.ndim != 1:
+        outputs = run.state.outputs
+        if outputs > 1:
+            if vector.ndim != 2 or vector.shape[0] != outputs:
+                raise InvalidParameter(f"gradient must have a row for each of {outputs} classes, found {vector.shape}")
+            vector = vector.reshape(-1)
+        elif vector.ndim != 1:
             raise InvalidParameter(f"gradient must have one dimension, found {vector.ndim}")
         skipped = not run.targets.refuse and not bool((np.abs(vector) <= _LARGEST).all())
         _point_run(run).tell(None if skipped else vector)

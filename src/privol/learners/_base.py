@@ -26,7 +26,7 @@ from ..guarantees import Guarantee, square_up, weaknesses
 from ..ledger import Account, Ledger, LedgerSeat, LostLedger
 from ..losses import get_loss
 from ._model import Export, Release, ReleasedModel, is_classifier
-from ._targets import Targets, labels_in, two_labels
+from ._targets import MOST_CLASSES, Targets, declared_labels, labels_in
 
 __all__ = ["Observer", "OnlineLearner", "RowStream", "Run"]
 
@@ -53,7 +53,7 @@ class RowStream(Protocol):
     """
 
     n_rows: int | None
-    classes: tuple[Any, Any] | None
+    classes: tuple[Any, ...] | None
 
     def __iter__(self) -> Any: ...
 
@@ -117,6 +117,12 @@ class OnlineLearner(ReleasedModel):
     def _open_run(self, n_features: int, horizon: int, release: Any) -> tuple[LearnerRun, Any, Guarantee]:
         """Validate all parameters and build the secret state, the plan and the guarantee of a new run."""
 
+    def _open_labelled(
+        self, n_features: int, horizon: int, release: Any, classes: NDArray[Any] | None
+    ) -> tuple[LearnerRun, Any, Guarantee]:
+        """``_open_run`` where the labels are known: for learners of more than two classes, whose models they shape."""
+        return self._open_run(n_features, horizon, release)
+
     @abstractmethod
     def _default_release(self, whole: bool) -> Any:
         """Return the release schedule; ``whole`` runs see all their rows in one call."""
@@ -136,7 +142,8 @@ class OnlineLearner(ReleasedModel):
             Rows, in the order of the stream. float32 and float64 are read in place, CSR too: another thread may not
             change them meanwhile, here and in all calls that learn, because rows are checked before they are learnt.
         y : array-like of shape (n,)
-            Two classes (the set of labels found is taken as public), or real targets.
+            Labels, of two classes or as many as the learner takes (the set of labels found is taken as public), or
+            real targets.
 
         Returns
         -------
@@ -153,7 +160,8 @@ class OnlineLearner(ReleasedModel):
         rows, labels = self._validate(X, y, reset=True)
         horizon = rows.shape[0] if self.horizon is None else self._needed_horizon()
         self._check_horizon(rows.shape[0], 0, horizon)
-        targets = self._targets(labels_in(labels, self._refuse()) if is_classifier(self) else None)
+        found = labels_in(labels, self._refuse(), self._most_classes()) if is_classifier(self) else None
+        targets = self._targets(found)
         encoded = targets.encode(labels, 0)
         self._check_rows(rows, targets, 0)
         run = self._start(rows.shape[1], horizon, self._default_release(whole=True), targets)
@@ -174,8 +182,8 @@ class OnlineLearner(ReleasedModel):
         ----------
         X : array-like or sparse matrix of shape (n, n_features)
         y : array-like of shape (n,)
-        classes : array-like of two labels, optional
-            The public set of labels. Needed in the first call for classification.
+        classes : array-like of labels, optional
+            Two, or as many as the learner takes: the public set of labels. Needed in the first call for classification.
 
         Raises
         ------
@@ -211,8 +219,8 @@ class OnlineLearner(ReleasedModel):
         return self
 
     def declare_classes(self, classes: ArrayLike) -> Self:
-        """Declare the two labels before the first row, so that it can come by ``learn_one``."""
-        self._declared = two_labels(classes)
+        """Declare the labels before the first row, so that it can come by ``learn_one``."""
+        self._declared = declared_labels(classes, most=self._most_classes())
         return self
 
     def fit_stream(
@@ -253,7 +261,7 @@ class OnlineLearner(ReleasedModel):
                 raise InvalidParameter(
                     f"loss={get_loss(self.loss).name!r} needs a stream with classes: open_stream(..., classes=)"
                 )
-            classes = two_labels(stream.classes, ordered=True)
+            classes = declared_labels(stream.classes, most=self._most_classes(), ordered=True)
         targets = self._targets(classes)
         run: Run | None = None
         for block in stream:
@@ -305,7 +313,7 @@ class OnlineLearner(ReleasedModel):
 
     def _start(self, n_features: int, horizon: int, release: Any, targets: Targets, stream: Any = None) -> Run:
         """Open a run: parameters first, then the reservation of its whole budget."""
-        state, plan, guarantee = self._open_run(n_features, horizon, release)
+        state, plan, guarantee = self._open_labelled(n_features, horizon, release, targets.classes)
         guarantee = promised_by(stream, guarantee)
         for words in weaknesses(guarantee):
             warnings.warn(words, PrivacyWarning, stacklevel=3)
@@ -443,13 +451,17 @@ class OnlineLearner(ReleasedModel):
         return choice(("raise", "zero"), on_invalid=self.on_invalid) == "raise"
 
     def _targets(self, classes: NDArray[Any] | None) -> Targets:
-        return Targets(classes, number(y_bound=self.y_bound, above=0), self._refuse())
+        indexed = classes is not None and (len(classes) > 2 or get_loss(self.loss).joint)
+        return Targets(classes, number(y_bound=self.y_bound, above=0), self._refuse(), indexed)
+
+    def _most_classes(self) -> int:
+        return MOST_CLASSES if self._many_classes else 2
 
     def _run_targets(self, classes: Any, run: Run | None) -> Targets:
         """The targets of the current run, or of the one that the first block will open."""
         if not is_classifier(self):
             return self._targets(None) if run is None else run.targets
-        declared = None if classes is None else two_labels(classes)
+        declared = None if classes is None else declared_labels(classes, most=self._most_classes())
         if run is not None and run.unlabelled:
             raise StateError("the run was begun without labels and takes no rows: declare_classes() comes before it")
         if run is not None:
@@ -468,9 +480,8 @@ class OnlineLearner(ReleasedModel):
     # ---- what is released ------------------------------------------------------------------------------
 
     def _release(self, run: Run) -> Release:
-        model = run.state.released_model()
-        d = len(model) - bool(self.fit_intercept)
-        return Release(run.state.n_rows, model[:d].copy(), float(model[d]) if self.fit_intercept else 0.0)
+        coef, intercept = self._parts(run.state.released_model(), run.state.outputs)
+        return Release(run.state.n_rows, coef.copy(), intercept)
 
     def _public(self, attribute: str) -> Any:
         """A public quantity, from the live run or from the export that a pickle holds."""

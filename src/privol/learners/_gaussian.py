@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 from .._core._noise import Source
@@ -11,7 +12,7 @@ from ..calibration import ReleaseSchedule
 from ..errors import InvalidParameter
 from ..geometry import ConvexSet, L2Ball
 from ..guarantees import ADJACENCIES, Claim, Guarantee
-from ..losses import get_loss
+from ..losses import get_loss, loss_at_zero
 from ..noise import ARITHMETIC, STREAM_RELEASES, decide_lattice_point, make_source
 from ._base import OnlineLearner
 
@@ -44,6 +45,9 @@ class GaussianLearner(OnlineLearner):
     radius: float
     domain: ConvexSet | None
 
+    #: The calibration of a run before anything is spent.
+    calibrate: Callable[..., Any]
+
     #: What the noise is added to, in the words of the guarantee.
     _perturbed: ClassVar[str] = "iterate"
 
@@ -57,17 +61,24 @@ class GaussianLearner(OnlineLearner):
             raise InvalidParameter(f"domain must be a set of privol.geometry or None, found {self.domain!r}")
         return self.domain
 
-    def _dimension(self, n_features: int) -> int:
-        """Coordinates of a model, checked against the set."""
+    def _dimension(self, n_features: int, outputs: int = 1) -> int:
+        """Coordinates of a model with so many scores, checked against the set."""
         intercept = bool(self.fit_intercept)
-        dim = integer(n_features=n_features, at_least=1, at_most=(1 << 32) - intercept) + intercept
+        width = integer(n_features=n_features, at_least=1, at_most=(1 << 32) // outputs - intercept) + intercept
+        dim = width * outputs
         self._domain().check_dimension(dim)
         return dim
 
     def _budget(self) -> dict[str, Any]:
         """Budget, adjacency and bounds, as the calibrations take them."""
+        loss = get_loss(self.loss)
+        if loss.joint and not self._many_classes:
+            raise InvalidParameter(
+                f"{type(self).__name__} learns with a single score, and the {loss.name} loss is of one for each class: "
+                "DPFTRL takes it"
+            )
         return {
-            "loss": get_loss(self.loss),
+            "loss": loss,
             "domain": self._domain(),
             "intercept": bool(self.fit_intercept),
             "epsilon": number(epsilon=self.epsilon, above=0, infinite=True),
@@ -76,6 +87,20 @@ class GaussianLearner(OnlineLearner):
             "x_bound": self.x_bound,
             "y_bound": self.y_bound,
         }
+
+    def _calibrate_classes(self, n_features: int, horizon: int, n_classes: int) -> GaussianPlan:
+        """The calibration of a run on so many classes, or on real targets."""
+        if n_classes > 2:
+            raise InvalidParameter(
+                f"{type(self).__name__} learns two classes, found {n_classes}: DPFTRL learns more, or take one of them "
+                "against all the rest"
+            )
+        made: GaussianPlan = self.calibrate(n_features, horizon)
+        return made
+
+    def _loss_at_zero(self, calibration: GaussianPlan) -> float:
+        """Largest loss of a row by the model of zeros."""
+        return loss_at_zero(get_loss(self.loss), y_bound=self.y_bound)
 
     def _conditions(self) -> tuple[str, ...]:
         """What the guarantee says of this learner besides."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,9 +18,9 @@ from sklearn.utils.validation import validate_data
 from .._core._rows import squared_norms
 from ..errors import InvalidParameter, StateError
 from ..guarantees import Guarantee
-from ..losses import Loss, get_loss
+from ..losses import Loss, get_loss, log_probabilities
 
-__all__ = ["Export", "Release", "ReleasedModel", "is_classifier"]
+__all__ = ["Export", "Release", "ReleasedModel", "class_probabilities", "is_classifier"]
 
 FloatArray = NDArray[np.float64]
 
@@ -33,13 +33,13 @@ class Release:
     ----------
     row : int
         Rows learnt when it was released.
-    coef : ndarray of shape (n_features,)
-    intercept : float
+    coef : ndarray of shape (n_features,), or (n_classes, n_features) of a model with a score for each class
+    intercept : float, or ndarray of shape (n_classes,)
     """
 
     row: int
     coef: FloatArray
-    intercept: float
+    intercept: float | FloatArray
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,17 @@ def is_classifier(learner: Any) -> bool:
 
 
 def _has_probabilities(learner: Any) -> bool:
-    return bool(get_loss(learner.loss).name == "logistic")
+    return get_loss(learner.loss).name in ("logistic", "softmax")
+
+
+def class_probabilities(loss: Loss, scores: FloatArray) -> FloatArray:
+    """Probabilities by class, shape (n, n_classes), of scores of shape (n,) or (n, n_classes)."""
+    if scores.ndim == 2:
+        shares: FloatArray = np.exp(log_probabilities(loss, scores))
+        return shares
+    tail = np.exp(-np.abs(scores))
+    positive = np.where(scores >= 0, 1.0, tail) / (1.0 + tail)
+    return np.column_stack([1.0 - positive, positive])
 
 
 class ReleasedModel(BaseEstimator):  # type: ignore[misc]
@@ -68,6 +78,9 @@ class ReleasedModel(BaseEstimator):  # type: ignore[misc]
     loss: str | Loss
     x_bound: float
     fit_intercept: bool
+
+    #: Whether the learner takes more than two classes, with a score for each.
+    _many_classes: ClassVar[bool] = False
 
     @abstractmethod
     def _public(self, attribute: str) -> Any:
@@ -79,40 +92,57 @@ class ReleasedModel(BaseEstimator):  # type: ignore[misc]
         tags.target_tags.required = True
         if is_classifier(self):
             tags.estimator_type = "classifier"
-            tags.classifier_tags = ClassifierTags(multi_class=False)
+            tags.classifier_tags = ClassifierTags(multi_class=self._many_classes)
         else:
             tags.estimator_type = "regressor"
             tags.regressor_tags = RegressorTags()
         return tags
 
-    def _split(self, model: FloatArray) -> FloatArray:
-        coef = model[:-1] if self.fit_intercept else model
-        return coef[None, :] if is_classifier(self) else coef
+    def _outputs(self) -> int:
+        """Scores of a row: one for each class where there are more than two, or the loss is of all of them at once."""
+        classes = self._public("classes")
+        many = classes is not None and (len(classes) > 2 or get_loss(self.loss).joint)
+        return len(classes) if many else 1
+
+    def _parts(self, model: FloatArray, outputs: int) -> tuple[FloatArray, float | FloatArray]:
+        """Weights and intercept of a model: a vector and a number, or a matrix and a vector of several scores."""
+        rows = model.reshape(outputs, -1) if outputs > 1 else model
+        if not self.fit_intercept:
+            return rows, np.zeros(outputs) if outputs > 1 else 0.0
+        last = rows[..., -1]
+        return rows[..., :-1], last.copy() if outputs > 1 else float(last)
+
+    def _coef(self, model: FloatArray) -> FloatArray:
+        coef, _ = self._parts(model, self._outputs())
+        return np.atleast_2d(coef) if is_classifier(self) else coef
+
+    def _intercept(self, model: FloatArray) -> FloatArray | float:
+        _, intercept = self._parts(model, self._outputs())
+        return np.atleast_1d(intercept) if is_classifier(self) else intercept
 
     @property
     def coef_(self) -> FloatArray:
-        """Weights of the last released model: shape (1, n_features) for classification, (n_features,) otherwise.
+        """Weights of the last released model: shape (n_features,) for regression.
 
-        Before the first release: the starting point, which does not depend on the data.
+        For classification (1, n_features), or (n_classes, n_features) where there is a score for each class. Before the
+        first release: the starting point, which does not depend on the data.
         """
-        return self._split(self._public("model"))
+        return self._coef(self._public("model"))
 
     @property
     def intercept_(self) -> FloatArray | float:
-        """Intercept of the last released model: shape (1,) for classification, a float otherwise."""
-        value = float(self._public("model")[-1]) if self.fit_intercept else 0.0
-        return np.array([value]) if is_classifier(self) else value
+        """Intercept of the last released model: a float for regression, else shape (1,) or (n_classes,)."""
+        return self._intercept(self._public("model"))
 
     @property
     def average_coef_(self) -> FloatArray:
         """Mean of the weights of all released models, in the shape of ``coef_``."""
-        return self._split(self._public("average"))
+        return self._coef(self._public("average"))
 
     @property
     def average_intercept_(self) -> FloatArray | float:
         """Mean of the intercepts of all released models, in the shape of ``intercept_``."""
-        value = float(self._public("average")[-1]) if self.fit_intercept else 0.0
-        return np.array([value]) if is_classifier(self) else value
+        return self._intercept(self._public("average"))
 
     @property
     def n_rows_(self) -> int:
@@ -133,35 +163,43 @@ class ReleasedModel(BaseEstimator):  # type: ignore[misc]
     # ---- prediction: from released models only --------------------------------------------------------
 
     def _scores(self, rows: ArrayLike) -> FloatArray:
-        model: FloatArray = self._public("model")
+        """Scores of rows, shape (n,), or (n, n_classes) where there is one for each class."""
+        coef, intercept = self._parts(self._public("model"), self._outputs())
         X: Any = validate_data(
             self, rows, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32], accept_large_sparse=True
         )
-        d = X.shape[1]
         # rows beyond the bound are scaled to it, as they were when learnt
         norms = np.sqrt(squared_norms(X))
         factor = self.x_bound / np.maximum(norms, self.x_bound)
-        scores: FloatArray = np.asarray(X @ model[:d], dtype=np.float64) * factor
-        return scores + model[d] if self.fit_intercept else scores
+        scores: FloatArray = np.asarray(X @ coef.T, dtype=np.float64)
+        scores = scores * (factor[:, None] if scores.ndim == 2 else factor)
+        return scores + intercept if self.fit_intercept else scores
 
     @available_if(is_classifier)  # type: ignore[untyped-decorator]
     def decision_function(self, X: ArrayLike) -> FloatArray:
-        """Signed score of every row, shape (n,): positive for ``classes_[1]``."""
-        return self._scores(X)
+        """Scores of every row.
+
+        Of two classes shape (n,), positive for ``classes_[1]``: where both have a score, the difference. Of more
+        classes shape (n, n_classes).
+        """
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if scores.ndim == 2 and scores.shape[1] == 2 else scores
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> FloatArray:
-        """Probability of every class for every row, shape (n, 2); logistic loss only."""
-        scores = self._scores(X)
-        positive = np.where(scores >= 0, 1.0, np.exp(-np.abs(scores))) / (1.0 + np.exp(-np.abs(scores)))
-        return np.column_stack([1.0 - positive, positive])
+        """Probability of every class for every row, shape (n, n_classes); logistic loss and softmax only.
+
+        Of each class against the rest, by the logistic loss: the sigmoids of the scores, divided by their sum.
+        """
+        return class_probabilities(get_loss(self.loss), self._scores(X))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Class label, or predicted target, of every row, shape (n,)."""
+        """Class label, or predicted target, of every row, shape (n,); of equal scores the first class's."""
         scores = self._scores(X)
         if not is_classifier(self):
             return scores
-        labels: NDArray[Any] = self._labels()[(scores > 0).astype(int)]
+        best = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)
+        labels: NDArray[Any] = self._labels()[best]
         return labels
 
     def _labels(self) -> NDArray[Any]:
@@ -172,20 +210,21 @@ class ReleasedModel(BaseEstimator):  # type: ignore[misc]
 
     def predict_one(self, x: ArrayLike) -> Any:
         """Class label, or predicted target, of one row of shape (n_features,)."""
-        model: FloatArray = self._public("model")
+        coef, intercept = self._parts(self._public("model"), self._outputs())
         row = np.asarray(x, dtype=np.float64)
-        d = len(model) - bool(self.fit_intercept)
+        d = coef.shape[-1]
         if row.shape != (d,):
             raise InvalidParameter(f"x must have shape ({d},), found {row.shape}")
         norm = math.sqrt(float(row @ row))
-        score = float(row @ model[:d])
+        score = coef @ row
         if not math.isfinite(norm):
             raise InvalidParameter("x must be finite (NaN and infinity are not)")
         if norm > self.x_bound:
-            score *= self.x_bound / norm
-        if self.fit_intercept:
-            score += float(model[d])
-        return self._labels()[int(score > 0)] if is_classifier(self) else score
+            score = score * (self.x_bound / norm)
+        score = score + intercept
+        if not is_classifier(self):
+            return float(score)
+        return self._labels()[int(np.argmax(score)) if score.ndim else int(score > 0)]
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Accuracy for classification, R squared for regression. Computed from raw rows: not private."""

@@ -7,18 +7,24 @@ and every point is a function of what was released.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+from numpy.typing import NDArray
 
 from .. import calibration as calibrate
 from .._core._leader import LeaderRun
-from .._validate import integer
+from .._validate import integer, number
 from ..calibration import LeaderCalibration
+from ..errors import InvalidParameter
 from ..geometry import ConvexSet
 from ..guarantees import Guarantee, square_up
 from ..ledger import Ledger
-from ..losses import Loss
+from ..losses import Loss, get_loss, loss_at_zero
 from ..prefix import plan_of
 from ._asking import AskingLearner
+from ._gaussian import GaussianPlan
+from ._targets import MOST_CLASSES
 
 __all__ = ["DPFTRL"]
 
@@ -35,8 +41,9 @@ class DPFTRL(AskingLearner):
     Parameters
     ----------
     loss : str or Loss, default="logistic"
-        ``"logistic"``, ``"hinge"``, ``"smooth_hinge"`` (classification, two classes), ``"squared"``, ``"absolute"``,
-        ``"huber"`` (regression), or an object of :mod:`privol.losses`, such as ``losses.Custom``.
+        ``"logistic"``, ``"hinge"``, ``"smooth_hinge"``, ``"softmax"`` (classification), ``"squared"``, ``"absolute"``,
+        ``"huber"`` (regression), or an object of :mod:`privol.losses`, such as ``losses.Custom``. See the notes on
+        more than two classes.
     epsilon : float, default=1.0
         Budget of the whole run, above 0; ``inf``: no noise and no guarantee.
     delta : float, default=1e-6
@@ -81,6 +88,9 @@ class DPFTRL(AskingLearner):
         Which points ``coef_`` and ``average_coef_`` show, by row number. Default: all. Without effect on the noise.
     fit_intercept : bool, default=True
         Append the constant 1 to every row; the calibration counts it, and it is regularised like the rest.
+    class_weight : mapping, optional
+        Label to weight, above 0: a row's loss is multiplied by the weight of its class, 1 for labels not named. Public
+        constants, not computed from the rows. The noise grows with the largest.
     on_invalid : {"raise", "zero"}, default="raise"
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
     random_state : None, int, BitGenerator or Generator, optional
@@ -94,10 +104,16 @@ class DPFTRL(AskingLearner):
     ledger_ : Ledger
         The first row is charged with the whole run's cost; the others are then free.
     n_rows_, n_releases_ : int
-    classes_ : ndarray of shape (2,)
+    classes_ : ndarray of shape (n_classes,)
 
     Notes
     -----
+    The loss ``"softmax"``, of two classes or more, and the others for more than two have a weight vector and an
+    intercept for each class. The set holds all of them, the matrix of weights and intercepts flattened row by row, and
+    so does what is released: the gradient of a row is one vector of ``n_classes (n_features + 1)`` coordinates, of
+    norm at most ``sqrt(2)`` that of the row for the softmax, whatever the number of classes. One class against the
+    rest, for the other losses, has gradients ``sqrt(n_classes)`` times those of one class, and as many times the noise.
+
     With G, r, s and n as above, ``l2 = 0`` and ``batch=1``, the expected regret is at most
     ``regularization r^2 / 2 + n (G^2 + G sqrt(dim) s) / regularization``, by default
     ``r sqrt(2 n (G^2 + G sqrt(dim) s))``.
@@ -110,7 +126,7 @@ class DPFTRL(AskingLearner):
     Smith, Thakurta, "(Nearly) optimal algorithms for private online learning in full-information and bandit settings",
     2013; Kairouz et al., "Practical and private (deep) learning without sampling or shuffling", 2021. BLT: Dvijotham et
     al., "Efficient and near-optimal noise generation for streaming differential privacy", 2024. The guarantee is
-    ``docs/proofs/leaders.md``.
+    ``docs/proofs/leaders.md``, for several classes ``docs/proofs/classes.md``.
 
     Examples
     --------
@@ -125,6 +141,7 @@ class DPFTRL(AskingLearner):
     """
 
     _perturbed = "running sum of gradients"
+    _many_classes = True
 
     def __init__(
         self,
@@ -148,6 +165,7 @@ class DPFTRL(AskingLearner):
         gradient_bound: float | None = None,
         release: Any = None,
         fit_intercept: bool = True,
+        class_weight: Mapping[Any, float] | None = None,
         on_invalid: str = "raise",
         random_state: Any = None,
     ) -> None:
@@ -170,12 +188,15 @@ class DPFTRL(AskingLearner):
         self.gradient_bound = gradient_bound
         self.release = release
         self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
         self.on_invalid = on_invalid
         self.random_state = random_state
 
     # ---- what the base asks for ---------------------------------------------------------------------
 
-    def calibrate(self, n_features: int, horizon: int, release: Any = None) -> LeaderCalibration:
+    def calibrate(
+        self, n_features: int, horizon: int, release: Any = None, *, n_classes: int = 2
+    ) -> LeaderCalibration:
         """Return the calibration of a run before anything is spent.
 
         Parameters
@@ -186,14 +207,17 @@ class DPFTRL(AskingLearner):
             Rows, 1 to 2**48.
         release : optional
             As the parameter ``release``; default: that parameter.
+        n_classes : int, default=2
+            Classes, at least 2; without effect on regression.
 
         Returns
         -------
         LeaderCalibration
             Sensitivity and noise of the sums and of the points, the proven mu, the regularization. All of it is public.
         """
+        outputs = self._outputs_of(n_classes)
         return calibrate.calibrate_leaders(
-            dim=self._dimension(n_features),
+            dim=self._dimension(n_features, outputs),
             horizon=integer(horizon=horizon, at_least=1, at_most=1 << 48),
             release=self._default_release(whole=True) if release is None else release,
             l2=self.l2,
@@ -203,13 +227,65 @@ class DPFTRL(AskingLearner):
             objective=self.objective,
             batch=self.batch,
             gradient_bound=self.gradient_bound,
+            outputs=outputs,
+            weight=self._largest_weight(n_classes),
             **self._budget(),
         )
 
-    def _open_run(
-        self, n_features: int, horizon: int, release: Any
+    def _outputs_of(self, n_classes: int) -> int:
+        """Scores of a row."""
+        loss = get_loss(self.loss)
+        if loss.kind == "regression":
+            return 1
+        n_classes = integer(n_classes=n_classes, at_least=2, at_most=MOST_CLASSES)
+        return n_classes if n_classes > 2 or loss.joint else 1
+
+    def _largest_weight(self, n_classes: int) -> float:
+        """Checked, also where the labels are not known yet."""
+        weights = self.class_weight
+        if weights is None:
+            return 1.0
+        if get_loss(self.loss).kind == "regression":
+            raise InvalidParameter(f"class_weight is for classes, and the {get_loss(self.loss).name} loss has none")
+        if not isinstance(weights, Mapping):
+            why = "; 'balanced' would be computed from the rows, which are private" if weights == "balanced" else ""
+            raise InvalidParameter(f"class_weight must map labels to numbers, or be None, found {weights!r}{why}")
+        for label, weight in weights.items():
+            named: dict[str, Any] = {f"class_weight of {label!r}": weight}
+            number(**named, at_least=1e-30, at_most=1e30)
+        if len(weights) > n_classes:
+            raise InvalidParameter(f"class_weight must name labels only, found {len(weights)} for {n_classes} classes")
+        others = [1.0] if len(weights) < n_classes else []
+        return max([*map(float, weights.values()), *others])
+
+    def _weights(self, classes: NDArray[Any] | None) -> list[float] | None:
+        """Weights by class, None where all are 1."""
+        weights = self.class_weight
+        if weights is None:
+            return None
+        labels = [] if classes is None else classes.tolist()
+        unknown = [label for label in weights if label not in labels]
+        if unknown:
+            raise InvalidParameter(f"class_weight must name the labels {labels}, found {unknown[0]!r}")
+        return [float(weights.get(label, 1.0)) for label in labels]
+
+    def _calibrate_classes(self, n_features: int, horizon: int, n_classes: int) -> LeaderCalibration:
+        return self.calibrate(n_features, horizon, n_classes=n_classes)
+
+    def _loss_at_zero(self, calibration: GaussianPlan) -> float:
+        assert isinstance(calibration, LeaderCalibration)
+        return calibration.weight * loss_at_zero(get_loss(self.loss), max(calibration.outputs, 2), self.y_bound)
+
+    def _open_labelled(
+        self, n_features: int, horizon: int, release: Any, classes: NDArray[Any] | None
     ) -> tuple[LeaderRun, LeaderCalibration, Guarantee]:
-        plan = self.calibrate(n_features, horizon, release)
+        return self._open_run(n_features, horizon, release, classes)
+
+    def _open_run(
+        self, n_features: int, horizon: int, release: Any, classes: NDArray[Any] | None = None
+    ) -> tuple[LeaderRun, LeaderCalibration, Guarantee]:
+        plan = self.calibrate(n_features, horizon, release, n_classes=2 if classes is None else len(classes))
+        weights = self._weights(classes)
         source, guarantee = self._begin(plan)
         state = LeaderRun(
             sums=plan_of(plan.sums, horizon=horizon),
@@ -217,6 +293,9 @@ class DPFTRL(AskingLearner):
             regularization=plan.regularization,
             l2=plan.l2,
             cost=0.0 if source is None else square_up(plan.mu),
-            **self._run_words(plan, n_features, source),
+            outputs=plan.outputs,
+            softmax=get_loss(self.loss).joint,
+            weights=weights,
+            **self._run_words(plan, n_features, source) | {"dim": plan.sums.dim},
         )
         return state, plan, guarantee

@@ -42,7 +42,7 @@ class Block:
         canonical format. It may be a read-only view of the caller's own array:
         do not write into it.
     y : ndarray of float64, shape (n,), or None
-        For classification the index (0.0 or 1.0) into :attr:`Stream.classes`, for
+        For classification the index (0.0, 1.0, ...) into :attr:`Stream.classes`, for
         regression the target itself, None for a stream without a target.
     first_row : int
         1-based number of the block's first row, counted over the whole stream.
@@ -141,7 +141,7 @@ class Stream:
     n_rows : int or None
         Number of rows where it is known without reading the data; see also :meth:`count_rows`.
     classes : tuple or None
-        (negative, positive) labels; ``y`` holds 0.0 and 1.0. None for regression.
+        Labels, of two (negative, positive); ``y`` holds their indices. None for regression.
     feature_names : tuple of str or None
         Names of the columns of X, where the input has a header.
     source : str

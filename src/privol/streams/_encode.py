@@ -74,7 +74,7 @@ class SchemaEncoder:
     sparse : bool
         Whether rows are CSR; see :data:`SPARSE_SHARE`. Both forms hold the same values.
     classes : tuple or None
-        The labels (negative, positive).
+        The labels, of two (negative, positive).
     """
 
     def __init__(self, schema: Schema, columns: Columns, *, target: bool = True) -> None:
@@ -114,7 +114,7 @@ class SchemaEncoder:
             twice = next(name for name in names if names.count(name) > 1)
             raise StreamError(f"{columns.name}: by {schema.name} two features are named {twice!r}, rename a column")
         if self._target is not None:
-            kinds[str(self._target.column)] = "number" if not self._target.positive else "text"
+            kinds[str(self._target.column)] = "text" if self._target.labelled else "number"
         for special in (self._user, self._key):
             if special is not None:
                 kinds[special] = "text"
@@ -124,8 +124,8 @@ class SchemaEncoder:
             f"in {schema.name}, texts need levels or hash, and what stands for a missing cell belongs to missing under "
             "[file]",
         )
-        if self._target is not None and not self._target.positive:
-            stated = f"in {schema.name}, labels are stated by negative and positive under [target]"
+        if self._target is not None and not self._target.labelled:
+            stated = f"in {schema.name}, labels are stated by negative and positive, or classes, under [target]"
             hints[str(self._target.column)] = stated
         columns.hints = hints
         columns.written = self._written
@@ -290,7 +290,8 @@ class SchemaEncoder:
         if not self._labels.numeric:
             indices, texts = coded(_compact(column))
             known = [None if text is None else self._written.pointed(text) for text in texts]
-            stated = f" (labels are stated by negative, positive and rest under [target] of {self.schema.name})"
+            words = "classes" if self._target.classes else "negative, positive and rest"
+            stated = f" (labels are stated by {words} under [target] of {self.schema.name})"
             return self._labels.encode_coded(indices, known, first_row, where, optional, (_LATE, stated))
         y = np.array(column.to_numpy(zero_copy_only=False), dtype=np.float64)
         for marker in self._written.missing_numbers:

@@ -1,4 +1,4 @@
-"""The declared label set, and the way from what a file holds to 0.0 and 1.0."""
+"""The declared label set, and the way from what a file holds to the indices 0.0, 1.0, ..."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Labels:
     Parameters
     ----------
     classes : sequence of labels or None
-        The declared public label set: (negative, positive); with ``positive`` it may hold more labels.
+        The declared public label set: (negative, positive), or more than two classes.
     positive : label or None
         That label against all the rest (of ``classes`` if given).
     """
@@ -71,10 +71,8 @@ class Labels:
             return
         declared = self._declared(classes)
         if positive is None:
-            if len(declared) != 2:
-                raise InvalidParameter(
-                    f"classes must be (negative, positive), or more labels with positive=, found {declared!r}"
-                )
+            if len(declared) < 2:
+                raise InvalidParameter(f"classes must be at least two labels (negative, positive), found {declared!r}")
             self.classes = declared
         else:
             label, key = _plain(positive), label_key(positive)
@@ -115,12 +113,21 @@ class Labels:
         labels._allowed = "a label" if rest else "one of " + ", ".join(map(repr, declared))
         return labels
 
+    @classmethod
+    def of_classes(cls, groups: Sequence[Sequence[Any]]) -> Labels:
+        """Return the encoder of groups of labels, each a class: different labels, the first of each group is shown."""
+        labels = cls(None, None)
+        labels.classes = tuple(_plain(group[0]) for group in groups)
+        labels._codes = {label_key(label): float(k) for k, group in enumerate(groups) for label in group}
+        labels._allowed = "one of " + ", ".join(repr(_plain(label)) for group in groups for label in group)
+        return labels
+
     @staticmethod
     def _declared(classes: Iterable[Any] | None) -> tuple[Any, ...]:
         if classes is None:
             return ()
         if isinstance(classes, (str, bytes)) or not isinstance(classes, Iterable):
-            raise InvalidParameter(f"classes must be two labels (negative, positive), found {classes!r}")
+            raise InvalidParameter(f"classes must be labels (negative, positive), or more, found {classes!r}")
         declared = tuple(_plain(c) for c in classes)
         keys = [label_key(c) for c in declared]
         if None in keys or len(set(keys)) != len(keys):

@@ -170,10 +170,10 @@ def open_stream(
         Column of the target in inputs of columns and ``.npy``: its name, or its 0-based number,
         negative from the end. None: the last column. False: no target at all, every column is a
         feature and ``Block.y`` is None (with ``schema``: features alone, no cap, no delay).
-    classes : (negative, positive), optional
+    classes : (negative, positive) or more labels, optional
         The public label set, numbers or strings (surrounding blanks do not count, and
         1, "1", "1.0" and true are the same label). A label outside it is an error.
-        With ``positive`` it may hold more than two labels.
+        More than two are so many classes, or with ``positive`` two.
     positive : label, optional
         This label against all the rest, or against the rest of ``classes`` where given.
         ``Stream.classes`` is then ``("not <positive>", positive)``. A missing label is an error.

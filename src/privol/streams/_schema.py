@@ -147,7 +147,7 @@ class Schema:
 
     @property
     def classes(self) -> tuple[Any, ...] | None:
-        """The labels (negative, positive) as shown; None for a real target or none at all."""
+        """The labels as shown, of two (negative, positive); None for a real target or none at all."""
         return None if self.target is None else self.target.labels.classes
 
     @property
@@ -176,7 +176,7 @@ class Schema:
 
         Values beyond [-1, 1] are not clipped.
         """
-        if self.target is None or self.target.positive:
+        if self.target is None or self.target.labelled:
             raise InvalidParameter(f"{self.name}: unscale is for a real target, the schema has none")
         p = np.array(predictions, dtype=np.float64)
         if self.target.range is None:
@@ -188,7 +188,11 @@ class Schema:
 def _changed(part: Any) -> dict[str, Any]:
     """Return the fields that differ from their defaults, tuples as lists."""
     found = {f.name: getattr(part, f.name) for f in fields(part) if getattr(part, f.name) != f.default}
-    return {key: list(v) if isinstance(v, tuple) else v for key, v in found.items()}
+    return {key: _listed(v) for key, v in found.items()}
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(v) for v in value] if isinstance(value, tuple) else value
 
 
 def _column_record(column: Column) -> dict[str, Any]:

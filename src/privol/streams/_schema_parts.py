@@ -128,6 +128,8 @@ class Target:
         Any other label: an error, or negative.
     range : (low, high) or None
         Of a real target: mapped to [-1, 1] and clipped.
+    classes : tuple of labels or of tuples of labels
+        Instead of ``negative`` and ``positive``: each entry a class, a group by its first label.
     """
 
     column: str | int
@@ -135,10 +137,18 @@ class Target:
     positive: tuple[Cell, ...] = ()
     rest: str = "refuse"
     range: Pair | None = None
+    classes: tuple[tuple[Cell, ...], ...] = ()
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the target is a label, not a number."""
+        return bool(self.positive or self.classes)
 
     @property
     def labels(self) -> Labels:
         """The encoder of the labels."""
+        if self.classes:
+            return Labels.of_classes(self.classes)
         if not self.positive:
             return Labels(None, None)
         return Labels.of_groups(self.negative, self.positive, self.rest == "negative")
@@ -351,11 +361,16 @@ class SchemaReader:
         return tuple(cells.values())
 
     def _target(self, found: Mapping[str, Any]) -> Target:
-        self._known(found, "target", ("column", "negative", "positive", "rest", "range"))
+        self._known(found, "target", ("column", "negative", "positive", "rest", "range", "classes"))
         column = self._place("target.column", found)
         negative, positive = (self._labels(f"target.{key}", found.get(key)) for key in ("negative", "positive"))
         rest = self._choice("target.rest", found.get("rest", "refuse"), ("refuse", "negative"))
         bounds = self._pair("target.range", found["range"]) if "range" in found else None
+        if "classes" in found:
+            others = [key for key in ("negative", "positive", "rest", "range") if key in found]
+            if others:
+                self._fail(f"target.{others[0]}", "and target.classes exclude each other")
+            return Target(column, classes=self._classes(found["classes"]))
         if not positive:
             if negative:
                 self._fail("target", "has negative labels and no positive ones")
@@ -366,11 +381,24 @@ class SchemaReader:
             self._fail("target.range", "is for real numbers, found labels in target.positive as well")
         if not negative and rest == "refuse":
             self._fail("target", 'needs negative labels, or rest = "negative" if every other label is negative')
-        keys = [label_key(label) for label in (*negative, *positive)]
-        for key, label in zip(keys, (*negative, *positive), strict=True):
+        self._differ((*negative, *positive))
+        return Target(column, negative, positive, rest)
+
+    def _classes(self, found: Any) -> tuple[tuple[Cell, ...], ...]:
+        place = "target.classes"
+        if not isinstance(found, (list, tuple)) or len(found) < 2:
+            self._fail(place, f"must be a list of at least two labels, or lists of labels, found {found!r}")
+        groups = tuple(self._labels(place, list(g) if isinstance(g, (list, tuple)) else [g]) for g in found)
+        if not all(groups):
+            self._fail(place, "has a class without labels")
+        self._differ(tuple(label for group in groups for label in group))
+        return groups
+
+    def _differ(self, labels: tuple[Cell, ...]) -> None:
+        keys = [label_key(label) for label in labels]
+        for key, label in zip(keys, labels, strict=True):
             if keys.count(key) > 1:
                 self._fail("target", f"has the label {label!r} twice")
-        return Target(column, negative, positive, rest)
 
     def _user(self, found: Mapping[str, Any]) -> User:
         self._known(found, "user", ("column", "max_rows"))

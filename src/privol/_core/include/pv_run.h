@@ -12,6 +12,7 @@
 #include "pv_draws.h"
 #include "pv_geometry.h"
 #include "pv_loss.h"
+#include "pv_outputs.h"
 #include "pv_rows.h"
 #include "pv_status.h"
 
@@ -34,11 +35,12 @@ typedef struct pv_method {
 struct pv_plan {
     const pv_method *method;
     pv_loss loss;
+    pv_outputs outputs;
     pv_set set;
-    int64_t d;          /* model coordinates, the intercept included */
-    int intercept;      /* 1: the last coordinate multiplies the constant 1 */
+    int64_t d;          /* model coordinates, the intercept included; of several scores, one score's after the other's */
+    int intercept;      /* 1: the last coordinate of each score multiplies the constant 1 */
     double x_bound;     /* rows are scaled to this L2 norm (the constant not counted) */
-    int signs;          /* targets are -1 and +1 */
+    int signs;          /* targets are -1 and +1, or indices of classes where there are several scores */
     double y_bound;     /* real targets are clipped to it */
     int noisy;          /* draws are made */
     int64_t horizon;
@@ -66,8 +68,8 @@ struct pv_state {
 typedef struct pv_progress {
     const pv_rows *rows; /* as many as are learnt; NULL: those that are learnt */
     const double *y;     /* their targets */
-    double *scores;      /* prediction for the row scaled to its bound; NaN for the null row */
-    double *losses;      /* loss of that prediction, without the regulariser; NaN for the null row */
+    double *scores;      /* its scores, when scaled to its bound; NaN for the null row */
+    double *losses;      /* its loss then, weighted, without the regulariser; NaN for the null row */
 } pv_progress;
 
 /* Learn rows *i..n-1 with targets y. A row with an unusable entry or a NaN target is learnt as the null row. Stops at
@@ -86,10 +88,20 @@ int64_t pv_upcoming_releases(const pv_state *state, const pv_plan *plan, int64_t
 
 /* ---- for the methods' steps ---- */
 
-/* Prediction of w for row i times f. */
+/* Prediction of w, of a single score, for row i times f. */
 static inline double pv_predict(const double *w, const pv_plan *plan, const pv_rows *rows, int64_t i, double f) {
     double p = f * rows->ops->dot(rows, i, w);
     return plan->intercept ? p + w[plan->d - 1] : p;
+}
+
+/* All scores of w for row i times f. */
+static inline void pv_scores(const double *w, const pv_plan *plan, const pv_rows *rows, int64_t i, double f,
+                             double *scores) {
+    const int64_t n = plan->outputs.n, width = plan->d / n;
+    for (int64_t k = 0; k < n; ++k, w += width) {
+        const double p = f * rows->ops->dot(rows, i, w);
+        scores[k] = plan->intercept ? p + w[width - 1] : p;
+    }
 }
 
 /* The factor that scales a row to its bound, counted where it is not 1; *norm, its squared norm, becomes the scaled

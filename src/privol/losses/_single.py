@@ -49,14 +49,17 @@ from typing import Any, ClassVar, Literal, NoReturn, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._validate import choice, number
-from .errors import InvalidParameter
+from .._validate import choice, number
+from ..errors import InvalidParameter
 
-__all__ = ["LOSSES", "Absolute", "Custom", "Hinge", "Huber", "Logistic", "Loss", "SmoothHinge", "Squared", "get_loss"]
+__all__ = ["BUILT_IN", "Absolute", "Custom", "Hinge", "Huber", "Logistic", "Loss", "SmoothHinge", "Squared"]
 
 FloatArray: TypeAlias = NDArray[np.float64]
 Kind: TypeAlias = Literal["classification", "regression"]
 ScalarLoss: TypeAlias = Callable[[float, float], float]
+
+#: Names of the built-in losses, the last of them of several scores.
+BUILT_IN = ("logistic", "hinge", "smooth_hinge", "squared", "absolute", "huber", "softmax")
 
 
 def _ceil(exact: Fraction) -> float:
@@ -141,6 +144,8 @@ class Loss(ABC):
         Half width of the smoothed hinge's quadratic part, threshold of the Huber loss, 0 for the others.
     curvature : float
         Supremum of the second derivative in the prediction, infinite for losses with a kink.
+    joint : bool
+        Whether it is a loss of several scores at once, one for each class.
     vouched : str or None
         What the user vouched for and privol cannot prove, ``None`` for the built-in losses.
     """
@@ -150,6 +155,7 @@ class Loss(ABC):
     code: int = field(init=False, repr=False, default=-1)
     width: float = field(init=False, repr=False, default=0.0)
     curvature: float = field(init=False, repr=False, default=math.inf)
+    joint: bool = field(init=False, repr=False, default=False)
 
     @abstractmethod
     def value(self, prediction: ArrayLike, y: ArrayLike) -> Any:
@@ -504,7 +510,7 @@ class Custom(Loss):
         for word, function in (("value", value), ("gradient", gradient)):
             if not callable(function):
                 raise InvalidParameter(f"{word} must be a function of (prediction, y), found {function!r}")
-        if not isinstance(name, str) or not name or name in LOSSES:
+        if not isinstance(name, str) or not name or name in BUILT_IN:
             raise InvalidParameter(f"name must be a word that is not a built-in loss, found {name!r}")
         vars(self).update(
             name=name,
@@ -576,24 +582,3 @@ class Custom(Loss):
 
     def _refuse(self, reason: str) -> NoReturn:
         raise InvalidParameter(f"the loss {self.name!r} {reason}")
-
-
-_BUILT_IN: dict[str, Callable[[], Loss]] = {
-    built_in.name: built_in for built_in in (Logistic, Hinge, SmoothHinge, Squared, Absolute, Huber)
-}
-
-#: Names of the built-in losses.
-LOSSES: tuple[str, ...] = tuple(_BUILT_IN)
-
-
-def get_loss(loss: str | Loss) -> Loss:
-    """Return the loss of that name with its default width, or the loss object itself.
-
-    Raises
-    ------
-    InvalidParameter
-        If it is neither.
-    """
-    if isinstance(loss, Loss):
-        return loss
-    return _BUILT_IN[choice(LOSSES, loss=loss)]()

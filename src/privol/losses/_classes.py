@@ -1,0 +1,172 @@
+"""Losses of several scores, one for each class: the softmax's cross-entropy, and one class against the rest each.
+
+The scores of a row v are ``s = W v`` for a matrix W with a row of weights for each of K classes. A loss's gradient in
+W is ``g v^T`` with g its gradient in s, of Frobenius norm ``||g|| ||v||``; and ``||s|| <= ||W||_F ||v||``. So what
+calibration needs is the supremum of ``||g||`` over the scores of norm at most S, :func:`class_slope_bound`. The proofs
+are in ``docs/proofs/classes.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._validate import integer
+from ._single import Loss, _above, _extended
+
+__all__ = ["Softmax", "class_gradients", "class_losses", "class_slope_bound", "log_probabilities", "loss_at_zero"]
+
+FloatArray = NDArray[np.float64]
+
+_CELLS = 1 << 14  # of the search for a supremum, whose result is above it by no more than one of them
+
+
+@dataclass(frozen=True)
+class Softmax(Loss):
+    """Cross-entropy of the softmax of the scores, ``ln sum_k exp(s_k - s_y)``: multinomial logistic regression.
+
+    ``y`` is the index of the row's class, from 0. Predictions have one axis more than ``y``, the last: a score for
+    each of at least two classes. Where the other losses have a slope there is a vector of slopes, and bounds are of
+    its L2 norm, over any number of classes.
+    """
+
+    name: str = field(init=False, repr=False, default="softmax")
+    code: int = field(init=False, repr=False, default=0)  # of a single score, which it never has
+    curvature: float = field(init=False, repr=False, default=0.5)
+    joint: bool = field(init=False, repr=False, default=True)
+
+    def value(self, prediction: ArrayLike, y: ArrayLike) -> Any:
+        scores, true = self._at(prediction, y)
+        top = scores.max(axis=-1)
+        return np.log(np.sum(np.exp(scores - top[..., None]), axis=-1)) + (top - true)
+
+    def gradient(self, prediction: ArrayLike, y: ArrayLike) -> Any:
+        scores, _ = self._at(prediction, y)
+        p = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        p /= p.sum(axis=-1, keepdims=True)
+        return p - np.eye(scores.shape[-1])[np.asarray(y, dtype=np.int64)]
+
+    @staticmethod
+    def _at(prediction: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        scores = np.asarray(prediction, dtype=np.float64)
+        true = np.take_along_axis(scores, np.asarray(y, dtype=np.int64)[..., None], axis=-1)[..., 0]
+        return scores, true
+
+    def _slope(self, prediction_bound: float, y_bound: float) -> float:
+        return _above(math.sqrt(2.0))
+
+
+def class_losses(loss: Loss, scores: FloatArray, y: NDArray[Any]) -> FloatArray:
+    """Return the losses of rows with several scores.
+
+    Parameters
+    ----------
+    loss : Loss
+        :class:`Softmax`, or one for two classes: then the sum over the classes, each against the rest.
+    scores : ndarray of shape (n, K)
+    y : ndarray of shape (n,)
+        Indices of the classes, from 0.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+    """
+    if loss.joint:
+        return np.asarray(loss.value(scores, y))
+    total: FloatArray = np.asarray(loss.value(scores, _signs(scores, y))).sum(axis=1)
+    return total
+
+
+def class_gradients(loss: Loss, scores: FloatArray, y: NDArray[Any]) -> FloatArray:
+    """Return the gradients of :func:`class_losses` in the scores, shape (n, K)."""
+    return np.asarray(loss.gradient(scores, y if loss.joint else _signs(scores, y)))
+
+
+def _signs(scores: FloatArray, y: NDArray[Any]) -> FloatArray:
+    signs = np.full(scores.shape, -1.0)
+    signs[np.arange(len(y)), y.astype(np.int64)] = 1.0
+    return signs
+
+
+def log_probabilities(loss: Loss, scores: FloatArray) -> FloatArray:
+    """Return the logarithms of the classes' probabilities, shape (n, K).
+
+    Parameters
+    ----------
+    loss : Loss
+        :class:`Softmax`, or the logistic loss of one class against the rest: the sigmoids, divided by their sum.
+    scores : ndarray of shape (n, K)
+    """
+    # of sigmoids that are all tiny the logarithms still differ
+    logs = scores if loss.joint else np.minimum(scores, 0.0) - np.log1p(np.exp(-np.abs(scores)))
+    logs = logs - logs.max(axis=1, keepdims=True)
+    logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
+    return np.asarray(logs)
+
+
+def loss_at_zero(loss: Loss, n_classes: int = 2, y_bound: float = 1.0) -> float:
+    """Return the largest loss of a row of which nothing is known: all scores 0.
+
+    ``n_classes`` is without effect on regression, and ``y_bound`` on classification.
+    """
+    if loss.joint:
+        return math.log(n_classes)
+    if loss.kind == "regression":
+        return max(float(loss.value(0.0, y)) for y in (-y_bound, y_bound))
+    one, other = float(loss.value(0.0, 1.0)), float(loss.value(0.0, -1.0))
+    return max(one, other) if n_classes == 2 else one + (n_classes - 1) * other
+
+
+def class_slope_bound(loss: Loss, n_classes: int, score_bound: float) -> float:
+    """Return a bound of the L2 norm of a row's gradient in its scores.
+
+    Parameters
+    ----------
+    loss : Loss
+        :class:`Softmax`, or one for two classes: then each class against the rest.
+    n_classes : int
+        K, at least 2.
+    score_bound : float
+        S, bound of the L2 norm of the row's scores; at least 0, may be infinite.
+
+    Returns
+    -------
+    float
+        Rounded up. Against the rest it is the supremum, ``sqrt(K) L(S / sqrt(K))`` with L the loss's own bound. Of the
+        softmax it is above it by at most a tenth, exact for two classes, and for ``S = 0`` and in the limit of large S
+        for any number.
+
+    Raises
+    ------
+    InvalidParameter
+        If a bound is out of range.
+    """
+    n_classes = integer(n_classes=n_classes, at_least=2)
+    score_bound = _extended(score_bound=score_bound)
+    if not loss.joint:
+        return _above(math.sqrt(n_classes) * loss.lipschitz(_above(score_bound / math.sqrt(n_classes))))
+    most = _above(math.sqrt(2.0))
+    return most if math.isinf(score_bound) else min(most, _above(_softmax_slope(n_classes, score_bound)))
+
+
+def _softmax_slope(n_classes: int, score_bound: float) -> float:
+    """Bound of ``||p - e_y||``: ``q sqrt(1 + a)``, where q is what the other classes have, a the sum of their shares'
+    squares, and ``ln(q / (1 - q)) <= S sqrt(1 + a) + H``, H the largest entropy of shares with that sum of squares."""
+    others = n_classes - 1
+    if others == 1:
+        return math.sqrt(2.0) / (1.0 + math.exp(-math.sqrt(2.0) * score_bound))
+    x = np.linspace(1.0 / others, 1.0, _CELLS + 1)  # the one share that is larger than the rest
+    squares = x * x + (1.0 - x) ** 2 / (others - 1)
+    rest = 1.0 - x[:-1]
+    entropy = -x[:-1] * np.log(x[:-1]) - rest * np.log(rest / (others - 1))
+    largest = 1.0 / (1.0 + (others - 1) * math.exp(-score_bound * math.sqrt(others / (others - 1))))
+    most = _above(largest**2 + (1.0 - largest) * min(largest, 1.0 - largest))
+    # within a cell: the squares of its upper end, which rise, and the entropy of its lower end, which falls
+    upper = np.minimum(squares[1:], most)
+    odds = score_bound * np.sqrt(1.0 + upper) + entropy
+    bound = np.sqrt(1.0 + upper) / (1.0 + np.exp(-odds))
+    return float(np.max(bound[squares[:-1] <= most]))
