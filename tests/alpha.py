@@ -44,6 +44,7 @@ RATES: dict[str, float] = {
     "audit.leaders": 1e-5,
     "leaders.scale": 1e-6,
     "gradients.plan": 1e-6,
+    "forgetting.scale": 1e-7,
 }
 
 
