@@ -54,7 +54,7 @@ class Twin:
         self.buffers = [np.zeros(dim) for _ in theta]
         self.noisy_buffers = [np.zeros(dim) for _ in theta]
         self.prefix = np.zeros(dim)
-        self.discount, self.window, self.added = discount, window, []
+        self.discount, self.window, self.added, self.mass = discount, window, [], 0.0
         self.decoder = coefficients if decoder is None else decoder
         self.used = []  # address rows
 
@@ -87,6 +87,8 @@ class Twin:
                 total = total + w
             self.leaves.append(total)
         self.sizes.append(len(self.waiting))
+        self.mass = self.discount * self.mass + len(self.waiting)
+        self.mass -= self.leaf if self.window is not None and len(self.sizes) > self.window else 0
         self.waiting = []
         getattr(self, self.design)(len(self.leaves))
 
@@ -184,7 +186,7 @@ class Twin:
 
     @property
     def weight(self):
-        """Of the rows in the sum, from the definition; rows that wait for their leaf do not count."""
+        """Of the rows in the sum, from the definition, waiting ones not counted. ``mass``: step by step."""
         sizes = self.sizes if self.window is None else self.sizes[-self.window :]
         return sum(size * self.discount**age for age, size in enumerate(reversed(sizes)))
 

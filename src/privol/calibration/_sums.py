@@ -83,6 +83,16 @@ class SumCalibration:
         """Standard deviation per coordinate of the noise of the prefix after ``step`` leaves."""
         return self.sigma * self.factorization.row_norm(step)
 
+    def weight(self, rows: int) -> float:
+        """Sum of the weights of so many rows in their sum: their number, unless the sum forgets.
+
+        A last leaf of fewer rows counts as ended.
+        """
+        if not rows:
+            return 0.0
+        step = -(-rows // self.leaf)
+        return self.leaf * (self.factorization.weight(step) - 1.0) + (rows - (step - 1) * self.leaf)
+
 
 def calibrate_sums(
     *,

@@ -11,7 +11,7 @@ Fichtenberger, Henzinger and Upadhyay 2023 (square root), Dvijotham et al. 2024 
 """
 
 from ._blt import BLT, OBJECTIVES, optimise_blt
-from ._choose import DESIGNS, DRIFT_DESIGNS, factorization, step_workload
+from ._choose import DESIGNS, DRIFT_DESIGNS, factorization, forgets, step_workload
 from ._designs import (
     MAX_STEPS,
     Factorization,
@@ -37,6 +37,7 @@ __all__ = [
     "Tree",
     "error_bound",
     "factorization",
+    "forgets",
     "optimise_blt",
     "step_workload",
 ]

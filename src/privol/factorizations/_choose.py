@@ -14,7 +14,7 @@ from ._blt import BLT, OBJECTIVES, optimise_blt
 from ._designs import MAX_STEPS, Factorization, Honaker, Smooth, Tree
 from ._toeplitz import Independent, SquareRoot, Toeplitz
 
-__all__ = ["DESIGNS", "DRIFT_DESIGNS", "factorization", "step_workload"]
+__all__ = ["DESIGNS", "DRIFT_DESIGNS", "factorization", "forgets", "step_workload"]
 
 DESIGNS = ("tree", "honaker", "smooth", "sqrt", "blt", "independent")
 DRIFT_DESIGNS = ("sqrt", "blt", "independent")
@@ -77,7 +77,7 @@ def factorization(
     discount = number(discount=discount, above=0.0, at_most=1.0)
     if (theta is None) != (omega is None) or (theta is not None and design != "blt"):
         raise InvalidParameter("theta and omega go together, and with design='blt' only")
-    if discount < 1.0 or window is not None:
+    if forgets(discount, window):
         if design not in DRIFT_DESIGNS:
             raise InvalidParameter(
                 f"design={design!r} adds up intervals, whose rows all weigh the same for ever: discount and window are "
@@ -97,9 +97,14 @@ def factorization(
         window = integer(window=window, at_least=1, at_most=MAX_STEPS)
     if design == "blt":
         buffers = integer(buffers=buffers, at_least=1, at_most=8)
-    if discount < 1.0 or window is not None:
+    if forgets(discount, window):
         return _forgetting(design, steps, buffers, objective, discount, window)
     return _blt(steps, buffers, objective) if design == "blt" else _OTHERS[design](steps)
+
+
+def forgets(discount: float, window: int | None) -> bool:
+    """Whether sums are discounted or sliding, so that their noise has a bound however long they go on."""
+    return number(discount=discount, above=0.0, at_most=1.0) < 1.0 or window is not None
 
 
 def step_workload(discount: float, window: int | None, leaf: int) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from .._core._rows import squared_norms
 from .._validate import choice, integer, number
 from ..calibration import CALIBRATIONS, MOST_ROWS, NO_LAST_ROW, SumCalibration, calibrate_sums
 from ..errors import BudgetExceeded, InvalidParameter, PrivacyWarning, SourceFailure, StateError
-from ..factorizations import BLT, DESIGNS, Smooth, SquareRoot, factorization, step_workload
+from ..factorizations import BLT, DESIGNS, Smooth, SquareRoot, factorization, forgets, step_workload
 from ..guarantees import ADJACENCIES, Guarantee, square_up, weaknesses
 from ..ledger import Ledger
 from ..noise import ARITHMETIC, STREAM_RELEASES, Source, Unshared, decide_lattice_point, make_source
@@ -118,8 +118,7 @@ class Sums(Unshared):
         random_state: Any,
     ) -> None:
         self._width, self._is_gram = width, gram
-        forgets = number(discount=discount, above=0.0, at_most=1.0) < 1.0 or window is not None
-        self._endless = horizon is None and forgets
+        self._endless = horizon is None and forgets(discount, window)
         horizon = MOST_ROWS if self._endless else horizon
         self._horizon = None if horizon is None else integer(horizon=horizon, at_least=1, at_most=MOST_ROWS)
         self._bound = number(bound=bound, at_least=1e-14, at_most=1e14)
