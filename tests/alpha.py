@@ -45,6 +45,7 @@ RATES: dict[str, float] = {
     "leaders.scale": 1e-6,
     "classes.scale": 1e-7,
     "gradients.plan": 1e-6,
+    "forgetting.scale": 1e-7,
 }
 
 

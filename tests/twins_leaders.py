@@ -76,7 +76,7 @@ class LeaderTwin:
             self.released.append(self.x)
 
     def follow(self):
-        factor = 1.0 / (self.regularization + self.l2 * self.t)
+        factor = 1.0 / (self.regularization + self.l2 * self.sums.mass)
         x = (self.regularization * self.start - self.sums.prefix) * factor
         if isinstance(self.domain, geometry.L2Ball):
             square, r = lanes(x), self.domain.radius
@@ -95,6 +95,10 @@ def default_regularization(learner, plan, dim, domain):
     """Section 8.2, with leaves of several rows: the minimiser of ``k r^2 / 2 + n (batch G^2 + G sqrt(d) s) / k``."""
     n, g = plan.releases.horizon, plan.bound
     s = plan.sums.sigma * plan.sums.factorization.row_norm(-(-n // learner.batch))
+    leaves = [min(learner.batch, n - first) for first in range(0, n, learner.batch)][::-1]
+    if learner.window is not None:
+        leaves = leaves[: learner.window // learner.batch]
+    n = sum(size * learner.discount ** (learner.batch * age) for age, size in enumerate(leaves))
     reach = domain.radius if isinstance(domain, geometry.L2Ball) else None
     return reach and math.sqrt(2 * n * (learner.batch * g**2 + g * math.sqrt(dim) * s)) / reach
 
@@ -107,9 +111,11 @@ def leader_twin_of(learner, plan, key, dim):
     if isinstance(design, Smooth):
         numbers["length"], numbers["ones"] = design.shape
     elif isinstance(design, BLT):
-        numbers["theta"], numbers["omega"] = design.theta, design.omega
+        numbers["theta"], numbers["omega"] = design.recursion
     elif isinstance(design, SquareRoot):
-        numbers["coefficients"] = design.coefficients()
+        numbers["coefficients"], numbers["decoder"] = design.coefficients(), design.decoder()
+    if design.window is None or design.window < design.steps:
+        numbers["discount"], numbers["window"] = design.discount, design.window
     sums = Twin(
         learner.design, dim=dim, leaf=learner.batch, bound=math.inf, std=plan.sums.sigma, grid=plan.sums.grid, key=key,
         **numbers,

@@ -43,17 +43,19 @@ class Twin:
     """A run. ``add`` takes a row (None: one of zeros) and returns the last prefix sum."""
 
     def __init__(self, design, *, dim, leaf, bound, std, grid, key, gram=False, length=0, ones=0, theta=(), omega=(),
-                 coefficients=(), first_step=0):  # fmt: skip
+                 coefficients=(), first_step=0, discount=1.0, window=None, decoder=None):  # fmt: skip
         self.design, self.dim, self.leaf, self.bound, self.std, self.grid = design, dim, leaf, bound, std, grid
         self.gram, self.theta, self.omega, self.coefficients = gram, theta, omega, coefficients
         self.source = Source(key, private=False, description="twin") if key else None
         self.h = power_of_two_grid(std) if std else grid
         self.words = words_with_ones(length, ones) if design == "smooth" else []
-        self.rows, self.waiting, self.leaves, self.first_step = [], [], [], first_step
+        self.waiting, self.leaves, self.sizes, self.first_step = [], [], [], first_step
         self.noisy, self.estimates, self.released = {}, {}, []
         self.buffers = [np.zeros(dim) for _ in theta]
         self.noisy_buffers = [np.zeros(dim) for _ in theta]
         self.prefix = np.zeros(dim)
+        self.discount, self.window, self.added, self.mass = discount, window, [], 0.0
+        self.decoder = coefficients if decoder is None else decoder
         self.used = []  # address rows
 
     # ---- rows ------------------------------------------------------------------------------------------------
@@ -84,6 +86,9 @@ class Twin:
             for w in self.waiting[1:]:
                 total = total + w
             self.leaves.append(total)
+        self.sizes.append(len(self.waiting))
+        self.mass = self.discount * self.mass + len(self.waiting)
+        self.mass -= self.leaf if self.window is not None and len(self.sizes) > self.window else 0
         self.waiting = []
         getattr(self, self.design)(len(self.leaves))
 
@@ -163,7 +168,27 @@ class Twin:
         self.prefix = np.array([m * self.h for m in total])
 
     def independent(self, t):
-        self.prefix = self.prefix + self.draw(t, 0, self.leaves[-1])
+        self.increase(self.draw(t, 0, self.leaves[-1]))
+
+    def increase(self, y):
+        """Add an increment to the sum, which forgets; a window that has come round is added up anew."""
+        self.added.append(y)
+        t, w = len(self.added), self.window
+        self.prefix = (self.prefix * self.discount if self.discount < 1.0 else self.prefix) + y
+        if w is None:
+            return
+        if t > w:
+            self.prefix = self.prefix - self.added[t - 1 - w]
+        if t % w == 0:
+            self.prefix = np.zeros(self.dim)
+            for increment in self.added[t - w :]:
+                self.prefix = self.prefix + increment
+
+    @property
+    def weight(self):
+        """Of the rows in the sum, from the definition, waiting ones not counted. ``mass``: step by step."""
+        sizes = self.sizes if self.window is None else self.sizes[-self.window :]
+        return sum(size * self.discount**age for age, size in enumerate(reversed(sizes)))
 
     def blt(self, t):
         w = x = self.leaves[-1]
@@ -175,14 +200,14 @@ class Twin:
             y = y - omega * self.noisy_buffers[j]
         for j, theta in enumerate(self.theta):
             self.noisy_buffers[j] = theta * self.noisy_buffers[j] + y
-        self.prefix = self.prefix + y
+        self.increase(y)
 
     def sqrt(self, t):
-        self.released.append(self.draw(t, 0, self.convolved(self.leaves)))
-        self.prefix = self.convolved(self.released)
+        self.released.append(self.draw(t, 0, self.convolved(self.coefficients, self.leaves)))
+        self.prefix = self.convolved(self.decoder, self.released)
 
-    def convolved(self, vectors):
+    def convolved(self, series, vectors):
         total = np.zeros(self.dim)
-        for r, v in zip(self.coefficients, reversed(vectors), strict=False):
+        for r, v in zip(series, reversed(vectors), strict=False):
             total = total + r * v
         return total

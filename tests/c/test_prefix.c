@@ -8,10 +8,12 @@ enum { N = 70, MOST = 2 * N };
 typedef struct task {
     pv_prefix_plan plan;
     double *x; /* rows as they come: some beyond the bound, some not usable */
-    double theta[2], omega[2], coefficients[N];
+    double theta[2], omega[2], coefficients[N], decoder[N];
 } task;
 
 static int level;
+static double discount = 1.0; /* of the tasks that are made */
+static int64_t window = 0;
 
 static task make(pv_design design, int64_t width, int64_t leaf, int64_t horizon, int gram) {
     task k = {.theta = {0.9, 0.5}, .omega = {0.2, 0.15}};
@@ -21,6 +23,8 @@ static task make(pv_design design, int64_t width, int64_t leaf, int64_t horizon,
         if (i % 11 == 7) k.x[i * width + i % width] = i % 2 ? (double)NAN : HUGE_VAL;
     k.coefficients[0] = 1.0;
     for (int i = 1; i < N; ++i) k.coefficients[i] = k.coefficients[i - 1] * (2.0 * i - 1.0) / (2.0 * i);
+    for (int i = 0; i < N; ++i) /* as sums that forget have them: any series will do here */
+        k.decoder[i] = window && i >= window ? k.coefficients[i] - k.coefficients[i - window] : k.coefficients[i];
     p->design = design;
     p->width = width;
     p->gram = gram;
@@ -28,6 +32,8 @@ static task make(pv_design design, int64_t width, int64_t leaf, int64_t horizon,
     p->leaf = leaf;
     p->horizon = horizon;
     p->steps = (horizon + leaf - 1) / leaf;
+    p->discount = discount;
+    p->window = window < p->steps ? window : 0;
     p->noisy = 1;
     p->std = 3.0;
     p->magnitude = 1e3;
@@ -46,6 +52,7 @@ static void bind(task *k) {
     k->plan.theta = k->theta;
     k->plan.omega = k->omega;
     k->plan.coefficients = k->coefficients;
+    k->plan.decoder = k->decoder;
 }
 
 static void fill(unsigned char *words, const unsigned char *addresses, int64_t count) {
@@ -108,9 +115,9 @@ static result run(task *k, int64_t block, int64_t capacity, int move) {
                 for (int64_t step = 0; step < s.made; ++step)
                     for (int64_t m = 0; m < p->block && s.made + m < p->steps; ++m)
                         for (int64_t c = 0; c < d; ++c) {
-                            const double f = p->coefficients[s.made + m - step];
-                            s.far[m * d + c] += f * s.past[step * d + c];
-                            s.noisy_far[m * d + c] += f * s.noisy_past[step * d + c];
+                            const int64_t lag = s.made + m - step;
+                            s.far[m * d + c] += p->coefficients[lag] * s.past[step * d + c];
+                            s.noisy_far[m * d + c] += p->decoder[lag] * s.noisy_past[step * d + c];
                         }
                 s.far_step = s.made;
             } else {
@@ -217,7 +224,7 @@ static double expected(const task *k, int64_t t, int64_t j) {
         return (double)sum * h;
     }
     if (p->design == PV_HONAKER) return in_order(k, t, j);
-    double buffers[2] = {0}, released[2] = {0}, sum = 0.0, w[64], leaves[N], drawn[N];
+    double buffers[2] = {0}, released[2] = {0}, sum = 0.0, w[64], leaves[N], drawn[N], added[N];
     for (int64_t step = 1; step <= t; ++step) {
         double leaf = 0.0;
         for (int64_t i = (step - 1) * p->leaf; i < step * p->leaf; ++i) {
@@ -241,11 +248,17 @@ static double expected(const task *k, int64_t t, int64_t j) {
             for (int b = 0; b < 2; ++b) y -= p->omega[b] * released[b];
             for (int b = 0; b < 2; ++b) released[b] = p->theta[b] * released[b] + y;
         }
-        sum += y;
+        added[step - 1] = y;
+        sum = p->discount * sum + y;
+        if (p->window && step > p->window) sum -= added[step - 1 - p->window];
+        if (p->window && step % p->window == 0) {
+            sum = 0.0;
+            for (int64_t m = step - p->window; m < step; ++m) sum += added[m];
+        }
     }
     if (p->design != PV_SQRT) return sum;
     sum = 0.0;
-    for (int64_t m = 0; m < t; ++m) sum += p->coefficients[m] * drawn[t - 1 - m];
+    for (int64_t m = 0; m < t; ++m) sum += p->decoder[m] * drawn[t - 1 - m];
     return sum;
 }
 
@@ -366,6 +379,43 @@ static void without_noise(void) {
     }
 }
 
+/* Sums that forget, and the weight of what they hold. */
+static void forgetting(void) {
+    static const pv_design designs[] = {PV_SQRT, PV_BLT, PV_INDEPENDENT};
+    static const double discounts[] = {0.9, 1.0, 1.0, 1.0, 1.0};
+    static const int64_t windows[] = {0, 1, 4, 32, 100};
+    for (int64_t n = 0; n < LENGTH(windows); ++n) {
+        discount = discounts[n], window = windows[n];
+        for (int64_t m = 0; m < LENGTH(designs); ++m) {
+            one(designs[m], 3, 1, 33, 0);
+            one(designs[m], 3, 2, 24, 1);
+            task k = make(designs[m], 1, 4, 42, 0); /* 11 leaves, the last of 2 rows */
+            bind(&k);
+            k.plan.noisy = 0;
+            double *memory = calloc(pv_prefix_size(&k.plan), sizeof(double)), expected_weight = 0.0;
+            pv_prefix s;
+            pv_prefix_bind(&s, &k.plan, memory);
+            CHECK(s.weight < memory + pv_prefix_size(&k.plan) && s.weight >= memory + pv_prefix_secret_size(&k.plan));
+            const double w = 0.25;
+            for (int i = 0; i < 42; ++i) {
+                CHECK(pv_prefix_add(&s, &k.plan, &w) == PV_OK && pv_prefix_settle(&s, &k.plan, NULL) == PV_OK);
+                if (i % 4 == 3) expected_weight = discount * expected_weight + 4.0;
+                if (window && i % 4 == 3 && (i + 1) / 4 > window) expected_weight = 4.0 * (double)window;
+                CHECK(*s.weight == expected_weight);
+                if (k.plan.design != PV_SQRT) CHECK(fabs(s.prefix[0] - w * *s.weight) < 1e-12);
+            }
+            pv_prefix_end_leaf(&s, &k.plan);
+            CHECK(pv_prefix_settle(&s, &k.plan, NULL) == PV_OK);
+            const double last = window && window < 11 ? 4.0 * (double)window - 2.0 : discount * expected_weight + 2.0;
+            CHECK(*s.weight == last);
+            if (k.plan.design != PV_SQRT) CHECK(fabs(s.prefix[0] - w * last) < 1e-12);
+            free(memory);
+            free(k.x);
+        }
+    }
+    discount = 1.0, window = 0;
+}
+
 int main(void) {
     for (int design = 0; design < PV_DESIGNS; ++design) {
         static const int64_t horizons[] = {1, 2, 7, 8, 33, 69};
@@ -378,5 +428,6 @@ int main(void) {
     refusals();
     far_blocks();
     without_noise();
+    forgetting();
     return finish("prefix");
 }

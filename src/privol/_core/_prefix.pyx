@@ -369,6 +369,11 @@ cdef class PrefixRun:
         return self.plan.horizon - self.s.rows
 
     @property
+    def weight(self) -> float:
+        """Sum of the weights of the rows in the last prefix sum: of earlier plans, one each."""
+        return self.rows_before + self.s.weight[0]
+
+    @property
     def n_steps(self) -> int:
         """Prefix sums released, by earlier plans too."""
         return self.plan.first_step + self.s.made

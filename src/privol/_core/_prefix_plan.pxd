@@ -28,6 +28,9 @@ cdef extern from "pv_prefix.h" nogil:
         const double *theta
         const double *omega
         const double *coefficients
+        const double *decoder
+        double discount
+        int64_t window
         int64_t block
         int64_t horizon
         int64_t width
@@ -51,6 +54,7 @@ cdef extern from "pv_prefix.h" nogil:
         double *noisy_far
         double *prefix
         double *base
+        const double *weight
 
     size_t pv_prefix_size(const pv_prefix_plan *p) noexcept
     size_t pv_prefix_secret_size(const pv_prefix_plan *p) noexcept
@@ -71,7 +75,7 @@ cdef class PrefixPlan:
     cdef readonly str design
     cdef object owners
     cdef double entry_bound(self) except -1.0
-    cdef int convolve(self, const pv_prefix *s, double *past, double *out) except -1
+    cdef int convolve(self, const pv_prefix *s, given, double *past, double *out) except -1
     cdef int look_far(self, pv_prefix *s) except -1
     cdef object counts(self, const pv_prefix *s)
     cdef int restore(self, pv_prefix *s, counts) except -1

@@ -3,6 +3,7 @@ from collections.abc import Sequence
 from ._noise import _FloatArray
 
 LAST_STEP: int
+MOST_KEPT: int
 MAX_SHIFT: int
 
 def grid_of(std: float, total: float) -> float: ...
@@ -23,8 +24,11 @@ class PrefixPlan:
         theta: Sequence[float] | _FloatArray = (),
         omega: Sequence[float] | _FloatArray = (),
         coefficients: Sequence[float] | _FloatArray = (),
+        decoder: Sequence[float] | _FloatArray | None = None,
         grid: float = 0.0,
         block: int | None = None,
+        discount: float = 1.0,
+        window: int = 0,
     ) -> None: ...
     @property
     def dim(self) -> int: ...

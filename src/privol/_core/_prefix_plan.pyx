@@ -13,6 +13,7 @@ from ._noise cimport pv_lattice_step
 cnp.import_array()
 
 LAST_STEP = 1 << 56  # 64 address rows a step
+MOST_KEPT = 1 << 26  # values of a window
 MAX_SHIFT = 40  # h = 2^shift g: the rest of a sum is exact in double precision
 
 cdef dict DESIGNS = {
@@ -73,27 +74,35 @@ cdef class PrefixPlan:
         "smooth": ones of a word.
     theta, omega : sequence of float
         "blt": decay and weight of the buffers.
-    coefficients : sequence of float
-        "sqrt": those of all steps.
+    coefficients, decoder : sequence of float
+        "sqrt": those of C and of B, of all steps; B's default to C's.
     block : int or None
         "sqrt": steps whose share of all earlier ones is computed at once, by a fast Fourier transform; 0: step by step.
         Default: 0 below 1024 steps, then near 8 times the root of their number.
     grid : float
         Designs of intervals: g; 0: :func:`grid_of` chooses.
+    discount : float
+        "blt", "sqrt" and "independent": weight of what was added up before, at every step; above 0 to 1.
+    window : int
+        The same designs: steps after which a leaf leaves the sum; 0: never. Not with a discount.
     """
 
     def __init__(self, *, str design not None, int64_t width, int64_t horizon, double bound, double std, int64_t leaf=1,
-                 bint gram=False, int ones=0, theta=(), omega=(), coefficients=(), double grid=0.0, block=None):
+                 bint gram=False, int ones=0, theta=(), omega=(), coefficients=(), decoder=None, double grid=0.0,
+                 block=None, double discount=1.0, int64_t window=0):
         cdef double[::1] decay = np.array(theta, dtype=np.float64)
         cdef double[::1] weight = np.array(omega, dtype=np.float64)
         cdef double[::1] series = np.array(coefficients, dtype=np.float64)
+        cdef double[::1] inverse = series if decoder is None else np.array(decoder, dtype=np.float64)
         if self.owners is not None:
             raise StateError("a plan cannot be started twice")
         if width < 1 or width > 1 << 32 or horizon < 1 or horizon > LAST_STEP or leaf < 1:
             raise InvalidParameter(f"no plan has rows of {width} coordinates, {horizon} rows, leaves of {leaf}")
         if not 1e-100 <= bound <= 1e100 or not (std == 0.0 or 1e-250 <= std <= 1e250):
             raise InvalidParameter(f"no plan has rows up to {bound:g} and noise of standard deviation {std:g}")
-        self.owners = (decay, weight, series)
+        if not 0.0 < discount <= 1.0 or window < 0 or (discount < 1.0 and window):
+            raise InvalidParameter(f"no plan has a discount of {discount:g} and a window of {window} steps")
+        self.owners = (decay, weight, series, inverse)
         self.design = design
         self.c.design = DESIGNS[design]
         self.c.width = width
@@ -107,6 +116,12 @@ cdef class PrefixPlan:
         self.c.bound = bound
         self.c.std = std
         self.c.noisy = std > 0.0
+        self.c.discount = discount
+        self.c.window = window if window < self.c.steps else 0
+        if self.c.design <= PV_SMOOTH and (discount < 1.0 or window):
+            raise InvalidParameter(f"the design {design} adds up intervals: it has no discount and no window")
+        if self.c.design != PV_SQRT and self.c.window * self.c.dim > MOST_KEPT:
+            raise InvalidParameter(f"a window of {window} steps of {self.c.dim} values is above {MOST_KEPT} values")
         largest = self.entry_bound() * leaf
         if self.c.design <= PV_SMOOTH:
             self.c.order = ones if design == "smooth" else int(self.c.steps).bit_length()
@@ -130,7 +145,9 @@ cdef class PrefixPlan:
         elif self.c.design == PV_SQRT:
             if series.shape[0] < self.c.steps:
                 raise InvalidParameter(f"coefficients must have {self.c.steps} values, found {series.shape[0]}")
-            self.c.coefficients = &series[0]
+            if inverse.shape[0] < self.c.steps:
+                raise InvalidParameter(f"decoder must have {self.c.steps} values, found {inverse.shape[0]}")
+            self.c.coefficients, self.c.decoder = &series[0], &inverse[0]
             if block is None:
                 block = 0 if self.c.steps < 1024 else 8 << (int(self.c.steps).bit_length() // 2)
             if not 0 <= block <= self.c.steps:
@@ -172,19 +189,19 @@ cdef class PrefixPlan:
     def numbers(self):
         """All of it as one array: what a checkpoint and the run that goes on from it must agree on."""
         plan = (self.c.design, self.c.width, self.c.gram, self.c.horizon, self.c.leaf, self.c.order, self.c.block,
-                self.c.bound, self.c.std, self.c.grid)
+                self.c.bound, self.c.std, self.c.grid, self.c.discount, self.c.window)
         return np.concatenate([np.array(plan, dtype=np.float64), *(np.asarray(owner) for owner in self.owners)])
 
     # ---- for the runs that the plan is of ------------------------------------------------------------
 
     cdef int look_far(self, pv_prefix *s) except -1:
         """Give a square-root sum what it lacks (PV_NEED_FAR)."""
-        self.convolve(s, s.past, s.far)
-        self.convolve(s, s.noisy_past, s.noisy_far)
+        self.convolve(s, self.owners[2], s.past, s.far)
+        self.convolve(s, self.owners[3], s.noisy_past, s.noisy_far)
         s.far_step = s.made
         return 0
 
-    cdef int convolve(self, const pv_prefix *s, double *past, double *out) except -1:
+    cdef int convolve(self, const pv_prefix *s, given, double *past, double *out) except -1:
         """What all steps so far contribute to those of the next block: cyclic convolution, a few columns at a time."""
         cdef int64_t m = s.made
         cdef int64_t block = self.c.block
@@ -197,7 +214,7 @@ cdef class PrefixPlan:
         n = 1 << int(m + block - 1).bit_length()  # beyond n, indices come round to those below m, which nobody reads
         series = np.zeros(n)
         known = min(m + block, self.c.steps)
-        series[:known] = np.asarray(self.owners[2])[:known]
+        series[:known] = np.asarray(given)[:known]
         transform = np.fft.rfft(series)
         for first in range(0, d, 16):
             columns = np.fft.rfft(before[:, first:first + 16].T, n)

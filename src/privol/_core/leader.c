@@ -83,11 +83,16 @@ void pv_leader_end_leaf(pv_leader *it, const pv_leader_plan *plan) {
     it->run.pending |= it->sums.due > 0;
 }
 
-/* The minimiser over the set of <S, x> + regularization / 2 ||x - x_1||^2 + l2 t / 2 ||x||^2, S the private sum of the
- * first t gradients. */
+/* The weight of the gradients that the point is computed from: their number, unless the sum forgets. */
+static double weight_of(const pv_leader *it, const pv_leader_plan *plan) {
+    return plan->sums.discount < 1.0 || plan->sums.window ? *it->sums.weight : (double)it->run.t;
+}
+
+/* The minimiser over the set of <S, x> + regularization / 2 ||x - x_1||^2 + l2 n / 2 ||x||^2, S the private sum of the
+ * gradients so far and n their weight. */
 static void follow(pv_leader *it, const pv_leader_plan *plan, const pv_vectors *vectors) {
     const pv_plan *run = &plan->run;
-    const double length = 1.0 / (plan->regularization + plan->l2 * (double)it->run.t);
+    const double length = 1.0 / (plan->regularization + plan->l2 * weight_of(it, plan));
     const double *sum = it->sums.prefix, *centre = it->centre;
     double *restrict x = it->run.work;
     for (int64_t c = 0; c < run->d; ++c) x[c] = (centre[c] - sum[c]) * length;

@@ -25,6 +25,12 @@ static pv_status learn(pv_state *state, const pv_plan *plan, const pv_rows *rows
     return status;
 }
 
+/* The weight of the rows in the sums that are released: their number, unless the sums forget. */
+static double weight_of(const pv_least_squares *s, const pv_least_squares_plan *p) {
+    const int forgets = p->sums.discount < 1.0 || p->sums.window;
+    return forgets ? *s->sums.weight : (double)(s->sums.rows - s->sums.in_leaf);
+}
+
 static double shift_of(const pv_least_squares_plan *p, int64_t step) {
     int k = 0;
     while (step >>= 1) ++k;
@@ -37,7 +43,7 @@ static pv_status publish(pv_least_squares *s, const pv_least_squares_plan *p, in
     double *x = s->run.work;
     memset(x, 0, (size_t)d * sizeof(double));
     if (step > 0) {
-        const double rows = (double)(s->sums.rows - s->sums.in_leaf);
+        const double rows = weight_of(s, p);
         pv_prefix_read(&s->sums, &p->sums, s->released);
         pv_status status = pv_ridge_solve(&s->ridge, s->released, rows, rows * p->l2 + shift_of(p, step), p->radius, x);
         if (status != PV_OK) return status;

@@ -31,8 +31,9 @@ static size_t secret_vectors(const pv_prefix_plan *p) {
 static size_t public_vectors(const pv_prefix_plan *p) {
     const size_t order = (size_t)p->order, shared = 3; /* out, prefix, base */
     if (p->design == PV_HONAKER) return shared + 1 + 2 * order;
-    if (of_intervals(p) || p->design == PV_BLT) return shared + order;
-    return p->design == PV_SQRT ? shared + (size_t)(p->steps + p->block) : shared;
+    if (of_intervals(p)) return shared + order;
+    if (p->design == PV_SQRT) return shared + (size_t)(p->steps + p->block);
+    return shared + (size_t)p->window + (p->design == PV_BLT ? order : 0);
 }
 
 /* The row, and with a gram what it makes, are in front. */
@@ -41,7 +42,7 @@ static size_t row_size(const pv_prefix_plan *p) { return (size_t)p->width + (p->
 size_t pv_prefix_secret_size(const pv_prefix_plan *p) { return row_size(p) + secret_vectors(p) * (size_t)p->dim; }
 
 size_t pv_prefix_size(const pv_prefix_plan *p) {
-    return pv_prefix_secret_size(p) + public_vectors(p) * (size_t)p->dim;
+    return pv_prefix_secret_size(p) + public_vectors(p) * (size_t)p->dim + 1; /* and the weight */
 }
 
 /* Every place holds doubles only or integers only; both have 8 bytes. */
@@ -75,7 +76,9 @@ void pv_prefix_bind(pv_prefix *s, const pv_prefix_plan *p, void *memory) {
     } else {
         s->noisy_buffers = s->noisy_past = at;
         s->noisy_far = at + (p->design == PV_SQRT ? p->steps * d : 0);
+        s->ring = at + (p->design == PV_BLT ? p->order * d : 0);
     }
+    s->weight = (double *)memory + pv_prefix_size(p) - 1;
     s->word = (UINT64_C(1) << (p->design == PV_SMOOTH ? p->order : 0)) - 1;
 }
 
@@ -130,9 +133,10 @@ static int parent(const pv_prefix *s, const pv_prefix_plan *p) {
 
 /* ---- rows and leaves --------------------------------------------------------------------------------------------- */
 
-/* out = sum of r_k v_{t-k} over the t vectors so far: the share of those before this block, then the others, the latest
- * first; four at a time, added one after the other. */
-static void convolve(const pv_prefix_plan *p, const double *past, const double *far, int64_t t, double *restrict out) {
+/* out = sum of series_k v_{t-k} over the t vectors so far: the share of those before this block, then the others, the
+ * latest first; four at a time, added one after the other. */
+static void convolve(const pv_prefix_plan *p, const double *series, const double *past, const double *far, int64_t t,
+                     double *restrict out) {
     const int64_t d = p->dim, place = p->block ? (t - 1) % p->block : t - 1, near = place + 1;
     int64_t k = 0;
     if (near < t)
@@ -140,29 +144,31 @@ static void convolve(const pv_prefix_plan *p, const double *past, const double *
     else
         memset(out, 0, (size_t)d * sizeof(double));
     for (; k + 4 <= near; k += 4) {
-        const double *r = p->coefficients + k, *v = past + (t - 4 - k) * d;
+        const double *r = series + k, *v = past + (t - 4 - k) * d;
         const double a = r[0], b = r[1], e = r[2], f = r[3];
         for (int64_t c = 0; c < d; ++c)
             out[c] = (((out[c] + a * v[3 * d + c]) + b * v[2 * d + c]) + e * v[d + c]) + f * v[c];
     }
     for (; k < near; ++k) {
-        const double r = p->coefficients[k], *v = past + (t - 1 - k) * d;
+        const double r = series[k], *v = past + (t - 1 - k) * d;
         for (int64_t c = 0; c < d; ++c) out[c] += r * v[c];
     }
 }
 
 static void begin_step(pv_prefix *s, const pv_prefix_plan *p) {
     const size_t size = (size_t)p->dim * sizeof(double);
+    ++s->step;
+    *s->weight = p->discount * *s->weight + (double)s->in_leaf;
+    if (p->window && s->step > p->window) *s->weight -= (double)p->leaf;
     s->in_leaf = 0;
     s->drawn = 0;
-    ++s->step;
     s->due = draws_of(p, s->step, s->word);
     if (p->design == PV_SMOOTH) s->word = next_word(s->word);
     if (p->design == PV_INDEPENDENT) memcpy(s->x, s->leaf, size);
     if (p->design == PV_BLT) s->vectors->mix(p->theta, p->omega, p->order, s->leaf, s->buffers, s->x, p->dim);
     if (p->design == PV_SQRT) {
         memcpy(s->past + (s->step - 1) * p->dim, s->leaf, size);
-        convolve(p, s->past, s->far, s->step, s->x);
+        convolve(p, p->coefficients, s->past, s->far, s->step, s->x);
     }
 }
 
@@ -253,9 +259,29 @@ static void estimate(pv_prefix *s, const pv_prefix_plan *p) {
     memcpy(s->snapshots + height * d, s->total, (size_t)d * sizeof(int64_t));
 }
 
+/* The increment in s->out, which is in the sum, enters the window, and the one it takes the place of leaves the sum.
+ * When the window has come round the sum is that of its increments, added up anew: roundings do not pile up. */
+static void slide(pv_prefix *s, const pv_prefix_plan *p) {
+    const int64_t d = p->dim, place = (s->step - 1) % p->window;
+    double *restrict oldest = s->ring + place * d, *restrict prefix = s->prefix;
+    const double *restrict increment = s->out;
+    for (int64_t c = 0; c < d; ++c) {
+        prefix[c] -= oldest[c];
+        oldest[c] = increment[c];
+    }
+    if (place != p->window - 1) return;
+    memset(prefix, 0, (size_t)d * sizeof(double));
+    for (int64_t k = 0; k < p->window; ++k) {
+        const double *restrict v = s->ring + k * d;
+        for (int64_t c = 0; c < d; ++c) prefix[c] += v[c];
+    }
+}
+
 /* The draw in s->out becomes part of the public state. */
 static void absorb(pv_prefix *s, const pv_prefix_plan *p) {
     const int64_t d = p->dim;
+    if (p->discount < 1.0 && p->design != PV_SQRT)
+        for (int64_t c = 0; c < d; ++c) s->prefix[c] *= p->discount;
     switch (p->design) {
     case PV_TREE: stack(s, p, parent(s, p), lowest_bit((uint64_t)s->step)); break;
     case PV_SMOOTH: {
@@ -266,12 +292,13 @@ static void absorb(pv_prefix *s, const pv_prefix_plan *p) {
     case PV_HONAKER: estimate(s, p); break;
     case PV_SQRT:
         memcpy(s->noisy_past + (s->step - 1) * d, s->out, (size_t)d * sizeof(double));
-        convolve(p, s->noisy_past, s->noisy_far, s->step, s->prefix);
+        convolve(p, p->decoder, s->noisy_past, s->noisy_far, s->step, s->prefix);
         break;
     case PV_BLT: s->vectors->unmix(p->theta, p->omega, p->order, s->out, s->noisy_buffers, s->prefix, d); break;
     default:
         for (int64_t c = 0; c < d; ++c) s->prefix[c] += s->out[c];
     }
+    if (p->window && p->design != PV_SQRT) slide(s, p);
 }
 
 pv_status pv_prefix_settle(pv_prefix *s, const pv_prefix_plan *p, pv_draws *draws) {

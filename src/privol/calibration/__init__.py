@@ -17,13 +17,15 @@ from ._iterates import (
 )
 from ._leaders import LeaderCalibration, calibrate_leaders
 from ._least_squares import LeastSquaresCalibration, calibrate_least_squares
-from ._sums import INTEGER_DESIGNS, SumCalibration, calibrate_sums
+from ._sums import INTEGER_DESIGNS, MOST_ROWS, NO_LAST_ROW, SumCalibration, calibrate_sums
 
 __all__ = [
     "CALIBRATIONS",
     "INTEGER_DESIGNS",
     "L2_SCHEDULES",
+    "MOST_ROWS",
     "NOISE_SHAPES",
+    "NO_LAST_ROW",
     "GradientCalibration",
     "IterateCalibration",
     "LeaderCalibration",

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._validate import choice, integer, number
 from ..errors import InvalidParameter
-from ..factorizations import factorization
+from ..factorizations import factorization, step_workload
 from ..geometry import ConvexSet
 from ..guarantees import ADJACENCIES, Claim
 from ..losses import Loss, class_slope_bound
@@ -50,7 +50,7 @@ class LeaderCalibration:
     regularization : float
         Strong convexity of the objective at the beginning, around the starting point.
     l2 : float
-        Strong convexity that every row adds, around 0.
+        Strong convexity that every row adds, around 0, with the weight that it has in the sum.
     outputs : int
         Scores of a row: one for each class where they are several.
     weight : float
@@ -84,7 +84,7 @@ class LeaderCalibration:
 
     def _point(self, row: int, step: int) -> float:
         """What a sum after ``step`` is divided by."""
-        return self.regularization + self.l2 * min(step * self.batch, row)
+        return self.regularization + self.l2 * self.sums.weight(min(step * self.batch, row))
 
     def convexity(self, row: int) -> float:
         """Mean strong convexity of the rows up to ``row``."""
@@ -125,6 +125,8 @@ def calibrate_leaders(
     buffers: int = 4,
     objective: str = "max",
     batch: int = 1,
+    discount: float = 1.0,
+    window: int | None = None,
     gradient_bound: float | None = None,
     outputs: int = 1,
     weight: float = 1.0,
@@ -172,7 +174,13 @@ def calibrate_leaders(
         bound = number(gradient_bound=gradient_bound, at_least=_SMALL, at_most=_LARGE)
         ideal = bound * (2.0 if replace else 1.0)
     sums = calibrate_sums(
-        factorization=factorization(design, -(-horizon // batch), buffers=buffers, objective=objective),
+        factorization=factorization(
+            design,
+            -(-horizon // batch),
+            buffers=buffers,
+            objective=objective,
+            **step_workload(discount, window, batch),
+        ),
         dim=dim,
         bound=bound,
         epsilon=epsilon,
@@ -186,7 +194,8 @@ def calibrate_leaders(
         start = float(np.linalg.norm(domain.start(dim)))
         reach = min(domain.diameter(dim), radius + start)
         last = sums.std(sums.factorization.steps)
-        regularization = math.sqrt(2.0 * horizon * bound * (batch * bound + math.sqrt(dim) * last)) / reach
+        rows = sums.weight(horizon)
+        regularization = math.sqrt(2.0 * rows * bound * (batch * bound + math.sqrt(dim) * last)) / reach
     else:
         regularization = number(regularization=regularization, at_least=0.0, at_most=1e100)
     if not regularization >= _SMALL and not (l2 > 0.0 and regularization == 0.0):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from .._core._least_squares import moments_size
 from .._validate import choice, integer, number
 from ..errors import InvalidParameter
-from ..factorizations import Factorization, factorization
+from ..factorizations import Factorization, factorization, step_workload
 from ..guarantees import ADJACENCIES, Claim
 from ._iterates import ReleaseSchedule
 from ._sums import SumCalibration, calibrate_sums
@@ -82,7 +82,7 @@ class LeastSquaresCalibration:
     def _scale(self, row: int, step: int) -> float:
         """From the sums to the model, for rows that fill their bound evenly in all directions."""
         dim = math.isqrt(2 * self.sums.dim + 2) - 1  # dim (dim + 3) / 2 moments
-        rows = min(step * self.batch, row)
+        rows = self.sums.weight(min(step * self.batch, row))
         shift = float(self.shifts[step.bit_length() - 1])
         return self.row_unit / self.target_unit / (rows / dim + rows * self.l2 + shift)
 
@@ -124,6 +124,8 @@ def calibrate_least_squares(
     radius: float,
     l2: float,
     noise_shift: float,
+    discount: float = 1.0,
+    window: int | None = None,
 ) -> LeastSquaresCalibration:
     """Calibrate PQFTL.
 
@@ -144,7 +146,13 @@ def calibrate_least_squares(
     radius = number(radius=radius, at_least=_SMALL, at_most=_LARGE)
     noise_shift = number(noise_shift=noise_shift, at_least=0.0, at_most=1e6)
     batch = integer(batch=batch, at_least=1, at_most=1 << 20)
-    chosen = factorization(design, -(-horizon // batch), buffers=buffers, objective=objective)
+    chosen = factorization(
+        design,
+        -(-horizon // batch),
+        buffers=buffers,
+        objective=objective,
+        **step_workload(discount, window, batch),
+    )
     replace = choice(ADJACENCIES, adjacency=adjacency) == "replace"
     row_bound = math.sqrt(x_bound * x_bound + intercept) * _UP
     if dim > _MOST_COORDINATES:

@@ -16,7 +16,14 @@ from ..factorizations import BLT, Factorization, SquareRoot
 from ..guarantees import ADJACENCIES, Claim, gdp_mu
 from ._iterates import CALIBRATIONS
 
-__all__ = ["INTEGER_DESIGNS", "SumCalibration", "calibrate_sums"]
+__all__ = ["INTEGER_DESIGNS", "MOST_ROWS", "NO_LAST_ROW", "SumCalibration", "calibrate_sums"]
+
+#: Rows of a run that is not told how many there will be, and what its guarantee says of that.
+MOST_ROWS = 1 << 48
+NO_LAST_ROW = (
+    f"the run has no last row: it is one mechanism of up to {MOST_ROWS:,} rows, whose sums forget the older ones; "
+    "delta has to stay below one over the number of rows"
+)
 
 INTEGER_DESIGNS = ("tree", "honaker", "smooth")  # their sums of rows are integers, hence exact
 
@@ -24,7 +31,8 @@ _SMALL, _LARGE = 1e-30, 1e30
 _UNIT = 2.0**-53
 _UP = 1.0 + 1e-12
 _MOST_SUM, _MOST_SHIFT = 61, 40  # bits of a run's sum on the grid, and of the lattice on it
-_MOST_WINDOW = 1 << 26  # numbers kept by "sqrt"
+_MOST_WINDOW = 1 << 26  # numbers kept by "sqrt", and by sliding sums
+_MOST_ROUNDING = 0.1  # of what discounted and sliding sums are charged, relative to all else
 
 
 @dataclass(frozen=True)
@@ -74,6 +82,16 @@ class SumCalibration:
     def std(self, step: int) -> float:
         """Standard deviation per coordinate of the noise of the prefix after ``step`` leaves."""
         return self.sigma * self.factorization.row_norm(step)
+
+    def weight(self, rows: int) -> float:
+        """Sum of the weights of so many rows in their sum: their number, unless the sum forgets.
+
+        A last leaf of fewer rows counts as ended.
+        """
+        if not rows:
+            return 0.0
+        step = -(-rows // self.leaf)
+        return self.leaf * (self.factorization.weight(step) - 1.0) + (rows - (step - 1) * self.leaf)
 
 
 def calibrate_sums(
@@ -131,6 +149,11 @@ def calibrate_sums(
             f"design='sqrt' keeps every row, and horizon * dim is at most {_MOST_WINDOW:,} for it, found "
             f"{steps:,} * {dim:,}: use design='blt'"
         )
+    if factorization.window is not None and factorization.window < steps and factorization.window * dim > _MOST_WINDOW:
+        raise InvalidParameter(
+            f"sliding sums keep a window's noisy increments, and window / leaf * dim is at most {_MOST_WINDOW:,} for "
+            f"them, found {factorization.window:,} * {dim:,}: use discount"
+        )
     # Rows are scaled to the bound by a computed factor (docs/proofs/iterates.md, "Bounds themselves").
     excess = rounding + 4 * (dim / 8 + 16) * _UNIT
     radius = bound * (1.0 + excess) * _UP
@@ -144,6 +167,13 @@ def calibrate_sums(
     # Doubles that are added up to a leaf: leaf - 1 roundings of at most its norm, in both of two runs.
     addition = 0.0 if sums else 2.1 * (leaf - 1) * _UNIT * leaf * radius
     recursion = 2.0 * math.sqrt(steps) * error * leaf * radius
+
+    forgetting = factorization.discount < 1.0 or factorization.window is not None
+    if forgetting and (share := recursion / (factorization.column_norm * ideal)) > _MOST_ROUNDING:
+        raise InvalidParameter(
+            f"the rounding of {steps:,} steps would add {share:.0%} to the noise: give a horizon, steps of more rows, "
+            "or forget faster"
+        )
 
     def charge(grid: float) -> tuple[float, float]:
         # Truncation towards zero leaves the ball, and the change from a row to nothing, no larger than they were.
@@ -196,14 +226,15 @@ def _recursion(factorization: Factorization) -> tuple[float, float]:
     """Bounds of ``|(C w)_t|`` and of its rounding error, for rows of norm 1; docs/proofs/recursions.md."""
     n = factorization.steps
     if isinstance(factorization, BLT):
-        reach = [min(float(n - 1), 1.0 / (1.0 - t)) for t in factorization.theta]
-        gain = 1.0 + math.fsum(w * r for w, r in zip(factorization.omega, reach, strict=True))
-        drift = math.fsum(w * r * r for w, r in zip(factorization.omega, reach, strict=True))
+        theta, omega = factorization.recursion
+        reach = [min(float(n - 1), 1.0 / (1.0 - t)) for t in theta]
+        gain = 1.0 + math.fsum(w * r for w, r in zip(omega, reach, strict=True))
+        drift = math.fsum(w * r * r for w, r in zip(omega, reach, strict=True))
         return 1.01 * gain, _UNIT * (1.05 * (len(reach) + 1) * gain + 2.1 * drift)
     if isinstance(factorization, SquareRoot):
-        # every coefficient is off by a relative 4 n units at most, and a sum of n products by n + 1 units
+        # every coefficient is off by a relative 4 n units at most (with a decay 5 n), a sum of n products by n + 1
         gain = 1.0 + 2.0 * math.sqrt(n / math.pi)
-        return 1.01 * gain, _UNIT * 1.05 * (5 * n + 1) * gain
+        return 1.01 * gain, _UNIT * 1.05 * (6 * n + 1 if factorization.decay < 1.0 else 5 * n + 1) * gain
     return 1.01, 0.0
 
 

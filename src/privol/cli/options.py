@@ -229,6 +229,14 @@ LEARNER_OPTIONS = (
     ),
     LearnerOption("batch", int, "1", "nogd, dpftrl, pqftl: rows of a step."),
     LearnerOption(
+        "discount",
+        float,
+        "1",
+        "dpftrl, pqftl: the sums forget; a row's weight is multiplied with it for every row that comes later. For "
+        "streams that drift, with design blt, sqrt or independent.",
+    ),
+    LearnerOption("window", int, "none", "Instead of --discount: sums of the last so many rows.", "ROWS"),
+    LearnerOption(
         "noise_shift", float, "2.0", "pqftl: what is added for the noise of the matrix, in units of its norm."
     ),
     LearnerOption("gradient_bound", float, "by the loss", "nogd, dpftrl: longer gradients are scaled to this L2 norm."),

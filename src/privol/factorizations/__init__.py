@@ -11,21 +11,21 @@ Fichtenberger, Henzinger and Upadhyay 2023 (square root), Dvijotham et al. 2024 
 """
 
 from ._blt import BLT, OBJECTIVES, optimise_blt
-from ._choose import DESIGNS, factorization
+from ._choose import DESIGNS, DRIFT_DESIGNS, factorization, forgets, step_workload
 from ._designs import (
     MAX_STEPS,
     Factorization,
     Honaker,
-    Independent,
     Smooth,
-    SquareRoot,
     Tree,
     error_bound,
 )
+from ._toeplitz import Independent, SquareRoot, Toeplitz
 
 __all__ = [
     "BLT",
     "DESIGNS",
+    "DRIFT_DESIGNS",
     "MAX_STEPS",
     "OBJECTIVES",
     "Factorization",
@@ -33,8 +33,11 @@ __all__ = [
     "Independent",
     "Smooth",
     "SquareRoot",
+    "Toeplitz",
     "Tree",
     "error_bound",
     "factorization",
+    "forgets",
     "optimise_blt",
+    "step_workload",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,18 +15,22 @@ from scipy.optimize import brentq, minimize
 
 from .._validate import choice, integer, number
 from ..errors import InvalidParameter
-from ._designs import MAX_STEPS, UP, Factorization
+from ._designs import MAX_STEPS, UP
+from ._toeplitz import Toeplitz
 
 __all__ = ["BLT", "OBJECTIVES", "improvements", "optimise_blt"]
 
 OBJECTIVES = ("max", "mean")
 
+_Sums = Callable[[NDArray[Any], float], NDArray[Any]]
+
+_SMALLEST = 1e-250
 _CLOSEST = 1e-9  # of two decay rates, and of one to 1
 _STARTS = ((1.0, 0.2), (0.8, 0.1), (0.9, 0.02), (0.6, 0.05))
 
 
 @dataclass(frozen=True)
-class BLT(Factorization):
+class BLT(Toeplitz):
     """A Toeplitz matrix C with coefficients 1 and ``sum_j omega_j theta_j**(k-1)``: one buffer for every theta.
 
     Parameters
@@ -36,6 +40,8 @@ class BLT(Factorization):
         Decay rates, within (0, 1), falling, no two (and none and 1) closer than 1e-9. None at all gives the identity.
     omega : sequence of float
         Weights, above 0, with ``sum(omega / theta) <= 1``: then the inverse of C has coefficients of one sign.
+    decay, window : optional
+        Of discounted or sliding sums: C has ``decay * theta`` and ``decay * omega`` instead, see :class:`Toeplitz`.
 
     Notes
     -----
@@ -62,43 +68,34 @@ class BLT(Factorization):
             raise InvalidParameter(f"omega is too large: the sum of omega / theta must not exceed 1, found {load:.6g}")
         object.__setattr__(self, "theta", theta)
         object.__setattr__(self, "omega", omega)
+        if min((x for numbers in self.recursion for x in numbers), default=1.0) < _SMALLEST:
+            raise InvalidParameter(f"theta and omega must be at least {_SMALLEST:g} after decay={self.decay:g}")
 
     @property
     def column_norm(self) -> float:
         """Norm of C's first column, which holds all coefficients; cost O(buffers**2)."""
         return math.sqrt(self._square) * UP
 
-    def row_norm(self, step: int) -> float:
-        """Norm of the first ``step`` coefficients of B; cost O(buffers**2)."""
-        return math.sqrt(self._errors("max", self._step(step)))
-
-    def mean_error(self) -> float:
-        """See :meth:`Factorization.mean_error`."""
-        return math.sqrt(self._square * self._errors("mean", self.steps))
-
-    def max_error(self) -> float:
-        """See :meth:`Factorization.max_error`."""
-        return math.sqrt(self._square * self._errors("max", self.steps))
-
-    def draws(self, step: int) -> int:
-        """One."""
-        self._step(step)
-        return 1
+    @property
+    def recursion(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Decay rates and weights of C's buffers: ``theta`` and ``omega`` times ``decay``, rounded."""
+        return tuple(self.decay * t for t in self.theta), tuple(self.decay * w for w in self.omega)
 
     @property
     def memory(self) -> int:
-        """One secret and one public buffer for every theta."""
-        return 2 * len(self.theta)
+        """One secret and one public buffer for every theta; for sliding sums also a window's noisy increments."""
+        return 2 * len(self.theta) + self._kept
 
     @functools.cached_property
     def _square(self) -> float:
         # Terms are positive and each is accurate to a few units in the last place: theta's logarithm is, near 1 too.
-        log, weight = np.log(np.array(self.theta)), np.array(self.omega)
+        rates, weights = self.recursion
+        log, weight = np.log(np.array(rates)), np.array(weights)
         return 1.0 + float(np.sum(np.outer(weight, weight) * _geometric(np.add.outer(log, log), self.steps - 1)))
 
     @functools.cached_property
     def _inverse(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """1 - rate and weight of the exponentials that B's coefficients sum; the first has rate 1."""
+        """1 - rate (discount apart) and weight of the exponentials that B's coefficients sum; the first rate is 1."""
         gap, weight = 1.0 - np.array(self.theta), np.array(self.omega)
         count = len(gap)
         offset = np.empty(count)  # of the j-th root of sum omega / (y - gap) = 1 above gap j
@@ -128,15 +125,47 @@ class BLT(Factorization):
         across = gap[:, None] - gap[None, :] - offset[None, :]
         within = inverse_gap[:, None] - inverse_gap[None, :] + np.eye(count)
         inverse_weight = np.prod(across, axis=0) / np.prod(within, axis=0)
-        return np.append(0.0, inverse_gap), np.append(np.prod(gap / inverse_gap), -inverse_weight / inverse_gap)
+        if self.window is None:
+            first = np.prod(gap / inverse_gap)
+        else:  # the rate of running sums is 1, those of C and its inverse are times decay
+            lost = 1.0 - self.decay
+            gap, inverse_gap = lost + self.decay * gap, lost + self.decay * inverse_gap
+            inverse_weight, first = self.decay * inverse_weight, np.prod(gap / inverse_gap)
+        return np.append(0.0, inverse_gap), np.append(first, -inverse_weight / inverse_gap)
 
-    def _errors(self, objective: str, steps: int) -> float:
-        """Mean or largest squared norm of the first ``steps`` rows of B."""
+    @functools.cached_property
+    def _exponentials(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Logarithms of the rates, and weights, of the exponentials that B's coefficients sum, up to a window."""
         gap, weight = self._inverse
         with np.errstate(divide="ignore"):
             log = np.log1p(-gap)  # minus infinity for a rate of 0
-        sums = _geometric if objective == "max" else _average_geometric
-        return float(np.sum(np.outer(weight, weight) * sums(np.add.outer(log, log), steps)))
+        return log if self.window is not None else log + math.log(self.decay), weight
+
+    @functools.cached_property
+    def _beyond(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The same for the coefficients from ``window`` on: differences, in which the rate 1 has cancelled."""
+        log, weight = self._exponentials
+        return log[1:], weight[1:] * np.expm1(self._kept * log[1:])
+
+    def _row_square(self, step: int) -> float:
+        within = min(step, self._kept or step)
+        found = self._total(_geometric, self._exponentials, within)
+        return found if within == step else found + self._total(_geometric, self._beyond, step - within)
+
+    def _mean_row_square(self) -> float:
+        n, w = self.steps, self._kept
+        if not w:
+            return self._total(_average_geometric, self._exponentials, n)
+        # coefficient k is in n - k rows
+        full = (n - w) * self._total(_geometric, self._exponentials, w)
+        begun = w * self._total(_average_geometric, self._exponentials, w)
+        return (full + begun + (n - w) * self._total(_average_geometric, self._beyond, n - w)) / n
+
+    @staticmethod
+    def _total(sums: _Sums, terms: tuple[NDArray[np.float64], NDArray[np.float64]], count: int) -> float:
+        """A sum of squares of sums of exponentials."""
+        log, weight = terms
+        return float(np.sum(np.outer(weight, weight) * sums(np.add.outer(log, log), count)))
 
 
 def optimise_blt(steps: int, buffers: int, objective: str = "max") -> BLT:

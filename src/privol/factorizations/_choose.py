@@ -6,24 +6,25 @@ import functools
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-from .._validate import choice, integer
+from .._validate import choice, integer, number
 from ..errors import InvalidParameter
 from ._blt import BLT, OBJECTIVES, optimise_blt
-from ._designs import MAX_STEPS, Factorization, Honaker, Independent, Smooth, SquareRoot, Tree
+from ._designs import MAX_STEPS, Factorization, Honaker, Smooth, Tree
+from ._toeplitz import Independent, SquareRoot, Toeplitz
 
-__all__ = ["DESIGNS", "factorization"]
+__all__ = ["DESIGNS", "DRIFT_DESIGNS", "factorization", "forgets", "step_workload"]
 
 DESIGNS = ("tree", "honaker", "smooth", "sqrt", "blt", "independent")
+DRIFT_DESIGNS = ("sqrt", "blt", "independent")
 
 _TABLE = Path(__file__).parents[1] / "data" / "blt.json"
-_CLASSES: dict[str, Callable[[int], Factorization]] = {
-    "tree": Tree,
-    "honaker": Honaker,
-    "smooth": Smooth,
-    "sqrt": SquareRoot,
-    "independent": Independent,
-}
+_INTERVALS: dict[str, Callable[[int], Factorization]] = {"tree": Tree, "honaker": Honaker, "smooth": Smooth}
+_OTHERS: dict[str, Callable[..., Toeplitz]] = {"sqrt": SquareRoot, "independent": Independent}
+
+#: Decays of C to choose from for sliding sums of the last W rows: 1, and 1 / (1 + c / W) for these c.
+_PACES = {"blt": tuple(2.0**k for k in range(-5, 8)), "sqrt": (0.5, 1.0, 2.0)}
 
 
 def factorization(
@@ -34,6 +35,8 @@ def factorization(
     objective: str = "max",
     theta: Sequence[float] | None = None,
     omega: Sequence[float] | None = None,
+    discount: float = 1.0,
+    window: int | None = None,
 ) -> Factorization:
     """Make the factorisation of a design.
 
@@ -48,7 +51,11 @@ def factorization(
     objective : {"max", "mean"}
         Which error the stored parameters of ``"blt"`` minimise; the others do not use it.
     theta, omega : sequence of float, optional
-        Parameters for ``"blt"`` (see :class:`BLT`) instead of the stored ones.
+        Parameters for ``"blt"`` (see :class:`BLT`) instead of the stored ones; not with ``window``.
+    discount : float, default=1.0
+        1e-100 to 1; below 1 for discounted sums: that of ``discount**(t - i) w_i`` over the rows up to t.
+    window : int, optional
+        For sliding sums: that of the last so many rows. Both are for "blt", "sqrt" and "independent", and only one.
 
     Returns
     -------
@@ -63,23 +70,92 @@ def factorization(
     -----
     The stored parameters are those of the smallest tabulated number of steps that is not below ``steps``, optimised by
     :func:`optimise_blt` (``tools/blt_table.py``); beyond the table (2**30 steps, 6 buffers) they are optimised now.
+    For discounted and sliding sums they are those of any tabulated number, and (sliding) of several decays of C, that
+    have the least error.
     """
     design = choice(DESIGNS, design=design)
+    discount = number(discount=discount, above=0.0, at_most=1.0)
     if (theta is None) != (omega is None) or (theta is not None and design != "blt"):
         raise InvalidParameter("theta and omega go together, and with design='blt' only")
-    if design != "blt":
-        return _CLASSES[design](steps)
+    if forgets(discount, window):
+        if design not in DRIFT_DESIGNS:
+            raise InvalidParameter(
+                f"design={design!r} adds up intervals, whose rows all weigh the same for ever: discount and window are "
+                f"for the designs {', '.join(DRIFT_DESIGNS)}"
+            )
+        if discount < 1.0 and window is not None:
+            raise InvalidParameter("discount and window are two ways to forget: give one of them")
+        if theta is not None and window is not None:
+            raise InvalidParameter("theta and omega are chosen here where window is given")
+    if design in _INTERVALS:
+        return _INTERVALS[design](steps)
     if theta is not None and omega is not None:
-        return BLT(steps, tuple(theta), tuple(omega))
+        return BLT(steps, tuple(theta), tuple(omega), decay=discount)
     steps = integer(steps=steps, at_least=1, at_most=MAX_STEPS)
-    buffers = integer(buffers=buffers, at_least=1, at_most=8)
-    table = _stored()[choice(OBJECTIVES, objective=objective)]
+    choice(OBJECTIVES, objective=objective)
+    if window is not None:
+        window = integer(window=window, at_least=1, at_most=MAX_STEPS)
+    if design == "blt":
+        buffers = integer(buffers=buffers, at_least=1, at_most=8)
+    if forgets(discount, window):
+        return _forgetting(design, steps, buffers, objective, discount, window)
+    return _blt(steps, buffers, objective) if design == "blt" else _OTHERS[design](steps)
+
+
+def forgets(discount: float, window: int | None) -> bool:
+    """Whether sums are discounted or sliding, so that their noise has a bound however long they go on."""
+    return number(discount=discount, above=0.0, at_most=1.0) < 1.0 or window is not None
+
+
+def step_workload(discount: float, window: int | None, leaf: int) -> dict[str, Any]:
+    """``discount`` and ``window`` of steps of ``leaf`` rows, from those of single rows.
+
+    Raises
+    ------
+    InvalidParameter
+        If ``window`` is not a multiple of ``leaf``, or a row's weight is below 1e-100 after one step.
+    """
+    base = number(discount=discount, above=0.0, at_most=1.0)
+    if window is not None:
+        window = integer(window=window, at_least=1, at_most=MAX_STEPS)
+        if window % leaf:
+            raise InvalidParameter(f"window must be a multiple of the {leaf} rows of a step, found {window}")
+        window //= leaf
+    power, rest = 1.0, leaf
+    while rest:  # by products alone, which are the same everywhere
+        power, base, rest = (power * base if rest & 1 else power), base * base, rest >> 1
+    if power < 1e-100:
+        raise InvalidParameter(f"discount={discount:g} forgets all before a step of {leaf} rows: take fewer rows or 1")
+    return {"discount": power, "window": window}
+
+
+def _blt(steps: int, buffers: int, objective: str) -> BLT:
+    """The stored parameters of the smallest tabulated number of steps that is not below ``steps``."""
+    table = _stored()[objective]
     tabulated = min((n for n in table if n >= steps), default=None)
     if tabulated is None or buffers > max(len(rates) for entries in table.values() for rates, _ in entries):
         best = optimise_blt(steps, buffers, objective)
         return BLT(steps, best.theta, best.omega)
     rates, weights = table[tabulated][min(buffers, len(table[tabulated])) - 1]
     return BLT(steps, rates, weights)
+
+
+@functools.lru_cache(maxsize=64)
+def _forgetting(
+    design: str, steps: int, buffers: int, objective: str, discount: float, window: int | None
+) -> Factorization:
+    """Discounted or sliding sums: the decay of C, and the stored parameters of a BLT, of least error."""
+    decays = [discount]
+    if window is not None and window < steps and design != "independent":
+        decays += [1.0 / (1.0 + pace / window) for pace in _PACES[design]]
+    made: list[Factorization] = []
+    for decay in decays:
+        if design == "blt":
+            stored = (entries[min(buffers, len(entries)) - 1] for entries in _stored()[objective].values())
+            made += [BLT(steps, *numbers, decay=decay, window=window) for numbers in stored]
+        else:
+            made.append(_OTHERS[design](steps, decay=decay, window=window))
+    return min(made, key=lambda f: f.max_error() if objective == "max" else f.mean_error())
 
 
 @functools.cache

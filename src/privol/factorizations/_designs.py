@@ -1,4 +1,4 @@
-"""The designs without parameters, and the least error of any."""
+"""The designs of intervals, and the least error of any."""
 
 from __future__ import annotations
 
@@ -10,17 +10,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import digamma
 
 from .._validate import integer
 
-__all__ = ["MAX_STEPS", "UP", "Factorization", "Honaker", "Independent", "Smooth", "SquareRoot", "Tree", "error_bound"]
+__all__ = ["MAX_STEPS", "UP", "Factorization", "Honaker", "Smooth", "Tree", "error_bound"]
 
 MAX_STEPS = 2**48
 UP = 1.0 + 1e-12  # covers the roundings of a norm, which are below 1e-13
-
-_DIRECT = 1 << 14  # terms of the square root's series that are summed one by one
 
 
 @dataclass(frozen=True)
@@ -38,6 +34,20 @@ class Factorization(ABC):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", integer(steps=self.steps, at_least=1, at_most=MAX_STEPS))
+
+    @property
+    def discount(self) -> float:
+        """What a row's weight in the sum is multiplied with at every step."""
+        return 1.0
+
+    @property
+    def window(self) -> int | None:
+        """Steps after which a row leaves the sum; None: it never does."""
+        return None
+
+    def weight(self, step: int) -> float:
+        """Sum of the weights of all rows in the sum after ``step``."""
+        return float(self._step(step))
 
     @property
     @abstractmethod
@@ -209,81 +219,6 @@ class Smooth(Factorization):
         return 2 * self.shape[1]
 
 
-@dataclass(frozen=True)
-class SquareRoot(Factorization):
-    """The square root of A, a Toeplitz matrix with coefficients ``binomial(2k, k) / 4**k``; B = C."""
-
-    design = "sqrt"
-
-    def coefficients(self) -> NDArray[np.float64]:
-        """The first ``steps`` coefficients, each to a relative ``4 * steps`` units of rounding."""
-        return np.cumprod(np.append(1.0, 1.0 - 0.5 / np.arange(1, self.steps)))
-
-    @property
-    def column_norm(self) -> float:
-        """Root of the sum of the first ``steps`` squared coefficients."""
-        return math.sqrt(_root_square(self.steps)) * (1.0 + 1e-11)  # four roundings for each of the coefficients
-
-    def row_norm(self, step: int) -> float:
-        """Root of the sum of the first ``step`` squared coefficients."""
-        return math.sqrt(_root_square(self._step(step)))
-
-    def mean_error(self) -> float:
-        """See :meth:`Factorization.mean_error`."""
-        # (k+1)^2 r_(k+1)^2 - k^2 r_k^2 = (k + 1/4) r_k^2, so sum k r_k^2 = n^2 r_n^2 - S_n / 4
-        n, total = self.steps, _root_square(self.steps)
-        last = float(_root_squares()[n]) if n < _DIRECT else 1.0 / (math.pi * (n + 0.25))
-        return math.sqrt(total * (total - n * last + total / (4 * n)))
-
-    def max_error(self) -> float:
-        """See :meth:`Factorization.max_error`."""
-        return _root_square(self.steps)
-
-    def draws(self, step: int) -> int:
-        """One."""
-        self._step(step)
-        return 1
-
-    @property
-    def memory(self) -> int:
-        """All rows and their noise."""
-        return 2 * self.steps
-
-
-@dataclass(frozen=True)
-class Independent(Factorization):
-    """C is the identity: every row gets noise of its own, and a prefix adds them up."""
-
-    design = "independent"
-
-    @property
-    def column_norm(self) -> float:
-        """1."""
-        return 1.0
-
-    def row_norm(self, step: int) -> float:
-        """``sqrt(step)``."""
-        return math.sqrt(self._step(step))
-
-    def mean_error(self) -> float:
-        """See :meth:`Factorization.mean_error`."""
-        return math.sqrt((self.steps + 1) / 2)
-
-    def max_error(self) -> float:
-        """See :meth:`Factorization.max_error`."""
-        return math.sqrt(self.steps)
-
-    def draws(self, step: int) -> int:
-        """One."""
-        self._step(step)
-        return 1
-
-    @property
-    def memory(self) -> int:
-        """None."""
-        return 0
-
-
 def error_bound(steps: int) -> float:
     """Least mean (hence least largest) error of any factorisation, in units of ``sensitivity / mu``; cost O(steps).
 
@@ -313,22 +248,3 @@ def _with_bit(last: int, bit: int) -> int:
     """How many of the numbers 1 to ``last`` have the bit set."""
     whole, rest = divmod(last + 1, 2 << bit)
     return (whole << bit) + max(0, rest - (1 << bit))
-
-
-@functools.cache
-def _root_squares() -> NDArray[np.float64]:
-    """Squares of the square root's coefficients."""
-    return SquareRoot(_DIRECT).coefficients() ** 2
-
-
-@functools.lru_cache(maxsize=64)
-def _root_square(count: int) -> float:
-    """Sum of the first ``count`` squared coefficients, above the true value by at most 2e-11 where not all are added.
-
-    Beyond them ``r_k**2 < 1 / (pi (k + 1/4))`` (Watson 1959), whose sum is a difference of digamma values; it is above
-    by less than ``1 / (64 pi k**2)`` at the first of these k.
-    """
-    total = math.fsum(_root_squares()[:count])
-    if count > _DIRECT:
-        total += float(digamma(count + 0.25) - digamma(_DIRECT + 0.25)) / math.pi
-    return total

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 from .._core._rows import squared_norms
 from .._core._run import LearnerRun
 from .._validate import choice, integer, number
+from ..calibration import MOST_ROWS
 from ..errors import BudgetExceeded, InvalidParameter, PrivacyWarning, StateError
 from ..guarantees import Guarantee, square_up, weaknesses
 from ..ledger import Account, Ledger, LedgerSeat, LostLedger
@@ -130,6 +131,10 @@ class OnlineLearner(ReleasedModel):
     @abstractmethod
     def _release_last(self, run: Run) -> None:
         """Make the last release of a run that ends before its horizon, if one is due."""
+
+    def _endless(self) -> bool:
+        """Whether a run may do without a last row."""
+        return False
 
     # ---- learning ----------------------------------------------------------------------------------
 
@@ -315,7 +320,8 @@ class OnlineLearner(ReleasedModel):
         """Open a run: parameters first, then the reservation of its whole budget."""
         state, plan, guarantee = self._open_labelled(n_features, horizon, release, targets.classes)
         guarantee = promised_by(stream, guarantee)
-        for words in weaknesses(guarantee):
+        endless = horizon == MOST_ROWS and self._endless()  # nobody knows the rows that delta has to stay below
+        for words in weaknesses(replace(guarantee, horizon=1) if endless else guarantee):
             warnings.warn(words, PrivacyWarning, stacklevel=3)
         account = self._ledger().open(learner=type(self).__name__, guarantee=guarantee)
         account.attach(self._counters(state, guarantee))
@@ -363,6 +369,8 @@ class OnlineLearner(ReleasedModel):
         return run
 
     def _needed_horizon(self) -> int:
+        if self.horizon is None and self._endless():
+            return MOST_ROWS
         if self.horizon is None:
             raise InvalidParameter(
                 "horizon must be given for partial_fit and learn_one: the number of rows that the budget must last for"
@@ -371,6 +379,8 @@ class OnlineLearner(ReleasedModel):
 
     def _stream_horizon(self, stream: RowStream) -> int:
         horizon = stream.n_rows if self.horizon is None else self._needed_horizon()
+        if horizon is None and self._endless():
+            return MOST_ROWS
         if horizon is None:
             raise InvalidParameter(
                 "horizon must be given for a stream that does not know its number of rows, such as "

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 from .._core._noise import Source
 from .._validate import choice, integer, number
-from ..calibration import ReleaseSchedule
+from ..calibration import MOST_ROWS, NO_LAST_ROW, ReleaseSchedule
 from ..errors import InvalidParameter
 from ..geometry import ConvexSet, L2Ball
 from ..guarantees import ADJACENCIES, Claim, Guarantee
@@ -118,7 +118,9 @@ class GaussianLearner(OnlineLearner):
         if loss.vouched is not None:
             conditions.append(loss.vouched)
         stated = self.delta if plan.claim is None else plan.claim.delta
-        if stated * plan.releases.horizon >= 1.0 and not math.isinf(plan.mu):
+        if plan.releases.horizon >= MOST_ROWS and self._endless():
+            conditions.append(NO_LAST_ROW)
+        elif stated * plan.releases.horizon >= 1.0 and not math.isinf(plan.mu):
             conditions.append(
                 "delta is not below one over the number of rows, where publishing a random row in the clear would also "
                 "meet it: choose a smaller one"

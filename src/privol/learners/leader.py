@@ -17,6 +17,7 @@ from .._core._leader import LeaderRun
 from .._validate import integer, number
 from ..calibration import LeaderCalibration
 from ..errors import InvalidParameter
+from ..factorizations import forgets
 from ..geometry import ConvexSet
 from ..guarantees import Guarantee, square_up
 from ..ledger import Ledger
@@ -34,7 +35,8 @@ class DPFTRL(AskingLearner):
 
     The gradient g_t of row t is taken at the point x_t, and S_t is the private sum of the gradients so far. Then
     ``x_{t+1} = Proj((regularization x_1 - S_t) / (regularization + l2 t))``, which minimises
-    ``<S_t, x> + regularization/2 ||x - x_1||^2 + l2 t/2 ||x||^2`` over the set. No strong convexity is needed, and the
+    ``<S_t, x> + regularization/2 ||x - x_1||^2 + l2 t/2 ||x||^2`` over the set. (With ``discount`` or ``window``, t is
+    the weight of the gradients in the sum.) No strong convexity is needed, and the
     noise of S_t grows with the logarithm of t only: the learner to take first for losses other than the squared one.
     Released: every point. Secret: the exact sums, and the noise.
 
@@ -67,8 +69,9 @@ class DPFTRL(AskingLearner):
     regularization : float, optional
         Strong convexity of the objective at the beginning, around the starting point: larger values move the point less
         for every row, and so let less noise through. Public: tune it on public data only. Default:
-        ``sqrt(2 n G (batch G + sqrt(dim) s)) / r`` with n rows, G the bound of a gradient, s the standard deviation of
-        the noise of the last sum, and r the largest distance from the starting point, which minimises the regret bound.
+        ``sqrt(2 n G (batch G + sqrt(dim) s)) / r`` with n rows (the weight of those in the last sum), G the bound of a
+        gradient, s the standard deviation of the noise of the last sum, and r the largest distance from the starting
+        point, which minimises the regret bound.
         May be 0 where ``l2`` is above 0.
     design : {"blt", "tree", "honaker", "smooth", "sqrt", "independent"}, default="blt"
         Factorisation of the running sums (:mod:`privol.factorizations`). ``"blt"``: least noise for its memory.
@@ -81,6 +84,14 @@ class DPFTRL(AskingLearner):
         Rows of a step, 1 to 2**20: their gradients are taken at one point and added up to one leaf. The horizon ends a
         last, smaller step. ``release=k, batch=k`` makes one leaf for every model. Rows of a step that a run leaves
         unfinished are not learnt, unless its only release is still to come.
+    discount : float, default=1.0
+        Above 0 to 1. Below 1, for streams that drift: the sum of the gradients forgets, and a row's weight is
+        multiplied with it for every row that comes later (of later batches). With ``design`` "blt", "sqrt" or
+        "independent". The noise then stays bounded however long the run is, and ``horizon`` may be left out for
+        ``partial_fit`` and streams of unknown length: the run has no last row (2**48).
+    window : int, optional
+        Instead of ``discount``: the sum is that of the last so many rows, a multiple of ``batch``. ``window / batch``
+        noisy gradients are kept (at most 2**26 numbers).
     gradient_bound : float, optional
         Public bound of a row's gradient in L2 norm, 1e-30 to 1e30; longer ones are scaled to it. Needed for ``tell``.
         The noise is then scaled to it (twice that for ``"replace"``) instead of to the loss's own gradients.
@@ -114,7 +125,7 @@ class DPFTRL(AskingLearner):
     norm at most ``sqrt(2)`` that of the row for the softmax, whatever the number of classes. One class against the
     rest, for the other losses, has gradients ``sqrt(n_classes)`` times those of one class, and as many times the noise.
 
-    With G, r, s and n as above, ``l2 = 0`` and ``batch=1``, the expected regret is at most
+    With G, r, s and n as above, ``l2 = 0``, ``batch=1`` and ``discount=1`` (no window), the expected regret is at most
     ``regularization r^2 / 2 + n (G^2 + G sqrt(dim) s) / regularization``, by default
     ``r sqrt(2 n (G^2 + G sqrt(dim) s))``.
 
@@ -162,6 +173,8 @@ class DPFTRL(AskingLearner):
         buffers: int = 4,
         objective: str = "max",
         batch: int = 1,
+        discount: float = 1.0,
+        window: int | None = None,
         gradient_bound: float | None = None,
         release: Any = None,
         fit_intercept: bool = True,
@@ -185,6 +198,8 @@ class DPFTRL(AskingLearner):
         self.buffers = buffers
         self.objective = objective
         self.batch = batch
+        self.discount = discount
+        self.window = window
         self.gradient_bound = gradient_bound
         self.release = release
         self.fit_intercept = fit_intercept
@@ -193,6 +208,9 @@ class DPFTRL(AskingLearner):
         self.random_state = random_state
 
     # ---- what the base asks for ---------------------------------------------------------------------
+
+    def _endless(self) -> bool:
+        return forgets(self.discount, self.window)
 
     def calibrate(
         self, n_features: int, horizon: int, release: Any = None, *, n_classes: int = 2
@@ -226,6 +244,8 @@ class DPFTRL(AskingLearner):
             buffers=self.buffers,
             objective=self.objective,
             batch=self.batch,
+            discount=self.discount,
+            window=self.window,
             gradient_bound=self.gradient_bound,
             outputs=outputs,
             weight=self._largest_weight(n_classes),

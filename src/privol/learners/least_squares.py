@@ -15,6 +15,7 @@ from .._core._least_squares import LeastSquaresRun
 from .._validate import integer
 from ..calibration import LeastSquaresCalibration
 from ..errors import InvalidParameter, StateError
+from ..factorizations import forgets
 from ..guarantees import Guarantee, square_up
 from ..ledger import Ledger
 from ..losses import Loss
@@ -61,6 +62,14 @@ class PQFTL(GaussianLearner):
         ``n_features / 3`` rows or so), and the last.
     batch : int, default=1
         Rows that are added up before noise is drawn: as many times fewer draws, and models of whole batches.
+    discount : float, default=1.0
+        Above 0 to 1. Below 1, for streams that drift: the sum of the moments forgets, and a row's weight is
+        multiplied with it for every row that comes later (of later batches). With ``design`` "blt", "sqrt" or
+        "independent". The noise then stays bounded however long the run is, and ``horizon`` may be left out for
+        ``partial_fit`` and streams of unknown length: the run has no last row (2**48).
+    window : int, optional
+        Instead of ``discount``: the sum is that of the last so many rows, a multiple of ``batch``. ``window / batch``
+        noisy moments are kept (at most 2**26 numbers).
     design : {"blt", "sqrt", "honaker", "smooth", "tree", "independent"}, default="blt"
         How the running sums are perturbed, see :mod:`privol.prefix`.
     buffers : int, default=4
@@ -126,6 +135,8 @@ class PQFTL(GaussianLearner):
         l2: float = 0.01,
         release: Any = None,
         batch: int = 1,
+        discount: float = 1.0,
+        window: int | None = None,
         design: str = "blt",
         buffers: int = 4,
         objective: str = "max",
@@ -146,6 +157,8 @@ class PQFTL(GaussianLearner):
         self.l2 = l2
         self.release = release
         self.batch = batch
+        self.discount = discount
+        self.window = window
         self.design = design
         self.buffers = buffers
         self.objective = objective
@@ -181,6 +194,9 @@ class PQFTL(GaussianLearner):
         gram = np.triu(gram) + np.triu(gram, 1).T
         return gram, sums[-d:] / (plan.row_unit * plan.target_unit)
 
+    def _endless(self) -> bool:
+        return forgets(self.discount, self.window)
+
     def _default_release(self, whole: bool) -> Any:
         return self.release
 
@@ -215,6 +231,8 @@ class PQFTL(GaussianLearner):
             horizon=horizon,
             release=chosen,
             batch=self.batch,
+            discount=self.discount,
+            window=self.window,
             design=self.design,
             buffers=self.buffers,
             objective=self.objective,

@@ -18,9 +18,9 @@ from .._core._prefix import PrefixRun
 from .._core._prefix_plan import PrefixPlan
 from .._core._rows import squared_norms
 from .._validate import choice, integer, number
-from ..calibration import CALIBRATIONS, SumCalibration, calibrate_sums
+from ..calibration import CALIBRATIONS, MOST_ROWS, NO_LAST_ROW, SumCalibration, calibrate_sums
 from ..errors import BudgetExceeded, InvalidParameter, PrivacyWarning, SourceFailure, StateError
-from ..factorizations import BLT, DESIGNS, Smooth, SquareRoot, factorization
+from ..factorizations import BLT, DESIGNS, Smooth, SquareRoot, factorization, forgets, step_workload
 from ..guarantees import ADJACENCIES, Guarantee, square_up, weaknesses
 from ..ledger import Ledger
 from ..noise import ARITHMETIC, STREAM_RELEASES, Source, Unshared, decide_lattice_point, make_source
@@ -29,7 +29,6 @@ __all__ = ["FloatArray", "Sums", "plan_of"]
 
 FloatArray = NDArray[np.float64]
 
-_MOST_ROWS = 1 << 48  # of a run whose horizon is not known
 _UNIT = 2.0**-53  # relative rounding of one double operation
 _ROOT_TWO = math.nextafter(math.sqrt(2.0), 2.0)
 
@@ -57,9 +56,10 @@ def plan_of(
     if isinstance(chosen, Smooth):
         numbers["ones"] = chosen.shape[1]
     elif isinstance(chosen, BLT):
-        numbers["theta"], numbers["omega"] = chosen.theta, chosen.omega
+        numbers["theta"], numbers["omega"] = chosen.recursion
     elif isinstance(chosen, SquareRoot):
         numbers["coefficients"] = chosen.coefficients()
+        numbers["decoder"] = None if chosen.window is None else chosen.decoder()
     return PrefixPlan(
         design=chosen.design,
         width=found.dim if width is None else width,
@@ -69,6 +69,8 @@ def plan_of(
         leaf=leaf,
         gram=gram,
         grid=found.grid,
+        discount=chosen.discount,
+        window=chosen.window or 0,
         **numbers,
     )
 
@@ -107,6 +109,8 @@ class Sums(Unshared):
         objective: str,
         theta: Sequence[float] | None,
         omega: Sequence[float] | None,
+        discount: float,
+        window: int | None,
         first_epoch: int,
         calibration: str,
         ledger: Ledger | None,
@@ -114,7 +118,9 @@ class Sums(Unshared):
         random_state: Any,
     ) -> None:
         self._width, self._is_gram = width, gram
-        self._horizon = None if horizon is None else integer(horizon=horizon, at_least=1, at_most=_MOST_ROWS)
+        self._endless = horizon is None and forgets(discount, window)
+        horizon = MOST_ROWS if self._endless else horizon
+        self._horizon = None if horizon is None else integer(horizon=horizon, at_least=1, at_most=MOST_ROWS)
         self._bound = number(bound=bound, at_least=1e-14, at_most=1e14)
         self._epsilon = number(epsilon=epsilon, above=0.0, infinite=True)
         self._delta = number(delta=delta, above=0.0, below=1.0)
@@ -122,6 +128,7 @@ class Sums(Unshared):
         self._adjacency = choice(ADJACENCIES, adjacency=adjacency)
         self._leaf = integer(leaf=leaf, at_least=1, at_most=1 << 20)
         self._shape = {"buffers": buffers, "objective": objective, "theta": theta, "omega": omega}
+        self._shape |= step_workload(discount, window, self._leaf)
         self._first_epoch = integer(first_epoch=first_epoch, at_least=1, at_most=1 << 40)
         self._calibration = choice(CALIBRATIONS, calibration=calibration)
         self._refuse = choice(("raise", "zero"), on_invalid=on_invalid) == "raise"
@@ -134,7 +141,7 @@ class Sums(Unshared):
         noisy = not math.isinf(first.calibration.mu)
         self._source = make_source(random_state) if noisy else None
         self.guarantee_ = self._promise()
-        weak = self.guarantee_ if horizon is not None else replace(self.guarantee_, horizon=1)
+        weak = replace(self.guarantee_, horizon=1) if self._endless or horizon is None else self.guarantee_
         for words in weaknesses(weak):
             warnings.warn(words, PrivacyWarning, stacklevel=3)
         self._run = self._begin(first.plan, self._source)
@@ -171,7 +178,7 @@ class Sums(Unshared):
         return Epoch(found, plan)
 
     def _promise(self) -> Guarantee:
-        found, rows = self._epochs[0].calibration, self._horizon or _MOST_ROWS
+        found, rows = self._epochs[0].calibration, self._horizon or MOST_ROWS
         none = self._source is None
         conditions = [
             "the bound, the horizon, the design and all other parameters, but for the number of rows, which is public, "
@@ -185,6 +192,8 @@ class Sums(Unshared):
                 "many and so on are mechanisms of their own with the whole budget each, which add up to no more than "
                 "one of them because a row is in one epoch only; delta has to stay below one over the number of rows"
             )
+        elif self._endless:
+            conditions.append(NO_LAST_ROW)
         elif self._delta * rows >= 1.0 and not none:
             conditions.append(
                 "delta is not below one over the number of rows, where publishing a random row in the clear would also "
@@ -226,7 +235,7 @@ class Sums(Unshared):
             raise StateError("the run is closed; another one pays again")
 
     def _room(self, n: int) -> None:
-        horizon = self._horizon or _MOST_ROWS
+        horizon = self._horizon or MOST_ROWS
         if n > horizon - self._run.n_rows:
             raise BudgetExceeded(
                 f"the next {n} rows would exceed the horizon: {self._run.n_rows} of {horizon} are used; nothing of "
@@ -287,6 +296,11 @@ class Sums(Unshared):
     def n_releases_(self) -> int:
         """Prefix sums released: leaves that are complete."""
         return self._run.n_steps
+
+    @property
+    def weight_(self) -> float:
+        """Sum of the weights of the rows in the last prefix sum, their number without any. Public."""
+        return self._run.weight
 
     def std(self, step: int | None = None) -> float:
         """Standard deviation per coordinate of the noise of a prefix sum. Public.

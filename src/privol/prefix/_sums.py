@@ -24,7 +24,8 @@ class PrefixSum(Sums):
     horizon : int or None
         Rows that the budget must last for; one row more raises ``BudgetExceeded``. ``None``: not known; the run is then
         a sequence of epochs of doubling length, each with noise of its own for the whole budget over rows of its own.
-        A prefix sum is that of the finished epochs and of the current one, and has the noise of all of these.
+        A prefix sum is that of the finished epochs and of the current one, and has the noise of all of these. Sums that
+        forget (``discount``, ``window``) need no epochs.
     bound : float, default=1.0
         Public bound of a row's L2 norm, 1e-14 to 1e14; longer rows are scaled to it.
     epsilon, delta : float
@@ -39,6 +40,13 @@ class PrefixSum(Sums):
         Rows of a step: there is a new prefix sum after every ``leaf`` rows, and so fewer noisy numbers in each.
     buffers, objective, theta, omega : optional
         Of the BLT; see :func:`privol.factorizations.factorization`.
+    discount : float, default=1.0
+        Above 0 to 1. Below 1 for discounted sums, of a stream that drifts: a row's weight is multiplied with it for
+        every row that comes later (of later leaves). For "blt", "sqrt" and "independent". The noise of all sums then
+        has a bound, and with ``horizon=None`` the run is one mechanism without a last row (2**48).
+    window : int, optional
+        For sliding sums: of the last so many rows, a multiple of ``leaf``. Otherwise as ``discount``, with which it
+        does not go together; ``window / leaf`` noisy vectors are kept (at most 2**26 numbers).
     first_epoch : int, default=1024
         Leaves of the first epoch, where the horizon is not known.
     calibration : {"tight", "published"}, default="tight"
@@ -58,6 +66,8 @@ class PrefixSum(Sums):
     guarantee_ : Guarantee
     ledger_ : Ledger
     n_rows_, n_releases_ : int
+    weight_ : float
+        Sum of the weights of the rows in the last prefix sum.
 
     Raises
     ------
@@ -98,6 +108,8 @@ class PrefixSum(Sums):
         objective: str = "max",
         theta: Sequence[float] | None = None,
         omega: Sequence[float] | None = None,
+        discount: float = 1.0,
+        window: int | None = None,
         first_epoch: int = 1024,
         calibration: str = "tight",
         ledger: Ledger | None = None,
@@ -118,6 +130,8 @@ class PrefixSum(Sums):
             objective=objective,
             theta=theta,
             omega=omega,
+            discount=discount,
+            window=window,
             first_epoch=first_epoch,
             calibration=calibration,
             ledger=ledger,

@@ -63,8 +63,9 @@ class SymmetricSum(Sums):
         moves a sum by at most ``sqrt(2) bound**2`` ("replace") or ``bound**2`` ("zero_out"), not by ``2 bound**2``.
     bound : float, default=1.0
         Public bound of a matrix's Frobenius norm, or of a vector's norm; larger ones are scaled to it.
-    horizon, epsilon, delta, design, adjacency, leaf, buffers, objective, theta, omega, first_epoch, ledger, on_invalid
-        As for :class:`PrefixSum`, with ``dim * (dim + 1) / 2`` coordinates; so are ``random_state`` and the attributes.
+    horizon, epsilon, delta, design, adjacency, leaf, buffers, objective, theta, omega, discount, window, first_epoch
+        As for :class:`PrefixSum`, with ``dim * (dim + 1) / 2`` coordinates; so are ``ledger``, ``on_invalid``,
+        ``random_state`` and the attributes.
     """
 
     def __init__(
@@ -83,6 +84,8 @@ class SymmetricSum(Sums):
         objective: str = "max",
         theta: Sequence[float] | None = None,
         omega: Sequence[float] | None = None,
+        discount: float = 1.0,
+        window: int | None = None,
         first_epoch: int = 1024,
         ledger: Ledger | None = None,
         on_invalid: str = "raise",
@@ -103,6 +106,8 @@ class SymmetricSum(Sums):
             objective=objective,
             theta=theta,
             omega=omega,
+            discount=discount,
+            window=window,
             first_epoch=first_epoch,
             calibration="tight",
             ledger=ledger,

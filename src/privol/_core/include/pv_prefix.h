@@ -9,6 +9,9 @@
  * round a number and to move it by points of the lattice are the same in either order. "blt", "sqrt" and "independent"
  * release (C w)_t, computed in double precision.
  *
+ * Discounted and sliding sums are for these three: the released vectors give the increments y_t of the private sums, and
+ * sum = discount * sum + y_t, or sum = sum + y_t - y_(t - window), is public arithmetic.
+ *
  * The draws of step t have the address rows 64 (first_step + t) + 0, 1, ...
  */
 #ifndef PV_PREFIX_H
@@ -37,7 +40,10 @@ typedef struct pv_prefix_plan {
     int shift;            /* h = 2^shift g */
     int order;            /* vectors that are kept: bits of `steps`, ones of a word (smooth), buffers (blt) */
     const double *theta, *omega; /* blt: of the buffers */
-    const double *coefficients;  /* sqrt: r_0, r_1, ... of all steps */
+    const double *coefficients;  /* sqrt: of C, of all steps */
+    const double *decoder;       /* sqrt: of B; those of C, but for sliding sums */
+    double discount;      /* what the sum so far is multiplied with at every step: 1, or less ("sqrt": in `decoder`) */
+    int64_t window;       /* sliding sums: steps after which a leaf leaves the sum, fewer than `steps`; 0: never */
     int64_t block;        /* sqrt: steps whose share of all earlier ones the caller gives at once; 0: computed here */
     /* of rows, where pv_prefix_run learns them */
     int64_t horizon;      /* rows that may be learnt */
@@ -59,6 +65,8 @@ typedef struct pv_prefix {
     int64_t *total, *snapshots, *whole;
     /* released (public) */
     double *out, *estimate, *estimates, *sums, *noisy_buffers, *noisy_past, *noisy_far, *prefix, *base;
+    double *ring;         /* sliding sums: the window's last increments, that of step t at (t - 1) mod window */
+    double *weight;       /* of the rows in the sum after `step`: their number, discounted, within the window */
     int64_t *nodes;
     const pv_vectors *vectors; /* of the instruction-set level of the last draws */
 } pv_prefix;
@@ -79,8 +87,8 @@ void pv_prefix_end_leaf(pv_prefix *s, const pv_prefix_plan *p);
 
 /* Make the draws that are due; without noise, `draws` may be NULL. PV_NEED_BITS, PV_UNDECIDED: to be called again when that
  * is served (the draw's address row is pv_prefix_row). PV_NEED_FAR: the same; for i < block, vector i of `far` is to be the
- * sum of r_{m + i - k} past_k over the m = s->made steps k = 0, 1, ..., that of `noisy_far` the same with noisy_past, and
- * far_step = m. PV_OK: none is due, s->prefix is the private prefix sum. */
+ * sum of r_{m + i - k} past_k over the m = s->made steps k = 0, 1, ..., r those of C, that of `noisy_far` the same with
+ * those of B and noisy_past, and far_step = m. PV_OK: none is due, s->prefix is the private prefix sum. */
 pv_status pv_prefix_settle(pv_prefix *s, const pv_prefix_plan *p, pv_draws *draws);
 
 /* Address rows of the next draws, those due first; returns how many. */
