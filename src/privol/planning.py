@@ -267,7 +267,7 @@ def plan(learner: str | None = None, *, n_features: int, horizon: int, **params:
         horizon=int(horizon),
         guarantee=guarantee,
         rows=rows,
-        warnings=tuple(weaknesses(guarantee)),
+        warnings=tuple(weaknesses(guarantee, rows=horizon)),
         verdict=verdict,
         remedies=remedies,
     )

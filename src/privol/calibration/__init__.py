@@ -6,6 +6,7 @@ really give. Iterates: :func:`calibrate_iterates`; prefix sums: :func:`calibrate
 :func:`calibrate_gradients`; leaders on sums of gradients: :func:`calibrate_leaders`.
 """
 
+from ._epochs import MOST_ROWS, RENEWALS, Epochs, make_epochs
 from ._gradients import GradientCalibration, calibrate_gradients
 from ._iterates import (
     CALIBRATIONS,
@@ -23,7 +24,10 @@ __all__ = [
     "CALIBRATIONS",
     "INTEGER_DESIGNS",
     "L2_SCHEDULES",
+    "MOST_ROWS",
     "NOISE_SHAPES",
+    "RENEWALS",
+    "Epochs",
     "GradientCalibration",
     "IterateCalibration",
     "LeaderCalibration",
@@ -35,4 +39,5 @@ __all__ = [
     "calibrate_leaders",
     "calibrate_least_squares",
     "calibrate_sums",
+    "make_epochs",
 ]

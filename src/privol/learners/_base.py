@@ -77,6 +77,7 @@ class Run:
     guarantee: Guarantee
     account: Account
     targets: Targets
+    horizon: int  # of the parameters: with renewal that of the first epoch
     unlabelled: bool = False  # of a classifier that was given no labels: it takes gradients, and no rows
     of_stream: bool = False  # its guarantee says of users or rows what only its stream keeps
     closed: bool = False
@@ -125,6 +126,10 @@ class OnlineLearner(ReleasedModel):
     def _release_last(self, run: Run) -> None:
         """Make the last release of a run that ends before its horizon, if one is due."""
 
+    def _most_rows(self, horizon: int) -> int:
+        """Rows that a run of that horizon may learn."""
+        return horizon
+
     # ---- learning ----------------------------------------------------------------------------------
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -151,7 +156,7 @@ class OnlineLearner(ReleasedModel):
         """
         rows, labels = self._validate(X, y, reset=True)
         horizon = rows.shape[0] if self.horizon is None else self._needed_horizon()
-        self._check_horizon(rows.shape[0], 0, horizon)
+        self._check_horizon(rows.shape[0], 0, self._most_rows(horizon))
         targets = self._targets(labels_in(labels, self._refuse()) if is_classifier(self) else None)
         encoded = targets.encode(labels, 0)
         self._check_rows(rows, targets, 0)
@@ -187,7 +192,8 @@ class OnlineLearner(ReleasedModel):
         learnt = 0 if run is None else run.state.n_rows
         encoded = targets.encode(labels, learnt)
         self._check_rows(rows, targets, learnt)
-        self._check_horizon(rows.shape[0], learnt, self._needed_horizon() if run is None else run.guarantee.horizon)
+        most = self._most_rows(self._needed_horizon()) if run is None else run.guarantee.horizon
+        self._check_horizon(rows.shape[0], learnt, most)
         if run is None:
             run = self._start(rows.shape[1], self._needed_horizon(), self._default_release(whole=False), targets)
         self._learn(run, rows, encoded)
@@ -261,7 +267,7 @@ class OnlineLearner(ReleasedModel):
             learnt = 0 if run is None else run.state.n_rows
             encoded = targets.encode(block.y, learnt) if classes is None else targets.encode_indices(block.y, learnt)
             self._check_rows(block.X, targets, learnt)
-            self._check_horizon(block.X.shape[0], learnt, horizon)
+            self._check_horizon(block.X.shape[0], learnt, self._most_rows(horizon))
             if run is None:
                 run = self._start(block.X.shape[1], horizon, self._default_release(whole=True), targets, stream)
                 self.n_features_in_ = block.X.shape[1]
@@ -306,7 +312,7 @@ class OnlineLearner(ReleasedModel):
         """Open a run: parameters first, then the reservation of its whole budget."""
         state, plan, guarantee = self._open_run(n_features, horizon, release)
         guarantee = promised_by(stream, guarantee)
-        for words in weaknesses(guarantee):
+        for words in weaknesses(guarantee, rows=horizon):
             warnings.warn(words, PrivacyWarning, stacklevel=3)
         account = self._ledger().open(learner=type(self).__name__, guarantee=guarantee)
         account.attach(self._counters(state, guarantee))
@@ -314,7 +320,7 @@ class OnlineLearner(ReleasedModel):
         if before is not None and not before.closed:
             self._settle(before)  # a run that was cut short by a new one releases nothing more
         promised = getattr(stream, "rows_per_user", None) is not None or bool(getattr(stream, "conditions", ()))
-        self._run = Run(state, plan, guarantee, account, targets, of_stream=promised)
+        self._run = Run(state, plan, guarantee, account, targets, horizon, of_stream=promised)
         self.__dict__.pop("_export", None)
         if targets.classes is not None:
             self.classes_ = targets.classes

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 
 from .._core._noise import Source
 from .._validate import choice, integer, number
-from ..calibration import ReleaseSchedule
+from ..calibration import MOST_ROWS, RENEWALS, Epochs, ReleaseSchedule
 from ..errors import InvalidParameter
 from ..geometry import ConvexSet, L2Ball
 from ..guarantees import ADJACENCIES, Claim, Guarantee
@@ -43,6 +43,9 @@ class GaussianLearner(OnlineLearner):
     adjacency: str
     radius: float
     domain: ConvexSet | None
+
+    #: What becomes of a run at its horizon: a parameter of the learners on sums.
+    renewal: str = "none"
 
     #: What the noise is added to, in the words of the guarantee.
     _perturbed: ClassVar[str] = "iterate"
@@ -81,6 +84,9 @@ class GaussianLearner(OnlineLearner):
         """What the guarantee says of this learner besides."""
         return ()
 
+    def _most_rows(self, horizon: int) -> int:
+        return horizon if choice(RENEWALS, renewal=self.renewal) == "none" else MOST_ROWS
+
     def guarantee_of(self, plan: GaussianPlan, *, private: bool, bit_source: str) -> Guarantee:
         """Return the guarantee of a run with the given calibration and noise bits."""
         loss = get_loss(self.loss)
@@ -93,7 +99,11 @@ class GaussianLearner(OnlineLearner):
         if loss.vouched is not None:
             conditions.append(loss.vouched)
         stated = self.delta if plan.claim is None else plan.claim.delta
-        if stated * plan.releases.horizon >= 1.0 and not math.isinf(plan.mu):
+        epochs: Epochs | None = getattr(plan, "epochs", None)
+        renewed = epochs is not None and epochs.renewal != "none"
+        if epochs is not None and renewed:
+            conditions.append(epochs.condition())
+        elif stated * plan.releases.horizon >= 1.0 and not math.isinf(plan.mu):
             conditions.append(
                 "delta is not below one over the number of rows, where publishing a random row in the clear would also "
                 "meet it: choose a smaller one"

@@ -11,13 +11,14 @@ from typing import Any
 
 from .. import calibration as calibrate
 from .._core._leader import LeaderRun
+from .._core._prefix_plan import ByEpoch
 from .._validate import integer
 from ..calibration import LeaderCalibration
 from ..geometry import ConvexSet
 from ..guarantees import Guarantee, square_up
 from ..ledger import Ledger
 from ..losses import Loss
-from ..prefix import plan_of
+from ..prefix import plan_of_epochs
 from ._asking import AskingLearner
 
 __all__ = ["DPFTRL"]
@@ -46,7 +47,8 @@ class DPFTRL(AskingLearner):
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     horizon : int, optional
-        Rows of the run, at most 2**48. Default: ``fit`` and sized streams take their number of rows.
+        Rows of the run, at most 2**48, or with ``renewal`` of its first epoch. Default: ``fit`` and sized streams take
+        their number of rows.
     radius : float, default=1.0
         Radius of the L2 ball of models.
     domain : ConvexSet, optional
@@ -77,6 +79,12 @@ class DPFTRL(AskingLearner):
     gradient_bound : float, optional
         Public bound of a row's gradient in L2 norm, 1e-30 to 1e30; longer ones are scaled to it. Needed for ``tell``.
         The noise is then scaled to it (twice that for ``"replace"``) instead of to the loss's own gradients.
+    renewal : {"none", "repeat", "double"}, default="none"
+        What becomes of a run at its horizon: it ends (one more row raises ``BudgetExceeded``), or another epoch of as
+        many rows begins, or of twice as many as the one before (with "blt" up to 2**26 steps, with "sqrt" up to 2**20
+        numbers to keep). An epoch has noise of its own for the whole budget over rows of its own, so the guarantee is
+        that of one epoch; sums are those of all epochs so far, and have the noise of them all. The default of
+        ``regularization`` is chosen anew at the beginning of an epoch, for all rows to its end.
     release : {"all", "last"}, int or list of int, optional
         Which points ``coef_`` and ``average_coef_`` show, by row number. Default: all. Without effect on the noise.
     fit_intercept : bool, default=True
@@ -146,6 +154,7 @@ class DPFTRL(AskingLearner):
         objective: str = "max",
         batch: int = 1,
         gradient_bound: float | None = None,
+        renewal: str = "none",
         release: Any = None,
         fit_intercept: bool = True,
         on_invalid: str = "raise",
@@ -168,6 +177,7 @@ class DPFTRL(AskingLearner):
         self.objective = objective
         self.batch = batch
         self.gradient_bound = gradient_bound
+        self.renewal = renewal
         self.release = release
         self.fit_intercept = fit_intercept
         self.on_invalid = on_invalid
@@ -183,7 +193,7 @@ class DPFTRL(AskingLearner):
         n_features : int
             Features of a row, at least 1, the intercept not counted.
         horizon : int
-            Rows, 1 to 2**48.
+            Rows, 1 to 2**48; with ``renewal`` those of the first epoch.
         release : optional
             As the parameter ``release``; default: that parameter.
 
@@ -203,6 +213,7 @@ class DPFTRL(AskingLearner):
             objective=self.objective,
             batch=self.batch,
             gradient_bound=self.gradient_bound,
+            renewal=self.renewal,
             **self._budget(),
         )
 
@@ -212,11 +223,14 @@ class DPFTRL(AskingLearner):
         plan = self.calibrate(n_features, horizon, release)
         source, guarantee = self._begin(plan)
         state = LeaderRun(
-            sums=plan_of(plan.sums, horizon=horizon),
+            sums=plan_of_epochs(plan.epochs),
             bound=plan.bound,
             regularization=plan.regularization,
             l2=plan.l2,
             cost=0.0 if source is None else square_up(plan.mu),
+            reach=plan.reach,
+            rows=ByEpoch(plan.epochs.starts(), plan.epochs.rows[-1]),
+            variance=ByEpoch(plan.epochs.variances(), plan.epochs.end_variance(plan.epochs.last)),
             **self._run_words(plan, n_features, source),
         )
         return state, plan, guarantee
