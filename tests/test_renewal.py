@@ -42,7 +42,7 @@ def make_ridge(renewal="double", **more):
 # ---- the twin ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("batch", [1, 3, 100])
+@pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("renewal", RENEWALS)
 @pytest.mark.parametrize("design", DESIGNS)
 def test_twin(design, renewal, batch):
@@ -59,14 +59,15 @@ def test_twin(design, renewal, batch):
 
 @pytest.mark.parametrize(
     "more",
-    [{"l2": 0.4}, {"regularization": 3.0}, {"regularization": 3.0, "l2": 0.4}, {"regularization": 0.0, "l2": 0.4},
-     {"loss": "squared", "y_bound": 0.8, "x_bound": 0.9}, {"release": 3}, {"epsilon": 300.0, "buffers": 1}],
+    [{"l2": 0.4}, {"regularization": 3.0}, {"regularization": 3.0, "l2": 0.4},
+     {"regularization": 0.0, "l2": 0.4}, {"epsilon": 300.0, "buffers": 1},
+     {"loss": "squared", "y_bound": 0.8, "x_bound": 0.9}, {"release": 3, "batch": 100}],
     ids=str,
 )  # fmt: skip
 @pytest.mark.parametrize("renewal", RENEWALS)
 def test_more_twins(renewal, more):
     X, y = data(more.get("loss", "logistic"), n=N, seed=4)
-    check(make(renewal=renewal, batch=2, **more), X, y)
+    check(make(renewal=renewal, **{"batch": 2, **more}), X, y)
 
 
 @pytest.mark.parametrize("renewal", RENEWALS)
@@ -153,7 +154,7 @@ def test_cut_saved_and_restored_anywhere(design, renewal):
         for start, stop in itertools.pairwise(cuts):
             learner.partial_fit(X[start:stop], y[start:stop], classes=[-1, 1])
         assert fingerprint(learner) == expected
-    for at in (1, 4, 5, 6, 14, 15, 16, 34, 35, 36, 59):
+    for at in (1, 5, 6, 15, 16, 35, 36, 59):
         first = make(**more).partial_fit(X[:at], y[:at], classes=[-1, 1])
         state, _, _ = make(**more)._open_run(13, FIRST, "all")
         arrays = first._run.state._secret_arrays()
@@ -163,10 +164,10 @@ def test_cut_saved_and_restored_anywhere(design, renewal):
         found = state._secret_arrays()
         assert {name: value.tobytes() for name, value in found.items()} == expected[0]
         assert state.counters() == expected[1]
-        for wrong in ([0, 0, 0, 0, 0, 1 << 54], [0, 0, 0, 0, 0, -99], [999, 0, 0, 0, 0, 0]):
-            fresh, _, _ = make(**more)._open_run(13, FIRST, "all")
-            with pytest.raises(StateError, match="damaged"):
-                fresh._restore({**arrays, "sums_counts": arrays["sums_counts"] + wrong})
+    for wrong in ([0, 0, 0, 0, 0, 1 << 54], [0, 0, 0, 0, 0, -99], [999, 0, 0, 0, 0, 0]):
+        fresh, _, _ = make(**more)._open_run(13, FIRST, "all")
+        with pytest.raises(StateError, match="damaged"):
+            fresh._restore({**arrays, "sums_counts": arrays["sums_counts"] + wrong})
 
 
 @pytest.mark.parametrize("renewal", RENEWALS)
@@ -182,7 +183,7 @@ def test_least_squares_cut_saved_and_restored_anywhere(design, renewal):
         for start, stop in itertools.pairwise(cuts):
             learner.partial_fit(X[start:stop], y[start:stop])
         assert fingerprint(learner) == expected
-    for at in (1, 4, 5, 6, 15, 16, 34, 35, 36, 59):
+    for at in (4, 5, 6, 16, 35, 59):
         first = make_ridge(**more).partial_fit(X[:at], y[:at])
         state, _, _ = make_ridge(**more)._open_run(3, FIRST, 3)
         state._restore(first._run.state._secret_arrays())
@@ -233,7 +234,7 @@ def test_a_failing_loss_undoes_the_block_across_epochs(design, renewal):
         name="mine",
     )  # fmt: skip
     more = {"renewal": renewal, "design": design, "batch": 2, "release": 6}
-    for at in (4, 5, 15, 20):
+    for at in (4, 5, 20):
         left = math.inf
         learner = make(loss=custom, **more).partial_fit(X[:at], y[:at])
         before = fingerprint(learner)
@@ -311,7 +312,7 @@ def test_a_row_moves_its_own_epoch_alone(design, renewal, adjacency):
     }  # fmt: skip
     gradients = np.random.default_rng(0).normal(size=(length, 3)) / 3
     mu = gdp_mu(1.0, 1e-6)
-    for tau in range(length):
+    for tau in (0, 4, 5, 9, 10, length - 1):
         one, two = gradients.copy(), gradients.copy()
         one[tau] = [0.6, 0.8, 0.0]
         two[tau] = -one[tau] if adjacency == "replace" else 0.0

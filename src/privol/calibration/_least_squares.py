@@ -8,6 +8,7 @@ the two parts moved apart.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -212,6 +213,7 @@ def calibrate_least_squares(
     )
 
 
+@functools.lru_cache(maxsize=4096)
 def _largest_norm(chosen: Factorization, k: int) -> float:
     """Largest standard deviation of the prefixes of steps ``2**k`` to ``2**(k + 1) - 1``, in units of sigma."""
     last = min((2 << k) - 1, chosen.steps)
