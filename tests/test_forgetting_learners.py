@@ -217,7 +217,11 @@ def test_sums_and_models_are_those_of_a_private_prefix_sum(design, words):
     learner = PQFTL(horizon=N, random_state=7, design=design, **words)
     plan, batch = learner.calibrate(4, N), learner.batch
     twin = PrefixRun(
-        plan_of(plan.sums, horizon=N), source=make_source(7), stream=STREAM_RELEASES, decide=decide_lattice_point
+        plan_of(plan.sums, horizon=N),
+        horizon=N,
+        source=make_source(7),
+        stream=STREAM_RELEASES,
+        decide=decide_lattice_point,
     )
     expected = twin.add_block(moments(X, y * plan.target_unit, plan.row_unit))
     weights = workload(N, words.get("discount", 1.0), words.get("window"))
@@ -234,7 +238,7 @@ def test_sums_and_models_are_those_of_a_private_prefix_sum(design, words):
         assert plan.sums.weight(step * batch) == pytest.approx(weight, rel=1e-12)
         if batch == 1:
             assert weight == pytest.approx(weights[t - 1].sum(), rel=1e-12)
-        shift = weight * plan.l2 + plan.shifts[step.bit_length() - 1]
+        shift = weight * plan.l2 + plan.shift(0, step)
         model, eigen = solve_ridge(sums, 4, most=weight, shift=shift, radius=plan.ball)
         indefinite += eigen
         model *= plan.row_unit / plan.target_unit

@@ -73,7 +73,8 @@ def test_sums_and_models_are_those_of_a_private_prefix_sum(design, batch):
     )
     plan = learner.calibrate(4, N)
     twin = PrefixRun(
-        plan_of(plan.sums, horizon=N), source=make_source(7), stream=STREAM_RELEASES, decide=decide_lattice_point
+        plan_of(plan.sums, horizon=N), horizon=N, source=make_source(7), stream=STREAM_RELEASES,
+        decide=decide_lattice_point,
     )
     expected = twin.add_block(moments(X, y * plan.target_unit, plan.row_unit))
     for t in range(1, N + 1):
@@ -84,7 +85,7 @@ def test_sums_and_models_are_those_of_a_private_prefix_sum(design, batch):
         if step == 0:
             np.testing.assert_array_equal(learner.coef_, 0.0)
             continue
-        shift = step * batch * plan.l2 + plan.shifts[step.bit_length() - 1]
+        shift = step * batch * plan.l2 + plan.shifts[0, step.bit_length() - 1]
         model, _ = solve_ridge(sums, 4, most=float(step * batch), shift=shift, radius=plan.ball)
         model *= plan.row_unit / plan.target_unit
         np.testing.assert_allclose(learner.coef_, model / max(1.0, np.linalg.norm(model)), rtol=1e-14, atol=0.0)

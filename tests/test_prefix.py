@@ -10,6 +10,7 @@ import threading
 
 import numpy as np
 import pytest
+from ciphers import watch
 from patience import WAIT
 from scipy import sparse, stats
 from test_prefix_kernels import begin, parameters
@@ -187,7 +188,7 @@ def test_a_horizon_that_is_not_known(design, leaf):
     np.testing.assert_allclose(none.add_block(X)[leaf - 1 :: leaf], exact(X)[leaf - 1 :: leaf], rtol=1e-12, atol=1e-12)
     parts = [PrefixSum(**{**make, "horizon": leaf * k}) for k in (2, 4, 8)]
     assert whole.std(10) == pytest.approx(math.hypot(parts[0].std(2), parts[1].std(4), parts[2].std(4)))
-    assert "the horizon is not known: epochs of 2 leaves" in whole.guarantee_.sentence()
+    assert f"epochs of {2 * leaf} rows, twice as many and so on " in whole.guarantee_.sentence()
     assert whole.guarantee_.mu == parts[0].guarantee_.mu
     copies = PrefixSum(dim=COPIES, horizon=None, first_epoch=2, design=design, random_state=1)
     noise = copies.add_block(np.zeros((9, COPIES)))
@@ -431,3 +432,37 @@ def test_noise_of_two_sums_is_independent():
     """Correlation of 20,000 pairs beyond 5.5 standard errors: below 4e-8."""
     a, b = (PrefixSum(dim=20_000, horizon=1).add_block(np.zeros((1, 20_000)))[0] for _ in range(2))
     assert abs(stats.pearsonr(a, b).statistic) < 5.5 / math.sqrt(20_000)
+
+
+@pytest.mark.parametrize("horizon", [None, 21])
+def test_an_interrupted_close_ends_the_run(horizon, monkeypatch):
+    """The last leaf is then completed as it is: no row may follow it, in this epoch or in another."""
+    sums = PrefixSum(dim=3, horizon=horizon, first_epoch=2, leaf=3, random_state=4)
+    whole = PrefixSum(dim=3, horizon=horizon, first_epoch=2, leaf=3, random_state=4)
+    X = data(13)
+    for each in (sums, whole):
+        each.add_block(X)
+    whole.close()
+    with monkeypatch.context() as patch:
+        watched = watch(patch)
+        again = sums.secret_state()
+        sums = PrefixSum(dim=3, horizon=horizon, first_epoch=2, leaf=3, random_state=4)
+        sums.restore(again)
+        left = iter(range(1))
+
+        def fail(real, given, out):
+            if next(left, None) is not None:
+                raise KeyboardInterrupt
+            return real.update_into(given, out)
+
+        watched.fail = fail
+        with pytest.raises(KeyboardInterrupt):
+            sums.close()
+    assert (sums.n_rows_, sums.n_releases_) == (13, 5)
+    assert sums.std() == whole.std() == whole.std(5)
+    np.testing.assert_array_equal(sums.prefix_, whole.prefix_)
+    for add in (sums.add, lambda row: sums.add_block(row[None])):
+        with pytest.raises(StateError, match="no row follows"):
+            add(X[0])
+    sums.close()
+    assert sums.std() == whole.std()

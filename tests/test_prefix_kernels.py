@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from ciphers import watch
 from scipy import sparse
-from twins_prefix import DESIGNS, Twin
+from twins_prefix import DESIGNS, EpochsTwin, Twin
 
 from privol._core._noise import instruction_sets, use_instruction_set
 from privol._core._prefix import PrefixRun
@@ -52,9 +52,9 @@ def plan_of(design, horizon, width=3, *, std=0.7, leaf=1, bound=1.0, gram=False)
     )  # fmt: skip
 
 
-def begin(plan, decide=decide_lattice_point, key=KEY):
+def begin(plan, decide=decide_lattice_point, key=KEY, horizon=None):
     source = Source(key, private=False, description="test") if plan.std else None
-    return PrefixRun(plan, source=source, stream=0, decide=decide)
+    return PrefixRun(plan, horizon=horizon or plan.horizon, source=source, stream=0, decide=decide)
 
 
 def twin_of(design, horizon, plan, *, leaf=1, bound=1.0, gram=False, **more):
@@ -199,7 +199,9 @@ def test_saved_and_restored_anywhere(design, leaf):
         ({"plan": plan_of(design, 21, leaf=leaf).numbers()}, "another plan"),
         ({"memory": arrays["memory"][1:]}, "another plan"),
         ({"version": np.array([9])}, "version 9"),
-        ({"counts": arrays["counts"] + [0, 99, 0, 0, 0, 0, 0, 0, 0, 0]}, "damaged"),
+        ({"counts": arrays["counts"] + [0, 99, 0, 0, 0, 0]}, "damaged"),
+        ({"counts": arrays["counts"] + [0, 0, 0, 0, 0, 1]}, "damaged"),
+        ({"more_counts": np.array([2, 0, 0])}, "damaged"),
     ):
         with pytest.raises(StateError, match=words):
             begin(plan)._restore({**arrays, **wrong})
@@ -207,22 +209,67 @@ def test_saved_and_restored_anywhere(design, leaf):
         run._restore(arrays)
 
 
+def epochs_of(design, leaf):
+    """Epochs of 5, 9, 9, ... rows, with noise of their own; the plan of the first, and their twin."""
+    first, second = plan_of(design, 5, leaf=leaf), plan_of(design, 9, std=2.0, leaf=leaf)
+    first.followed_by(second)
+    second.followed_by(None)
+
+    def twin(epoch, first_step):
+        return twin_of(design, 9 if epoch else 5, second if epoch else first, leaf=leaf, first_step=first_step)
+
+    return first, EpochsTwin(lambda epoch: 9 if epoch else 5, twin)
+
+
+@pytest.mark.parametrize("leaf", [1, 2])
 @pytest.mark.parametrize("design", DESIGNS)
-def test_another_plan_goes_on_where_the_first_ended(design):
-    first, second = plan_of(design, 5), plan_of(design, 9, std=2.0)
-    run, X = begin(first), data(14)
-    run.add_block(X[:4])
-    with pytest.raises(StateError, match="all its rows are learnt"):
-        run.renew(second)
-    before = run.add_one(X[4])
-    run.renew(second)
-    twin = twin_of(design, 9, second, first_step=5)
-    np.testing.assert_array_equal(run.prefix(), before)
-    for row in X[5:]:
-        np.testing.assert_array_equal(run.add_one(row), before + twin.add(row))
-    assert (run.n_rows, run.n_steps, run.left) == (14, 14, 0)
-    with pytest.raises(InvalidParameter, match="same size"):
-        run.renew(plan_of(design, 5, 4))
+def test_other_plans_go_on_where_the_first_ended(design, leaf):
+    """Every bit, cut and saved anywhere; an epoch ends a leaf that is not full."""
+    plan, twin = epochs_of(design, leaf)
+    X, run, n = data(40), begin(plan, horizon=40), 40
+    whole = begin(plan, horizon=n).add_block(X)
+    for i, row in enumerate(X):
+        again = begin(plan, horizon=n)
+        again._restore(run._secret_arrays())
+        np.testing.assert_array_equal(again.add_block(X[i:]), whole[i:])
+        np.testing.assert_array_equal(run.add_one(row), twin.add(row))
+        np.testing.assert_array_equal(run.prefix(), whole[i])
+        assert run.n_steps == twin.steps
+    assert run.n_rows == n
+    assert len(set(twin.used)) == len(twin.used)
+    with pytest.raises(BudgetExceeded, match="40 of 40 are used"):
+        run.add_one(X[0])
+    arrays = run._secret_arrays()
+    with pytest.raises(StateError, match="damaged"):
+        begin(plan, horizon=n)._restore({**arrays, "counts": arrays["counts"] + [0, 0, 0, 0, 0, 1 << 55]})
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_an_epoch_keeps_nothing_of_the_rows_before(design):
+    """Other rows in the epoch before, the same ones since: the memory differs in what was released alone."""
+    plan, _ = epochs_of(design, 1)
+    states = []
+    for seed in (1, 2):
+        run = begin(plan, horizon=40)
+        run.add_block(data(5, seed=seed))
+        run.add_block(data(2))
+        states.append((run._secret_arrays()["memory"], run.prefix()))
+    (one, first), (two, second) = states
+    left = np.flatnonzero(one != two)
+    assert len(left) == 3  # the sum that the epoch before left behind
+    np.testing.assert_allclose(one.view(float)[left] - two.view(float)[left], first - second, rtol=1e-9)
+
+
+def test_plans_that_cannot_follow():
+    plan = plan_of("tree", 5)
+    for other in (plan_of("tree", 5, 4), plan_of("blt", 5), plan_of("tree", 5, std=0.0), plan_of("tree", 5, leaf=2)):
+        with pytest.raises(InvalidParameter, match="the same rows"):
+            plan.followed_by(other)
+    with pytest.raises(InvalidParameter, match="at most 5"):
+        begin(plan, horizon=6)
+    plan.followed_by(plan)
+    with pytest.raises(StateError, match="one other"):
+        plan.followed_by(None)
 
 
 # ---- what fails --------------------------------------------------------------------------------------------------
@@ -299,7 +346,7 @@ def test_the_handle_is_one_of_its_kind():
         with pytest.raises(StateError, match="secret state"):
             action(run)
     with pytest.raises(StateError, match="twice"):
-        run.__init__(plan_of("tree", 8), source=None, stream=0, decide=None)
+        run.__init__(plan_of("tree", 8), horizon=8, source=None, stream=0, decide=None)
     with pytest.raises(BudgetExceeded, match="the next 9 rows would exceed the horizon: 0 of 8"):
         run.add_block(data(9))
     with pytest.raises(InvalidParameter, match="must have 3 values, found 2"):
@@ -310,7 +357,7 @@ def test_the_handle_is_one_of_its_kind():
     kept = run.add_block(data(5))[-1]
     run.close()
     np.testing.assert_array_equal(run.prefix(), kept)
-    for action in (run.finish, run._secret_arrays, lambda: run.add_one(np.zeros(3)), lambda: run.renew(None)):
+    for action in (run.finish, run._secret_arrays, lambda: run.add_one(np.zeros(3))):
         with pytest.raises((StateError, TypeError)):
             action()
 

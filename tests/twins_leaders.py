@@ -8,11 +8,12 @@ the ball.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 from twins import REGRESSION, nearest, slope_at
-from twins_prefix import Twin
+from twins_prefix import EpochsTwin, Twin
 
 from privol import geometry
 from privol.factorizations import BLT, Smooth, SquareRoot
@@ -38,12 +39,12 @@ class LeaderTwin:
     x_bound: float
     y_bound: float
     l2: float
-    regularization: float
+    weight: Callable[[int], float]  # around the starting point, by epoch
     bound: float
     batch: int
     horizon: int
-    releases: set[int]
-    sums: Twin
+    releases: Released
+    sums: Twin | EpochsTwin
     start: np.ndarray
     t: int = 0
     released: list = field(default_factory=list)
@@ -76,8 +77,9 @@ class LeaderTwin:
             self.released.append(self.x)
 
     def follow(self):
-        factor = 1.0 / (self.regularization + self.l2 * self.sums.mass)
-        x = (self.regularization * self.start - self.sums.prefix) * factor
+        epochs = isinstance(self.sums, EpochsTwin)
+        weight, mass = self.weight(self.sums.epoch if epochs else 0), self.t if epochs else self.sums.mass
+        x = (weight * self.start - self.sums.prefix) * (1.0 / (weight + self.l2 * mass))
         if isinstance(self.domain, geometry.L2Ball):
             square, r = lanes(x), self.domain.radius
             self.x = x * (r / math.sqrt(square)) if square > r * r else x
@@ -91,41 +93,75 @@ class LeaderTwin:
         self.released.append(self.x)
 
 
-def default_regularization(learner, plan, dim, domain):
-    """Section 8.2, with leaves of several rows: the minimiser of ``k r^2 / 2 + n (batch G^2 + G sqrt(d) s) / k``."""
-    n, g = plan.releases.horizon, plan.bound
-    s = plan.sums.sigma * plan.sums.factorization.row_norm(-(-n // learner.batch))
-    leaves = [min(learner.batch, n - first) for first in range(0, n, learner.batch)][::-1]
-    if learner.window is not None:
-        leaves = leaves[: learner.window // learner.batch]
-    n = sum(size * learner.discount ** (learner.batch * age) for age, size in enumerate(leaves))
+def default_regularization(learner, plan, dim, domain, epoch=0):
+    """Section 8.2, with leaves of several rows: the minimiser of ``k r^2 / 2 + n (batch G^2 + G sqrt(d) s) / k``.
+
+    With renewal n are all rows to the end of the epoch, and s^2 the variances of all epochs together; of sums that
+    forget, n is the weight of all rows.
+    """
+    g, lengths = plan.bound, [plan.epochs.rows[min(k, len(plan.epochs.rows) - 1)] for k in range(epoch + 1)]
+    s = math.hypot(*(plan.epochs.of(k).sigma * plan.epochs.of(k).factorization.row_norm(-(-n // learner.batch))
+                     for k, n in enumerate(lengths)))  # fmt: skip
+    n = sum(lengths)
+    if learner.window is not None or learner.discount < 1.0:
+        leaves = [min(learner.batch, n - first) for first in range(0, n, learner.batch)][::-1]
+        if learner.window is not None:
+            leaves = leaves[: learner.window // learner.batch]
+        n = sum(size * learner.discount ** (learner.batch * age) for age, size in enumerate(leaves))
     reach = domain.radius if isinstance(domain, geometry.L2Ball) else None
     return reach and math.sqrt(2 * n * (learner.batch * g**2 + g * math.sqrt(dim) * s)) / reach
 
 
 def leader_twin_of(learner, plan, key, dim):
-    """The twin of a learner's run: everything from its parameters but the public noise scale and grid."""
-    loss, design = get_loss(learner.loss), plan.sums.factorization
+    """The twin of a learner's run: everything from its parameters but the public noise scales, grids and weights."""
+    loss = get_loss(learner.loss)
     domain = learner.domain if learner.domain is not None else geometry.L2Ball(learner.radius)
-    numbers = {}
-    if isinstance(design, Smooth):
-        numbers["length"], numbers["ones"] = design.shape
-    elif isinstance(design, BLT):
-        numbers["theta"], numbers["omega"] = design.recursion
-    elif isinstance(design, SquareRoot):
-        numbers["coefficients"], numbers["decoder"] = design.coefficients(), design.decoder()
-    if design.window is None or design.window < design.steps:
-        numbers["discount"], numbers["window"] = design.discount, design.window
-    sums = Twin(
-        learner.design, dim=dim, leaf=learner.batch, bound=math.inf, std=plan.sums.sigma, grid=plan.sums.grid, key=key,
-        **numbers,
-    )
-    if learner.regularization is None and learner.domain is None:
-        assert math.isclose(plan.regularization, default_regularization(learner, plan, dim, domain), rel_tol=1e-12)
+
+    def sums(epoch, first_step):
+        found, numbers = plan.epochs.of(epoch), {}
+        design = found.factorization
+        if isinstance(design, Smooth):
+            numbers["length"], numbers["ones"] = design.shape
+        elif isinstance(design, BLT):
+            numbers["theta"], numbers["omega"] = design.recursion
+        elif isinstance(design, SquareRoot):
+            numbers["coefficients"], numbers["decoder"] = design.coefficients(), design.decoder()
+        if design.window is None or design.window < design.steps:
+            numbers["discount"], numbers["window"] = design.discount, design.window
+        return Twin(
+            learner.design, dim=dim, leaf=learner.batch, bound=math.inf, std=found.sigma, grid=found.grid, key=key,
+            first_step=first_step, **numbers,
+        )  # fmt: skip
+
+    def length(epoch):
+        return learner.horizon << epoch if learner.renewal == "double" else learner.horizon
+
+    def weight(epoch):
+        found = plan.regularization_in(epoch)
+        if learner.regularization is None and learner.domain is None:
+            expected = default_regularization(learner, plan, dim, domain, epoch)
+            assert math.isclose(found, expected, rel_tol=1e-12)
+        elif learner.regularization is not None:
+            assert found == learner.regularization
+        return found
+
     return LeaderTwin(
         loss=loss.name, width=loss.width, domain=domain, intercept=learner.fit_intercept, x_bound=learner.x_bound,
-        y_bound=learner.y_bound, l2=learner.l2, regularization=plan.regularization, bound=plan.bound,
+        y_bound=learner.y_bound, l2=learner.l2, weight=weight, bound=plan.bound,
         batch=learner.batch, horizon=plan.releases.horizon,
-        releases={int(t) for part in plan.releases.chunks() for t in part}, sums=sums,
+        releases=Released(plan.releases),
+        sums=sums(0, 0) if learner.renewal == "none" else EpochsTwin(length, sums),
         start=np.asarray(domain.start(dim), dtype=float),
     )
+
+
+class Released:
+    """The rows of a schedule, of which there may be very many."""
+
+    def __init__(self, schedule):
+        self.schedule = schedule
+
+    def __contains__(self, row):
+        if row > self.schedule.last_row:
+            return False
+        return row % self.schedule.every == 0 if self.schedule.every else row in self.schedule.rows

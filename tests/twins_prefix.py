@@ -211,3 +211,43 @@ class Twin:
         for r, v in zip(series, reversed(vectors), strict=False):
             total = total + r * v
         return total
+
+
+class EpochsTwin:
+    """Twins one after the other, as many rows each as ``rows`` says: their sums are added up.
+
+    ``make`` gives the twin of an epoch from its number and the steps before it.
+    """
+
+    def __init__(self, rows, make):
+        self.rows, self.make = rows, make
+        self.epoch, self.learnt, self.before, self.used = 0, 0, 0, []
+        self.now = make(0, 0)
+        self.base = np.zeros(self.now.dim)
+
+    @property
+    def prefix(self):
+        return self.base + self.now.prefix
+
+    @property
+    def leaves(self):
+        return range(self.steps)
+
+    @property
+    def steps(self):
+        return self.before + len(self.now.leaves)
+
+    def add(self, row):
+        if self.learnt == self.rows(self.epoch):
+            self.base, self.before = self.prefix, self.steps
+            self.used += self.now.used
+            self.epoch, self.learnt = self.epoch + 1, 0
+            self.now = self.make(self.epoch, self.before)
+        self.now.add(row)
+        self.learnt += 1
+        if self.learnt == self.rows(self.epoch):
+            self.end_leaf()
+        return self.prefix
+
+    def end_leaf(self):
+        self.now.end_leaf()

@@ -276,7 +276,7 @@ def plan(
         n_classes=n_classes,
         guarantee=guarantee,
         rows=rows,
-        warnings=tuple(weaknesses(guarantee)),
+        warnings=tuple(weaknesses(guarantee, rows=horizon)),
         verdict=verdict,
         remedies=remedies,
     )

@@ -3,7 +3,7 @@
 #include "pv_bits.h"
 #include "pv_prefix.h"
 
-enum { N = 70, MOST = 2 * N };
+enum { N = 70, MOST = 2 * N, FIRST_STEP = 5 };
 
 typedef struct task {
     pv_prefix_plan plan;
@@ -40,7 +40,6 @@ static task make(pv_design design, int64_t width, int64_t leaf, int64_t horizon,
     p->grid = 0x1p-30;
     p->shift = 21; /* h = 2^-9 */
     p->bound = 1.0;
-    p->first_step = 5;
     p->order = 7;
     if (design == PV_SMOOTH) p->order = 4; /* binomial(8, 4) = 70 words, 69 steps; 9 bits for 70 */
     if (design == PV_BLT) p->order = 2;
@@ -87,6 +86,7 @@ static result run(task *k, int64_t block, int64_t capacity, int move) {
     double *memory = calloc(size, sizeof(double));
     pv_prefix s;
     pv_prefix_bind(&s, p, memory);
+    s.first_step = FIRST_STEP;
     result r = {.out = doubles(N * d), .rows = buffer(8 * MOST, 8)};
     unsigned char *addresses = buffer(capacity * row_words, 8), *words = buffer(capacity * row_words, 8);
     pv_undecided und = {.capacity = d, .coord = buffer(d, 8), .word = buffer(d, 8), .x = doubles(d), .value = doubles(d)};
@@ -98,14 +98,14 @@ static result run(task *k, int64_t block, int64_t capacity, int move) {
         pv_rows_bind(&rows);
         int64_t i = 0, written = 0;
         for (;;) {
-            const pv_status status = pv_prefix_run(&s, p, &rows, &i, &written, &draws, r.out + start * d);
+            const pv_status status = pv_prefix_run(&s, &rows, &i, &written, &draws, r.out + start * d);
             if (status == PV_OK) break;
             if (status == PV_NEED_BITS) {
-                const int64_t n = pv_prefix_upcoming(&s, p, capacity, draws.rows);
-                CHECK(n > 0 && n <= capacity && draws.rows[0] == pv_prefix_row(&s, p));
+                const int64_t n = pv_prefix_upcoming(&s, capacity, draws.rows);
+                CHECK(n > 0 && n <= capacity && draws.rows[0] == pv_prefix_row(&s));
                 for (int64_t m = 0; m < n; ++m) {
                     pv_address_row(addresses + 8 * m * row_words, 0, draws.rows[m], d);
-                    CHECK(draws.rows[m] / PV_STEP_DRAWS <= (uint64_t)(p->first_step + p->steps));
+                    CHECK(draws.rows[m] / PV_STEP_DRAWS <= (uint64_t)(FIRST_STEP + p->steps));
                 }
                 fill(words, addresses, n * row_words);
                 draws.filled = n;
@@ -138,6 +138,7 @@ static result run(task *k, int64_t block, int64_t capacity, int move) {
             memory = other;
             const pv_prefix before = s;
             pv_prefix_bind(&s, p, memory);
+            s.first_step = FIRST_STEP;
             s.rows = before.rows, s.step = before.step, s.made = before.made, s.in_leaf = before.in_leaf;
             s.far_step = before.far_step;
             s.word = before.word, s.n_clipped = before.n_clipped, s.n_null = before.n_null;
@@ -146,7 +147,7 @@ static result run(task *k, int64_t block, int64_t capacity, int move) {
     int64_t i = 0, written = 0;
     pv_rows more = {.n = 1, .d = p->width, .data = (const char *)k->x, .row_stride = 0, .col_stride = 8};
     pv_rows_bind(&more);
-    CHECK(pv_prefix_run(&s, p, &more, &i, &written, &draws, NULL) == PV_HORIZON && i == 0);
+    CHECK(pv_prefix_run(&s, &more, &i, &written, &draws, NULL) == PV_HORIZON && i == 0);
     CHECK(s.n_clipped > 0 || p->horizon < 8);
     free(memory), free(addresses), free(words), free(draws.rows);
     free(und.coord), free(und.word), free(und.x), free(und.value);
@@ -189,7 +190,7 @@ static int64_t node(const task *k, int64_t step, int64_t number, int64_t first, 
         sum += (int64_t)trunc(w[j] / p->grid);
     }
     const int64_t ratio = INT64_C(1) << p->shift, rest = ((sum % ratio) + ratio) % ratio;
-    const uint64_t row = (uint64_t)(PV_STEP_DRAWS * (p->first_step + step) + number);
+    const uint64_t row = (uint64_t)(PV_STEP_DRAWS * (FIRST_STEP + step) + number);
     return noisy(k, row, j, (double)rest * p->grid, (sum - rest) / ratio);
 }
 
@@ -242,7 +243,7 @@ static double expected(const task *k, int64_t t, int64_t j) {
             x = 0.0;
             for (int64_t m = 0; m < step; ++m) x += p->coefficients[m] * leaves[step - 1 - m];
         }
-        double y = (double)noisy(k, (uint64_t)(PV_STEP_DRAWS * (p->first_step + step)), j, x, 0) * h;
+        double y = (double)noisy(k, (uint64_t)(PV_STEP_DRAWS * (FIRST_STEP + step)), j, x, 0) * h;
         drawn[step - 1] = y;
         if (p->design == PV_BLT) {
             for (int b = 0; b < 2; ++b) y -= p->omega[b] * released[b];
@@ -317,7 +318,7 @@ static void addresses(void) {
         uint64_t rows[200];
         pv_prefix s;
         pv_prefix_bind(&s, &k.plan, memory);
-        const int64_t n = pv_prefix_upcoming(&s, &k.plan, 200, rows);
+        const int64_t n = pv_prefix_upcoming(&s, 200, rows);
         for (int64_t a = 0; a < n; ++a)
             for (int64_t b = a + 1; b < n; ++b) CHECK(rows[a] != rows[b]);
         /* honaker: every complete node of 60 leaves; smooth: runs of ones at the ends of 60 words */
@@ -340,14 +341,56 @@ static void refusals(void) {
         pv_prefix_bind(&s, &k.plan, memory);
         pv_draws draws = {.words = words, .rows = &row, .capacity = 1, .filled = 1};
         const double w[3] = {0.5, -0.5, 0.1};
-        pv_prefix_add(&s, &k.plan, w);
-        CHECK(s.due > 0 && pv_prefix_settle(&s, &k.plan, &draws) == PV_NEED_BITS);
-        row = pv_prefix_row(&s, &k.plan);
+        pv_prefix_add(&s, w);
+        CHECK(s.due > 0 && pv_prefix_settle(&s, &draws) == PV_NEED_BITS);
+        row = pv_prefix_row(&s);
         k.plan.std = design % 2 ? 0.0 : (double)NAN;
-        CHECK(pv_prefix_settle(&s, &k.plan, &draws) == PV_NOT_FINITE);
+        CHECK(pv_prefix_settle(&s, &draws) == PV_NOT_FINITE);
         CHECK(s.made == 0 && s.prefix[0] == 0.0 && s.prefix[1] == 0.0);
         free(memory);
         free(k.x);
+    }
+}
+
+/* Epochs of 5, 9, 9, ... rows in leaves of 2, without noise: sums of the rows on the grid, from all of them; other
+ * addresses in each. Memory is for the larger ones, whose words have more bits. */
+static void epochs(void) {
+    for (int design = 0; design < PV_DESIGNS; ++design) {
+        task one = make((pv_design)design, 2, 2, 5, 0), two = make((pv_design)design, 2, 2, 9, 0);
+        bind(&one), bind(&two);
+        one.plan.order = design == PV_BLT ? 1 : 2; /* smooth: binomial(4, 2) = 6 */
+        two.plan.order = design == PV_BLT || design == PV_SMOOTH ? 2 : 3;
+        one.plan.noisy = two.plan.noisy = 0;
+        one.plan.next = &two.plan;
+        two.plan.next = &two.plan;
+        double *memory = calloc(pv_prefix_size(&one.plan), sizeof(double)), out[2];
+        uint64_t ahead[64], row = 0;
+        pv_prefix s, later;
+        pv_prefix_bind(&s, &one.plan, memory);
+        CHECK(pv_prefix_upcoming(&s, 64, ahead) == 64);
+        for (int a = 1; a < 64; ++a)
+            CHECK(ahead[a] / PV_STEP_DRAWS == ahead[a - 1] / PV_STEP_DRAWS ? ahead[a] > ahead[a - 1]
+                                                                          : ahead[a] / 64 == ahead[a - 1] / 64 + 1);
+        for (int64_t t = 1; t <= 5 + 3 * 9; ++t) {
+            const double w[2] = {0.5, -0.25};
+            CHECK(pv_prefix_add(&s, w) == PV_OK);
+            if (s.due > 0) {
+                CHECK(pv_prefix_row(&s) > row);
+                row = pv_prefix_row(&s);
+            }
+            CHECK(pv_prefix_settle(&s, NULL) == PV_OK);
+            const int64_t within = t <= 5 ? t : (t - 6) % 9 + 1, length = t <= 5 ? 5 : 9;
+            CHECK(s.first_row + s.rows == t && s.rows == within && s.epoch == (t <= 5 ? 0 : 1 + (t - 6) / 9));
+            CHECK((s.in_leaf == 0) == (within % 2 == 0 || within == length) && s.made == s.step);
+            pv_prefix_read(&s, out);
+            CHECK(fabs(out[0] - 0.5 * (double)(t - s.in_leaf)) < 1e-12 && out[1] == -0.5 * out[0]);
+        }
+        CHECK(s.first_step + s.step == 3 + 3 * 5);
+        pv_prefix_bind(&later, &one.plan, memory);
+        pv_prefix_go_to(&later, 3);
+        CHECK(later.epoch == s.epoch && later.first_row == s.first_row && later.first_step == s.first_step);
+        CHECK(later.plan == s.plan && later.x == s.x && later.base == s.base && later.rows == 0);
+        free(memory), free(one.x), free(two.x);
     }
 }
 
@@ -365,14 +408,14 @@ static void without_noise(void) {
         for (int i = 0; i < 10; ++i) {
             const double w[2] = {0.25, -0.5};
             CHECK(s.step == i / 4);
-            pv_prefix_add(&s, &k.plan, i == 3 ? NULL : w);
-            CHECK(pv_prefix_settle(&s, &k.plan, NULL) == PV_OK);
+            pv_prefix_add(&s, i == 3 ? NULL : w);
+            CHECK(pv_prefix_settle(&s, NULL) == PV_OK);
         }
-        pv_prefix_end_leaf(&s, &k.plan);
-        CHECK(pv_prefix_settle(&s, &k.plan, NULL) == PV_OK && s.step == 3 && s.made == 3);
-        pv_prefix_end_leaf(&s, &k.plan);
+        pv_prefix_end_leaf(&s);
+        CHECK(pv_prefix_settle(&s, NULL) == PV_OK && s.step == 3 && s.made == 3);
+        pv_prefix_end_leaf(&s);
         CHECK(s.step == 3 && !s.due);
-        pv_prefix_read(&s, &k.plan, out);
+        pv_prefix_read(&s, out);
         CHECK(fabs(out[0] - 2.25) < 1e-12 && fabs(out[1] - 95.5) < 1e-12);
         free(memory);
         free(k.x);
@@ -398,14 +441,14 @@ static void forgetting(void) {
             CHECK(s.weight < memory + pv_prefix_size(&k.plan) && s.weight >= memory + pv_prefix_secret_size(&k.plan));
             const double w = 0.25;
             for (int i = 0; i < 42; ++i) {
-                CHECK(pv_prefix_add(&s, &k.plan, &w) == PV_OK && pv_prefix_settle(&s, &k.plan, NULL) == PV_OK);
+                CHECK(pv_prefix_add(&s, &w) == PV_OK && pv_prefix_settle(&s, NULL) == PV_OK);
                 if (i % 4 == 3) expected_weight = discount * expected_weight + 4.0;
                 if (window && i % 4 == 3 && (i + 1) / 4 > window) expected_weight = 4.0 * (double)window;
                 CHECK(*s.weight == expected_weight);
                 if (k.plan.design != PV_SQRT) CHECK(fabs(s.prefix[0] - w * *s.weight) < 1e-12);
             }
-            pv_prefix_end_leaf(&s, &k.plan);
-            CHECK(pv_prefix_settle(&s, &k.plan, NULL) == PV_OK);
+            pv_prefix_end_leaf(&s);
+            CHECK(pv_prefix_settle(&s, NULL) == PV_OK);
             const double last = window && window < 11 ? 4.0 * (double)window - 2.0 : discount * expected_weight + 2.0;
             CHECK(*s.weight == last);
             if (k.plan.design != PV_SQRT) CHECK(fabs(s.prefix[0] - w * last) < 1e-12);
@@ -427,6 +470,7 @@ int main(void) {
     addresses();
     refusals();
     far_blocks();
+    epochs();
     without_noise();
     forgetting();
     return finish("prefix");

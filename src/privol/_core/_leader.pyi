@@ -1,7 +1,7 @@
 from numpy.typing import ArrayLike
 
 from ._noise import Source, _Decide, _FloatArray
-from ._prefix_plan import PrefixPlan
+from ._prefix_plan import ByEpoch, PrefixPlan
 from ._run import LearnerRun
 
 class LeaderRun(LearnerRun):
@@ -31,6 +31,9 @@ class LeaderRun(LearnerRun):
         outputs: int = 1,
         softmax: bool = False,
         weights: ArrayLike | None = None,
+        reach: float = 0.0,
+        rows: ByEpoch | None = None,
+        variance: ByEpoch | None = None,
     ) -> None: ...
     def point(self) -> _FloatArray: ...
     def tell(self, gradient: _FloatArray | None) -> None: ...

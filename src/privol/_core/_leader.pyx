@@ -8,7 +8,7 @@ from libc.string cimport memcpy
 
 from ..errors import InvalidParameter, StateError
 from ._noise cimport Source
-from ._prefix_plan cimport PrefixPlan, pv_prefix_bind, pv_prefix_size
+from ._prefix_plan cimport ByEpoch, PrefixPlan, pv_prefix_bind, pv_prefix_go_to, pv_prefix_size
 from ._rows cimport PV_ENTRY_MAX, PV_NEED_FAR, PV_OK, pv_rows, pv_status
 from ._run cimport LearnerRun
 
@@ -23,11 +23,15 @@ cdef class LeaderRun(LearnerRun):
     dim, intercept, loss, domain, every, releases, horizon, last_row, x_bound, y_bound, signs, source, stream, decide
         As for :class:`privol._core._iterate.IterateRun`.
     sums : PrefixPlan
-        Of the gradients: rows of ``dim`` coordinates.
+        Of the gradients: rows of ``dim`` coordinates. Its rows are ``horizon``, unless other plans follow.
     bound : float
         Gradients are scaled to this L2 norm.
     regularization, l2 : float
         Strong convexity of the objective at the beginning, and what every row adds to it. Their sum is above 0.
+    reach : float
+        Above 0: the regularization of later epochs is chosen anew for this distance from the starting point, from
+    rows, variance : ByEpoch
+        the rows of all epochs before, and the variance that their sums leave behind. 0: it is kept.
     cost : float
         mu^2 of the run, spent with the first row.
     outputs : int, default=1
@@ -41,12 +45,16 @@ cdef class LeaderRun(LearnerRun):
     def __init__(self, *, int64_t dim, bint intercept, loss, domain, int64_t every, releases, int64_t horizon,
                  int64_t last_row, double x_bound, double y_bound, bint signs, Source source, unsigned stream, decide,
                  PrefixPlan sums not None, double bound, double regularization, double l2, double cost,
-                 int64_t outputs=1, bint softmax=False, weights=None):
+                 int64_t outputs=1, bint softmax=False, weights=None,
+                 double reach=0.0, ByEpoch rows=None, ByEpoch variance=None):
         cdef int64_t j
         cdef const double[::1] by_class
         if outputs < 1 or dim % outputs or (weights is not None and len(weights) != max(outputs, 2)):
             raise InvalidParameter(f"{outputs} scores do not share {dim} coordinates and their classes' weights")
-        if sums.c.dim != dim or sums.c.horizon != horizon or sums.c.gram or (source is None) == sums.c.noisy:
+        if (
+            sums.c.dim != dim or (sums.c.next == NULL and sums.c.horizon != horizon) or sums.c.gram
+            or (source is None) == sums.c.noisy
+        ):
             raise InvalidParameter(f"the sums must be of {dim} coordinates over {horizon} rows, noisy with a source")
         if not (regularization >= 0.0 and l2 >= 0.0 and regularization + l2 > 0.0):
             raise InvalidParameter(f"no objective has regularization {regularization:g} and l2 {l2:g}")
@@ -60,18 +68,21 @@ cdef class LeaderRun(LearnerRun):
             by_class = self.weights = np.array(weights, dtype=np.float64)
             self.own_plan.run.outputs.weights = &by_class[0]
         self.sums = sums
-        self.own_plan.sums = sums.c
+        self.rows = ByEpoch() if rows is None else rows
+        self.variance = ByEpoch() if variance is None else variance
+        self.own_plan.reach = reach
+        self.own_plan.rows = self.rows.c
+        self.own_plan.variance = self.variance.c
         self.own_plan.bound = bound
         self.own_plan.regularization = regularization
         self.own_plan.l2 = l2
         self.own_plan.cost = cost
-        pv_prefix_bind(&self.it.sums, &self.own_plan.sums, self.secret)
+        pv_prefix_bind(&self.it.sums, &sums.c, self.secret)
         self.it.gradient = self.secret + self.n_sums
         self.it.point = self.public
-        self.it.centre = self.public + dim
+        self.it.start = self.public + dim
         for j in range(dim):
-            self.it.point[j] = self.state.released[j]
-            self.it.centre[j] = regularization * self.state.released[j]
+            self.it.point[j] = self.it.start[j] = self.state.released[j]
 
     def point(self):
         """Copy of the point at which the next gradient is taken, shape (dim,)."""
@@ -118,7 +129,7 @@ cdef class LeaderRun(LearnerRun):
             self.settle()
             self.state.next_release = self.plan.horizon = self.state.t
             self.state.pending = 1
-            pv_leader_end_leaf(&self.it, &self.own_plan)
+            pv_leader_end_leaf(&self.it)
             self.settle()
 
     cdef int settle(self) except -1:
@@ -145,13 +156,14 @@ cdef class LeaderRun(LearnerRun):
         cdef cnp.ndarray sums
         self.check_vector(arrays, "point", self.plan.d)
         self.check_vector(arrays, "sums", self.n_sums)
-        self.check_vector(arrays, "sums_counts", 5)
+        self.check_vector(arrays, "sums_counts", 6)
         sums = np.ascontiguousarray(arrays["sums"], dtype=np.int64)
         counts = arrays["sums_counts"]
+        pv_prefix_go_to(&self.it.sums, self.sums.epoch_of(counts))
         self.sums.restore(&self.it.sums, counts)
         self.fill_vector(self.it.point, arrays, "point", self.plan.d)
         memcpy(self.secret, cnp.PyArray_DATA(sums), self.n_sums * sizeof(double))
-        self.it.followed = self.it.sums.step
+        self.it.followed = self.it.sums.first_step + self.it.sums.step
         return 0
 
     def _secret_gradient(self):

@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t
 
-from ._prefix_plan cimport PrefixPlan, pv_prefix, pv_prefix_plan
+from ._prefix_plan cimport ByEpoch, PrefixPlan, pv_by_epoch, pv_prefix
 from ._rows cimport pv_status
 from ._run cimport LearnerRun, pv_method, pv_plan, pv_state
 
@@ -28,11 +28,12 @@ cdef extern from "pv_ridge.h" nogil:
 cdef extern from "pv_least_squares.h" nogil:
     ctypedef struct pv_least_squares_plan:
         pv_plan run
-        pv_prefix_plan sums
         double row_unit
         double target_unit
         double l2
         const double *shifts
+        int64_t n_shifts
+        pv_by_epoch ended
         double radius
         double cost
 
@@ -53,7 +54,8 @@ cdef class LeastSquaresRun(LearnerRun):
     cdef pv_least_squares_plan own_plan
     cdef pv_least_squares own
     cdef PrefixPlan sums
-    cdef const double[::1] shifts
+    cdef const double[:, ::1] shifts
+    cdef ByEpoch ended
     cdef double *matrix
     cdef int *integers
     cdef int64_t n_sums

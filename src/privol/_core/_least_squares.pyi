@@ -1,7 +1,7 @@
 from numpy.typing import ArrayLike
 
 from ._noise import Source, _Decide, _FloatArray
-from ._prefix_plan import PrefixPlan
+from ._prefix_plan import ByEpoch, PrefixPlan
 from ._run import LearnerRun
 
 def moments_size(dim: int) -> int: ...
@@ -34,6 +34,7 @@ class LeastSquaresRun(LearnerRun):
         source: Source | None,
         stream: int,
         decide: _Decide,
+        ended: ByEpoch | None = None,
     ) -> None: ...
     def release_last(self) -> None: ...
     def released_sums(self) -> _FloatArray: ...

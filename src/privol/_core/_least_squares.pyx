@@ -10,7 +10,7 @@ from scipy.linalg.cython_lapack cimport dpotrf, dsyevd, dtrtrs
 
 from ..errors import InvalidParameter
 from ._noise cimport Source
-from ._prefix_plan cimport PrefixPlan, pv_prefix_bind, pv_prefix_read, pv_prefix_size
+from ._prefix_plan cimport ByEpoch, PrefixPlan, pv_prefix_bind, pv_prefix_go_to, pv_prefix_read, pv_prefix_size
 from ._rows cimport PV_NEED_FAR, PV_OK, pv_rows, pv_status
 from ._run cimport LearnerRun
 
@@ -94,7 +94,7 @@ cdef class LeastSquaresRun(LearnerRun):
     loss, domain
         Squared loss; the L2 ball of models.
     sums : PrefixPlan
-        Of the moments, in unit bounds.
+        Of the moments, in unit bounds. Its rows are ``horizon``, unless other plans follow.
     every, releases, horizon, last_row
         As :class:`IterateRun`.
     x_bound, y_bound : float
@@ -104,8 +104,11 @@ cdef class LeastSquaresRun(LearnerRun):
         then 1.
     l2 : float
         Strong convexity of a row's loss in these units.
-    shifts : ndarray of float64
-        Added to V for the noise: entry k from step 2^k to 2^(k+1) - 1.
+    shifts : ndarray of shape (epochs, n), float64
+        Added to V for the noise of an epoch: entry k from step 2^k to 2^(k+1) - 1. The last ones are those of all
+        epochs that follow.
+    ended : ByEpoch
+        Squares of the shifts for what epochs before left behind, which are added to the square of that of the epoch.
     ball : float
         Radius of the models in these units.
     cost : float
@@ -116,9 +119,14 @@ cdef class LeastSquaresRun(LearnerRun):
 
     def __init__(self, *, int64_t dim, bint intercept, loss, domain, PrefixPlan sums not None, int64_t every, releases,
                  int64_t horizon, int64_t last_row, double x_bound, double y_bound, double row_unit, double target_unit,
-                 double l2, shifts, double ball, double cost, Source source, unsigned stream, decide):
+                 double l2, shifts, double ball, double cost, Source source, unsigned stream, decide,
+                 ByEpoch ended=None):
         cdef int64_t size = pv_moments_size(dim)
-        if sums.c.dim != size or sums.c.horizon != horizon or sums.c.gram or (source is None) == sums.c.noisy:
+        cdef PrefixPlan plan = sums
+        if (
+            sums.c.dim != size or (sums.c.next == NULL and sums.c.horizon != horizon) or sums.c.gram
+            or (source is None) == sums.c.noisy
+        ):
             raise InvalidParameter(f"the sums must be of {size} coordinates over {horizon} rows, noisy with a source")
         self.n_sums = pv_prefix_size(&sums.c)
         self.begin(&self.own_plan.run, &self.own.run, sizeof(pv_least_squares), &pv_least_squares_method, dim,
@@ -126,16 +134,22 @@ cdef class LeastSquaresRun(LearnerRun):
                    sums.c.magnitude, source, stream, decide, size, self.n_sums + dim + size, size)
         bind_ridge(&self.own.ridge, dim)
         self.sums, self.shifts = sums, np.array(shifts, dtype=np.float64)
-        if self.shifts.shape[0] < int(sums.c.steps).bit_length():
-            raise InvalidParameter(f"shifts must have {int(sums.c.steps).bit_length()} values")
-        self.own_plan.sums = sums.c
-        self.own_plan.shifts = &self.shifts[0]
+        self.ended = ByEpoch() if ended is None else ended
+        while plan.following is not None:
+            plan = plan.following
+        if self.shifts.shape[0] != self.ended.c.last + 1 or self.shifts.shape[1] < int(plan.c.steps).bit_length():
+            raise InvalidParameter(
+                f"shifts must have {self.ended.c.last + 1} times {int(plan.c.steps).bit_length()} values"
+            )
+        self.own_plan.shifts = &self.shifts[0, 0]
+        self.own_plan.n_shifts = self.shifts.shape[1]
+        self.own_plan.ended = self.ended.c
         self.own_plan.row_unit = row_unit
         self.own_plan.target_unit = target_unit
         self.own_plan.l2 = l2
         self.own_plan.radius = ball
         self.own_plan.cost = cost
-        pv_prefix_bind(&self.own.sums, &self.own_plan.sums, self.secret)
+        pv_prefix_bind(&self.own.sums, &sums.c, self.secret)
         self.own.row = self.secret + self.n_sums
         self.own.moments = self.own.row + dim
         self.own.released = self.public
@@ -166,8 +180,8 @@ cdef class LeastSquaresRun(LearnerRun):
         cdef cnp.ndarray out = np.zeros(self.drawn)
         self.enter(False)
         with self.lock:
-            if self.own.sums.step > 0:
-                pv_prefix_read(&self.own.sums, &self.own_plan.sums, <double *>cnp.PyArray_DATA(out))
+            if self.own.sums.first_step + self.own.sums.step > 0:
+                pv_prefix_read(&self.own.sums, <double *>cnp.PyArray_DATA(out))
         return out
 
     @property
@@ -190,9 +204,10 @@ cdef class LeastSquaresRun(LearnerRun):
 
     cdef int restore_own(self, arrays) except -1:
         self.check_vector(arrays, "sums", self.n_sums)
-        self.check_vector(arrays, "sums_counts", 5)
+        self.check_vector(arrays, "sums_counts", 6)
         cdef cnp.ndarray sums = np.ascontiguousarray(arrays["sums"], dtype=np.int64)
         counts = arrays["sums_counts"]
+        pv_prefix_go_to(&self.own.sums, self.sums.epoch_of(counts))
         self.sums.restore(&self.own.sums, counts)
         memcpy(self.secret, cnp.PyArray_DATA(sums), self.n_sums * sizeof(double))
         return 0

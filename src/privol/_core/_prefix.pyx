@@ -14,7 +14,6 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
 from ..errors import BudgetExceeded, InvalidParameter, StateError
-from ._prefix_plan import LAST_STEP
 
 from ._noise cimport (
     PV_ADDRESS_BYTES,
@@ -32,7 +31,7 @@ from ._prefix_plan cimport (
     pv_prefix,
     pv_prefix_bind,
     pv_prefix_end_leaf,
-    pv_prefix_plan,
+    pv_prefix_go_to,
     pv_prefix_read,
     pv_prefix_row,
     pv_prefix_run,
@@ -66,14 +65,16 @@ cdef class PrefixRun:
     Parameters
     ----------
     plan : PrefixPlan
+        Perhaps followed by others.
+    horizon : int
+        Rows that may be learnt, in all epochs together.
     source, stream : Source or None, int
         Of the noise; None: no noise.
     decide : callable
         Rounds an undecided coordinate, see :func:`privol.noise.decide_lattice_point`.
     """
 
-    cdef PrefixPlan given
-    cdef pv_prefix_plan plan
+    cdef PrefixPlan plan
     cdef pv_prefix s
     cdef pv_draws draws
     cdef Source source
@@ -82,24 +83,35 @@ cdef class PrefixRun:
     cdef unsigned stream
     # Raw memory of our own: __dealloc__ wipes it, and may run when the garbage collector has cleared all else.
     cdef double *memory
+    cdef size_t n_secret
+    cdef size_t n_all
+    cdef int64_t dim
     cdef unsigned char *addresses
     cdef cython.pymutex lock
     cdef unsigned long holder
-    cdef int64_t rows_before
+    cdef int64_t horizon
+    cdef bint ended
     cdef bint closed
 
-    def __init__(self, PrefixPlan plan not None, *, Source source, unsigned stream, decide):
+    def __init__(self, PrefixPlan plan not None, *, int64_t horizon, Source source, unsigned stream, decide):
         if self.memory != NULL:
             raise StateError("a run cannot be started twice")
         if (source is None) != (plan.c.std == 0.0):
             raise InvalidParameter("noise needs a source and a standard deviation above 0, a run without it neither")
+        if plan.c.next == NULL and horizon > plan.c.horizon:
+            raise InvalidParameter(f"horizon must be at most {plan.c.horizon}, the plan's, found {horizon}")
         cdef int64_t dim = plan.c.dim
         check_address(stream, 0, dim)
         self.source = source
         self.stream = stream
         self.decide = decide
         self.draws.pass_ = first_pass()
-        self.adopt(plan, 0)
+        self.plan, self.horizon, self.dim = plan, horizon, dim
+        self.n_secret, self.n_all = pv_prefix_secret_size(&plan.c), pv_prefix_size(&plan.c)
+        self.memory = <double *>PyMem_RawCalloc(self.n_all, sizeof(double))
+        if self.memory == NULL:
+            raise MemoryError
+        pv_prefix_bind(&self.s, &plan.c, self.memory)
         if source is not None:
             row_bytes = pv_row_words(dim) * 8
             self.draws.capacity = max(1, NOISE_BUFFER // row_bytes)
@@ -111,18 +123,6 @@ cdef class PrefixRun:
             self.undecided = Undecided(dim)
             self.draws.undecided = &self.undecided.c
 
-    cdef int adopt(self, PrefixPlan plan, int64_t first_step) except -1:
-        """Take memory for a plan, which begins."""
-        cdef double *memory = <double *>PyMem_RawCalloc(pv_prefix_size(&plan.c), sizeof(double))
-        if memory == NULL:
-            raise MemoryError
-        self.memory = memory
-        self.given = plan
-        self.plan = plan.c
-        self.plan.first_step = first_step
-        pv_prefix_bind(&self.s, &self.plan, memory)
-        return 0
-
     def __dealloc__(self):
         self.wipe()
         PyMem_RawFree(self.memory)
@@ -133,9 +133,9 @@ cdef class PrefixRun:
     cdef void wipe(self) noexcept:
         """Overwrite the exact sums, what was computed from them on the way to a release, and the noise drawn ahead."""
         if self.memory != NULL:
-            pv_wipe(self.memory, pv_prefix_secret_size(&self.plan) * sizeof(double))
+            pv_wipe(self.memory, self.n_secret * sizeof(double))
         if self.draws.words != NULL:
-            pv_wipe(self.draws.words, self.draws.capacity * pv_row_words(self.plan.dim) * 8)
+            pv_wipe(self.draws.words, self.draws.capacity * pv_row_words(self.dim) * 8)
         self.draws.filled = 0
         self.draws.used = 0
 
@@ -161,12 +161,12 @@ cdef class PrefixRun:
 
     cdef int refill(self) except -1:
         """Fill the buffer with the words of the next draws."""
-        cdef size_t size = <size_t>pv_row_words(self.plan.dim) * 8
+        cdef size_t size = <size_t>pv_row_words(self.dim) * 8
         cdef int64_t k
         self.draws.filled = self.draws.used = 0  # until they are there: a source that fails wipes the buffer
-        cdef int64_t n = pv_prefix_upcoming(&self.s, &self.plan, self.draws.capacity, self.draws.rows)
+        cdef int64_t n = pv_prefix_upcoming(&self.s, self.draws.capacity, self.draws.rows)
         for k in range(n):
-            pv_address_row(self.addresses + k * size, self.stream, self.draws.rows[k], self.plan.dim)
+            pv_address_row(self.addresses + k * size, self.stream, self.draws.rows[k], self.dim)
         self.source.fill(self.addresses, n * size, self.draws.words)
         self.draws.filled = n
         return 0
@@ -178,12 +178,12 @@ cdef class PrefixRun:
         if status == PV_UNDECIDED:
             decide = self.decide
             return self.source.resolve(
-                self.draws.undecided, self.stream, pv_prefix_row(&self.s, &self.plan), self.plan.std, decide
+                self.draws.undecided, self.stream, pv_prefix_row(&self.s), self.s.plan.std, decide
             )
         if status == PV_NEED_FAR:
-            return self.given.look_far(&self.s)
+            return self.plan.look_far(&self.s)
         if status == PV_HORIZON:
-            raise BudgetExceeded(f"the horizon of {self.plan.horizon} rows is used up")
+            raise BudgetExceeded(f"the horizon of {self.horizon} rows is used up")
         raise StateError(f"kernel status {status}")
 
     cdef int run(self, pv_rows *rows, double *out) except -1:
@@ -197,16 +197,16 @@ cdef class PrefixRun:
         try:
             while True:
                 with nogil:
-                    status = pv_prefix_run(&self.s, &self.plan, rows, &i, &written, &self.draws, out)
+                    status = pv_prefix_run(&self.s, rows, &i, &written, &self.draws, out)
                 if status == PV_OK:
                     break
                 try:
                     self.serve(status)
                 except BaseException as error:
                     # an interrupt or a signal handler's exception: what was asked for is asked for again, once a row
-                    if status not in (PV_NEED_BITS, PV_UNDECIDED, PV_NEED_FAR) or failed == self.s.rows:
+                    if status not in (PV_NEED_BITS, PV_UNDECIDED, PV_NEED_FAR) or failed == self.s.first_row + self.s.rows:
                         raise
-                    failed = self.s.rows
+                    failed = self.s.first_row + self.s.rows
                     interrupt = error
         finally:
             self.holder = 0
@@ -225,18 +225,21 @@ cdef class PrefixRun:
     cdef int check_room(self, int64_t n) except -1:
         if self.closed:
             raise StateError("the run is closed")
+        if self.ended:
+            raise StateError("the last leaf of the run is completed as it is: no row follows")
         if self.source is not None:
             self.source.check()
-        if n > self.plan.horizon - self.s.rows:
+        cdef int64_t learnt = self.s.first_row + self.s.rows
+        if n > self.horizon - learnt:
             raise BudgetExceeded(
-                f"the next {n} rows would exceed the horizon: {self.s.rows} of {self.plan.horizon} are used; "
+                f"the next {n} rows would exceed the horizon: {learnt} of {self.horizon} are used; "
                 "nothing of them was learnt"
             )
         return 0
 
     cdef int check_width(self, int64_t width) except -1:
-        if width != self.plan.width:
-            raise InvalidParameter(f"a row must have {self.plan.width} values, found {width}")
+        if width != self.plan.c.width:
+            raise InvalidParameter(f"a row must have {self.plan.c.width} values, found {width}")
         return 0
 
     def add_block(self, X, *, bint every=True):
@@ -260,7 +263,7 @@ cdef class PrefixRun:
         owner = view_block(&rows, X)
         self.check_width(rows.d)
         if every:
-            out = np.empty((rows.n, self.plan.dim))
+            out = np.empty((rows.n, self.dim))
             into = <double *>cnp.PyArray_DATA(out)
         with self.lock:
             self.check_room(rows.n)
@@ -287,51 +290,24 @@ cdef class PrefixRun:
         with self.lock:
             self.check_room(1)
             if not null_invalid and pv_rows_norm(&rows, 0) < 0.0:
-                raise invalid_row(&rows, 0, self.rows_before + self.s.rows)
+                raise invalid_row(&rows, 0, self.s.first_row + self.s.rows)
             self.run(&rows, NULL)
             return self.vector()
 
     def finish(self):
         """Make what is left of the rows so far: a leaf that has begun becomes a step as it is, and draws are made.
 
-        No row can be learnt in this plan afterwards.
+        No row can be learnt afterwards.
         """
         self.enter(draws=True)
         with self.lock:
             if self.closed:
                 raise StateError("the run is closed")
             self.settle()
+            self.ended = True
             if self.s.in_leaf > 0:
-                self.plan.horizon = self.s.rows
-                pv_prefix_end_leaf(&self.s, &self.plan)
+                pv_prefix_end_leaf(&self.s)
                 self.settle()
-
-    def renew(self, PrefixPlan plan not None):
-        """Go on with another plan, once the rows of this one are used up: its last prefix sum stays in all that follow.
-
-        The exact sums so far are wiped; noise goes on where it was.
-        """
-        cdef double *old = self.memory
-        cdef pv_prefix_plan old_plan = self.plan
-        cdef double[::1] base
-        cdef int64_t rows
-        self.enter(draws=True)
-        with self.lock:
-            if self.closed:
-                raise StateError("the run is closed")
-            if self.s.rows < self.plan.horizon or self.s.due or self.s.in_leaf:
-                raise StateError("a plan is renewed when all its rows are learnt and nothing is due")
-            if plan.c.dim != self.plan.dim or plan.c.width != self.plan.width or (plan.c.std > 0) != self.plan.noisy:
-                raise InvalidParameter("the next plan must be of rows and sums of the same size, with noise like this")
-            if plan.c.steps > LAST_STEP - self.plan.first_step - self.s.step:
-                raise BudgetExceeded("the addresses of this noise key are used up")
-            base = self.vector()
-            rows = self.s.rows
-            self.adopt(plan, self.plan.first_step + self.s.step)
-            self.rows_before += rows
-            memcpy(self.s.base, &base[0], self.plan.dim * sizeof(double))
-            pv_wipe(old, pv_prefix_secret_size(&old_plan) * sizeof(double))
-            PyMem_RawFree(old)
 
     def close(self):
         """End the run: no more rows; the exact sums, the noise ahead and the key are wiped. The prefix sum stays."""
@@ -348,8 +324,8 @@ cdef class PrefixRun:
 
     cdef cnp.ndarray vector(self):
         """Copy of the last prefix sum, shape (dim,)."""
-        out = np.empty(self.plan.dim)
-        pv_prefix_read(&self.s, &self.plan, <double *>cnp.PyArray_DATA(out))
+        out = np.empty(self.dim)
+        pv_prefix_read(&self.s, <double *>cnp.PyArray_DATA(out))
         return out
 
     def prefix(self):
@@ -360,13 +336,8 @@ cdef class PrefixRun:
 
     @property
     def n_rows(self) -> int:
-        """Rows learnt, by earlier plans too."""
-        return self.rows_before + self.s.rows
-
-    @property
-    def left(self) -> int:
-        """Rows that the current plan may still learn."""
-        return self.plan.horizon - self.s.rows
+        """Rows learnt."""
+        return self.s.first_row + self.s.rows
 
     @property
     def weight(self) -> float:
@@ -375,13 +346,13 @@ cdef class PrefixRun:
 
     @property
     def n_steps(self) -> int:
-        """Prefix sums released, by earlier plans too."""
-        return self.plan.first_step + self.s.made
+        """Prefix sums released."""
+        return self.s.first_step + self.s.made
 
     # ---- private ------------------------------------------------------------------------------
 
     def _diagnostics(self) -> dict[str, int]:
-        """Rows scaled to the bound, and treated as null, in the current plan: functions of raw data, not private."""
+        """Rows scaled to the bound, and treated as null: functions of raw data, not private."""
         return {"clipped_rows": self.s.n_clipped, "null_rows": self.s.n_null}
 
     cdef bytes secret_key(self):
@@ -392,24 +363,20 @@ cdef class PrefixRun:
 
         Refused in a forked child, which would go on from it to repeat its parent's noise.
         """
-        cdef size_t n
         self.enter(draws=True)
         with self.lock:
             if self.closed:
                 raise StateError("the run is closed: it has no secret state")
             if self.s.due:
                 raise StateError("a draw is due: finish() makes it")
-            n = pv_prefix_size(&self.plan)
-            memory = np.empty(n, dtype=np.uint64)
-            memcpy(cnp.PyArray_DATA(memory), self.memory, n * sizeof(double))
+            memory = np.empty(self.n_all, dtype=np.uint64)
+            memcpy(cnp.PyArray_DATA(memory), self.memory, self.n_all * sizeof(double))
             return {
                 "version": np.array([STATE_VERSION]),
-                "plan": self.given.numbers(),
+                "plan": self.plan.numbers(),
                 "memory": memory,
-                "counts": np.array(
-                    [self.s.rows, self.s.step, self.s.in_leaf, self.s.word, self.s.n_clipped, self.s.n_null,
-                     self.plan.horizon, self.plan.first_step, self.rows_before, self.s.far_step], dtype=np.int64
-                ),
+                "counts": self.plan.counts(&self.s),
+                "more_counts": np.array([self.ended, self.s.n_clipped, self.s.n_null], dtype=np.int64),
                 "key": np.frombuffer(self.secret_key(), dtype=np.uint8).copy(),
             }
 
@@ -419,23 +386,20 @@ cdef class PrefixRun:
             raise StateError(f"checkpoint version {int(arrays['version'][0])}, this privol reads {STATE_VERSION}")
         if bytes(arrays["key"]) != self.secret_key():
             raise StateError("the checkpoint belongs to another noise key")
-        memory = np.ascontiguousarray(arrays["memory"], dtype=np.uint64)
-        cdef size_t n = pv_prefix_size(&self.plan)
-        if not np.array_equal(arrays["plan"], self.given.numbers()) or memory.shape != (n,):
+        cdef cnp.ndarray memory = np.ascontiguousarray(arrays["memory"], dtype=np.uint64)
+        if not np.array_equal(arrays["plan"], self.plan.numbers()) or np.shape(memory) != (self.n_all,):
             raise StateError("the checkpoint belongs to another plan")
-        counts = [int(c) for c in arrays["counts"]]
-        rows, step, in_leaf, word, _, _, horizon, first_step, _, far_step = counts
-        ones = self.plan.order if self.given.design == "smooth" else 0
-        if (
-            min(counts) < 0 or not rows <= horizon <= self.plan.horizon or step > self.plan.steps
-            or in_leaf >= self.plan.leaf or first_step > LAST_STEP or far_step > step or word.bit_count() != ones
-        ):
+        if np.shape(arrays["more_counts"]) != (3,):
             raise StateError("the checkpoint is damaged")
+        ended, clipped, null = (int(c) for c in arrays["more_counts"])
+        if min(ended, clipped, null) < 0 or ended > 1:
+            raise StateError("the checkpoint is damaged")
+        counts = arrays["counts"]
         self.enter()
         with self.lock:
-            if self.s.rows != 0 or self.rows_before != 0 or self.closed:
+            if self.s.first_row + self.s.rows != 0 or self.closed:
                 raise StateError("only a fresh run can be restored")
-            memcpy(self.memory, cnp.PyArray_DATA(memory), n * sizeof(double))
-            (self.s.rows, self.s.step, self.s.in_leaf, self.s.word, self.s.n_clipped, self.s.n_null,
-             self.plan.horizon, self.plan.first_step, self.rows_before, self.s.far_step) = counts
-            self.s.made = self.s.step
+            pv_prefix_go_to(&self.s, self.plan.epoch_of(counts))
+            self.plan.restore(&self.s, counts)
+            memcpy(self.memory, cnp.PyArray_DATA(memory), self.n_all * sizeof(double))
+            self.ended, self.s.n_clipped, self.s.n_null = ended, clipped, null

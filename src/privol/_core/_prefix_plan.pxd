@@ -18,7 +18,6 @@ cdef extern from "pv_prefix.h" nogil:
         int64_t dim
         int64_t leaf
         int64_t steps
-        int64_t first_step
         int noisy
         double std
         double magnitude
@@ -36,8 +35,18 @@ cdef extern from "pv_prefix.h" nogil:
         int64_t width
         double bound
         int gram
+        const pv_prefix_plan *next
+
+    ctypedef struct pv_by_epoch:
+        int64_t last
+        const double *at
+        double more
 
     ctypedef struct pv_prefix:
+        const pv_prefix_plan *plan
+        int64_t epoch
+        int64_t first_row
+        int64_t first_step
         int64_t rows
         int64_t step
         int64_t made
@@ -59,23 +68,31 @@ cdef extern from "pv_prefix.h" nogil:
     size_t pv_prefix_size(const pv_prefix_plan *p) noexcept
     size_t pv_prefix_secret_size(const pv_prefix_plan *p) noexcept
     void pv_prefix_bind(pv_prefix *s, const pv_prefix_plan *p, void *memory) noexcept
-    pv_status pv_prefix_add(pv_prefix *s, const pv_prefix_plan *p, const double *w) noexcept
-    void pv_prefix_end_leaf(pv_prefix *s, const pv_prefix_plan *p) noexcept
-    pv_status pv_prefix_settle(pv_prefix *s, const pv_prefix_plan *p, pv_draws *draws) noexcept
-    int64_t pv_prefix_upcoming(const pv_prefix *s, const pv_prefix_plan *p, int64_t capacity, uint64_t *rows) noexcept
-    uint64_t pv_prefix_row(const pv_prefix *s, const pv_prefix_plan *p) noexcept
-    void pv_prefix_read(const pv_prefix *s, const pv_prefix_plan *p, double *out) noexcept
+    void pv_prefix_go_to(pv_prefix *s, int64_t epoch) noexcept
+    pv_status pv_prefix_add(pv_prefix *s, const double *w) noexcept
+    void pv_prefix_end_leaf(pv_prefix *s) noexcept
+    pv_status pv_prefix_settle(pv_prefix *s, pv_draws *draws) noexcept
+    int64_t pv_prefix_upcoming(const pv_prefix *s, int64_t capacity, uint64_t *rows) noexcept
+    uint64_t pv_prefix_row(const pv_prefix *s) noexcept
+    void pv_prefix_read(const pv_prefix *s, double *out) noexcept
     void pv_prefix_svec(const double *v, int64_t width, double *out) noexcept
-    pv_status pv_prefix_run(pv_prefix *s, const pv_prefix_plan *p, const pv_rows *given, int64_t *i, int64_t *written,
-                            pv_draws *draws, double *out) noexcept
+    pv_status pv_prefix_run(pv_prefix *s, const pv_rows *given, int64_t *i, int64_t *written, pv_draws *draws,
+                            double *out) noexcept
 
 
 cdef class PrefixPlan:
     cdef pv_prefix_plan c
     cdef readonly str design
     cdef object owners
+    cdef PrefixPlan following
     cdef double entry_bound(self) except -1.0
     cdef int convolve(self, const pv_prefix *s, given, double *past, double *out) except -1
     cdef int look_far(self, pv_prefix *s) except -1
     cdef object counts(self, const pv_prefix *s)
+    cdef int64_t epoch_of(self, counts) except -1
     cdef int restore(self, pv_prefix *s, counts) except -1
+
+
+cdef class ByEpoch:
+    cdef pv_by_epoch c
+    cdef object owner

@@ -157,6 +157,23 @@ cdef class PrefixPlan:
         else:
             self.c.magnitude = largest * (1.0 + 1e-9)
 
+    def followed_by(self, PrefixPlan plan) -> None:
+        """Let the row after the last one begin an epoch of another plan, or with None again of this one.
+
+        The exact sums of the epoch are then wiped, and what it released last stays in the sums that follow.
+        """
+        cdef PrefixPlan following = self if plan is None else plan
+        if self.c.next != NULL:
+            raise StateError("a plan is followed by one other")
+        if (
+            following.c.dim != self.c.dim or following.c.width != self.c.width or following.c.leaf != self.c.leaf
+            or following.c.noisy != self.c.noisy or following.c.gram != self.c.gram
+            or following.c.bound != self.c.bound or following.design != self.design
+        ):
+            raise InvalidParameter("the next plan must be of the same rows, sums and design, with noise like this")
+        self.c.next = &following.c
+        self.following = plan
+
     cdef double entry_bound(self) except -1.0:
         """Bound of the magnitude of a coordinate of what a row adds, roundings counted."""
         return (self.c.bound * self.c.bound if self.c.gram else self.c.bound) * (1.0 + 1e-9)
@@ -190,12 +207,15 @@ cdef class PrefixPlan:
         """All of it as one array: what a checkpoint and the run that goes on from it must agree on."""
         plan = (self.c.design, self.c.width, self.c.gram, self.c.horizon, self.c.leaf, self.c.order, self.c.block,
                 self.c.bound, self.c.std, self.c.grid, self.c.discount, self.c.window)
-        return np.concatenate([np.array(plan, dtype=np.float64), *(np.asarray(owner) for owner in self.owners)])
+        rest = self.following.numbers() if self.following is not None else [self.c.next != NULL]
+        return np.concatenate([np.array(plan, dtype=np.float64), *(np.asarray(owner) for owner in self.owners), rest])
 
     # ---- for the runs that the plan is of ------------------------------------------------------------
 
     cdef int look_far(self, pv_prefix *s) except -1:
-        """Give a square-root sum what it lacks (PV_NEED_FAR)."""
+        """Give a square-root sum what it lacks (PV_NEED_FAR), in an epoch of this plan or of one that follows."""
+        if s.plan != &self.c:
+            return self.following.look_far(s)
         self.convolve(s, self.owners[2], s.past, s.far)
         self.convolve(s, self.owners[3], s.noisy_past, s.noisy_far)
         s.far_step = s.made
@@ -227,19 +247,49 @@ cdef class PrefixPlan:
 
     cdef object counts(self, const pv_prefix *s):
         """Where a run is, between two rows: for checkpoints, with its memory."""
-        return np.array([s.rows, s.step, s.in_leaf, s.word, s.far_step], dtype=np.int64)
+        return np.array([s.rows, s.step, s.in_leaf, s.word, s.far_step, s.epoch], dtype=np.int64)
 
-    cdef int restore(self, pv_prefix *s, counts) except -1:
-        """Take over what ``counts`` gave, checked; the memory is the caller's."""
-        if np.shape(counts) != (5,):
+    cdef int64_t epoch_of(self, counts) except -1:
+        """The epoch of what ``counts`` gave of a run that this plan began, all of it checked."""
+        cdef PrefixPlan plan = self
+        if np.shape(counts) != (6,):
             raise StateError("the checkpoint is damaged")
-        rows, step, in_leaf, word, far_step = (int(c) for c in counts)
-        ones = self.c.order if self.c.design == PV_SMOOTH else 0
+        rows, step, in_leaf, word, far_step, epoch = (int(c) for c in counts)
+        later = epoch
+        while later > 0 and plan.following is not None:
+            plan, later = plan.following, later - 1
+        ones = plan.c.order if plan.c.design == PV_SMOOTH else 0
         if (
-            min(rows, step, in_leaf, word, far_step) < 0 or rows > self.c.horizon or step > self.c.steps
-            or in_leaf >= self.c.leaf or far_step > step or word.bit_count() != ones
+            min(rows, step, in_leaf, word, far_step, epoch) < 0 or rows > plan.c.horizon or step > plan.c.steps
+            or in_leaf >= plan.c.leaf or far_step > step or word.bit_count() != ones
+            or later > (LAST_STEP // plan.c.horizon if plan.c.next != NULL else 0)
         ):
             raise StateError("the checkpoint is damaged")
-        s.rows, s.step, s.in_leaf, s.word, s.far_step = rows, step, in_leaf, word, far_step
-        s.made = step
+        return epoch
+
+    cdef int restore(self, pv_prefix *s, counts) except -1:
+        """Take over what ``counts`` gave, within its epoch; the memory is the caller's."""
+        s.rows, s.step, s.in_leaf, s.word, s.far_step = (int(c) for c in counts[:5])
+        s.made = s.step
         return 0
+
+
+cdef class ByEpoch:
+    """A public number for each of the epochs 0, 1, ... of a run.
+
+    Parameters
+    ----------
+    at : sequence of float
+        Those of the first epochs, at least one.
+    more : float
+        What every epoch from the last of them on adds to that of the next.
+    """
+
+    def __init__(self, at=(0.0,), double more=0.0):
+        cdef double[::1] numbers = np.array(at, dtype=np.float64)
+        if numbers.shape[0] < 1:
+            raise InvalidParameter("at least one number is needed")
+        self.owner = numbers
+        self.c.last = numbers.shape[0] - 1
+        self.c.at = &numbers[0]
+        self.c.more = more

@@ -7,9 +7,9 @@
 static pv_status arrive(pv_leader *it, const pv_leader_plan *plan, const double *gradient) {
     pv_state *state = &it->run;
     if (state->t == 1) pv_spend(state, plan->cost);
-    pv_status status = pv_prefix_add(&it->sums, &plan->sums, gradient);
+    pv_status status = pv_prefix_add(&it->sums, gradient);
     if (status != PV_OK) return status;
-    if (state->t == plan->run.horizon) pv_prefix_end_leaf(&it->sums, &plan->sums);
+    if (state->t == plan->run.horizon) pv_prefix_end_leaf(&it->sums);
     state->pending |= it->sums.due > 0;
     return PV_OK;
 }
@@ -78,24 +78,36 @@ pv_status pv_leader_tell(pv_leader *it, const pv_leader_plan *plan, const double
     return arrive(it, plan, w);
 }
 
-void pv_leader_end_leaf(pv_leader *it, const pv_leader_plan *plan) {
-    pv_prefix_end_leaf(&it->sums, &plan->sums);
+void pv_leader_end_leaf(pv_leader *it) {
+    pv_prefix_end_leaf(&it->sums);
     it->run.pending |= it->sums.due > 0;
 }
 
+static int64_t steps_of(const pv_leader *it) { return it->sums.first_step + it->sums.step; }
+
 /* The weight of the gradients that the point is computed from: their number, unless the sum forgets. */
-static double weight_of(const pv_leader *it, const pv_leader_plan *plan) {
-    return plan->sums.discount < 1.0 || plan->sums.window ? *it->sums.weight : (double)it->run.t;
+static double weight_of(const pv_leader *it) {
+    const pv_prefix_plan *sums = it->sums.plan;
+    return sums->discount < 1.0 || sums->window ? *it->sums.weight : (double)it->run.t;
 }
 
-/* The minimiser over the set of <S, x> + regularization / 2 ||x - x_1||^2 + l2 n / 2 ||x||^2, S the private sum of the
- * gradients so far and n their weight. */
+/* The strong convexity around the starting point, in an epoch: by default that of all rows to its end. */
+static double held_by(const pv_leader *it, const pv_leader_plan *plan) {
+    const int64_t epoch = it->sums.epoch;
+    if (epoch == 0 || plan->reach == 0.0) return plan->regularization;
+    const double g = plan->bound, leaf = (double)it->sums.plan->leaf, rows = pv_at_epoch(&plan->rows, epoch + 1);
+    const double noise = sqrt((double)plan->run.d * pv_at_epoch(&plan->variance, epoch + 1));
+    return sqrt(2.0 * rows * g * (leaf * g + noise)) / plan->reach;
+}
+
+/* The minimiser over the set of <S, x> + held / 2 ||x - x_1||^2 + l2 n / 2 ||x||^2, S the private sum of the gradients
+ * so far and n their weight. */
 static void follow(pv_leader *it, const pv_leader_plan *plan, const pv_vectors *vectors) {
     const pv_plan *run = &plan->run;
-    const double length = 1.0 / (plan->regularization + plan->l2 * weight_of(it, plan));
-    const double *sum = it->sums.prefix, *centre = it->centre;
+    const double held = held_by(it, plan), length = 1.0 / (held + plan->l2 * weight_of(it));
+    const double *base = it->sums.base, *sum = it->sums.prefix, *start = it->start;
     double *restrict x = it->run.work;
-    for (int64_t c = 0; c < run->d; ++c) x[c] = (centre[c] - sum[c]) * length;
+    for (int64_t c = 0; c < run->d; ++c) x[c] = (held * start[c] - (base[c] + sum[c])) * length;
     const double f = pv_into_set(run, x, x + run->d, vectors);
     for (int64_t c = 0; c < run->d; ++c) it->point[c] = x[c] * f + 0.0;
 }
@@ -104,19 +116,19 @@ static pv_status release(pv_state *state, const pv_plan *run, pv_draws *draws) {
     pv_leader *it = (pv_leader *)state;
     const pv_leader_plan *plan = (const pv_leader_plan *)run;
     const pv_vectors *vectors = pv_vectors_at(pv_draws_level(draws));
-    if (it->followed < it->sums.step) {
-        pv_status status = pv_prefix_settle(&it->sums, &plan->sums, draws);
+    if (it->followed < steps_of(it)) {
+        pv_status status = pv_prefix_settle(&it->sums, draws);
         if (status != PV_OK) return status;
         follow(it, plan, vectors);
-        it->followed = it->sums.step;
+        it->followed = steps_of(it);
     }
     if (state->t == state->next_release) pv_publish(state, run, it->point, 1.0, vectors);
     return PV_OK;
 }
 
 static int64_t upcoming(const pv_state *state, const pv_plan *run, int64_t capacity, uint64_t *rows) {
-    const pv_leader *it = (const pv_leader *)state;
-    return pv_prefix_upcoming(&it->sums, &((const pv_leader_plan *)run)->sums, capacity, rows);
+    (void)run;
+    return pv_prefix_upcoming(&((const pv_leader *)state)->sums, capacity, rows);
 }
 
 const pv_method pv_leader_method = {learn, release, upcoming};

@@ -18,6 +18,11 @@ static inline int lowest_bit(uint64_t x) {
 #endif
 }
 
+/* The word before the first step. */
+static uint64_t first_word(const pv_prefix_plan *p) {
+    return (UINT64_C(1) << (p->design == PV_SMOOTH ? p->order : 0)) - 1;
+}
+
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
 /* Vectors of `dim` of the secret and of the public part, after the row. */
@@ -39,21 +44,29 @@ static size_t public_vectors(const pv_prefix_plan *p) {
 /* The row, and with a gram what it makes, are in front. */
 static size_t row_size(const pv_prefix_plan *p) { return (size_t)p->width + (p->gram ? (size_t)p->dim : 0); }
 
-size_t pv_prefix_secret_size(const pv_prefix_plan *p) { return row_size(p) + secret_vectors(p) * (size_t)p->dim; }
-
-size_t pv_prefix_size(const pv_prefix_plan *p) {
-    return pv_prefix_secret_size(p) + public_vectors(p) * (size_t)p->dim + 1; /* and the weight */
+/* The most that any epoch needs. */
+static size_t most(const pv_prefix_plan *p, size_t (*vectors)(const pv_prefix_plan *)) {
+    size_t n = vectors(p);
+    for (; p->next && p->next != p; p = p->next)
+        if (vectors(p->next) > n) n = vectors(p->next);
+    return n;
 }
 
-/* Every place holds doubles only or integers only; both have 8 bytes. */
-void pv_prefix_bind(pv_prefix *s, const pv_prefix_plan *p, void *memory) {
+size_t pv_prefix_secret_size(const pv_prefix_plan *p) {
+    return row_size(p) + most(p, secret_vectors) * (size_t)p->dim;
+}
+
+size_t pv_prefix_size(const pv_prefix_plan *p) {
+    return pv_prefix_secret_size(p) + most(p, public_vectors) * (size_t)p->dim + 1; /* and the weight */
+}
+
+/* Before the first step of an epoch. Every place holds doubles only or integers only; both have 8 bytes. */
+static void begin_epoch(pv_prefix *s, const pv_prefix_plan *p) {
     const int64_t d = p->dim;
-    double *at = memory;
-    memset(s, 0, sizeof *s);
-    s->vectors = pv_vectors_at(0);
-    s->row = at;
-    s->x = at + row_size(p);
-    at = s->x + d;
+    double *at = s->x + d;
+    s->plan = p;
+    s->rows = s->step = s->made = s->far_step = s->in_leaf = 0;
+    s->due = s->drawn = 0;
     if (of_intervals(p)) {
         s->total = (int64_t *)(void *)at;
         s->whole = s->total + d;
@@ -63,10 +76,7 @@ void pv_prefix_bind(pv_prefix *s, const pv_prefix_plan *p, void *memory) {
         s->buffers = s->past = at + d;
         s->far = s->past + (p->design == PV_SQRT ? p->steps * d : 0);
     }
-    s->out = (double *)memory + pv_prefix_secret_size(p);
-    s->prefix = s->out + d;
-    s->base = s->out + 2 * d;
-    at = s->out + 3 * d;
+    at = s->base + d;
     if (p->design == PV_HONAKER) {
         s->estimate = at;
         s->estimates = at + d;
@@ -78,8 +88,42 @@ void pv_prefix_bind(pv_prefix *s, const pv_prefix_plan *p, void *memory) {
         s->noisy_far = at + (p->design == PV_SQRT ? p->steps * d : 0);
         s->ring = at + (p->design == PV_BLT ? p->order * d : 0);
     }
+    s->word = first_word(p);
+}
+
+void pv_prefix_bind(pv_prefix *s, const pv_prefix_plan *p, void *memory) {
+    memset(s, 0, sizeof *s);
+    s->vectors = pv_vectors_at(0);
+    s->row = memory;
+    s->x = s->row + row_size(p);
+    s->out = s->row + pv_prefix_secret_size(p);
+    s->prefix = s->out + p->dim;
+    s->base = s->prefix + p->dim;
     s->weight = (double *)memory + pv_prefix_size(p) - 1;
-    s->word = (UINT64_C(1) << (p->design == PV_SMOOTH ? p->order : 0)) - 1;
+    begin_epoch(s, p);
+}
+
+void pv_prefix_go_to(pv_prefix *s, int64_t epoch) {
+    const pv_prefix_plan *p = s->plan;
+    while (s->epoch < epoch) {
+        const int64_t n = p->next == p ? epoch - s->epoch : 1; /* of the same length */
+        s->epoch += n;
+        s->first_row += n * p->horizon;
+        s->first_step += n * p->steps;
+        p = p->next;
+    }
+    begin_epoch(s, p);
+}
+
+/* All steps are made: what the epoch released last stays in the sum, and the next begins from nothing. The row is left:
+ * it may be the one that is added now. */
+static void renew(pv_prefix *s) {
+    const int64_t d = s->plan->dim;
+    for (int64_t c = 0; c < d; ++c) s->base[c] += s->prefix[c];
+    memset(s->x, 0, (size_t)(s->out - s->x) * sizeof(double));
+    memset(s->out, 0, 2 * (size_t)d * sizeof(double));
+    pv_prefix_go_to(s, s->epoch + 1);
+    memset(s->base + d, 0, (public_vectors(s->plan) - 3) * (size_t)d * sizeof(double));
 }
 
 /* ---- the order of draws ------------------------------------------------------------------------------------------ */
@@ -103,20 +147,28 @@ static int draws_of(const pv_prefix_plan *p, int64_t step, uint64_t word_before)
     return p->design == PV_SMOOTH ? moved(word_before) : 1;
 }
 
-static uint64_t address(const pv_prefix_plan *p, int64_t step, int k) {
+static uint64_t address(const pv_prefix_plan *p, int64_t first_step, int64_t step, int k) {
     const int node = p->design == PV_TREE ? lowest_bit((uint64_t)step) : k;
-    return (uint64_t)(p->first_step + step) * PV_STEP_DRAWS + (uint64_t)node;
+    return (uint64_t)(first_step + step) * PV_STEP_DRAWS + (uint64_t)node;
 }
 
-uint64_t pv_prefix_row(const pv_prefix *s, const pv_prefix_plan *p) { return address(p, s->step, s->drawn); }
+uint64_t pv_prefix_row(const pv_prefix *s) { return address(s->plan, s->first_step, s->step, s->drawn); }
 
-int64_t pv_prefix_upcoming(const pv_prefix *s, const pv_prefix_plan *p, int64_t capacity, uint64_t *rows) {
-    int64_t n = 0, step = s->step;
+int64_t pv_prefix_upcoming(const pv_prefix *s, int64_t capacity, uint64_t *rows) {
+    const pv_prefix_plan *p = s->plan;
+    int64_t n = 0, step = s->step, first_step = s->first_step;
     int k = s->drawn, all = s->drawn + s->due;
     uint64_t word = s->word;
     for (;;) {
-        for (; k < all && n < capacity; ++k) rows[n++] = address(p, step, k);
-        if (n == capacity || step == p->steps) return n;
+        for (; k < all && n < capacity; ++k) rows[n++] = address(p, first_step, step, k);
+        if (n == capacity) return n;
+        if (step == p->steps) {
+            if (!p->next) return n;
+            first_step += step;
+            step = 0;
+            p = p->next;
+            word = first_word(p);
+        }
         ++step;
         k = 0;
         all = draws_of(p, step, word);
@@ -172,10 +224,12 @@ static void begin_step(pv_prefix *s, const pv_prefix_plan *p) {
     }
 }
 
-pv_status pv_prefix_add(pv_prefix *s, const pv_prefix_plan *p, const double *w) {
-    const int64_t d = p->dim;
+pv_status pv_prefix_add(pv_prefix *s, const double *w) {
     /* the column norm is that of so many steps, and their memory; a step is begun when all draws of the last are made */
-    if (s->step >= p->steps || s->due > 0) return PV_HORIZON;
+    if (s->due > 0 || (s->step >= s->plan->steps && !s->plan->next)) return PV_HORIZON;
+    if (s->step >= s->plan->steps) renew(s);
+    const pv_prefix_plan *p = s->plan;
+    const int64_t d = p->dim;
     ++s->rows;
     if (of_intervals(p)) {
         int64_t *restrict total = s->total;
@@ -191,12 +245,12 @@ pv_status pv_prefix_add(pv_prefix *s, const pv_prefix_plan *p, const double *w) 
         double *restrict leaf = s->leaf;
         for (int64_t c = 0; c < d; ++c) leaf[c] += w[c];
     }
-    if (++s->in_leaf == p->leaf) begin_step(s, p);
+    if (++s->in_leaf == p->leaf || (p->next && s->rows == p->horizon)) begin_step(s, p);
     return PV_OK;
 }
 
-void pv_prefix_end_leaf(pv_prefix *s, const pv_prefix_plan *p) {
-    if (s->in_leaf > 0 && s->due == 0) begin_step(s, p);
+void pv_prefix_end_leaf(pv_prefix *s) {
+    if (s->in_leaf > 0 && s->due == 0) begin_step(s, s->plan);
 }
 
 /* ---- draws ------------------------------------------------------------------------------------------------------- */
@@ -301,12 +355,13 @@ static void absorb(pv_prefix *s, const pv_prefix_plan *p) {
     if (p->window && p->design != PV_SQRT) slide(s, p);
 }
 
-pv_status pv_prefix_settle(pv_prefix *s, const pv_prefix_plan *p, pv_draws *draws) {
+pv_status pv_prefix_settle(pv_prefix *s, pv_draws *draws) {
+    const pv_prefix_plan *p = s->plan;
     if (draws) s->vectors = pv_vectors_at(pv_draws_level(draws));
     while (s->due > 0) {
         if (of_intervals(p)) split(s, p);
         if (p->noisy) {
-            pv_status status = pv_draws_round(draws, pv_prefix_row(s, p), p->std, s->x, 1.0, p->dim, p->magnitude, s->out);
+            pv_status status = pv_draws_round(draws, pv_prefix_row(s), p->std, s->x, 1.0, p->dim, p->magnitude, s->out);
             if (status != PV_OK) return status;
         } else {
             memcpy(s->out, s->x, (size_t)p->dim * sizeof(double));
@@ -319,8 +374,8 @@ pv_status pv_prefix_settle(pv_prefix *s, const pv_prefix_plan *p, pv_draws *draw
     return block_ends && s->far_step != s->made ? PV_NEED_FAR : PV_OK;
 }
 
-void pv_prefix_read(const pv_prefix *s, const pv_prefix_plan *p, double *out) {
-    for (int64_t c = 0; c < p->dim; ++c) out[c] = s->base[c] + s->prefix[c];
+void pv_prefix_read(const pv_prefix *s, double *out) {
+    for (int64_t c = 0; c < s->plan->dim; ++c) out[c] = s->base[c] + s->prefix[c];
 }
 
 /* ---- blocks of rows ---------------------------------------------------------------------------------------------- */
@@ -334,12 +389,13 @@ void pv_prefix_svec(const double *v, int64_t width, double *out) {
     }
 }
 
-static pv_status learn(pv_prefix *s, const pv_prefix_plan *p, const pv_rows *rows, int64_t i) {
+static pv_status learn(pv_prefix *s, const pv_rows *rows, int64_t i) {
+    const pv_prefix_plan *p = s->plan;
     /* the norm that scales the row is taken here, not before: what is learnt is within its bound */
     const double norm = pv_rows_norm(rows, i);
     if (norm < 0.0) {
         ++s->n_null;
-        return pv_prefix_add(s, p, NULL);
+        return pv_prefix_add(s, NULL);
     }
     const int beyond = norm > p->bound * p->bound;
     const double f = beyond ? p->bound / sqrt(norm) : 1.0;
@@ -351,23 +407,23 @@ static pv_status learn(pv_prefix *s, const pv_prefix_plan *p, const pv_rows *row
         w += p->width;
         pv_prefix_svec(s->row, p->width, w);
     }
-    return pv_prefix_add(s, p, w);
+    return pv_prefix_add(s, w);
 }
 
-pv_status pv_prefix_run(pv_prefix *s, const pv_prefix_plan *p, const pv_rows *given, int64_t *i, int64_t *written,
-                        pv_draws *draws, double *out) {
+pv_status pv_prefix_run(pv_prefix *s, const pv_rows *given, int64_t *i, int64_t *written, pv_draws *draws,
+                        double *out) {
     pv_rows rows = *given;
     pv_rows_use(&rows, pv_draws_level(draws));
     for (;;) {
-        pv_status status = pv_prefix_settle(s, p, draws); /* of the row before, perhaps of an earlier call */
+        pv_status status = pv_prefix_settle(s, draws); /* of the row before, perhaps of an earlier call */
         if (status != PV_OK) return status;
         if (*written < *i) {
-            if (out) pv_prefix_read(s, p, out + *written * p->dim);
+            if (out) pv_prefix_read(s, out + *written * s->plan->dim);
             ++*written;
         }
         if (*i >= rows.n) return PV_OK;
-        if (s->rows >= p->horizon) return PV_HORIZON;
-        status = learn(s, p, &rows, *i);
+        if (s->rows >= s->plan->horizon && !s->plan->next) return PV_HORIZON;
+        status = learn(s, &rows, *i);
         if (status != PV_OK) return status;
         ++*i;
     }

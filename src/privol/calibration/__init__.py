@@ -6,6 +6,7 @@ really give. Iterates: :func:`calibrate_iterates`; prefix sums: :func:`calibrate
 :func:`calibrate_gradients`; leaders on sums of gradients: :func:`calibrate_leaders`.
 """
 
+from ._epochs import RENEWALS, Epochs, make_epochs
 from ._gradients import GradientCalibration, calibrate_gradients
 from ._iterates import (
     CALIBRATIONS,
@@ -26,6 +27,8 @@ __all__ = [
     "MOST_ROWS",
     "NOISE_SHAPES",
     "NO_LAST_ROW",
+    "RENEWALS",
+    "Epochs",
     "GradientCalibration",
     "IterateCalibration",
     "LeaderCalibration",
@@ -37,4 +40,5 @@ __all__ = [
     "calibrate_leaders",
     "calibrate_least_squares",
     "calibrate_sums",
+    "make_epochs",
 ]

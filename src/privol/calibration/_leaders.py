@@ -18,6 +18,7 @@ from ..factorizations import factorization, step_workload
 from ..geometry import ConvexSet
 from ..guarantees import ADJACENCIES, Claim
 from ..losses import Loss, class_slope_bound
+from ._epochs import Epochs, check_renewal, make_epochs
 from ._iterates import ReleaseSchedule
 from ._sums import SumCalibration, calibrate_sums
 
@@ -39,6 +40,9 @@ class LeaderCalibration:
         Which points are counted as released and averaged. All points are public, so it costs nothing.
     sums : SumCalibration
         Of the gradients' running sums: the noise, and what one row changes. Its ``mu`` is that of the whole transcript.
+        With renewal it is that of the first epoch.
+    epochs : Epochs
+        All mechanisms of the run.
     batch : int
         Rows of a step; the last step may have fewer.
     gradient_bound : float or None
@@ -51,6 +55,9 @@ class LeaderCalibration:
         Strong convexity of the objective at the beginning, around the starting point.
     l2 : float
         Strong convexity that every row adds, around 0, with the weight that it has in the sum.
+    reach : float
+        Above 0: the regularization of later epochs is chosen anew for this distance from the starting point
+        (:meth:`regularization_in`). 0: it is kept.
     outputs : int
         Scores of a row: one for each class where they are several.
     weight : float
@@ -59,32 +66,39 @@ class LeaderCalibration:
 
     releases: ReleaseSchedule
     sums: SumCalibration
+    epochs: Epochs
     batch: int
     gradient_bound: float | None
     bound: float
     row_bound: float
     regularization: float
     l2: float
+    reach: float = 0.0
     outputs: int = 1
     weight: float = 1.0
 
     @property
     def mu(self) -> float:
         """Parameter of Gaussian differential privacy of the whole transcript (infinite without noise)."""
-        return self.sums.mu
+        return self.epochs.mu
 
     @property
     def claim(self) -> Claim | None:
         """The source's claim; none is restated."""
         return self.sums.claim
 
-    def _step(self, row: int) -> int:
-        """The step whose sum the point after ``row`` is computed from, 0 for none."""
-        return -(-row // self.batch) if row >= self.releases.horizon else row // self.batch
+    def regularization_in(self, epoch: int) -> float:
+        """Strong convexity around the starting point in an epoch: by default that of all rows to its end."""
+        if epoch == 0 or self.reach == 0.0:
+            return self.regularization
+        rows, variance = self.epochs.start(epoch + 1), self.epochs.variance_before(epoch + 1)
+        return _default_weight(float(rows), self.bound, self.batch, math.sqrt(self.sums.dim * variance), self.reach)
 
-    def _point(self, row: int, step: int) -> float:
-        """What a sum after ``step`` is divided by."""
-        return self.regularization + self.l2 * self.sums.weight(min(step * self.batch, row))
+    def _point(self, row: int, epoch: int, step: int) -> float:
+        """What a sum after a step is divided by."""
+        before = self.epochs.start(epoch)
+        learnt = before + self.epochs.of(epoch).weight(min(step * self.batch, row - before))
+        return self.regularization_in(epoch) + self.l2 * learnt
 
     def convexity(self, row: int) -> float:
         """Mean strong convexity of the rows up to ``row``."""
@@ -92,18 +106,24 @@ class LeaderCalibration:
 
     def sensitivity(self, row: int) -> float:
         """Change of the un-noised point after ``row`` by one row's gradient, before projection."""
-        step = self._step(row)
-        return self.sums.sensitivity / self._point(row, step) if step else 0.0
+        epoch, step = self.epochs.step(row)
+        return self.epochs.of(epoch).sensitivity / self._point(row, epoch, step) if epoch + step else 0.0
 
     def std(self, row: int) -> float:
         """Standard deviation per coordinate of the noise in the point after ``row``, before projection."""
-        step = self._step(row)
-        return self.sums.std(step) / self._point(row, step) if step else 0.0
+        return self._std(row, *self.epochs.step(row))
 
     def last_std(self, row: int) -> float:
         """The same for a run that ends there: its last step may have fewer rows."""
-        step = -(-row // self.batch)
-        return self.sums.std(step) / self._point(row, step)
+        return self._std(row, *self.epochs.step(row, ended=True))
+
+    def _std(self, row: int, epoch: int, step: int) -> float:
+        return self.epochs.std(epoch, step) / self._point(row, epoch, step) if epoch + step else 0.0
+
+
+def _default_weight(rows: float, bound: float, batch: int, noise: float, reach: float) -> float:
+    """What minimises the bound of the regret after so many rows; ``noise``: norm of that of the last sum."""
+    return math.sqrt(2.0 * rows * bound * (batch * bound + noise)) / reach
 
 
 def calibrate_leaders(
@@ -130,6 +150,7 @@ def calibrate_leaders(
     gradient_bound: float | None = None,
     outputs: int = 1,
     weight: float = 1.0,
+    renewal: str = "none",
 ) -> LeaderCalibration:
     """Calibrate DPFTRL.
 
@@ -173,29 +194,29 @@ def calibrate_leaders(
     else:
         bound = number(gradient_bound=gradient_bound, at_least=_SMALL, at_most=_LARGE)
         ideal = bound * (2.0 if replace else 1.0)
-    sums = calibrate_sums(
-        factorization=factorization(
-            design,
-            -(-horizon // batch),
-            buffers=buffers,
-            objective=objective,
-            **step_workload(discount, window, batch),
-        ),
-        dim=dim,
-        bound=bound,
-        epsilon=epsilon,
-        delta=delta,
-        leaf=batch,
-        adjacency=adjacency,
-        sensitivity=ideal * _UP,
-        rounding=(40 + 4 * (outputs - 1)) * _UNIT,  # the slopes, their products with weight and row
-    )
+    workload = step_workload(discount, window, batch)
+    check_renewal(renewal, discount, window)
+
+    def calibrate(steps: int) -> SumCalibration:
+        return calibrate_sums(
+            factorization=factorization(design, steps, buffers=buffers, objective=objective, **workload),
+            dim=dim,
+            bound=bound,
+            epsilon=epsilon,
+            delta=delta,
+            leaf=batch,
+            adjacency=adjacency,
+            sensitivity=ideal * _UP,
+            rounding=(40 + 4 * (outputs - 1)) * _UNIT,  # the slopes, their products with weight and row
+        )
+
+    epochs = make_epochs(renewal, rows=horizon, leaf=batch, dim=dim, design=design, calibrate=calibrate)
+    sums, reach = epochs.sums[0], 0.0
     if regularization is None:
         start = float(np.linalg.norm(domain.start(dim)))
         reach = min(domain.diameter(dim), radius + start)
-        last = sums.std(sums.factorization.steps)
-        rows = sums.weight(horizon)
-        regularization = math.sqrt(2.0 * rows * bound * (batch * bound + math.sqrt(dim) * last)) / reach
+        noise = math.sqrt(dim) * sums.std(sums.factorization.steps)
+        regularization = _default_weight(sums.weight(horizon), bound, batch, noise, reach)
     else:
         regularization = number(regularization=regularization, at_least=0.0, at_most=1e100)
     if not regularization >= _SMALL and not (l2 > 0.0 and regularization == 0.0):
@@ -209,14 +230,16 @@ def calibrate_leaders(
             "for double precision"
         )
     return LeaderCalibration(
-        releases=ReleaseSchedule.of(release, horizon),
+        releases=ReleaseSchedule.of(release, epochs.horizon),
         sums=sums,
+        epochs=epochs,
         batch=batch,
         gradient_bound=gradient_bound,
         bound=bound,
         row_bound=row_bound,
         regularization=regularization,
         l2=l2,
+        reach=reach,
         outputs=outputs,
         weight=weight,
     )

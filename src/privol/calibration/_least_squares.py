@@ -8,6 +8,7 @@ the two parts moved apart.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from .._validate import choice, integer, number
 from ..errors import InvalidParameter
 from ..factorizations import Factorization, factorization, step_workload
 from ..guarantees import ADJACENCIES, Claim
+from ._epochs import Epochs, check_renewal, make_epochs
 from ._iterates import ReleaseSchedule
 from ._sums import SumCalibration, calibrate_sums
 
@@ -38,7 +40,9 @@ class LeastSquaresCalibration:
     Attributes
     ----------
     sums : SumCalibration
-        Of the moments, in unit bounds.
+        Of the moments, in unit bounds; with renewal those of the first epoch.
+    epochs : Epochs
+        All mechanisms of the run.
     releases : ReleaseSchedule
         Rows after which a model is solved; the moments are released at every step whatever it says.
     batch : int
@@ -51,11 +55,17 @@ class LeastSquaresCalibration:
         Strong convexity of a row's loss in unit bounds.
     ball : float
         Radius of the models in unit bounds.
-    shifts : ndarray of float64
-        What is added to the matrix for its noise: entry k from step ``2**k`` to ``2**(k + 1) - 1``.
+    shifts : ndarray of shape (epochs, n), float64
+        What is added to the matrix for the noise of an epoch: entry k from step ``2**k`` to ``2**(k + 1) - 1``. The
+        last ones are those of all epochs that follow. See :meth:`shift`.
+    ended : ndarray of shape (epochs,), float64
+        Squares of the shifts for the noise that the epochs before leave behind.
+    more : float
+        What every epoch from the last of these on adds to that.
     """
 
     sums: SumCalibration
+    epochs: Epochs
     releases: ReleaseSchedule
     batch: int
     row_bound: float
@@ -64,27 +74,36 @@ class LeastSquaresCalibration:
     l2: float
     ball: float
     shifts: NDArray[np.float64]
+    ended: NDArray[np.float64]
+    more: float
 
     @property
     def mu(self) -> float:
         """Parameter of Gaussian differential privacy of the whole run (infinite without noise)."""
-        return self.sums.mu
+        return self.epochs.mu
 
     @property
     def claim(self) -> Claim | None:
         """The source's claim; none is restated."""
         return self.sums.claim
 
-    def _step(self, row: int) -> int:
-        """The step whose sums the model after ``row`` is solved from, 0 for none."""
-        return -(-row // self.batch) if row >= self.releases.horizon else row // self.batch
+    def shift(self, epoch: int, step: int) -> float:
+        """What is added to the matrix for its noise after a step of an epoch: of all epochs, squares add up."""
+        last = self.epochs.last
+        now = float(self.shifts[min(epoch, last), step.bit_length() - 1]) if step else 0.0
+        if epoch == 0:
+            return now
+        before = float(self.ended[min(epoch, last)])
+        if epoch > last:
+            before += (epoch - last) * self.more
+        return math.sqrt(before + now * now)
 
-    def _scale(self, row: int, step: int) -> float:
+    def _scale(self, row: int, epoch: int, step: int) -> float:
         """From the sums to the model, for rows that fill their bound evenly in all directions."""
         dim = math.isqrt(2 * self.sums.dim + 2) - 1  # dim (dim + 3) / 2 moments
-        rows = self.sums.weight(min(step * self.batch, row))
-        shift = float(self.shifts[step.bit_length() - 1])
-        return self.row_unit / self.target_unit / (rows / dim + rows * self.l2 + shift)
+        before = self.epochs.start(epoch)
+        rows = before + self.epochs.of(epoch).weight(min(step * self.batch, row - before))
+        return self.row_unit / self.target_unit / (rows / dim + rows * self.l2 + self.shift(epoch, step))
 
     def convexity(self, row: int) -> float:
         """Mean strong convexity of the rows up to ``row``."""
@@ -92,18 +111,19 @@ class LeastSquaresCalibration:
 
     def sensitivity(self, row: int) -> float:
         """Change of the model before its noise by one row, about: for rows that fill their bound evenly."""
-        step = self._step(row)
-        return self.sums.sensitivity * self._scale(row, step) if step else 0.0
+        epoch, step = self.epochs.step(row)
+        return self.epochs.of(epoch).sensitivity * self._scale(row, epoch, step) if epoch + step else 0.0
 
     def std(self, row: int) -> float:
         """Standard deviation per coordinate of the noise in the model, about: for rows that fill their bound evenly."""
-        step = self._step(row)
-        return self.sums.std(step) * self._scale(row, step) if step else 0.0
+        return self._std(row, *self.epochs.step(row))
 
     def last_std(self, row: int) -> float:
         """The same for a run that ends there: its last step may have fewer rows."""
-        step = -(-row // self.batch)
-        return self.sums.std(step) * self._scale(row, step)
+        return self._std(row, *self.epochs.step(row, ended=True))
+
+    def _std(self, row: int, epoch: int, step: int) -> float:
+        return self.epochs.std(epoch, step) * self._scale(row, epoch, step) if epoch + step else 0.0
 
 
 def calibrate_least_squares(
@@ -126,6 +146,7 @@ def calibrate_least_squares(
     noise_shift: float,
     discount: float = 1.0,
     window: int | None = None,
+    renewal: str = "none",
 ) -> LeastSquaresCalibration:
     """Calibrate PQFTL.
 
@@ -146,48 +167,59 @@ def calibrate_least_squares(
     radius = number(radius=radius, at_least=_SMALL, at_most=_LARGE)
     noise_shift = number(noise_shift=noise_shift, at_least=0.0, at_most=1e6)
     batch = integer(batch=batch, at_least=1, at_most=1 << 20)
-    chosen = factorization(
-        design,
-        -(-horizon // batch),
-        buffers=buffers,
-        objective=objective,
-        **step_workload(discount, window, batch),
-    )
     replace = choice(ADJACENCIES, adjacency=adjacency) == "replace"
     row_bound = math.sqrt(x_bound * x_bound + intercept) * _UP
     if dim > _MOST_COORDINATES:
         raise InvalidParameter(f"a least-squares model has at most {_MOST_COORDINATES} coordinates, found {dim}")
-    sums = calibrate_sums(
-        factorization=chosen,
-        dim=moments_size(dim),
-        bound=math.sqrt(2.0) * _UP,
-        epsilon=epsilon,
-        delta=delta,
-        leaf=batch,
-        adjacency=adjacency,
-        sensitivity=(3.0 / math.sqrt(2.0) if replace else math.sqrt(2.0)) * _UP,
-        # docs/proofs/least_squares.md, section 3
-        rounding=(dim + 128) * _UNIT,
+
+    workload = step_workload(discount, window, batch)
+    check_renewal(renewal, discount, window)
+
+    def calibrate(steps: int) -> SumCalibration:
+        return calibrate_sums(
+            factorization=factorization(design, steps, buffers=buffers, objective=objective, **workload),
+            dim=moments_size(dim),
+            bound=math.sqrt(2.0) * _UP,
+            epsilon=epsilon,
+            delta=delta,
+            leaf=batch,
+            adjacency=adjacency,
+            sensitivity=(3.0 / math.sqrt(2.0) if replace else math.sqrt(2.0)) * _UP,
+            # docs/proofs/least_squares.md, section 3
+            rounding=(dim + 128) * _UNIT,
+        )
+
+    epochs = make_epochs(
+        renewal, rows=horizon, leaf=batch, dim=moments_size(dim), design=design, calibrate=calibrate
     )
     unit_l2 = l2 / (row_bound * row_bound)
     # The model of exact sums lies within the first two; docs/proofs/least_squares.md, section 4.
     ball = min(1.0 / unit_l2, 0.5 / math.sqrt(unit_l2), radius * row_bound / y_bound)
     if not (1e-100 < unit_l2 < 1e100 and 1e-100 < ball < 1e100):
         raise InvalidParameter("l2, radius, x_bound and y_bound are too far apart for double precision")
-    noise = noise_shift * sums.sigma * math.sqrt(2.0 * dim)
+    in_noise = math.sqrt(2.0 * dim)
+    shifts = np.zeros((epochs.last + 1, epochs.sums[-1].factorization.steps.bit_length()))
+    for found, row in zip(epochs.sums, shifts, strict=True):
+        chosen = found.factorization
+        known = chosen.steps.bit_length()
+        row[:known] = [noise_shift * found.sigma * in_noise * _largest_norm(chosen, k) for k in range(known)]
     return LeastSquaresCalibration(
-        sums=sums,
-        releases=ReleaseSchedule.of(release, horizon),
+        sums=epochs.sums[0],
+        epochs=epochs,
+        releases=ReleaseSchedule.of(release, epochs.horizon),
         batch=batch,
         row_bound=row_bound,
         row_unit=1.0 / row_bound,
         target_unit=1.0 / y_bound,
         l2=unit_l2,
         ball=ball,
-        shifts=noise * np.array([_largest_norm(chosen, k) for k in range(chosen.steps.bit_length())]),
+        shifts=shifts,
+        ended=(noise_shift * in_noise) ** 2 * np.array(epochs.variances()),
+        more=(noise_shift * in_noise) ** 2 * epochs.end_variance(epochs.last),
     )
 
 
+@functools.lru_cache(maxsize=4096)
 def _largest_norm(chosen: Factorization, k: int) -> float:
     """Largest standard deviation of the prefixes of steps ``2**k`` to ``2**(k + 1) - 1``, in units of sigma."""
     last = min((2 << k) - 1, chosen.steps)

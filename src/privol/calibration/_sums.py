@@ -6,6 +6,7 @@ sums, and the rounding of the recursions in doubles. ``"published"`` is Algorith
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -196,7 +197,7 @@ def calibrate_sums(
         sigma = _published_sigma(factorization, bound, adjacency, epsilon, delta)
         claim = Claim(epsilon=epsilon, delta=delta, source="Jain, Kothari and Thakurta 2012, Theorem 9")
     else:
-        mu = gdp_mu(epsilon, delta)
+        mu = _mu_of(epsilon, delta)
         sigma = charge(grid)[1] / mu * _UP
     if not 1e-280 < sigma < 1e280:
         raise InvalidParameter(
@@ -214,6 +215,9 @@ def calibrate_sums(
             f"noise of standard deviation {sigma:g}: decrease horizon, bound or epsilon, or use design='blt'"
         )
     return result(sigma, lattice, grid, charge(grid)[1] / sigma * _UP if published else mu, claim)
+
+
+_mu_of = functools.lru_cache(maxsize=64)(gdp_mu)  # the same for all epochs of a run
 
 
 def _power_of_two(value: float, shift: int) -> float:

@@ -65,7 +65,7 @@ def plan(
     found = make_plan(name, n_features=n_features, horizon=horizon, **given)
     if users is not None:
         promise = replace(found.guarantee, rows_per_user=users.max_rows, user=users.column)
-        found = replace(found, guarantee=promise, warnings=tuple(weaknesses(promise)))
+        found = replace(found, guarantee=promise, warnings=tuple(weaknesses(promise, rows=horizon)))
     with printing():
         if as_json:
             click.echo(found.to_json())

@@ -172,7 +172,7 @@ def compare(
 
         def without_noise(release: Any) -> RunFigures:
             free = clone(learner).set_params(
-                epsilon=math.inf, ledger=None, random_state=None, release=release, horizon=run.guarantee.horizon
+                epsilon=math.inf, ledger=None, random_state=None, release=release, horizon=run.horizon
             )
             if learner.__dict__.get("_declared") is not None:
                 free.declare_classes(learner._declared)

@@ -161,17 +161,10 @@ class Smooth(Factorization):
 
     design = "smooth"
 
-    @functools.cached_property
+    @property
     def shape(self) -> tuple[int, int]:
         """``(height, ones)``."""
-        best, found = math.inf, (0, 0)
-        for height in itertools.count(2):
-            if height - 1 >= best:
-                return found
-            for ones in range(1, height // 2 + 1):
-                if ones * (height - ones) < best and math.comb(height, ones) > self.steps:
-                    best, found = ones * (height - ones), (height, ones)
-        raise AssertionError
+        return _best_shape(self.steps)
 
     def word(self, rank: int) -> int:
         """The word of the given rank, 0 to ``steps``, as an integer whose most significant bit comes first."""
@@ -238,6 +231,19 @@ def error_bound(steps: int) -> float:
         j = np.arange(start, min(start + (1 << 20), steps))
         parts.append(float(np.sum(0.5 / np.sin((2 * j + 1) * (math.pi / (4 * steps + 2))))))
     return math.fsum(parts) / steps
+
+
+@functools.lru_cache(maxsize=256)
+def _best_shape(steps: int) -> tuple[int, int]:
+    """Height and ones of the words of least error that are more than so many steps."""
+    best, found = math.inf, (0, 0)
+    for height in itertools.count(2):
+        if height - 1 >= best:
+            return found
+        for ones in range(1, height // 2 + 1):
+            if ones * (height - ones) < best and math.comb(height, ones) > steps:
+                best, found = ones * (height - ones), (height, ones)
+    raise AssertionError
 
 
 def _bits(number: int) -> list[int]:

@@ -12,13 +12,15 @@ __all__ = ["WEAK_EPSILON", "weaknesses"]
 WEAK_EPSILON, WEAK_DELTA = 10.0, 1e-3
 
 
-def weaknesses(guarantee: Guarantee) -> list[str]:
+def weaknesses(guarantee: Guarantee, *, rows: int | None = None) -> list[str]:
     """Say, one sentence each, where the figures of a guarantee promise next to nothing.
 
     Parameters
     ----------
     guarantee : Guarantee
         One of kind "none" has no figures to be judged: its sentence says that nothing is guaranteed.
+    rows : int, optional
+        Number of rows that delta is judged by. Default: the horizon. For a run without one: the rows known of so far.
 
     Returns
     -------
@@ -34,9 +36,10 @@ def weaknesses(guarantee: Guarantee) -> list[str]:
     if guarantee.kind == "none":
         return []
     found, delta, epsilon = [], guarantee.delta, guarantee.epsilon()
-    if delta * guarantee.horizon >= 1.0:
+    rows = guarantee.horizon if rows is None else rows
+    if delta * rows >= 1.0:
         found.append(
-            f"delta is not below one over the number of rows: with {format_up(delta)} and {guarantee.horizon:,} rows, "
+            f"delta is not below one over the number of rows: with {format_up(delta)} and {rows:,} rows, "
             "publishing a random row in the clear would also meet it; choose a much smaller one"
         )
     elif delta >= WEAK_DELTA:

@@ -78,6 +78,7 @@ class Run:
     guarantee: Guarantee
     account: Account
     targets: Targets
+    horizon: int  # of the parameters: with renewal that of the first epoch
     unlabelled: bool = False  # of a classifier that was given no labels: it takes gradients, and no rows
     of_stream: bool = False  # its guarantee says of users or rows what only its stream keeps
     closed: bool = False
@@ -135,6 +136,9 @@ class OnlineLearner(ReleasedModel):
     def _endless(self) -> bool:
         """Whether a run may do without a last row."""
         return False
+    def _most_rows(self, horizon: int) -> int:
+        """Rows that a run of that horizon may learn."""
+        return horizon
 
     # ---- learning ----------------------------------------------------------------------------------
 
@@ -164,7 +168,7 @@ class OnlineLearner(ReleasedModel):
         """
         rows, labels = self._validate(X, y, reset=True)
         horizon = rows.shape[0] if self.horizon is None else self._needed_horizon()
-        self._check_horizon(rows.shape[0], 0, horizon)
+        self._check_horizon(rows.shape[0], 0, self._most_rows(horizon))
         found = labels_in(labels, self._refuse(), self._most_classes()) if is_classifier(self) else None
         targets = self._targets(found)
         encoded = targets.encode(labels, 0)
@@ -201,7 +205,8 @@ class OnlineLearner(ReleasedModel):
         learnt = 0 if run is None else run.state.n_rows
         encoded = targets.encode(labels, learnt)
         self._check_rows(rows, targets, learnt)
-        self._check_horizon(rows.shape[0], learnt, self._needed_horizon() if run is None else run.guarantee.horizon)
+        most = self._most_rows(self._needed_horizon()) if run is None else run.guarantee.horizon
+        self._check_horizon(rows.shape[0], learnt, most)
         if run is None:
             run = self._start(rows.shape[1], self._needed_horizon(), self._default_release(whole=False), targets)
         self._learn(run, rows, encoded)
@@ -275,7 +280,7 @@ class OnlineLearner(ReleasedModel):
             learnt = 0 if run is None else run.state.n_rows
             encoded = targets.encode(block.y, learnt) if classes is None else targets.encode_indices(block.y, learnt)
             self._check_rows(block.X, targets, learnt)
-            self._check_horizon(block.X.shape[0], learnt, horizon)
+            self._check_horizon(block.X.shape[0], learnt, self._most_rows(horizon))
             if run is None:
                 run = self._start(block.X.shape[1], horizon, self._default_release(whole=True), targets, stream)
                 self.n_features_in_ = block.X.shape[1]
@@ -321,7 +326,7 @@ class OnlineLearner(ReleasedModel):
         state, plan, guarantee = self._open_labelled(n_features, horizon, release, targets.classes)
         guarantee = promised_by(stream, guarantee)
         endless = horizon == MOST_ROWS and self._endless()  # nobody knows the rows that delta has to stay below
-        for words in weaknesses(replace(guarantee, horizon=1) if endless else guarantee):
+        for words in weaknesses(guarantee, rows=1 if endless else horizon):
             warnings.warn(words, PrivacyWarning, stacklevel=3)
         account = self._ledger().open(learner=type(self).__name__, guarantee=guarantee)
         account.attach(self._counters(state, guarantee))
@@ -329,7 +334,7 @@ class OnlineLearner(ReleasedModel):
         if before is not None and not before.closed:
             self._settle(before)  # a run that was cut short by a new one releases nothing more
         promised = getattr(stream, "rows_per_user", None) is not None or bool(getattr(stream, "conditions", ()))
-        self._run = Run(state, plan, guarantee, account, targets, of_stream=promised)
+        self._run = Run(state, plan, guarantee, account, targets, horizon, of_stream=promised)
         self.__dict__.pop("_export", None)
         if targets.classes is not None:
             self.classes_ = targets.classes

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 from .._core._noise import Source
 from .._validate import choice, integer, number
-from ..calibration import MOST_ROWS, NO_LAST_ROW, ReleaseSchedule
+from ..calibration import MOST_ROWS, NO_LAST_ROW, RENEWALS, Epochs, ReleaseSchedule
 from ..errors import InvalidParameter
 from ..geometry import ConvexSet, L2Ball
 from ..guarantees import ADJACENCIES, Claim, Guarantee
@@ -47,6 +47,8 @@ class GaussianLearner(OnlineLearner):
 
     #: The calibration of a run before anything is spent.
     calibrate: Callable[..., Any]
+    #: What becomes of a run at its horizon: a parameter of the learners on sums.
+    renewal: str = "none"
 
     #: What the noise is added to, in the words of the guarantee.
     _perturbed: ClassVar[str] = "iterate"
@@ -106,6 +108,9 @@ class GaussianLearner(OnlineLearner):
         """What the guarantee says of this learner besides."""
         return ()
 
+    def _most_rows(self, horizon: int) -> int:
+        return horizon if choice(RENEWALS, renewal=self.renewal) == "none" else MOST_ROWS
+
     def guarantee_of(self, plan: GaussianPlan, *, private: bool, bit_source: str) -> Guarantee:
         """Return the guarantee of a run with the given calibration and noise bits."""
         loss = get_loss(self.loss)
@@ -118,8 +123,12 @@ class GaussianLearner(OnlineLearner):
         if loss.vouched is not None:
             conditions.append(loss.vouched)
         stated = self.delta if plan.claim is None else plan.claim.delta
+        epochs: Epochs | None = getattr(plan, "epochs", None)
+        renewed = epochs is not None and epochs.renewal != "none"
         if plan.releases.horizon >= MOST_ROWS and self._endless():
             conditions.append(NO_LAST_ROW)
+        elif epochs is not None and renewed:
+            conditions.append(epochs.condition())
         elif stated * plan.releases.horizon >= 1.0 and not math.isinf(plan.mu):
             conditions.append(
                 "delta is not below one over the number of rows, where publishing a random row in the clear would also "

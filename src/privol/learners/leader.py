@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from .. import calibration as calibrate
 from .._core._leader import LeaderRun
+from .._core._prefix_plan import ByEpoch
 from .._validate import integer, number
 from ..calibration import LeaderCalibration
 from ..errors import InvalidParameter
@@ -22,7 +23,7 @@ from ..geometry import ConvexSet
 from ..guarantees import Guarantee, square_up
 from ..ledger import Ledger
 from ..losses import Loss, get_loss, loss_at_zero
-from ..prefix import plan_of
+from ..prefix import plan_of_epochs
 from ._asking import AskingLearner
 from ._gaussian import GaussianPlan
 from ._targets import MOST_CLASSES
@@ -55,7 +56,8 @@ class DPFTRL(AskingLearner):
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     horizon : int, optional
-        Rows of the run, at most 2**48. Default: ``fit`` and sized streams take their number of rows.
+        Rows of the run, at most 2**48, or with ``renewal`` of its first epoch. Default: ``fit`` and sized streams take
+        their number of rows.
     radius : float, default=1.0
         Radius of the L2 ball of models.
     domain : ConvexSet, optional
@@ -95,6 +97,12 @@ class DPFTRL(AskingLearner):
     gradient_bound : float, optional
         Public bound of a row's gradient in L2 norm, 1e-30 to 1e30; longer ones are scaled to it. Needed for ``tell``.
         The noise is then scaled to it (twice that for ``"replace"``) instead of to the loss's own gradients.
+    renewal : {"none", "repeat", "double"}, default="none"
+        What becomes of a run at its horizon: it ends (one more row raises ``BudgetExceeded``), or another epoch of as
+        many rows begins, or of twice as many as the one before (with "blt" up to 2**26 steps, with "sqrt" up to 2**20
+        numbers to keep). An epoch has noise of its own for the whole budget over rows of its own, so the guarantee is
+        that of one epoch; sums are those of all epochs so far, and have the noise of them all. The default of
+        ``regularization`` is chosen anew at the beginning of an epoch, for all rows to its end.
     release : {"all", "last"}, int or list of int, optional
         Which points ``coef_`` and ``average_coef_`` show, by row number. Default: all. Without effect on the noise.
     fit_intercept : bool, default=True
@@ -176,6 +184,7 @@ class DPFTRL(AskingLearner):
         discount: float = 1.0,
         window: int | None = None,
         gradient_bound: float | None = None,
+        renewal: str = "none",
         release: Any = None,
         fit_intercept: bool = True,
         class_weight: Mapping[Any, float] | None = None,
@@ -201,6 +210,7 @@ class DPFTRL(AskingLearner):
         self.discount = discount
         self.window = window
         self.gradient_bound = gradient_bound
+        self.renewal = renewal
         self.release = release
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
@@ -222,7 +232,7 @@ class DPFTRL(AskingLearner):
         n_features : int
             Features of a row, at least 1, the intercept not counted.
         horizon : int
-            Rows, 1 to 2**48.
+            Rows, 1 to 2**48; with ``renewal`` those of the first epoch.
         release : optional
             As the parameter ``release``; default: that parameter.
         n_classes : int, default=2
@@ -249,6 +259,7 @@ class DPFTRL(AskingLearner):
             gradient_bound=self.gradient_bound,
             outputs=outputs,
             weight=self._largest_weight(n_classes),
+            renewal=self.renewal,
             **self._budget(),
         )
 
@@ -308,7 +319,7 @@ class DPFTRL(AskingLearner):
         weights = self._weights(classes)
         source, guarantee = self._begin(plan)
         state = LeaderRun(
-            sums=plan_of(plan.sums, horizon=horizon),
+            sums=plan_of_epochs(plan.epochs),
             bound=plan.bound,
             regularization=plan.regularization,
             l2=plan.l2,
@@ -316,6 +327,9 @@ class DPFTRL(AskingLearner):
             outputs=plan.outputs,
             softmax=get_loss(self.loss).joint,
             weights=weights,
+            reach=plan.reach,
+            rows=ByEpoch(plan.epochs.starts(), plan.epochs.rows[-1]),
+            variance=ByEpoch(plan.epochs.variances(), plan.epochs.end_variance(plan.epochs.last)),
             **self._run_words(plan, n_features, source) | {"dim": plan.sums.dim},
         )
         return state, plan, guarantee

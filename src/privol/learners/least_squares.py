@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from .. import calibration as calibrate
 from .._core._least_squares import LeastSquaresRun
+from .._core._prefix_plan import ByEpoch
 from .._validate import integer
 from ..calibration import LeastSquaresCalibration
 from ..errors import InvalidParameter, StateError
@@ -19,7 +20,7 @@ from ..factorizations import forgets
 from ..guarantees import Guarantee, square_up
 from ..ledger import Ledger
 from ..losses import Loss
-from ..prefix import plan_of
+from ..prefix import plan_of_epochs
 from ._base import Run
 from ._gaussian import GaussianLearner, GaussianPlan
 
@@ -47,7 +48,8 @@ class PQFTL(GaussianLearner):
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     horizon : int, optional
-        Rows that the budget must last for. Default: ``fit`` and sized streams take their number of rows.
+        Rows that the budget must last for, or with ``renewal`` those of the first epoch. Default: ``fit`` and sized
+        streams take their number of rows.
     radius : float, default=1.0
         Radius of the L2 ball of models, the intercept included.
     x_bound : float, default=1.0
@@ -79,6 +81,11 @@ class PQFTL(GaussianLearner):
     noise_shift : float, default=2.0
         Added to the matrix, in units of the operator norm of its noise: 0 trusts the noisy matrix, 1 shifts what noise
         may have made negative away, 2 did best in the specification's trials. Post-processing: it costs nothing.
+    renewal : {"none", "repeat", "double"}, default="none"
+        What becomes of a run at its horizon: it ends (one more row raises ``BudgetExceeded``), or another epoch of as
+        many rows begins, or of twice as many as the one before (with "blt" up to 2**26 steps, with "sqrt" up to 2**20
+        numbers to keep). An epoch has noise of its own for the whole budget over rows of its own, so the guarantee is
+        that of one epoch; sums are those of all epochs so far, and have the noise of them all.
     fit_intercept : bool, default=True
         Append the constant 1 to every row; it is regularised like the rest.
     on_invalid : {"raise", "zero"}, default="raise"
@@ -141,6 +148,7 @@ class PQFTL(GaussianLearner):
         buffers: int = 4,
         objective: str = "max",
         noise_shift: float = 2.0,
+        renewal: str = "none",
         fit_intercept: bool = True,
         on_invalid: str = "raise",
         random_state: Any = None,
@@ -163,6 +171,7 @@ class PQFTL(GaussianLearner):
         self.buffers = buffers
         self.objective = objective
         self.noise_shift = noise_shift
+        self.renewal = renewal
         self.fit_intercept = fit_intercept
         self.on_invalid = on_invalid
         self.random_state = random_state
@@ -208,7 +217,7 @@ class PQFTL(GaussianLearner):
         n_features : int
             Features of a row, at least 1, the intercept not counted.
         horizon : int
-            Rows, at least 1.
+            Rows, at least 1; with ``renewal`` those of the first epoch.
         release : optional
             As the parameter ``release``; default: that parameter.
 
@@ -225,7 +234,7 @@ class PQFTL(GaussianLearner):
         chosen = self.release if release is None else release
         if chosen is None:
             batch = integer(batch=self.batch, at_least=1)
-            chosen = min(-(-dim // batch) * batch, horizon)
+            chosen = min(-(-dim // batch) * batch, self._most_rows(horizon))
         return calibrate.calibrate_least_squares(
             dim=dim,
             horizon=horizon,
@@ -239,6 +248,7 @@ class PQFTL(GaussianLearner):
             radius=radius,
             l2=self.l2,
             noise_shift=self.noise_shift,
+            renewal=self.renewal,
             **budget,
         )
 
@@ -255,11 +265,12 @@ class PQFTL(GaussianLearner):
         words = self._run_words(plan, n_features, source)
         del words["signs"]
         state = LeastSquaresRun(
-            sums=plan_of(plan.sums, horizon=horizon),
+            sums=plan_of_epochs(plan.epochs),
             row_unit=plan.row_unit,
             target_unit=plan.target_unit,
             l2=plan.l2,
             shifts=plan.shifts,
+            ended=ByEpoch(plan.ended, plan.more),
             ball=plan.ball,
             cost=0.0 if source is None else square_up(plan.mu),
             **words,

@@ -7,8 +7,8 @@ whole run costs ``mu`` once, however many prefix sums are looked at. What is pro
 """
 
 from ..factorizations import DESIGNS
-from ._base import plan_of
+from ._base import plan_of, plan_of_epochs
 from ._sums import PrefixSum
 from ._symmetric import SymmetricSum, svec, unsvec
 
-__all__ = ["DESIGNS", "PrefixSum", "SymmetricSum", "plan_of", "svec", "unsvec"]
+__all__ = ["DESIGNS", "PrefixSum", "SymmetricSum", "plan_of", "plan_of_epochs", "svec", "unsvec"]

@@ -7,7 +7,6 @@ import os
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,14 +17,14 @@ from .._core._prefix import PrefixRun
 from .._core._prefix_plan import PrefixPlan
 from .._core._rows import squared_norms
 from .._validate import choice, integer, number
-from ..calibration import CALIBRATIONS, MOST_ROWS, NO_LAST_ROW, SumCalibration, calibrate_sums
-from ..errors import BudgetExceeded, InvalidParameter, PrivacyWarning, SourceFailure, StateError
+from ..calibration import CALIBRATIONS, MOST_ROWS, NO_LAST_ROW, Epochs, SumCalibration, calibrate_sums, make_epochs
+from ..errors import InvalidParameter, PrivacyWarning, SourceFailure, StateError
 from ..factorizations import BLT, DESIGNS, Smooth, SquareRoot, factorization, forgets, step_workload
 from ..guarantees import ADJACENCIES, Guarantee, square_up, weaknesses
 from ..ledger import Ledger
 from ..noise import ARITHMETIC, STREAM_RELEASES, Source, Unshared, decide_lattice_point, make_source
 
-__all__ = ["FloatArray", "Sums", "plan_of"]
+__all__ = ["FloatArray", "Sums", "plan_of", "plan_of_epochs"]
 
 FloatArray = NDArray[np.float64]
 
@@ -75,16 +74,25 @@ def plan_of(
     )
 
 
-@dataclass(frozen=True)
-class Epoch:
-    """One mechanism: all of the run, or of a run whose horizon is not known a part of it."""
+def plan_of_epochs(
+    epochs: Epochs, *, width: int | None = None, bound: float | None = None, gram: bool = False
+) -> PrefixPlan:
+    """The kernel's plan of a run, followed by those of later epochs.
 
-    calibration: SumCalibration
-    plan: PrefixPlan
-
-    @property
-    def steps(self) -> int:
-        return self.plan.steps
+    Parameters
+    ----------
+    epochs : Epochs
+    width, bound, gram : optional
+        As for :func:`plan_of`.
+    """
+    plans = [
+        plan_of(found, horizon=rows, width=width, bound=bound, gram=gram)
+        for found, rows in zip(epochs.sums, epochs.rows, strict=True)
+    ]
+    if epochs.renewal != "none":
+        for k, plan in enumerate(plans):
+            plan.followed_by(plans[k + 1] if k < epochs.last else None)
+    return plans[0]
 
 
 class Sums(Unshared):
@@ -136,15 +144,13 @@ class Sums(Unshared):
             raise InvalidParameter("calibration='published' is for vectors, a known horizon and leaf=1")
         if ledger is not None and not isinstance(ledger, Ledger):
             raise InvalidParameter(f"ledger must be a privol.ledger.Ledger or None, found {ledger!r}")
-        self._epochs = [self._epoch(0)]
-        first = self._epochs[0]
-        noisy = not math.isinf(first.calibration.mu)
+        self._epochs = self._calibrate()
+        noisy = not math.isinf(self._epochs.mu)
         self._source = make_source(random_state) if noisy else None
         self.guarantee_ = self._promise()
-        weak = replace(self.guarantee_, horizon=1) if self._endless or horizon is None else self.guarantee_
-        for words in weaknesses(weak):
+        for words in weaknesses(self.guarantee_, rows=1 if self._endless else self._epochs.rows[0]):
             warnings.warn(words, PrivacyWarning, stacklevel=3)
-        self._run = self._begin(first.plan, self._source)
+        self._run = self._begin(self._source)
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._closed = False
@@ -154,31 +160,38 @@ class Sums(Unshared):
 
     # ---- the plan ------------------------------------------------------------------------------------------
 
-    def _epoch(self, number_of: int) -> Epoch:
-        """The mechanism of an epoch, 0 for the first; the only one where the horizon is known."""
-        rows = (self._first_epoch << number_of) * self._leaf if self._horizon is None else self._horizon
-        steps, leaf = -(-rows // self._leaf), self._leaf
-        chosen = factorization(self._design, steps, **self._shape)  # type: ignore[arg-type]
+    def _calibrate(self) -> Epochs:
+        """The mechanisms of the run: one where the horizon is known."""
         dim = self._width * (self._width + 1) // 2 if self._is_gram else self._width
         largest = self._bound * self._bound if self._is_gram else self._bound
         one = largest if self._adjacency == "zero_out" else (_ROOT_TWO if self._is_gram else 2.0) * largest
-        found = calibrate_sums(
-            factorization=chosen,
+
+        def calibrate(steps: int) -> SumCalibration:
+            return calibrate_sums(
+                factorization=factorization(self._design, steps, **self._shape),  # type: ignore[arg-type]
+                dim=dim,
+                bound=largest,
+                epsilon=self._epsilon,
+                delta=self._delta,
+                leaf=self._leaf,
+                adjacency=self._adjacency,
+                sensitivity=one if self._is_gram else None,
+                rounding=4 * _UNIT * self._is_gram,  # of v v^T: sqrt(2) and two products
+                calibration=self._calibration,
+            )
+
+        known = self._horizon is not None
+        return make_epochs(
+            "none" if known else "double",
+            rows=self._first_epoch * self._leaf if self._horizon is None else self._horizon,
+            leaf=self._leaf,
             dim=dim,
-            bound=largest,
-            epsilon=self._epsilon,
-            delta=self._delta,
-            leaf=leaf,
-            adjacency=self._adjacency,
-            sensitivity=one if self._is_gram else None,
-            rounding=4 * _UNIT * self._is_gram,  # of v v^T: sqrt(2) and two products
-            calibration=self._calibration,
+            design=self._design,
+            calibrate=calibrate,
         )
-        plan = plan_of(found, horizon=rows, width=self._width, bound=self._bound, gram=self._is_gram)
-        return Epoch(found, plan)
 
     def _promise(self) -> Guarantee:
-        found, rows = self._epochs[0].calibration, self._horizon or MOST_ROWS
+        found, rows = self._epochs.sums[0], self._epochs.horizon
         none = self._source is None
         conditions = [
             "the bound, the horizon, the design and all other parameters, but for the number of rows, which is public, "
@@ -187,11 +200,7 @@ class Sums(Unshared):
         if self._refuse:
             conditions.append("whether a row was refused is not hidden")
         if self._horizon is None:
-            conditions.append(
-                f"the horizon is not known: epochs of {self._first_epoch:,} leaves of {self._leaf:,} row(s), twice as "
-                "many and so on are mechanisms of their own with the whole budget each, which add up to no more than "
-                "one of them because a row is in one epoch only; delta has to stay below one over the number of rows"
-            )
+            conditions.append(self._epochs.condition())
         elif self._endless:
             conditions.append(NO_LAST_ROW)
         elif self._delta * rows >= 1.0 and not none:
@@ -202,7 +211,7 @@ class Sums(Unshared):
         stated = self._delta if found.claim is None else found.claim.delta
         return Guarantee(
             kind="none" if none else "gdp",
-            parameter=found.mu,
+            parameter=self._epochs.mu,
             adjacency=self._adjacency,
             horizon=rows,
             releases=-(-rows // self._leaf),
@@ -215,8 +224,11 @@ class Sums(Unshared):
             released="sums",
         )
 
-    def _begin(self, plan: PrefixPlan, source: Source | None) -> PrefixRun:
-        return PrefixRun(plan, source=source, stream=STREAM_RELEASES, decide=decide_lattice_point)
+    def _begin(self, source: Source | None) -> PrefixRun:
+        plan = plan_of_epochs(self._epochs, width=self._width, bound=self._bound, gram=self._is_gram)
+        return PrefixRun(
+            plan, horizon=self._epochs.horizon, source=source, stream=STREAM_RELEASES, decide=decide_lattice_point
+        )
 
     def _counters(self) -> tuple[int, int, float]:
         """What a ledger reads: the whole budget is spent by the first draw, as one mechanism."""
@@ -233,37 +245,6 @@ class Sums(Unshared):
             )
         if self._closed:
             raise StateError("the run is closed; another one pays again")
-
-    def _room(self, n: int) -> None:
-        horizon = self._horizon or MOST_ROWS
-        if n > horizon - self._run.n_rows:
-            raise BudgetExceeded(
-                f"the next {n} rows would exceed the horizon: {self._run.n_rows} of {horizon} are used; nothing of "
-                "them was learnt"
-            )
-
-    def _renew(self) -> None:
-        """Begin the next epoch where the current one is used up."""
-        if self._run.left == 0:
-            epoch = self._epoch(len(self._epochs))
-            self._run.renew(epoch.plan)
-            self._epochs.append(epoch)
-
-    def _add_rows(self, X: Any, every: bool) -> FloatArray:
-        """Learn checked rows, across epochs; the lock is held."""
-        n, start = X.shape[0], 0
-        self._room(n)
-        found = np.empty((n, self._epochs[0].plan.dim)) if every else None
-        if self._horizon is not None:
-            return self._run.add_block(X, every=every)
-        while start < n:
-            self._renew()
-            stop = min(n, start + self._run.left)
-            part = self._run.add_block(X[start:stop], every=every)
-            if found is not None:
-                found[start:stop] = part
-            start = stop
-        return self._run.prefix() if found is None else found
 
     def _rows(self, X: Any) -> Any:
         """A block as the kernels read it, its shape checked."""
@@ -283,7 +264,7 @@ class Sums(Unshared):
         if self._refuse:
             squared_norms(X, learnt=self._run.n_rows, refuse=True)
         with self._lock:
-            return self._add_rows(X, every)
+            return self._run.add_block(X, every=every)
 
     # ---- public --------------------------------------------------------------------------------------------
 
@@ -316,15 +297,12 @@ class Sums(Unshared):
         float
             Of a sum of matrices: of an entry on the diagonal; off it, this over sqrt(2).
         """
-        left = self._run.n_steps if step is None else integer(step=step, at_least=0)
-        if self._horizon is not None and left > self._epochs[0].steps:
-            raise InvalidParameter(f"step must be at most {self._epochs[0].steps}, found {step}")
-        square, k = 0.0, 0
-        while left > 0:
-            epoch = self._epochs[k] if k < len(self._epochs) else self._epoch(k)
-            square += epoch.calibration.std(min(left, epoch.steps)) ** 2
-            left, k = left - epoch.steps, k + 1
-        return math.sqrt(square)
+        at = self._run.n_steps if step is None else integer(step=step, at_least=0)
+        steps = self._epochs.sums[0].factorization.steps
+        if self._horizon is not None and at > steps:
+            raise InvalidParameter(f"step must be at most {steps}, found {step}")
+        # epochs are of whole leaves, but for the last one of a known horizon
+        return self._epochs.std(*self._epochs.step(min(at * self._leaf, self._epochs.horizon), ended=True))
 
     def close(self) -> None:
         """End the run: the last leaf is completed as it is and released, the secret state wiped, the account settled.
@@ -355,7 +333,7 @@ class Sums(Unshared):
         self._enter()
         with self._lock:
             arrays = self._run._secret_arrays()
-        return {**arrays, "epoch": np.array([len(self._epochs) - 1]), "private": np.array([self.guarantee_.private])}
+        return {**arrays, "private": np.array([self.guarantee_.private])}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Go on from :meth:`secret_state` of a prefix sum with the same parameters; this one must be fresh.
@@ -373,15 +351,11 @@ class Sums(Unshared):
             raise StateError("only a fresh prefix sum can be restored")
         if bool(arrays["private"][0]) != self.guarantee_.private:
             raise StateError("random_state must be None for a state whose noise is secret, and not otherwise")
-        count = int(arrays["epoch"][0]) + 1
-        if self._horizon is not None and count != 1:
-            raise StateError("the state is of a run whose horizon was not known")
         source = self._source
         if source is not None:
             source = Source(bytes(arrays["key"]), private=source.private, description=source.description)
-        epochs = [*self._epochs, *(self._epoch(k) for k in range(1, count))]
-        run = self._begin(epochs[-1].plan, source)
+        run = self._begin(source)
         run._restore(arrays)
         with self._lock:
             self._run.close()
-            self._epochs, self._source, self._run = epochs, source, run
+            self._source, self._run = source, run

@@ -9,9 +9,10 @@
 
 typedef struct pv_leader_plan {
     pv_plan run;
-    pv_prefix_plan sums;
     double bound;          /* gradients are scaled to this L2 norm */
     double regularization; /* strong convexity at the beginning, around the starting point */
+    double reach;          /* that of later epochs is chosen anew, for this distance from the starting point; 0: kept */
+    pv_by_epoch rows, variance; /* in epochs before: rows, and the variance that their sums leave behind */
     double l2;             /* what every row adds to it, around 0 */
     double cost;           /* mu^2 of the whole run: all of it is spent with the first row */
 } pv_leader_plan;
@@ -21,8 +22,8 @@ typedef struct pv_leader {
     pv_prefix sums;
     double *gradient; /* secret: of the row that is learnt */
     double *point;    /* public: where gradients are taken */
-    double *centre;   /* public: regularization times the starting point */
-    int64_t followed; /* step of the sums that the point is of */
+    double *start;    /* public: the starting point */
+    int64_t followed; /* steps of the sums that the point is of, all epochs together */
 } pv_leader;
 
 extern const pv_method pv_leader_method;
@@ -32,6 +33,6 @@ extern const pv_method pv_leader_method;
 pv_status pv_leader_tell(pv_leader *it, const pv_leader_plan *plan, const double *gradient);
 
 /* A leaf that has begun becomes a step as it is: rows are at an end. What becomes pending is left to pv_run. */
-void pv_leader_end_leaf(pv_leader *it, const pv_leader_plan *plan);
+void pv_leader_end_leaf(pv_leader *it);
 
 #endif

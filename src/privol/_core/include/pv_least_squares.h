@@ -13,10 +13,11 @@
 
 typedef struct pv_least_squares_plan {
     pv_plan run;
-    pv_prefix_plan sums;
     double row_unit, target_unit; /* what a scaled row and a clipped target are multiplied with */
     double l2;                    /* of a row, in unit bounds */
-    const double *shifts;         /* added for the noise: entry k from step 2^k to 2^(k+1) - 1 */
+    const double *shifts;         /* added for the noise of an epoch: entry k from step 2^k to 2^(k+1) - 1 */
+    int64_t n_shifts;             /* of an epoch; those of the next follow, up to those of the last */
+    pv_by_epoch ended;            /* squared, of the epochs before */
     double radius;                /* of the models, in unit bounds */
     double cost;                  /* mu^2 of the whole run: all of it is spent with the first row */
 } pv_least_squares_plan;

@@ -1,0 +1,162 @@
+"""Runs that outlive their horizon: one mechanism after the other, each with the whole budget.
+
+A row is in one epoch only, and what the other epochs release depends on it only through what was released. So a run of
+any number of epochs is as private as one of them (docs/proofs/prefix.md, section 5), and its sums are those of the
+epochs, added up: so are the variances of their noise.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import accumulate
+
+from .._validate import choice
+from ..errors import InvalidParameter
+from ..factorizations import forgets
+from ._sums import MOST_ROWS, SumCalibration
+
+__all__ = ["RENEWALS", "Epochs", "check_renewal", "make_epochs"]
+
+RENEWALS = ("none", "repeat", "double")
+
+_MOST_STEPS = 1 << 26  # of "blt": what is charged for its rounding is then a sixth, and grows with the square
+_MOST_NUMBERS = 1 << 20  # that "sqrt" keeps
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """The mechanisms of a run, one after the other; all of it public.
+
+    Attributes
+    ----------
+    renewal : {"none", "repeat", "double"}
+    rows : tuple of int
+        Rows of epochs 0, 1, ...; where there is renewal, the last of them is that of all that follow.
+    sums : tuple of SumCalibration
+        Their calibrations, as many.
+    """
+
+    renewal: str
+    rows: tuple[int, ...]
+    sums: tuple[SumCalibration, ...]
+
+    @property
+    def horizon(self) -> int:
+        """Rows of all epochs together."""
+        return self.rows[0] if self.renewal == "none" else MOST_ROWS
+
+    @property
+    def mu(self) -> float:
+        """Parameter of Gaussian differential privacy of the whole run: the largest of an epoch."""
+        return max(found.mu for found in self.sums)
+
+    @property
+    def last(self) -> int:
+        """Number of the epoch that all later ones are like."""
+        return len(self.rows) - 1
+
+    def of(self, epoch: int) -> SumCalibration:
+        """The calibration of an epoch."""
+        return self.sums[min(epoch, self.last)]
+
+    def end_variance(self, epoch: int) -> float:
+        """Variance per coordinate of the noise of the last sum of an epoch alone."""
+        found = self.of(epoch)
+        return found.std(found.factorization.steps) ** 2
+
+    def variances(self) -> list[float]:
+        """Variance that the epochs before each of those listed leave in the sums."""
+        return list(accumulate((self.end_variance(k) for k in range(self.last)), initial=0.0))
+
+    def starts(self) -> list[int]:
+        """Rows before each of the epochs listed."""
+        return list(accumulate(self.rows[:-1], initial=0))
+
+    def start(self, epoch: int) -> int:
+        """Rows before an epoch."""
+        return self.starts()[min(epoch, self.last)] + max(epoch - self.last, 0) * self.rows[-1]
+
+    def variance_before(self, epoch: int) -> float:
+        """Variance that the epochs before leave in the sums."""
+        return self.variances()[min(epoch, self.last)] + max(epoch - self.last, 0) * self.end_variance(self.last)
+
+    def locate(self, row: int) -> tuple[int, int]:
+        """The epoch of a row, and its number within it, both from its true beginning: rows from 1, epochs from 0."""
+        starts = self.starts()
+        epoch = max(bisect.bisect_left(starts, row) - 1, 0)
+        within = row - starts[epoch]
+        if within > self.rows[epoch]:
+            more, within = divmod(within - 1, self.rows[-1])
+            epoch, within = epoch + more, within + 1
+        return epoch, within
+
+    def step(self, row: int, *, ended: bool = False) -> tuple[int, int]:
+        """The epoch of a row, and the step of it whose sum is there after that row, 0 for none.
+
+        ``ended``: in a run that ends there, whose last leaf may have fewer rows.
+        """
+        epoch, within = self.locate(row)
+        leaf = self.sums[0].leaf
+        whole = ended or within >= self.rows[min(epoch, self.last)]
+        return epoch, -(-within // leaf) if whole else within // leaf
+
+    def std(self, epoch: int, step: int) -> float:
+        """Standard deviation per coordinate of the noise of the sum after a step of an epoch, with all before."""
+        if epoch == 0:
+            return self.sums[0].std(step) if step else 0.0
+        return math.sqrt(self.variance_before(epoch) + (self.of(epoch).std(step) ** 2 if step else 0.0))
+
+    def condition(self) -> str:
+        """What the guarantee of a run says of its epochs."""
+        lengths = f"{self.rows[0]:,} rows each"
+        if self.last > 0:
+            lengths = f"{self.rows[0]:,} rows, twice as many and so on"
+            if self.start(self.last) < MOST_ROWS - self.rows[-1]:
+                lengths += f" up to {self.rows[-1]:,}"
+        return (
+            f"the number of rows is not limited by a horizon: epochs of {lengths} are mechanisms of their own with the "
+            "whole budget each, which add up to no more than one of them because a row is in one epoch only; delta has "
+            "to stay below one over the number of rows"
+        )
+
+
+def check_renewal(renewal: str, discount: float, window: int | None) -> None:
+    """Refuse epochs of sums that forget: these need none."""
+    if choice(RENEWALS, renewal=renewal) != "none" and forgets(discount, window):
+        raise InvalidParameter(
+            f"renewal must be 'none' where sums forget their older rows, found {renewal!r}: with discount or window "
+            "a run needs no horizon"
+        )
+
+
+def make_epochs(
+    renewal: str, *, rows: int, leaf: int, dim: int, design: str, calibrate: Callable[[int], SumCalibration]
+) -> Epochs:
+    """Calibrate the epochs of a run.
+
+    Parameters
+    ----------
+    renewal : {"none", "repeat", "double"}
+        None but the first epoch; epochs of the same length; each twice as long as the one before, up to 2**26 steps
+        with ``"blt"`` and up to 2**20 numbers to keep with ``"sqrt"`` (or the first epoch, where that is longer).
+    rows : int
+        Of the first epoch.
+    leaf, dim : int
+        Rows of a step, coordinates of a sum.
+    design : str
+    calibrate : callable
+        From a number of steps to the calibration of an epoch.
+
+    Returns
+    -------
+    Epochs
+    """
+    most = {"blt": _MOST_STEPS, "sqrt": _MOST_NUMBERS // dim}.get(design, MOST_ROWS)
+    lengths = [rows]
+    if choice(RENEWALS, renewal=renewal) == "double":
+        while sum(lengths) < MOST_ROWS and -(-2 * lengths[-1] // leaf) <= most:
+            lengths.append(2 * lengths[-1])
+    return Epochs(renewal, tuple(lengths), tuple(calibrate(-(-n // leaf)) for n in lengths))
