@@ -12,9 +12,7 @@ import io
 import json
 import math
 import os
-import uuid
 import zipfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import __version__
+from ._files import write_atomically
 from .errors import InvalidParameter, StateError
 from .geometry import Box, ConvexSet, L1Ball, L2Ball, Simplex
 from .guarantees import Guarantee
@@ -29,7 +28,7 @@ from .learners import LEARNERS, OnlineLearner
 from .learners._model import Export
 from .losses import Custom, Huber, Loss, SmoothHinge, get_loss
 
-__all__ = ["FORMAT", "VERSION", "describe_parameters", "load_model", "read_record", "save_model", "write_atomically"]
+__all__ = ["FORMAT", "VERSION", "describe_parameters", "load_model", "read_record", "save_model"]
 
 FORMAT = "privol.model"
 VERSION = 1
@@ -113,24 +112,6 @@ def _parameters_of(record: dict[str, Any], loss: Loss | None) -> dict[str, Any]:
 
 
 # ---- writing ------------------------------------------------------------------------------------------------
-
-
-def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a file whole or not at all: a draft beside it is synced to the disk and renamed; errors name the file."""
-    target = Path(path)
-    draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with open(draft, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, target)
-    except BaseException as error:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise OSError(error.errno, error.strerror, str(target)) from error
-        raise
 
 
 def _digest(record: dict[str, Any]) -> str:

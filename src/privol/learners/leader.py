@@ -206,9 +206,7 @@ class DPFTRL(AskingLearner):
             **self._budget(),
         )
 
-    def _open_run(
-        self, n_features: int, horizon: int, release: Any
-    ) -> tuple[LeaderRun, LeaderCalibration, Guarantee]:
+    def _open_run(self, n_features: int, horizon: int, release: Any) -> tuple[LeaderRun, LeaderCalibration, Guarantee]:
         plan = self.calibrate(n_features, horizon, release)
         source, guarantee = self._begin(plan)
         state = LeaderRun(

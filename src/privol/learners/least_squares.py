@@ -177,7 +177,7 @@ class PQFTL(GaussianLearner):
         sums, plan, d = state.released_sums(), run.plan, len(run.public("model"))
         upper = np.triu_indices(d)
         gram = np.zeros((d, d))
-        gram[upper] = sums[: -d] * np.where(upper[0] == upper[1], 1.0, math.sqrt(0.5)) / plan.row_unit**2
+        gram[upper] = sums[:-d] * np.where(upper[0] == upper[1], 1.0, math.sqrt(0.5)) / plan.row_unit**2
         gram = np.triu(gram) + np.triu(gram, 1).T
         return gram, sums[-d:] / (plan.row_unit * plan.target_unit)
 
