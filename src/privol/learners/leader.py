@@ -11,6 +11,7 @@ from typing import Any
 
 from .. import calibration as calibrate
 from .._core._leader import LeaderRun
+from .._core._noise import Source
 from .._validate import integer
 from ..calibration import LeaderCalibration
 from ..geometry import ConvexSet
@@ -206,9 +207,11 @@ class DPFTRL(AskingLearner):
             **self._budget(),
         )
 
-    def _open_run(self, n_features: int, horizon: int, release: Any) -> tuple[LeaderRun, LeaderCalibration, Guarantee]:
+    def _open_run(
+        self, n_features: int, horizon: int, release: Any, source: Source | None = None
+    ) -> tuple[LeaderRun, LeaderCalibration, Guarantee]:
         plan = self.calibrate(n_features, horizon, release)
-        source, guarantee = self._begin(plan)
+        source, guarantee = self._begin(plan, source)
         state = LeaderRun(
             sums=plan_of(plan.sums, horizon=horizon),
             bound=plan.bound,

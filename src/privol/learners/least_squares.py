@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from .. import calibration as calibrate
 from .._core._least_squares import LeastSquaresRun
+from .._core._noise import Source
 from .._validate import integer
 from ..calibration import LeastSquaresCalibration
 from ..errors import InvalidParameter, StateError
@@ -230,10 +231,10 @@ class PQFTL(GaussianLearner):
         return replace(promise, releases=plan.releases.horizon)  # the sums after every step, so any number of models
 
     def _open_run(
-        self, n_features: int, horizon: int, release: Any
+        self, n_features: int, horizon: int, release: Any, source: Source | None = None
     ) -> tuple[LeastSquaresRun, LeastSquaresCalibration, Guarantee]:
         plan = self.calibrate(n_features, horizon, release)
-        source, guarantee = self._begin(plan)
+        source, guarantee = self._begin(plan, source)
         words = self._run_words(plan, n_features, source)
         del words["signs"]
         state = LeastSquaresRun(

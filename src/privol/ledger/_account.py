@@ -39,6 +39,9 @@ class Account(Shared):
         What the whole run guarantees, if it goes to its horizon.
     reserved_mu_squared : float
         ``mu^2`` of that guarantee, rounded up; ``inf`` without noise.
+    commits : list of dict
+        What :meth:`commit` kept in the journal before this process opened it: ``rows``, ``releases`` and
+        ``mu_squared`` by then, and the ``facts``.
     """
 
     def __init__(self, ledger: Ledger, learner: str, guarantee: Guarantee, plan_id: str | None = None) -> None:
@@ -46,6 +49,7 @@ class Account(Shared):
         self.learner = learner
         self.guarantee = guarantee
         self.reserved_mu_squared = square_up(guarantee.mu)
+        self.commits: list[Record] = []
         self._ledger = ledger
         self._counters: Counters | None = None
         self._last = (0, 0, 0.0)
@@ -55,6 +59,11 @@ class Account(Shared):
     def __repr__(self) -> str:
         state = "closed" if self._closed else "open"
         return f"<Account {self.plan_id} of {self.learner}, {state}>"
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger that it is an account of."""
+        return self._ledger
 
     @property
     def closed(self) -> bool:
@@ -131,7 +140,7 @@ class Account(Shared):
         with self._ledger._lock:
             if self._closed:
                 raise StateError(f"account {self.plan_id} is closed")
-            self._ledger._write({**self._record("spent"), **facts})
+            self._ledger._write({**self._record("spent"), "facts": facts})
 
     def entry(self) -> LedgerEntry:
         """Return what the run has spent so far.
@@ -216,3 +225,5 @@ class Account(Shared):
         self._last = now
         self._closed = record["kind"] == "closed"
         self._resumed = True
+        if record["kind"] == "spent":
+            self.commits.append(record)

@@ -28,6 +28,13 @@ def _digest(before: str, record: Record) -> str:
     return hashlib.sha256(f"{before}\n{text}".encode()).hexdigest()
 
 
+def _line(number: int, before: str, record: Record) -> tuple[bytes, str]:
+    """A record as it is written, and its checksum."""
+    record = {"number": number, **record}
+    digest = _digest(before, record)
+    return json.dumps({**record, "sha256": digest}, allow_nan=False).encode() + b"\n", digest
+
+
 def as_json(x: float) -> float | str:
     """A number of at least 0 as JSON has it: without infinity, for which a word stands."""
     return "inf" if math.isinf(x) else x
@@ -123,6 +130,8 @@ class Journal:
     ----------
     path : path
         Made if it does not exist; its folder must. A file ``.lock`` is put beside it.
+    first : dict
+        The first record of a new journal.
 
     Attributes
     ----------
@@ -137,7 +146,7 @@ class Journal:
         If another writer has it, or it is damaged.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], first: Record) -> None:
         self.path = Path(path)
         self._lock = FileLock(f"{self.path}.lock", timeout=0, thread_local=False)
         try:
@@ -148,15 +157,28 @@ class Journal:
                 "spend from it"
             ) from None
         try:
-            exists = self.path.exists()
-            self.found = read_journal(self.path) if exists else JournalRecords(self.path, [], 0, "")
+            self.found = JournalRecords(self.path, [], 0, "")
+            if not self._is_new(first):
+                self.found = read_journal(self.path)
             self.digest, self._count = self.found.digest, len(self.found.records)
             self._file = AppendOnly(self.path, self.found.size)
             if not self.found.ended:
                 self._file.append(b"\n")
+            if not self.found.records:
+                self.append(first)
         except BaseException:
             self._lock.release()
             raise
+
+    def _is_new(self, first: Record) -> bool:
+        """Whether there is nothing yet, or no more than a crash left of the first record."""
+        try:
+            with open(self.path, "rb") as file:
+                line, _ = _line(1, "", first)
+                content = file.read(len(line))
+        except FileNotFoundError:
+            return True
+        return len(content) < len(line) and line.startswith(content)
 
     def append(self, record: Record) -> None:
         """Add a record of JSON values; it is on the disk when this returns.
@@ -166,10 +188,8 @@ class Journal:
         OSError
             If it cannot be written: the journal is then as it was before.
         """
-        record = {"number": self._count + 1, **record}
-        digest = _digest(self.digest, record)
-        line = json.dumps({**record, "sha256": digest}, allow_nan=False)
-        self._file.append(line.encode() + b"\n")
+        line, digest = _line(self._count + 1, self.digest, record)
+        self._file.append(line)
         self.digest, self._count = digest, self._count + 1
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ import os
 import threading
 import weakref
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from .._files import write_atomically
@@ -83,8 +84,9 @@ class Ledger(Shared):
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self._journal: Journal | None = None
+        self._closed = False
         if journal is not None:
-            self._journal = self._take_over(Journal(journal))
+            self._journal = self._take_over(Journal(journal, self._header()))
         _ledgers.add(self)
 
     # ---- the journal ----------------------------------------------------------------------------------
@@ -97,15 +99,12 @@ class Ledger(Shared):
     def _take_over(self, journal: Journal) -> Journal:
         """Go on with a journal: its accounts become this ledger's."""
         try:
-            if not journal.found.records:
-                journal.append(self._header())
-                return journal
-            first = journal.found.records[0]
+            first = journal.found.records[:1]
             for name, own in self._header().items():
-                if first[name] != own:
+                if first and first[0][name] != own:
                     raise StateError(
-                        f"{journal.path}: this journal has {name} {first[name]!r}, and {own!r} is asked for: a limit "
-                        "stays what it was when the first run was reserved under it"
+                        f"{journal.path}: this journal has {name} {first[0][name]!r}, and {own!r} is asked for: a "
+                        "limit stays what it was when the first run was reserved under it"
                     )
             self._replay(journal.found.records)
         except BaseException:
@@ -127,8 +126,21 @@ class Ledger(Shared):
 
     def _write(self, record: Record) -> None:
         """Add to the journal; the lock is held. A forked child has a copy of the ledger, not its journal."""
-        if self._journal is not None and os.getpid() == self._pid:
-            self._journal.append(record)
+        if self._journal is None or os.getpid() != self._pid:
+            return
+        if self._closed:
+            raise StateError(f"the ledger of {self._journal.path} is closed: open its journal by another")
+        self._journal.append(record)
+
+    @property
+    def journal(self) -> Path | None:
+        """Path of the journal; ``None`` without one."""
+        return None if self._journal is None else self._journal.path
+
+    @property
+    def closed(self) -> bool:
+        """Whether the journal was let go: nothing can be opened, committed or closed any more."""
+        return self._closed
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Ledger:
@@ -199,6 +211,7 @@ class Ledger(Shared):
         """
         with self._lock:
             if self._journal is not None and os.getpid() == self._pid:
+                self._closed = True
                 self._journal.close()
 
     @property
