@@ -20,7 +20,7 @@ PACKAGE = ROOT / "src" / "privol"
 # of one layer do not know each other.
 LAYERS: tuple[set[str], ...] = (
     {"errors"},
-    {"_validate"},
+    {"_files", "_validate"},
     {"_core"},
     {"config"},
     {"factorizations", "geometry", "losses", "noise", "topology"},
@@ -44,6 +44,7 @@ RANK = {unit: rank for rank, units in enumerate(LAYERS) for unit in units}
 ONLY = {
     "errors": set(),
     "_validate": {"errors"},
+    "_files": {"errors"},
     "_core": {"errors"},  # arithmetic, which never knows what epsilon is
     "streams": {"errors", "_validate"},
     "data": {"streams", "errors", "_validate"},
@@ -64,6 +65,8 @@ LIBRARIES: dict[str, set[str] | None] = {
     "sklearn": None,
     "mpmath": None,
     "threadpoolctl": None,
+    "filelock": {"ledger", "state"},
+    "xxhash": {"state"},
     "cryptography": {"_core", "noise", "config"},
     "pyarrow": {"streams", "cli"},
     "dp_accounting": {"guarantees", "ledger"},

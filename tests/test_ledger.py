@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import gc
 import json
 import math
@@ -575,8 +576,7 @@ def test_records_are_json_lines_with_the_guarantee_in_them(tmp_path):
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert lines == ledger.to_records()
     assert [(line["learner"], line["open"]) for line in lines] == [("PIGD", True), ("PGIGA", False)]
-    first = lines[0]
-    assert (first["format"], first["version"]) == ("privol.ledger-entry", 1)
+    assert ((first := lines[0])["format"], first["version"]) == ("privol.ledger-entry", 1)
     assert (first["first_row"], first["last_row"], first["releases"], first["private"]) == (1, 100, 10, True)
     assert first["mu_squared"] == pytest.approx(0.001)
     assert first["reserved_mu_squared"] == pytest.approx(0.01)
@@ -591,7 +591,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
     path.write_text("old")
 
     def fail(*_: object) -> None:
-        raise OSError("disk full")
+        raise OSError(errno.ENOSPC, "disk full")
 
     monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(OSError, match="disk full"):

@@ -235,9 +235,7 @@ def calibrate_iterates(
         l2=l2,
         first=first,
         diameter=diameter,
-        rounding=rounding.coefficients(
-            kind, a0, l2, radius, gradient, smoothness if constrained else 0.0, horizon
-        ),
+        rounding=rounding.coefficients(kind, a0, l2, radius, gradient, smoothness if constrained else 0.0, horizon),
         cap=cap,
         shape=_SHAPE_CODES["paper" if published else noise_shape],
         gain=0.0,
@@ -254,9 +252,7 @@ def calibrate_iterates(
         schedule = schedule.with_gain(gain)
         mu = _published_mu(schedule, releases, kind, diameter / l2, gain)
         theorem = "Theorem 3" if update == "implicit" else "Theorem 5"
-        claim = Claim(
-            epsilon=3 * epsilon, delta=2 * delta, source=f"Jain, Kothari and Thakurta 2012, {theorem}"
-        )
+        claim = Claim(epsilon=3 * epsilon, delta=2 * delta, source=f"Jain, Kothari and Thakurta 2012, {theorem}")
     else:
         mu = gdp_mu(epsilon, delta)
         total = _weighted_sum(schedule.with_gain(1.0), releases)
@@ -425,4 +421,3 @@ def _published_mu(schedule: Schedule, releases: ReleaseSchedule, kind: int, rati
     path = 2.0 * ratio / gain * math.sqrt(float(np.max(1.0 + (rows - 1.0) ** 2 * later)))
     extra = np.array([schedule.rounding(int(t)) * t for t in rows]) / gain
     return (path + math.sqrt(float(np.sum(extra * extra)))) * (1.0 + 1e-9)
-

@@ -185,9 +185,7 @@ def calibrate_sums(
     def result(sigma: float, lattice: float, grid: float, mu: float, claim: Claim | None) -> SumCalibration:
         one, charged = charge(grid)
         magnitude = lattice if sums else gain * leaf * radius
-        return SumCalibration(
-            factorization, dim, leaf, bound, one, charged, sigma, lattice, grid, magnitude, mu, claim
-        )
+        return SumCalibration(factorization, dim, leaf, bound, one, charged, sigma, lattice, grid, magnitude, mu, claim)
 
     grid = _power_of_two(steps * leaf * radius, -_MOST_SUM) if sums else 0.0
     if math.isinf(number(epsilon=epsilon, at_least=0.0, infinite=True)):
@@ -242,9 +240,7 @@ def _recursion(factorization: Factorization) -> tuple[float, float]:
     return 1.01, 0.0
 
 
-def _published_sigma(
-    factorization: Factorization, bound: float, adjacency: str, epsilon: float, delta: float
-) -> float:
+def _published_sigma(factorization: Factorization, bound: float, adjacency: str, epsilon: float, delta: float) -> float:
     """Sigma of Algorithm 5 with natural logarithms."""
     wrong = [
         name

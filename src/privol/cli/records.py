@@ -155,7 +155,8 @@ def write_run(
     metrics, private_metrics : dict or None
         Records of the diagnostics (not private) and of the private metrics.
     """
-    from ..state import save_model, write_atomically
+    from .._files import write_atomically
+    from ..state import save_model
 
     files: dict[str, str] = record["files"]
     record["out"] = str(directory.path)

@@ -33,7 +33,7 @@ _STDIN = "-"
 _IN_SCHEMA = {
     "target": "the target's column is stated in the schema: column under [target]",
     "classes": "the labels are stated in the schema: negative and positive under [target]",
-    "positive": "the labels are stated in the schema: positive and rest = \"negative\" under [target]",
+    "positive": 'the labels are stated in the schema: positive and rest = "negative" under [target]',
     "ranges": "the ranges are stated in the schema: range under [columns.NAME]",
     "header": "whether the file's first line names the columns is stated in the schema: header under [file]",
     "sep": "the file's separator is stated in the schema: sep under [file]",

@@ -10,98 +10,33 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol, Self
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
+from .._core._noise import Source
 from .._core._rows import squared_norms
 from .._core._run import LearnerRun
 from .._validate import choice, integer, number
 from ..calibration import MOST_ROWS
 from ..errors import BudgetExceeded, InvalidParameter, PrivacyWarning, StateError
 from ..guarantees import Guarantee, square_up, weaknesses
-from ..ledger import Account, Ledger, LedgerSeat, LostLedger
+from ..ledger import Ledger, LedgerSeat, LostLedger
 from ..losses import get_loss
 from ._model import Export, Release, ReleasedModel, is_classifier
+from ._runs import Keeper, Observer, RowStream, Run, promised_by
 from ._targets import MOST_CLASSES, Targets, declared_labels, labels_in
 
-__all__ = ["Observer", "OnlineLearner", "RowStream", "Run"]
+__all__ = ["Keeper", "Observer", "OnlineLearner", "RowStream", "Run"]
 
 FloatArray = NDArray[np.float64]
 
 #: Rows per call of the kernel: interrupts, progress and other threads are served between blocks.
 BLOCK_ROWS = 65536
-
-
-class RowBlock(Protocol):
-    """Rows in order: features, and targets as real numbers or as indices into the stream's classes."""
-
-    X: Any
-    y: Any
-    first_row: int
-
-
-class RowStream(Protocol):
-    """What ``fit_stream`` reads: any object with these names, such as :func:`privol.open_stream` returns.
-
-    Three more are taken into the guarantee where they exist: ``rows_per_user``, the largest number of rows of a user
-    (None: unknown), ``user``, what tells users apart (a column's name), and ``conditions``, a tuple of sentences on
-    what the stream's rows rest on.
-    """
-
-    n_rows: int | None
-    classes: tuple[Any, ...] | None
-
-    def __iter__(self) -> Any: ...
-
-
-def promised_by(stream: Any, guarantee: Guarantee) -> Guarantee:
-    """Take into a guarantee what its stream says of its users and of what its rows rest on."""
-    return replace(
-        guarantee,
-        rows_per_user=getattr(stream, "rows_per_user", None),
-        user=getattr(stream, "user", None),
-        conditions=(*guarantee.conditions, *getattr(stream, "conditions", ())),
-    )
-
-
-@dataclass
-class Run:
-    """One run of a learner: the opaque secret state and what is public about it."""
-
-    state: LearnerRun
-    plan: Any
-    guarantee: Guarantee
-    account: Account
-    targets: Targets
-    horizon: int  # of the parameters: with renewal that of the first epoch
-    unlabelled: bool = False  # of a classifier that was given no labels: it takes gradients, and no rows
-    of_stream: bool = False  # its guarantee says of users or rows what only its stream keeps
-    closed: bool = False
-
-    def public(self, attribute: str) -> Any:
-        """A field of :class:`Export`, read from the live state."""
-        readers = {"model": self.state.released_model, "average": self.state.released_average}
-        if attribute in readers:
-            return readers[attribute]()
-        if attribute == "classes":
-            return self.targets.classes
-        return getattr(self if attribute == "guarantee" else self.state, attribute)
-
-    def export(self) -> Export:
-        """The public part, detached from the run."""
-        return Export(**{field.name: self.public(field.name) for field in fields(Export)})
-
-
-class Observer(Protocol):
-    """Sees the released model at work on a stream; what it computes is not covered by the run's guarantee."""
-
-    def learn(self, run: Run, X: Any, targets: FloatArray) -> None:
-        """Let ``run.state`` learn these rows and no others, and watch; called for all rows of a run, in order."""
 
 
 class OnlineLearner(ReleasedModel):
@@ -116,14 +51,24 @@ class OnlineLearner(ReleasedModel):
     # ---- to be given by the learner -------------------------------------------------------------
 
     @abstractmethod
-    def _open_run(self, n_features: int, horizon: int, release: Any) -> tuple[LearnerRun, Any, Guarantee]:
-        """Validate all parameters and build the secret state, the plan and the guarantee of a new run."""
+    def _open_run(
+        self, n_features: int, horizon: int, release: Any, *, source: Source | None = None
+    ) -> tuple[LearnerRun, Any, Guarantee]:
+        """Validate all parameters and build the secret state, the plan and the guarantee of a new run.
+
+        ``source``: the noise of a run that is to go on; None: of a new one.
+        """
 
     def _open_labelled(
-        self, n_features: int, horizon: int, release: Any, classes: NDArray[Any] | None
+        self,
+        n_features: int,
+        horizon: int,
+        release: Any,
+        classes: NDArray[Any] | None,
+        source: Source | None = None,
     ) -> tuple[LearnerRun, Any, Guarantee]:
         """``_open_run`` where the labels are known: for learners of more than two classes, whose models they shape."""
-        return self._open_run(n_features, horizon, release)
+        return self._open_run(n_features, horizon, release, source=source)
 
     @abstractmethod
     def _default_release(self, whole: bool) -> Any:
@@ -223,7 +168,7 @@ class OnlineLearner(ReleasedModel):
             give the learner its classes by ``declare_classes``.
         """
         run: Run | None = self.__dict__.get("_run")
-        if run is None or run.closed or run.of_stream or run.unlabelled:
+        if run is None or run.closed or run.of_stream or run.unlabelled or run.keeper is not None:
             return self.partial_fit(np.asarray(x)[None, ...], np.asarray(y)[None])
         run.state.learn_one(x, run.targets.encode_one(y, run.state.n_rows), not run.targets.refuse)
         return self
@@ -240,6 +185,7 @@ class OnlineLearner(ReleasedModel):
         progress: Callable[[Self, RowStream], object] | None = None,
         on_release: Callable[[Release], object] | None = None,
         observer: Observer | None = None,
+        checkpoint: Keeper | None = None,
     ) -> Self:
         """Learn a whole stream in blocks as one new run, release, and end the run. Memory is flat.
 
@@ -254,6 +200,9 @@ class OnlineLearner(ReleasedModel):
         observer : Observer, optional
             Stands between the learner and its secret state, and may evaluate the released model on each row before it
             is learnt, as :func:`privol.evaluate.progressive` does. What it computes is **not private**.
+        checkpoint : privol.state.State, optional
+            Directory in which the run is kept, so that it outlives the process: begun there, or gone on with. What the
+            learner shows is then what was kept.
 
         Raises
         ------
@@ -273,27 +222,55 @@ class OnlineLearner(ReleasedModel):
                 )
             classes = declared_labels(stream.classes, most=self._most_classes(), ordered=True)
         targets = self._targets(classes)
+        if checkpoint is not None:
+            checkpoint.open(self)
+        before: Run | None = self.__dict__.get("_run")
+        try:
+            run = self._fit_blocks(stream, targets, horizon, progress, on_release, observer, checkpoint)
+            releases = run.state.n_releases
+            self.close()
+        except BaseException:
+            begun: Run | None = self.__dict__.get("_run")
+            if checkpoint is not None:
+                checkpoint.leave(self, None if begun is before else begun)
+            raise
+        if on_release is not None and run.state.n_releases > releases:
+            on_release(self._release(run))
+        return self
+
+    def _fit_blocks(
+        self,
+        stream: RowStream,
+        targets: Targets,
+        horizon: int,
+        progress: Callable[[Self, RowStream], object] | None,
+        on_release: Callable[[Release], object] | None,
+        observer: Observer | None,
+        keeper: Keeper | None,
+    ) -> Run:
         run: Run | None = None
+        seen = 0
         for block in stream:
             if block.y is None:
                 raise InvalidParameter("the stream has no targets")
-            learnt = 0 if run is None else run.state.n_rows
-            encoded = targets.encode(block.y, learnt) if classes is None else targets.encode_indices(block.y, learnt)
-            self._check_rows(block.X, targets, learnt)
-            self._check_horizon(block.X.shape[0], learnt, self._most_rows(horizon))
+            X, n = block.X, block.X.shape[0]
+            encoded = (targets.encode if targets.classes is None else targets.encode_indices)(block.y, seen)
+            self._check_rows(X, targets, seen)
+            self._check_horizon(n, seen, self._most_rows(horizon))
             if run is None:
-                run = self._start(block.X.shape[1], horizon, self._default_release(whole=True), targets, stream)
-                self.n_features_in_ = block.X.shape[1]
-            self._learn(run, block.X, encoded, on_release, observer)
+                begin = self._start if keeper is None else partial(keeper.begin, self)
+                run = begin(X.shape[1], horizon, self._default_release(whole=True), targets, stream)
+                self.n_features_in_ = X.shape[1]
+            if keeper is not None:
+                skipped = keeper.skip(X, encoded)
+                X, encoded = X[skipped:], encoded[skipped:]
+            self._learn(run, X, encoded, on_release, observer)
+            seen += n
             if progress is not None:
                 progress(self, stream)
         if run is None:
             raise InvalidParameter("the stream has no rows")
-        before = run.state.n_releases
-        self.close()
-        if on_release is not None and run.state.n_releases > before:
-            on_release(self._release(run))
-        return self
+        return run
 
     def close(self) -> Self:
         """End the current run: make its last release if one is due, wipe the secret state, settle the account.
@@ -306,11 +283,15 @@ class OnlineLearner(ReleasedModel):
             try:
                 run.state.finish()
                 self._release_last(run)
+                if run.keeper is not None:
+                    run.keeper.finish(self, run)
             except BaseException:
                 if run.state.ended:  # by what left the finite numbers: there is nothing to try again
                     self._settle(run)
                 raise
             self._settle(run)
+            if run.keeper is not None:
+                run.keeper.settled()
         return self
 
     @staticmethod
@@ -330,15 +311,19 @@ class OnlineLearner(ReleasedModel):
             warnings.warn(words, PrivacyWarning, stacklevel=3)
         account = self._ledger().open(learner=type(self).__name__, guarantee=guarantee)
         account.attach(self._counters(state, guarantee))
+        return self._adopt(Run(state, plan, guarantee, account, targets, horizon), stream)
+
+    def _adopt(self, run: Run, stream: Any) -> Run:
+        """Make a run the learner's current one."""
         before: Run | None = self.__dict__.get("_run")
         if before is not None and not before.closed:
             self._settle(before)  # a run that was cut short by a new one releases nothing more
-        promised = getattr(stream, "rows_per_user", None) is not None or bool(getattr(stream, "conditions", ()))
-        self._run = Run(state, plan, guarantee, account, targets, horizon, of_stream=promised)
+        run.of_stream = getattr(stream, "rows_per_user", None) is not None or bool(getattr(stream, "conditions", ()))
+        self._run = run
         self.__dict__.pop("_export", None)
-        if targets.classes is not None:
-            self.classes_ = targets.classes
-        return self._run
+        if run.targets.classes is not None:
+            self.classes_ = run.targets.classes
+        return run
 
     def _ledger(self) -> Ledger:
         if self.ledger is not None:
@@ -350,7 +335,7 @@ class OnlineLearner(ReleasedModel):
                 raise InvalidParameter(f"ledger must be a privol.ledger.Ledger or None, found {self.ledger!r}")
             return self.ledger
         own: Ledger | None = self.__dict__.get("_own_ledger")
-        if own is None:
+        if own is None or own.closed:
             own = self._own_ledger = Ledger(adjacency=self._adjacency())
         return own
 
@@ -366,6 +351,8 @@ class OnlineLearner(ReleasedModel):
                 "this learner is a copy of what another has released: its run goes on only there; fit() or a new "
                 "learner starts another, which pays again"
             )
+        if run is not None and run.keeper is not None:
+            raise StateError("the run is kept on the disk, and learns what fit_stream gives it alone")
         if run is not None and run.of_stream:
             raise StateError(
                 "the run was begun by fit_stream, and its guarantee says of users or rows what only that stream keeps: "
@@ -430,12 +417,18 @@ class OnlineLearner(ReleasedModel):
             stop = min(start + longest, n)
             if on_release is not None:
                 stop = min(stop, start + max(1, run.state.next_release - run.state.n_rows))
+            if run.keeper is not None:
+                stop = min(stop, start + run.keeper.room())
             releases = run.state.n_releases
             if observer is None:
                 run.state.learn(X[start:stop], targets[start:stop])
             else:
                 observer.learn(run, X[start:stop], targets[start:stop])
-            if on_release is not None and run.state.n_releases > releases:
+            released = on_release is not None and run.state.n_releases > releases
+            if run.keeper is not None:
+                kept = run.keeper.learnt(run, X[start:stop], targets[start:stop], released=released)
+                released = released and kept
+            if on_release is not None and released:
                 on_release(self._release(run))
             start = stop
 
@@ -511,9 +504,10 @@ class OnlineLearner(ReleasedModel):
     @property
     def ledger_(self) -> Ledger:
         """The ledger that the runs of this learner are written into."""
-        if "_run" not in self.__dict__:
+        run: Run | None = self.__dict__.get("_run")
+        if run is None:
             raise NotFittedError(f"This {type(self).__name__} instance has no run and so no ledger.")
-        return self._ledger()
+        return run.account.ledger
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_run" in self.__dict__ or "_export" in self.__dict__

@@ -149,10 +149,11 @@ class GaussianLearner(OnlineLearner):
             private=private,
         )
 
-    def _begin(self, plan: GaussianPlan) -> tuple[Source | None, Guarantee]:
-        """Make the noise source of a new run, and what the run guarantees with it."""
+    def _begin(self, plan: GaussianPlan, source: Source | None = None) -> tuple[Source | None, Guarantee]:
+        """Make the noise source of a new run, unless there is one, and what the run guarantees with it."""
         choice(("raise", "zero"), on_invalid=self.on_invalid)
-        source = None if math.isinf(plan.mu) else make_source(self.random_state)
+        if source is None and not math.isinf(plan.mu):
+            source = make_source(self.random_state)
         guarantee = self.guarantee_of(
             plan,
             private=source.private if source is not None else False,

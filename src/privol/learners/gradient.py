@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import calibration as calibrate
 from .._core._gradient import GradientRun
+from .._core._noise import Source
 from .._validate import integer
 from ..calibration import GradientCalibration
 from ..geometry import ConvexSet
@@ -178,10 +179,10 @@ class NOGD(AskingLearner):
         )
 
     def _open_run(
-        self, n_features: int, horizon: int, release: Any
+        self, n_features: int, horizon: int, release: Any, *, source: Source | None = None
     ) -> tuple[GradientRun, GradientCalibration, Guarantee]:
         plan = self.calibrate(n_features, horizon, release)
-        source, guarantee = self._begin(plan)
+        source, guarantee = self._begin(plan, source)
         state = GradientRun(
             std=plan.sigma,
             sensitivity=plan.sum_sensitivity,

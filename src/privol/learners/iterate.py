@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from .. import calibration as calibrate
 from .._core._iterate import IterateRun
+from .._core._noise import Source
 from .._validate import choice, integer
 from ..calibration import CALIBRATIONS, L2_SCHEDULES, NOISE_SHAPES, IterateCalibration, ReleaseSchedule
 from ..errors import InvalidParameter
@@ -109,10 +110,10 @@ class _IterateLearner(GaussianLearner):
         )
 
     def _open_run(
-        self, n_features: int, horizon: int, release: Any
+        self, n_features: int, horizon: int, release: Any, *, source: Source | None = None
     ) -> tuple[IterateRun, IterateCalibration, Guarantee]:
         plan = self.calibrate(n_features, horizon, release)
-        source, guarantee = self._begin(plan)
+        source, guarantee = self._begin(plan, source)
         words = self._run_words(plan, n_features, source)
         state = IterateRun(
             update=self._update,

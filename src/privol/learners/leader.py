@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from .. import calibration as calibrate
 from .._core._leader import LeaderRun
+from .._core._noise import Source
 from .._core._prefix_plan import ByEpoch
 from .._validate import integer, number
 from ..calibration import LeaderCalibration
@@ -308,16 +309,27 @@ class DPFTRL(AskingLearner):
         return calibration.weight * loss_at_zero(get_loss(self.loss), max(calibration.outputs, 2), self.y_bound)
 
     def _open_labelled(
-        self, n_features: int, horizon: int, release: Any, classes: NDArray[Any] | None
+        self,
+        n_features: int,
+        horizon: int,
+        release: Any,
+        classes: NDArray[Any] | None,
+        source: Source | None = None,
     ) -> tuple[LeaderRun, LeaderCalibration, Guarantee]:
-        return self._open_run(n_features, horizon, release, classes)
+        return self._open_run(n_features, horizon, release, classes, source=source)
 
     def _open_run(
-        self, n_features: int, horizon: int, release: Any, classes: NDArray[Any] | None = None
+        self,
+        n_features: int,
+        horizon: int,
+        release: Any,
+        classes: NDArray[Any] | None = None,
+        *,
+        source: Source | None = None,
     ) -> tuple[LeaderRun, LeaderCalibration, Guarantee]:
         plan = self.calibrate(n_features, horizon, release, n_classes=2 if classes is None else len(classes))
         weights = self._weights(classes)
-        source, guarantee = self._begin(plan)
+        source, guarantee = self._begin(plan, source)
         state = LeaderRun(
             sums=plan_of_epochs(plan.epochs),
             bound=plan.bound,

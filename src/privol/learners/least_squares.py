@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from .. import calibration as calibrate
 from .._core._least_squares import LeastSquaresRun
+from .._core._noise import Source
 from .._core._prefix_plan import ByEpoch
 from .._validate import integer
 from ..calibration import LeastSquaresCalibration
@@ -190,16 +191,16 @@ class PQFTL(GaussianLearner):
         Raises
         ------
         StateError
-            If there is no run that still learns: these are not kept with the models.
+            If there is no run that still learns, or it is kept on the disk: these are not kept with the models.
         """
         run: Run | None = self.__dict__.get("_run")
-        if run is None or run.closed:
-            raise StateError("moments are those of a run that still learns: there is none")
+        if run is None or run.closed or run.keeper is not None:
+            raise StateError("moments are those of a run that still learns and is not kept on the disk: there is none")
         state = cast(LeastSquaresRun, run.state)
         sums, plan, d = state.released_sums(), run.plan, len(run.public("model"))
         upper = np.triu_indices(d)
         gram = np.zeros((d, d))
-        gram[upper] = sums[: -d] * np.where(upper[0] == upper[1], 1.0, math.sqrt(0.5)) / plan.row_unit**2
+        gram[upper] = sums[:-d] * np.where(upper[0] == upper[1], 1.0, math.sqrt(0.5)) / plan.row_unit**2
         gram = np.triu(gram) + np.triu(gram, 1).T
         return gram, sums[-d:] / (plan.row_unit * plan.target_unit)
 
@@ -258,10 +259,10 @@ class PQFTL(GaussianLearner):
         return replace(promise, releases=plan.releases.horizon)  # the sums after every step, so any number of models
 
     def _open_run(
-        self, n_features: int, horizon: int, release: Any
+        self, n_features: int, horizon: int, release: Any, *, source: Source | None = None
     ) -> tuple[LeastSquaresRun, LeastSquaresCalibration, Guarantee]:
         plan = self.calibrate(n_features, horizon, release)
-        source, guarantee = self._begin(plan)
+        source, guarantee = self._begin(plan, source)
         words = self._run_words(plan, n_features, source)
         del words["signs"]
         state = LeastSquaresRun(

@@ -45,9 +45,7 @@ class _Lattice(LatticeSampler):
     def _shape(self, size: int | tuple[int, ...]) -> tuple[int, ...]:
         return shape_of(size)
 
-    def _decide(
-        self, word: int, extra: Callable[[int], tuple[int, int]], x: float, scale: float, step: float
-    ) -> float:
+    def _decide(self, word: int, extra: Callable[[int], tuple[int, int]], x: float, scale: float, step: float) -> float:
         return decide_lattice_point(word, extra, x, scale, step, law=self._law)
 
 

@@ -184,8 +184,7 @@ class CsvColumns(Columns):
             if len(cells) != len(self.names):
                 raise StreamError(
                     f"{self.name}: names under [file] gives {len(self._options.names)} column(s), the first row has "
-                    f"{len(cells)}"
-                    + self._suggestion()
+                    f"{len(cells)}" + self._suggestion()
                 )
             return
         self.named = header

@@ -110,9 +110,7 @@ class _Options:
     def joined(self, columns: Columns) -> tuple[Source, Any]:
         """Return the rows of an input of columns, and the encoder that makes them."""
         if self.schema is not None:
-            return schema_source(
-                self.schema, columns, target=self.target is not False, count_cells=self.count_cells
-            )
+            return schema_source(self.schema, columns, target=self.target is not False, count_cells=self.count_cells)
         encoder = PlainEncoder(columns, self.target, self.labels)
         return ColumnSource(columns, encoder), encoder
 

@@ -12,24 +12,24 @@ import io
 import json
 import math
 import os
-import uuid
 import zipfile
-from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import __version__
-from .errors import InvalidParameter, StateError
-from .geometry import Box, ConvexSet, L1Ball, L2Ball, Simplex
-from .guarantees import Guarantee
-from .learners import LEARNERS, OnlineLearner
-from .learners._model import Export
-from .losses import Custom, Huber, Loss, SmoothHinge, get_loss
+from .. import __version__
+from .._files import write_atomically
+from ..errors import InvalidParameter, StateError
+from ..geometry import Box, ConvexSet, L1Ball, L2Ball, Simplex
+from ..guarantees import Guarantee
+from ..learners import LEARNERS, OnlineLearner
+from ..learners._model import Export
+from ..losses import Custom, Huber, Loss, SmoothHinge, get_loss
 
-__all__ = ["FORMAT", "VERSION", "describe_parameters", "load_model", "read_record", "save_model", "write_atomically"]
+__all__ = ["FORMAT", "VERSION", "describe_parameters", "load_model", "read_record", "save_model"]
 
 FORMAT = "privol.model"
 VERSION = 1
@@ -107,7 +107,7 @@ def describe_parameters(learner: OnlineLearner) -> dict[str, Any]:
     return {**record, "loss": _describe_loss(found["loss"])}
 
 
-def _parameters_of(record: dict[str, Any], loss: Loss | None) -> dict[str, Any]:
+def parameters_of(record: dict[str, Any], loss: Loss | None) -> dict[str, Any]:
     values = {name: math.inf if value == "inf" else value for name, value in record.items()}
     if "domain" in record:
         values["domain"] = _set_of(record["domain"])
@@ -119,29 +119,11 @@ def _parameters_of(record: dict[str, Any], loss: Loss | None) -> dict[str, Any]:
 # ---- writing ------------------------------------------------------------------------------------------------
 
 
-def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a file whole or not at all: a draft beside it is synced to the disk and renamed; errors name the file."""
-    target = Path(path)
-    draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with open(draft, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, target)
-    except BaseException as error:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise OSError(error.errno, error.strerror, str(target)) from error
-        raise
-
-
-def _digest(record: dict[str, Any]) -> str:
+def digest_of(record: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(record, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
-def _describe_classes(classes: NDArray[Any] | None) -> dict[str, Any] | None:
+def describe_classes(classes: NDArray[Any] | None) -> dict[str, Any] | None:
     if classes is None:
         return None
     values = classes.tolist()
@@ -186,34 +168,41 @@ def save_model(
     for name in (ARRAYS, RECORD):
         if (folder / name).exists():
             raise FileExistsError(f"{folder / name} exists and is not overwritten")
+    folder.mkdir(exist_ok=True)
+    write_export(
+        learner, Export(**{field.name: learner._public(field.name) for field in fields(Export)}), folder, inputs
+    )
+
+
+def write_export(learner: OnlineLearner, export: Export, folder: Path, inputs: dict[str, Any] | None = None) -> None:
+    """Write what a learner has released, over what is there."""
     buffer = io.BytesIO()
-    np.savez(buffer, model=learner._public("model"), average=learner._public("average"))
+    np.savez(buffer, model=export.model, average=export.average)
     arrays = buffer.getvalue()
-    guarantee: Guarantee = learner.guarantee_
+    guarantee = export.guarantee
     record: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
         "privol": __version__,
-        "learner": _name_of(learner),
+        "learner": name_of(learner),
         "parameters": describe_parameters(learner),
         "n_features": int(learner.n_features_in_),
-        "classes": _describe_classes(learner._public("classes")),
-        "n_rows": learner.n_rows_,
-        "n_releases": learner.n_releases_,
+        "classes": describe_classes(export.classes),
+        "n_rows": export.n_rows,
+        "n_releases": export.n_releases,
         "private": guarantee.private and guarantee.kind != "none",
         "guarantee": guarantee.to_record(),
         "sentence": guarantee.sentence(),
         "inputs": inputs,
         "arrays": {"file": ARRAYS, "sha256": hashlib.sha256(arrays).hexdigest()},
     }
-    record["sha256"] = _digest(record)
+    record["sha256"] = digest_of(record)
     text = json.dumps(record, indent=1, allow_nan=False) + "\n"
-    folder.mkdir(exist_ok=True)
     write_atomically(folder / ARRAYS, arrays)
     write_atomically(folder / RECORD, text.encode())
 
 
-def _name_of(learner: OnlineLearner) -> str:
+def name_of(learner: OnlineLearner) -> str:
     for name, kind in LEARNERS.items():
         if type(learner) is kind:
             return name
@@ -252,7 +241,7 @@ def read_record(directory: str | os.PathLike[str]) -> dict[str, Any]:
     if type(version) is not int or version != VERSION:
         _refuse(folder, f"{RECORD} has version {version!r}; this release of privol reads version {VERSION}")
     seal = record.pop("sha256", None)
-    if seal != _digest(record):
+    if seal != digest_of(record):
         _refuse(folder, f"{RECORD} was altered after it was written (its checksum does not match)")
     return record
 
@@ -311,7 +300,7 @@ def load_model(directory: str | os.PathLike[str], *, loss: Loss | None = None) -
     record = read_record(folder)
     try:
         kind = LEARNERS[record["learner"]]
-        learner = kind(**_parameters_of(record["parameters"], loss))
+        learner = kind(**parameters_of(record["parameters"], loss))
         guarantee = Guarantee.from_record(record["guarantee"])
         classes = record["classes"]
         labels = None if classes is None else np.array(classes["values"], dtype=np.dtype(classes["type"]))

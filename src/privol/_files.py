@@ -1,0 +1,141 @@
+"""Files that survive a crash: written whole or not at all, and lines that are added for good.
+
+Every write that a guarantee rests on goes through this module, and every step of it through :mod:`os`: that is where
+tests let a machine fail.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+from .errors import StateError
+
+__all__ = ["AppendOnly", "sync_folder", "write_atomically"]
+
+AnyPath = str | os.PathLike[str]
+
+
+def _named(error: OSError, path: Path) -> OSError:
+    """The same error about the file that the caller knows."""
+    return OSError(error.errno, error.strerror, str(path))
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def sync_folder(folder: AnyPath) -> None:
+    """Make names in a folder survive a crash: they are entries of the folder, not of the files."""
+    if os.name != "posix":  # elsewhere a folder cannot be opened, and names are kept with the files
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_atomically(path: AnyPath, content: bytes, *, mode: int = 0o666) -> None:
+    """Write a file whole or not at all, and for good: a draft beside it is synced to the disk and renamed.
+
+    Parameters
+    ----------
+    path : path
+        Replaced where it exists.
+    content : bytes
+    mode : int
+        Permissions of a new file, less the process's mask; ``0o600`` for secrets.
+
+    Raises
+    ------
+    OSError
+        About ``path``, which is then as it was before.
+    """
+    target = Path(path)
+    draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+        try:
+            _write_all(descriptor, content)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(draft, target)
+        sync_folder(target.parent)
+    except BaseException as error:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise _named(error, target) from error
+        raise
+
+
+class AppendOnly:
+    """A file that only grows, by whole pieces: a piece is on the disk when :meth:`append` returns, or not at all.
+
+    Parameters
+    ----------
+    path : path
+    size : int
+        What of the file is good: the rest, of a piece that a crash cut short, is cut off. 0 for a new file.
+    """
+
+    def __init__(self, path: AnyPath, size: int) -> None:
+        self._path = Path(path)
+        self._size = size
+        self._broken = False
+        try:
+            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+            self._descriptor = os.open(self._path, flags, 0o666)
+            try:
+                if os.fstat(self._descriptor).st_size != size:
+                    self._cut()
+                sync_folder(self._path.parent)
+            except BaseException:
+                os.close(self._descriptor)
+                raise
+        except OSError as error:
+            raise _named(error, self._path) from error
+
+    def _cut(self) -> None:
+        os.ftruncate(self._descriptor, self._size)
+        os.fsync(self._descriptor)
+
+    def append(self, piece: bytes) -> None:
+        """Add a piece for good.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written: the file is then as it was before.
+        StateError
+            If the file could not be brought back to what it was when an earlier piece failed.
+        """
+        if self._broken:
+            raise StateError(f"{self._path}: an earlier write failed and could not be undone; nothing more is written")
+        self._broken = True  # until it is whole, or undone
+        try:
+            os.lseek(self._descriptor, self._size, os.SEEK_SET)
+            _write_all(self._descriptor, piece)
+            os.fsync(self._descriptor)
+        except BaseException as error:
+            with suppress(OSError):
+                self._cut()
+                self._broken = False
+            if isinstance(error, OSError):
+                raise _named(error, self._path) from error
+            raise
+        self._size += len(piece)
+        self._broken = False
+
+    def close(self) -> None:
+        """Close the file; again does nothing."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+            self._broken = True

@@ -1,0 +1,19 @@
+"""The journal of what runs release, and the filter that lets no run start beyond the budget.
+
+A :class:`Ledger` reserves the whole of a run's plan before its first row is learnt (``open``), reads what was
+really spent from the running learner only when somebody asks, and gives back the unspent part when the run is
+closed. It holds O(1) memory per run, whatever the number of rows. Everything in it is public; it sees neither
+data nor noise.
+
+The filter is the Gaussian one (Dong, Roth and Su 2022; spent ``mu^2`` adds up): runs may be chosen adaptively,
+from the releases of earlier ones, as long as what was reserved and not given back stays within the limit.
+
+With a journal, a file that only grows, a ledger outlives its process: what a crash leaves open stays reserved.
+"""
+
+from ._account import Account, Counters
+from ._entries import LedgerEntry, Spent
+from ._ledger import Ledger
+from ._shared import LedgerSeat, LostLedger
+
+__all__ = ["Account", "Counters", "Ledger", "LedgerEntry", "LedgerSeat", "LostLedger", "Spent"]

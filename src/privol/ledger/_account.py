@@ -1,0 +1,229 @@
+"""One run in a ledger: what it may spend, and what it has."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .._validate import integer, number
+from ..errors import InvalidParameter, StateError
+from ..guarantees import Guarantee, square_up
+from ._entries import LedgerEntry
+from ._journal import Record, as_json, from_json
+from ._shared import Shared
+
+if TYPE_CHECKING:
+    from ._ledger import Ledger
+
+__all__ = ["Account", "Counters"]
+
+Counters = Callable[[], tuple[int, int, float]]
+"""What a run shows its account: rows learnt, models (or windows) released, and ``mu^2`` spent on them so far."""
+
+# A learner adds up a term per release in double precision; this covers the rounding of 10^6 additions many times over.
+_COUNTER_SLACK = 1.0 + 1e-9
+
+
+class Account(Shared):
+    """One run in a ledger: a reservation, and counters that say how much of it is spent. From :meth:`Ledger.open`.
+
+    Attributes
+    ----------
+    plan_id : str
+        Identifier of the run, 32 hexadecimal digits.
+    learner : str
+        Name of the learner.
+    guarantee : Guarantee
+        What the whole run guarantees, if it goes to its horizon.
+    reserved_mu_squared : float
+        ``mu^2`` of that guarantee, rounded up; ``inf`` without noise.
+    commits : list of dict
+        What :meth:`commit` kept in the journal before this process opened it: ``rows``, ``releases`` and
+        ``mu_squared`` by then, and the ``facts``.
+    """
+
+    def __init__(self, ledger: Ledger, learner: str, guarantee: Guarantee, plan_id: str | None = None) -> None:
+        self.plan_id = uuid.uuid4().hex if plan_id is None else plan_id
+        self.learner = learner
+        self.guarantee = guarantee
+        self.reserved_mu_squared = square_up(guarantee.mu)
+        self.commits: list[Record] = []
+        self._ledger = ledger
+        self._counters: Counters | None = None
+        self._last = (0, 0, 0.0)
+        self._closed = False
+        self._resumed = False  # its counters may begin below what an earlier process has spent
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "open"
+        return f"<Account {self.plan_id} of {self.learner}, {state}>"
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger that it is an account of."""
+        return self._ledger
+
+    @property
+    def closed(self) -> bool:
+        """Whether the run can spend no more."""
+        return self._closed
+
+    def attach(self, counters: Counters) -> None:
+        """Name the live counters of the run; they are called only when somebody asks what was spent.
+
+        Parameters
+        ----------
+        counters : callable
+            Returns ``(rows, releases, mu_squared)`` of the run so far, none of which may ever decrease. It may
+            be called from any thread, never while the ledger's own lock is held. To be attached before anything
+            is learnt.
+
+        Raises
+        ------
+        StateError
+            If the account is closed or has counters already, in a forked child, or by a counter that is not valid.
+        """
+        self._ledger._same_process("attach counters to an account of")
+        if not callable(counters):
+            raise InvalidParameter(f"counters must be callable, found {counters!r}")
+        with self._ledger._lock:
+            if self._closed:
+                raise StateError(f"account {self.plan_id} is closed")
+            if self._counters is not None:
+                raise StateError(f"account {self.plan_id} has counters already")
+            self._counters = counters
+        self._read()
+
+    def close(self) -> None:
+        """Freeze the final counters and give back the unspent part of the reservation; closing again does nothing.
+
+        An account to which no counters were ever attached, or whose counters fail or are not valid, keeps its whole
+        reservation: what is not known to be unspent counts as spent.
+
+        Raises
+        ------
+        StateError
+            If the counters are not valid (the account is closed all the same).
+        """
+        known = False
+        try:
+            if self._counters is not None:
+                self._read()
+                known = True
+        finally:
+            with self._ledger._lock:
+                if not self._closed:
+                    if not known:
+                        self._last = (*self._last[:2], self.reserved_mu_squared)
+                    self._closed = True
+                    self._counters = None
+                    self._ledger._write(self._record("closed"))
+
+    def commit(self, **facts: Any) -> None:
+        """Write what was spent so far into the ledger's journal, for good; a ledger without a journal keeps nothing.
+
+        Parameters
+        ----------
+        **facts
+            JSON values that are kept beside it.
+
+        Raises
+        ------
+        StateError
+            If the account is closed, or the counters are not valid.
+        OSError
+            If the journal cannot be written: what it said before stands, and with it the whole reservation.
+        """
+        self._read()
+        with self._ledger._lock:
+            if self._closed:
+                raise StateError(f"account {self.plan_id} is closed")
+            self._ledger._write({**self._record("spent"), "facts": facts})
+
+    def entry(self) -> LedgerEntry:
+        """Return what the run has spent so far.
+
+        Raises
+        ------
+        StateError
+            If the counters are not valid: one went backwards, or more was spent than reserved.
+        """
+        self._read()
+        with self._ledger._lock:
+            (rows, releases, spent), closed = self._last, self._closed
+        return LedgerEntry(
+            plan_id=self.plan_id,
+            learner=self.learner,
+            last_row=rows,
+            releases=releases,
+            mu_squared=spent,
+            open=not closed,
+            private=self.guarantee.private and self.guarantee.kind != "none",
+        )
+
+    def _read(self) -> None:
+        """Read the counters, check them and remember the largest values seen."""
+        with self._ledger._lock:
+            before, counters = self._last, self._counters
+        if counters is None:
+            return
+        # Called without the lock: the learner may hold a lock of its own, and may call the ledger under it. What
+        # was known before the call bounds what it may say from below, whatever other threads read meanwhile.
+        now = self._checked(counters())
+        if self._resumed:  # rows that are learnt once more are paid for already; what was spent is never given back
+            now = (max(now[0], before[0]), max(now[1], before[1]), max(now[2], before[2]))
+        if any(new < old for new, old in zip(now, before, strict=True)):
+            raise StateError(f"the counters of account {self.plan_id} went backwards, from {before} to {now}")
+        with self._ledger._lock:
+            if not self._closed:
+                last = self._last
+                self._last = (max(now[0], last[0]), max(now[1], last[1]), max(now[2], last[2]))
+
+    def _checked(self, counters: Any) -> tuple[int, int, float]:
+        try:
+            rows, releases, spent = counters
+            rows, releases = integer(rows=rows, at_least=0), integer(releases=releases, at_least=0)
+            if self.guarantee.kind == "none":
+                return rows, releases, math.inf if releases else 0.0
+            spent = number(mu_squared=spent, at_least=0.0)
+        except (TypeError, ValueError) as error:
+            raise StateError(f"the counters of account {self.plan_id} are not valid: {error}") from error
+        if spent > self.reserved_mu_squared * _COUNTER_SLACK:
+            raise StateError(
+                f"account {self.plan_id} has spent mu^2 = {spent!r}, more than its reservation of "
+                f"{self.reserved_mu_squared!r}"
+            )
+        return rows, releases, min(spent * _COUNTER_SLACK, self.reserved_mu_squared)
+
+    # ---- the journal ----------------------------------------------------------------------------------
+
+    def _record(self, kind: str) -> Record:
+        """What the journal says of it; the lock is held."""
+        rows, releases, spent = self._last
+        record: Record = {"kind": kind, "plan_id": self.plan_id}
+        if kind == "open":
+            record |= {
+                "learner": self.learner,
+                "reserved_mu_squared": as_json(self.reserved_mu_squared),
+                "guarantee": self.guarantee.to_record(),
+            }
+        return {**record, "rows": rows, "releases": releases, "mu_squared": as_json(spent)}
+
+    def _follow(self, entry: LedgerEntry) -> None:
+        """Take over what another ledger says of the same run; the lock is held."""
+        self._last = (entry.last_row, entry.releases, entry.mu_squared)
+        self._closed = not entry.open
+        self._resumed = True
+
+    def _recall(self, record: Record) -> None:
+        """Take over what the journal says was spent."""
+        now = (int(record["rows"]), int(record["releases"]), from_json(record["mu_squared"]))
+        if self._closed or any(new < old for new, old in zip(now, self._last, strict=True)):
+            raise StateError(f"the records of account {self.plan_id} are not in order")
+        self._last = now
+        self._closed = record["kind"] == "closed"
+        self._resumed = True
+        if record["kind"] == "spent":
+            self.commits.append(record)

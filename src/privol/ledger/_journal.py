@@ -1,0 +1,198 @@
+"""The file of a ledger: lines that are only ever added, each with a checksum over itself and all before it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from filelock import FileLock, Timeout
+
+from .._files import AppendOnly
+from ..errors import StateError
+
+__all__ = ["Journal", "JournalRecords", "read_journal"]
+
+FORMAT = "privol.ledger"
+VERSION = 1
+
+Record = dict[str, Any]
+
+
+def _digest(before: str, record: Record) -> str:
+    text = json.dumps(record, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(f"{before}\n{text}".encode()).hexdigest()
+
+
+def _line(number: int, before: str, record: Record) -> tuple[bytes, str]:
+    """A record as it is written, and its checksum."""
+    record = {"number": number, **record}
+    digest = _digest(before, record)
+    return json.dumps({**record, "sha256": digest}, allow_nan=False).encode() + b"\n", digest
+
+
+def as_json(x: float) -> float | str:
+    """A number of at least 0 as JSON has it: without infinity, for which a word stands."""
+    return "inf" if math.isinf(x) else x
+
+
+def from_json(x: Any) -> float:
+    """The number again."""
+    return math.inf if x == "inf" else float(x)
+
+
+@dataclass(frozen=True)
+class JournalRecords:
+    """What a journal says.
+
+    Attributes
+    ----------
+    path : Path
+    records : list of dict
+        The first is the ledger's own; without their checksums.
+    size : int
+        Bytes of the file that are whole records. What may follow was cut short by a crash and never took effect.
+    digest : str
+        Checksum of the last record, and so of all.
+    ended : bool
+        Whether the last record has its newline.
+    """
+
+    path: Path
+    records: list[Record]
+    size: int
+    digest: str
+    ended: bool = True
+
+
+def _refuse(path: Path, what: str) -> NoReturn:
+    raise StateError(
+        f"{path}: {what}. A ledger that is damaged cannot say what was spent: restore the file, or count everything "
+        "that it stood for as spent"
+    )
+
+
+def read_journal(path: str | os.PathLike[str]) -> JournalRecords:
+    """Read and check the journal of a ledger.
+
+    Raises
+    ------
+    StateError
+        If it is of another format or version, or a record is damaged or missing. What a crash cut short at the end
+        was never acted on, and is left out.
+    OSError
+        If the file cannot be read.
+    """
+    target = Path(path)
+    content = target.read_bytes()
+    records: list[Record] = []
+    digest, size, ended = "", 0, True
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        last = size + len(line) == len(content)
+        if last and not line:
+            break
+        try:
+            record, length = json.JSONDecoder().raw_decode(line.decode())
+            found = record.pop("sha256")
+            whole = found == _digest(digest, record)
+        except (ValueError, TypeError, AttributeError, KeyError):
+            if last or (b"\0" in line and size + len(line) + 1 == len(content)):
+                break  # cut short by a crash: nobody was told that it was written
+            _refuse(target, f"line {number} is damaged")
+        if not whole or record.get("number") != number or (length != len(line) and not last):
+            _refuse(target, f"line {number} was altered, or one before it is missing (its checksum does not match)")
+        records.append(record)
+        ended = not last  # without its newline, a record counts as written: more may be spent by it, never less
+        digest, size = found, size + length + ended
+    if records:
+        first = records[0]
+        if first.get("format") != FORMAT:
+            _refuse(target, f"is not a journal of format {FORMAT!r}")
+        if type(first.get("version")) is not int or first["version"] != VERSION:
+            raise StateError(
+                f"{target}: has version {first.get('version')!r}; this release of privol reads version {VERSION}"
+            )
+    elif content:
+        _refuse(
+            target, "holds no whole record: if a crash struck while it was made, remove it. If not, it is no journal"
+        )
+    return JournalRecords(target, records, size, digest, ended)
+
+
+class Journal:
+    """The one writer of a journal: others, in this process or another, are refused until it is closed.
+
+    Parameters
+    ----------
+    path : path
+        Made if it does not exist; its folder must. A file ``.lock`` is put beside it.
+    first : dict
+        The first record of a new journal.
+
+    Attributes
+    ----------
+    found : JournalRecords
+        What it said when it was opened.
+    digest : str
+        Checksum of the last record, and so of all.
+
+    Raises
+    ------
+    StateError
+        If another writer has it, or it is damaged.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], first: Record) -> None:
+        self.path = Path(path)
+        self._lock = FileLock(f"{self.path}.lock", timeout=0, thread_local=False)
+        try:
+            self._lock.acquire()
+        except Timeout:
+            raise StateError(
+                f"{self.path}: another ledger has this journal open, here or in another process: one at a time may "
+                "spend from it"
+            ) from None
+        try:
+            self.found = JournalRecords(self.path, [], 0, "")
+            if not self._is_new(first):
+                self.found = read_journal(self.path)
+            self.digest, self._count = self.found.digest, len(self.found.records)
+            self._file = AppendOnly(self.path, self.found.size)
+            if not self.found.ended:
+                self._file.append(b"\n")
+            if not self.found.records:
+                self.append(first)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _is_new(self, first: Record) -> bool:
+        """Whether there is nothing yet, or no more than a crash left of the first record."""
+        try:
+            with open(self.path, "rb") as file:
+                line, _ = _line(1, "", first)
+                content = file.read(len(line))
+        except FileNotFoundError:
+            return True
+        return len(content) < len(line) and line.startswith(content)
+
+    def append(self, record: Record) -> None:
+        """Add a record of JSON values; it is on the disk when this returns.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written: the journal is then as it was before.
+        """
+        line, digest = _line(self._count + 1, self.digest, record)
+        self._file.append(line)
+        self.digest, self._count = digest, self._count + 1
+
+    def close(self) -> None:
+        """Let another writer have it; again does nothing."""
+        self._file.close()
+        self._lock.release()

@@ -1,0 +1,426 @@
+"""The ledger: a filter that lets no run start beyond the budget, an odometer, and the journal that outlives both."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import threading
+import weakref
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from .._files import write_atomically
+from .._validate import choice, number
+from ..errors import BudgetExceeded, InvalidParameter, StateError
+from ..guarantees import (
+    ADJACENCIES,
+    Guarantee,
+    describe_composition,
+    format_up,
+    gdp_delta,
+    gdp_epsilon,
+    gdp_mu,
+    group_mu,
+    square_up,
+)
+from ._account import Account
+from ._entries import LedgerEntry, Spent
+from ._journal import FORMAT, VERSION, Journal, Record, as_json, read_journal
+from ._shared import Shared
+from ._sums import format_down, left, root_up, sum_up
+
+__all__ = ["Ledger"]
+
+_ENTRY_FORMAT, _ENTRY_VERSION = "privol.ledger-entry", 1
+
+
+class Ledger(Shared):
+    """A journal of runs with an optional limit on what they may spend together.
+
+    Shared by reference: ``copy``, ``deepcopy`` and scikit-learn's ``clone`` give the same ledger, ``pickle`` is
+    refused, and a forked child can open no run on it (what it reads there is the state at the fork). All methods
+    may be called from any thread.
+
+    Parameters
+    ----------
+    epsilon, delta : float, optional
+        The limit of all runs together, both or neither; ``epsilon`` at least 0, ``delta`` above 0 and below 1.
+    adjacency : {"replace", "zero_out"}
+        The relation that every run must have.
+
+    journal : path, optional
+        File that outlives the process: every reservation is on the disk before a run begins, and every run's end before
+        it is given back. A file that exists is gone on with; its limit and adjacency must be those given. Runs that it
+        leaves open, of a process that ended without closing them, keep their whole reservation, until their run is
+        resumed (:mod:`privol.state`) and closed. One ledger at a time may have a journal open. Default: none; the
+        ledger ends with its process.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter is out of its range, or only one of ``epsilon`` and ``delta`` is given.
+    StateError
+        If the journal is damaged, in use, or of another limit or adjacency.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        adjacency: str = "replace",
+        journal: str | os.PathLike[str] | None = None,
+    ) -> None:
+        if (epsilon is None) != (delta is None):
+            raise InvalidParameter("epsilon and delta must be given together: a limit needs both, no limit neither")
+        self._adjacency = choice(ADJACENCIES, adjacency=adjacency)
+        self._limit: tuple[float, float, float] | None = None
+        if epsilon is not None and delta is not None:
+            mu = gdp_mu(epsilon, delta)
+            self._limit = (float(epsilon), float(delta), mu)
+        self._accounts: list[Account] = []
+        self._lock = threading.RLock()
+        self._pid = os.getpid()
+        self._journal: Journal | None = None
+        self._closed = False
+        if journal is not None:
+            self._journal = self._take_over(Journal(journal, self._header()))
+        _ledgers.add(self)
+
+    # ---- the journal ----------------------------------------------------------------------------------
+
+    def _header(self) -> Record:
+        epsilon, delta, _ = self._limit or (None, None, None)
+        limit = {"epsilon": None if epsilon is None else as_json(epsilon), "delta": delta}
+        return {"format": FORMAT, "version": VERSION, "kind": "ledger", "adjacency": self.adjacency, **limit}
+
+    def _take_over(self, journal: Journal) -> Journal:
+        """Go on with a journal: its accounts become this ledger's."""
+        try:
+            first = journal.found.records[:1]
+            for name, own in self._header().items():
+                if first and first[0][name] != own:
+                    raise StateError(
+                        f"{journal.path}: this journal has {name} {first[0][name]!r}, and {own!r} is asked for: a "
+                        "limit stays what it was when the first run was reserved under it"
+                    )
+            self._replay(journal.found.records)
+        except BaseException:
+            journal.close()
+            raise
+        return journal
+
+    def _replay(self, records: list[Record]) -> None:
+        accounts: dict[str, Account] = {}
+        for record in records[1:]:
+            kind, plan_id = record["kind"], record["plan_id"]
+            if kind == "open" and plan_id not in accounts:
+                guarantee = Guarantee.from_record(record["guarantee"])
+                account = accounts[plan_id] = Account(self, record["learner"], guarantee, plan_id)
+                self._accounts.append(account)
+            elif kind not in ("spent", "closed") or plan_id not in accounts:
+                raise StateError(f"record {record['number']} of the journal is of no known kind or account")
+            accounts[plan_id]._recall(record)
+
+    def _write(self, record: Record) -> None:
+        """Add to the journal; the lock is held. A forked child has a copy of the ledger, not its journal."""
+        if self._journal is None or os.getpid() != self._pid:
+            return
+        if self._closed:
+            raise StateError(f"the ledger of {self._journal.path} is closed: open its journal by another")
+        self._journal.append(record)
+
+    @property
+    def journal(self) -> Path | None:
+        """Path of the journal; ``None`` without one."""
+        return None if self._journal is None else self._journal.path
+
+    @property
+    def closed(self) -> bool:
+        """Whether the journal was let go: nothing can be opened, committed or closed any more."""
+        return self._closed
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Ledger:
+        """Return what a journal says, as a ledger without a journal: to look at, or to :meth:`include`.
+
+        Its file is not locked, and may be another process's. Runs that are open there are open here, with what was
+        spent when they last wrote; nothing can be opened.
+
+        Raises
+        ------
+        StateError
+            If the journal is damaged.
+        OSError
+            If it cannot be read.
+        """
+        found = read_journal(path)
+        if not found.records:
+            raise StateError(f"{found.path}: is empty")
+        first = found.records[0]
+        ledger = cls(epsilon=_or_none(first["epsilon"]), delta=first["delta"], adjacency=first["adjacency"])
+        ledger._replay(found.records)
+        ledger._pid = -1
+        return ledger
+
+    def include(self, other: Ledger) -> None:
+        """Count the runs of another ledger as spent here too: on the same rows, or on rows that may be the same.
+
+        Runs that are open there count with their whole reservation. Nothing is refused: what was spent is spent, and
+        may leave nothing of this ledger's limit. Including a run again changes it only to what it has spent since.
+
+        Parameters
+        ----------
+        other : Ledger
+            Such as :meth:`read` returns.
+
+        Raises
+        ------
+        InvalidParameter
+            If its adjacency is not this ledger's.
+        StateError
+            In a forked child.
+        OSError
+            If the journal cannot be written.
+        """
+        self._same_process("include runs in")
+        if other.adjacency != self.adjacency:
+            raise InvalidParameter(
+                f"adjacency must be the ledger's, {self.adjacency!r}, found {other.adjacency!r}: guarantees for "
+                "different relations do not compose"
+            )
+        entries = [(account, account.entry()) for account in other.accounts]
+        with self._lock:
+            known = {account.plan_id: account for account in self._accounts}
+            for account, entry in entries:
+                mine = known.get(account.plan_id)
+                if mine is None:
+                    mine = Account(self, account.learner, account.guarantee, account.plan_id)
+                    self._write(mine._record("open"))
+                    self._accounts.append(mine)
+                if not mine.closed:
+                    mine._follow(entry)
+                    self._write(mine._record("spent" if entry.open else "closed"))
+
+    def close(self) -> None:
+        """Let another ledger have the journal. Runs that are open keep their whole reservation in it.
+
+        Without a journal it does nothing; closing twice is harmless.
+        """
+        with self._lock:
+            if self._journal is not None and os.getpid() == self._pid:
+                self._closed = True
+                self._journal.close()
+
+    @property
+    def adjacency(self) -> str:
+        """The relation that every run has."""
+        return self._adjacency
+
+    @property
+    def epsilon(self) -> float | None:
+        """Limit on epsilon, at :attr:`delta`; ``None`` without a limit."""
+        return None if self._limit is None else self._limit[0]
+
+    @property
+    def delta(self) -> float | None:
+        """Delta of the limit; ``None`` without a limit."""
+        return None if self._limit is None else self._limit[1]
+
+    @property
+    def mu(self) -> float | None:
+        """The limit as Gaussian differential privacy, rounded down; ``None`` without a limit."""
+        return None if self._limit is None else self._limit[2]
+
+    def __repr__(self) -> str:
+        limit = "no limit"
+        if self._limit is not None:
+            limit = f"epsilon={self._limit[0]:g}, delta={self._limit[1]:g}"
+        return f"<Ledger ({limit}, adjacency={self.adjacency!r}) of {len(self._accounts)} accounts>"
+
+    def _same_process(self, what: str) -> None:
+        if os.getpid() != self._pid:
+            raise StateError(
+                f"a forked child cannot {what} the ledger of its parent: the two would spend the same budget "
+                "twice; open the run in the parent, or give the child a ledger and a budget of its own"
+            )
+
+    def open(self, *, learner: str, guarantee: Guarantee) -> Account:
+        """Reserve the whole of a run's plan, before its first row is learnt.
+
+        Parameters
+        ----------
+        learner : str
+            Name of the learner.
+        guarantee : Guarantee
+            What the run will guarantee if it goes to its horizon.
+
+        Returns
+        -------
+        Account
+            Open; the run attaches its counters and closes it at the end.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the plan does not fit into what is left of the limit. Nothing is reserved then.
+        InvalidParameter
+            If the guarantee's adjacency is not the ledger's.
+        StateError
+            In a forked child.
+        """
+        self._same_process("open a run on")
+        if not isinstance(learner, str) or not learner:
+            raise InvalidParameter(f"learner must be a non-empty string, found {learner!r}")
+        if not isinstance(guarantee, Guarantee):
+            raise InvalidParameter(f"guarantee must be a Guarantee, found {guarantee!r}")
+        if guarantee.adjacency != self.adjacency:
+            raise InvalidParameter(
+                f"adjacency must be the ledger's, {self.adjacency!r}, found {guarantee.adjacency!r}: guarantees for "
+                "different relations do not compose"
+            )
+        account = Account(self, learner, guarantee)
+        with self._lock:
+            self._admit(account)
+            self._write(account._record("open"))
+            self._accounts.append(account)
+        return account
+
+    def _committed(self) -> float:
+        """Sum of squares reserved by open runs and spent by closed ones, rounded up; the lock is held."""
+        squares = [a._last[2] if a._closed else a.reserved_mu_squared for a in self._accounts]
+        return sum_up(squares)
+
+    def _admit(self, account: Account) -> None:
+        if self._limit is None:
+            return
+        epsilon, delta, mu = self._limit
+        committed, asked = self._committed(), account.guarantee.mu
+        total = root_up(sum_up([committed, account.reserved_mu_squared]))
+        # The limit is (epsilon, delta) itself, not its mu: that one is a hair smaller, and a sum of squares is a
+        # hair larger than it is on paper. gdp_delta is rounded up, so what is admitted is within the limit.
+        if asked == 0.0 or gdp_delta(epsilon, total) <= delta:
+            return
+        rest = left(mu, committed)
+        raise BudgetExceeded(
+            f"{account.learner} asks for mu = {asked:.6g} (epsilon = {format_up(account.guarantee.epsilon(delta))} "
+            f"at delta = {delta:g}); of the ledger's limit mu = {mu:.6g} (epsilon = {epsilon:g}, delta = {delta:g}), "
+            f"mu = {root_up(committed):.6g} is spent or reserved by {len(self._accounts)} earlier runs, and "
+            f"mu = {format_down(rest)} (epsilon = {format_down(gdp_epsilon(rest, delta))}) is left, because the "
+            "squares of mu add up"
+        )
+
+    @property
+    def accounts(self) -> tuple[Account, ...]:
+        """All runs ever opened, in that order."""
+        with self._lock:
+            return tuple(self._accounts)
+
+    def entries(self) -> list[LedgerEntry]:
+        """Return what every run has really spent so far, in the order of opening.
+
+        Raises
+        ------
+        StateError
+            If the counters of a run are not valid.
+        """
+        return [account.entry() for account in self.accounts]
+
+    @property
+    def spent(self) -> Spent:
+        """What all runs together have really spent so far (:class:`Spent`), reservations not included."""
+        entries = [entry for entry in self.entries() if entry.mu_squared > 0.0 or entry.releases > 0]
+        return Spent(
+            mu=root_up(sum_up([entry.mu_squared for entry in entries])),
+            adjacency=self.adjacency,
+            releases=sum(entry.releases for entry in entries),
+            delta=self.delta,
+            private=all(entry.private for entry in entries),
+        )
+
+    @property
+    def remaining(self) -> float | None:
+        """Largest ``mu`` that a new run can still reserve, rounded down; ``None`` without a limit."""
+        if self._limit is None:
+            return None
+        with self._lock:
+            return left(self._limit[2], self._committed())
+
+    def sentence(self, delta: float | None = None) -> str:
+        """Say in one sentence what all runs together guarantee: what closed ones spent, and what open ones reserved.
+
+        Parameters
+        ----------
+        delta : float, optional
+            Where epsilon is stated, above 0 and below 1. Default: the limit's, or the largest of the runs'.
+        """
+        with self._lock:
+            held = [(a, a._last[2] if a._closed else a.reserved_mu_squared) for a in self._accounts]
+        held = [(account, square) for account, square in held if square > 0.0]
+        mus = [root_up(square) for _, square in held]
+        promises = [account.guarantee for account, _ in held]
+        if delta is None:
+            delta = self.delta or max((g.delta for g in promises), default=0.5)
+        users = [group_mu(mu, g.rows_per_user) for mu, g in zip(mus, promises, strict=True) if g.rows_per_user]
+        return describe_composition(
+            mus,
+            [account.learner for account, _ in held],
+            mu=root_up(sum_up([square for _, square in held])),
+            user_mu=root_up(sum_up([square_up(mu) for mu in users])) if len(users) == len(mus) else None,
+            users=[g.user for g in promises],
+            delta=number(delta=delta, above=0.0, below=1.0),
+            adjacency=self.adjacency,
+            private=all(g.private for g in promises),
+        )
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Return one dictionary of JSON values per run: its entry, its reservation and its guarantee.
+
+        Raises
+        ------
+        StateError
+            If the counters of a run are not valid.
+        """
+        records = []
+        for account in self.accounts:
+            record: dict[str, Any] = {"format": _ENTRY_FORMAT, "version": _ENTRY_VERSION, **asdict(account.entry())}
+            record["reserved_mu_squared"] = account.reserved_mu_squared
+            for name in ("mu_squared", "reserved_mu_squared"):
+                record[name] = as_json(record[name])
+            record["guarantee"] = account.guarantee.to_record()
+            records.append(record)
+        return records
+
+    def write_jsonl(self, path: str | os.PathLike[str]) -> None:
+        """Write :meth:`to_records` as JSON lines, whole or not at all: a reader never sees half a ledger.
+
+        Raises
+        ------
+        StateError
+            If the counters of a run are not valid.
+        OSError
+            If the file cannot be written; what was there before is then untouched.
+        """
+        text = "".join(json.dumps(record, allow_nan=False) + "\n" for record in self.to_records())
+        write_atomically(path, text.encode())
+
+
+def _or_none(x: Any) -> float | None:
+    return None if x is None else math.inf if x == "inf" else float(x)
+
+
+_ledgers: weakref.WeakSet[Ledger] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    # Another thread may have held a lock at the fork; that thread does not exist here, so nobody would ever free it.
+    # No process has a negative number: the child stays refused even if the system gives out its parent's again.
+    for ledger in _ledgers:
+        ledger._lock = threading.RLock()
+        ledger._pid = -1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

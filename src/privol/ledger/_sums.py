@@ -1,0 +1,45 @@
+"""Sums of squares of mu, rounded so that no figure is understated."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_FLOOR, Context
+from fractions import Fraction
+
+__all__ = ["format_down", "left", "root_up", "sum_up"]
+
+
+def sum_up(squares: list[float]) -> float:
+    """Sum of numbers of at least 0, rounded up; exact if there is at most one that is not 0."""
+    terms = [square for square in squares if square > 0.0]
+    if len(terms) < 2:
+        return terms[0] if terms else 0.0
+    try:
+        return math.nextafter(math.fsum(terms), math.inf)
+    except OverflowError:
+        return math.inf
+
+
+def root_up(square: float) -> float:
+    """Smallest double whose square is at least ``square``."""
+    if math.isinf(square):
+        return math.inf
+    root = math.sqrt(square)
+    if Fraction(root) ** 2 < Fraction(square):
+        root = math.nextafter(root, math.inf)
+    return root
+
+
+def left(limit: float, committed: float) -> float:
+    """Root of ``limit^2 - committed``, rounded down; 0 if nothing is left."""
+    if math.isinf(committed):
+        return 0.0
+    rest = Fraction(limit) ** 2 - Fraction(committed)
+    root = math.sqrt(max(rest, Fraction(0)))
+    return math.nextafter(root, 0.0) if Fraction(root) ** 2 > rest > 0 else root
+
+
+def format_down(x: float) -> str:
+    """Write ``x >= 0`` with 6 significant digits, rounded down: whoever asks for the printed figure gets it."""
+    decimal = Context(prec=6, rounding=ROUND_FLOOR).create_decimal(repr(x)).normalize()
+    return f"{decimal:f}" if -4 <= decimal.adjusted() < 6 else f"{decimal:e}"

@@ -1,0 +1,335 @@
+"""The journal of a ledger: what it says survives crashes, is never altered unseen, and is never less than was spent."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privol.errors import BudgetExceeded, InvalidParameter, StateError
+from privol.guarantees import Guarantee
+from privol.ledger import Ledger
+
+
+def plan(mu=0.1, adjacency="replace", **words):
+    return Guarantee(
+        kind="gdp", parameter=mu, adjacency=adjacency, horizon=100, releases=10, delta=1e-6, arithmetic="a",
+        bit_source="b", private=True, **words,
+    )  # fmt: skip
+
+
+def journaled(path, **words):
+    return Ledger(journal=path, **({"epsilon": 1.0, "delta": 1e-6} | words))
+
+
+def figures(ledger):
+    return [(e.plan_id, e.learner, e.last_row, e.releases, e.mu_squared, e.open) for e in ledger.entries()]
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A journal of four runs: closed, closed without counters, open and committed, open."""
+    path = tmp_path / "budget.jsonl"
+    ledger = journaled(path)
+    now = [10, 1, 0.001]
+    for learner, counted, closed in (("A", True, True), ("B", False, True), ("C", True, False), ("D", True, False)):
+        account = ledger.open(learner=learner, guarantee=plan(0.05, conditions=("text with \n a newline, ü",)))
+        if counted:
+            account.attach(lambda: tuple(now))
+        if closed:
+            account.close()
+        elif learner == "C":
+            account.commit(checkpoint="c-1")
+            now[:] = [20, 2, 0.0015]
+            account.commit()
+    ledger.close()
+    return path
+
+
+def test_a_ledger_outlives_its_process(path):
+    ledger = journaled(path)
+    found = {e.learner: e for e in ledger.entries()}
+    assert (found["A"].mu_squared, found["A"].open) == (pytest.approx(0.001), False)
+    assert found["B"].mu_squared == pytest.approx(0.0025)  # what is not known to be unspent
+    assert (found["C"].last_row, found["C"].releases, found["C"].open) == (20, 2, True)
+    assert found["D"].last_row == 0
+    committed = 0.001 + 0.0025 + 2 * 0.0025  # open runs with all that they reserved
+    assert ledger.remaining == pytest.approx(math.sqrt(ledger.mu**2 - committed))
+    assert ledger.accounts[0].guarantee == plan(0.05, conditions=("text with \n a newline, ü",))
+    ledger.close()
+    assert figures(Ledger.read(path)) == figures(journaled(path))
+
+
+def test_a_run_that_is_resumed_never_gives_back_what_was_spent(path):
+    ledger = journaled(path)
+    account = next(a for a in ledger.accounts if a.learner == "C")
+    now = [5, 1, 0.0001]  # from an old checkpoint
+    account.attach(lambda: tuple(now))
+    assert account.entry().mu_squared == pytest.approx(0.0015)
+    assert account.entry().last_row == 20
+    now[:] = [30, 3, 0.002]
+    account.commit()
+    account.close()
+    ledger.close()
+    last = next(e for e in Ledger.read(path).entries() if e.learner == "C")
+    assert (last.last_row, last.releases, last.open) == (30, 3, False)
+    assert last.mu_squared == pytest.approx(0.002)
+
+
+def test_a_process_that_dies_keeps_its_reservation(tmp_path):
+    path = tmp_path / "budget.jsonl"
+    script = (
+        "import os, sys; sys.path[:0] = sys.argv[2:]; import test_journal as t;"
+        "l = t.journaled(sys.argv[1]); l.open(learner='A', guarantee=t.plan(0.2)); os._exit(9)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(path), *sys.path], timeout=120)
+    assert done.returncode == 9
+    ledger = journaled(path)
+    assert ledger.remaining == pytest.approx(math.sqrt(ledger.mu**2 - 0.04))
+    with pytest.raises(BudgetExceeded):
+        ledger.open(learner="B", guarantee=plan(ledger.mu))
+
+
+def test_every_truncation_is_read_as_a_moment_before(path):
+    """Wherever a crash cuts the file, whole records stand, and the next writer goes on after them."""
+    content = path.read_bytes()
+    ends = [i + 1 for i, byte in enumerate(content) if byte == 10]
+    whole = [json.loads(line) for line in content.splitlines()]
+    for size in range(ends[0], len(content)):
+        path.write_bytes(content[:size])
+        kept = sum(end <= size + 1 for end in ends)  # a record without its newline is whole
+        ledger = journaled(path)
+        ledger.open(learner="E", guarantee=plan(0.01))
+        ledger.close()
+        lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+        assert lines[:kept] == whole[:kept]
+        assert len(lines) == kept + 1
+    for size in range(0, ends[0] - 1, 7):  # of the first record: nothing was reserved yet
+        path.write_bytes(content[:size])
+        if size:
+            with pytest.raises(StateError, match="no whole record"):
+                Ledger.read(path)
+        journaled(path).close()
+        assert path.read_bytes() == content[: ends[0]]
+    path.write_bytes(b"somebody's notes")
+    with pytest.raises(StateError, match="no whole record"):
+        journaled(path)
+    assert path.read_bytes() == b"somebody's notes"
+
+
+def test_blocks_of_zeros_at_the_end_were_never_written(path):
+    content = path.read_bytes()
+    cut = content[:-1].rindex(b"\n") + 1
+    for tail in (bytes(600), content[cut : cut + 50] + bytes(80) + b"}\n", bytes(80) + content[-40:]):
+        path.write_bytes(content[:cut] + tail)
+        assert len(Ledger.read(path).accounts) == 3
+    path.write_bytes(content[:100] + bytes(80) + content[180:])
+    with pytest.raises(StateError, match="line 1"):
+        Ledger.read(path)
+
+
+def test_no_altered_byte_is_read_as_another_figure(path):
+    content, whole = path.read_bytes(), figures(Ledger.read(path))
+    refused = 0
+    for i in range(len(content)):
+        path.write_bytes(content[:i] + bytes([content[i] ^ 1]) + content[i + 1 :])
+        try:
+            found = figures(Ledger.read(path))
+        except StateError:
+            refused += 1
+            continue
+        # the same number in other digits, or the last record looks cut short: an open run, of which nobody was told
+        assert found in (whole, whole[:-1])
+    assert refused > 0.8 * len(content)
+
+
+def test_a_missing_or_repeated_line_is_refused(path):
+    lines = path.read_bytes().splitlines(keepends=True)
+    for k in range(len(lines) - 1):
+        path.write_bytes(b"".join(lines[:k] + lines[k + 1 :]))
+        with pytest.raises(StateError):
+            Ledger.read(path)
+        path.write_bytes(b"".join(lines[: k + 1] + lines[k:]))
+        with pytest.raises(StateError):
+            Ledger.read(path)
+
+
+def test_one_writer_at_a_time(path):
+    ledger = journaled(path)
+    with pytest.raises(StateError, match="open, here or in another process"):
+        journaled(path)
+    script = (
+        "import sys; sys.path[:0] = sys.argv[2:]; import test_journal as t;\n"
+        "try: t.journaled(sys.argv[1])\n"
+        "except t.StateError as e: print(e); sys.exit(3)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(path), *sys.path], capture_output=True, timeout=120)
+    assert (done.returncode, b"one at a time" in done.stdout) == (3, True)
+    assert len(Ledger.read(path).accounts) == 4  # looking is free
+    ledger.close()
+    journaled(path).close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_child_writes_nothing(path):
+    ledger = journaled(path)
+    before = path.read_bytes()
+    child = os.fork()
+    if child == 0:
+        ledger.accounts[2].close()
+        ledger.close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert path.read_bytes() == before
+    with pytest.raises(StateError):
+        journaled(path)  # the parent has it still
+    ledger.open(learner="E", guarantee=plan(0.01))
+    ledger.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [({"epsilon": 2.0}, "epsilon 1.0"), ({"delta": 1e-7}, "delta"), ({"adjacency": "zero_out"}, "adj")],
+)
+def test_a_limit_stays_what_it_was(path, words, match):
+    with pytest.raises(StateError, match=match):
+        journaled(path, **words)
+    journaled(path).close()  # the refused one let go of it
+
+
+def test_other_formats_and_versions_are_refused(path):
+    lines = path.read_text().splitlines(keepends=True)
+    from privol.ledger import _journal
+
+    for change, match in (({"format": "other"}, "format"), ({"version": 2}, "version 2")):
+        first = {k: v for k, v in {**json.loads(lines[0]), **change}.items() if k != "sha256"}
+        first["sha256"] = _journal._digest("", first)
+        path.write_text(json.dumps(first) + "\n")
+        with pytest.raises(StateError, match=match):
+            Ledger.read(path)
+    path.write_text("")
+    with pytest.raises(StateError, match="empty"):
+        Ledger.read(path)
+
+
+@pytest.mark.parametrize("short", [0, 7])
+def test_a_full_disk_reserves_nothing(path, short, monkeypatch):
+    ledger = journaled(path)
+    before, left, write = path.read_bytes(), ledger.remaining, os.write
+
+    def full(descriptor, content):
+        if short and not monkeypatch.struck:
+            monkeypatch.struck = True
+            return write(descriptor, content[:short])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.struck = False
+    with monkeypatch.context() as m:
+        m.setattr(os, "write", full)
+        with pytest.raises(OSError, match="No space left") as caught:
+            ledger.open(learner="E", guarantee=plan(0.01))
+    assert caught.value.filename == str(path)
+    assert (path.read_bytes(), ledger.remaining, len(ledger.accounts)) == (before, left, 4)
+    ledger.open(learner="E", guarantee=plan(0.01))  # space again
+    ledger.close()
+    assert len(Ledger.read(path).accounts) == 5
+
+
+def test_what_cannot_be_undone_ends_the_writing(path, monkeypatch):
+    ledger = journaled(path)
+
+    def fail(*_):
+        raise OSError(errno.EIO, "I/O error")
+
+    with monkeypatch.context() as m:
+        m.setattr(os, "fsync", fail)
+        with pytest.raises(OSError, match="I/O"):
+            ledger.open(learner="E", guarantee=plan(0.01))
+    with pytest.raises(StateError, match="nothing more is written"):
+        ledger.open(learner="E", guarantee=plan(0.01))
+    ledger.close()
+    assert len(Ledger.read(path).accounts) in (4, 5)
+
+
+# ---- several ledgers ---------------------------------------------------------------------------------------------
+
+
+def test_including_another_ledger(path, tmp_path):
+    other, mine = Ledger.read(path), Ledger(journal=tmp_path / "mine.jsonl")
+    with pytest.raises(StateError):
+        other.open(learner="E", guarantee=plan(0.01))
+    mine.include(other)
+    mine.include(other)  # again: nothing new
+    assert figures(mine) == figures(other)
+    ledger = journaled(path)
+    ledger.accounts[2].attach(lambda: (100, 10, 0.0025))
+    ledger.accounts[2].close()
+    ledger.close()
+    mine.include(Ledger.read(path))
+    assert figures(mine) == figures(Ledger.read(path))
+    mine.close()
+    assert figures(Ledger.read(tmp_path / "mine.jsonl")) == figures(mine)
+    with pytest.raises(InvalidParameter, match="adjacency"):
+        Ledger(adjacency="zero_out").include(other)
+
+
+def test_what_was_spent_elsewhere_is_never_refused(tmp_path):
+    other = Ledger()
+    other.open(learner="A", guarantee=plan(3.0))
+    mine = Ledger(epsilon=1.0, delta=1e-6)
+    mine.include(other)
+    assert mine.remaining == 0.0
+    with pytest.raises(BudgetExceeded):
+        mine.open(learner="B", guarantee=plan(1e-3))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_a_journal_and_a_memory_agree(tmp_path_factory, data):
+    """Whatever happens to runs, and wherever the ledger is closed and opened again: the same figures."""
+    path = tmp_path_factory.mktemp("j") / "j.jsonl"
+    kept, plain = journaled(path), Ledger(epsilon=1.0, delta=1e-6)
+    counters: list[list] = []
+    for _ in range(data.draw(st.integers(1, 25))):
+        act = data.draw(st.sampled_from(["open", "spend", "close", "commit", "restart"]))
+        if act == "open":
+            mu = data.draw(st.sampled_from([0.01, 0.1]))
+            try:
+                a = kept.open(learner="A", guarantee=plan(mu))
+            except BudgetExceeded:
+                continue
+            b = plain.open(learner="A", guarantee=plan(mu))
+            now = [0, 0, 0.0, mu * mu]
+            for account in (a, b):
+                account.attach(lambda now=now: tuple(now[:3]))
+            counters.append(now)
+        elif act == "restart":
+            for account in kept.accounts:
+                if not account.closed:
+                    account.commit()
+            kept.close()
+            kept = journaled(path)
+            for account, now in zip(kept.accounts, counters, strict=True):
+                if not account.closed:
+                    account.attach(lambda now=now: tuple(now[:3]))
+        elif counters:
+            k = data.draw(st.integers(0, len(counters) - 1))
+            now = counters[k]
+            if act == "spend":
+                now[0], now[1] = now[0] + 5, now[1] + 1
+                now[2] = min(now[2] + 0.3 * now[3], now[3])
+            elif act == "close":
+                kept.accounts[k].close()
+                plain.accounts[k].close()
+            elif not kept.accounts[k].closed:
+                kept.accounts[k].commit()
+        assert [f[1:] for f in figures(kept)] == [f[1:] for f in figures(plain)]
+        assert kept.remaining == plain.remaining
+    kept.close()

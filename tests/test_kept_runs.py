@@ -1,0 +1,425 @@
+"""Runs that outlive their process: the same bits after any interruption, nothing seen before it is on the disk."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from privol import DPFTRL, NOGD, PGIGA, PIGD, PQFTL
+from privol.errors import StateError
+from privol.ledger import Ledger
+from privol.state import State, load_model
+
+N, D = 600, 4
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(N, D)) / 3
+Y = np.where(X @ [1.0, -2.0, 0.5, 0.0] > 0, 1, 0)
+
+LEARNERS = {
+    "PIGD": (PIGD, {"release": 50}),
+    "PIGD last": (PIGD, {"release": "last"}),
+    "PGIGA": (PGIGA, {"release": [7, 300, 590], "l2_schedule": "inverse_sqrt"}),
+    "NOGD": (NOGD, {"batch": 7}),
+    **{f"DPFTRL {design}": (DPFTRL, {"design": design}) for design in ("blt", "tree", "honaker", "smooth", "sqrt")},
+    "DPFTRL batch": (DPFTRL, {"batch": 32, "release": 100}),
+    "DPFTRL classes": (DPFTRL, {"loss": "softmax", "class_weight": {1: 2.0}}),
+    "DPFTRL window": (DPFTRL, {"window": 50}),
+    "DPFTRL renewal": (DPFTRL, {"renewal": "double", "horizon": 100}),
+    "PQFTL": (PQFTL, {"release": 40}),
+    "PQFTL discount": (PQFTL, {"discount": 0.99}),
+    "PQFTL batch": (PQFTL, {"batch": 9, "design": "tree"}),
+}
+
+
+def make(name, **words):
+    kind, parameters = LEARNERS[name]
+    return kind(**{"random_state": 3, "epsilon": 2.0, **parameters, **words})
+
+
+class Stream:
+    """Rows in blocks of the given size; ``stop``: an error, or an interrupt, before that row."""
+
+    n_rows: int | None = N
+    classes = (0, 1)
+
+    def __init__(self, size=64, rows=X, targets=Y, stop=None, error=None):
+        self.size, self.rows, self.targets, self.stop = size, rows, targets, stop
+        self.error = OSError("gone") if error is None else error
+
+    def __iter__(self):
+        for start in range(0, self.rows.shape[0], self.size):
+            end = min(start + self.size, self.rows.shape[0])
+            if self.stop is not None and end > self.stop:
+                raise self.error
+            yield Block(self.rows[start:end], self.targets[start:end], start)
+
+
+class Block:
+    def __init__(self, X, y, first_row):
+        self.X, self.first_row = X, first_row
+        self.y = np.asarray(y, dtype=np.float64)
+
+
+def fingerprint(learner):
+    return (learner.coef_.tobytes(), np.asarray(learner.intercept_).tobytes(), learner.average_coef_.tobytes(),
+            learner.n_rows_, learner.n_releases_)  # fmt: skip
+
+
+def releases_of(learner, stream, **words):
+    found = []
+    learner.fit_stream(stream, on_release=lambda r: found.append((r.row, r.coef.tobytes(), r.intercept)), **words)
+    return found
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_an_interrupted_run_reaches_the_same_bits(name, tmp_path):
+    whole = make(name).fit_stream(Stream())
+    run = tmp_path / "run"
+    for k, stop in enumerate((1, 100, 101, 350, 599)):
+        learner = make(name)
+        error = KeyboardInterrupt() if k % 2 else OSError("gone")
+        with pytest.raises(type(error)):
+            learner.fit_stream(Stream(size=17 + 30 * k, stop=stop, error=error), checkpoint=State(run, every=40))
+    learner = State(run).learner()
+    learner.random_state = 3
+    learner.fit_stream(Stream(size=91), checkpoint=State(run))
+    assert fingerprint(learner) == fingerprint(whole)
+    assert fingerprint(load_model(run)) == fingerprint(whole)
+    assert learner.guarantee_ == whole.guarantee_
+    ours, theirs = learner.ledger_.entries(), whole.ledger_.entries()
+    assert [(e.last_row, e.releases, e.mu_squared, e.open) for e in ours] == [
+        (e.last_row, e.releases, pytest.approx(e.mu_squared), e.open) for e in theirs
+    ]
+    assert sorted(p.name for p in run.iterdir()) == ["ledger.jsonl", "ledger.jsonl.lock", "model.json", "model.npz"]
+    with pytest.raises(StateError, match="finished"):
+        make(name).fit_stream(Stream(), checkpoint=State(run))
+
+
+@pytest.mark.parametrize("name", ["PIGD", "DPFTRL blt", "PQFTL"])
+def test_what_is_seen_is_on_the_disk(name, tmp_path, monkeypatch):
+    """At every call that hands something out, the disk has it: a copy of the directory goes on to the same end."""
+    run, seen = tmp_path / "run", []
+    whole = releases_of(make(name), Stream())
+
+    def look(learner, stream):
+        seen.append((learner.n_rows_, fingerprint(learner)))
+        kept = json.loads((run / "ledger.jsonl").read_text().splitlines()[-1])
+        assert (kept["rows"], kept["releases"]) == (learner.n_rows_, learner.n_releases_)
+        with np.load(run / "secret" / kept["facts"]["checkpoint"]) as arrays:
+            assert arrays["counts"][0] == learner.n_rows_
+            model = np.append(learner.coef_, learner.intercept_)
+            np.testing.assert_array_equal(arrays["released"], model)
+
+    learner = make(name)
+    found = releases_of(learner, Stream(size=64), checkpoint=State(run, every=100), progress=look)
+    assert found == whole
+    assert len(seen) == math.ceil(N / 64)
+    plain = make(name)
+    states = {}
+    plain.fit_stream(Stream(size=2), progress=lambda it, _: states.__setitem__(it.n_rows_, fingerprint(it)))
+    assert all(states[rows] == now for rows, now in seen if rows)
+
+
+def test_rows_that_changed_are_refused(tmp_path):
+    run = tmp_path / "run"
+    for change in ("row", "target", "order", "short"):
+        shutil.rmtree(run, ignore_errors=True)
+        with pytest.raises(OSError, match="gone"):
+            make("PIGD").fit_stream(Stream(stop=400), checkpoint=State(run, every=50))
+        rows, targets = X.copy(), Y.copy()
+        if change == "row":
+            rows[120, 2] = np.nextafter(rows[120, 2], 1)
+        elif change == "target":
+            targets[5] = 1 - targets[5]
+        elif change == "order":
+            rows[[7, 8]] = rows[[8, 7]]
+        else:
+            rows, targets = rows[:200], targets[:200]
+        learner = make("PIGD")
+        before = (run / "ledger.jsonl").read_bytes()
+        with pytest.raises(StateError, match="first 384 rows" if change != "short" else "has 200 rows"):
+            learner.fit_stream(Stream(rows=rows, targets=targets), checkpoint=State(run, every=50))
+        assert (run / "ledger.jsonl").read_bytes() == before
+        make("PIGD").fit_stream(Stream(size=10), checkpoint=State(run))
+        assert fingerprint(load_model(run)) == fingerprint(make("PIGD").fit_stream(Stream()))
+
+
+def test_rows_are_known_by_what_they_are(tmp_path):
+    """Dense or sparse, float32 or float64: another layout of the same numbers is not what was learnt."""
+    layouts = [X.astype(np.float32), sparse.csr_matrix(X), X]
+    for k, rows in enumerate(layouts):
+        run = tmp_path / str(k)
+        with pytest.raises(OSError, match="gone"):
+            make("DPFTRL tree").fit_stream(Stream(rows=rows, stop=333), checkpoint=State(run, every=50))
+        with pytest.raises(StateError, match="not those that the run has learnt"):
+            make("DPFTRL tree").fit_stream(Stream(rows=layouts[k - 1]), checkpoint=State(run, every=50))
+        make("DPFTRL tree").fit_stream(Stream(rows=rows, size=11), checkpoint=State(run, every=50))
+        assert fingerprint(load_model(run)) == fingerprint(make("DPFTRL tree").fit_stream(Stream(rows=rows)))
+
+
+def test_an_older_checkpoint_refunds_nothing(tmp_path):
+    run = tmp_path / "run"
+    with pytest.raises(OSError, match="gone"):
+        make("PIGD").fit_stream(Stream(size=20, stop=200), checkpoint=State(run, every=20))
+    older = next((run / "secret").glob("checkpoint-*"))
+    content = older.read_bytes()
+    with pytest.raises(OSError, match="gone"):
+        make("PIGD").fit_stream(Stream(size=20, stop=500), checkpoint=State(run, every=20))
+    for path in (run / "secret").glob("checkpoint-*"):
+        path.write_bytes(path.read_bytes()[:-50])
+    learner = make("PIGD")
+    with pytest.raises(StateError, match="no checkpoint"):
+        learner.fit_stream(Stream(), checkpoint=State(run))
+    older.write_bytes(content)
+    spent = Ledger.read(run / "ledger.jsonl").entries()[0].mu_squared
+    # rows after the checkpoint that are not those that were learnt: nothing of them is handed out
+    changed = X.copy()
+    changed[300] = 0.0
+    for rows, error in ((changed, StateError), (X, OSError)):
+        learner, found = make("PIGD"), []
+        with pytest.raises(error):
+            learner.fit_stream(
+                Stream(size=20, rows=rows, stop=None if error is StateError else 420),
+                checkpoint=State(run, every=20),
+                on_release=found.append,
+            )
+        assert found == []
+        assert learner.n_rows_ == 200
+        assert Ledger.read(run / "ledger.jsonl").entries()[0].mu_squared == spent
+    learner = make("PIGD")
+    found = releases_of(learner, Stream(), checkpoint=State(run))
+    assert found == [r for r in releases_of(make("PIGD"), Stream()) if r[0] >= 500]
+    assert fingerprint(learner) == fingerprint(make("PIGD").fit_stream(Stream()))
+
+
+def test_other_parameters_are_refused(tmp_path):
+    run = tmp_path / "run"
+    with pytest.raises(OSError, match="gone"):
+        make("PIGD").fit_stream(Stream(stop=400), checkpoint=State(run))
+    with pytest.raises(StateError, match=r"epsilon.*learner\(\)"):
+        make("PIGD", epsilon=3.0).fit_stream(Stream(), checkpoint=State(run))
+    with pytest.raises(StateError, match="other parameters"):
+        make("PGIGA").fit_stream(Stream(), checkpoint=State(run))
+    longer = Stream()
+    longer.n_rows = N + 1
+    with pytest.raises(StateError, match="horizon"):
+        make("PIGD").fit_stream(longer, checkpoint=State(run))
+    with pytest.raises(StateError, match="n_features"):
+        make("PIGD").fit_stream(Stream(rows=X[:, :3]), checkpoint=State(run))
+    with pytest.raises(StateError, match="ledger"):
+        make("PIGD", ledger=Ledger()).fit_stream(Stream(), checkpoint=State(tmp_path / "other"))
+    make("PIGD").fit_stream(Stream(), checkpoint=State(run))
+
+
+def test_secrets_are_for_their_owner_and_end_with_the_run(tmp_path):
+    run, modes = tmp_path / "run", []
+
+    def look(learner, stream):
+        folder = run / "secret"
+        modes.append(
+            (stat.S_IMODE(folder.stat().st_mode), {stat.S_IMODE(p.stat().st_mode) for p in folder.glob("*.npz")})
+        )
+
+    before = os.umask(0)
+    try:
+        make("DPFTRL blt", random_state=None).fit_stream(Stream(), checkpoint=State(run, every=100), progress=look)
+    finally:
+        os.umask(before)
+    if os.name == "posix":
+        assert set(map(str, modes)) == {str((0o700, {0o600}))}
+    assert not (run / "secret").exists()
+
+
+def test_a_shared_ledger_with_a_journal(tmp_path):
+    run, journal = tmp_path / "run", tmp_path / "budget.jsonl"
+    for stop in (300, None):
+        ledger = Ledger(epsilon=2.5, delta=1e-6, journal=journal)
+        learner = make("PIGD", ledger=ledger)
+        if stop is None:
+            learner.fit_stream(Stream(), checkpoint=State(run))
+        else:
+            with pytest.raises(OSError, match="gone"):
+                learner.fit_stream(Stream(stop=stop), checkpoint=State(run))
+        assert len(ledger.accounts) == 1
+        ledger.close()
+    assert fingerprint(learner) == fingerprint(make("PIGD").fit_stream(Stream()))
+    assert [e.open for e in Ledger.read(journal).entries()] == [False]
+    assert not (run / "ledger.jsonl").exists()
+
+
+# ---- failures of the machine --------------------------------------------------------------------------------------
+
+SCRIPT = """
+import os, sys
+sys.path[:0] = sys.argv[3:]
+import test_kept_runs as t
+t.killed_runs(*sys.argv[1:3])
+"""
+
+
+def killed_runs(name, folder):
+    """In a process of its own: runs in forked children, each ended at another system call that writes, then gone on."""
+    real = {call: getattr(os, call) for call in ("open", "write", "fsync", "replace", "unlink", "mkdir")}
+    exit_now = os._exit
+
+    def child(run, left, out):
+        count = 0
+
+        def counting(call):
+            def counted(*given, **named):
+                nonlocal count
+                count += 1
+                if count == left:
+                    if call == "write":  # torn
+                        real[call](given[0], bytes(given[1])[: len(given[1]) // 2])
+                    exit_now(9)
+                return real[call](*given, **named)
+
+            return counted
+
+        pid = os.fork()
+        if pid:
+            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        status = 1
+        try:
+            with open(out, "w", buffering=1) as file:
+                for call in real:
+                    setattr(os, call, counting(call))
+                stream, state = Stream(size=50), State(run, every=100)
+                make(name).fit_stream(
+                    stream, checkpoint=state, on_release=lambda r: print(r.row, r.coef.tobytes().hex(), file=file)
+                )
+                print("calls", count, file=file)
+            status = 0
+        except StateError as error:
+            status = 3 if "finished" in str(error) else 1
+        finally:
+            exit_now(status)
+
+    folder = Path(folder)
+    assert child(folder / "whole", 0, folder / "whole.txt") == 0
+    calls = int((folder / "whole.txt").read_text().split()[-1])
+    for left in range(1, calls):
+        run = folder / f"run{left}"
+        killed = child(run, left, folder / f"{left}a.txt")
+        try:
+            entries = Ledger.read(run / "ledger.jsonl").entries()
+        except (OSError, StateError):  # it was being made
+            entries = []
+        rows, releases = (entries[-1].last_row, entries[-1].releases) if entries else (0, 0)
+        print(left, killed, rows, releases, child(run, 0, folder / f"{left}b.txt"), flush=True)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.parametrize("name", ["PIGD", "DPFTRL batch"])
+def test_killed_at_every_write(name, tmp_path):
+    """Ended at every system call that writes, then gone on with: no release changes, no entry is lost."""
+    whole = {row: coef.hex() for row, coef, _ in releases_of(make(name), Stream(size=50))}
+    model = fingerprint(make(name).fit_stream(Stream()))
+    command = [sys.executable, "-c", SCRIPT, name, str(tmp_path), *sys.path]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr
+    lines = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
+    assert len(lines) > 50
+    for left, killed, rows, releases, again in lines:
+        published, more = (
+            dict(line.split() for line in (tmp_path / f"{left}{part}.txt").read_text().splitlines()) for part in "ab"
+        )
+        assert killed == 9
+        assert max(map(int, published), default=0) <= rows
+        assert len(published) <= releases
+        assert again in (0, 3)  # gone on with, or it was finished
+        more.pop("calls", None)
+        assert {int(row): coef for row, coef in (published | more).items()}.items() <= whole.items()
+        assert fingerprint(load_model(tmp_path / f"run{left}")) == model
+        left_over = {path.name for path in (tmp_path / f"run{left}").iterdir()}
+        assert left_over == {"ledger.jsonl", "ledger.jsonl.lock", "model.json", "model.npz"}
+
+
+def test_a_full_disk_ends_the_call_and_the_run_goes_on(tmp_path, monkeypatch):
+    run, calls, real = tmp_path / "run", [0], os.write
+
+    def full(descriptor, content):
+        calls[0] += 1
+        if calls[0] > 14:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, content)
+
+    learner, found = make("DPFTRL blt"), []
+    with monkeypatch.context() as m:
+        m.setattr(os, "write", full)
+        with pytest.raises(OSError, match="No space left"):
+            learner.fit_stream(Stream(size=50), checkpoint=State(run, every=50), on_release=found.append)
+    entry = Ledger.read(run / "ledger.jsonl").entries()[0]
+    assert (entry.last_row, entry.releases) == (learner.n_rows_, learner.n_releases_) == (len(found), len(found))
+    assert 0 < len(found) < N
+    learner.fit_stream(Stream(size=50), checkpoint=State(run, every=50))
+    assert fingerprint(learner) == fingerprint(make("DPFTRL blt").fit_stream(Stream()))
+
+
+def test_one_process_at_a_time(tmp_path):
+    run = tmp_path / "run"
+
+    def another(learner, stream):
+        script = "import sys; sys.path[:0] = sys.argv[2:]; import test_kept_runs as t;" + (
+            "t.make('PIGD').fit_stream(t.Stream(), checkpoint=t.State(sys.argv[1]))"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", script, run, *sys.path], capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 1
+        assert "another process is learning here" in done.stderr
+        with pytest.raises(StateError, match=r"another process|in use"):
+            make("PIGD").fit_stream(Stream(), checkpoint=State(run))
+        raise OSError("seen")
+
+    with pytest.raises(OSError, match="seen"):
+        make("PIGD").fit_stream(Stream(), checkpoint=State(run), progress=another)
+    make("PIGD").fit_stream(Stream(), checkpoint=State(run))
+
+
+@pytest.mark.parametrize("name", ["PIGD", "NOGD", "DPFTRL blt", "PQFTL"])
+def test_nothing_else_learns_or_shows_a_kept_run(name, tmp_path):
+    tried = []
+
+    def look(learner, stream):
+        calls = [lambda: learner.partial_fit(X[:1], Y[:1]), lambda: learner.learn_one(X[0], Y[0])]
+        if hasattr(learner, "ask"):
+            calls += [learner.ask, lambda: learner.tell(gradient=np.zeros(D + 1))]
+        if hasattr(learner, "moments"):
+            calls.append(learner.moments)
+        for call in calls:
+            with pytest.raises(StateError, match="kept"):
+                call()
+            tried.append(call)
+
+    words = {"gradient_bound": 1.0} if name in ("NOGD", "DPFTRL blt") else {}
+    make(name, **words).fit_stream(Stream(), checkpoint=State(tmp_path / "run"), progress=look)
+    assert len(tried) > 10
+
+
+def test_damaged_plans_are_refused(tmp_path):
+    run = tmp_path / "run"
+    with pytest.raises(OSError, match="gone"):
+        make("PIGD").fit_stream(Stream(stop=400), checkpoint=State(run))
+    plan = run / "secret" / "run.json"
+    content = plan.read_bytes()
+    for damaged in (content[:-30], content.replace(b'"horizon": 600', b'"horizon": 601'), b"[]"):
+        plan.write_bytes(damaged)
+        with pytest.raises(StateError, match=r"run\.json"):
+            make("PIGD").fit_stream(Stream(), checkpoint=State(run))
+    with pytest.raises(StateError, match="no run"):
+        State(Path(tmp_path / "empty")).learner()
+    plan.write_bytes(content)
+    make("PIGD").fit_stream(Stream(), checkpoint=State(run))
