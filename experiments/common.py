@@ -7,6 +7,7 @@ figures are the same every time, and writes its table between the two comments i
 from __future__ import annotations
 
 import argparse
+import io
 import math
 import re
 import statistics
@@ -14,10 +15,12 @@ import sys
 import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from privol import open_stream
@@ -109,3 +112,48 @@ def released_models(learner: Any, X: FloatArray, y: FloatArray, classes: tuple[A
     learner.fit_stream(open_stream((X, y), classes=classes), on_release=keep)
     models[last + 1 :] = models[last]
     return models
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """Rows and targets, and the losses ``1/2 (y - x.w)^2 + l2/2 ||w||^2`` by which models are measured."""
+
+    X: FloatArray
+    y: FloatArray
+    l2: float
+
+    @classmethod
+    def made_up(cls, rows: int, *, seed: int = 1, dim: int = 10, noise: float = 0.01, l2: float = 1.0) -> Ridge:
+        """Return normal rows with a linear target and normal noise, as in the source's synthetic regression."""
+        rng = np.random.default_rng(seed)
+        truth = rng.normal(size=dim)
+        truth /= np.linalg.norm(truth)
+        X = rng.normal(size=(rows, dim))
+        return cls(X, X @ truth + noise * rng.normal(size=rows), l2)
+
+    def losses(self, models: FloatArray) -> FloatArray:
+        """Return every row's loss; ``models`` is one model or one for each row."""
+        errors = self.y - np.sum(self.X * models, axis=1)
+        found: FloatArray = errors**2 / 2 + self.l2 / 2 * np.sum(models**2, axis=-1)
+        return found
+
+    def best(self, rows: int | None = None) -> float:
+        """Return the least sum of losses that a fixed model has on the first rows (default: on all)."""
+        X, y = self.X[:rows], self.y[:rows]
+        matrix = len(y) * self.l2 * np.eye(X.shape[1]) + X.T @ X
+        model = np.asarray(np.linalg.solve(matrix, X.T @ y), dtype=np.float64)
+        return float(np.sum(Ridge(X, y, self.l2).losses(model)))
+
+    def regret(self, models: FloatArray) -> float:
+        """Return the average regret of models, one for each row."""
+        return (float(np.sum(self.losses(models))) - self.best()) / len(self.y)
+
+    def regrets(self, models: FloatArray, rows: NDArray[np.int64]) -> FloatArray:
+        """Return the average regret over the first ``rows[i]`` rows, each against the best model for them."""
+        total = np.cumsum(self.losses(models))
+        return np.array([(total[n - 1] - self.best(n)) / n for n in rows])
+
+
+def picture(figure: Figure, name: str, quick: bool) -> None:
+    """Save a figure beside the page; a sample is drawn and thrown away."""
+    figure.savefig(io.BytesIO() if quick else PAGE.parent / "img" / name, dpi=110, format="png")

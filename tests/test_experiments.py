@@ -16,7 +16,8 @@ from patience import WAIT
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "experiments"
 PAGE = ROOT / "docs" / "experiments.md"
-SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "common")
+SHARED = {"common", "regression", "tasks"}
+SCRIPTS = sorted({path.stem for path in FOLDER.glob("*.py")} - SHARED)
 
 
 def place(name: str) -> tuple[str, str]:
@@ -60,7 +61,7 @@ def experiments(monkeypatch):
     """Import the scripts as modules."""
     monkeypatch.syspath_prepend(str(FOLDER))
     yield importlib.import_module
-    for name in [*SCRIPTS, "common"]:
+    for name in [*SCRIPTS, *SHARED]:
         sys.modules.pop(name, None)
 
 
@@ -122,3 +123,32 @@ def test_one_printed_regret_is_reproduced_now(experiments):
         for key in range(2)
     ]
     assert statistics.mean(found) == pytest.approx(script.PRINTED["DPFTRL"][1], rel=0.2)
+
+
+# ---- linear_regression ----------------------------------------------------------------------------------------
+
+
+def test_linear_regression_runs(tmp_path):
+    rows = sample("linear_regression", tmp_path)
+    assert [len(cells) for cells in rows] == [5] * 16 + [4] * 8
+    designs = {cells[0]: [number(cell) for cell in cells[1:]] for cells in rows[8:16]}
+    assert designs["blt"][3] < designs["tree"][3] < designs["independent"][3]
+    assert designs["follow-the-leader without noise"][3] < designs["always 0"][3]
+
+
+def test_the_page_shows_the_order_of_the_designs(experiments):
+    rows = written("linear_regression")
+    for part in (rows[:8], rows[8:16]):
+        regret = {cells[0]: [number(cell) for cell in cells[1:]] for cells in part}
+        assert tuple(regret)[:6] == experiments("linear_regression").DESIGNS
+        for epsilon in (1, 2, 3):
+            least = min(regret[design][epsilon] for design in ("tree", "honaker", "smooth", "independent"))
+            assert max(regret["blt"][epsilon], regret["sqrt"][epsilon]) < least
+    shifts = {(number(a), number(b)): (number(printed), cell) for a, b, printed, cell in rows[16:]}
+    assert {key: printed for key, (printed, _) in shifts.items()} == experiments("linear_regression").SHIFTS
+    for (_, shift), (printed, cell) in shifts.items():
+        mean, _, spread = cell.split()
+        if shift != 1.0:  # the page says why
+            assert abs(float(mean) - printed) <= max(2 * float(spread), printed / 10)
+        else:
+            assert float(mean) < printed
