@@ -113,13 +113,13 @@ def main() -> None:
     figure = Figure(figsize=(11, 5), layout="constrained")
     lines = []
     for scaling, axis in zip(SCALINGS, figure.subplots(1, 2), strict=True):
-        lines += by_design(scaling, scaling.rows(2_000 if given.quick else ROWS), given.runs, axis)
+        lines += by_design(scaling, scaling.rows(1_000 if given.quick else ROWS), given.runs, axis)
         axis.set_title(scaling.name.rstrip(":"), fontsize=10)
         axis.set_xlabel("rows")
         axis.grid(alpha=0.2)
     figure.axes[0].set_ylabel("average regret so far (not private)")
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8)
-    lines += by_shift(2_000 if given.quick else 20_000, given.runs)
+    lines += by_shift(300 if given.quick else 20_000, given.runs)
     picture(figure, "linear_regression.png", given.quick)
     write("linear_regression", lines, given.page)
 

@@ -141,7 +141,7 @@ def agrees(values: list[float], printed: float) -> bool:
 def main() -> None:
     given = arguments(__doc__, runs=12)
     X, y = made_up(ROWS)
-    rows = 500 if given.quick else ROWS
+    rows = 300 if given.quick else ROWS
     lines: list[list[str]] = []
     for column, (l2, radius) in enumerate(SETTINGS):
         game = Game(X[:rows], y[:rows], l2, radius)
