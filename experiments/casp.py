@@ -2,7 +2,8 @@
 
     python experiments/casp.py FOLDER [--quick] [--runs 10]
 
-FOLDER holds UCI's CASP.csv, perhaps compressed. One pass over the same shuffled rows, a tenth held out. A quarter of a minute.
+FOLDER holds UCI's CASP.csv, perhaps compressed. One pass over the same shuffled rows, a tenth held out. A quarter
+of a minute.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Cell:
 
 def learners(task: Task, rows: Split, epsilon: float) -> dict[str, tuple[type[Any], dict[str, Any]]]:
     """Return the learners by name, with their parameters."""
-    budget = {"epsilon": epsilon, "delta": DELTA}
+    budget: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA}
     default = DPFTRL(radius=task.radius, x_bound=rows.x_bound, **budget).calibrate(rows.X.shape[1], len(rows.y))
     claiming = {"epsilon": epsilon / 3, "delta": DELTA / 2, "calibration": "published"}
     return {

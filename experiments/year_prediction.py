@@ -3,7 +3,7 @@
     python experiments/year_prediction.py FOLDER [--quick] [--runs 5]
 
 FOLDER holds UCI's YearPredictionMSD.txt, perhaps compressed (zip, gz, bz2, xz), or LIBSVM's pair YearPredictionMSD and
-YearPredictionMSD.t. One pass over the training rows in their order, tested on the others.
+YearPredictionMSD.t. One pass over the training rows in their order, tested on the others. Six minutes.
 """
 
 from __future__ import annotations
