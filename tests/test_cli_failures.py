@@ -177,12 +177,12 @@ def test_read_only_directory(here, clinic):
 
 
 def test_failing_write_leaves_nothing(here, clinic, monkeypatch):
-    import privol.state
+    import privol.state._models
 
-    def full(path, content):
+    def full(path, content, **_):
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr(privol.state, "write_atomically", full)
+    monkeypatch.setattr(privol.state._models, "write_atomically", full)
     before = sorted(here.iterdir())
     result = privol_cli(*RUN, "--no-diagnostics")
     assert result.exit_code == IO

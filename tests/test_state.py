@@ -134,10 +134,10 @@ def test_custom_loss_comes_from_the_caller(tmp_path, rows):
 
 
 def altered(record, **changes):
-    from privol.state import _digest
+    from privol.state._models import digest_of
 
     new = {**{k: v for k, v in record.items() if k != "sha256"}, **changes}
-    return {**new, "sha256": _digest(new)}
+    return {**new, "sha256": digest_of(new)}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,159 @@
+"""What the experiments share: their command line, released models row by row, figures with deviations, the page.
+
+Every experiment is a script of this folder. It measures on public or made-up data with noise of fixed keys, so that the
+figures are the same every time, and writes its table between the two comments in ``docs/experiments.md`` that name it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import math
+import re
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from privol import open_stream
+from privol.errors import PrivacyWarning
+
+FloatArray = NDArray[np.float64]
+PAGE = Path(__file__).parent.parent / "docs" / "experiments.md"
+
+
+def arguments(description: str | None, *, folder: str | None = None, runs: int) -> argparse.Namespace:
+    """Parse the command line of an experiment.
+
+    Parameters
+    ----------
+    description : str or None
+        The script's docstring.
+    folder : str, optional
+        What the folder of data holds, for experiments that read one.
+    runs : int
+        Repetitions by default.
+    """
+    parser = argparse.ArgumentParser(description=(description or "").split("\n")[0])
+    if folder is not None:
+        parser.add_argument("folder", type=Path, help=folder)
+    parser.add_argument("--quick", action="store_true", help="a small sample, shown and not written: does it work?")
+    parser.add_argument("--page", type=Path, help="page to write to (default: docs/experiments.md)")
+    parser.add_argument("--runs", type=int, help=f"repetitions with noise of their own (default: {runs})")
+    given = parser.parse_args()
+    if given.runs is None:
+        given.runs = 2 if given.quick else runs
+    if given.page is None and not given.quick:
+        given.page = PAGE
+    warnings.simplefilter("ignore", PrivacyWarning)  # fixed keys: said on the page
+    return given
+
+
+def say(*words: object) -> None:
+    """Tell whoever waits how far it has come."""
+    print(f"[{time.process_time():7.1f} s]", *words, file=sys.stderr, flush=True)
+
+
+def write(name: str, lines: Sequence[str], page: Path | None) -> None:
+    """Put an experiment's text into its place on the page; no page: show it."""
+    if page is None:
+        print("\n".join(lines))
+        return
+    text = page.read_text(encoding="utf-8")
+    begin, end = f"<!-- {name}: experiments/{name}.py -->", f"<!-- end of {name} -->"
+    parts = re.split(f"{re.escape(begin)}.*?{re.escape(end)}", text, flags=re.DOTALL)
+    if len(parts) != 2:
+        raise SystemExit(f"{page.name} has no place for {name!r}: {begin} ... {end}")
+    page.write_text("\n".join([parts[0] + begin, "", *lines, "", end + parts[1]]), encoding="utf-8")
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a table in Markdown."""
+    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
+
+
+def shown(values: Sequence[float], digits: int = 3) -> str:
+    """Return mean and standard deviation: the mean with so many digits that count, more if the deviation needs them."""
+    mean = statistics.mean(values)
+    spread = statistics.stdev(values) if len(values) > 1 else 0.0
+    places = 0
+    if mean != 0.0:
+        places = max(places, digits - 1 - math.floor(math.log10(abs(mean))))
+    if spread > 0.0:
+        places = max(places, -math.floor(math.log10(spread)))
+    return f"{mean:.{places}f}" + (f" ± {spread:.{places}f}" if len(values) > 1 else "")
+
+
+def released_models(learner: Any, X: FloatArray, y: FloatArray, classes: tuple[Any, Any] | None = None) -> FloatArray:
+    """Let a learner learn all rows; return the model that was released by the time each row came, shape (n, d).
+
+    The first is the starting point. Models are public, so nothing here is.
+    """
+    n, d = X.shape
+    models = np.empty((n, d))
+    models[0] = 0.0
+    last = 0
+
+    def keep(release: Any) -> None:
+        nonlocal last
+        models[last + 1 : release.row] = models[last]
+        if release.row < n:
+            models[release.row] = release.coef
+        last = min(release.row, n - 1)
+
+    learner.fit_stream(open_stream((X, y), classes=classes), on_release=keep)
+    models[last + 1 :] = models[last]
+    return models
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """Rows and targets, and the losses ``1/2 (y - x.w)^2 + l2/2 ||w||^2`` by which models are measured."""
+
+    X: FloatArray
+    y: FloatArray
+    l2: float
+
+    @classmethod
+    def made_up(cls, rows: int, *, seed: int = 1, dim: int = 10, noise: float = 0.01, l2: float = 1.0) -> Ridge:
+        """Return normal rows with a linear target and normal noise, as in the source's synthetic regression."""
+        rng = np.random.default_rng(seed)
+        truth = rng.normal(size=dim)
+        truth /= np.linalg.norm(truth)
+        X = rng.normal(size=(rows, dim))
+        return cls(X, X @ truth + noise * rng.normal(size=rows), l2)
+
+    def losses(self, models: FloatArray) -> FloatArray:
+        """Return every row's loss; ``models`` is one model or one for each row."""
+        errors = self.y - np.sum(self.X * models, axis=1)
+        found: FloatArray = errors**2 / 2 + self.l2 / 2 * np.sum(models**2, axis=-1)
+        return found
+
+    def best(self, rows: int | None = None) -> float:
+        """Return the least sum of losses that a fixed model has on the first rows (default: on all)."""
+        X, y = self.X[:rows], self.y[:rows]
+        matrix = len(y) * self.l2 * np.eye(X.shape[1]) + X.T @ X
+        model = np.asarray(np.linalg.solve(matrix, X.T @ y), dtype=np.float64)
+        return float(np.sum(Ridge(X, y, self.l2).losses(model)))
+
+    def regret(self, models: FloatArray) -> float:
+        """Return the average regret of models, one for each row."""
+        return (float(np.sum(self.losses(models))) - self.best()) / len(self.y)
+
+    def regrets(self, models: FloatArray, rows: NDArray[np.int64]) -> FloatArray:
+        """Return the average regret over the first ``rows[i]`` rows, each against the best model for them."""
+        total = np.cumsum(self.losses(models))
+        return np.array([(total[n - 1] - self.best(n)) / n for n in rows])
+
+
+def picture(figure: Figure, name: str, quick: bool) -> None:
+    """Save a figure beside the page; a sample is drawn and thrown away."""
+    figure.savefig(io.BytesIO() if quick else PAGE.parent / "img" / name, dpi=110, format="png")
