@@ -112,6 +112,25 @@ def test_example_covtype(tmp_path, capsys, monkeypatch):
     assert "3600 rows learnt, 400 held out" in capsys.readouterr().out
 
 
+def test_example_multiclass(tmp_path, monkeypatch):
+    """The table of a few rows; the page has the same lines, and the code that it shows runs."""
+    page = (ROOT / "docs" / "multiclass.md").read_text(encoding="utf-8")
+    copy = tmp_path / "multiclass.md"
+    copy.write_text(page, encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["multiclass.py", "--repeats", "2", "--rows", "3000", "--page", str(copy)])
+    runpy.run_path(str(ROOT / "examples" / "multiclass.py"), run_name="__main__")
+
+    def names(text):
+        return [row.split("|")[1:3] for row in re.findall(r"^\| .*", text, re.MULTILINE)]
+
+    assert names(copy.read_text(encoding="utf-8")) == names(page)
+    assert "3,000 rows learnt in one pass, 12,000 held out" in copy.read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+    found = {"__name__": "page"}
+    exec(compile(code, "multiclass.md", "exec"), found)
+    assert found["learner"].coef_.shape == (7, 54)
+
+
 @pytest.mark.parametrize(
     "name",
     ["privol.learners.iterate", "privol.learners.gradient", "privol.guarantees", "privol.ledger", "privol.streams"],

@@ -13,6 +13,7 @@ import json
 import math
 import os
 import zipfile
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn
@@ -100,7 +101,7 @@ def describe_parameters(learner: OnlineLearner) -> dict[str, Any]:
     """
     found: dict[str, Any] = learner.get_params(deep=False)
     record = {name: _plain(value) for name, value in found.items() if name not in (*_LEFT_OUT, "loss", "domain")}
-    if isinstance(found.get("class_weight"), dict):  # JSON's own objects have no labels but strings
+    if isinstance(found.get("class_weight"), Mapping):  # JSON's own objects have no labels but strings
         record["class_weight"] = [[_plain(label), _plain(weight)] for label, weight in found["class_weight"].items()]
     if "domain" in found:
         record["domain"] = _describe_set(found["domain"])
