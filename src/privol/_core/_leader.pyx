@@ -53,8 +53,8 @@ cdef class LeaderRun(LearnerRun):
                    domain, every, releases, horizon, last_row, x_bound, y_bound, signs, sums.c.magnitude, source,
                    stream, decide, dim, self.n_sums + dim, 2 * dim)
         self.sums = sums
-        self.rows = ByEpoch() if rows is None else rows
-        self.variance = ByEpoch() if variance is None else variance
+        self.rows = ByEpoch((0.0,)) if rows is None else rows
+        self.variance = ByEpoch((0.0,)) if variance is None else variance
         self.own_plan.reach = reach
         self.own_plan.rows = self.rows.c
         self.own_plan.variance = self.variance.c

@@ -268,7 +268,7 @@ cdef class ByEpoch:
         What every epoch from the last of them on adds to that of the next.
     """
 
-    def __init__(self, at=(0.0,), double more=0.0):
+    def __init__(self, at, double more=0.0):
         cdef double[::1] numbers = np.array(at, dtype=np.float64)
         if numbers.shape[0] < 1:
             raise InvalidParameter("at least one number is needed")

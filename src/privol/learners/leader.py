@@ -106,7 +106,7 @@ class DPFTRL(AskingLearner):
 
     Notes
     -----
-    With G, r, s and n as above, ``l2 = 0`` and ``batch=1``, the expected regret is at most
+    With G, r, s and n as above, ``l2 = 0``, ``batch=1`` and no renewal, the expected regret is at most
     ``regularization r^2 / 2 + n (G^2 + G sqrt(dim) s) / regularization``, by default
     ``r sqrt(2 n (G^2 + G sqrt(dim) s))``.
 
