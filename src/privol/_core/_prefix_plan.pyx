@@ -140,7 +140,7 @@ cdef class PrefixPlan:
         else:
             self.c.magnitude = largest * (1.0 + 1e-9)
 
-    def followed_by(self, PrefixPlan plan) -> None:
+    def followed_by(self, PrefixPlan plan):
         """Let the row after the last one begin an epoch of another plan, or with None again of this one.
 
         The exact sums of the epoch are then wiped, and what it released last stays in the sums that follow.
