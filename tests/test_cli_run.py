@@ -115,7 +115,7 @@ def test_every_learner_option_reaches_the_learner(here, clinic):
         "calibration": "tight",
         "on_invalid": "zero",
     }
-    others = {"batch", "gradient_bound", "regularization", "design", "buffers", "objective", "noise_shift"}
+    others = {"batch", "gradient_bound", "regularization", "design", "buffers", "objective", "noise_shift", "renewal"}
     others |= {"class_weight"}
     assert {option.parameter for option in LEARNER_OPTIONS} - others == set(record["parameters"]) - {"horizon"}
 
@@ -151,6 +151,37 @@ def test_dpftrl_takes_its_own_options(here, clinic):
     assert expected.items() <= record["parameters"].items()
     assert load_model("R").design == "tree"
     assert json.loads((here / "R" / "run.json").read_text())["releases"] == N // 50
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_a_run_that_outlives_its_horizon(here, clinic, loss):
+    """Rows beyond the horizon of the first epoch, which is stated where the rows are."""
+    words = RUN
+    if loss == "squared":
+        rng = np.random.default_rng(0)
+        np.savetxt("dose.csv", rng.normal(size=(N, 3)) / 2, delimiter=",", header="a,b,dose", comments="")
+        words = ("run", "dose.csv", "--target", "dose", "--radius", "5", "--x-bound", "2")
+    words = (*words, "--loss", loss, "--horizon", "100", "--no-diagnostics", "--release", "50")
+    record = run_json(*words, "--renewal", "double", "--out", "R")
+    assert (record["rows"], record["parameters"]["renewal"], record["parameters"]["horizon"]) == (N, "double", 100)
+    assert record["horizon"] == record["guarantee"]["horizon"] == 1 << 48
+    assert not any("delta" in words for words in record["warnings"])
+    assert load_model("R").renewal == "double"
+    made = getattr(privol, record["learner"])(loss=loss, renewal="double", release=50, radius=5.0, x_bound=2.0)
+    assert record["noise"]["std"] == pytest.approx(made.calibrate(record["features"], 100).std(N), rel=1e-12)
+    shown = " ".join(privol_cli(*words, "--renewal", "repeat", "--out", "S").stdout.split())
+    assert "500 in epochs of 100 each;" in shown
+    refused = privol_cli(*words, "--renewal", "none")
+    assert "exceed the horizon" in refused.stderr
+    refused = privol_cli(*words, "--renewal", "double", "--private-metrics", "0.1")
+    assert refused.exit_code == USAGE
+    assert "--renewal none" in refused.stderr
+
+
+def test_diagnostics_of_a_run_that_outlives_its_horizon(here, clinic):
+    record = run_json(*RUN, "--horizon", "100", "--renewal", "repeat", "--release", "50", "--out", "R")
+    found = record["diagnostics"]
+    assert found["run"]["progressive"]["rows"] == found["noiseless"]["progressive"]["rows"] == N
 
 
 def test_pqftl_takes_its_own_options(here):

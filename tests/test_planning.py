@@ -184,3 +184,27 @@ def test_the_default_learner_is_planned():
     assert last.std == pytest.approx(sums.sigma * sums.factorization.row_norm(1000) / divisor)
     assert last.sensitivity == pytest.approx(sums.sensitivity / divisor)
     assert plan(n_features=9, horizon=1000, loss="squared").learner == "pqftl"
+
+
+@pytest.mark.parametrize("renewal", ["repeat", "double"])
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_a_run_that_outlives_its_horizon(loss, renewal):
+    """The first four epochs are planned; of a single release, the ends of all four."""
+    words = {"n_features": 9, "horizon": 1000, "loss": loss, "renewal": renewal, "radius": 5.0, "l2": 0.01}
+    ends = [1000, 3000, 7000, 15000] if renewal == "double" else [1000, 2000, 3000, 4000]
+    found = plan(**words, release=10)
+    calibration = getattr(privol, found.learner.upper())(
+        loss=loss, renewal=renewal, radius=5.0, l2=0.01, release=10
+    ).calibrate(9, 1000)
+    assert found.rows[-1].row == ends[-1]
+    assert [r.std for r in found.rows] == [calibration.std(r.row) for r in found.rows]
+    assert "the first 4 epochs, the first of 1,000 rows, 10 coordinates" in str(found)
+    last = plan(**words, release="last")
+    assert [(r.row, r.std) for r in last.rows] == [(row, calibration.last_std(row)) for row in ends]
+    listed = plan(**words, release=[500, 3500, 10**9])
+    assert [r.row for r in listed.rows] == [500, 3500]
+    assert plan(**words, delta=5e-4).warnings == ()
+    (warning,) = plan(**words, delta=2e-3).warnings
+    assert "delta is not below one over the number of rows: with 0.002 and 1,000 rows" in warning
+    drowned = plan(**{**words, "l2": 1e-9 if loss == "squared" else 0.0}, epsilon=0.001, release="last")
+    assert all(remedy.ratio < drowned.rows[-1].ratio for remedy in drowned.remedies)

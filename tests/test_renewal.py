@@ -19,12 +19,14 @@ from privol._core._least_squares import solve_ridge
 from privol._core._prefix import PrefixRun
 from privol.calibration import MOST_ROWS
 from privol.errors import BudgetExceeded, InvalidParameter, PrivacyWarning, StateError
+from privol.evaluate import PrivateMetrics, progressive
 from privol.factorizations import DESIGNS
 from privol.geometry import L1Ball
 from privol.guarantees import gdp_mu
 from privol.losses import Custom
 from privol.noise import STREAM_RELEASES, decide_lattice_point, make_source
 from privol.prefix import plan_of_epochs
+from privol.streams import open_stream
 
 N, FIRST = 40, 5
 RENEWALS = ("repeat", "double")
@@ -459,3 +461,14 @@ def test_least_squares_ends_with_a_model_of_all_rows():
     X, y = rng.uniform(-0.5, 0.5, size=(17, 3)), rng.uniform(-1.0, 1.0, size=17)
     learner = make_ridge(epsilon=math.inf, batch=4, release=7, radius=50.0).fit(X, y)
     np.testing.assert_allclose(learner.coef_, np.linalg.solve(X.T @ X + 17 * 0.01 * np.eye(3), X.T @ y), rtol=1e-9)
+
+
+@pytest.mark.parametrize("renewal", RENEWALS)
+def test_progressive_figures(renewal):
+    """Of all rows, at as many points as asked for; private metrics have no epochs."""
+    X, y = data("squared", n=400)
+    learner = make_ridge(renewal=renewal)
+    found = progressive(learner, open_stream((X, y)), points=10)
+    assert (found.score.rows, learner.n_rows_) == (400, 400)
+    with pytest.raises(InvalidParameter, match="renewal='none'"):
+        progressive(make_ridge(renewal=renewal), open_stream((X, y)), private=PrivateMetrics(mu=0.1))

@@ -29,6 +29,7 @@ __all__ = ["Plan", "PlanRow", "Remedy", "plan"]
 CLEAR, DROWNED = 0.02, 0.1
 
 _ROWS = 7
+_EPOCHS = 4  # shown of a run that outlives its horizon
 _MOST_RELEASES = 4_000_000  # a calibration costs time proportional to its releases
 
 
@@ -158,7 +159,7 @@ class Plan:
             f"Guarantee: {self.guarantee.summary()}",
             *(f"WARNING: {words}" for words in self.warnings),
             "",
-            f"{self.guarantee.releases:,} release(s) over {self.horizon:,} rows, {self.dim} coordinates:",
+            f"{self.extent}:",
             head,
         ]
         lines += [
@@ -172,6 +173,13 @@ class Plan:
             lines += [f"  {describe_remedy(r)}" for r in self.remedies]
         lines += ["", self.guarantee.sentence()]
         return "\n".join(lines)
+
+    @property
+    def extent(self) -> str:
+        """How many releases, rows and coordinates, in words."""
+        if self.parameters.get("renewal", "none") != "none":
+            return f"the first {_EPOCHS} epochs, the first of {self.horizon:,} rows, {self.dim} coordinates"
+        return f"{self.guarantee.releases:,} release(s) over {self.horizon:,} rows, {self.dim} coordinates"
 
     def __str__(self) -> str:
         return self.text()
@@ -257,14 +265,14 @@ def plan(
     guarantee = made.guarantee_of(
         calibration, private=made.random_state is None, bit_source=make_source(made.random_state).description
     )
-    rows = tuple(noise_row(made, calibration, t, dim) for t in _shown_rows(calibration))
+    rows = tuple(noise_row(made, calibration, t, dim, early=early) for t, early in _shown_rows(calibration))
     verdict, clear = _verdict(rows, radius)
 
     def last(n: int = horizon, **changes: Any) -> PlanRow:
         changed: Any = kind(**{**params, **changes})
         found = changed._calibrate_classes(n_features, n, n_classes)
-        row = int(found.releases.every * found.releases.count or found.releases.rows[-1])
-        return noise_row(changed, found, row, dim)
+        row, early = _shown_rows(found)[-1]
+        return noise_row(changed, found, row, dim, early=early)
 
     remedies = () if clear else tuple(_remedies(made, calibration, horizon, rows[-1].ratio, last))
     return Plan(
@@ -282,12 +290,21 @@ def plan(
     )
 
 
-def _shown_rows(calibration: GaussianPlan) -> list[int]:
-    releases = calibration.releases
-    if not releases.count:
+def _shown_rows(calibration: GaussianPlan) -> list[tuple[int, bool]]:
+    """Some of the release rows and the last; and whether that is the release of a run that ends there.
+
+    Of a run that outlives its horizon, where its only release is the last: those of runs that end with an epoch.
+    """
+    releases, count = calibration.releases, calibration.releases.count
+    if calibration.epochs is not None and calibration.epochs.renewal != "none":
+        ends = [calibration.epochs.start(k + 1) for k in range(_EPOCHS)]
+        if releases.only_last:
+            return [(row, True) for row in ends]
+        count = ends[-1] // releases.every if releases.every else int(np.searchsorted(releases.rows, ends[-1], "right"))
+    if not count:
         return []
-    at = np.unique(np.geomspace(1, releases.count, min(_ROWS, releases.count)).round().astype(np.int64))
-    return [int(releases.every * k if releases.every else releases.rows[k - 1]) for k in at]
+    at = np.unique(np.geomspace(1, count, min(_ROWS, count)).round().astype(np.int64))
+    return [(int(releases.every * k if releases.every else releases.rows[k - 1]), False) for k in at]
 
 
 def drowning(last: PlanRow, radius: float) -> str | None:

@@ -96,10 +96,12 @@ def _facts(record: Mapping[str, Any]) -> RenderableType:
     classes = record["classes"]
     labels = "" if classes is None else f"; {_classes(classes)}"
     table.add_row("learner", f"{record['learner']}, {record['parameters']['loss']['name']} loss, on {record['source']}")
-    table.add_row(
-        "rows learnt",
-        f"{record['rows']:,} of a horizon of {record['horizon']:,}; {record['features']:,} features{labels}",
-    )
+    parameters = record["parameters"]
+    most = f"of a horizon of {record['horizon']:,}"
+    if parameters.get("renewal", "none") != "none":
+        more = " each" if parameters["renewal"] == "repeat" else ", twice as many and so on"
+        most = f"in epochs of {parameters['horizon']:,}{more}"
+    table.add_row("rows learnt", f"{record['rows']:,} {most}; {record['features']:,} features{labels}")
     evaluated = " (read, learnt and evaluated" if record["diagnostics"] else " (read and learnt"
     table.add_row("throughput", f"{record['rows_per_second']:,.0f} rows/s{evaluated} in {record['seconds']:.2f} s)")
     if record["x_bound_from"] in ("schema", "ranges"):
@@ -306,7 +308,7 @@ def plan_report(plan: Plan) -> list[RenderableType]:
     """Return the report of a plan: guarantee, noise by release, verdict, remedies."""
     private = plan.guarantee.private and plan.guarantee.kind != "none"
     table = Table(
-        title=f"{plan.guarantee.releases:,} release(s) over {plan.horizon:,} rows, {plan.dim} coordinates",
+        title=plan.extent,
         title_justify="left",
     )
     for name in ("after row", "sensitivity", "noise std", "noise norm", "noise in score", "largest score"):

@@ -68,8 +68,8 @@ cdef class LeaderRun(LearnerRun):
             by_class = self.weights = np.array(weights, dtype=np.float64)
             self.own_plan.run.outputs.weights = &by_class[0]
         self.sums = sums
-        self.rows = ByEpoch() if rows is None else rows
-        self.variance = ByEpoch() if variance is None else variance
+        self.rows = ByEpoch((0.0,)) if rows is None else rows
+        self.variance = ByEpoch((0.0,)) if variance is None else variance
         self.own_plan.reach = reach
         self.own_plan.rows = self.rows.c
         self.own_plan.variance = self.variance.c

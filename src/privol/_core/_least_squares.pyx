@@ -134,7 +134,7 @@ cdef class LeastSquaresRun(LearnerRun):
                    sums.c.magnitude, source, stream, decide, size, self.n_sums + dim + size, size)
         bind_ridge(&self.own.ridge, dim)
         self.sums, self.shifts = sums, np.array(shifts, dtype=np.float64)
-        self.ended = ByEpoch() if ended is None else ended
+        self.ended = ByEpoch((0.0,)) if ended is None else ended
         while plan.following is not None:
             plan = plan.following
         if self.shifts.shape[0] != self.ended.c.last + 1 or self.shifts.shape[1] < int(plan.c.steps).bit_length():

@@ -191,6 +191,7 @@ cdef class PrefixRun:
         cdef int64_t i = 0
         cdef int64_t written = 0
         cdef int64_t failed = -1
+        cdef int64_t row
         cdef pv_status status
         interrupt = None
         self.holder = <unsigned long>PyThread_get_thread_ident()
@@ -204,9 +205,10 @@ cdef class PrefixRun:
                     self.serve(status)
                 except BaseException as error:
                     # an interrupt or a signal handler's exception: what was asked for is asked for again, once a row
-                    if status not in (PV_NEED_BITS, PV_UNDECIDED, PV_NEED_FAR) or failed == self.s.first_row + self.s.rows:
+                    row = self.s.first_row + self.s.rows
+                    if status not in (PV_NEED_BITS, PV_UNDECIDED, PV_NEED_FAR) or failed == row:
                         raise
-                    failed = self.s.first_row + self.s.rows
+                    failed = row
                     interrupt = error
         finally:
             self.holder = 0

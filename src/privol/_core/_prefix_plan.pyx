@@ -157,7 +157,7 @@ cdef class PrefixPlan:
         else:
             self.c.magnitude = largest * (1.0 + 1e-9)
 
-    def followed_by(self, PrefixPlan plan) -> None:
+    def followed_by(self, PrefixPlan plan):
         """Let the row after the last one begin an epoch of another plan, or with None again of this one.
 
         The exact sums of the epoch are then wiped, and what it released last stays in the sums that follow.
@@ -285,7 +285,7 @@ cdef class ByEpoch:
         What every epoch from the last of them on adds to that of the next.
     """
 
-    def __init__(self, at=(0.0,), double more=0.0):
+    def __init__(self, at, double more=0.0):
         cdef double[::1] numbers = np.array(at, dtype=np.float64)
         if numbers.shape[0] < 1:
             raise InvalidParameter("at least one number is needed")

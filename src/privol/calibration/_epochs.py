@@ -1,7 +1,7 @@
 """Runs that outlive their horizon: one mechanism after the other, each with the whole budget.
 
 A row is in one epoch only, and what the other epochs release depends on it only through what was released. So a run of
-any number of epochs is as private as one of them (docs/proofs/prefix.md, section 5), and its sums are those of the
+any number of epochs is as private as one of them (docs/proofs/prefix.md, section 6), and its sums are those of the
 epochs, added up: so are the variances of their noise.
 """
 
@@ -22,7 +22,7 @@ __all__ = ["RENEWALS", "Epochs", "check_renewal", "make_epochs"]
 
 RENEWALS = ("none", "repeat", "double")
 
-_MOST_STEPS = 1 << 26  # of "blt": what is charged for its rounding is then a sixth, and grows with the square
+_MOST_STEPS = 1 << 26  # of "blt": rounding is then charged with a seventh of the noise, and grows with the square
 _MOST_NUMBERS = 1 << 20  # that "sqrt" keeps
 
 

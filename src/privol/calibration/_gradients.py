@@ -66,6 +66,10 @@ class GradientCalibration:
     l2: float
     length: float
 
+    @property
+    def epochs(self) -> None:
+        """None: a run ends at its horizon."""
+
     def step_length(self, step: int) -> float:
         """Length of a step, numbered from 1, along the mean of its gradients."""
         return 1.0 / (self.l2 * step) if self.l2 > 0.0 else self.length / math.sqrt(step)

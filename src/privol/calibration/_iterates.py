@@ -142,6 +142,10 @@ class IterateCalibration:
     constrained: bool
     refresh: int
 
+    @property
+    def epochs(self) -> None:
+        """None: a run ends at its horizon."""
+
     def sensitivity(self, row: int) -> float:
         """Largest change of the iterate after ``row`` rows when one of them changes."""
         return float(self.schedule.sensitivity(row))

@@ -227,6 +227,13 @@ LEARNER_OPTIONS = (
     LearnerOption(
         "objective", click.Choice(["max", "mean"]), "max", "With design blt: which error of the sums is least."
     ),
+    LearnerOption(
+        "renewal",
+        click.Choice(["none", "repeat", "double"]),
+        "none",
+        "dpftrl, pqftl: at the horizon a run ends, or epochs of as many rows, or of twice as many each, follow with "
+        "noise of their own. The budget stays that of one epoch.",
+    ),
     LearnerOption("batch", int, "1", "nogd, dpftrl, pqftl: rows of a step."),
     LearnerOption(
         "discount",

@@ -30,12 +30,12 @@ def counting(source: str, *, wanted: bool) -> Iterator[None]:
 
 @contextmanager
 def watched(
-    horizon: int, delta: float, *, counted: bool, wanted: bool
+    horizon: int | None, delta: float, *, counted: bool, wanted: bool
 ) -> Iterator[tuple[Callable[[Any, Any], None], Callable[[str], None]]]:
     """Give two callbacks, for ``fit_stream`` and for what follows, that draw a bar if stderr is a terminal.
 
     The bar ends at the horizon; where the rows were not ``counted``, they are shown as "up to" so many, and the time
-    left is the longest there can be.
+    left is the longest there can be. None: rows of which nobody knows how many there are.
     """
     if not wanted or not sys.stderr.isatty():
         yield (lambda learner, stream: None), (lambda stage: None)
@@ -45,12 +45,12 @@ def watched(
 
     from ..guarantees import format_up, gdp_epsilon
 
-    most = "" if counted else "up to "
+    most = "" if horizon is None else f" of {'' if counted else 'up to '}{horizon:,}"
     start = last = time.monotonic()
     # narrow enough for 80 columns
     columns = (BarColumn(bar_width=10), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(f"0 of {most}{horizon:,} rows", total=horizon)
+        task = bar.add_task(f"0{most} rows", total=horizon)
 
         def tick(learner: Any, stream: Any) -> None:
             nonlocal last
@@ -60,8 +60,8 @@ def watched(
             last = now
             mu, rate = learner.ledger_.spent.mu, rows / (now - start)
             spent = "no guarantee" if math.isinf(mu) else f"epsilon {format_up(gdp_epsilon(mu, delta), 3)}"
-            left = timedelta(seconds=math.ceil((horizon - rows) / rate))
-            said = f"{rows:,} of {most}{horizon:,} rows, {rate:,.0f}/s, {left} left, {spent}"
+            left = "" if horizon is None else f"{timedelta(seconds=math.ceil((horizon - rows) / rate))} left, "
+            said = f"{rows:,}{most} rows, {rate:,.0f}/s, {left}{spent}"
             bar.update(task, completed=rows, description=said)
 
         def stage(words: str) -> None:

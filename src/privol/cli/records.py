@@ -54,7 +54,7 @@ def describe_run(
     # one account's own figure is exact, where composing it would round it up
     reserved_epsilon = guarantee.epsilon(delta) if len(promises) == 1 else gdp_epsilon(reserved, delta)
     noise = noise_row(made, plan, rows[-1], dim, early=early) if rows else None
-    warnings = [*weaknesses(whole), *_warnings(made, noise, dim)]
+    warnings = [*weaknesses(whole, rows=max(n, made._run.horizon)), *_warnings(made, noise, dim)]
     if stream.schema is not None and stream.schema.derived_from_data:
         warnings.insert(
             0,

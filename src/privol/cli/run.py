@@ -39,7 +39,7 @@ EMBEDDED_FEW: dict[str, Any] = {
     "noise_shape": "paper",
 }
 
-_PRIVACY = "epsilon delta adjacency horizon release private_metrics metric_windows calibration noise_shape"
+_PRIVACY = "epsilon delta adjacency horizon renewal release private_metrics metric_windows calibration noise_shape"
 _PARAMETERS = " ".join(o.parameter for o in LEARNER_OPTIONS if o.parameter not in ("loss", *_PRIVACY.split()))
 _GROUPS = (
     ("What the columns mean (public)", "schema target classes positive ranges n_features"),
@@ -57,7 +57,8 @@ _GROUPS = (
 @click.option(
     "--horizon",
     type=int,
-    help="Rows that the budget must last for.  [default: the rows of FILE, which are counted first]",
+    help="Rows that the budget must last for, or with --renewal those of the first epoch.  [default: the rows of FILE, "
+    "which are counted first]",
 )
 @click.option(
     "--private-metrics",
@@ -148,7 +149,10 @@ def run(
         directory.keep_out_of(file)
         stream, inputs = open_for_run(file, options, diagnostics)
         talking = not (as_json or quiet)
-        stated, horizon = horizon, _horizon(stream, horizon, talking)
+        renewed = given.get("renewal", "none") != "none"
+        if renewed and private_metrics is not None:
+            raise click.UsageError("--private-metrics needs a run that ends at its horizon: --renewal none")
+        stated, horizon = horizon, _horizon(stream, horizon, talking, renewed)
         chosen = "embedded" if file is None and "x_bound" not in given else None
         learner = learner_name(learner, given)
         if file is None:
@@ -173,7 +177,8 @@ def run(
                 "--private-metrics evaluates each row with the model released before it, and none is released before "
                 "the last row: choose --release K"
             )
-        shown = watched(horizon, made.delta, counted=stream.n_rows is not None, wanted=talking)
+        rows = stream.n_rows if renewed else horizon
+        shown = watched(rows, made.delta, counted=stream.n_rows is not None, wanted=talking)
         with _saying_what_helps(stream, stated), shown as (tick, stage):
             ended = _learn(made, stream, diagnostics, delay or 0, private, tick, stage)
         released, whole = None, made.guarantee_
@@ -209,7 +214,7 @@ def run(
         raise click.exceptions.Exit(INTERRUPTED)
 
 
-def _horizon(stream: Any, stated: int | None, talking: bool) -> int:
+def _horizon(stream: Any, stated: int | None, talking: bool, renewed: bool) -> int:
     if stated is None:
         if stream.n_rows is None and not stream.repeatable:
             raise click.UsageError(
@@ -217,10 +222,10 @@ def _horizon(stream: Any, stated: int | None, talking: bool) -> int:
             )
         with counting(stream.source, wanted=talking):
             return int(stream.count_rows())
-    if stream.n_rows is not None and stream.n_rows > stated:
+    if stream.n_rows is not None and stream.n_rows > stated and not renewed:
         raise BudgetExceeded(
-            f"{stream.source} has {stream.n_rows:,} rows, more than the horizon of {stated:,}: leave --horizon out, or "
-            "give at least that"
+            f"{stream.source} has {stream.n_rows:,} rows, more than the horizon of {stated:,}: leave --horizon out, "
+            "give at least that, or let --renewal begin other epochs"
         )
     return stated
 

@@ -88,13 +88,16 @@ def progressive(
     task = Task.of(learner, getattr(stream, "classes", None))
     wanted = task.metrics(metrics)
     horizon = learner._stream_horizon(stream)
-    tally = Tally(task, wanted, -(-horizon // points))
+    renewed = learner._most_rows(horizon) > horizon
+    tally = Tally(task, wanted, -(-max(horizon, (stream.n_rows or 0) if renewed else 0) // points))
     sinks: list[Sink] = [tally]
     ahead = Ahead(stream, delay - 1) if delay > 1 else None
     windows = None
     if private is not None:
         if not isinstance(private, PrivateMetrics):
             raise InvalidParameter(f"private must be a PrivateMetrics or None, found {private!r}")
+        if renewed:
+            raise InvalidParameter("private metrics need a run that ends at its horizon: renewal='none'")
         windows = Windows(
             private,
             task=task,

@@ -30,6 +30,8 @@ class GaussianPlan(Protocol):
     def claim(self) -> Claim | None: ...
     @property
     def row_bound(self) -> float: ...
+    @property
+    def epochs(self) -> Epochs | None: ...
     def sensitivity(self, row: int) -> float: ...
     def std(self, row: int) -> float: ...
     def last_std(self, row: int) -> float: ...
@@ -123,12 +125,10 @@ class GaussianLearner(OnlineLearner):
         if loss.vouched is not None:
             conditions.append(loss.vouched)
         stated = self.delta if plan.claim is None else plan.claim.delta
-        epochs: Epochs | None = getattr(plan, "epochs", None)
-        renewed = epochs is not None and epochs.renewal != "none"
         if plan.releases.horizon >= MOST_ROWS and self._endless():
             conditions.append(NO_LAST_ROW)
-        elif epochs is not None and renewed:
-            conditions.append(epochs.condition())
+        elif plan.epochs is not None and plan.epochs.renewal != "none":
+            conditions.append(plan.epochs.condition())
         elif stated * plan.releases.horizon >= 1.0 and not math.isinf(plan.mu):
             conditions.append(
                 "delta is not below one over the number of rows, where publishing a random row in the clear would also "
