@@ -323,6 +323,8 @@ cdef class PrefixRun:
                 raise StateError("a plan is renewed when all its rows are learnt and nothing is due")
             if plan.c.dim != self.plan.dim or plan.c.width != self.plan.width or (plan.c.std > 0) != self.plan.noisy:
                 raise InvalidParameter("the next plan must be of rows and sums of the same size, with noise like this")
+            if plan.c.discount < 1.0 or plan.c.window or self.plan.discount < 1.0 or self.plan.window:
+                raise InvalidParameter("sums that forget are of one plan: what was released before would stay in them")
             if plan.c.steps > LAST_STEP - self.plan.first_step - self.s.step:
                 raise BudgetExceeded("the addresses of this noise key are used up")
             base = self.vector()
