@@ -116,7 +116,7 @@ def test_every_learner_option_reaches_the_learner(here, clinic):
         "on_invalid": "zero",
     }
     others = {"batch", "gradient_bound", "regularization", "design", "buffers", "objective", "noise_shift", "renewal"}
-    others |= {"class_weight"}
+    others |= {"class_weight", "discount", "window"}
     assert {option.parameter for option in LEARNER_OPTIONS} - others == set(record["parameters"]) - {"horizon"}
 
 
@@ -150,6 +150,10 @@ def test_dpftrl_takes_its_own_options(here, clinic):
     }  # fmt: skip
     assert expected.items() <= record["parameters"].items()
     assert load_model("R").design == "tree"
+    for k, forgets in enumerate(("discount", "window")):
+        found = run_json(*RUN, "--out", f"F{k}", "--no-diagnostics", "--batch", "5", f"--{forgets}", ("0.9", "50")[k])
+        assert found["parameters"][forgets] == (0.9, 50)[k]
+        assert getattr(load_model(f"F{k}"), forgets) == (0.9, 50)[k]
     assert json.loads((here / "R" / "run.json").read_text())["releases"] == N // 50
 
 

@@ -381,6 +381,13 @@ def test_cuts_levels_and_restarts_change_nothing(design, words):
         begin(other)._restore(arrays)
 
 
+def test_sums_that_forget_are_of_one_plan():
+    words = {"design": "independent", "width": 3, "horizon": 5, "bound": 1.0, "std": 1.0}
+    for first, second in (({}, {"discount": 0.5}), ({"window": 2}, {}), ({"discount": 0.5}, {"discount": 0.5})):
+        with pytest.raises(InvalidParameter, match="of one plan"):
+            PrefixPlan(**words, **first).followed_by(PrefixPlan(**words, **second))
+
+
 @pytest.mark.parametrize("words", [{"discount": 0.97}, {"window": 20}], ids=str)
 def test_blocks_of_the_square_root(words):
     """The share of earlier blocks by Fourier transform, with the series of C inside and of B outside."""

@@ -13,17 +13,22 @@ import re
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from privol.errors import PrivacyWarning
-from privol.factorizations import DESIGNS, Factorization, Honaker, Smooth, error_bound, factorization
+from privol.factorizations import DESIGNS, MAX_STEPS, Factorization, Honaker, Smooth, error_bound, factorization
 from privol.prefix import PrefixSum
 
 PAGE = Path(__file__).parent.parent / "docs" / "prefix_sums.md"
 STEPS = {2**10: 4096, 2**16: 1024, 2**20: 256}  # and the coordinates that are measured, each an experiment of its own
 SQUARE_ROOT = {2**10: 4096, 2**16: 16}  # its cost grows with the square of the steps
 BLOCK = 1024
+FORGET_STEPS = 2**9
+FORGET: tuple[dict[str, Any], ...] = (
+    {"discount": 0.9}, {"discount": 0.99}, {"discount": 0.999}, {"window": 10}, {"window": 100},
+)  # fmt: skip
 
 
 def title(f: Factorization, objective: str) -> str:
@@ -80,6 +85,36 @@ def closed() -> list[str]:
     return lines[:-1]
 
 
+def forgetting() -> list[str]:
+    """Largest errors of discounted and sliding sums, and the least possible mean."""
+    lines = [
+        "| sums | T | blt: largest | root of the mean | sqrt: largest | independent: largest | bound of the mean |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for steps in (FORGET_STEPS, MAX_STEPS):
+        for words in FORGET:
+            name = f"discount {words['discount']:g}" if "discount" in words else f"window {words['window']:,}"
+            blt = factorization("blt", steps, **words)
+            independent = factorization("independent", steps, **words).max_error()
+            few = steps == FORGET_STEPS
+            root = f"{factorization('sqrt', steps, **words).max_error():.4f}" if few else "-"
+            least = f"{least_error(steps, **words):.4f}" if few else "-"
+            time = f"{steps:,}" if few else "no last row"
+            lines.append(
+                f"| {name} | {time} | {blt.max_error():.4f} | {blt.mean_error():.4f} | {root} | {independent:,.4f} "
+                f"| {least} |"
+            )
+    return lines
+
+
+def least_error(steps: int, discount: float = 1.0, window: int | None = None) -> float:
+    """Least mean error of any factorisation: the sum of the singular values of the sums' matrix, divided by steps."""
+    weights = discount ** np.arange(steps) if window is None else (np.arange(steps) < window).astype(float)
+    lag = np.subtract.outer(np.arange(steps), np.arange(steps))
+    matrix = np.where(lag >= 0, weights[np.abs(lag)], 0.0)
+    return float(np.linalg.svd(matrix, compute_uv=False).sum()) / steps
+
+
 def measure(design: str, objective: str, steps: int, dim: int) -> tuple[float, float, float, float]:
     """Mean squared error and that of the worst step in units of (sensitivity / mu)^2, each with its standard error."""
     with warnings.catch_warnings():
@@ -131,7 +166,7 @@ def main() -> int:
     parser.add_argument("--closed", action="store_true", help="only the tables in closed form")
     given = parser.parse_args()
     before = page = PAGE.read_text(encoding="utf-8")
-    for name, table in (("closed", closed), ("measured", measured)):
+    for name, table in (("closed", closed), ("forgetting", forgetting), ("measured", measured)):
         if name == "measured" and given.closed:
             continue
         block = f"<!-- {name}: tools/prefix_tables.py -->\n\n" + "\n".join(table()) + f"\n\n<!-- end of {name} -->"

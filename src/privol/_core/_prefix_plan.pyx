@@ -171,6 +171,8 @@ cdef class PrefixPlan:
             or following.c.bound != self.c.bound or following.design != self.design
         ):
             raise InvalidParameter("the next plan must be of the same rows, sums and design, with noise like this")
+        if self.c.discount < 1.0 or self.c.window or following.c.discount < 1.0 or following.c.window:
+            raise InvalidParameter("sums that forget are of one plan: what was released before would stay in them")
         self.c.next = &following.c
         self.following = plan
 

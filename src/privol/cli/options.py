@@ -238,7 +238,7 @@ LEARNER_OPTIONS = (
     LearnerOption(
         "discount",
         float,
-        "1",
+        "1.0",
         "dpftrl, pqftl: the sums forget; a row's weight is multiplied with it for every row that comes later. For "
         "streams that drift, with design blt, sqrt or independent.",
     ),

@@ -134,10 +134,9 @@ class DPFTRL(AskingLearner):
     norm at most ``sqrt(2)`` that of the row for the softmax, whatever the number of classes. One class against the
     rest, for the other losses, has gradients ``sqrt(n_classes)`` times those of one class, and as many times the noise.
 
-    With G, r, s and n as above, ``l2 = 0``, ``batch=1``, ``discount=1``, no window and no renewal, the expected regret is
-    at most
-    ``regularization r^2 / 2 + n (G^2 + G sqrt(dim) s) / regularization``, by default
-    ``r sqrt(2 n (G^2 + G sqrt(dim) s))``.
+    With G, r, s and n as above, ``l2 = 0``, ``batch=1``, ``discount=1``, no window and no renewal, the expected regret
+    is at most ``regularization r^2 / 2 + n (G^2 + G sqrt(dim) s) / regularization``, by
+    default ``r sqrt(2 n (G^2 + G sqrt(dim) s))``.
 
     Cost per row: two passes over its non-zeros; per step O(n_features) for every buffer, with n_features noise words.
     Memory O(n_features) for every buffer. There is no published calibration to reproduce.
