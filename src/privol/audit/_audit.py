@@ -15,7 +15,7 @@ from ..errors import InvalidParameter
 from ..guarantees import format_up, gdp_epsilon
 from ..learners import OnlineLearner
 from ._bounds import FloatArray, bounds, fit_direction, gaussian_mu_lower
-from ._cases import MECHANISMS, Case, LearnerCase, PrefixCase, worst_learner
+from ._cases import MECHANISMS, PREFIX_PARAMETERS, Case, LearnerCase, PrefixCase, worst_learner
 
 __all__ = ["STATISTICS", "Audit", "audit", "audit_black_box"]
 
@@ -42,6 +42,8 @@ class Audit:
         The claim.
     mu : float or None
         The claim in Gaussian differential privacy. None: the claim (a source's, or the caller's) is no such claim.
+    proved_mu : float or None
+        What is proved of this noise: ``mu``, but where a source claims something else. None: nothing is known.
     epsilon_lower : float
         Of epsilon at ``delta``. Assumes nothing but that the runs are independent, as does:
     mu_lower : float
@@ -60,7 +62,7 @@ class Audit:
     attainable : float or None
         mu that the statistic would prove with more and more runs.
     noise : float
-        The noise of the audited runs was that of the claim times this.
+        The noise of the audited runs was that of the claim times this; ``proved_mu`` is for 1.
     """
 
     learner: str
@@ -68,6 +70,7 @@ class Audit:
     epsilon: float
     delta: float
     mu: float | None
+    proved_mu: float | None
     epsilon_lower: float
     mu_lower: float
     gaussian_mu_lower: float | None
@@ -222,6 +225,7 @@ def audit(
         epsilon=case.epsilon,
         delta=case.delta,
         mu=case.mu,
+        proved_mu=case.proved_mu,
         epsilon_lower=found.epsilon,
         mu_lower=found.mu,
         gaussian_mu_lower=gaussian,
@@ -243,10 +247,10 @@ def _case(learner: str | OnlineLearner, parameters: dict[str, Any], steps: int, 
     name = choice(MECHANISMS, learner=learner)
     if name != "prefix":
         return LearnerCase(worst_learner(name, parameters), steps=steps, noise=noise, random_state=state)
-    try:
-        return PrefixCase(steps=steps, noise=noise, random_state=state, **parameters)
-    except TypeError as error:
-        raise InvalidParameter(f"'prefix' has no such parameter: {error}") from None
+    wrong = ", ".join(sorted(set(parameters) - set(PREFIX_PARAMETERS)))
+    if wrong:
+        raise InvalidParameter(f"'prefix' has no parameter {wrong}: it has {', '.join(PREFIX_PARAMETERS)}")
+    return PrefixCase(steps=steps, noise=noise, random_state=state, **parameters)
 
 
 def _sampled(case: Case, runs: int, fitted: bool) -> tuple[FloatArray, FloatArray]:
@@ -349,6 +353,7 @@ def audit_black_box(
         epsilon=claimed,
         delta=delta,
         mu=mu,
+        proved_mu=None,
         epsilon_lower=found.epsilon,
         mu_lower=found.mu,
         gaussian_mu_lower=None,

@@ -17,7 +17,7 @@ __all__ = ["Bounds", "FloatArray", "bounds", "fit_direction", "gaussian_mu_lower
 
 FloatArray = NDArray[np.float64]
 
-_RANKS = 200  # thresholds tried between the samples, and as many in either tail
+_RANKS = 100  # thresholds tried between the samples, and as many in either tail
 _DOWN = 1.0 - 1e-12
 
 
@@ -42,7 +42,7 @@ def rate_bounds(count: NDArray[np.int64], n: int, risk: float) -> tuple[FloatArr
     k = np.asarray(count, dtype=np.float64)
     with np.errstate(invalid="ignore"):
         low = np.where(k > 0, beta.ppf(risk, k, n - k + 1), 0.0)
-        high = np.where(k < n, beta.ppf(1.0 - risk, k + 1, n - k), 1.0)
+        high = np.where(k < n, beta.isf(risk, k + 1, n - k), 1.0)
     return np.asarray(low), np.asarray(high)
 
 
@@ -96,7 +96,7 @@ def bounds(
     risk = (1.0 - confidence) / 2
     thresholds = _thresholds(*train)
     # at a smaller risk: the largest of many bounds is else one that was lucky, far out in a tail
-    tried = _by_threshold(thresholds, *train, delta, risk * risk)
+    tried = _by_threshold(thresholds, *train, delta, risk / 100)
     above, below, gdp = (thresholds[int(np.argmax(values))] for values in tried)
     best_above = bool(np.max(tried[0]) >= np.max(tried[1]))
     judged = _by_threshold(np.array([above, below, gdp]), *test, delta, risk)

@@ -39,10 +39,11 @@ from ..prefix import plan_of
 from ._bounds import FloatArray
 from ._covariance import noise_covariance
 
-__all__ = ["MECHANISMS", "Case", "LearnerCase", "PrefixCase", "worst_learner"]
+__all__ = ["MECHANISMS", "PREFIX_PARAMETERS", "Case", "LearnerCase", "PrefixCase", "worst_learner"]
 
 _WIDTH = 128  # most rows along coordinates of their own, of learners without steps of several rows
 _FAR = 8.0  # standard deviations that nothing exceeds
+_MOST_RELEASES = 4096  # of a run
 
 
 class Case(ABC):
@@ -54,6 +55,8 @@ class Case(ABC):
     adjacency : str
     epsilon, delta, mu : float
         What is claimed; ``mu`` is None where the claim is a source's and not of Gaussian differential privacy.
+    proved_mu : float
+        What is proved of the same noise.
     width, size : int
         Experiments of a run, and numbers that each releases.
     weights : ndarray of shape (size,) or None
@@ -67,6 +70,7 @@ class Case(ABC):
     epsilon: float
     delta: float
     mu: float | None
+    proved_mu: float
     width: int
     size: int
     weights: FloatArray | None = None
@@ -93,7 +97,7 @@ class Case(ABC):
 
     def claimed(self, claim: Claim | None, mu: float, epsilon: float, delta: float) -> None:
         """Set the figures of the claim: the source's where there is one."""
-        self.mu = mu if claim is None else None
+        self.mu, self.proved_mu = mu if claim is None else None, mu
         self.epsilon, self.delta = (epsilon, delta) if claim is None else (claim.epsilon, claim.delta)
 
 
@@ -115,6 +119,10 @@ _PUBLISHED: dict[type[OnlineLearner], dict[str, Any]] = {
 
 #: Names of what can be audited.
 MECHANISMS: tuple[str, ...] = ("pigd", "pgiga", "nogd", "dpftrl", "pqftl", "prefix")
+#: Parameters of "prefix".
+PREFIX_PARAMETERS: tuple[str, ...] = (
+    "epsilon", "delta", "adjacency", "design", "buffers", "objective", "bound", "leaf", "calibration",
+)  # fmt: skip
 _KINDS = dict(zip(MECHANISMS, (PIGD, PGIGA, NOGD, DPFTRL, PQFTL), strict=False))
 
 
@@ -204,13 +212,14 @@ class LearnerCase(Case):
         rows = self._rows()[0]
         release = self._words["release"] or "last"
         found = self._kind(**self._words).calibrate(features, rows, release).releases
+        _check_releases(found.count)
         listed = [int(t) for chunk in found.chunks() for t in chunk]
         if not listed:
             raise InvalidParameter(f"release={release!r} releases nothing within {rows} rows")
         return listed[0], listed
 
     def _prepare(self, width: int) -> None:
-        """Calibrate, and cut the two streams into the blocks after which something is released."""
+        """Calibrate, and make the two streams."""
         words, loss = self._words, get_loss(self._words["loss"])
         self.width = width
         self._pairs = self._kind is PQFTL
@@ -221,6 +230,7 @@ class LearnerCase(Case):
             first, release = self._release_rows(features)
             before, ends = first - width, release
         else:
+            _check_releases(-(-horizon // batch))
             before, ends = 0, [min(k * batch, horizon) for k in range(1, -(-horizon // batch) + 1)]
             if self._kind is NOGD:
                 ends = ends[:2]
@@ -238,15 +248,21 @@ class LearnerCase(Case):
         zero_out = self.adjacency == "zero_out"
         one, two = self._unit_rows(features), self._unit_rows(features, other=True)
         targets = (np.full(width, top), np.full(width, math.nan if zero_out else -top))
-        self._worlds: list[list[tuple[Any, FloatArray]]] = []
-        for special, target in zip((one, one if zero_out or not self._pairs else two), targets, strict=True):
-            null, missing = sparse.csr_matrix((ends[-1], features)), np.full(ends[-1], math.nan)
-            X = sparse.vstack([null[:before], special, null[before + width :]], format="csr")
-            y = np.concatenate([missing[:before], target, missing[before + width :]])
-            cuts = [0, *ends]
-            self._worlds.append([(X[a:b], y[a:b]) for a, b in pairwise(cuts)])
+        null, missing = sparse.csr_matrix((ends[-1], features)), np.full(ends[-1], math.nan)
+        self._streams: list[tuple[Any, FloatArray]] = [
+            (
+                sparse.vstack([null[:before], rows, null[before + width :]], format="csr"),
+                np.concatenate([missing[:before], target, missing[before + width :]]),
+            )
+            for rows, target in zip((one, one if zero_out or not self._pairs else two), targets, strict=True)
+        ]
+        self._worlds = [self._cut(X, y) for X, y in self._streams]
         self.size = len(ends)
         self._directions = self._moment_directions() if self._pairs else self._row_direction()
+
+    def _cut(self, X: Any, y: FloatArray) -> list[tuple[Any, FloatArray]]:
+        """The blocks of rows after which something is released."""
+        return [(X[a:b], y[a:b]) for a, b in pairwise([0, *self._ends])]
 
     def _unit_rows(self, features: int, other: bool = False) -> Any:
         """Rows of the largest norm along coordinates of their own; ``other``: turned by 60 degrees."""
@@ -349,6 +365,11 @@ class LearnerCase(Case):
             return plan.sigma**2 * np.eye(self.size)
         assert isinstance(plan, (LeaderCalibration, LeastSquaresCalibration))
         return plan.sums.sigma**2 * noise_covariance(plan.sums.factorization)
+
+
+def _check_releases(count: int) -> None:
+    if count > _MOST_RELEASES:
+        raise InvalidParameter(f"an audited run has at most {_MOST_RELEASES:,} releases, found {count:,}")
 
 
 def _moments(v: FloatArray, y: float) -> FloatArray:

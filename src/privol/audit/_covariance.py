@@ -6,26 +6,15 @@ from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
-from ..errors import InvalidParameter
 from ..factorizations import BLT, Factorization, Honaker, Smooth, SquareRoot, Tree
 from ._bounds import FloatArray
 
 __all__ = ["noise_covariance"]
 
-_MOST_STEPS = 4096
-
 
 def noise_covariance(chosen: Factorization) -> FloatArray:
-    """``B B^T``: covariance of the noise of all prefix sums, in units of sigma squared, shape (steps, steps).
-
-    Raises
-    ------
-    InvalidParameter
-        Beyond 4,096 steps: it is a dense matrix.
-    """
+    """``B B^T``: covariance of the noise of all prefix sums, in units of sigma squared, shape (steps, steps)."""
     n = chosen.steps
-    if n > _MOST_STEPS:
-        raise InvalidParameter(f"an audit of sums has at most {_MOST_STEPS:,} steps, found {n:,}")
     rows: Sequence[Mapping[Hashable, float]]
     if isinstance(chosen, Tree):  # Honaker's is one
         rows = _intervals(chosen)
@@ -54,7 +43,7 @@ def _series(chosen: Factorization) -> FloatArray:
     if isinstance(chosen, BLT):
         theta, omega = np.array(chosen.theta), np.array(chosen.omega)
         return np.array([1.0, *(float(omega @ theta**k) for k in range(chosen.steps - 1))])
-    return np.eye(chosen.steps)[0]
+    return np.asarray(np.eye(chosen.steps)[0])
 
 
 def _intervals(chosen: Tree) -> list[dict[Hashable, float]]:
