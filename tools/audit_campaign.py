@@ -27,11 +27,9 @@ ADJACENCIES = ("replace", "zero_out")
 CONFIDENCE = 0.9999
 DELTA = 1e-5
 # The error of a bound on mu is that of two rates: it goes down with the root of the runs, and mu goes up with epsilon.
-RUNS = {0.5: 1_000_000, 1.0: 300_000, 4.0: 100_000}
-# Runs of PQFTL draw all moments of the rows, ten times as many numbers an experiment.
-LONG_RUNS = {0.5: 600_000, 1.0: 200_000, 4.0: 100_000}
-DEFAULT_RUNS = 100_000
-PUBLISHED_RUNS = 100_000
+RUNS = {0.5: 400_000, 1.0: 200_000, 4.0: 100_000}
+SMOOTH_RUNS = {0.5: 600_000, 1.0: 250_000, 4.0: 100_000}  # that show less of what is perturbed
+OTHER_RUNS = 50_000  # one experiment a run
 
 Work = tuple[str, Any, dict[str, Any], int]
 
@@ -46,8 +44,8 @@ def shipped() -> Iterator[Work]:
                 if name != "NOGD":
                     yield f"{name} release=64", name.lower(), {**words, "release": 64}, RUNS[epsilon]
             for name in ("DPFTRL", "PQFTL", "PrefixSum"):
-                runs = (LONG_RUNS if name == "PQFTL" else RUNS)[epsilon]
                 for design in DESIGNS:
+                    runs = (SMOOTH_RUNS if design == "smooth" else RUNS)[epsilon]
                     yield f"{name} {design}", name.lower().replace("sum", ""), {**words, "design": design}, runs
     words = {"delta": DELTA, "epsilon": 4.0}
     for name in ("PIGD", "PGIGA"):
@@ -64,19 +62,19 @@ def shipped() -> Iterator[Work]:
 def defaults() -> Iterator[Work]:
     for epsilon in EPSILONS:
         for kind in (PIGD, PGIGA, NOGD, DPFTRL, PQFTL):
-            yield kind.__name__, kind(epsilon=epsilon, delta=DELTA), {}, DEFAULT_RUNS
+            yield kind.__name__, kind(epsilon=epsilon, delta=DELTA), {}, OTHER_RUNS
 
 
 def published() -> Iterator[Work]:
     for epsilon in EPSILONS:
         words = {"epsilon": epsilon, "delta": 1e-6, "calibration": "published"}
         for name, what in (("PIGD", "l2=0.001"), ("PGIGA", "l2=0.001")):
-            yield f"{name} {what}", name.lower(), words, PUBLISHED_RUNS
+            yield f"{name} {what}", name.lower(), words, OTHER_RUNS
         for steps in (2, 8):
             more = {**words, "design": "tree", "steps": steps}
-            yield f"PrefixSum tree, {steps} rows", "prefix", more, PUBLISHED_RUNS
+            yield f"PrefixSum tree, {steps} rows", "prefix", more, OTHER_RUNS
     more = {"epsilon": 0.1, "delta": 1e-6, "calibration": "published", "design": "tree", "steps": 1024}
-    yield "PrefixSum tree, 1,024 rows", "prefix", more, PUBLISHED_RUNS
+    yield "PrefixSum tree, 1,024 rows", "prefix", more, OTHER_RUNS
 
 
 def audits(work: Iterator[Work], first_seed: int, share: float) -> Iterator[tuple[str, Audit]]:

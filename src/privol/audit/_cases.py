@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from .._core._prefix import PrefixRun
@@ -41,7 +42,8 @@ from ._covariance import noise_covariance
 
 __all__ = ["MECHANISMS", "PREFIX_PARAMETERS", "Case", "LearnerCase", "PrefixCase", "worst_learner"]
 
-_WIDTH = 128  # most rows along coordinates of their own, of learners without steps of several rows
+_WIDTH = 128  # most rows along coordinates of their own: of learners without steps of several rows,
+_MOST_WIDTH, _MOST_PAIRS = 512, 32  # of those with, and of PQFTL, whose moments grow with the square
 _FAR = 8.0  # standard deviations that nothing exceeds
 _MOST_RELEASES = 4096  # of a run
 
@@ -109,7 +111,7 @@ _WORST: dict[type[OnlineLearner], dict[str, Any]] = {
     PGIGA: {"loss": "smooth_hinge", "l2": 1.0, "radius": 1e3},
     NOGD: {"loss": "hinge", "l2": 1.0, "radius": 1e3, "batch": 128},
     DPFTRL: {"loss": "hinge", "regularization": 1.0, "radius": 1e3, "batch": 128},
-    PQFTL: {"batch": 16},
+    PQFTL: {"batch": 24},
 }
 _PUBLISHED: dict[type[OnlineLearner], dict[str, Any]] = {
     # The published noise grows with the radius, so the ball is as small as the noise of the last rows allows.
@@ -202,7 +204,7 @@ class LearnerCase(Case):
         if words["fit_intercept"] or words.get("domain") is not None:
             return 1
         if not self._iterates():
-            return min(self._rows())
+            return min(*self._rows(), _MOST_PAIRS if self._kind is PQFTL else _MOST_WIDTH)
         if words["calibration"] == "published" and self._kind is PGIGA:
             return 1  # steps whose effect fades: the rows are not alike
         first, _ = self._release_rows(1)
@@ -230,10 +232,11 @@ class LearnerCase(Case):
             first, release = self._release_rows(features)
             before, ends = first - width, release
         else:
-            _check_releases(-(-horizon // batch))
-            before, ends = 0, [min(k * batch, horizon) for k in range(1, -(-horizon // batch) + 1)]
+            steps = -(-horizon // batch)
             if self._kind is NOGD:
-                ends = ends[:2]
+                steps = min(steps, 2)  # a row enters one step only
+            _check_releases(steps)
+            before, ends = 0, [min(k * batch, horizon) for k in range(1, steps + 1)]
         self._horizon, self._release, self._features, self._ends = horizon, release, features, ends
         learner = self._kind(**words)
         plan = learner.calibrate(features, horizon, release)
@@ -258,7 +261,8 @@ class LearnerCase(Case):
         ]
         self._worlds = [self._cut(X, y) for X, y in self._streams]
         self.size = len(ends)
-        self._directions = self._moment_directions() if self._pairs else self._row_direction()
+        directions = self._moment_directions() if self._pairs else self._row_direction()
+        self._parts = None if directions is None else _parts(directions)
 
     def _cut(self, X: Any, y: FloatArray) -> list[tuple[Any, FloatArray]]:
         """The blocks of rows after which something is released."""
@@ -275,11 +279,11 @@ class LearnerCase(Case):
         return sparse.csr_matrix(bound * rows)
 
     def _row_direction(self) -> FloatArray | None:
-        """Unit vector of a row's gradient; None: every coordinate is a row's own."""
+        """Unit vector of the one row's gradient; None: every coordinate is a row's own."""
         if not self._words["fit_intercept"]:
             return None
-        row = np.array([float(self._words["x_bound"]), 1.0])
-        return np.asarray(row / np.linalg.norm(row))[:, None]
+        row = np.array([[float(self._words["x_bound"]), 1.0]])
+        return np.asarray(row / np.linalg.norm(row))
 
     def _moment_directions(self) -> FloatArray:
         """Unit vectors of what every pair of rows changes in the moments."""
@@ -292,7 +296,7 @@ class LearnerCase(Case):
             first, second = (_moments(self._plan.row_unit * row, y) for row, y in zip(rows, (1.0, -1.0), strict=True))
             changes.append(first - (0.0 if zero_out else second))
         found = np.array(changes)
-        return np.asarray((found / np.linalg.norm(found, axis=1, keepdims=True)).T)
+        return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True))
 
     # ---- runs ------------------------------------------------------------------------------------------------
 
@@ -326,8 +330,9 @@ class LearnerCase(Case):
             state.learn(X, y)
             points.append(read())
         found = self._perturbed(np.array(points))
-        if self._directions is not None:
-            found = found @ self._directions
+        if self._parts is not None:
+            places, shares = self._parts
+            found = (found[:, places] * shares).sum(axis=2)
         return np.asarray(found.T)
 
     def _perturbed(self, points: FloatArray) -> FloatArray:
@@ -365,6 +370,13 @@ class LearnerCase(Case):
             return plan.sigma**2 * np.eye(self.size)
         assert isinstance(plan, (LeaderCalibration, LeastSquaresCalibration))
         return plan.sums.sigma**2 * noise_covariance(plan.sums.factorization)
+
+
+def _parts(directions: FloatArray) -> tuple[NDArray[np.int64], FloatArray]:
+    """Coordinates of every direction that are not 0, and their values, shape (width, most of them)."""
+    most = int(np.count_nonzero(directions, axis=1).max())
+    places = np.argsort(directions == 0.0, axis=1, kind="stable")[:, :most]
+    return places, np.take_along_axis(directions, places, axis=1)
 
 
 def _check_releases(count: int) -> None:
