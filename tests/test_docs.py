@@ -133,7 +133,10 @@ def test_example_multiclass(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "name",
-    ["privol.learners.iterate", "privol.learners.gradient", "privol.guarantees", "privol.ledger", "privol.streams"],
+    [
+        "privol.learners.iterate", "privol.learners.gradient", "privol.guarantees", "privol.ledger", "privol.streams",
+        "privol.audit._audit",
+    ],
 )
 def test_docstrings(name):
     module = __import__(name, fromlist=["_"])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _MODULES = (
+    "audit",
     "calibration",
     "errors",
     "evaluate",
@@ -55,6 +56,7 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
+    from . import audit as audit
     from . import calibration as calibration
     from . import errors as errors
     from . import evaluate as evaluate

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from .audit import Audit
 from .guarantees import format_up
 from .planning import Plan, describe_remedy
 
-__all__ = ["info_report", "plan_report", "private_metrics_report", "run_report", "show"]
+__all__ = ["audit_report", "info_report", "plan_report", "private_metrics_report", "run_report", "show"]
 
 _WIDTH = 110
 
@@ -327,6 +328,26 @@ def plan_report(plan: Plan) -> list[RenderableType]:
         parts.append(Text("Any one of these changes alone, made before the run:"))
         parts += [Text(f"  {describe_remedy(remedy, option=True)}") for remedy in plan.remedies]
     return [*parts, Text(), *_full(plan.guarantee.sentence(), private)]
+
+
+def audit_report(audits: Sequence[Audit]) -> list[RenderableType]:
+    """Return the report of audits: claims beside what was proved against them."""
+    table = Table(title="Lower bounds by runs on two neighbouring streams, beside the claims", title_justify="left")
+    for name in ("epsilon", "delta", "mu", "epsilon at least", "mu at least", "mu if Gaussian", "ratio"):
+        table.add_column(name, justify="right")
+    for found in audits:
+        gaussian = found.gaussian_mu_lower
+        table.add_row(
+            format_up(found.epsilon),
+            format_up(found.delta),
+            "" if found.mu is None else format_up(found.mu),
+            f"{found.epsilon_lower:.4f}",
+            f"{found.mu_lower:.4f}",
+            "" if gaussian is None else f"{gaussian:.4f}",
+            f"{found.ratio:.2f}",
+            style="bold red" if found.exceeded_by else None,
+        )
+    return [table, Text(), *(Text(found.sentence()) for found in audits)]
 
 
 def info_report(config: Mapping[str, Any]) -> list[RenderableType]:

@@ -1,4 +1,5 @@
-"""The command line: ``privol run``, ``privol predict``, ``privol plan``, ``privol info``."""
+"""The command line: ``privol run``, ``privol predict``, ``privol plan``, ``privol audit``,
+``privol info``."""
 
 from __future__ import annotations
 

@@ -14,15 +14,15 @@ from .. import __version__
 from ..errors import BudgetExceeded, InvalidParameter, InvalidRow, PrivolError, StreamError
 from .options import in_options
 
-__all__ = ["BUDGET", "DATA", "INTERRUPTED", "IO", "OK", "PIPE", "USAGE", "app", "exit_code"]
+__all__ = ["BUDGET", "DATA", "INTERRUPTED", "IO", "OK", "PIPE", "REFUTED", "USAGE", "app", "exit_code"]
 
-OK, USAGE, DATA, BUDGET, IO, INTERRUPTED, PIPE = 0, 2, 3, 4, 5, 130, 141
+OK, USAGE, DATA, BUDGET, IO, REFUTED, INTERRUPTED, PIPE = 0, 2, 3, 4, 5, 6, 130, 141
 
 _EXIT_CODES = """\b
 Exit codes: 0 done; 2 a wrong option or parameter; 3 the data cannot be read or
 learnt (the message names the row); 4 the budget or the horizon is exceeded;
-5 a file cannot be written or a run cannot be read; 130 interrupted; 141 nobody
-reads the output any more.
+5 a file cannot be written or a run cannot be read; 6 an audit refutes a claim;
+130 interrupted; 141 nobody reads the output any more.
 What fails leaves nothing behind: no model is handed out, so nothing is spent.
 Ctrl-C (or SIGTERM) leaves what was released by then, in a run marked as
 interrupted."""
@@ -134,6 +134,8 @@ def app() -> None:
         privol predict RUN new.csv
     What would a budget mean, before anything is spent?
         privol plan --schema clinic.toml --horizon 100000 --epsilon 1
+    Do learners leak more than they claim? Many runs on two neighbouring streams try to show it:
+        privol audit dpftrl
     """
 
 
@@ -141,11 +143,12 @@ app.epilog = _EXIT_CODES
 
 
 def _register() -> None:
+    from .audit import audit
     from .inspect import info, plan
     from .predict import predict
     from .run import run
 
-    for command in (run, predict, plan, info):
+    for command in (run, predict, plan, audit, info):
         app.add_command(command)
 
 

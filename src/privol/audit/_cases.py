@@ -1,0 +1,480 @@
+"""Worst neighbouring streams of the learners, and runs on them.
+
+A case is a pair of streams whose first rows of effect differ and whose other rows are null. Where it can, one run is
+many experiments at once: row k of ``width`` rows that enter one step lies along coordinate k, so it moves what is
+released in this coordinate and in no other, and the noise of the coordinates is independent. The pair of experiment k
+are two streams that differ in row k alone. A noise-free twin of the run shows that all experiments see the same change.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from .._core._prefix import PrefixRun
+from .._validate import choice, integer
+from ..calibration import (
+    GradientCalibration,
+    IterateCalibration,
+    LeaderCalibration,
+    LeastSquaresCalibration,
+    SumCalibration,
+    calibrate_sums,
+)
+from ..errors import InvalidParameter
+from ..factorizations import factorization
+from ..geometry import L2Ball
+from ..guarantees import Claim
+from ..learners import DPFTRL, NOGD, PGIGA, PIGD, PQFTL, OnlineLearner
+from ..losses import get_loss
+from ..noise import STREAM_RELEASES, decide_lattice_point, make_source
+from ..prefix import plan_of
+from ._bounds import FloatArray
+from ._covariance import noise_covariance
+
+__all__ = ["MECHANISMS", "PREFIX_PARAMETERS", "Case", "LearnerCase", "PrefixCase", "worst_learner"]
+
+_WIDTH = 128  # most rows along coordinates of their own: of learners without steps of several rows,
+_MOST_WIDTH, _MOST_PAIRS = 512, 32  # of those with, and of PQFTL, whose moments grow with the square
+_FAR = 8.0  # standard deviations that nothing exceeds
+_MOST_RELEASES = 4096  # of a run
+
+
+class Case(ABC):
+    """One configuration on two neighbouring streams, as experiments.
+
+    Attributes
+    ----------
+    title : str
+    adjacency : str
+    epsilon, delta, mu : float
+        What is claimed; ``mu`` is None where the claim is a source's and not of Gaussian differential privacy.
+    proved_mu : float
+        What is proved of the same noise.
+    width, size : int
+        Experiments of a run, and numbers that each releases.
+    weights : ndarray of shape (size,) or None
+        Of the best statistic: of the likelihood ratio. None: it is not known here.
+    attainable : float or None
+        mu that the likelihood ratio proves with more and more runs; None where it is not known.
+    """
+
+    title: str
+    adjacency: str
+    epsilon: float
+    delta: float
+    mu: float | None
+    proved_mu: float
+    width: int
+    size: int
+    weights: FloatArray | None = None
+    attainable: float | None = None
+
+    @abstractmethod
+    def run(self, world: int) -> FloatArray:
+        """Released numbers of a run on stream 0 or 1, noise by a key of its own, shape (width, size)."""
+
+    @abstractmethod
+    def twin(self, world: int) -> FloatArray:
+        """The same without noise."""
+
+    def know(self, covariance: FloatArray) -> None:
+        """Take the covariance of an experiment's noise: the statistic then is the likelihood ratio."""
+        change = (self.twin(1) - self.twin(0)).mean(axis=0)
+        self.weights = np.linalg.solve(covariance, change)
+        self.attainable = math.sqrt(float(change @ self.weights))
+
+    def alike(self) -> bool:
+        """Whether all experiments of a run see the same change."""
+        change = self.twin(1) - self.twin(0)
+        return bool(np.abs(change - change[0]).max() <= 1e-6 * np.abs(change).max())
+
+    def claimed(self, claim: Claim | None, mu: float, epsilon: float, delta: float) -> None:
+        """Set the figures of the claim: the source's where there is one."""
+        self.mu, self.proved_mu = mu if claim is None else None, mu
+        self.epsilon, self.delta = (epsilon, delta) if claim is None else (claim.epsilon, claim.delta)
+
+
+# ---- learners ------------------------------------------------------------------------------------------------
+
+_WORST: dict[type[OnlineLearner], dict[str, Any]] = {
+    # gradients of constant size on a ball that nothing leaves: the sensitivity is attained
+    PIGD: {"loss": "hinge", "l2": 1.0, "radius": 1e3},
+    PGIGA: {"loss": "smooth_hinge", "l2": 1.0, "radius": 1e3},
+    NOGD: {"loss": "hinge", "l2": 1.0, "radius": 1e3, "batch": 128},
+    DPFTRL: {"loss": "hinge", "regularization": 1.0, "radius": 1e3, "batch": 128},
+    PQFTL: {"batch": 24},
+}
+_PUBLISHED: dict[type[OnlineLearner], dict[str, Any]] = {
+    # The published noise grows with the radius, so the ball is as small as the noise of the last rows allows.
+    PIGD: {"l2": 0.001, "x_bound": 0.3, "radius": 40.0, "horizon": 200, "release": list(range(150, 200))},
+    PGIGA: {"l2": 0.001, "x_bound": 0.03, "radius": 6.0, "horizon": 200, "release": list(range(100, 200, 10))},
+}
+
+#: Names of what can be audited.
+MECHANISMS: tuple[str, ...] = ("pigd", "pgiga", "nogd", "dpftrl", "pqftl", "prefix")
+#: Parameters of "prefix".
+PREFIX_PARAMETERS: tuple[str, ...] = (
+    "epsilon", "delta", "adjacency", "design", "buffers", "objective", "bound", "leaf", "calibration",
+)  # fmt: skip
+_KINDS = dict(zip(MECHANISMS, (PIGD, PGIGA, NOGD, DPFTRL, PQFTL), strict=False))
+
+
+def worst_learner(name: str, parameters: dict[str, Any]) -> OnlineLearner:
+    """A learner with the given parameters, the others such that its sensitivity is attained or nearly so."""
+    kind: type[Any] = _KINDS[name]
+    published = _PUBLISHED.get(kind, {}) if parameters.get("calibration") == "published" else {}
+    words = {**_WORST[kind], "fit_intercept": False, **published, **parameters}
+    try:
+        learner: OnlineLearner = kind(**words)
+    except TypeError:
+        known = kind().get_params(deep=False)
+        wrong = ", ".join(sorted(set(parameters) - set(known)))
+        raise InvalidParameter(f"{kind.__name__} has no parameter {wrong}") from None
+    return learner
+
+
+def _scaled(plan: Any, factor: float) -> Any:
+    """A calibration with its noise times a factor, at the claim of the original."""
+    if isinstance(plan, IterateCalibration):
+        return replace(plan, schedule=plan.schedule.with_gain(plan.schedule.gain * factor))
+    if isinstance(plan, GradientCalibration):
+        return replace(plan, sigma=plan.sigma * factor)
+    return replace(plan, sums=replace(plan.sums, sigma=plan.sums.sigma * factor))
+
+
+class LearnerCase(Case):
+    """A learner's compiled run.
+
+    Parameters
+    ----------
+    learner : OnlineLearner
+        Its parameters are what is audited; nothing is spent or changed in it.
+    steps : int
+        Steps of a run, where the learner's horizon is not given.
+    noise : float
+        Factor of the noise, for audits that are to find something.
+    random_state : optional
+        Of the noise.
+    """
+
+    def __init__(self, learner: OnlineLearner, *, steps: int, noise: float, random_state: Any) -> None:
+        words = {**learner.get_params(deep=False), "ledger": None, "on_invalid": "zero", "random_state": random_state}
+        self._kind: type[Any] = type(learner)
+        if self._kind not in _WORST:
+            raise InvalidParameter(f"no worst streams are known of {self._kind.__name__}: use audit_black_box")
+        self._words, self._steps, self._noise = words, steps, noise
+        self.title, self.adjacency = _title(self._kind.__name__, words), words["adjacency"]
+        width = self._most_width()
+        self._prepare(width)
+        plain = self._plain()
+        if width > 1 and not (plain and self.alike()):
+            self._prepare(1)
+            plain = self._plain()
+        if plain:
+            self.know(self._covariance())
+
+    # ---- the streams ---------------------------------------------------------------------------------------
+
+    def _iterates(self) -> bool:
+        return self._kind in (PIGD, PGIGA)
+
+    def _rows(self) -> tuple[int, int]:
+        """Rows of a run, and those of a step."""
+        batch = 1 if self._iterates() else integer(batch=self._words["batch"], at_least=1)
+        given = self._words["horizon"]
+        if given is not None:
+            return integer(horizon=given, at_least=1), batch
+        if self._iterates():
+            every = self._words["release"] == "all"
+            return self._steps if every else max(2 * _WIDTH, self._steps), 1
+        return self._steps * batch, batch
+
+    def _most_width(self) -> int:
+        """Rows of effect that may share a run."""
+        words = self._words
+        if words["fit_intercept"] or words.get("domain") is not None:
+            return 1
+        if not self._iterates():
+            return min(*self._rows(), _MOST_PAIRS if self._kind is PQFTL else _MOST_WIDTH)
+        if words["calibration"] == "published" and self._kind is PGIGA:
+            return 1  # steps whose effect fades: the rows are not alike
+        first, _ = self._release_rows(1)
+        return min(first, 8 if words["calibration"] == "published" else _WIDTH)
+
+    def _release_rows(self, features: int) -> tuple[int, list[int]]:
+        rows = self._rows()[0]
+        release = self._words["release"] or "last"
+        found = self._kind(**self._words).calibrate(features, rows, release).releases
+        _check_releases(found.count)
+        listed = [int(t) for chunk in found.chunks() for t in chunk]
+        if not listed:
+            raise InvalidParameter(f"release={release!r} releases nothing within {rows} rows")
+        return listed[0], listed
+
+    def _prepare(self, width: int) -> None:
+        """Calibrate, and make the two streams."""
+        words, loss = self._words, get_loss(self._words["loss"])
+        self.width = width
+        self._pairs = self._kind is PQFTL
+        features = 2 * width if self._pairs else width
+        horizon, batch = self._rows()
+        release: Any = [horizon]
+        if self._iterates():
+            first, release = self._release_rows(features)
+            before, ends = first - width, release
+        else:
+            steps = -(-horizon // batch)
+            if self._kind is NOGD:
+                steps = min(steps, 2)  # a row enters one step only
+            _check_releases(steps)
+            before, ends = 0, [min(k * batch, horizon) for k in range(1, steps + 1)]
+        self._horizon, self._release, self._features, self._ends = horizon, release, features, ends
+        learner = self._kind(**words)
+        plan = learner.calibrate(features, horizon, release)
+        if math.isinf(plan.mu):
+            raise InvalidParameter("epsilon must be finite: without noise there is no claim to audit")
+        self._plan = _scaled(plan, self._noise)
+        promise = learner.guarantee_of(plan, private=False, bit_source="audit")
+        self._openers = [self._opener(plan, factor, promise) for factor in (self._noise, 0.0)]
+        self.claimed(plan.claim, plan.mu, words["epsilon"], words["delta"])
+
+        top = 1.0 if loss.kind == "classification" else float(words["y_bound"])
+        zero_out = self.adjacency == "zero_out"
+        one, two = self._unit_rows(features), self._unit_rows(features, other=True)
+        targets = (np.full(width, top), np.full(width, math.nan if zero_out else -top))
+        null, missing = sparse.csr_matrix((ends[-1], features)), np.full(ends[-1], math.nan)
+        self._streams: list[tuple[Any, FloatArray]] = [
+            (
+                sparse.vstack([null[:before], rows, null[before + width :]], format="csr"),
+                np.concatenate([missing[:before], target, missing[before + width :]]),
+            )
+            for rows, target in zip((one, one if zero_out or not self._pairs else two), targets, strict=True)
+        ]
+        self._worlds = [self._cut(X, y) for X, y in self._streams]
+        self.size = len(ends)
+        directions = self._moment_directions() if self._pairs else self._row_direction()
+        self._parts = None if directions is None else _parts(directions)
+
+    def _cut(self, X: Any, y: FloatArray) -> list[tuple[Any, FloatArray]]:
+        """The blocks of rows after which something is released."""
+        return [(X[a:b], y[a:b]) for a, b in pairwise([0, *self._ends])]
+
+    def _unit_rows(self, features: int, other: bool = False) -> Any:
+        """Rows of the largest norm along coordinates of their own; ``other``: turned by 60 degrees."""
+        bound = float(self._words["x_bound"])
+        if not self._pairs:
+            return sparse.csr_matrix(bound * np.eye(features))
+        rows = np.zeros((features // 2, features))
+        for k in range(features // 2):
+            rows[k, 2 * k : 2 * k + 2] = (0.5, math.sqrt(0.75)) if other else (1.0, 0.0)
+        return sparse.csr_matrix(bound * rows)
+
+    def _row_direction(self) -> FloatArray | None:
+        """Unit vector of the one row's gradient; None: every coordinate is a row's own."""
+        if not self._words["fit_intercept"]:
+            return None
+        row = np.array([[float(self._words["x_bound"]), 1.0]])
+        return np.asarray(row / np.linalg.norm(row))
+
+    def _moment_directions(self) -> FloatArray:
+        """Unit vectors of what every pair of rows changes in the moments."""
+        changes = []
+        intercept = bool(self._words["fit_intercept"])
+        zero_out = self.adjacency == "zero_out"
+        one, two = (self._unit_rows(self._features, other).toarray() for other in (False, True))
+        for v, w in zip(one, two, strict=True):
+            rows = (np.append(row, 1.0) if intercept else row for row in (v, w))
+            first, second = (_moments(self._plan.row_unit * row, y) for row, y in zip(rows, (1.0, -1.0), strict=True))
+            changes.append(first - (0.0 if zero_out else second))
+        found = np.array(changes)
+        return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True))
+
+    # ---- runs ------------------------------------------------------------------------------------------------
+
+    def _opener(self, plan: Any, factor: float, promise: Any) -> Callable[[], Any]:
+        """Open runs of one calibration, and calibrate only once."""
+        learner, scaled = self._kind(**self._words), _scaled(plan, factor)
+        state = self._words["random_state"]
+
+        def begin(_: Any) -> tuple[Any, Any]:
+            return (make_source(state) if factor else None), promise
+
+        features, horizon, release = self._features, self._horizon, self._release
+        words = learner._run_words(scaled, features, None)
+        vars(learner).update(
+            calibrate=lambda *_: scaled, _begin=begin, _run_words=lambda plan, n, source: {**words, "source": source}
+        )
+        return lambda: learner._open_run(features, horizon, release)[0]
+
+    def run(self, world: int) -> FloatArray:
+        """See :meth:`Case.run`."""
+        return self._series(self._openers[0](), world)
+
+    def twin(self, world: int) -> FloatArray:
+        """See :meth:`Case.twin`."""
+        return self._series(self._openers[1](), world)
+
+    def _series(self, state: Any, world: int) -> FloatArray:
+        read = state.released_model if self._iterates() else state.released_sums if self._pairs else state.point
+        points = [] if self._iterates() or self._pairs else [read()]
+        for X, y in self._worlds[world]:
+            state.learn(X, y)
+            points.append(read())
+        found = self._perturbed(np.array(points))
+        if self._parts is not None:
+            places, shares = self._parts
+            found = (found[:, places] * shares).sum(axis=2)
+        return np.asarray(found.T)
+
+    def _perturbed(self, points: FloatArray) -> FloatArray:
+        """What noise was added to, from the points alone: a public, invertible function of them."""
+        plan = self._plan
+        if isinstance(plan, GradientCalibration):
+            lengths = np.array([plan.step_length(j) for j in range(1, len(points))])[:, None]
+            return ((1.0 - lengths * plan.l2) * points[:-1] - points[1:]) * (plan.batch / lengths)
+        if isinstance(plan, LeaderCalibration):
+            weights = plan.regularization + plan.l2 * np.array(self._ends)[:, None]
+            return np.asarray(plan.regularization * points[0] - weights * points[1:])
+        return points
+
+    # ---- what is known -------------------------------------------------------------------------------------
+
+    def _plain(self) -> bool:
+        """Whether no point is projected, so that all that is released is Gaussian with a known covariance."""
+        if self._pairs:
+            return True
+        domain = self._words.get("domain")
+        if domain is not None and not isinstance(domain, L2Ball):
+            return False
+        radius = float(self._words["radius"]) if domain is None else domain.radius
+        dim = self._features + bool(self._words["fit_intercept"])
+        return all(
+            (math.sqrt(dim) + _FAR) * self._plan.std(t) + math.sqrt(dim) * self._plan.sensitivity(t) <= radius
+            for t in self._ends
+        )
+
+    def _covariance(self) -> FloatArray:
+        plan = self._plan
+        if isinstance(plan, IterateCalibration):
+            return np.diag([plan.std(t) ** 2 for t in self._ends])
+        if isinstance(plan, GradientCalibration):
+            return plan.sigma**2 * np.eye(self.size)
+        assert isinstance(plan, (LeaderCalibration, LeastSquaresCalibration))
+        return plan.sums.sigma**2 * noise_covariance(plan.sums.factorization)
+
+
+def _parts(directions: FloatArray) -> tuple[NDArray[np.int64], FloatArray]:
+    """Coordinates of every direction that are not 0, and their values, shape (width, most of them)."""
+    most = int(np.count_nonzero(directions, axis=1).max())
+    places = np.argsort(directions == 0.0, axis=1, kind="stable")[:, :most]
+    return places, np.take_along_axis(directions, places, axis=1)
+
+
+def _check_releases(count: int) -> None:
+    if count > _MOST_RELEASES:
+        raise InvalidParameter(f"an audited run has at most {_MOST_RELEASES:,} releases, found {count:,}")
+
+
+def _moments(v: FloatArray, y: float) -> FloatArray:
+    """Moments of a row in unit bounds, as the kernel orders them."""
+    i, j = np.triu_indices(len(v))
+    return np.concatenate([v[i] * v[j] * np.where(i == j, 1.0, math.sqrt(2.0)), y * v])
+
+
+# ---- prefix sums ---------------------------------------------------------------------------------------------
+
+
+class PrefixCase(Case):
+    """Prefix sums of vectors: every row of the first leaf along a coordinate of its own."""
+
+    def __init__(
+        self,
+        *,
+        steps: int,
+        noise: float,
+        random_state: Any,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        adjacency: str = "replace",
+        design: str = "blt",
+        buffers: int = 4,
+        objective: str = "max",
+        bound: float = 1.0,
+        leaf: int | None = None,
+        calibration: str = "tight",
+    ) -> None:
+        published = choice(("tight", "published"), calibration=calibration) == "published"
+        # Published noise is for leaves of one row; with several, rows along all coordinates share the first.
+        leaf = (1 if published else _WIDTH) if leaf is None else integer(leaf=leaf, at_least=1, at_most=1 << 12)
+        chosen = factorization(design, steps, buffers=buffers, objective=objective)
+        if published and leaf > 1:
+            raise InvalidParameter("calibration='published' is for leaf=1")
+        found = calibrate_sums(
+            factorization=chosen,
+            dim=leaf,
+            bound=bound,
+            epsilon=epsilon,
+            delta=delta,
+            leaf=leaf,
+            adjacency=adjacency,
+            calibration=calibration,
+        )
+        if math.isinf(found.mu):
+            raise InvalidParameter("epsilon must be finite: without noise there is no claim to audit")
+        words = {"design": design, "calibration": calibration}
+        self.title, self.adjacency = _title("PrefixSum", words), adjacency
+        self.width, self.size, self._state = leaf, steps, random_state
+        self.claimed(found.claim, found.mu, epsilon, delta)
+        self._plans = [self._plan_of(found, factor) for factor in (noise, 0.0)]
+        signs = (1.0, 0.0 if adjacency == "zero_out" else -1.0)
+        unit = sparse.csr_matrix(bound * np.eye(leaf))
+        self._first, self._null = [sign * unit for sign in signs], sparse.csr_matrix((leaf, leaf))
+        self._streams = [np.append(sign * bound, np.zeros(steps - 1))[:, None] for sign in signs]
+        self.know((noise * found.sigma) ** 2 * noise_covariance(chosen))
+
+    def _plan_of(self, found: SumCalibration, factor: float) -> Any:
+        return plan_of(replace(found, sigma=found.sigma * factor), horizon=self.width * self.size)
+
+    def run(self, world: int) -> FloatArray:
+        """See :meth:`Case.run`."""
+        return self._series(0, world)
+
+    def twin(self, world: int) -> FloatArray:
+        """See :meth:`Case.twin`."""
+        return self._series(1, world)
+
+    def _series(self, which: int, world: int) -> FloatArray:
+        source = None if which else make_source(self._state)
+        run = PrefixRun(self._plans[which], source=source, stream=STREAM_RELEASES, decide=decide_lattice_point)
+        if self.width == 1:
+            return run.add_block(self._streams[world]).T
+        blocks = [self._first[world], *[self._null] * (self.size - 1)]
+        return np.array([run.add_block(block, every=False) for block in blocks]).T
+
+
+_TOLD = ("loss", "design", "release", "noise_shape", "calibration")
+_UNTOLD = {"noise_shape": "lipschitz", "calibration": "tight", "release": None}
+
+
+def _title(name: str, words: dict[str, Any]) -> str:
+    """Name and main parameters, as they are called."""
+    told = []
+    for word in _TOLD:
+        value = words.get(word)
+        if value is None or _UNTOLD.get(word) == value:
+            continue
+        if word == "loss":
+            value = get_loss(value).name
+        elif isinstance(value, list):
+            value = f"{len(value)} rows"
+        told.append(f"{word}={value!r}")
+    return f"{name}({', '.join(told)})"

@@ -1,0 +1,79 @@
+"""``privol audit``: claims beside what many runs prove against them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from .options import ReleaseType
+from .outputs import printing
+
+__all__ = ["AUDITED", "audit"]
+
+AUDITED = ("pigd", "pgiga", "nogd", "dpftrl", "pqftl", "prefix")  # those of privol.audit, which takes long to import
+
+
+@click.command()
+@click.argument("learner", type=click.Choice(AUDITED))
+@click.option(
+    "--epsilon", "epsilons", type=float, multiple=True, help="Budget; may be given several times.  [default: 0.5, 1, 4]"
+)
+@click.option("--delta", type=float, help="[default: 1e-06]")
+@click.option("--adjacency", type=click.Choice(["replace", "zero_out"]), help="[default: replace]")
+@click.option(
+    "--design",
+    type=click.Choice(["blt", "tree", "honaker", "smooth", "sqrt", "independent"]),
+    help="dpftrl, pqftl, prefix: how the running sums share their noise.  [default: blt]",
+)
+@click.option("--release", type=ReleaseType(), metavar="last|all|K|N1,N2,...", help="pigd, pgiga.  [default: last]")
+@click.option(
+    "--calibration",
+    type=click.Choice(["tight", "published"]),
+    help="pigd, pgiga, prefix with design tree; published: what the paper claims is audited.  [default: tight]",
+)
+@click.option("--steps", type=int, help="Steps of a run, for learners that perturb running sums.  [default: 8]")
+@click.option("--runs", type=int, help="Runs on each of the two streams.  [default: 100000]")
+@click.option("--confidence", type=float, help="Of each lower bound on its own.  [default: 0.99]")
+@click.option(
+    "--statistic",
+    type=click.Choice(["auto", "fitted"]),
+    help="auto: the likelihood ratio where it is known; fitted: the best linear one of half of the runs.  "
+    "[default: auto]",
+)
+@click.option(
+    "--noise", type=float, help="Factor of the noise: below 1, a good audit refutes the claim.  [default: 1.0]"
+)
+@click.option("--seed", type=int, help="For the same noise again.  [default: keys from the operating system]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+def audit(learner: str, epsilons: tuple[float, ...], as_json: bool, seed: int | None, **options: Any) -> int:
+    """Try to refute what a learner claims, by many runs on two neighbouring streams.
+
+    No data is needed: streams and parameters are those on which the claim is attained, as far as they are known. Prints
+    the claim and lower bounds on epsilon and mu, each with the stated confidence. A bound above the claim refutes it
+    (exit code 6). A bound below proves nothing in its favour, but a ratio near 1 shows that the audit could have seen a
+    mistake.
+
+    \b
+    Examples:
+        privol audit dpftrl
+        privol audit prefix --design tree --epsilon 1 --runs 1000000
+        privol audit nogd --epsilon 4 --noise 0.67
+        privol audit pigd --calibration published
+    """
+    from ..audit import audit as make_audit
+    from ..report import audit_report, show
+    from .app import OK, REFUTED
+
+    given = {name: value for name, value in options.items() if value is not None}
+    found = []
+    for k, epsilon in enumerate(epsilons or (0.5, 1.0, 4.0)):
+        state = None if seed is None else seed + k  # noise of its own for each
+        found.append(make_audit(learner, epsilon=epsilon, random_state=state, **given))
+    with printing():
+        if as_json:
+            click.echo(json.dumps({"audits": [one.to_record() for one in found]}, allow_nan=False))
+        else:
+            show(audit_report(found))
+    return REFUTED if any(one.exceeded_by for one in found) else OK
