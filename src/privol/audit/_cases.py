@@ -454,7 +454,10 @@ class PrefixCase(Case):
 
     def _series(self, which: int, world: int) -> FloatArray:
         source = None if which else make_source(self._state)
-        run = PrefixRun(self._plans[which], source=source, stream=STREAM_RELEASES, decide=decide_lattice_point)
+        plan = self._plans[which]
+        run = PrefixRun(
+            plan, horizon=plan.horizon, source=source, stream=STREAM_RELEASES, decide=decide_lattice_point
+        )
         if self.width == 1:
             return run.add_block(self._streams[world]).T
         blocks = [self._first[world], *[self._null] * (self.size - 1)]
