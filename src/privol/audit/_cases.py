@@ -148,7 +148,8 @@ def _scaled(plan: Any, factor: float) -> Any:
         return replace(plan, schedule=plan.schedule.with_gain(plan.schedule.gain * factor))
     if isinstance(plan, GradientCalibration):
         return replace(plan, sigma=plan.sigma * factor)
-    return replace(plan, sums=replace(plan.sums, sigma=plan.sums.sigma * factor))
+    sums = tuple(replace(found, sigma=found.sigma * factor) for found in plan.epochs.sums)
+    return replace(plan, sums=sums[0], epochs=replace(plan.epochs, sums=sums))
 
 
 class LearnerCase(Case):
@@ -305,13 +306,15 @@ class LearnerCase(Case):
         learner, scaled = self._kind(**self._words), _scaled(plan, factor)
         state = self._words["random_state"]
 
-        def begin(_: Any) -> tuple[Any, Any]:
+        def begin(_: Any, source: Any) -> tuple[Any, Any]:
             return (make_source(state) if factor else None), promise
 
         features, horizon, release = self._features, self._horizon, self._release
         words = learner._run_words(scaled, features, None)
         vars(learner).update(
-            calibrate=lambda *_: scaled, _begin=begin, _run_words=lambda plan, n, source: {**words, "source": source}
+            calibrate=lambda *_, **__: scaled,
+            _begin=begin,
+            _run_words=lambda plan, n, source: {**words, "source": source},
         )
         return lambda: learner._open_run(features, horizon, release)[0]
 
