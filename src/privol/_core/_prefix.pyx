@@ -343,8 +343,8 @@ cdef class PrefixRun:
 
     @property
     def weight(self) -> float:
-        """Sum of the weights of the rows in the last prefix sum: of earlier plans, one each."""
-        return self.rows_before + self.s.weight[0]
+        """Sum of the weights of the rows in the last prefix sum: those of earlier epochs have one each."""
+        return self.s.weight[0]
 
     @property
     def n_steps(self) -> int:
