@@ -458,6 +458,17 @@ def test_a_run_without_a_last_row_is_one_mechanism(design, words):
         PrefixSum(**{**make, "horizon": 99}).add_block(X)
 
 
+@pytest.mark.parametrize("design", DESIGNS)
+def test_rows_that_are_not_forgotten_weigh_one_each(design):
+    """Across epochs too, and in a leaf that close() ends."""
+    sums = PrefixSum(dim=3, horizon=None, first_epoch=2, leaf=3, design=design, random_state=1)
+    for row in data(50):
+        sums.add(row)
+        assert sums.weight_ == sums.n_rows_ // 3 * 3
+    sums.close()
+    assert sums.weight_ == 50
+
+
 def test_matrices_and_refusals():
     V = data(30, 4)
     clipped = V / np.maximum(1.0, np.linalg.norm(V, axis=1, keepdims=True))

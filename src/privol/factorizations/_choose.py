@@ -134,7 +134,7 @@ def _blt(steps: int, buffers: int, objective: str) -> BLT:
     table = _stored()[objective]
     tabulated = min((n for n in table if n >= steps), default=None)
     if tabulated is None or buffers > max(len(rates) for entries in table.values() for rates, _ in entries):
-        best = optimise_blt(steps, buffers, objective)
+        best = optimise_blt(max(steps, 2), buffers, objective)  # a single step has nothing to choose
         return BLT(steps, best.theta, best.omega)
     rates, weights = table[tabulated][min(buffers, len(table[tabulated])) - 1]
     return BLT(steps, rates, weights)
