@@ -329,3 +329,10 @@ def test_other_refusals():
     for step in (0, 6):
         with pytest.raises(InvalidParameter, match="step must be"):
             Tree(5).row_norm(step)
+
+
+def test_a_single_step_takes_any_number_of_buffers():
+    for buffers in (1, 4, 8):
+        one = factorization("blt", 1, buffers=buffers)
+        assert one.row_norm(1) == pytest.approx(1.0, rel=1e-12)
+        assert 1.0 <= one.column_norm < 1.0 + 1e-11
