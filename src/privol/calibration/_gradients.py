@@ -9,19 +9,17 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from .._validate import choice, integer, number
 from ..errors import InvalidParameter
 from ..geometry import ConvexSet
-from ..guarantees import ADJACENCIES, Claim, gdp_mu
+from ..guarantees import Claim, gdp_mu
 from ..losses import Loss
 from ._iterates import ReleaseSchedule
+from ._points import check_steps, gradients_at_points
 
 __all__ = ["GradientCalibration", "calibrate_gradients"]
 
-_SMALL, _LARGE = 1e-30, 1e30
 _UNIT = 2.0**-53
 _UP = 1.0 + 1e-12
-_MOST_BATCH = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -134,30 +132,20 @@ def calibrate_gradients(
     InvalidParameter
         If a parameter is out of its range; the message says which and why.
     """
-    l2 = number(l2=l2, at_least=0.0, at_most=_LARGE)
-    if 0.0 < l2 < _SMALL:
-        raise InvalidParameter(f"l2 must be 0 or at least {_SMALL:g}, found {l2:g}")
-    x_bound = number(x_bound=x_bound, at_least=_SMALL, at_most=_LARGE)
-    y_bound = number(y_bound=y_bound, at_least=_SMALL, at_most=_LARGE)
-    batch = integer(batch=batch, at_least=1, at_most=_MOST_BATCH)
-    radius = number(norm_of_domain=domain.norm_bound(dim), at_least=_SMALL, at_most=_LARGE)
-    replace = choice(ADJACENCIES, adjacency=adjacency) == "replace"
-    row_bound = math.sqrt(x_bound * x_bound + 1.0) * _UP if intercept else x_bound
-
-    # Rows are scaled, points projected and gradients summed in floating point.
-    lanes = dim / 8 + 8
-    slack = 1.0 + 4 * (lanes + 8) * _UNIT
-    point = radius * (1.0 + 2 * (lanes + 16 * math.sqrt(dim) + 24) * _UNIT)
-    if gradient_bound is None:
-        bound = slack * loss.gradient_bound(row_bound, point, y_bound)
-        ideal = slack * loss.gradient_diameter(row_bound, point, y_bound, adjacency)
-        if math.isfinite(loss.curvature):  # a slope is taken at the prediction as computed
-            ideal += 2 * loss.curvature * row_bound * (2 * lanes * _UNIT * row_bound * point)
-    else:
-        bound = number(gradient_bound=gradient_bound, at_least=_SMALL, at_most=_LARGE)
-        ideal = bound * (2.0 if replace else 1.0)
-    rounding = (2 * (lanes + 32) + 1.01 * batch * (batch + 1)) * _UNIT * bound
-    sensitivity = (ideal + rounding) * _UP
+    l2, batch = check_steps(l2, batch)
+    gradients = gradients_at_points(
+        loss=loss,
+        domain=domain,
+        dim=dim,
+        intercept=intercept,
+        adjacency=adjacency,
+        x_bound=x_bound,
+        y_bound=y_bound,
+        gradient_bound=gradient_bound,
+    )
+    bound = gradients.bound
+    rounding = (2 * (dim / 8 + 40) + 1.01 * batch * (batch + 1)) * _UNIT * bound
+    sensitivity = (gradients.change + rounding) * _UP
     if math.isinf(epsilon):
         mu, sigma = math.inf, 0.0
     else:
@@ -177,7 +165,7 @@ def calibrate_gradients(
         bound=bound,
         sum_sensitivity=sensitivity,
         sigma=sigma,
-        row_bound=row_bound,
+        row_bound=gradients.row_bound,
         l2=l2,
         length=domain.diameter(dim) / math.hypot(bound, math.sqrt(dim) * sigma / batch),
     )

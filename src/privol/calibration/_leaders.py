@@ -12,22 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from .._validate import choice, integer, number
+from .._validate import number
 from ..errors import InvalidParameter
 from ..factorizations import factorization, step_workload
 from ..geometry import ConvexSet
-from ..guarantees import ADJACENCIES, Claim
-from ..losses import Loss, class_slope_bound
+from ..guarantees import Claim
+from ..losses import Loss
 from ._epochs import Epochs, check_renewal, make_epochs
 from ._iterates import ReleaseSchedule
+from ._points import check_steps, gradients_at_points
 from ._sums import SumCalibration, calibrate_sums
 
 __all__ = ["LeaderCalibration", "calibrate_leaders"]
 
-_SMALL, _LARGE = 1e-30, 1e30
+_SMALL = 1e-30
 _UNIT = 2.0**-53
 _UP = 1.0 + 1e-12
-_MOST_BATCH = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -166,34 +166,20 @@ def calibrate_leaders(
     InvalidParameter
         If a parameter is out of its range; the message says which and why.
     """
-    l2 = number(l2=l2, at_least=0.0, at_most=_LARGE)
-    if 0.0 < l2 < _SMALL:
-        raise InvalidParameter(f"l2 must be 0 or at least {_SMALL:g}, found {l2:g}")
-    x_bound = number(x_bound=x_bound, at_least=_SMALL, at_most=_LARGE)
-    y_bound = number(y_bound=y_bound, at_least=_SMALL, at_most=_LARGE)
-    batch = integer(batch=batch, at_least=1, at_most=_MOST_BATCH)
-    radius = number(norm_of_domain=domain.norm_bound(dim), at_least=_SMALL, at_most=_LARGE)
-    replace = choice(ADJACENCIES, adjacency=adjacency) == "replace"
-    row_bound = math.sqrt(x_bound * x_bound + 1.0) * _UP if intercept else x_bound
-
-    # Rows are scaled and points projected in floating point.
-    lanes = dim / 8 + 8
-    slack = 1.0 + 4 * (lanes + 8) * _UNIT
-    point = radius * (1.0 + 2 * (lanes + 16 * math.sqrt(dim) + 24) * _UNIT)
-    outputs = integer(outputs=outputs, at_least=1)
-    weight = number(weight=weight, at_least=_SMALL, at_most=_LARGE)
-    if gradient_bound is None:
-        if outputs == 1:
-            bound = slack * weight * loss.gradient_bound(row_bound, point, y_bound)
-            ideal = slack * weight * loss.gradient_diameter(row_bound, point, y_bound, adjacency)
-        else:  # docs/proofs/classes.md
-            bound = slack * weight * row_bound * class_slope_bound(loss, outputs, row_bound * point * _UP)
-            ideal = bound * (2.0 if replace else 1.0)
-        if math.isfinite(loss.curvature):  # a slope is taken at the prediction as computed
-            ideal += 2 * weight * loss.curvature * row_bound * (2 * lanes * _UNIT * row_bound * point)
-    else:
-        bound = number(gradient_bound=gradient_bound, at_least=_SMALL, at_most=_LARGE)
-        ideal = bound * (2.0 if replace else 1.0)
+    l2, batch = check_steps(l2, batch)
+    gradients = gradients_at_points(
+        loss=loss,
+        domain=domain,
+        dim=dim,
+        intercept=intercept,
+        adjacency=adjacency,
+        x_bound=x_bound,
+        y_bound=y_bound,
+        gradient_bound=gradient_bound,
+        outputs=outputs,
+        weight=weight,
+    )
+    bound = gradients.bound
     workload = step_workload(discount, window, batch)
     check_renewal(renewal, discount, window)
 
@@ -206,7 +192,7 @@ def calibrate_leaders(
             delta=delta,
             leaf=batch,
             adjacency=adjacency,
-            sensitivity=ideal * _UP,
+            sensitivity=gradients.change * _UP,
             rounding=(40 + 4 * (outputs - 1)) * _UNIT,  # the slopes, their products with weight and row
         )
 
@@ -214,7 +200,7 @@ def calibrate_leaders(
     sums, reach = epochs.sums[0], 0.0
     if regularization is None:
         start = float(np.linalg.norm(domain.start(dim)))
-        reach = min(domain.diameter(dim), radius + start)
+        reach = min(domain.diameter(dim), gradients.radius + start)
         noise = math.sqrt(dim) * sums.std(sums.factorization.steps)
         regularization = _default_weight(sums.weight(horizon), bound, batch, noise, reach)
     else:
@@ -236,7 +222,7 @@ def calibrate_leaders(
         batch=batch,
         gradient_bound=gradient_bound,
         bound=bound,
-        row_bound=row_bound,
+        row_bound=gradients.row_bound,
         regularization=regularization,
         l2=l2,
         reach=reach,
