@@ -1,6 +1,6 @@
 """Audit every shipped configuration by many runs, and write the tables of docs/audit.md.
 
-Run from the checkout: ``python tools/audit_campaign.py`` (15 minutes of one core). The seeds are fixed, so the same
+Run from the checkout: ``python tools/audit_campaign.py`` (12 minutes of one core). The seeds are fixed, so the same
 version writes the same figures. ``--quick`` prints the tables of a hundredth of the runs and writes nothing.
 """
 
