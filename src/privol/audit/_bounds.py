@@ -95,8 +95,10 @@ def bounds(
     """
     risk = (1.0 - confidence) / 2
     thresholds = _thresholds(*train)
-    # at a smaller risk: the largest of many bounds is else one that was lucky, far out in a tail
+    # At smaller risks: the largest of many bounds is else one that was lucky, far out in a tail. A bound on epsilon
+    # needs the tail, one on mu of a Gaussian is best in the middle.
     tried = _by_threshold(thresholds, *train, delta, risk / 100)
+    tried[2] = _by_threshold(thresholds, *train, delta, max(risk**3, 1e-60))[2]
     above, below, gdp = (thresholds[int(np.argmax(values))] for values in tried)
     best_above = bool(np.max(tried[0]) >= np.max(tried[1]))
     judged = _by_threshold(np.array([above, below, gdp]), *test, delta, risk)
