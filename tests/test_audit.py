@@ -343,3 +343,18 @@ def test_the_page_says_what_is_promised():
     head, *published = rows["published"]
     for row in published[1:]:
         assert row[head.index("refuted by")]
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "match"),
+    [
+        ("dpftrl", {"discount": 0.9}, "discount=1.0"),
+        ("dpftrl", {"window": 3}, "window=None"),
+        ("dpftrl", {"class_weight": {1: 2.0}}, "class_weight=None"),
+        ("dpftrl", {"loss": "softmax"}, "two classes"),
+        ("pqftl", {"renewal": "double"}, "renewal='none'"),
+    ],
+)
+def test_what_the_streams_are_not_made_for_is_refused(name, words, match):
+    with pytest.raises(InvalidParameter, match=match):
+        audit(name, epsilon=1.0, runs=1000, random_state=1, **words)

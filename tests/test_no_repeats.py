@@ -77,9 +77,13 @@ def test_a_shallow_copy_of_a_generator_shares_its_stream():
 
 @pytest.mark.parametrize("cls", [PIGD, PGIGA])
 @pytest.mark.parametrize(
-    "duplicate", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)), clone], ids=str
+    "duplicate",
+    [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)), clone],
+    ids=["copy", "deepcopy", "pickle", "clone"],
 )
-@pytest.mark.parametrize("wrap", [lambda x: x, lambda x: make_pipeline(StandardScaler(), x).set_output()], ids=str)
+@pytest.mark.parametrize(
+    "wrap", [lambda x: x, lambda x: make_pipeline(StandardScaler(), x).set_output()], ids=["bare", "piped"]
+)
 def test_duplicates_of_a_running_learner_do_not_go_on(cls, duplicate, wrap):
     """A copy is the public export and a clone is unfitted: neither holds the key, and a run of theirs has a new one."""
     learner = cls(epsilon=1.0, horizon=1000, release="all").partial_fit(X, Y, classes=[0, 1])

@@ -218,8 +218,9 @@ cdef class PrefixPlan:
         """Give a square-root sum what it lacks (PV_NEED_FAR), in an epoch of this plan or of one that follows."""
         if s.plan != &self.c:
             return self.following.look_far(s)
-        self.convolve(s, self.owners[2], s.past, s.far)
-        self.convolve(s, self.owners[3], s.noisy_past, s.noisy_far)
+        inside, outside = self.owners[2:]
+        self.convolve(s, inside, s.past, s.far)
+        self.convolve(s, outside, s.noisy_past, s.noisy_far)
         s.far_step = s.made
         return 0
 

@@ -128,6 +128,10 @@ PREFIX_PARAMETERS: tuple[str, ...] = (
 _KINDS = dict(zip(MECHANISMS, (PIGD, PGIGA, NOGD, DPFTRL, PQFTL), strict=False))
 
 
+# What becomes of a sum in a point is known for these alone.
+_KNOWN: dict[str, Any] = {"discount": 1.0, "window": None, "renewal": "none", "class_weight": None}
+
+
 def worst_learner(name: str, parameters: dict[str, Any]) -> OnlineLearner:
     """A learner with the given parameters, the others such that its sensitivity is attained or nearly so."""
     kind: type[Any] = _KINDS[name]
@@ -169,6 +173,17 @@ class LearnerCase(Case):
 
     def __init__(self, learner: OnlineLearner, *, steps: int, noise: float, random_state: Any) -> None:
         words = {**learner.get_params(deep=False), "ledger": None, "on_invalid": "zero", "random_state": random_state}
+        for name, known in _KNOWN.items():
+            if words.get(name, known) != known:
+                raise InvalidParameter(
+                    f"an audit by the learner's own streams needs {name}={known!r}, found {words[name]!r}: "
+                    "audit_black_box() takes any callable"
+                )
+        if get_loss(words["loss"]).joint:
+            raise InvalidParameter(
+                f"an audit by the learner's own streams is of two classes or real targets, found the {words['loss']!r} "
+                "loss: audit_black_box() takes any callable"
+            )
         self._kind: type[Any] = type(learner)
         if self._kind not in _WORST:
             raise InvalidParameter(f"no worst streams are known of {self._kind.__name__}: use audit_black_box")
