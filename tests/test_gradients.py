@@ -15,7 +15,7 @@ from test_twins import average_of, close, data, model_of
 from twins_gradients import gradient_twin_of
 
 import privol
-from privol import NOGD
+from privol import DPFTRL, NOGD
 from privol._core import _noise
 from privol._core._gradient import GradientRun
 from privol.errors import BudgetExceeded, InvalidParameter, InvalidRow, StateError
@@ -459,3 +459,15 @@ def test_plans_say_how_noisy_the_points_are(l2, least):
     assert least * chi2.ppf(limit, 3000) <= ratio <= chi2.ppf(1 - limit, 3000)
     assert found.std == plan.std(100) > plan.std(3) == 0.0
     assert found.sensitivity == plan.step_length(25) * plan.sum_sensitivity / 4
+
+
+@pytest.mark.parametrize("learner", [NOGD, DPFTRL])
+@pytest.mark.parametrize("length", [1e-170, 1.4e-162, 2e-162, 1e-155, 1e-150, 1e-140, 1e-100])
+def test_no_row_is_too_short_for_the_bound(learner, length):
+    """Where a row's squared norm is lost to underflow, no slope makes its gradient longer than the bound."""
+    steep = Custom(value=lambda p, y: 1e200 * p, gradient=lambda p, y: 1e200, lipschitz=1e200, smoothness=0.0)
+    words = {"loss": steep, "gradient_bound": 1.0, "fit_intercept": False, "epsilon": 1.0, "horizon": 1}
+    run = learner(random_state=1, **words).partial_fit([[length, 0.0]], [1], classes=[-1, 1])._run
+    none = learner(random_state=1, on_invalid="zero", **words).partial_fit([[np.nan, 0.0]], [1], classes=[-1, 1])._run
+    step = run.plan.step_length(1) if learner is NOGD else 1.0 / run.plan.regularization
+    assert np.linalg.norm(run.state.point() - none.state.point()) <= step * (1.0 + 1e-9)

@@ -308,7 +308,7 @@ def test_restore_continues_with_the_same_bits(name, release, stop):
     state.learn(X[stop:], targets[stop:])
     whole.partial_fit(X, y, classes=classes_of(name))
     first.partial_fit(X[stop:], y[stop:])
-    second._run = type(first._run)(state, None, None, None, None)
+    second._run = type(first._run)(state, None, None, None, None, N)
     assert fingerprint(second) == fingerprint(first) == fingerprint(whole)
 
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privol._files import AppendOnly
 from privol.errors import BudgetExceeded, InvalidParameter, StateError
 from privol.guarantees import Guarantee
 from privol.ledger import Ledger
@@ -333,3 +334,43 @@ def test_a_journal_and_a_memory_agree(tmp_path_factory, data):
         assert [f[1:] for f in figures(kept)] == [f[1:] for f in figures(plain)]
         assert kept.remaining == plain.remaining
     kept.close()
+
+
+def test_an_account_whose_end_cannot_be_written_stays_reserved(path, monkeypatch):
+    ledger = journaled(path)
+    account = ledger.open(learner="E", guarantee=plan(0.1))
+    account.attach(lambda: (1, 1, 0.0001))
+    left = ledger.remaining
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as m:
+        m.setattr(os, "write", full)
+        with pytest.raises(OSError, match="No space"):
+            account.close()
+    assert not account.closed
+    assert ledger.remaining == left
+    account.close()
+    assert account.closed
+    assert ledger.remaining > left
+    ledger.close()
+    assert figures(Ledger.read(path)) == figures(ledger)
+
+
+def test_an_interrupt_within_a_record_does_not_damage_the_journal(path, monkeypatch):
+    ledger = journaled(path)
+    append = AppendOnly.append
+
+    def struck(self, piece):
+        append(self, piece)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as m:
+        m.setattr(AppendOnly, "append", struck)
+        with pytest.raises(KeyboardInterrupt):
+            ledger.open(learner="E", guarantee=plan(0.01))
+    with pytest.raises(StateError, match="open the journal again"):
+        ledger.open(learner="F", guarantee=plan(0.01))
+    ledger.close()
+    assert [e.learner for e in journaled(path).entries()] == ["A", "B", "C", "D", "E"]

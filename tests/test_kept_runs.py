@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import json
 import math
 import os
+import pickle
 import shutil
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +22,9 @@ from scipy import sparse
 from privol import DPFTRL, NOGD, PGIGA, PIGD, PQFTL
 from privol.errors import StateError
 from privol.ledger import Ledger
+from privol.ledger._journal import Journal
 from privol.state import State, load_model
+from privol.state._run import _noise_of
 
 N, D = 600, 4
 RNG = np.random.default_rng(5)
@@ -273,7 +278,10 @@ def killed_runs(name, folder):
     real = {call: getattr(os, call) for call in ("open", "write", "fsync", "replace", "unlink", "mkdir")}
     exit_now = os._exit
 
-    def child(run, left, out):
+    changed = X.copy()
+    changed[-1] = -changed[-1]
+
+    def child(run, left, out, rows=X):
         count = 0
 
         def counting(call):
@@ -296,14 +304,14 @@ def killed_runs(name, folder):
             with open(out, "w", buffering=1) as file:
                 for call in real:
                     setattr(os, call, counting(call))
-                stream, state = Stream(size=50), State(run, every=100)
+                stream, state = Stream(size=50, rows=rows), State(run, every=100)
                 make(name).fit_stream(
                     stream, checkpoint=state, on_release=lambda r: print(r.row, r.coef.tobytes().hex(), file=file)
                 )
                 print("calls", count, file=file)
             status = 0
         except StateError as error:
-            status = 3 if "finished" in str(error) else 1
+            status = 3 if "finished" in str(error) else 4 if "not those that the run has learnt" in str(error) else 1
         finally:
             exit_now(status)
 
@@ -318,7 +326,12 @@ def killed_runs(name, folder):
         except (OSError, StateError):  # it was being made
             entries = []
         rows, releases = (entries[-1].last_row, entries[-1].releases) if entries else (0, 0)
-        print(left, killed, rows, releases, child(run, 0, folder / f"{left}b.txt"), flush=True)
+        print(left, killed, rows, releases, child(run, 0, folder / f"{left}b.txt"), end=" ")
+        # once more, gone on with another last row: never after its model could be seen
+        run = folder / f"other{left}"
+        child(run, left, folder / f"{left}c.txt")
+        seen = (run / "model.json").exists()
+        print(int(seen), child(run, 0, folder / f"{left}d.txt", changed), flush=True)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
@@ -332,7 +345,16 @@ def test_killed_at_every_write(name, tmp_path):
     assert done.returncode == 0, done.stderr
     lines = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
     assert len(lines) > 50
-    for left, killed, rows, releases, again in lines:
+    assert {line[-1] for line in lines} == {0, 3, 4}
+    for left, killed, rows, releases, again, seen, other in lines:
+        parts = [
+            dict(line.split() for line in (tmp_path / f"{left}{part}.txt").read_text().splitlines()) for part in "cd"
+        ]
+        assert all(parts[1][row] == coef for row, coef in parts[0].items() if row in parts[1])
+        if seen:
+            assert other == 3
+        if other == 3:
+            assert fingerprint(load_model(tmp_path / f"other{left}")) == model
         published, more = (
             dict(line.split() for line in (tmp_path / f"{left}{part}.txt").read_text().splitlines()) for part in "ab"
         )
@@ -395,6 +417,9 @@ def test_nothing_else_learns_or_shows_a_kept_run(name, tmp_path):
 
     def look(learner, stream):
         calls = [lambda: learner.partial_fit(X[:1], Y[:1]), lambda: learner.learn_one(X[0], Y[0])]
+        for copied in (copy.deepcopy(learner), copy.copy(learner), pickle.loads(pickle.dumps(learner))):
+            assert fingerprint(copied) == fingerprint(learner)
+            assert copied.n_rows_ == learner.n_rows_ < max(64, learner._run.state.n_rows)
         if hasattr(learner, "ask"):
             calls += [learner.ask, lambda: learner.tell(gradient=np.zeros(D + 1))]
         if hasattr(learner, "moments"):
@@ -405,7 +430,7 @@ def test_nothing_else_learns_or_shows_a_kept_run(name, tmp_path):
             tried.append(call)
 
     words = {"gradient_bound": 1.0} if name in ("NOGD", "DPFTRL blt") else {}
-    make(name, **words).fit_stream(Stream(), checkpoint=State(tmp_path / "run"), progress=look)
+    make(name, **words).fit_stream(Stream(), checkpoint=State(tmp_path / "run", every=1000), progress=look)
     assert len(tried) > 10
 
 
@@ -423,3 +448,79 @@ def test_damaged_plans_are_refused(tmp_path):
         State(Path(tmp_path / "empty")).learner()
     plan.write_bytes(content)
     make("PIGD").fit_stream(Stream(), checkpoint=State(run))
+
+
+def struck_by(monkeypatch, owner, name, error):
+    """Let the first call end by an error, before it has done anything."""
+    real = getattr(owner, name)
+
+    def call(*given, **named):
+        monkeypatch.setattr(owner, name, real)
+        raise error
+
+    monkeypatch.setattr(owner, name, call)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left")], ids=["int", "full"])
+@pytest.mark.parametrize("what", ["seal", "close", "settled"])
+def test_an_end_that_is_struck_shows_one_model_only(what, error, tmp_path, monkeypatch):
+    """The last release is made: either it is shown and nothing goes on, or it is not and other rows may come."""
+    run, learner = tmp_path / "run", make("PIGD last")
+    owner, name = {"seal": (State, "seal"), "close": (Journal, "append"), "settled": (State, "settled")}[what]
+
+    def arm(learner, stream):
+        if learner._run.state.n_rows == N:
+            struck_by(monkeypatch, owner, name, error)
+
+    with pytest.raises(type(error)):
+        learner.fit_stream(Stream(), checkpoint=State(run, every=1000), progress=arm)
+    assert learner.n_releases_ == 0
+    entry = Ledger.read(run / "ledger.jsonl").entries()[0]
+    other = X.copy()
+    other[-1] = 0.0
+    if what == "settled":
+        assert not entry.open
+        with pytest.raises(StateError, match="finished"):
+            make("PIGD last").fit_stream(Stream(rows=other), checkpoint=State(run))
+        assert fingerprint(load_model(run)) == fingerprint(make("PIGD last").fit_stream(Stream()))
+    else:
+        assert entry.open
+        assert not (run / "model.json").exists()
+        learner.fit_stream(Stream(rows=other), checkpoint=State(run))
+        assert fingerprint(learner) == fingerprint(make("PIGD last").fit_stream(Stream(rows=other)))
+
+
+def test_a_shared_ledger_goes_on_in_the_same_process(tmp_path):
+    ledger = Ledger(epsilon=2.5, delta=1e-6, journal=tmp_path / "budget.jsonl")
+    learner = make("PIGD", ledger=ledger)
+    for stop in (200, 400):
+        with pytest.raises(OSError, match="gone"):
+            learner.fit_stream(Stream(stop=stop), checkpoint=State(tmp_path / "run", every=50))
+    learner.fit_stream(Stream(), checkpoint=State(tmp_path / "run", every=50))
+    assert fingerprint(learner) == fingerprint(make("PIGD").fit_stream(Stream()))
+    assert len(ledger.accounts) == 1
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_other_noise_or_another_version_does_not_go_on(name, tmp_path, monkeypatch):
+    run = tmp_path / "run"
+    with pytest.raises(OSError, match="gone"):
+        make(name).fit_stream(Stream(stop=400), checkpoint=State(run, every=50))
+    module = sys.modules["privol.state._run"]
+    with monkeypatch.context() as m:
+        m.setattr(module, "__version__", "99.0")
+        with pytest.raises(StateError, match="begun by privol"):
+            make(name).fit_stream(Stream(), checkpoint=State(run))
+    plan = json.loads((run / "secret" / "run.json").read_text())
+    calibration = make(name).calibrate(D, plan["horizon"], plan["release"])
+    assert _noise_of(calibration) == plan["noise"]
+    if name.startswith("PIGD"):
+        other = replace(calibration, schedule=calibration.schedule.with_gain(calibration.schedule.gain * (1 + 1e-15)))
+    elif name == "NOGD":
+        other = replace(calibration, sigma=calibration.sigma * (1 + 1e-15))
+    elif name.startswith(("DPFTRL", "PQFTL")):
+        sums = tuple(replace(found, sigma=found.sigma * (1 + 1e-15)) for found in calibration.epochs.sums)
+        other = replace(calibration, sums=sums[0], epochs=replace(calibration.epochs, sums=sums))
+    else:
+        other = replace(calibration, schedule=calibration.schedule.with_gain(calibration.schedule.gain * 0.5))
+    assert _noise_of(other) != plan["noise"]

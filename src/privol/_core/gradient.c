@@ -22,7 +22,7 @@ static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows,
         return PV_OK;
     }
     const double f = pv_scale_row(state, run, &norm);
-    const double most = plan->bound / sqrt(norm + (run->intercept ? 1.0 : 0.0));
+    const double most = pv_most_slope(plan->bound, norm + (run->intercept ? 1.0 : 0.0));
     double g = run->loss.slope(&run->loss, pv_predict(it->point, run, rows, i, f), y);
     if (g != g) return PV_NOT_FINITE; /* a user's loss */
     g = g > most ? most : (g < -most ? -most : g);

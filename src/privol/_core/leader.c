@@ -54,7 +54,7 @@ static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows,
         w = NULL;
     } else {
         const double f = pv_scale_row(state, run, &norm);
-        const double most = plan->bound / sqrt(norm + (run->intercept ? 1.0 : 0.0));
+        const double most = pv_most_slope(plan->bound, norm + (run->intercept ? 1.0 : 0.0));
         const pv_status status = gradient_of(it, run, rows, i, f, y, most);
         if (status != PV_OK) return status;
     }

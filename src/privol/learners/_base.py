@@ -282,9 +282,11 @@ class OnlineLearner(ReleasedModel):
         if run is not None and not run.closed:
             try:
                 run.state.finish()
+                if run.keeper is not None:
+                    run.keeper.ends()
                 self._release_last(run)
                 if run.keeper is not None:
-                    run.keeper.finish(self, run)
+                    run.keeper.seal(self, run)
             except BaseException:
                 if run.state.ended:  # by what left the finite numbers: there is nothing to try again
                     self._settle(run)
@@ -525,7 +527,7 @@ class OnlineLearner(ReleasedModel):
         run = state.pop("_run", None)
         state.pop("_own_ledger", None)
         if run is not None:
-            state["_export"] = run.export()
+            state["_export"] = run.export() if run.handed is None else run.handed
         if "_export" in state and self.ledger is not None:
             state["ledger"] = LedgerSeat(self.ledger)
         return state

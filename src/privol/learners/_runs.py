@@ -111,11 +111,14 @@ class Keeper(Protocol):
     def learnt(self, run: Run, X: Any, targets: FloatArray, *, released: bool) -> bool:
         """Rows have been learnt. Returns whether what they released may be handed out."""
 
-    def finish(self, learner: Any, run: Run) -> None:
-        """The last release is made."""
+    def ends(self) -> None:
+        """The last release is about to be made."""
+
+    def seal(self, learner: Any, run: Run) -> None:
+        """The last release is made: keep it where nobody looks, until the account is closed."""
 
     def settled(self) -> None:
-        """The account is closed."""
+        """The account is closed, for good: show what was sealed."""
 
     def leave(self, learner: Any, run: Run | None) -> None:
         """An error ends the call; the run is to go on by another."""

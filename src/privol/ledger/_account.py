@@ -40,8 +40,7 @@ class Account(Shared):
     reserved_mu_squared : float
         ``mu^2`` of that guarantee, rounded up; ``inf`` without noise.
     commits : list of dict
-        What :meth:`commit` kept in the journal before this process opened it: ``rows``, ``releases`` and
-        ``mu_squared`` by then, and the ``facts``.
+        What :meth:`commit` kept: ``rows``, ``releases`` and ``mu_squared`` by then, and the ``facts``.
     """
 
     def __init__(self, ledger: Ledger, learner: str, guarantee: Guarantee, plan_id: str | None = None) -> None:
@@ -117,9 +116,10 @@ class Account(Shared):
                 if not self._closed:
                     if not known:
                         self._last = (*self._last[:2], self.reserved_mu_squared)
+                    # first the journal: where it cannot be written, the account is open, with its whole reservation
+                    self._ledger._write(self._record("closed"))
                     self._closed = True
                     self._counters = None
-                    self._ledger._write(self._record("closed"))
 
     def commit(self, **facts: Any) -> None:
         """Write what was spent so far into the ledger's journal, for good; a ledger without a journal keeps nothing.
@@ -140,7 +140,18 @@ class Account(Shared):
         with self._ledger._lock:
             if self._closed:
                 raise StateError(f"account {self.plan_id} is closed")
-            self._ledger._write({**self._record("spent"), "facts": facts})
+            record = {**self._record("spent"), "facts": facts}
+            self._ledger._write(record)
+            self.commits.append(record)
+
+    def leave(self) -> None:
+        """Let the counters go, of a run that ends without closing its account: another may attach its own, and goes on.
+
+        What was committed stays spent, and the whole reservation stays reserved.
+        """
+        with self._ledger._lock:
+            self._counters = None
+            self._resumed = True
 
     def entry(self) -> LedgerEntry:
         """Return what the run has spent so far.

@@ -148,6 +148,7 @@ class Journal:
 
     def __init__(self, path: str | os.PathLike[str], first: Record) -> None:
         self.path = Path(path)
+        self._unsure = False
         self._lock = FileLock(f"{self.path}.lock", timeout=0, thread_local=False)
         try:
             self._lock.acquire()
@@ -188,9 +189,17 @@ class Journal:
         OSError
             If it cannot be written: the journal is then as it was before.
         """
+        if self._unsure:
+            raise StateError(f"{self.path}: an interrupt struck while a record was written; open the journal again")
         line, digest = _line(self._count + 1, self.digest, record)
-        self._file.append(line)
+        self._unsure = True  # until the file and these two agree
+        try:
+            self._file.append(line)
+        except OSError:
+            self._unsure = False
+            raise
         self.digest, self._count = digest, self._count + 1
+        self._unsure = False
 
     def close(self) -> None:
         """Let another writer have it; again does nothing."""

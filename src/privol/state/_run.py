@@ -15,17 +15,28 @@ import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
+from .. import __version__
 from .._core._noise import Source
 from .._files import sync_folder, write_atomically
 from .._validate import integer
 from ..errors import StateError
 from ..learners import LEARNERS, OnlineLearner
+from ..learners._model import Export
 from ..learners._runs import Run, promised_by
 from ..learners._targets import Targets
 from ..ledger import Account, Ledger
 from ..losses import Loss
 from ._digest import RowDigest
-from ._models import RECORD, describe_classes, describe_parameters, digest_of, name_of, parameters_of, write_export
+from ._models import (
+    ARRAYS,
+    RECORD,
+    describe_classes,
+    describe_parameters,
+    digest_of,
+    name_of,
+    parameters_of,
+    write_export,
+)
 
 __all__ = ["State"]
 
@@ -33,6 +44,14 @@ FORMAT, VERSION = "privol.state", 1
 LEDGER, FOLDER, PLAN = "ledger.jsonl", "secret", "run.json"
 
 Arrays = dict[str, NDArray[Any]]
+
+
+def _noise_of(calibration: Any) -> str:
+    """A digest of a calibration's noise and sensitivities, in every digit: of rows 1, 2, 4, ... and the last."""
+    last = calibration.releases.last_row
+    rows = sorted({last, calibration.releases.horizon, *(1 << k for k in range(last.bit_length()))})
+    numbers = [(f(row).hex()) for f in (calibration.std, calibration.sensitivity) for row in rows if row <= last]
+    return digest_of({"mu": calibration.mu.hex(), "numbers": numbers})
 
 
 class State:
@@ -61,6 +80,9 @@ class State:
     with one noise key show the difference of their rows. An older checkpoint that is put into a directory resumes the
     model, whose rows are then learnt again; what was spent stays spent.
 
+    When the stream ends, the ledger closes the run's account for good, and only then the model is shown: there is no
+    going on from a run whose last model can be seen.
+
     An error of the stream or an interrupt ends ``fit_stream`` with what was learnt kept and the learner showing it; the
     run goes on by the same call. One process at a time may have a directory.
     """
@@ -79,6 +101,8 @@ class State:
         self._known: dict[int, str] = {}  # rows -> digest, as the journal has them
         self._kept = -1  # rows of the last checkpoint
         self._file = ""
+        self._ending = False
+        self._sealed: tuple[Run, Export] | None = None  # the run's end, until the account is closed
         self._caught_up = 0  # rows that the journal knows of
 
     def __repr__(self) -> str:
@@ -226,6 +250,8 @@ class State:
             "horizon": horizon,
             "release": release.tolist() if isinstance(release, np.ndarray) else release,
             "plan_id": run.account.plan_id,
+            "privol": __version__,
+            "noise": _noise_of(run.plan),
         }
         plan["sha256"] = digest_of(plan)
         self._plan = plan
@@ -247,8 +273,12 @@ class State:
             source = Source(bytes(arrays["key"]), private=kept.private, description=kept.bit_source)
         state, calibration, guarantee = learner._open_labelled(n_features, horizon, plan["release"], labels, source)
         guarantee = promised_by(stream, guarantee)
-        if guarantee != account.guarantee:
-            self._refuse("the run that is kept here has another guarantee: it goes on only with what it was begun with")
+        if plan["privol"] != __version__:
+            self._refuse(f"the run that is kept here was begun by privol {plan['privol']}, and goes on only with it")
+        if guarantee != account.guarantee or plan["noise"] != _noise_of(calibration):
+            self._refuse(
+                "the run that is kept here has another guarantee or other noise: it goes on only as it was begun"
+            )
         state._restore(arrays)
         account.attach(learner._counters(state, guarantee))
         run = learner._adopt(Run(state, calibration, guarantee, account, targets, horizon), stream)
@@ -318,19 +348,33 @@ class State:
             with suppress(OSError):
                 (self._folder / before).unlink()
 
-    def finish(self, learner: OnlineLearner, run: Run) -> None:
-        """The last release is made: keep the model, before anybody sees it."""
+    def ends(self) -> None:
+        """The last release is about to be made: what was kept before is all that a run may go on from."""
+        self._ending = True
+
+    def seal(self, learner: OnlineLearner, run: Run) -> None:
+        """The last release is made: write the model beside the secrets, where it is shown to nobody.
+
+        It comes out when the ledger has closed the account, which nothing undoes: a run of which the last model can be
+        seen never goes on, with more rows or with others.
+        """
         if self._resume is not None and self._digest.rows < max(self._caught_up, self._resume[2]):
             self._refuse(
                 f"the stream has {self._digest.rows} rows, and the run that is kept here has learnt {self._caught_up}"
             )
-        last = run.export()
-        if last.n_releases:
-            write_export(learner, last, self.directory)
-        run.handed = last
+        self._sealed = (run, run.export())
+        if self._sealed[1].n_releases:
+            write_export(learner, self._sealed[1], self._folder)
 
     def settled(self) -> None:
-        """The account is closed: nothing secret is needed any more."""
+        """The account is closed: the model comes out, and nothing secret is needed any more."""
+        for name in (ARRAYS, RECORD):  # the record last: it says that the model is whole
+            if (self._folder / name).exists():
+                os.replace(self._folder / name, self.directory / name)
+        sync_folder(self.directory)
+        if self._sealed is not None:
+            run, export = self._sealed
+            run.handed = export
         for path in sorted(self._folder.glob("checkpoint-*")):
             path.unlink()
         (self._folder / PLAN).unlink(missing_ok=True)
@@ -349,12 +393,14 @@ class State:
         """An error or an interrupt ends the call: keep what was learnt, show what was kept, let go."""
         if run is not None:
             with suppress(Exception):  # of the error that is being raised: what was kept before stands
-                if not run.closed and self._digest.rows == run.state.n_rows > self._caught_up:
+                going = not (self._ending or run.closed or run.state.ended)
+                if going and self._digest.rows == run.state.n_rows > self._caught_up:
                     self.commit(run)
             learner.__dict__.pop("_run", None)
             if run.handed is not None:
                 learner._export = run.handed
             run.state.close()
+            run.account.leave()
         self._release()
 
     def _release(self) -> None:

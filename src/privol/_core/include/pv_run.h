@@ -116,6 +116,10 @@ static inline double pv_scale_row(pv_state *state, const pv_plan *plan, double *
     return f;
 }
 
+/* The largest slope that leaves the gradient of a row of that squared norm within a bound. Where the norm is all but lost
+ * to underflow the row is no longer than 1e-145, and its gradient is 0. */
+static inline double pv_most_slope(double bound, double square) { return square > 1e-290 ? bound / sqrt(square) : 0.0; }
+
 /* Add the cost of a draw to what is spent. Kahan's compensated sum: the total does not depend on how the rows were cut
  * into calls. */
 void pv_spend(pv_state *state, double cost);
