@@ -281,6 +281,21 @@ def test_including_another_ledger(path, tmp_path):
         Ledger(adjacency="zero_out").include(other)
 
 
+def test_an_older_copy_takes_nothing_back(path, tmp_path):
+    older = Ledger.read(path)
+    ledger = journaled(path)
+    ledger.accounts[2].attach(lambda: (50, 5, 0.002))
+    ledger.accounts[2].commit()
+    ledger.close()
+    mine = Ledger(journal=tmp_path / "mine.jsonl")
+    mine.include(Ledger.read(path))
+    newest = figures(mine)
+    mine.include(older)
+    assert figures(mine) == newest
+    mine.close()
+    assert figures(Ledger.read(tmp_path / "mine.jsonl")) == newest
+
+
 def test_what_was_spent_elsewhere_is_never_refused(tmp_path):
     other = Ledger()
     other.open(learner="A", guarantee=plan(3.0))

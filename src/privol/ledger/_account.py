@@ -224,7 +224,8 @@ class Account(Shared):
 
     def _follow(self, entry: LedgerEntry) -> None:
         """Take over what another ledger says of the same run; the lock is held."""
-        self._last = (entry.last_row, entry.releases, entry.mu_squared)
+        rows, releases, spent = self._last  # an older copy takes nothing back
+        self._last = (max(rows, entry.last_row), max(releases, entry.releases), max(spent, entry.mu_squared))
         self._closed = not entry.open
         self._resumed = True
 
