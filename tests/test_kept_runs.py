@@ -106,7 +106,7 @@ def test_an_interrupted_run_reaches_the_same_bits(name, tmp_path):
     assert [(e.last_row, e.releases, e.mu_squared, e.open) for e in ours] == [
         (e.last_row, e.releases, pytest.approx(e.mu_squared), e.open) for e in theirs
     ]
-    assert sorted(p.name for p in run.iterdir()) == ["ledger.jsonl", "ledger.jsonl.lock", "model.json", "model.npz"]
+    assert sorted(p.name for p in run.iterdir()) == [".ledger.jsonl.lock", "ledger.jsonl", "model.json", "model.npz"]
     with pytest.raises(StateError, match="finished"):
         make(name).fit_stream(Stream(), checkpoint=State(run))
 
@@ -366,7 +366,7 @@ def test_killed_at_every_write(name, tmp_path):
         assert {int(row): coef for row, coef in (published | more).items()}.items() <= whole.items()
         assert fingerprint(load_model(tmp_path / f"run{left}")) == model
         left_over = {path.name for path in (tmp_path / f"run{left}").iterdir()}
-        assert left_over == {"ledger.jsonl", "ledger.jsonl.lock", "model.json", "model.npz"}
+        assert left_over == {".ledger.jsonl.lock", "ledger.jsonl", "model.json", "model.npz"}
 
 
 def test_a_full_disk_ends_the_call_and_the_run_goes_on(tmp_path, monkeypatch):

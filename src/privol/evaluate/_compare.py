@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..geometry import L2Ball
+from ..learners._base import Keeper
 from ._hindsight import BestFixed, Objective, best_in_hindsight
 from ._private import MetricsResult, MetricsWindow, PrivateMetrics
 from ._progressive import Progressive, progressive
@@ -122,6 +123,7 @@ def compare(
     on_window: Callable[[MetricsWindow], object] | None = None,
     points: int = 200,
     stage: Callable[[str], object] | None = None,
+    checkpoint: Keeper | None = None,
 ) -> Comparison:
     """Let a learner learn a stream as one new run, then put it beside what no privacy would have given.
 
@@ -139,6 +141,8 @@ def compare(
         Largest number of points of the curves.
     stage : callable, optional
         Called with a word before each comparator.
+    checkpoint : privol.state.State, optional
+        As in :func:`progressive`, for the run itself.
 
     Returns
     -------
@@ -148,7 +152,14 @@ def compare(
     say = stage if stage is not None else (lambda _: None)
     with Tape(stream) as tape:
         own = progressive(
-            learner, tape, delay=delay, private=private, progress=progress, on_window=on_window, points=points
+            learner,
+            tape,
+            delay=delay,
+            private=private,
+            progress=progress,
+            on_window=on_window,
+            points=points,
+            checkpoint=checkpoint,
         )
         run = learner._run
         say("best fixed model")

@@ -19,9 +19,11 @@ from numpy.typing import NDArray
 from .._validate import integer, number
 from ..errors import InvalidParameter, StateError
 from ..guarantees import Guarantee, compose_gdp
+from ..learners._base import Keeper, OnlineLearner
 from ..ledger import Account, Ledger
 from ..losses import Loss, loss_at_zero
-from ..noise import STREAM_METRICS, Source, Unshared, decide_lattice_point, granularity, make_source
+from ..noise import STREAM_METRICS, Source, Unshared, decide_lattice_point, granularity
+from ..noise._bits import new_key, source_of
 from ._scores import Task, is_null
 
 __all__ = ["MetricsResult", "MetricsWindow", "PrivateMetrics", "Windows"]
@@ -237,6 +239,11 @@ class Windows(Unshared):
         Its ``rows_per_user`` and ``conditions``, where it has them, enter the guarantee.
     on_window : callable, optional
         Called with every :class:`MetricsWindow`.
+    keeper : Keeper, optional
+        Keeps the run on the disk, and the key of the windows' noise. Windows are then handed out by :meth:`finish` and
+        :meth:`leave` alone: what they tell of rows may be seen only when these are kept.
+    learner : OnlineLearner, optional
+        With a keeper: the learner of the run.
     """
 
     _called = "private metrics"
@@ -252,10 +259,13 @@ class Windows(Unshared):
         ledger: Ledger,
         stream: Any = None,
         on_window: Callable[[MetricsWindow], object] | None = None,
+        keeper: Keeper | None = None,
+        learner: OnlineLearner | None = None,
     ) -> None:
         self._length = integer(window_rows=settings.rows_of_window(horizon), at_most=1 << 32)  # totals below 2^53
         self._horizon = horizon
         self._on_window = on_window
+        self._kept = keeper is not None
         self._settings, self._task, self._y_bound = settings, task, y_bound
         self._first_bound, self._loss_bound = settings.bounds(task, y_bound)
         self._std = noise_std(settings.mu, ledger.adjacency)
@@ -264,13 +274,22 @@ class Windows(Unshared):
                 f"mu must be smaller for windows of {self._length} rows, found {settings.mu!r}: the noise would be "
                 "finer than the totals' last digit (inf releases exact totals, without a guarantee)"
             )
-        self._source: Source | None = None if self._std == 0.0 else make_source(settings.random_state)
+        private = settings.random_state is None
+        key = b"" if self._std == 0.0 else new_key(settings.random_state)
+        self._source: Source | None = source_of(key, private=private) if key else None
         self.guarantee = _guarantee(settings.mu, task.loss, delta, horizon, -(-horizon // self._length), ledger, stream,
                                     self._source)  # fmt: skip
         self._rows = self._released = 0
         self._totals = [0, 0]
         self._windows: list[MetricsWindow] = []
-        self._account: Account = ledger.open(learner="PrivateMetrics", guarantee=self.guarantee)
+        self._handed = 0
+        self._left = False
+        self._account: Account
+        if keeper is None:
+            self._account = ledger.open(learner="PrivateMetrics", guarantee=self.guarantee)
+        else:
+            self._account, key = keeper.beside(learner, "PrivateMetrics", self.guarantee, key)
+            self._source = source_of(key, private=private) if key else None
         self._account.attach(self._counters)
 
     def _counters(self) -> tuple[int, int, float]:
@@ -306,13 +325,23 @@ class Windows(Unshared):
             totals = self._source.add(totals, self._std, stream=STREAM_METRICS, row=row, decide=decide_lattice_point)
         window = MetricsWindow(first_row, self._rows, float(totals[0]), float(totals[1]))
         self._windows.append(window)
-        if self._on_window is not None:
-            self._on_window(window)
+        if not self._kept:
+            self._hand_out(self._rows)
+
+    def _hand_out(self, rows: int) -> None:
+        """Show the windows up to that row."""
+        while self._handed < len(self._windows) and self._windows[self._handed].last_row <= rows:
+            self._handed += 1
+            if self._on_window is not None:
+                self._on_window(self._windows[self._handed - 1])
 
     def finish(self, models: Guarantee, delay: int = 0) -> MetricsResult:
         """Release the last window, if it has rows, and return all of them; ``models``: of the run that was watched."""
         if self._rows > self._released * self._length:
             self._release()
+        if self._kept:
+            self._account.commit()
+            self._hand_out(self._rows)
         return self._settings.result(
             self._windows,
             task=self._task,
@@ -323,10 +352,20 @@ class Windows(Unshared):
             delay=delay,
         )
 
-    def close(self) -> None:
-        """Release nothing more, and give back what was not spent."""
+    def leave(self, rows: int) -> None:
+        """Release nothing more of a run that goes on another time, and show the windows up to the row it was kept at.
+
+        The keeper has let the account go by then, with what was spent in it.
+        """
         self._source = None
-        self._account.close()
+        self._left = True
+        self._hand_out(rows)
+
+    def close(self) -> None:
+        """Release nothing more, and give back what was not spent, unless the run goes on another time."""
+        self._source = None
+        if not self._left:
+            self._account.close()
 
 
 def with_models(metrics: Guarantee, models: Guarantee) -> Guarantee:

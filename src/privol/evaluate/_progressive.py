@@ -9,7 +9,7 @@ from typing import Any
 
 from .._validate import integer, number
 from ..errors import InvalidParameter
-from ..learners import OnlineLearner
+from ..learners._base import Keeper, OnlineLearner
 from ._private import MetricsResult, MetricsWindow, PrivateMetrics, Windows
 from ._scores import Curve, Score, Task
 from ._watch import Ahead, Sink, Tally, Watch
@@ -51,6 +51,7 @@ def progressive(
     progress: Callable[[Any, Any], object] | None = None,
     on_window: Callable[[MetricsWindow], object] | None = None,
     points: int = 200,
+    checkpoint: Keeper | None = None,
 ) -> Progressive:
     """Let a learner learn a whole stream, and evaluate its released models on each row before it is learnt.
 
@@ -77,6 +78,9 @@ def progressive(
         Called with every window of the private metrics when it is released.
     points : int, default=200
         Largest number of points of the curve: every ``horizon / points`` rows, whatever the blocks.
+    checkpoint : privol.state.State, optional
+        As in ``fit_stream``. A run that is gone on with learns all of its rows once more, with the same noise, so that
+        all are evaluated; ``on_window`` is then called when the run ends, or is kept.
 
     Returns
     -------
@@ -92,35 +96,52 @@ def progressive(
     tally = Tally(task, wanted, -(-max(horizon, (stream.n_rows or 0) if renewed else 0) // points))
     sinks: list[Sink] = [tally]
     ahead = Ahead(stream, delay - 1) if delay > 1 else None
-    windows = None
     if private is not None:
         if not isinstance(private, PrivateMetrics):
             raise InvalidParameter(f"private must be a PrivateMetrics or None, found {private!r}")
         if renewed:
             raise InvalidParameter("private metrics need a run that ends at its horizon: renewal='none'")
-        windows = Windows(
-            private,
-            task=task,
-            y_bound=number(y_bound=learner.y_bound, above=0),
-            horizon=horizon,
-            delta=number(delta=learner.delta, above=0, below=1),
-            ledger=learner._ledger(),
-            stream=stream,
-            on_window=on_window,
-        )
-        sinks.append(windows)
 
     def report(at: Any, _: Any) -> None:
         if progress is not None:
             progress(at, stream)
 
+    windows, released = None, None
     start = time.perf_counter()
     try:
-        learner.fit_stream(stream if ahead is None else ahead, progress=report, observer=Watch(sinks, ahead))
-        released = None if windows is None else windows.finish(learner.guarantee_, delay)
+        if private is not None:
+            if checkpoint is not None:
+                checkpoint.open(learner, replay=True)
+            windows = Windows(
+                private,
+                task=task,
+                y_bound=number(y_bound=learner.y_bound, above=0),
+                horizon=horizon,
+                delta=number(delta=learner.delta, above=0, below=1),
+                ledger=learner._ledger(),
+                stream=stream,
+                on_window=on_window,
+                keeper=checkpoint,
+                learner=learner,
+            )
+            sinks.append(windows)
+        learner.fit_stream(
+            stream if ahead is None else ahead,
+            progress=report,
+            observer=Watch(sinks, ahead),
+            checkpoint=checkpoint,
+        )
+        if windows is not None:
+            released = windows.finish(learner.guarantee_, delay)
+    except BaseException:
+        if windows is not None and checkpoint is not None:
+            windows.leave(learner.n_rows_ if "_run" in learner.__dict__ else 0)
+        raise
     finally:
         if windows is not None:
             windows.close()
+        if checkpoint is not None and private is not None:
+            checkpoint.leave(learner, None)
     seconds = time.perf_counter() - start
     score, curve = tally.result()
     return Progressive(score, curve, seconds, delay, released)

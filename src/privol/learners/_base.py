@@ -223,7 +223,7 @@ class OnlineLearner(ReleasedModel):
             classes = declared_labels(stream.classes, most=self._most_classes(), ordered=True)
         targets = self._targets(classes)
         if checkpoint is not None:
-            checkpoint.open(self)
+            checkpoint.open(self, replay=observer is not None)
         before: Run | None = self.__dict__.get("_run")
         try:
             run = self._fit_blocks(stream, targets, horizon, progress, on_release, observer, checkpoint)
@@ -281,9 +281,9 @@ class OnlineLearner(ReleasedModel):
         run: Run | None = self.__dict__.get("_run")
         if run is not None and not run.closed:
             try:
-                run.state.finish()
                 if run.keeper is not None:
                     run.keeper.ends()
+                run.state.finish()
                 self._release_last(run)
                 if run.keeper is not None:
                     run.keeper.seal(self, run)
@@ -346,6 +346,8 @@ class OnlineLearner(ReleasedModel):
 
     def _current_run(self) -> Run | None:
         run: Run | None = self.__dict__.get("_run")
+        if run is not None and run.keeper is not None and not run.account.closed:
+            raise StateError("the run is kept on the disk, and learns what fit_stream gives it alone")
         if run is not None and run.closed:
             raise StateError("the run is closed; fit() or a new learner starts another, which pays again")
         if run is None and "_export" in self.__dict__:
@@ -353,8 +355,6 @@ class OnlineLearner(ReleasedModel):
                 "this learner is a copy of what another has released: its run goes on only there; fit() or a new "
                 "learner starts another, which pays again"
             )
-        if run is not None and run.keeper is not None:
-            raise StateError("the run is kept on the disk, and learns what fit_stream gives it alone")
         if run is not None and run.of_stream:
             raise StateError(
                 "the run was begun by fit_stream, and its guarantee says of users or rows what only that stream keeps: "
@@ -422,13 +422,15 @@ class OnlineLearner(ReleasedModel):
             if run.keeper is not None:
                 stop = min(stop, start + run.keeper.room())
             releases = run.state.n_releases
+            if run.keeper is not None:
+                run.keeper.learning(X[start:stop], targets[start:stop])
             if observer is None:
                 run.state.learn(X[start:stop], targets[start:stop])
             else:
                 observer.learn(run, X[start:stop], targets[start:stop])
             released = on_release is not None and run.state.n_releases > releases
             if run.keeper is not None:
-                kept = run.keeper.learnt(run, X[start:stop], targets[start:stop], released=released)
+                kept = run.keeper.learnt(run, released=released)
                 released = released and kept
             if on_release is not None and released:
                 on_release(self._release(run))

@@ -96,8 +96,8 @@ class Observer(Protocol):
 class Keeper(Protocol):
     """Keeps a run on the disk, so that it outlives its process; :class:`privol.state.State` is one."""
 
-    def open(self, learner: Any) -> None:
-        """See whether a run is to go on, before the stream is read."""
+    def open(self, learner: Any, *, replay: bool = False) -> None:
+        """See whether a run is to go on, before the stream is read; ``replay``: by learning all of its rows again."""
 
     def begin(self, learner: Any, n_features: int, horizon: int, release: Any, targets: Targets, stream: Any) -> Run:
         """Begin a run, or go on with the one that is there."""
@@ -108,8 +108,14 @@ class Keeper(Protocol):
     def room(self) -> int:
         """Rows that may be learnt before :meth:`learnt` is to be called."""
 
-    def learnt(self, run: Run, X: Any, targets: FloatArray, *, released: bool) -> bool:
-        """Rows have been learnt. Returns whether what they released may be handed out."""
+    def learning(self, X: Any, targets: FloatArray) -> None:
+        """Rows are about to be learnt."""
+
+    def learnt(self, run: Run, *, released: bool) -> bool:
+        """Those rows have been learnt. Returns whether what they released may be handed out."""
+
+    def beside(self, learner: Any, name: str, guarantee: Guarantee, key: bytes) -> tuple[Account, bytes]:
+        """Open an account for what is released beside the models, or go on with it: by the noise key returned."""
 
     def ends(self) -> None:
         """The last release is about to be made."""

@@ -121,11 +121,13 @@ class Account(Shared):
                     self._closed = True
                     self._counters = None
 
-    def commit(self, **facts: Any) -> None:
-        """Write what was spent so far into the ledger's journal, for good; a ledger without a journal keeps nothing.
+    def commit(self, entry: LedgerEntry | None = None, **facts: Any) -> None:
+        """Write what was spent into the ledger's journal, for good; a ledger without a journal keeps nothing.
 
         Parameters
         ----------
+        entry : LedgerEntry, optional
+            What :meth:`entry` said when there was something to commit. Default: what it says now.
         **facts
             JSON values that are kept beside it.
 
@@ -136,11 +138,13 @@ class Account(Shared):
         OSError
             If the journal cannot be written: what it said before stands, and with it the whole reservation.
         """
-        self._read()
+        if entry is None:
+            entry = self.entry()
+        spent = {"rows": entry.last_row, "releases": entry.releases, "mu_squared": as_json(entry.mu_squared)}
         with self._ledger._lock:
             if self._closed:
                 raise StateError(f"account {self.plan_id} is closed")
-            record = {**self._record("spent"), "facts": facts}
+            record = {**self._record("spent"), **spent, "facts": facts}
             self._ledger._write(record)
             self.commits.append(record)
 

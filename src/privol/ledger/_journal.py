@@ -129,7 +129,7 @@ class Journal:
     Parameters
     ----------
     path : path
-        Made if it does not exist; its folder must. A file ``.lock`` is put beside it.
+        Made if it does not exist; its folder must. A hidden file ``.NAME.lock`` is put beside it.
     first : dict
         The first record of a new journal.
 
@@ -149,7 +149,7 @@ class Journal:
     def __init__(self, path: str | os.PathLike[str], first: Record) -> None:
         self.path = Path(path)
         self._unsure = False
-        self._lock = FileLock(f"{self.path}.lock", timeout=0, thread_local=False)
+        self._lock = FileLock(str(self.path.with_name(f".{self.path.name}.lock")), timeout=0, thread_local=False)
         try:
             self._lock.acquire()
         except Timeout:

@@ -53,12 +53,21 @@ def make_source(random_state: Any = None) -> Source:
     SourceFailure
         If the operating system gives no entropy.
     """
+    return source_of(new_key(random_state), private=random_state is None)
+
+
+def source_of(key: bytes, *, private: bool) -> Source:
+    """Return the source of a key that :func:`new_key` gave: two of the same key draw the same noise."""
+    return Source(key, private=private, description=_SOURCE_BITS if private else _SEEDED_BITS)
+
+
+def new_key(random_state: Any = None) -> bytes:
+    """Draw the 32 bytes that :func:`make_source` makes a source of: SECRET, to be kept or used, never shown."""
     if random_state is None:
         try:
-            key = os.urandom(32)
+            return os.urandom(32)
         except (OSError, NotImplementedError) as error:
             raise SourceFailure(f"the operating system gives no entropy for a noise key: {error}") from error
-        return Source(key, private=True, description=_SOURCE_BITS)
     bits: Any
     if isinstance(random_state, np.random.Generator):
         bits = random_state.bit_generator
@@ -77,4 +86,4 @@ def make_source(random_state: Any = None) -> Source:
         )
     # 32 bits a word whatever the generator's word is: every BitGenerator fills at least the low half
     words = np.asarray(bits.random_raw(8), dtype=np.uint64) & np.uint64(0xFFFFFFFF)
-    return Source(words.astype("<u4").tobytes(), private=False, description=_SEEDED_BITS)
+    return words.astype("<u4").tobytes()

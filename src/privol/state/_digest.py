@@ -24,6 +24,14 @@ class RowDigest:
         self._layout = ""
         self._parts = [xxh3_128(seed=k) for k in range(1, 5)]
 
+    def followed_by(self, X: Any, targets: NDArray[np.float64]) -> RowDigest:
+        """The digest of these rows too; this one stays what it is."""
+        longer = RowDigest()
+        longer.rows, longer._layout = self.rows, self._layout
+        longer._parts = [part.copy() for part in self._parts]
+        longer.update(X, targets)
+        return longer
+
     def update(self, X: Any, targets: NDArray[np.float64]) -> None:
         """Take in rows as they are learnt: dense or CSR, float32 or float64; and their targets."""
         if X.shape[0] == 0:

@@ -133,6 +133,10 @@ def describe_classes(classes: NDArray[Any] | None) -> dict[str, Any] | None:
     return {"type": classes.dtype.str, "values": values}
 
 
+def classes_of(record: dict[str, Any] | None) -> NDArray[Any] | None:
+    return None if record is None else np.array(record["values"], dtype=np.dtype(record["type"]))
+
+
 def save_model(
     learner: OnlineLearner,
     directory: str | os.PathLike[str],
@@ -303,8 +307,7 @@ def load_model(directory: str | os.PathLike[str], *, loss: Loss | None = None) -
         kind = LEARNERS[record["learner"]]
         learner = kind(**parameters_of(record["parameters"], loss))
         guarantee = Guarantee.from_record(record["guarantee"])
-        classes = record["classes"]
-        labels = None if classes is None else np.array(classes["values"], dtype=np.dtype(classes["type"]))
+        labels = classes_of(record["classes"])
         n_features, n_rows, n_releases = record["n_features"], record["n_rows"], record["n_releases"]
     except InvalidParameter:
         raise

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 import os
-import zipfile
+from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,19 +16,22 @@ from numpy.typing import NDArray
 
 from .. import __version__
 from .._core._noise import Source
-from .._files import sync_folder, write_atomically
+from .._files import sync_folder
 from .._validate import integer
 from ..errors import StateError
+from ..guarantees import Guarantee
 from ..learners import LEARNERS, OnlineLearner
 from ..learners._model import Export
 from ..learners._runs import Run, promised_by
 from ..learners._targets import Targets
-from ..ledger import Account, Ledger
+from ..ledger import Account, Ledger, LedgerEntry
 from ..losses import Loss
+from ._checkpoints import Arrays, Beside, Checkpoints
 from ._digest import RowDigest
 from ._models import (
     ARRAYS,
     RECORD,
+    classes_of,
     describe_classes,
     describe_parameters,
     digest_of,
@@ -40,10 +42,9 @@ from ._models import (
 
 __all__ = ["State"]
 
-FORMAT, VERSION = "privol.state", 1
-LEDGER, FOLDER, PLAN = "ledger.jsonl", "secret", "run.json"
-
-Arrays = dict[str, NDArray[Any]]
+LEDGER = "ledger.jsonl"
+#: Rows of fewer bytes are known before they are learnt: a thread would take longer to begin.
+_SMALL = 1 << 20
 
 
 def _noise_of(calibration: Any) -> str:
@@ -52,6 +53,10 @@ def _noise_of(calibration: Any) -> str:
     rows = sorted({last, calibration.releases.horizon, *(1 << k for k in range(last.bit_length()))})
     numbers = [(f(row).hex()) for f in (calibration.std, calibration.sensitivity) for row in rows if row <= last]
     return digest_of({"mu": calibration.mu.hex(), "numbers": numbers})
+
+
+def _same(spent: tuple[int, int, float]) -> tuple[int, int, float]:
+    return spent
 
 
 class State:
@@ -69,8 +74,13 @@ class State:
         the learner has one, and the folder ``secret``, which is removed when the run ends; then also ``model.npz`` and
         ``model.json``, the released model.
     every : int, default=65536
-        Rows after which the state is kept, at least 1. A crash loses the work of at most so many rows, no result: they
-        are learnt again with the same noise.
+        Rows after which the state is kept, at least 1. A crash loses the work of at most twice as many rows, no result:
+        they are learnt again with the same noise.
+    inputs : dict, optional
+        Public JSON values that say how rows become features, as in :func:`save_model`. A run goes on only with those it
+        was begun with.
+    context : dict, optional
+        JSON values for whoever goes on with the run, such as the command that began it: :meth:`read` returns them.
 
     Notes
     -----
@@ -80,30 +90,48 @@ class State:
     with one noise key show the difference of their rows. An older checkpoint that is put into a directory resumes the
     model, whose rows are then learnt again; what was spent stays spent.
 
+    Where somebody observes the run (:func:`privol.evaluate.progressive`), all rows are learnt again, with the same
+    noise, so that they are observed once more.
+
     When the stream ends, the ledger closes the run's account for good, and only then the model is shown: there is no
     going on from a run whose last model can be seen.
 
     An error of the stream or an interrupt ends ``fit_stream`` with what was learnt kept and the learner showing it; the
     run goes on by the same call. One process at a time may have a directory.
+
+    Rows are known by their digest, and checkpoints written, in a thread beside the learning; a release that a callback
+    is to see waits until all is on the disk.
     """
 
-    def __init__(self, directory: str | os.PathLike[str], *, every: int = 65536) -> None:
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        every: int = 65536,
+        inputs: dict[str, Any] | None = None,
+        context: dict[str, Any] | None = None,
+    ) -> None:
         self.directory = Path(directory)
         self._every = integer(every=every, at_least=1)
-        self._folder = self.directory / FOLDER
+        self._inputs, self._context = inputs, context
+        self._files = Checkpoints(self.directory)
         self._lock: FileLock | None = None
-        self._ledger: Ledger | None = None  # its own, not the learner's
         self._reset()
 
     def _reset(self) -> None:
+        self._beside: Beside | None = None
+        self._ledger: Ledger | None = None  # its own, not the learner's
+        self._learner: OnlineLearner | None = None
+        self._replay = False
         self._digest = RowDigest()
+        self._longer: Future[RowDigest] | RowDigest | None = None  # of the rows that are being learnt
         self._resume: tuple[Account, Arrays, int] | None = None  # the account, what was kept, and its rows
         self._known: dict[int, str] = {}  # rows -> digest, as the journal has them
         self._kept = -1  # rows of the last checkpoint
-        self._file = ""
         self._ending = False
         self._sealed: tuple[Run, Export] | None = None  # the run's end, until the account is closed
         self._caught_up = 0  # rows that the journal knows of
+        self._joined: list[Account] = []  # of what is released beside the models
 
     def __repr__(self) -> str:
         return f"<State of {self.directory}>"
@@ -113,21 +141,22 @@ class State:
 
     # ---- what is there ------------------------------------------------------------------------------------
 
-    def _read_plan(self) -> dict[str, Any] | None:
-        path = self._folder / PLAN
-        try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError) as error:
-            self._refuse(f"{FOLDER}/{PLAN} cannot be read: {error}")
-        if not isinstance(record, dict) or record.get("format") != FORMAT:
-            self._refuse(f"{FOLDER}/{PLAN} is not of format {FORMAT!r}")
-        if record.get("version") != VERSION:
-            self._refuse(f"has version {record.get('version')!r}; this release of privol reads version {VERSION}")
-        if record.pop("sha256", None) != digest_of(record):
-            self._refuse(f"{FOLDER}/{PLAN} was altered (its checksum does not match)")
-        return record
+    def read(self) -> dict[str, Any] | None:
+        """Return what the run that is there was begun with; None if there is none to go on with.
+
+        Returns
+        -------
+        dict or None
+            ``learner`` (its name), ``parameters``, ``n_features``, ``classes``, ``horizon``, ``inputs``, ``context``,
+            ``plan_id``, ``privol`` (the version), as JSON values: public.
+
+        Raises
+        ------
+        StateError
+            If it is damaged, or of another format or version.
+        """
+        plan = self._files.read_plan()
+        return None if plan is None else {name: value for name, value in plan.items() if name != "noise"}
 
     def learner(self, *, loss: Loss | None = None, ledger: Ledger | None = None) -> OnlineLearner:
         """Return a learner with the parameters of the run that is there, to go on with it by ``fit_stream``.
@@ -144,30 +173,86 @@ class State:
         StateError
             If there is no run to go on with.
         """
-        plan = self._read_plan()
+        plan = self._files.read_plan()
         if plan is None:
             self._refuse("no run to go on with is here")
         made = LEARNERS[plan["learner"]](**parameters_of(plan["parameters"], loss))
         made.ledger = ledger
         return made
 
+    def end(self, learner: OnlineLearner) -> OnlineLearner:
+        """End the run that is there, without its rows and without another release.
+
+        What it has not spent is given back, its secrets are removed, and ``model.npz`` and ``model.json`` hold what it
+        has released, if that is anything.
+
+        Parameters
+        ----------
+        learner : OnlineLearner
+            Such as :meth:`learner` returns.
+
+        Returns
+        -------
+        OnlineLearner
+            The same, which shows what was released.
+
+        Raises
+        ------
+        StateError
+            If there is no run to go on with, or it has other parameters.
+        """
+        self.open(learner)
+        try:
+            if self._resume is None:
+                self._refuse("no run to go on with is here")
+            account, plan = self._resume[0], self._plan
+            learner.n_features_in_ = plan["n_features"]
+            targets = learner._targets(classes_of(plan["classes"]))
+            run = self._restored(learner, targets, lambda _: account.guarantee)
+            learner._adopt(run, None)
+            self._ending = True
+            self._close(learner, run)
+        except BaseException:
+            self.leave(learner, None)
+            raise
+        return learner
+
+    def _close(self, learner: OnlineLearner, run: Run) -> None:
+        """End a run as it was kept."""
+        assert run.handed is not None
+        self._sealed = (run, run.handed)
+        if run.handed.n_releases:
+            write_export(learner, run.handed, self._files.folder, self._inputs)
+        run.closed = True
+        run.state.close()
+        for account in self._others(learner._ledger()):  # nothing but what the journal has was handed out of it
+            entry = account.entry()
+            spent = (entry.last_row, entry.releases, entry.mu_squared)
+            account.attach(partial(_same, spent))
+            account.close()
+        run.account.close()
+        self.settled()
+
     # ---- the life of a run: what fit_stream calls -----------------------------------------------------------
 
-    def open(self, learner: OnlineLearner) -> None:
-        """Take the directory, and see whether a run is to go on."""
+    def open(self, learner: OnlineLearner, *, replay: bool = False) -> None:
+        """Take the directory, and see whether a run is to go on: from what was kept, or (``replay``) from row 1."""
         if self._lock is not None:
+            if self._learner is learner and self._beside is not None and self._beside.mine:
+                return  # opened ahead of fit_stream, for what is released beside the models
             self._refuse("is in use by another call of fit_stream")
         try:
             self.directory.mkdir(exist_ok=True)
-            self._folder.mkdir(mode=0o700, exist_ok=True)
-            lock = FileLock(str(self._folder / "lock"), timeout=0, thread_local=False)
+            self._files.folder.mkdir(mode=0o700, exist_ok=True)
+            lock = FileLock(str(self._files.folder / "lock"), timeout=0, thread_local=False)
             lock.acquire()
         except Timeout:
             self._refuse("another process is learning here: one at a time")
         self._lock = lock
         self._reset()
+        self._learner, self._replay, self._beside = learner, replay, Beside()
         try:
-            for folder in (self.directory, self._folder):  # of files that a crash kept from being finished
+            for folder in (self.directory, self._files.folder):  # of files that a crash kept from being finished
                 for draft in folder.glob(".*.tmp"):
                     draft.unlink()
             self._open(learner)
@@ -183,17 +268,36 @@ class State:
         elif getattr(learner.ledger, "journal", None) is None:
             self._refuse("a run that outlives its process needs a ledger that does: Ledger(journal=...), or none")
         ledger = learner._ledger()
-        plan = self._read_plan()
+        plan = self._files.read_plan()
         if plan is None:
             if (self.directory / RECORD).exists():
                 self._finished()
-            self._clear()
+            self._clear(ledger)
             return
         account = next((a for a in ledger.accounts if a.plan_id == plan["plan_id"]), None)
         if account is None:
             self._refuse(f"the ledger {ledger.journal} knows nothing of the run that is kept here")
         if account.closed:
             self._finished()
+        self._check_plan(learner, plan)
+        if not account.commits:  # it ended before its first row
+            account.attach(lambda: (0, 0, 0.0))
+            account.close()
+            self._clear(ledger)
+            return
+        for commit in account.commits:
+            self._known[commit["rows"]] = commit["facts"]["digest"]
+        self._caught_up = account.commits[-1]["rows"]
+        for commit in reversed(account.commits):
+            arrays = self._files.read(commit["facts"])
+            if arrays is not None:
+                self._resume = (account, arrays, commit["rows"])
+                self._plan, self._kept, self._inputs = plan, commit["rows"], plan["inputs"]
+                self._files.keep_only(commit["facts"]["checkpoint"])
+                return
+        self._refuse("no checkpoint that the ledger knows of is here and whole: the run cannot go on")
+
+    def _check_plan(self, learner: OnlineLearner, plan: dict[str, Any]) -> None:
         found, asked = plan["parameters"], describe_parameters(learner)
         if plan["learner"] != name_of(learner) or found != asked:
             names = [n for n in sorted({*found, *asked}) if found.get(n) != asked.get(n)] or ["the learner"]
@@ -201,94 +305,109 @@ class State:
                 f"the run that is kept here has other parameters ({', '.join(names)}): State({str(self.directory)!r})."
                 "learner() has those it was begun with"
             )
-        if not account.commits:  # it ended before its first row
-            account.attach(lambda: (0, 0, 0.0))
-            account.close()
-            self._clear()
-            return
-        for commit in account.commits:
-            self._known[commit["rows"]] = commit["facts"]["digest"]
-        self._caught_up = account.commits[-1]["rows"]
-        for commit in reversed(account.commits):
-            arrays = self._read(commit["facts"])
-            if arrays is not None:
-                self._resume = (account, arrays, commit["rows"])
-                self._plan, self._file, self._kept = plan, commit["facts"]["checkpoint"], commit["rows"]
-                return
-        self._refuse("no checkpoint that the ledger knows of is here and whole: the run cannot go on")
+        if self._inputs is not None and self._inputs != plan["inputs"]:
+            names = [n for n in sorted({*self._inputs, *(plan["inputs"] or ())})
+                     if self._inputs.get(n) != (plan["inputs"] or {}).get(n)]  # fmt: skip
+            self._refuse(f"the run that is kept here has other inputs ({', '.join(names)})")
 
-    def _clear(self) -> None:
-        """Nothing is to go on: what a crash left of a run that had not begun is removed."""
-        for path in self._folder.glob("checkpoint-*"):
-            path.unlink()
-
-    def _read(self, facts: dict[str, Any]) -> Arrays | None:
-        """The checkpoint of a commit; None if it is not there, or damaged."""
-        try:
-            content = (self._folder / facts["checkpoint"]).read_bytes()
-            if hashlib.sha256(content).hexdigest() != facts["sha256"]:
-                return None
-            with np.load(io.BytesIO(content), allow_pickle=False) as file:
-                return {name: file[name] for name in file.files}
-        except (OSError, ValueError, zipfile.BadZipFile):
-            return None
+    def _clear(self, ledger: Ledger) -> None:
+        """Nothing is to go on: what a crash left of a run that had not begun is removed, and given back."""
+        for account in ledger.accounts if self._ledger is ledger else self._others(ledger):
+            if not account.closed and not account.commits:
+                account.attach(lambda: (0, 0, 0.0))
+                account.close()
+        self._files.clear()
 
     def begin(
         self, learner: OnlineLearner, n_features: int, horizon: int, release: Any, targets: Targets, stream: Any
     ) -> Run:
         """Begin a run, or go on with the one that is there: with its first block at hand."""
         if self._resume is not None:
-            return self._go_on(learner, n_features, horizon, targets, stream)
+            plan, labels = self._plan, describe_classes(targets.classes)
+            for name, found in (("n_features", n_features), ("horizon", horizon), ("classes", labels)):
+                if plan[name] != found:
+                    self._refuse(f"the run that is kept here has {name} {plan[name]!r}, found {found!r}")
+            run = learner._adopt(self._restored(learner, targets, partial(promised_by, stream)), stream)
+            run.keeper = self
+            return run
         run = learner._start(n_features, horizon, release, targets, stream)
-        plan: dict[str, Any] = {
-            "format": FORMAT,
-            "version": VERSION,
-            "learner": name_of(learner),
-            "parameters": describe_parameters(learner),
-            "n_features": n_features,
-            "classes": describe_classes(targets.classes),
-            "horizon": horizon,
-            "release": release.tolist() if isinstance(release, np.ndarray) else release,
-            "plan_id": run.account.plan_id,
-            "privol": __version__,
-            "noise": _noise_of(run.plan),
-        }
-        plan["sha256"] = digest_of(plan)
-        self._plan = plan
-        write_atomically(self._folder / PLAN, json.dumps(plan, indent=1, allow_nan=False).encode(), mode=0o600)
+        self._plan = self._files.write_plan(
+            {
+                "learner": name_of(learner),
+                "parameters": describe_parameters(learner),
+                "n_features": n_features,
+                "classes": describe_classes(targets.classes),
+                "horizon": horizon,
+                "release": release.tolist() if isinstance(release, np.ndarray) else release,
+                "plan_id": run.account.plan_id,
+                "privol": __version__,
+                "noise": _noise_of(run.plan),
+                "inputs": self._inputs,
+                "context": self._context,
+            }
+        )
         run.keeper = self
         self.commit(run)
+        self.wait()
         return run
 
-    def _go_on(self, learner: OnlineLearner, n_features: int, horizon: int, targets: Targets, stream: Any) -> Run:
+    def _restored(
+        self, learner: OnlineLearner, targets: Targets, promised: Callable[[Guarantee], Guarantee]
+    ) -> Run:
+        """The run that is kept here, as it was."""
         assert self._resume is not None
         account, arrays, _ = self._resume
-        plan, labels = self._plan, targets.classes
-        for name, found in (("n_features", n_features), ("horizon", horizon), ("classes", describe_classes(labels))):
-            if plan[name] != found:
-                self._refuse(f"the run that is kept here has {name} {plan[name]!r}, found {found!r}")
-        source = None
-        if arrays["key"].size:
-            kept = account.guarantee
-            source = Source(bytes(arrays["key"]), private=kept.private, description=kept.bit_source)
-        state, calibration, guarantee = learner._open_labelled(n_features, horizon, plan["release"], labels, source)
-        guarantee = promised_by(stream, guarantee)
+        plan, kept = self._plan, account.guarantee
         if plan["privol"] != __version__:
             self._refuse(f"the run that is kept here was begun by privol {plan['privol']}, and goes on only with it")
-        if guarantee != account.guarantee or plan["noise"] != _noise_of(calibration):
+
+        def fresh() -> Any:
+            source = None
+            if arrays["key"].size:
+                source = Source(bytes(arrays["key"]), private=kept.private, description=kept.bit_source)
+            return learner._open_labelled(
+                plan["n_features"], plan["horizon"], plan["release"], targets.classes, source
+            )
+
+        state, calibration, guarantee = fresh()
+        if promised(guarantee) != kept or plan["noise"] != _noise_of(calibration):
             self._refuse(
                 "the run that is kept here has another guarantee or other noise: it goes on only as it was begun"
             )
         state._restore(arrays)
-        account.attach(learner._counters(state, guarantee))
-        run = learner._adopt(Run(state, calibration, guarantee, account, targets, horizon), stream)
-        run.keeper = self
+        run = Run(state, calibration, kept, account, targets, plan["horizon"])
         run.handed = run.export()
+        if self._replay:
+            state.close()
+            run.state = fresh()[0]
+        account.attach(learner._counters(run.state, kept))
         return run
+
+    def beside(self, learner: OnlineLearner, name: str, guarantee: Guarantee, key: bytes) -> tuple[Account, bytes]:
+        """Open an account for what is released beside the models, or go on with it: by the key that is returned."""
+        ledger = learner._ledger()
+        if self._resume is None:
+            account = ledger.open(learner=name, guarantee=guarantee)
+            self._files.write_key(name, key, account.plan_id)
+            self._joined.append(account)
+            return account, key
+        key, plan_id = self._files.read_keys().get(name, (b"", ""))
+        found = next((a for a in ledger.accounts if a.plan_id == plan_id), None)
+        if found is None:
+            self._refuse(f"the run that is kept here has no {name}")
+        if found.guarantee != guarantee:
+            self._refuse(f"{name} of the run that is kept here has another guarantee: it goes on only as it was begun")
+        self._joined.append(found)
+        return found, key
+
+    def _others(self, ledger: Ledger) -> list[Account]:
+        """The open accounts of what is released beside the models."""
+        known = {plan_id for _, plan_id in self._files.read_keys().values()}
+        return [account for account in ledger.accounts if account.plan_id in known and not account.closed]
 
     def skip(self, X: Any, targets: NDArray[np.float64]) -> int:
         """How many rows of a block the run has learnt already: they must be the same."""
-        if self._resume is None or self._digest.rows >= self._resume[2]:
+        if self._resume is None or self._replay or self._digest.rows >= self._resume[2]:
             return 0
         rows = self._resume[2]
         n = min(X.shape[0], rows - self._digest.rows)
@@ -308,48 +427,81 @@ class State:
     def room(self) -> int:
         """Rows that may be learnt before the state is to be kept, or compared."""
         rows = self._digest.rows
-        return min((known for known in self._known if known > rows), default=self._kept + self._every) - rows
+        return min((known for known in self._known if known > rows), default=max(self._kept, rows) + self._every) - rows
 
-    def learnt(self, run: Run, X: Any, targets: NDArray[np.float64], *, released: bool) -> bool:
-        """Rows have been learnt. Returns whether what they released may be handed out."""
-        self._digest.update(X, targets)
+    def learning(self, X: Any, targets: NDArray[np.float64]) -> None:
+        """Rows are about to be learnt: they are made known meanwhile."""
+        know = partial(self._digest.followed_by, X, targets)
+        small = X.data.nbytes < _SMALL
+        self._longer = know() if small or self._beside is None else self._beside.call(know)
+
+    def learnt(self, run: Run, *, released: bool) -> bool:
+        """Those rows have been learnt. Returns whether what they released may be handed out."""
+        longer, self._longer = self._longer, None
+        assert longer is not None
+        self._digest = longer if isinstance(longer, RowDigest) else longer.result()
         rows = self._digest.rows
-        if rows <= self._caught_up:  # once more: an older checkpoint was there
+        if rows <= self._caught_up:  # once more: from an older checkpoint, or to be observed
             self._compare()
             if rows == self._caught_up:
                 self.commit(run)
+                self.wait()
             return rows == self._caught_up
         if released or rows - self._kept >= self._every:
             self.commit(run)
-            return True
-        return False
+        if released:
+            self.wait()
+        return released
 
     def commit(self, run: Run) -> None:
-        """Keep the state of a run: first the checkpoint, then what the ledger says of it; then it may be seen.
+        """Begin to keep the state of a run: first the checkpoint, then what the ledger says of it; then it may be seen.
+
+        Raises
+        ------
+        OSError
+            If the state before could not be written.
+        """
+        assert self._beside is not None
+        rows = run.state.n_rows
+        if rows == self._kept and run.handed is not None:
+            return
+        self.wait()
+        write = partial(
+            self._write,
+            run,
+            run.export(),
+            run.state._secret_arrays(),
+            run.account.entry(),
+            self._digest.hexdigest(),
+        )
+        self._beside.write(write)
+        self._kept = rows
+
+    def _write(self, run: Run, export: Export, arrays: Arrays, entry: LedgerEntry, digest: str) -> None:
+        """Beside the learning: in this order."""
+        facts = self._files.write(f"checkpoint-{export.n_rows:015d}.npz", arrays)
+        run.account.commit(entry, **facts, digest=digest)
+        run.handed = export
+        self._files.keep_only(facts["checkpoint"])
+
+    def wait(self) -> None:
+        """Wait until the disk has what was to be kept.
 
         Raises
         ------
         OSError
             If it cannot be written: what was kept before stands.
         """
-        if run.state.n_rows == self._kept and run.handed is not None:
-            return
-        buffer = io.BytesIO()
-        arrays: dict[str, Any] = run.state._secret_arrays()
-        np.savez(buffer, **arrays)
-        content = buffer.getvalue()
-        name = f"checkpoint-{run.state.n_rows:015d}.npz"
-        write_atomically(self._folder / name, content, mode=0o600)
-        sha256 = hashlib.sha256(content).hexdigest()
-        run.account.commit(checkpoint=name, sha256=sha256, digest=self._digest.hexdigest())
-        before, self._file, self._kept = self._file, name, run.state.n_rows
-        run.handed = run.export()
-        if before and before != name:
-            with suppress(OSError):
-                (self._folder / before).unlink()
+        if self._beside is not None:
+            try:
+                self._beside.wait()
+            except Exception:
+                self._kept = -1  # that state was not: the next is to be, whatever its rows
+                raise
 
     def ends(self) -> None:
         """The last release is about to be made: what was kept before is all that a run may go on from."""
+        self.wait()
         self._ending = True
 
     def seal(self, learner: OnlineLearner, run: Run) -> None:
@@ -358,30 +510,30 @@ class State:
         It comes out when the ledger has closed the account, which nothing undoes: a run of which the last model can be
         seen never goes on, with more rows or with others.
         """
-        if self._resume is not None and self._digest.rows < max(self._caught_up, self._resume[2]):
+        if self._digest.rows < self._caught_up:
             self._refuse(
                 f"the stream has {self._digest.rows} rows, and the run that is kept here has learnt {self._caught_up}"
             )
         self._sealed = (run, run.export())
         if self._sealed[1].n_releases:
-            write_export(learner, self._sealed[1], self._folder)
+            write_export(learner, self._sealed[1], self._files.folder, self._inputs)
 
     def settled(self) -> None:
         """The account is closed: the model comes out, and nothing secret is needed any more."""
+        folder = self._files.folder
         for name in (ARRAYS, RECORD):  # the record last: it says that the model is whole
-            if (self._folder / name).exists():
-                os.replace(self._folder / name, self.directory / name)
+            if (folder / name).exists():
+                os.replace(folder / name, self.directory / name)
         sync_folder(self.directory)
         if self._sealed is not None:
             run, export = self._sealed
             run.handed = export
-        for path in sorted(self._folder.glob("checkpoint-*")):
-            path.unlink()
-        (self._folder / PLAN).unlink(missing_ok=True)
-        self._release()
+        self._files.clear()
+        if all(account.closed for account in self._joined):  # else leave() lets go when they are
+            self._release()
         with suppress(OSError):
-            (self._folder / "lock").unlink(missing_ok=True)
-            self._folder.rmdir()
+            (folder / "lock").unlink(missing_ok=True)
+            folder.rmdir()
             sync_folder(self.directory)
 
     def _finished(self) -> NoReturn:
@@ -391,22 +543,47 @@ class State:
 
     def leave(self, learner: OnlineLearner, run: Run | None) -> None:
         """An error or an interrupt ends the call: keep what was learnt, show what was kept, let go."""
-        if run is not None:
-            with suppress(Exception):  # of the error that is being raised: what was kept before stands
+        if self._beside is not None and not self._beside.mine:
+            return  # all of it is the parent's
+        try:
+            if run is not None:
+                self._keep(run)
+                if run.handed is None:
+                    learner.__dict__.pop("_run", None)
+            for account in self._joined:
+                if not account.closed:
+                    with suppress(Exception):  # of the error that is being raised: what was kept before stands
+                        account.commit()
+                    account.leave()
+        finally:
+            self._release()
+
+    def _keep(self, run: Run) -> None:
+        """Keep a run as it is, where it can go on, and end it here."""
+        try:
+            with suppress(Exception):
+                self.wait()
+            with suppress(Exception):
                 going = not (self._ending or run.closed or run.state.ended)
                 if going and self._digest.rows == run.state.n_rows > self._caught_up:
                     self.commit(run)
-            learner.__dict__.pop("_run", None)
-            if run.handed is not None:
-                learner._export = run.handed
+                    self.wait()
+        finally:
+            run.closed = True
             run.state.close()
             run.account.leave()
-        self._release()
 
     def _release(self) -> None:
-        if self._ledger is not None:
-            self._ledger.close()
-            self._ledger = None
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        """Let another have the directory; an interrupt leaves it no less free."""
+        beside, ledger, lock = self._beside, self._ledger, self._lock
+        try:
+            if beside is not None:
+                beside.stop()
+        finally:
+            try:
+                if ledger is not None:
+                    ledger.close()
+            finally:
+                if lock is not None:
+                    lock.release()
+                self._beside = self._ledger = self._lock = self._learner = None

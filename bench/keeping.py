@@ -1,0 +1,125 @@
+"""What it costs to keep runs on the disk, and to go on with one: ``python bench/keeping.py``.
+
+Each learner learns the same blocks with ``checkpoint=State(...)`` and without, in turns, in one process; of each side
+the median of ``--rounds`` counts. Then a run is cut short near its end, and it is timed how long the next call takes
+until it is ready for its first row, and until it has gone past the rows that it knows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privol import DPFTRL, NOGD, PIGD, PQFTL
+from privol.learners import OnlineLearner
+from privol.state import State
+
+FloatArray = NDArray[np.float64]
+BLOCK_ROWS = 65536
+
+LEARNERS: dict[str, Callable[[], OnlineLearner]] = {
+    "PIGD, last model": lambda: PIGD(release="last"),
+    "PIGD, all models": lambda: PIGD(release="all"),
+    "NOGD": NOGD,
+    "DPFTRL, BLT": DPFTRL,
+    "DPFTRL, tree": lambda: DPFTRL(design="tree"),
+    "PQFTL": PQFTL,
+}
+
+
+@dataclass
+class Block:
+    """Rows of a stream."""
+
+    X: FloatArray
+    y: FloatArray
+    first_row: int
+
+
+class Cut(Exception):
+    """The stream breaks off."""
+
+
+class Rows:
+    """The same block of rows again and again; ``known``: when the last block that a kept run knows was asked for."""
+
+    classes = (0, 1)
+
+    def __init__(self, blocks: int, dim: int, cut: int | None = None) -> None:
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(BLOCK_ROWS, dim))
+        self.X = X / np.linalg.norm(X, axis=1, keepdims=True)
+        self.y = (self.X[:, 0] > 0).astype(np.float64)
+        self.n_rows, self.blocks, self.cut = blocks * BLOCK_ROWS, blocks, cut
+        self.asked: list[float] = []
+
+    def __iter__(self) -> Iterator[Block]:
+        for k in range(self.blocks):
+            self.asked.append(time.perf_counter())
+            if k == self.cut:
+                raise Cut
+            yield Block(self.X, self.y, k * BLOCK_ROWS)
+
+
+def seconds(make: Callable[[], OnlineLearner], rows: Rows, folder: Path | None) -> float:
+    """Of a whole run, kept in the folder or not."""
+    learner = make()
+    start = time.perf_counter()
+    learner.fit_stream(rows, checkpoint=None if folder is None else State(folder))
+    return time.perf_counter() - start
+
+
+def going_on(make: Callable[[], OnlineLearner], rows: Rows, folder: Path) -> tuple[float, float]:
+    """Seconds from the call to the first row that is read, and from there to the first row that is learnt."""
+    rows.cut = rows.blocks - 1
+    with suppress(Cut):
+        make().fit_stream(rows, checkpoint=State(folder))
+    rows.cut, rows.asked = None, []
+    start = time.perf_counter()
+    make().fit_stream(rows, checkpoint=State(folder))
+    return rows.asked[0] - start, rows.asked[-1] - rows.asked[0]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--blocks", type=int, default=40, help="of 65,536 rows")
+    parser.add_argument("--dim", type=int, default=54)
+    parser.add_argument("--only", help="learners whose name has this in it")
+    given: Any = parser.parse_args()
+    warnings.simplefilter("ignore")
+    print(f"{'':<18}{'rows/s':>12}{'kept/not':>10}{'began on in':>13}{'skipped':>18}")
+    for name, make in LEARNERS.items():
+        if given.only is not None and given.only not in name:
+            continue
+        # PQFTL takes a hundred times as long a row: a block of its own size
+        rows = Rows(given.blocks if name != "PQFTL" else max(2, given.blocks // 20), given.dim)
+        plain, kept = [], []
+        with tempfile.TemporaryDirectory() as folder:
+            seconds(make, rows, None)
+            for k in range(given.rounds):
+                plain.append(seconds(make, rows, None))
+                kept.append(seconds(make, rows, Path(folder, str(k))))
+            ready, skipped = going_on(make, rows, Path(folder, "cut"))
+        ratio = statistics.median(kept) / statistics.median(plain)
+        known = (rows.blocks - 1) * BLOCK_ROWS
+        print(
+            f"{name:<18}{rows.n_rows / statistics.median(plain):>12,.0f}{ratio:>10.3f}{1000 * ready:>10.0f} ms"
+            f"{known / skipped:>11,.0f} rows/s",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
