@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 import privol
 from privol.cli.app import OK, app
+from privol.ledger import Ledger
 
 N = 500
 RUN = ("run", "train.csv", "--classes", "well,sick", "--ranges", "ranges.json", "--radius", "5", "--x-bound", "2")
@@ -30,6 +31,16 @@ def run_json(*words):
     result = privol_cli(*words, "--json")
     assert result.exit_code == OK, result.output
     return json.loads(result.stdout)
+
+
+def listed(folder):
+    """Names of the files that a user sees: a lock beside a journal is hidden."""
+    return sorted(path.name for path in Path(folder).iterdir() if not path.name.startswith("."))
+
+
+def entries_of(folder):
+    """What the ledger of a run directory says of each run."""
+    return Ledger.read(Path(folder) / "ledger.jsonl").entries()
 
 
 def start(*words, **settings):

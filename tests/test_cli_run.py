@@ -11,13 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_tools import RUN, N, privol_cli, run_json, start, write
+from cli_tools import RUN, N, entries_of, listed, privol_cli, run_json, start, write
 from patience import WAIT
 
 import privol
 from privol.cli.app import DATA, IO, OK, USAGE
 from privol.cli.options import LEARNER_OPTIONS
 from privol.data import covtype_path, covtype_ranges, open_covtype
+from privol.ledger import Ledger
 from privol.state import load_model
 
 # ---- what a run does ----------------------------------------------------------------------------------------
@@ -26,7 +27,7 @@ from privol.state import load_model
 def test_run_writes_the_run(here, clinic):
     result = privol_cli(*RUN, "--epsilon", "8", "--release", "100", "--out", "R")
     assert result.exit_code == OK
-    assert sorted(p.name for p in (here / "R").iterdir()) == [
+    assert listed("R") == [
         "ledger.jsonl",
         "metrics.json",
         "model.json",
@@ -35,9 +36,9 @@ def test_run_writes_the_run(here, clinic):
         "run.json",
     ]
     assert (here / "R" / "plot.png").read_bytes().startswith(b"\x89PNG")
-    entry = json.loads((here / "R" / "ledger.jsonl").read_text())
-    assert (entry["last_row"], entry["releases"], entry["open"]) == (N, 5, False)
-    assert entry["mu_squared"] <= entry["reserved_mu_squared"]
+    (entry,) = entries_of("R")
+    assert (entry.last_row, entry.releases, entry.open) == (N, 5, False)
+    assert entry.mu_squared <= Ledger.read("R/ledger.jsonl").accounts[0].reserved_mu_squared
     metrics = json.loads((here / "R" / "metrics.json").read_text())
     assert metrics["private"] is False
     if os.name == "posix":
@@ -86,7 +87,7 @@ def test_diagnostics_change_nothing_and_can_be_left_out(here, clinic):
     without = run_json(*RUN, "--seed", "5", "--out", "B", "--no-diagnostics")
     assert np.array_equal(load_model("A").coef_, load_model("B").coef_)
     assert without["diagnostics"] is None
-    assert sorted(p.name for p in Path("B").iterdir()) == ["ledger.jsonl", "model.json", "model.npz", "run.json"]
+    assert listed("B") == ["ledger.jsonl", "model.json", "model.npz", "run.json"]
     assert with_them["diagnostics"]["best_fixed"]["converged"] is True
 
 

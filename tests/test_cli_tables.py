@@ -17,6 +17,7 @@ import privol
 from privol import guarantees
 from privol.cli.app import BUDGET, DATA, OK, USAGE
 from privol.guarantees import format_up
+from privol.ledger import Ledger
 from privol.state import load_model, read_record
 from privol.streams import Schema
 
@@ -431,9 +432,9 @@ def test_private_metrics_share_the_budget(here, visits, diagnostics):
     assert record["model_private"] is True
     assert record["budget"]["reserved"]["epsilon"] == pytest.approx(4.0, rel=1e-9)
     assert record["budget"]["spent"]["epsilon"] == pytest.approx(4.0, rel=1e-6)
-    parts = [json.loads(line) for line in Path("R/ledger.jsonl").read_text().splitlines()]
-    total = sum(part["reserved_mu_squared"] for part in parts)
-    shares = {part["learner"]: part["reserved_mu_squared"] / total for part in parts}
+    parts = Ledger.read("R/ledger.jsonl").accounts
+    total = sum(part.reserved_mu_squared for part in parts)
+    shares = {part["learner"]: part.reserved_mu_squared / total for part in parts}
     assert shares == pytest.approx({"PrivateMetrics": 0.25, "PIGD": 0.75}, rel=1e-6)
     metrics = json.loads(Path("R/private_metrics.json").read_text())
     assert metrics == record["private_metrics"]

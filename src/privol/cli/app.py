@@ -23,9 +23,9 @@ Exit codes: 0 done; 2 a wrong option or parameter; 3 the data cannot be read or
 learnt (the message names the row); 4 the budget or the horizon is exceeded;
 5 a file cannot be written or a run cannot be read; 6 an audit refutes a claim;
 130 interrupted; 141 nobody reads the output any more.
-What fails leaves nothing behind: no model is handed out, so nothing is spent.
-Ctrl-C (or SIGTERM) leaves what was released by then, in a run marked as
-interrupted."""
+What fails before a row is learnt leaves nothing: no model is handed out, so
+nothing is spent. What fails later, and Ctrl-C (or SIGTERM), leaves a run with
+what was released by then: privol resume goes on with it."""
 
 
 def exit_code(error: BaseException) -> int:
@@ -42,9 +42,10 @@ def exit_code(error: BaseException) -> int:
 def _words(error: BaseException) -> str:
     if isinstance(error, click.ClickException):
         return error.format_message()
+    words = str(error)
     if isinstance(error, OSError) and error.strerror:
-        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
-    return str(error)
+        words = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+    return "; ".join([words, *getattr(error, "__notes__", ())])
 
 
 class App(click.Group):
@@ -146,9 +147,10 @@ def _register() -> None:
     from .audit import audit
     from .inspect import info, plan
     from .predict import predict
+    from .resume import resume
     from .run import run
 
-    for command in (run, predict, plan, audit, info):
+    for command in (run, resume, predict, plan, audit, info):
         app.add_command(command)
 
 

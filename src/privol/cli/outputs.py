@@ -1,15 +1,13 @@
-"""The directory of a run: reserved before anything is spent, filled aside, put in place whole."""
+"""The directory of a run: reserved before anything is spent, and left with a run in it or not at all."""
 
 from __future__ import annotations
 
 import errno
-import os
 import shutil
 import signal
 import threading
-import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,7 +16,7 @@ import click
 
 from ..errors import BudgetExceeded, InvalidParameter, InvalidRow, StreamError
 
-__all__ = ["RunDirectory", "naming_rows", "printing"]
+__all__ = ["RunDirectory", "naming_rows", "printing", "uninterrupted"]
 
 _DEFAULT = "privol-run"
 
@@ -66,7 +64,7 @@ def naming_rows(stream: Any, *, learning: bool = True) -> Iterator[None]:
 
 
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
+def uninterrupted() -> Iterator[None]:
     """Let Ctrl-C, and what interrupts as it does, wait: the few system calls within belong together."""
     if threading.current_thread() is not threading.main_thread():  # only the main thread is interrupted
         yield
@@ -87,36 +85,32 @@ def _uninterrupted() -> Iterator[None]:
 
 
 class RunDirectory:
-    """A directory that appears complete or not at all.
+    """A directory that is left with a run in it, or not at all.
 
-    Entering reserves its name (an empty directory) and makes a hidden sibling to write into; :meth:`publish` renames
-    the sibling into place. Leaving without it removes both, also where Ctrl-C strikes. Errors of files in the sibling
-    name them as if they were in place.
+    Entering reserves its name. Leaving removes what was made, also where Ctrl-C strikes, unless :meth:`keep` was called:
+    from when on there is something in it that is to stay.
 
     Parameters
     ----------
     out : path or None
         Must not exist, or be an empty directory; its parent must exist. ``None``: ``privol-run`` in the current
         directory, numbered if taken.
+    gone_on : bool
+        A run is there, and goes on: nothing is reserved, and nothing is removed.
     """
 
-    def __init__(self, out: str | None) -> None:
+    def __init__(self, out: str | None, *, gone_on: bool = False) -> None:
         self._wanted = out
         self._made = False
-        self._done = False
+        self._kept = gone_on
 
     def __enter__(self) -> RunDirectory:
         if self._wanted is None:
             self.path = self._fresh()
         else:
             self.path = Path(self._wanted)
-            self._reserve()
-        self.draft = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex}.tmp")
-        try:
-            self.draft.mkdir(mode=0o755)
-        except BaseException:
-            self._release()
-            raise
+            if not self._kept:
+                self._reserve()
         return self
 
     def _fresh(self) -> Path:
@@ -137,6 +131,10 @@ class RunDirectory:
         except FileExistsError:
             if not self.path.is_dir():
                 raise OSError(errno.ENOTDIR, "exists and is no directory", str(self.path)) from None
+            if (self.path / "secret").exists():
+                raise OSError(
+                    errno.ENOTEMPTY, "holds a run that has not ended; privol resume goes on with it", str(self.path)
+                ) from None
             if any(self.path.iterdir()):
                 raise OSError(
                     errno.ENOTEMPTY,
@@ -159,35 +157,18 @@ class RunDirectory:
                 "or name the files by a quoted pattern such as 'folder/*.csv'"
             )
 
-    def publish(self) -> None:
-        """Put the finished directory in place.
-
-        Raises
-        ------
-        OSError
-            If something was put there meanwhile; the finished run then stays in the sibling that the message names.
-        """
-        with _uninterrupted():
-            self._done = True
-            try:
-                if os.name == "nt":  # no directory can be renamed onto another there, not even onto an empty one
-                    self.path.rmdir()
-                os.replace(self.draft, self.path)
-            except OSError as error:
-                raise OSError(f"{self.path}: {error.strerror}; the finished run is in {self.draft}") from error
-
-    def _release(self) -> None:
-        if self._made:
-            with suppress(OSError):  # somebody else's files are in it by now: they stay
-                self.path.rmdir()
+    def keep(self) -> None:
+        """What is in it stays, whatever comes."""
+        self._kept = True
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._done:
+        if self._kept:
             return
-        with _uninterrupted():
-            shutil.rmtree(self.draft, ignore_errors=True)
-            self._release()
-        if isinstance(error, OSError) and isinstance(error.filename, (str, os.PathLike)):
-            wanted = Path(error.filename)
-            if wanted == self.draft or self.draft in wanted.parents:
-                raise OSError(error.errno, error.strerror, str(self.path / wanted.relative_to(self.draft))) from error
+        with uninterrupted():
+            for path in self.path.iterdir():
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
+            if self._made:
+                self.path.rmdir()

@@ -54,7 +54,7 @@ def watched(
 
         def tick(learner: Any, stream: Any) -> None:
             nonlocal last
-            now, rows = time.monotonic(), learner.n_rows_
+            now, rows = time.monotonic(), learner._run.state.n_rows  # also of a run that is kept now and then only
             if now - last < _EVERY:
                 return
             last = now

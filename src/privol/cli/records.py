@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
-
-from .outputs import RunDirectory
 
 __all__ = ["describe_cells", "describe_run", "write_run"]
 
@@ -27,12 +26,19 @@ def describe_cells(stream: Any) -> dict[str, Any] | None:
 
 
 def describe_run(
-    made: Any, stream: Any, inputs: dict[str, Any], *, whole: Any, seconds: float, interrupted: str | None
+    made: Any,
+    stream: Any,
+    inputs: dict[str, Any],
+    *,
+    whole: Any,
+    seconds: float,
+    interrupted: str | None,
+    resumed: bool,
 ) -> dict[str, Any]:
     """Return the record of a run whose learner is closed, without what :func:`write_run` adds.
 
     ``whole``: the guarantee of all that is released, with the private metrics where there are some.
-    ``interrupted``: what Ctrl-C struck (learning, comparing), or None.
+    ``interrupted``: what Ctrl-C struck (learning, comparing), or None. ``resumed``: whether an earlier call began it.
     """
     from .. import __version__
     from ..guarantees import compose_gdp, gdp_epsilon, weaknesses
@@ -67,6 +73,7 @@ def describe_run(
         "privol": __version__,
         "status": "complete" if interrupted is None else "interrupted",
         "interrupted_while": interrupted,
+        "resumed": resumed,
         "source": stream.source,
         "learner": type(made).__name__,
         "parameters": describe_parameters(made),
@@ -137,7 +144,7 @@ def _release_rows(releases: Any, made: int, n: int) -> list[int]:
 
 
 def write_run(
-    directory: RunDirectory,
+    folder: Path,
     made: Any,
     record: dict[str, Any],
     metrics: dict[str, Any] | None,
@@ -147,29 +154,27 @@ def write_run(
 
     Parameters
     ----------
-    directory : RunDirectory
+    folder : Path
+        The directory, which holds the journal of its ledger, and the model of a kept run that has ended.
     made : learner
-        Closed.
+        Whose run has ended, or is kept.
     record : dict
         Of :func:`describe_run`; changed in place.
     metrics, private_metrics : dict or None
         Records of the diagnostics (not private) and of the private metrics.
     """
     from .._files import write_atomically
-    from ..state import save_model
+    from ..state._models import write_released
 
     files: dict[str, str] = record["files"]
-    record["out"] = str(directory.path)
+    record["out"] = str(folder)
     if made.n_releases_:
-        save_model(made, directory.draft, inputs=record["inputs"])
+        write_released(made, folder, record["inputs"])
         files["model.npz"] = "the last released model and the mean of all released ones"
         files["model.json"] = "parameters, labels, encoding of the rows, guarantee"
-    text = "".join(json.dumps(entry, allow_nan=False) + "\n" for entry in made.ledger_.to_records())
-    write_atomically(directory.draft / "ledger.jsonl", text.encode())
     files["ledger.jsonl"] = "what was spent"
-    secret: list[str] = []
     if private_metrics is not None:
-        write_atomically(directory.draft / "private_metrics.json", _line(private_metrics))
+        write_atomically(folder / "private_metrics.json", _line(private_metrics))
         shown = "released with noise" if private_metrics["private"] else "NOT PRIVATE"
         files["private_metrics.json"] = f"progressive metrics, {shown}"
         record["private_metrics"] = private_metrics
@@ -179,9 +184,10 @@ def write_run(
         loss = record["parameters"]["loss"]["name"]
         title = f"{record['learner']}, {loss} loss, {record['source']}, epsilon {made.epsilon:.4g}"
         picture = plot_comparison(metrics, title=title, releases=record["release_rows"])
-        write_atomically(directory.draft / "metrics.json", _line({"format": "privol.metrics", "version": 1, **metrics}))
-        write_atomically(directory.draft / "plot.png", picture)
-        secret += ["metrics.json", "plot.png"]
+        # not private, so not for everybody on this machine
+        own = _line({"format": "privol.metrics", "version": 1, **metrics})
+        write_atomically(folder / "metrics.json", own, mode=0o600)
+        write_atomically(folder / "plot.png", picture, mode=0o600)
         files |= {"metrics.json": "diagnostics, NOT PRIVATE", "plot.png": "progressive curves, NOT PRIVATE"}
         curves = ("run", "noiseless", "noiseless_every_row")
         record["diagnostics"] = {
@@ -190,12 +196,11 @@ def write_run(
         }
         record["warnings"] += _doubts(record["diagnostics"], record["x_bound_from"])
     files["run.json"] = "what was run, and how it ended"
-    if secret or record["dropped"] is not None:
-        secret.append("run.json")
+    own_eyes = metrics is not None or record["dropped"] is not None
+    if own_eyes:
         files["run.json"] += "; with figures that are NOT PRIVATE"
-    write_atomically(directory.draft / "run.json", json.dumps(record, indent=1, allow_nan=False).encode() + b"\n")
-    for name in secret:
-        (directory.draft / name).chmod(0o600)  # not private, so not for everybody on this machine
+    text = json.dumps(record, indent=1, allow_nan=False).encode() + b"\n"
+    write_atomically(folder / "run.json", text, mode=0o600 if own_eyes else 0o666)
 
 
 def _doubts(found: dict[str, Any], x_bound_from: str | None) -> list[str]:

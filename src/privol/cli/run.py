@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ import click
 
 from ..errors import BudgetExceeded, InvalidParameter
 from .options import LEARNER_OPTIONS, GroupedCommand, given_parameters, learner_name, learner_options
-from .outputs import RunDirectory, naming_rows, printing
+from .outputs import RunDirectory, naming_rows, printing, uninterrupted
 from .progress import counting, watched
 from .records import describe_cells, describe_run, write_run
 from .streams import FILE_OPTIONS, open_for_run, stream_options, unread_pipe
@@ -46,11 +47,20 @@ _GROUPS = (
     ("How FILE is written", f"{FILE_OPTIONS} zero_based"),
     ("Budget and releases", _PRIVACY),
     ("Learner", f"learner loss huber_width smooth_hinge_width {_PARAMETERS}"),
-    ("Output", "out diagnostics delay as_json quiet seed"),
+    ("Output", "out checkpoint diagnostics delay as_json quiet seed"),
 )
+_WORDS = "privol.cli.run.words"
 
 
-@click.command(cls=GroupedCommand, groups=_GROUPS)
+class _RunCommand(GroupedCommand):
+    """Remembers its words, for who goes on with the run."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_WORDS] = list(args)
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_RunCommand, groups=_GROUPS)
 @click.argument("file", required=False)
 @stream_options
 @learner_options
@@ -75,6 +85,15 @@ _GROUPS = (
     help="Directory to write; must not exist or be empty.  [default: privol-run, numbered if taken]",
 )
 @click.option(
+    "--checkpoint",
+    type=click.IntRange(min=0),
+    default=65536,
+    show_default=True,
+    metavar="ROWS",
+    help="Keep the run every so many rows, so that privol resume can go on after a crash: RUN/secret then holds its "
+    "noise key until it ends, and RUN must not be copied meanwhile. 0: nothing is kept.",
+)
+@click.option(
     "--diagnostics/--no-diagnostics",
     default=True,
     show_default=True,
@@ -89,20 +108,7 @@ _GROUPS = (
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
-def run(
-    file: str | None,
-    learner: str | None,
-    horizon: int | None,
-    private_metrics: float | None,
-    metric_windows: int | None,
-    seed: int | None,
-    out: str | None,
-    diagnostics: bool,
-    delay: int | None,
-    as_json: bool,
-    quiet: bool,
-    **options: Any,
-) -> None:
+def run(out: str | None, **options: Any) -> None:
     """Learn a private model from the rows of FILE, once, in order.
 
     FILE is CSV, JSON lines, libsvm (plain or gz, bz2, xz, zst), Parquet, Arrow, .npy or .npz; a directory or a quoted
@@ -117,13 +123,14 @@ def run(
     \b
     Writes into RUN:
         model.npz, model.json   the last released model, its parameters and its guarantee
-        ledger.jsonl            what was spent
+        ledger.jsonl            what was spent: a journal, which privol account explains
         private_metrics.json    with --private-metrics: may be published with the model
         metrics.json, plot.png  diagnostics, NOT PRIVATE (unless --no-diagnostics)
         run.json                what was run, and how it ended: the object of --json
 
-    Ctrl-C ends a run without another release and leaves RUN with what was released and spent by then. A run that an
-    error ends leaves nothing: as none of its models was handed out, nothing is spent.
+    Ctrl-C stops a run without another release and leaves RUN with what was released and spent by then; privol resume
+    goes on with it, as after a crash. A run that an error ends before a row was learnt leaves nothing: as no model was
+    handed out, nothing is spent.
 
     \b
     Examples:
@@ -136,6 +143,49 @@ def run(
         privol run prices.csv --sep tab --target price --loss huber --y-bound 5 --epsilon 0.5
         zcat rows.csv.gz | privol run - --schema rows.toml --horizon 100000
     """
+    words = click.get_current_context().meta[_WORDS]
+    command = {"words": words, "folder": os.getcwd()}
+    with RunDirectory(out) as directory:
+        learn_rows(directory, command, None, **options)
+
+
+def learn_rows(
+    directory: RunDirectory,
+    command: dict[str, Any],
+    kept: dict[str, Any] | None,
+    *,
+    file: str | None,
+    learner: str | None,
+    horizon: int | None,
+    private_metrics: float | None,
+    metric_windows: int | None,
+    seed: int | None,
+    checkpoint: int,
+    diagnostics: bool,
+    delay: int | None,
+    as_json: bool,
+    quiet: bool,
+    end: bool = False,
+    **options: Any,
+) -> None:
+    """Do what a command says, in a directory.
+
+    Parameters
+    ----------
+    directory : RunDirectory
+        Entered.
+    command : dict
+        What is kept of the command that began the run, to go on with it.
+    kept : dict or None
+        What :meth:`privol.state.State.read` says of the run that goes on; None: a new one.
+    end : bool
+        End the run that is kept, without its rows.
+    **options
+        As those of ``privol run``.
+    """
+    from ..ledger import Ledger
+    from ..state import State
+
     if diagnostics:
         from .. import plots  # noqa: F401 (a missing package is to be found before the run, not after it)
     given = given_parameters(options)
@@ -145,47 +195,60 @@ def run(
         raise click.UsageError("--metric-windows is about --private-metrics SHARE, and none is given")
     if delay is not None and not diagnostics and private_metrics is None:
         raise click.UsageError("--delay is about the evaluation: it needs --diagnostics or --private-metrics")
-    with RunDirectory(out) as directory:
-        directory.keep_out_of(file)
-        stream, inputs = open_for_run(file, options, diagnostics)
-        talking = not (as_json or quiet)
-        renewed = given.get("renewal", "none") != "none"
-        if renewed and private_metrics is not None:
-            raise click.UsageError("--private-metrics needs a run that ends at its horizon: --renewal none")
-        stated, horizon = horizon, _horizon(stream, horizon, talking, renewed)
-        chosen = "embedded" if file is None and "x_bound" not in given else None
-        learner = learner_name(learner, given)
-        if file is None:
-            few = {"release": [math.ceil(horizon / 2**k) for k in (3, 2, 1, 0)]}
-            chosen_for = EMBEDDED.get(learner, EMBEDDED_FEW | few)
-            given = {**(EMBEDDED_CLASSES if len(stream.classes) > 2 else chosen_for), **given}
-        implied = "x_bound" not in given and stream.row_bound is not None
-        if implied:
-            given["x_bound"] = stream.row_bound
-        private = None
-        if private_metrics is not None:
-            given, private = _split(learner, given, private_metrics, metric_windows)
-        if "class_weight" in given:
-            given["class_weight"] = _weights_of(given["class_weight"], stream.classes)
-        made = _make(learner, {**given, "horizon": horizon})
-        _check_labels(made, stream, file)
-        n_classes = 2 if stream.classes is None else len(stream.classes)
-        # refuses parameters before a row is read
-        releases = made._calibrate_classes(stream.n_features, horizon, n_classes).releases
-        if private is not None and (releases.every or releases.rows[0]) >= horizon:
-            raise click.UsageError(
-                "--private-metrics evaluates each row with the model released before it, and none is released before "
-                "the last row: choose --release K"
-            )
-        rows = stream.n_rows if renewed else horizon
-        shown = watched(rows, made.delta, counted=stream.n_rows is not None, wanted=talking)
-        with _saying_what_helps(stream, stated), shown as (tick, stage):
-            ended = _learn(made, stream, diagnostics, delay or 0, private, tick, stage)
+    directory.keep_out_of(file)
+    stream, inputs = open_for_run(file, options, diagnostics)
+    talking = not (as_json or quiet)
+    renewed = given.get("renewal", "none") != "none"
+    if renewed and private_metrics is not None:
+        raise click.UsageError("--private-metrics needs a run that ends at its horizon: --renewal none")
+    stated = horizon
+    horizon = _horizon(stream, horizon, talking, renewed) if kept is None else int(kept["horizon"])
+    chosen = "embedded" if file is None and "x_bound" not in given else None
+    learner = learner_name(learner, given)
+    if file is None:
+        few = {"release": [math.ceil(horizon / 2**k) for k in (3, 2, 1, 0)]}
+        chosen_for = EMBEDDED.get(learner, EMBEDDED_FEW | few)
+        given = {**(EMBEDDED_CLASSES if len(stream.classes) > 2 else chosen_for), **given}
+    implied = "x_bound" not in given and stream.row_bound is not None
+    if implied:
+        given["x_bound"] = stream.row_bound
+    private: Any = None
+    limit: dict[str, float] = {}
+    if private_metrics is not None:
+        given, private, limit = _split(learner, given, private_metrics, metric_windows)
+    if "class_weight" in given:
+        given["class_weight"] = _weights_of(given["class_weight"], stream.classes)
+    made = _make(learner, {**given, "horizon": horizon})
+    _check_labels(made, stream, file)
+    n_classes = 2 if stream.classes is None else len(stream.classes)
+    # refuses parameters before a row is read
+    releases = made._calibrate_classes(stream.n_features, horizon, n_classes).releases
+    if private is not None and (releases.every or releases.rows[0]) >= horizon:
+        raise click.UsageError(
+            "--private-metrics evaluates each row with the model released before it, and none is released before "
+            "the last row: choose --release K"
+        )
+    rows = stream.n_rows if renewed else horizon
+    shown = watched(rows, made.delta, counted=stream.n_rows is not None, wanted=talking)
+    state: Any = State(directory.path, every=checkpoint, inputs=inputs, context=command) if checkpoint else None
+    with closing(Ledger(adjacency=made._adjacency(), journal=directory.path / "ledger.jsonl", **limit)) as made.ledger:
+        try:
+            with _saying_what_helps(stream, stated), shown as (tick, stage):
+                if end:
+                    ended = _Ended(0.0, [], interrupted="learning")
+                    state.end(made)
+                else:
+                    ended = _learn(made, stream, state, diagnostics, delay or 0, private, tick, stage)
+        except BaseException as error:
+            _say_what_is_left(error, made, directory)
+            raise
+    directory.keep()
+    with uninterrupted():
         released, whole = None, made.guarantee_
-        if private is not None:
+        if private is not None and not end:
             found = _released(made, private, ended.windows, horizon, delay or 0)
             released, whole = found.to_record(), found.guarantee
-        how: dict[str, Any] = {"seconds": ended.seconds, "interrupted": ended.interrupted}
+        how: dict[str, Any] = {"seconds": ended.seconds, "interrupted": ended.interrupted, "resumed": kept is not None}
         record = describe_run(made, stream, inputs, whole=whole, **how)
         implied_by = "schema" if stream.schema is not None else "ranges"
         record["x_bound_from"] = implied_by if implied else chosen
@@ -197,8 +260,11 @@ def run(
         metrics = None
         if ended.comparison is not None:
             metrics = {**ended.comparison.to_record(), "cells": describe_cells(stream)}
-        write_run(directory, made, record, metrics, released)
-        directory.publish()
+        try:
+            write_run(directory.path, made, record, metrics, released)
+        except OSError as error:
+            _say_what_is_left(error, made, directory)
+            raise
     with printing(f"; the run is in {record['out']}"):
         if as_json:
             click.echo(json.dumps(record, allow_nan=False))
@@ -206,12 +272,26 @@ def run(
             from ..report import run_report, show
 
             show(run_report(record))
-    if ended.interrupted is not None:
+    if ended.interrupted is not None and not end:
         from .app import INTERRUPTED
 
         left = "what was released by then is" if made.n_releases_ else "nothing was released by then; the account is"
-        click.echo(f"privol: error: interrupted after row {made.n_rows_:,}; {left} in {record['out']}", err=True)
+        goes_on = "" if made._run.account.closed else f"; privol resume {record['out']} goes on"
+        click.echo(f"privol: error: interrupted after row {made.n_rows_:,}; {left} in {record['out']}{goes_on}", err=True)
         raise click.exceptions.Exit(INTERRUPTED)
+
+
+def _say_what_is_left(error: BaseException, made: Any, directory: RunDirectory) -> None:
+    """Say, and see to it, that what was learnt before an error stays."""
+    run = made.__dict__.get("_run")
+    if run is None or run.keeper is None or not made.n_rows_:
+        return
+    directory.keep()
+    if not run.account.closed:
+        rows = f"{made.n_rows_:,}"
+        error.add_note(f"what was learnt until row {rows} is kept: privol resume {directory.path} goes on with it")
+    elif made.n_releases_:
+        error.add_note(f"the model and what it spent are in {directory.path}")
 
 
 def _horizon(stream: Any, stated: int | None, talking: bool, renewed: bool) -> int:
@@ -268,11 +348,12 @@ def _weights_of(given: dict[str, float], classes: tuple[Any, ...] | None) -> dic
     return found
 
 
-def _split(name: str, given: dict[str, Any], share: float, windows: int | None) -> tuple[dict[str, Any], Any]:
-    """Share a budget between models and metrics, and limit both together to it."""
+def _split(
+    name: str, given: dict[str, Any], share: float, windows: int | None
+) -> tuple[dict[str, Any], Any, dict[str, float]]:
+    """Share a budget between models and metrics: the models' parameters, the metrics, and the limit of both."""
     from ..evaluate import PrivateMetrics
     from ..guarantees import split_budget
-    from ..ledger import Ledger
 
     whole = _make(name, given)
     if getattr(whole, "calibration", "tight") != "tight":
@@ -287,9 +368,8 @@ def _split(name: str, given: dict[str, Any], share: float, windows: int | None) 
     except InvalidParameter as error:
         raise InvalidParameter(f"--private-metrics {share:g}: {error}") from error
     if math.isinf(whole.epsilon):
-        return given, private
-    ledger = Ledger(epsilon=whole.epsilon, delta=whole.delta, adjacency=whole.adjacency)
-    return {**given, "epsilon": split.epsilon, "ledger": ledger}, private
+        return given, private, {}
+    return {**given, "epsilon": split.epsilon}, private, {"epsilon": whole.epsilon, "delta": whole.delta}
 
 
 def _check_labels(made: Any, stream: Any, file: str | None) -> None:
@@ -322,7 +402,9 @@ class _Ended:
     interrupted: str | None = None
 
 
-def _learn(made: Any, stream: Any, diagnostics: bool, delay: int, private: Any, tick: Any, stage: Any) -> _Ended:
+def _learn(
+    made: Any, stream: Any, state: Any, diagnostics: bool, delay: int, private: Any, tick: Any, stage: Any
+) -> _Ended:
     from ..evaluate import compare, progressive
 
     ended = _Ended(0.0, [])
@@ -334,7 +416,8 @@ def _learn(made: Any, stream: Any, diagnostics: bool, delay: int, private: Any, 
         stage(words)
 
     start = time.perf_counter()
-    settings: dict[str, Any] = {"delay": delay, "private": private, "on_window": ended.windows.append}
+    settings: dict[str, Any] = {"delay": delay, "private": private, "checkpoint": state}
+    settings["on_window"] = ended.windows.append
     try:
         with naming_rows(stream):
             if diagnostics:
@@ -344,7 +427,7 @@ def _learn(made: Any, stream: Any, diagnostics: bool, delay: int, private: Any, 
             elif private is not None:
                 progressive(made, stream, **settings, metrics=(), progress=tick)
             else:
-                made.fit_stream(stream, progress=tick)
+                made.fit_stream(stream, progress=tick, checkpoint=state)
     except KeyboardInterrupt:
         run = made.__dict__.get("_run")
         if run is None:

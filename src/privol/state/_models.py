@@ -174,13 +174,18 @@ def save_model(
         if (folder / name).exists():
             raise FileExistsError(f"{folder / name} exists and is not overwritten")
     folder.mkdir(exist_ok=True)
+    write_released(learner, folder, inputs)
+
+
+def write_released(learner: OnlineLearner, folder: Path, inputs: dict[str, Any] | None) -> None:
+    """Write what a learner has released, over what is there."""
     write_export(
         learner, Export(**{field.name: learner._public(field.name) for field in fields(Export)}), folder, inputs
     )
 
 
 def write_export(learner: OnlineLearner, export: Export, folder: Path, inputs: dict[str, Any] | None = None) -> None:
-    """Write what a learner has released, over what is there."""
+    """Write a public export, over what is there."""
     buffer = io.BytesIO()
     np.savez(buffer, model=export.model, average=export.average)
     arrays = buffer.getvalue()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -113,7 +114,8 @@ class State:
     ) -> None:
         self.directory = Path(directory)
         self._every = integer(every=every, at_least=1)
-        self._inputs, self._context = inputs, context
+        self._inputs: dict[str, Any] | None = json.loads(json.dumps(inputs))  # as they are read again
+        self._context = context
         self._files = Checkpoints(self.directory)
         self._lock: FileLock | None = None
         self._reset()
