@@ -19,16 +19,18 @@ from patience import WAIT
 
 import privol.cli.run as command
 from privol.cli.app import DATA, INTERRUPTED, IO, OK, USAGE
-from privol.ledger import Ledger
 from privol.state import load_model
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX systems")
 
 PIGD = (*RUN, "--learner", "pigd", "--release", "100", "--checkpoint", "60")
+BIG = ("run", "big.csv", "--classes", "0,1", "--radius", "5", "--x-bound", "2", "--learner", "pigd", "--seed", "1",
+       "--release", "5000", "--checkpoint", "2000")  # fmt: skip
 METRICS = ("--private-metrics", "0.2", "--metric-windows", "4")
 
 
-def interrupt_at(monkeypatch, row):
+@contextmanager
+def interrupted_at(monkeypatch, row):
     """Ctrl-C as soon as so many rows are learnt."""
 
     @contextmanager
@@ -39,7 +41,9 @@ def interrupt_at(monkeypatch, row):
 
         yield tick, lambda stage: None
 
-    monkeypatch.setattr(command, "watched", watched)
+    with monkeypatch.context() as patch:
+        patch.setattr(command, "watched", watched)
+        yield
 
 
 def same_run(a, b):
@@ -52,7 +56,7 @@ def same_run(a, b):
     for one, other in zip(mine, theirs, strict=True):
         assert (one.learner, one.last_row, one.releases) == (other.learner, other.last_row, other.releases)
         assert one.mu_squared == pytest.approx(other.mu_squared, rel=1e-8)
-        assert not (one.open or other.open)
+        assert (one.open, other.open) == (False, False)
     assert read_json(a)["budget"]["reserved"] == read_json(b)["budget"]["reserved"]
 
 
@@ -65,6 +69,12 @@ def without_times(record):
     return json.loads(text)
 
 
+def rows_of(n):
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-1, 1, size=(n, 3)).round(3)
+    return [[*row, int(row[0] > row[1])] for row in x.tolist()]
+
+
 @pytest.fixture
 def blocks(monkeypatch):
     """Read few rows at a time, so that a small file has many blocks."""
@@ -75,16 +85,15 @@ def blocks(monkeypatch):
 def test_an_interrupted_run_ends_as_if_nothing_had_happened(here, clinic, monkeypatch, blocks, words):
     privol_cli(*PIGD, "--seed", "3", "--out", "whole", *words)
     for row in (150, 420):
-        interrupt_at(monkeypatch, row)
         again = ("resume", "R") if Path("R").exists() else (*PIGD, "--seed", "3", "--out", "R", *words)
-        result = privol_cli(*again)
+        with interrupted_at(monkeypatch, row):
+            result = privol_cli(*again)
         assert result.exit_code == INTERRUPTED, result.output
         found = int(re.search(r"interrupted after row (\d+); what was released by then is in .*R; privol resume",
                               result.stderr)[1])  # fmt: skip
         assert row <= found < N
         assert load_model("R").n_releases_ == found // 100
         assert read_json("R")["status"] == "interrupted"
-    monkeypatch.undo()
     record = run_json("resume", "R")
     assert (record["status"], record["resumed"], record["rows"], record["releases"]) == ("complete", True, N, 5)
     same_run("R", "whole")
@@ -99,38 +108,37 @@ def test_an_interrupted_run_ends_as_if_nothing_had_happened(here, clinic, monkey
 
 
 def test_metrics_that_were_seen_are_seen_again(here, clinic, monkeypatch, blocks):
-    interrupt_at(monkeypatch, 300)
-    assert privol_cli(*PIGD, *METRICS, "--out", "R").exit_code == INTERRUPTED
+    with interrupted_at(monkeypatch, 300):
+        assert privol_cli(*PIGD, *METRICS, "--out", "R").exit_code == INTERRUPTED
     seen = read_json("R", "private_metrics.json")["windows"]
     assert [(w["first_row"], w["last_row"]) for w in seen] == [(1, 125), (126, 250)]
-    monkeypatch.undo()
     run_json("resume", "R")
     assert read_json("R", "private_metrics.json")["windows"][:2] == seen
 
 
 def test_diagnostics_can_be_left_out_then(here, clinic, monkeypatch, blocks):
     privol_cli(*PIGD, "--seed", "3", "--out", "whole", "--no-diagnostics")
-    interrupt_at(monkeypatch, 200)
-    privol_cli(*PIGD, "--seed", "3", "--out", "R")
-    monkeypatch.undo()
+    with interrupted_at(monkeypatch, 200):
+        privol_cli(*PIGD, "--seed", "3", "--out", "R")
     assert run_json("resume", "R", "--no-diagnostics")["diagnostics"] is None
     same_run("R", "whole")
 
 
-def test_an_error_of_the_data_can_be_mended(here, clinic, blocks):
-    good = Path("train.csv").read_text()
-    lines = good.splitlines()
-    lines[400] = lines[400].replace(",", ",oops", 1)
-    Path("train.csv").write_text("\n".join(lines) + "\n")
-    result = privol_cli(*PIGD, "--seed", "3", "--no-diagnostics", "--horizon", "500", "--out", "R")
+def test_an_error_of_the_data_can_be_mended(here):
+    rows = rows_of(150_000)
+    rows[140_000][1] = "nan"  # found when its block is to be learnt, after two others
+    write(Path("big.csv"), ["a", "b", "c", "y"], rows)
+    result = privol_cli(*BIG, "--no-diagnostics", "--horizon", "150000", "--out", "R")
     assert result.exit_code == DATA
-    assert re.search(r"row 400.*what was learnt until row \d+ is kept: privol resume R goes on with it", result.stderr)
+    said = r"row 140001.*what was learnt until row [\d,]+ is kept: privol resume R goes on with it"
+    assert re.search(said, result.stderr), result.stderr
     assert listed("R") == ["ledger.jsonl", "secret"]
-    again = privol_cli(*PIGD, "--out", "R")
+    again = privol_cli(*BIG, "--out", "R")
     assert (again.exit_code, "privol resume goes on with it" in again.stderr) == (IO, True)
-    Path("train.csv").write_text(good)
-    assert run_json("resume", "R")["rows"] == N
-    privol_cli(*PIGD, "--seed", "3", "--no-diagnostics", "--horizon", "500", "--out", "whole")
+    rows[140_000][1] = 0.25
+    write(Path("big.csv"), ["a", "b", "c", "y"], rows)
+    assert run_json("resume", "R")["rows"] == 150_000
+    privol_cli(*BIG, "--no-diagnostics", "--horizon", "150000", "--out", "whole")
     same_run("R", "whole")
 
 
@@ -146,9 +154,8 @@ def test_an_error_before_a_row_is_learnt_leaves_nothing(here, clinic):
 
 
 def test_rows_and_encoding_must_be_those_that_were_learnt(here, clinic, monkeypatch, blocks):
-    interrupt_at(monkeypatch, 300)
-    privol_cli(*PIGD, "--out", "R")
-    monkeypatch.undo()
+    with interrupted_at(monkeypatch, 300):
+        privol_cli(*PIGD, "--out", "R")
     rows, ranges = Path("train.csv").read_text(), Path("ranges.json").read_text()
     kept = Path("R/ledger.jsonl").read_bytes()
     lines = rows.splitlines()
@@ -156,7 +163,8 @@ def test_rows_and_encoding_must_be_those_that_were_learnt(here, clinic, monkeypa
     Path("train.csv").write_text("\n".join(lines) + "\n")
     for words in ((), ("--no-diagnostics",)):
         result = privol_cli("resume", "R", *words)
-        assert (result.exit_code, "rows of the stream are not those that the run has learnt" in result.stderr) == (IO, True)
+        refused = "rows of the stream are not those that the run has learnt"
+        assert (result.exit_code, refused in result.stderr) == (IO, True)
     Path("train.csv").write_text(rows)
     found = json.loads(ranges)
     name = next(iter(found))
@@ -169,9 +177,8 @@ def test_rows_and_encoding_must_be_those_that_were_learnt(here, clinic, monkeypa
 
 
 def test_from_another_folder_and_with_rows_that_have_moved(here, clinic, monkeypatch, blocks):
-    interrupt_at(monkeypatch, 300)
-    privol_cli(*PIGD, "--seed", "3", "--out", "R")
-    monkeypatch.undo()
+    with interrupted_at(monkeypatch, 300):
+        privol_cli(*PIGD, "--seed", "3", "--out", "R")
     os.mkdir("elsewhere")
     shutil.move("train.csv", "elsewhere/rows.csv")
     os.chdir("elsewhere")
@@ -186,9 +193,8 @@ def test_from_another_folder_and_with_rows_that_have_moved(here, clinic, monkeyp
 
 @pytest.mark.parametrize("words", [(), ("--no-diagnostics", *METRICS)], ids=["models", "metrics"])
 def test_a_run_can_be_ended_where_it_is(here, clinic, monkeypatch, blocks, words):
-    interrupt_at(monkeypatch, 300)
-    privol_cli(*PIGD, *words, "--out", "R")
-    monkeypatch.undo()
+    with interrupted_at(monkeypatch, 300):
+        privol_cli(*PIGD, *words, "--out", "R")
     before = load_model("R")
     spent = [entry.mu_squared for entry in entries_of("R")]
     record = run_json("resume", "R", "--end")
@@ -206,8 +212,8 @@ def test_nothing_is_kept_where_nothing_is_to_be(here, clinic, monkeypatch, block
     words = (*RUN, "--learner", "pigd", "--release", "100", "--checkpoint", "0", "--no-diagnostics")
     assert privol_cli(*words, "--out", "A").exit_code == OK
     assert listed("A") == ["ledger.jsonl", "model.json", "model.npz", "run.json"]
-    interrupt_at(monkeypatch, 300)
-    result = privol_cli(*words, "--out", "R")
+    with interrupted_at(monkeypatch, 300):
+        result = privol_cli(*words, "--out", "R")
     assert result.exit_code == INTERRUPTED
     assert "resume" not in result.stderr
     assert [entry.open for entry in entries_of("R")] == [False]
@@ -224,46 +230,33 @@ def test_what_is_no_run(here, clinic):
     assert privol_cli("resume").exit_code == USAGE
 
 
-def rows_of(n):
-    rng = np.random.default_rng(3)
-    x = rng.uniform(-1, 1, size=(n, 3)).round(3)
-    return [[*row, int(row[0] > row[1])] for row in x.tolist()]
-
-
 @posix
 @pytest.mark.parametrize("words", [("--no-diagnostics",), ()], ids=["plain", "diagnostics"])
-def test_killed_at_any_time(here, words):
-    """kill -9, again and again, at times that a run's own length gives: the same model, and the same spent."""
-    write(Path("big.csv"), ["a", "b", "c", "y"], rows_of(60_000))
-    run = ("run", "big.csv", "--classes", "0,1", "--radius", "5", "--x-bound", "2", "--learner", "pigd", "--seed", "1",
-           "--release", "5000", "--checkpoint", "2000", *words)  # fmt: skip
-    began = time.monotonic()
-    whole = start(*run, "--out", "whole")
-    assert whole.wait(timeout=WAIT) == OK, whole.stderr.read()
-    took = time.monotonic() - began
-    rng = np.random.default_rng(9)
-    killed = 0
-    for _ in range(8):
-        again = ("resume", "R") if Path("R/secret/run.json").exists() else (*run, "--out", "R")
-        if not Path("R/secret/run.json").exists():
+def test_killed(here, words):
+    """kill -9, again and again, at other and other records of the journal: the same model, and the same spent."""
+    write(Path("big.csv"), ["a", "b", "c", "y"], rows_of(150_000))
+    assert start(*BIG, *words, "--out", "whole").wait(timeout=WAIT) == OK
+    killed, journal = 0, Path("R/ledger.jsonl")
+    for records in (1, 2, 3, 30, 50, 60, 70):
+        again = ("resume", "R") if Path("R/secret/run.json").exists() else (*BIG, *words, "--out", "R")
+        if again[0] == "run":
             shutil.rmtree("R", ignore_errors=True)
         process = start(*again)
-        try:
-            process.wait(timeout=took * rng.uniform(0.3, 1.1))
-            break
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.communicate(timeout=WAIT)
-            killed += 1
-    if not Path("R/run.json").exists():
-        process = start("resume", "R")
-        _, err = process.communicate(timeout=WAIT)
-        # struck between the end of the run and its report: the model is whole
-        assert process.returncode == OK or "R: the run is finished" in err, err
-    assert killed
+        while process.poll() is None:
+            if journal.exists() and journal.read_bytes().count(b"\n") >= records:
+                process.send_signal(signal.SIGKILL)
+                killed += 1
+                break
+            time.sleep(0.001)
+        process.communicate(timeout=WAIT)
+    assert killed >= 3
+    process = start("resume", "R")
+    _, err = process.communicate(timeout=WAIT)
+    # struck between the end of a run and its report, or never: the model is whole
+    assert process.returncode == OK or "R: the run is finished" in err, err
     first, second = load_model("R"), load_model("whole")
     assert np.array_equal(first.coef_, second.coef_)
-    assert [(e.last_row, e.releases, e.open) for e in Ledger.read("R/ledger.jsonl").entries()] == [(60_000, 12, False)]
+    assert [(e.last_row, e.releases, e.open) for e in entries_of("R")] == [(150_000, 30, False)]
     assert "secret" not in listed("R")
 
 

@@ -434,7 +434,7 @@ def test_private_metrics_share_the_budget(here, visits, diagnostics):
     assert record["budget"]["spent"]["epsilon"] == pytest.approx(4.0, rel=1e-6)
     parts = Ledger.read("R/ledger.jsonl").accounts
     total = sum(part.reserved_mu_squared for part in parts)
-    shares = {part["learner"]: part.reserved_mu_squared / total for part in parts}
+    shares = {part.learner: part.reserved_mu_squared / total for part in parts}
     assert shares == pytest.approx({"PrivateMetrics": 0.25, "PIGD": 0.75}, rel=1e-6)
     metrics = json.loads(Path("R/private_metrics.json").read_text())
     assert metrics == record["private_metrics"]

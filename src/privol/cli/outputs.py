@@ -87,8 +87,8 @@ def uninterrupted() -> Iterator[None]:
 class RunDirectory:
     """A directory that is left with a run in it, or not at all.
 
-    Entering reserves its name. Leaving removes what was made, also where Ctrl-C strikes, unless :meth:`keep` was called:
-    from when on there is something in it that is to stay.
+    Entering reserves its name. Leaving removes what was made, also where Ctrl-C strikes, unless there is something in
+    it that is to stay: since :meth:`keep` was called.
 
     Parameters
     ----------

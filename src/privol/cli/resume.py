@@ -53,7 +53,7 @@ def resume(
     from .run import learn_rows, run
 
     path = Path(directory).absolute()
-    kept = State(path).read()
+    kept = State(path).read() if path.is_dir() else None
     if kept is None:
         where = "the run is finished" if (path / "model.json").exists() else "no run to go on with is here"
         raise StateError(f"{directory}: {where}")

@@ -276,8 +276,8 @@ def learn_rows(
         from .app import INTERRUPTED
 
         left = "what was released by then is" if made.n_releases_ else "nothing was released by then; the account is"
-        goes_on = "" if made._run.account.closed else f"; privol resume {record['out']} goes on"
-        click.echo(f"privol: error: interrupted after row {made.n_rows_:,}; {left} in {record['out']}{goes_on}", err=True)
+        where = record["out"] if made._run.account.closed else f"{record['out']}; privol resume {record['out']} goes on"
+        click.echo(f"privol: error: interrupted after row {made.n_rows_:,}; {left} in {where}", err=True)
         raise click.exceptions.Exit(INTERRUPTED)
 
 
