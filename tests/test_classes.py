@@ -498,3 +498,16 @@ def test_refused():
     with pytest.raises(InvalidParameter, match="do not share"):
         LeaderRun(sums=plan_of(found.sums, horizon=10), bound=1.0, regularization=1.0, l2=0.0, cost=0.0, outputs=3,
                   **DPFTRL(epsilon=math.inf)._run_words(found, 3, None))  # fmt: skip
+
+
+def test_fit_looks_for_labels_only_where_none_are_declared():
+    rng = np.random.default_rng(4)
+    x, y = rng.normal(size=(60, 3)), rng.integers(0, 2, 60)
+    found = DPFTRL().fit(x, y).guarantee_.conditions
+    assert any("which fit found in the rows" in condition for condition in found)
+    learner = DPFTRL(loss="softmax").declare_classes([0, 1, 2]).fit(x, y)
+    assert learner.classes_.tolist() == [0, 1, 2]
+    assert learner.coef_.shape == (3, 3)
+    assert not any("found in the rows" in condition for condition in learner.guarantee_.conditions)
+    with pytest.raises(ValueError, match="row 1, target"):
+        DPFTRL().declare_classes([5, 6]).fit(x, y)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import math
 import os
@@ -389,3 +390,41 @@ def test_an_interrupt_within_a_record_does_not_damage_the_journal(path, monkeypa
         ledger.open(learner="F", guarantee=plan(0.01))
     ledger.close()
     assert [e.learner for e in journaled(path).entries()] == ["A", "B", "C", "D", "E"]
+
+
+# ---- other names ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links of POSIX systems")
+def test_a_journal_is_one_whatever_its_names(tmp_path):
+    """Two ledgers by two names would spend the same limit twice, and write over each other's lines."""
+    one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
+    first = Ledger(epsilon=1.0, delta=1e-6, journal=one)
+    os.symlink(one, other)
+    with pytest.raises(StateError, match="under this or another name"):
+        Ledger(epsilon=1.0, delta=1e-6, journal=other)
+    first.close()
+    Ledger(epsilon=1.0, delta=1e-6, journal=other).close()
+    other.unlink()
+    os.link(one, other)
+    for name in (one, other):
+        before = one.read_bytes()
+        with pytest.raises(StateError, match="several names"):
+            Ledger(epsilon=1.0, delta=1e-6, journal=name)
+        assert one.read_bytes() == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks of POSIX systems")
+def test_the_end_of_a_child_unlocks_nothing(tmp_path):
+    ledger = Ledger(journal=tmp_path / "budget.jsonl")
+    script = "import sys; from privol.ledger import Ledger; Ledger(journal=sys.argv[1])"
+    pid = os.fork()
+    if pid == 0:
+        del ledger
+        gc.collect()
+        os._exit(0)
+    os.waitpid(pid, 0)
+    other = subprocess.run([sys.executable, "-c", script, tmp_path / "budget.jsonl"], capture_output=True, text=True)
+    assert (other.returncode, "one at a time" in other.stderr) == (1, True)
+    ledger.close()
+    assert subprocess.run([sys.executable, "-c", script, tmp_path / "budget.jsonl"]).returncode == 0

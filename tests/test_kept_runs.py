@@ -24,6 +24,7 @@ from privol.errors import StateError
 from privol.ledger import Ledger
 from privol.ledger._journal import Journal
 from privol.state import State, load_model
+from privol.state._digest import RowDigest
 from privol.state._run import _noise_of
 
 N, D = 600, 4
@@ -524,3 +525,26 @@ def test_other_noise_or_another_version_does_not_go_on(name, tmp_path, monkeypat
     else:
         other = replace(calibration, schedule=calibration.schedule.with_gain(calibration.schedule.gain * 0.5))
     assert _noise_of(other) != plan["noise"]
+
+
+def test_the_journal_tells_nothing_of_rows(tmp_path):
+    """It may be published with the model: its digests are keyed, and the key goes with the run."""
+    for run in (tmp_path / "one", tmp_path / "other"):  # the same rows, another key
+        with pytest.raises(OSError, match="gone"):
+            make("PIGD", random_state=None).fit_stream(Stream(stop=400), checkpoint=State(run, every=50))
+    one, other = ([json.loads(line) for line in (run / "ledger.jsonl").read_text().splitlines() if "digest" in line]
+                  for run in (tmp_path / "one", tmp_path / "other"))  # fmt: skip
+    found = [record["facts"]["digest"] for record in [*one, *other]]
+    assert len(one) == len(other) > 3
+    assert len(set(found)) == len(found)
+    # what somebody who has the rows and the program, but not the key, can compute
+    for key in (bytes(32), *({bytes.fromhex(record["sha256"]) for record in [*one, *other]})):
+        digest = RowDigest(key)
+        digest.update(X[:384], 2.0 * Y[:384] - 1.0)
+        assert digest.hexdigest() not in found
+    plan = json.loads((tmp_path / "one" / "secret" / "run.json").read_text())
+    digest = RowDigest(bytes.fromhex(plan["digest_key"]))
+    digest.update(X[:384], 2.0 * Y[:384] - 1.0)
+    assert digest.hexdigest() in found
+    assert plan["digest_key"] not in (tmp_path / "one" / "ledger.jsonl").read_text()
+    assert "digest_key" not in State(tmp_path / "one").read()

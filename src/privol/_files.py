@@ -13,6 +13,11 @@ from pathlib import Path
 
 from .errors import StateError
 
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks, and refuses to rename what is open
+    fcntl = None  # type: ignore[assignment]
+
 __all__ = ["AppendOnly", "sync_folder", "write_atomically"]
 
 AnyPath = str | os.PathLike[str]
@@ -78,29 +83,48 @@ def write_atomically(path: AnyPath, content: bytes, *, mode: int = 0o666) -> Non
 class AppendOnly:
     """A file that only grows, by whole pieces: a piece is on the disk when :meth:`append` returns, or not at all.
 
+    It is made if it does not exist. Nobody else can have it open meanwhile, by whatever name. First :meth:`begin`.
+
     Parameters
     ----------
     path : path
-    size : int
-        What of the file is good: the rest, of a piece that a crash cut short, is cut off. 0 for a new file.
     """
 
-    def __init__(self, path: AnyPath, size: int) -> None:
+    def __init__(self, path: AnyPath) -> None:
         self._path = Path(path)
-        self._size = size
-        self._broken = False
+        self._size = 0
+        self._broken = True
         try:
             flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
             self._descriptor = os.open(self._path, flags, 0o666)
             try:
-                if os.fstat(self._descriptor).st_size != size:
-                    self._cut()
-                sync_folder(self._path.parent)
+                self._take()
             except BaseException:
                 os.close(self._descriptor)
                 raise
         except OSError as error:
             raise _named(error, self._path) from error
+
+    def begin(self, size: int) -> None:
+        """Say what of the file is good: the rest, of a piece that a crash cut short, is cut off."""
+        try:
+            self._size = size
+            if os.fstat(self._descriptor).st_size != size:
+                self._cut()
+            sync_folder(self._path.parent)
+        except OSError as error:
+            raise _named(error, self._path) from error
+        self._broken = False
+
+    def _take(self) -> None:
+        """Refuse a file that another has open under another name: links and mounts give it some."""
+        if os.fstat(self._descriptor).st_nlink > 1:
+            raise StateError(f"{self._path}: has several names (hard links), by which others may write to it too")
+        if fcntl is not None:
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise StateError(f"{self._path}: is open by another, under this or another name") from None
 
     def _cut(self) -> None:
         os.ftruncate(self._descriptor, self._size)

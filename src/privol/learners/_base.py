@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -34,6 +35,8 @@ from ._targets import MOST_CLASSES, Targets, declared_labels, labels_in
 __all__ = ["Keeper", "Observer", "OnlineLearner", "RowStream", "Run"]
 
 FloatArray = NDArray[np.float64]
+
+_FOUND_LABELS = "the set of labels, which fit found in the rows, is public (declare_classes says it before)"
 
 #: Rows per call of the kernel: interrupts, progress and other threads are served between blocks.
 BLOCK_ROWS = 65536
@@ -96,8 +99,8 @@ class OnlineLearner(ReleasedModel):
             Rows, in the order of the stream. float32 and float64 are read in place, CSR too: another thread may not
             change them meanwhile, here and in all calls that learn, because rows are checked before they are learnt.
         y : array-like of shape (n,)
-            Labels, of two classes or as many as the learner takes (the set of labels found is taken as public), or
-            real targets.
+            Labels, of two classes or as many as the learner takes, or real targets. Where ``declare_classes`` has not
+            said which labels there are, those found are taken as public, and the guarantee says so.
 
         Returns
         -------
@@ -114,11 +117,17 @@ class OnlineLearner(ReleasedModel):
         rows, labels = self._validate(X, y, reset=True)
         horizon = rows.shape[0] if self.horizon is None else self._needed_horizon()
         self._check_horizon(rows.shape[0], 0, self._most_rows(horizon))
-        found = labels_in(labels, self._refuse(), self._most_classes()) if is_classifier(self) else None
-        targets = self._targets(found)
+        classes: NDArray[Any] | None = None
+        conditions: tuple[str, ...] = ()
+        if is_classifier(self):
+            classes = self.__dict__.get("_declared")
+            if classes is None:
+                classes, conditions = labels_in(labels, self._refuse(), self._most_classes()), (_FOUND_LABELS,)
+        targets = self._targets(classes)
         encoded = targets.encode(labels, 0)
         self._check_rows(rows, targets, 0)
-        run = self._start(rows.shape[1], horizon, self._default_release(whole=True), targets)
+        release = self._default_release(whole=True)
+        run = self._start(rows.shape[1], horizon, release, targets, conditions=conditions)
         try:
             self._learn(run, rows, encoded)
         except BaseException:
@@ -174,7 +183,7 @@ class OnlineLearner(ReleasedModel):
         return self
 
     def declare_classes(self, classes: ArrayLike) -> Self:
-        """Declare the labels before the first row, so that it can come by ``learn_one``."""
+        """Declare the public labels before the first row: it can come by ``learn_one``, and ``fit`` looks for none."""
         self._declared = declared_labels(classes, most=self._most_classes())
         return self
 
@@ -304,10 +313,19 @@ class OnlineLearner(ReleasedModel):
 
     # ---- the run ---------------------------------------------------------------------------------------
 
-    def _start(self, n_features: int, horizon: int, release: Any, targets: Targets, stream: Any = None) -> Run:
+    def _start(
+        self,
+        n_features: int,
+        horizon: int,
+        release: Any,
+        targets: Targets,
+        stream: Any = None,
+        conditions: tuple[str, ...] = (),
+    ) -> Run:
         """Open a run: parameters first, then the reservation of its whole budget."""
         state, plan, guarantee = self._open_labelled(n_features, horizon, release, targets.classes)
         guarantee = promised_by(stream, guarantee)
+        guarantee = replace(guarantee, conditions=(*guarantee.conditions, *conditions))
         endless = horizon == MOST_ROWS and self._endless()  # nobody knows the rows that delta has to stay below
         for words in weaknesses(guarantee, rows=1 if endless else horizon):
             warnings.warn(words, PrivacyWarning, stacklevel=3)

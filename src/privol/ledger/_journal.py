@@ -158,27 +158,29 @@ class Journal:
                 "spend from it"
             ) from None
         try:
-            self.found = JournalRecords(self.path, [], 0, "")
-            if not self._is_new(first):
-                self.found = read_journal(self.path)
-            self.digest, self._count = self.found.digest, len(self.found.records)
-            self._file = AppendOnly(self.path, self.found.size)
-            if not self.found.ended:
-                self._file.append(b"\n")
-            if not self.found.records:
-                self.append(first)
+            self._file = AppendOnly(self.path)
+            try:
+                self.found = JournalRecords(self.path, [], 0, "")
+                if not self._is_new(first):
+                    self.found = read_journal(self.path)
+                self.digest, self._count = self.found.digest, len(self.found.records)
+                self._file.begin(self.found.size)
+                if not self.found.ended:
+                    self._file.append(b"\n")
+                if not self.found.records:
+                    self.append(first)
+            except BaseException:
+                self._file.close()
+                raise
         except BaseException:
             self._lock.release()
             raise
 
     def _is_new(self, first: Record) -> bool:
         """Whether there is nothing yet, or no more than a crash left of the first record."""
-        try:
-            with open(self.path, "rb") as file:
-                line, _ = _line(1, "", first)
-                content = file.read(len(line))
-        except FileNotFoundError:
-            return True
+        line, _ = _line(1, "", first)
+        with open(self.path, "rb") as file:
+            content = file.read(len(line))
         return len(content) < len(line) and line.startswith(content)
 
     def append(self, record: Record) -> None:

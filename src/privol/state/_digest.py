@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from typing import Any
 
 import numpy as np
@@ -13,20 +15,26 @@ __all__ = ["RowDigest"]
 
 
 class RowDigest:
-    """What a checkpoint knows rows by: it finds rows that are not those learnt, against accidents, not against malice.
+    """What a checkpoint knows rows by: it finds rows that are not those learnt.
 
-    128 bits of a fast hash that is no cryptographic one: whoever can choose rows that collide can read the noise key as
-    well, which lies beside it.
+    128 bits of a fast hash for each of targets, values and places. It is no cryptographic one, but begins with secret
+    seeds: who does not know the key cannot choose rows that collide.
+
+    Parameters
+    ----------
+    key : bytes of length 32
+        Secret, as long as the run lasts: who knows it can tell by :meth:`hexdigest` which rows were learnt.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, key: bytes) -> None:
         self.rows = 0
+        self._key = key
         self._layout = ""
-        self._parts = [xxh3_128(seed=k) for k in range(1, 5)]
+        self._parts = [xxh3_128(seed=int.from_bytes(key[8 * k : 8 * k + 8], "little")) for k in range(4)]
 
     def followed_by(self, X: Any, targets: NDArray[np.float64]) -> RowDigest:
         """The digest of these rows too; this one stays what it is."""
-        longer = RowDigest()
+        longer = RowDigest(self._key)
         longer.rows, longer._layout = self.rows, self._layout
         longer._parts = [part.copy() for part in self._parts]
         longer.update(X, targets)
@@ -50,5 +58,6 @@ class RowDigest:
         self.rows += X.shape[0]
 
     def hexdigest(self) -> str:
-        """The digest of all rows so far."""
-        return "-".join([str(self.rows), self._layout, *(part.hexdigest() for part in self._parts)])
+        """The digest of all rows so far, which tells nothing of them without the key."""
+        text = "-".join([str(self.rows), self._layout, *(part.hexdigest() for part in self._parts)])
+        return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()

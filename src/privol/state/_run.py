@@ -27,6 +27,7 @@ from ..learners._runs import Run, promised_by
 from ..learners._targets import Targets
 from ..ledger import Account, Ledger, LedgerEntry
 from ..losses import Loss
+from ..noise._bits import new_key
 from ._checkpoints import Arrays, Beside, Checkpoints
 from ._digest import RowDigest
 from ._models import (
@@ -44,6 +45,8 @@ from ._models import (
 __all__ = ["State"]
 
 LEDGER = "ledger.jsonl"
+#: What a plan has for this module alone.
+_SECRET = ("format", "version", "release", "noise", "digest_key")
 #: Rows of fewer bytes are known before they are learnt: a thread would take longer to begin.
 _SMALL = 1 << 20
 
@@ -125,7 +128,7 @@ class State:
         self._ledger: Ledger | None = None  # its own, not the learner's
         self._learner: OnlineLearner | None = None
         self._replay = False
-        self._digest = RowDigest()
+        self._digest: RowDigest
         self._longer: Future[RowDigest] | RowDigest | None = None  # of the rows that are being learnt
         self._resume: tuple[Account, Arrays, int] | None = None  # the account, what was kept, and its rows
         self._known: dict[int, str] = {}  # rows -> digest, as the journal has them
@@ -158,7 +161,7 @@ class State:
             If it is damaged, or of another format or version.
         """
         plan = self._files.read_plan()
-        return None if plan is None else {name: value for name, value in plan.items() if name != "noise"}
+        return None if plan is None else {name: value for name, value in plan.items() if name not in _SECRET}
 
     def learner(self, *, loss: Loss | None = None, ledger: Ledger | None = None) -> OnlineLearner:
         """Return a learner with the parameters of the run that is there, to go on with it by ``fit_stream``.
@@ -282,6 +285,7 @@ class State:
         if account.closed:
             self._finished()
         self._check_plan(learner, plan)
+        self._digest = RowDigest(bytes.fromhex(plan["digest_key"]))
         if not account.commits:  # it ended before its first row
             account.attach(lambda: (0, 0, 0.0))
             account.close()
@@ -333,6 +337,8 @@ class State:
             run.keeper = self
             return run
         run = learner._start(n_features, horizon, release, targets, stream)
+        key = new_key()
+        self._digest = RowDigest(key)
         self._plan = self._files.write_plan(
             {
                 "learner": name_of(learner),
@@ -344,6 +350,7 @@ class State:
                 "plan_id": run.account.plan_id,
                 "privol": __version__,
                 "noise": _noise_of(run.plan),
+                "digest_key": key.hex(),
                 "inputs": self._inputs,
                 "context": self._context,
             }
