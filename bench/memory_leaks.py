@@ -1,7 +1,8 @@
 """How often a run's noise key lies in the memory of its process: the figures of docs/limitations.md, "Memory".
 
-``python bench/memory_leaks.py``, on Linux. The key of a run is taken where the operating system gives it, kept masked, and
-looked for by a second process that reads the first one's memory, so that looking makes no copies. Nothing is asserted.
+``python bench/memory_leaks.py``, on Linux. The key of a run is taken where the operating system gives it, kept masked,
+and looked for by a second process that reads the first one's memory, so that looking makes no copies. Nothing is
+asserted.
 """
 
 from __future__ import annotations
