@@ -85,7 +85,7 @@ def test_commands_of_the_readme(tmp_path, monkeypatch, capsys):
 
 
 def test_links_of_the_documentation():
-    for page in [ROOT / "README.md", *ROOT.joinpath("docs").rglob("*.md")]:
+    for page in [ROOT / "README.md", ROOT / "SECURITY.md", *ROOT.joinpath("docs").rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
             if "://" not in target:
                 assert page.parent.joinpath(target).exists(), f"{page.name}: {target}"
