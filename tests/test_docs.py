@@ -91,6 +91,16 @@ def test_links_of_the_documentation():
                 assert page.parent.joinpath(target).exists(), f"{page.name}: {target}"
 
 
+def test_sharp_edges_say_how_bad_and_what_is_done():
+    _, _, edges = (ROOT / "docs" / "sharp_edges.md").read_text(encoding="utf-8").partition("\n## ")
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in edges.splitlines() if line[:1] == "|"]
+    rows = [row for row in rows if row[0] not in ("edge", "---")]
+    assert len(rows) > 40
+    assert {len(row) for row in rows} == {5}
+    assert all(all(row) for row in rows)
+    assert {row[1].split(";")[0] for row in rows} == {"critical", "high", "medium", "low"}
+
+
 def test_example_stream(capsys):
     runpy.run_path(str(ROOT / "examples" / "stream.py"), run_name="__main__")
     out = capsys.readouterr().out
