@@ -85,10 +85,20 @@ def test_commands_of_the_readme(tmp_path, monkeypatch, capsys):
 
 
 def test_links_of_the_documentation():
-    for page in [ROOT / "README.md", *ROOT.joinpath("docs").rglob("*.md")]:
+    for page in [ROOT / "README.md", ROOT / "SECURITY.md", *ROOT.joinpath("docs").rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
             if "://" not in target:
                 assert page.parent.joinpath(target).exists(), f"{page.name}: {target}"
+
+
+def test_sharp_edges_say_how_bad_and_what_is_done():
+    _, _, edges = (ROOT / "docs" / "sharp_edges.md").read_text(encoding="utf-8").partition("\n## ")
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in edges.splitlines() if line[:1] == "|"]
+    rows = [row for row in rows if row[0] not in ("edge", "---")]
+    assert len(rows) > 40
+    assert {len(row) for row in rows} == {5}
+    assert all(all(row) for row in rows)
+    assert {row[1].split(";")[0] for row in rows} == {"critical", "high", "medium", "low"}
 
 
 def test_example_stream(capsys):
