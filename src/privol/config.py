@@ -36,7 +36,7 @@ def show_config() -> dict[str, Any]:
         except importlib.metadata.PackageNotFoundError:
             return None
 
-    needed = ("numpy", "scipy", "scikit-learn", "cryptography", "mpmath")
+    needed = ("numpy", "scipy", "scikit-learn", "cryptography", "mpmath", "filelock", "xxhash")
     optional = ("pyarrow", "click", "rich", "matplotlib", "dp-accounting")
     return {
         "privol": __version__,

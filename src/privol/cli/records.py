@@ -172,7 +172,7 @@ def write_run(
         write_released(made, folder, record["inputs"])
         files["model.npz"] = "the last released model and the mean of all released ones"
         files["model.json"] = "parameters, labels, encoding of the rows, guarantee"
-    files["ledger.jsonl"] = "what was spent"
+    files["ledger.jsonl"] = "the journal of what was spent"
     if private_metrics is not None:
         write_atomically(folder / "private_metrics.json", _line(private_metrics))
         shown = "released with noise" if private_metrics["private"] else "NOT PRIVATE"
