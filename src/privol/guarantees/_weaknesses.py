@@ -35,7 +35,10 @@ def weaknesses(guarantee: Guarantee, *, rows: int | None = None) -> list[str]:
     """
     if guarantee.kind == "none":
         return []
-    found, delta, epsilon = [], guarantee.delta, guarantee.epsilon()
+    # pure differential privacy has no delta: it is judged by the epsilon that holds without one
+    pure = guarantee.kind == "pure"
+    found, delta = [], 0.0 if pure else guarantee.delta
+    epsilon, users = guarantee.epsilon(delta), guarantee.user_epsilon(delta)
     rows = guarantee.horizon if rows is None else rows
     if delta * rows >= 1.0:
         found.append(
@@ -47,7 +50,7 @@ def weaknesses(guarantee: Guarantee, *, rows: int | None = None) -> list[str]:
             f"delta is {format_up(delta)}: publishing each row in the clear with that probability would also meet it; "
             "choose a much smaller one"
         )
-    whom, what, users = "", "a row as with another in its place", guarantee.user_epsilon()
+    whom, what = "", "a row as with another in its place"
     if epsilon <= WEAK_EPSILON and users is not None and users > WEAK_EPSILON:
         whom, what, epsilon = " for users", "a user's rows as with others in their place", users
     if epsilon > WEAK_EPSILON:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .._validate import integer, number
 from ..errors import InvalidParameter, StateError
 from ..guarantees import Guarantee, square_up
-from ._entries import LedgerEntry
+from ._entries import LedgerEntry, Share, pure_epsilon_of
 from ._journal import Record, as_json, from_json
 from ._shared import Shared
 
@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 __all__ = ["Account", "Counters"]
 
 Counters = Callable[[], tuple[int, int, float]]
-"""What a run shows its account: rows learnt, models (or windows) released, and ``mu^2`` spent on them so far."""
+"""What a run shows its account: rows learnt, models (or windows) released, and ``mu^2`` spent on them so far.
+
+Of a run of kind "pure" ``mu^2`` may be a part of the reservation only if so much is Gaussian differential privacy by
+itself; its epsilon is spent as a whole, as soon as there is a release or ``mu^2`` is above 0.
+"""
 
 # A learner adds up a term per release in double precision; this covers the rounding of 10^6 additions many times over.
 _COUNTER_SLACK = 1.0 + 1e-9
@@ -39,6 +43,8 @@ class Account(Shared):
         What the whole run guarantees, if it goes to its horizon.
     reserved_mu_squared : float
         ``mu^2`` of that guarantee, rounded up; ``inf`` without noise.
+    reserved_pure_epsilon : float
+        Its epsilon, if it is one of pure differential privacy; otherwise ``inf`` (0 if it releases nothing).
     commits : list of dict
         What :meth:`commit` kept: ``rows``, ``releases`` and ``mu_squared`` by then, and the ``facts``.
     """
@@ -48,6 +54,7 @@ class Account(Shared):
         self.learner = learner
         self.guarantee = guarantee
         self.reserved_mu_squared = square_up(guarantee.mu)
+        self.reserved_pure_epsilon = pure_epsilon_of(guarantee, 0, self.reserved_mu_squared)
         self.commits: list[Record] = []
         self._ledger = ledger
         self._counters: Counters | None = None
@@ -170,9 +177,16 @@ class Account(Shared):
             last_row=rows,
             releases=releases,
             mu_squared=spent,
+            pure_epsilon=pure_epsilon_of(self.guarantee, releases, spent),
             open=not closed,
             private=self.guarantee.private and self.guarantee.kind != "none",
         )
+
+    def _held(self) -> Share:
+        """What it may have spent at the end: what it has, once it is closed, or else its reservation."""
+        with self._ledger._lock:
+            releases, square = self._last[1], self._last[2] if self._closed else self.reserved_mu_squared
+        return Share(self.plan_id, self.learner, self.guarantee, releases, square)
 
     def _read(self) -> None:
         """Read the counters, check them and remember the largest values seen."""
@@ -199,6 +213,8 @@ class Account(Shared):
             if self.guarantee.kind == "none":
                 return rows, releases, math.inf if releases else 0.0
             spent = number(mu_squared=spent, at_least=0.0)
+            if self.guarantee.kind == "pure" and releases and not spent:
+                spent = self.reserved_mu_squared  # whole or nothing, unless the run says otherwise
         except (TypeError, ValueError) as error:
             raise StateError(f"the counters of account {self.plan_id} are not valid: {error}") from error
         if spent > self.reserved_mu_squared * _COUNTER_SLACK:
