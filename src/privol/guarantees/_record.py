@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from decimal import ROUND_CEILING, Context
@@ -56,6 +57,10 @@ _FORMAT = "privol.guarantee"
 _VERSION = 1
 
 
+#: Runs, or kinds of equal ones, that a sentence on several names.
+_LISTED = 20
+
+
 def format_up(x: float, digits: int = 4) -> str:
     """Write ``x >= 0`` with at most ``digits`` significant digits, rounded up: no figure is understated.
 
@@ -103,10 +108,13 @@ def describe_composition(
     """
     if not mus:
         return "Nothing was released and nothing is reserved."
-    parts = ", ".join(
+    counts = Counter(
         f"{name}: {format_up(each)}" + ("" if math.isinf(epsilon) else f" by its pure epsilon of {format_up(epsilon)}")
         for name, each, epsilon in zip(names, mus, pures, strict=True)
     )
+    listed = [part if count == 1 else f"{count} of {part}" for part, count in counts.items()]
+    more = len(mus) - sum(list(counts.values())[:_LISTED])
+    parts = ", ".join(listed[:_LISTED]) + (f", and {more} more" if more else "")
     runs = "1 run" if len(mus) == 1 else f"{len(mus)} runs together"
     if math.isinf(mu):
         return f"NO PRIVACY: of {runs} (mu by run: {parts}) at least one has no noise, and nothing is guaranteed."

@@ -14,8 +14,10 @@ With a journal, a file that only grows, a ledger outlives its process: what a cr
 
 from ._account import Account, Counters
 from ._entries import IF_FIXED, LedgerEntry, Share, Spent, compose, describe
+from ._journal import as_json
 from ._ledger import Ledger
 from ._shared import LedgerSeat, LostLedger
+from ._sums import format_down
 
 __all__ = [
     "IF_FIXED",
@@ -27,6 +29,8 @@ __all__ = [
     "LostLedger",
     "Share",
     "Spent",
+    "as_json",
     "compose",
     "describe",
+    "format_down",
 ]

@@ -182,7 +182,7 @@ class Account(Shared):
             private=self.guarantee.private and self.guarantee.kind != "none",
         )
 
-    def _held(self) -> Share:
+    def held(self) -> Share:
         """What it may have spent at the end: what it has, once it is closed, or else its reservation."""
         with self._ledger._lock:
             releases, square = self._last[1], self._last[2] if self._closed else self.reserved_mu_squared

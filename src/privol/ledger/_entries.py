@@ -91,6 +91,13 @@ class Share(NamedTuple):
         return pure_epsilon_of(self.guarantee, self.releases, self.mu_squared)
 
     @property
+    def mu(self) -> float:
+        """Its parameter of Gaussian differential privacy, rounded up."""
+        # of the whole it is known without the rounding of a square and its root
+        whole = self.guarantee.mu
+        return whole if self.mu_squared == square_up(whole) else root_up(self.mu_squared)
+
+    @property
     def private(self) -> bool:
         """False if the run has no noise or its noise comes from a known seed."""
         return self.guarantee.private and self.guarantee.kind != "none"
@@ -120,13 +127,13 @@ class Share(NamedTuple):
         rows = self.guarantee.rows_per_user
         if rows is None:
             return None
-        return min(group_mu(root_up(self.mu_squared), rows), gdp_mu_of_pure(group_mu(self.pure_epsilon, rows)))
+        return min(group_mu(self.mu, rows), gdp_mu_of_pure(group_mu(self.pure_epsilon, rows)))
 
 
 def compose(shares: Iterable[Share], *, adjacency: str, delta: float | None) -> Spent:
     """Compose what several runs hold of the same rows."""
     shares = [share for share in shares if share.mu_squared > 0.0 or share.releases > 0]
-    mu = root_up(sum_up([share.mu_squared for share in shares]))
+    mu = _together(shares)
     return Spent(
         mu=mu,
         rho=min(sum_up([share.rho for share in shares]), zcdp_rho_of_gdp(mu)),
@@ -136,10 +143,15 @@ def compose(shares: Iterable[Share], *, adjacency: str, delta: float | None) -> 
         delta=delta,
         private=all(share.private for share in shares),
         parts=(
-            root_up(sum_up([share.mu_squared for share in shares if not share.whole])),
+            _together([share for share in shares if not share.whole]),
             tuple(share.pure_epsilon for share in shares if share.whole),
         ),
     )
+
+
+def _together(shares: list[Share]) -> float:
+    paying = [share for share in shares if share.mu_squared > 0.0]
+    return paying[0].mu if len(paying) == 1 else root_up(sum_up([share.mu_squared for share in paying]))
 
 
 def describe(shares: Iterable[Share], *, adjacency: str, delta: float | None, if_fixed: bool) -> str:
@@ -154,7 +166,7 @@ def describe(shares: Iterable[Share], *, adjacency: str, delta: float | None, if
     known = len(user_mus) == len(shares)
     together = compose(shares, adjacency=adjacency, delta=delta)
     sentence = describe_composition(
-        [root_up(share.mu_squared) for share in shares],
+        [share.mu for share in shares],
         [share.learner for share in shares],
         mu=together.mu,
         pure=together.pure_epsilon,
@@ -166,7 +178,7 @@ def describe(shares: Iterable[Share], *, adjacency: str, delta: float | None, if
         adjacency=adjacency,
         private=all(g.private for g in promises),
     )
-    if not if_fixed or not shares or math.isinf(together.mu):
+    if not if_fixed or not shares or not together.private:
         return sentence
     pair = f"(epsilon, delta) = ({format_up(together.epsilon_if_fixed(delta))}, {format_up(delta)})"
     return f"{sentence} {IF_FIXED[0].upper()}{IF_FIXED[1:]}: {pair}, by their privacy loss distributions."

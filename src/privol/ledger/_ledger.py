@@ -289,7 +289,7 @@ class Ledger(Shared):
 
     def _held(self) -> list[Share]:
         """What runs hold: open ones what they reserved, closed ones what they spent; the lock is held."""
-        return [account._held() for account in self._accounts]
+        return [account.held() for account in self._accounts]
 
     def _squares(self) -> list[float]:
         return [a._last[2] if a._closed else a.reserved_mu_squared for a in self._accounts]
@@ -304,7 +304,7 @@ class Ledger(Shared):
         # hair larger than it is on paper. gdp_delta is rounded up, so what is admitted is within the limit.
         if account.reserved_mu_squared == 0.0 or gdp_delta(epsilon, total) <= delta:
             return
-        if sum_up([share.pure_epsilon for share in [*self._held(), account._held()]]) <= epsilon:
+        if sum_up([share.pure_epsilon for share in [*self._held(), account.held()]]) <= epsilon:
             return
         raise BudgetExceeded(self._refusal(account.learner, account.guarantee))
 
