@@ -29,6 +29,7 @@ from privol.guarantees import (
 )
 from privol.guarantees import _mixed as mixed
 from privol.ledger import Ledger
+from privol.ledger._sums import difference_down
 
 
 def plan(kind="pure", parameter=0.1, **words):
@@ -67,6 +68,14 @@ def test_pure_runs_fit_by_the_sum_of_their_epsilons():
     ledger_of(*[("pure", 0.1)] * 10, epsilon=math.nextafter(1.0, 2.0))
     with pytest.raises(BudgetExceeded):
         ledger_of(("pure", math.nextafter(1.0, 2.0)))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.floats(0, 10), st.lists(st.floats(0, 10), max_size=8))
+def test_what_is_left_is_the_largest_double_that_fits(limit, terms):
+    left, exact = difference_down(limit, terms), Fraction(limit) - sum(map(Fraction, terms))
+    assert left == 0.0 if exact <= 0 else Fraction(left) <= exact < Fraction(math.nextafter(left, math.inf))
+    assert difference_down(limit, [*terms, math.inf]) == 0.0
 
 
 def test_many_small_pure_runs_fit_by_squares():
