@@ -45,7 +45,9 @@ class Ledger(Shared):
     Parameters
     ----------
     epsilon, delta : float, optional
-        The limit of all runs together, both or neither; ``epsilon`` at least 0, ``delta`` above 0 and below 1.
+        The limit of all runs together, both or neither; ``epsilon`` at least 0, ``delta`` above 0 and below 1. A run is
+        admitted if the squares of the mu of all runs fit or, where all are of kind "pure", their epsilons add up to no
+        more than ``epsilon``.
     adjacency : {"replace", "zero_out"}
         The relation that every run must have.
 
@@ -321,7 +323,7 @@ class Ledger(Shared):
             what = f"a pure epsilon of {format_down(self.remaining_pure or 0.0)}"
             why = ", and the epsilons of runs that are all pure"
         taken = f"mu = {root_up(committed):.6g} is"
-        if held and not math.isinf(pures):
+        if 0.0 < pures < math.inf:
             taken = f"mu = {root_up(committed):.6g} (by pure epsilons of {format_up(pures)} in all) is"
         return (
             f"{learner} asks for {asks}; of the ledger's limit mu = {mu:.6g} (epsilon = {epsilon:g}, "
