@@ -159,7 +159,9 @@ def test_record_is_frozen_hashable_and_copies():
 @pytest.mark.parametrize(
     "changes",
     [
-        {"kind": "pure"},
+        {"kind": "approximate"},
+        {"kind": "pure", "parameter": math.inf},
+        {"kind": "pure", "parameter": -0.1},
         {"parameter": -1.0},
         {"parameter": math.inf},
         {"parameter": math.nan},
@@ -213,6 +215,15 @@ def test_json_round_trip(g):
     strict = json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
     assert strict["format"] == "privol.guarantee"
     assert strict["version"] == 1
+
+
+def test_records_of_an_older_release_are_read():
+    record = {
+        "format": "privol.guarantee", "version": 1, "kind": "gdp", "parameter": 0.1, "adjacency": "replace",
+        "unit": "row", "horizon": 5, "releases": 1, "delta": 1e-6, "claim": None, "conditions": [], "arithmetic": "a",
+        "bit_source": "b", "private": True, "released": "models", "rows_per_user": None, "user": None,
+    }  # fmt: skip
+    assert Guarantee.from_record(record).mu == 0.1
 
 
 def test_json_of_no_privacy_round_trips():

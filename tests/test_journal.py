@@ -269,7 +269,10 @@ def test_including_another_ledger(path, tmp_path):
         other.open(learner="E", guarantee=plan(0.01))
     mine.include(other)
     mine.include(other)  # again: nothing new
-    assert figures(mine) == figures(other)
+    # of runs that are open there, nobody here knows what they have spent since
+    reserved = [account.reserved_mu_squared for account in other.accounts]
+    expected = [(*f[:4], square if f[5] else f[4], f[5]) for f, square in zip(figures(other), reserved, strict=True)]
+    assert figures(mine) == expected != figures(other)
     ledger = journaled(path)
     ledger.accounts[2].attach(lambda: (100, 10, 0.0025))
     ledger.accounts[2].close()
@@ -428,3 +431,28 @@ def test_the_end_of_a_child_unlocks_nothing(tmp_path):
     assert (other.returncode, "one at a time" in other.stderr) == (1, True)
     ledger.close()
     assert subprocess.run([sys.executable, "-c", script, tmp_path / "budget.jsonl"]).returncode == 0
+
+
+def test_what_nobody_wrote_counts_as_spent(tmp_path):
+    """A process died with models released, and no checkpoint says what they cost: the whole reservation is spent."""
+    path = tmp_path / "budget.jsonl"
+    ledger = journaled(path)
+    account = ledger.open(learner="PIGD", guarantee=plan(0.1))
+    account.attach(lambda: (50, 3, 0.002))
+    assert ledger.spent.mu == pytest.approx(math.sqrt(0.002))
+    ledger.close()
+    for found in (Ledger.read(path), journaled(path)):
+        (entry,) = found.entries()
+        assert (entry.open, entry.mu_squared) == (True, found.accounts[0].reserved_mu_squared)
+        assert found.spent.mu >= 0.1
+        other = Ledger(journal=tmp_path / f"other{found.journal is None}.jsonl")
+        other.include(found)
+        assert other.spent.mu >= 0.1
+        other.close()
+        assert Ledger.read(tmp_path / f"other{found.journal is None}.jsonl").spent.mu >= 0.1
+    (again,) = found.accounts
+    again.attach(lambda: (60, 4, 0.003))  # it goes on: now somebody knows
+    assert again.entry().mu_squared == pytest.approx(0.003)
+    again.close()
+    found.close()
+    assert Ledger.read(path).spent.mu == pytest.approx(math.sqrt(0.003))

@@ -12,9 +12,18 @@ from rich.text import Text
 
 from .audit import Audit
 from .guarantees import format_up
+from .ledger import format_down
 from .planning import Plan, describe_remedy
 
-__all__ = ["audit_report", "info_report", "plan_report", "private_metrics_report", "run_report", "show"]
+__all__ = [
+    "account_report",
+    "audit_report",
+    "info_report",
+    "plan_report",
+    "private_metrics_report",
+    "run_report",
+    "show",
+]
 
 _WIDTH = 110
 
@@ -348,6 +357,77 @@ def audit_report(audits: Sequence[Audit]) -> list[RenderableType]:
             style="bold red" if found.exceeded_by else None,
         )
     return [table, Text(), *(Text(found.sentence()) for found in audits)]
+
+
+def account_report(record: Mapping[str, Any]) -> list[RenderableType]:
+    """Return the report of an account: who spent what of the same rows, and what it comes to.
+
+    Parameters
+    ----------
+    record : mapping
+        What ``privol account --json`` prints.
+    """
+    parts: list[RenderableType] = []
+    for journal in record["journals"]:
+        parts += [Text(journal["path"], style="bold"), Text(_limit(journal))]
+        parts += [_accounts(journal, record["delta"]), Text()]
+    together, several = record["together"], len(record["journals"]) > 1
+    whole = "Together" if several else "In all"
+    rest = "; the same rows may be in all of them, so they are composed" if several else ""
+    parts.append(Text(f"{whole}, {_runs(together['runs'])}{rest}", style="bold"))
+    parts.append(Text(together["sentence"], style="" if together["private"] else "bold red"))
+    if together["if_fixed"] is not None:
+        fixed = f"({format_up(together['if_fixed']['epsilon'])}, {format_up(record['delta'])})"
+        said = f"{together['if_fixed']['condition']}: (epsilon, delta) = {fixed}, by their privacy loss distributions."
+        parts += [Text(), Text(said[0].upper() + said[1:])]
+    return parts
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count:,} runs"
+
+
+def _limit(journal: Mapping[str, Any]) -> str:
+    limit, left = journal["limit"], journal["remaining"]
+    if limit is None:
+        return f"{_runs(len(journal['runs']))}, no limit"
+    return (
+        f"{_runs(len(journal['runs']))}; limit: epsilon {format_up(limit['epsilon'])} at delta "
+        f"{format_up(limit['delta'])} (mu {format_down(limit['mu'])}); left for a new run: mu "
+        f"{format_down(left['mu'])}, or a pure epsilon of {format_down(left['pure_epsilon'])}"
+    )
+
+
+def _accounts(journal: Mapping[str, Any], delta: float) -> RenderableType:
+    table = Table(padding=(0, 1))
+    for name in ("run", "rows", "releases", "promised", "reserved", "spent", ""):
+        table.add_column(name, justify="right" if name in ("rows", "releases") else "left")
+    for run in journal["runs"]:
+        promised = {"gdp": "{}-GDP", "pure": "pure epsilon {}", "none": "nothing"}[run["kind"]]
+        table.add_row(
+            f"{run['learner']}\n{run['plan_id'][:12]}",
+            f"{run['rows']:,}",
+            f"{run['releases']:,}",
+            promised.format(_up(run["parameter"])),
+            _epsilon(run["reserved"]),
+            _epsilon(run["spent"]),
+            ("open" if run["open"] else "closed") + ("" if run["private"] else "\nNOT PRIVATE"),
+            style=None if run["private"] else "red",
+        )
+    if len(journal["runs"]) > 1:
+        table.add_section()
+        table.add_row("all", "", "", "", _epsilon(journal["together"]), "", "")
+    table.caption = f"epsilon at delta {format_up(delta)}; all: what closed runs spent and open ones reserved"
+    table.caption_justify = "left"
+    return table
+
+
+def _epsilon(figures: Mapping[str, Any]) -> str:
+    return f"epsilon {_up(figures['epsilon'])}\nmu {_up(figures['mu'])}"
+
+
+def _up(figure: float | str) -> str:
+    return "infinity" if isinstance(figure, str) else format_up(figure)
 
 
 def info_report(config: Mapping[str, Any]) -> list[RenderableType]:

@@ -135,6 +135,8 @@ def app() -> None:
         privol predict RUN new.csv
     What would a budget mean, before anything is spent?
         privol plan --schema clinic.toml --horizon 100000 --epsilon 1
+    Who spent what of the privacy of the same rows?
+        privol account RUN
     Do learners leak more than they claim? Many runs on two neighbouring streams try to show it:
         privol audit dpftrl
     """
@@ -144,13 +146,14 @@ app.epilog = _EXIT_CODES
 
 
 def _register() -> None:
+    from .account import account
     from .audit import audit
     from .inspect import info, plan
     from .predict import predict
     from .resume import resume
     from .run import run
 
-    for command in (run, resume, predict, plan, audit, info):
+    for command in (run, resume, predict, plan, account, audit, info):
         app.add_command(command)
 
 

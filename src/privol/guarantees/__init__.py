@@ -7,7 +7,7 @@ out of its stated range raises :class:`~privol.errors.InvalidParameter`.
 
 Sources: Balle and Wang 2018 (the exact curve of the Gaussian mechanism), Dong, Roth and Su 2022 (Gaussian
 differential privacy and its composition), Canonne, Kamath and Steinke 2020 (from zero-concentrated to
-approximate differential privacy).
+approximate differential privacy), Kairouz, Oh and Viswanath 2015 (pure differential privacy).
 """
 
 from ._arithmetic import (
@@ -19,29 +19,41 @@ from ._arithmetic import (
     group_mu,
     split_budget,
     square_up,
+    sum_up,
     zcdp_epsilon,
     zcdp_rho_of_gdp,
 )
-from ._record import ADJACENCIES, RELEASED, Claim, Guarantee, describe_composition, format_up
+from ._mixed import compose_fixed, compose_pure
+from ._pure import gdp_mu_of_pure, pure_delta, pure_epsilon, pure_within_gdp, zcdp_rho_of_pure
+from ._record import ADJACENCIES, KINDS, RELEASED, Claim, Guarantee, describe_composition, format_up
 from ._weaknesses import WEAK_EPSILON, weaknesses
 
 __all__ = [
     "ADJACENCIES",
+    "KINDS",
     "RELEASED",
     "WEAK_EPSILON",
     "BudgetSplit",
     "Claim",
     "Guarantee",
+    "compose_fixed",
     "compose_gdp",
+    "compose_pure",
     "describe_composition",
     "format_up",
     "gdp_delta",
     "gdp_epsilon",
     "gdp_mu",
+    "gdp_mu_of_pure",
     "group_mu",
+    "pure_delta",
+    "pure_epsilon",
+    "pure_within_gdp",
     "split_budget",
     "square_up",
+    "sum_up",
     "weaknesses",
     "zcdp_epsilon",
     "zcdp_rho_of_gdp",
+    "zcdp_rho_of_pure",
 ]

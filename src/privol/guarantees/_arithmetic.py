@@ -29,6 +29,7 @@ __all__ = [
     "group_mu",
     "split_budget",
     "square_up",
+    "sum_up",
     "zcdp_epsilon",
     "zcdp_rho_of_gdp",
 ]
@@ -201,6 +202,17 @@ def square_up(x: float) -> float:
         return math.inf
     square = x * x
     return square if Fraction(square) >= Fraction(x) ** 2 else math.nextafter(square, math.inf)
+
+
+def sum_up(terms: list[float]) -> float:
+    """Smallest double that is at least the sum of numbers of at least 0; ``inf`` allowed."""
+    try:
+        total = math.fsum(terms)
+        if math.isinf(total) or math.fsum([*terms, -total]) <= 0.0:
+            return total
+    except OverflowError:
+        return math.inf
+    return math.nextafter(total, math.inf)
 
 
 def _sqrt_up(x: Fraction) -> float:

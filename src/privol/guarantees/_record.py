@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from decimal import ROUND_CEILING, Context
@@ -12,13 +13,16 @@ from typing import Any, NoReturn
 from .._validate import choice, integer, number
 from ..errors import InvalidParameter
 from ._arithmetic import gdp_delta, gdp_epsilon, group_mu, zcdp_rho_of_gdp
+from ._pure import gdp_mu_of_pure, pure_delta, pure_epsilon, zcdp_rho_of_pure
 
-__all__ = ["ADJACENCIES", "RELEASED", "Claim", "Guarantee", "describe_composition", "format_up"]
+__all__ = ["ADJACENCIES", "KINDS", "RELEASED", "Claim", "Guarantee", "describe_composition", "format_up"]
 
 ADJACENCIES = ("replace", "zero_out")
 """The neighbouring relations, for two streams of the same public length that differ in one row."""
 
-KINDS = ("gdp", "none")
+KINDS = ("gdp", "pure", "none")
+"""What can be promised: Gaussian differential privacy, pure differential privacy, nothing."""
+
 UNITS = ("row",)
 _TOTALS = "the noisy totals (of correct predictions or absolute errors, and of losses) of at most"
 # What is released, by the word of the record: one of it, several, and what else is not covered.
@@ -49,7 +53,12 @@ _RELEASED = {
 RELEASED = tuple(_RELEASED)
 
 _FORMAT = "privol.guarantee"
+# Kinds are added without a new version: a release that does not know a kind refuses it by its name.
 _VERSION = 1
+
+
+#: Runs, or kinds of equal ones, that a sentence on several names.
+_LISTED = 20
 
 
 def format_up(x: float, digits: int = 4) -> str:
@@ -70,7 +79,10 @@ def describe_composition(
     names: list[str],
     *,
     mu: float,
+    pure: float,
+    pures: list[float],
     user_mu: float | None,
+    user_pure: float | None,
     users: list[str | None],
     delta: float,
     adjacency: str,
@@ -80,12 +92,12 @@ def describe_composition(
 
     Parameters
     ----------
-    mus, names : list
-        Of each run: its mu and what it is called.
-    mu : float
-        The composition.
-    user_mu : float or None
-        The composition when all rows of one user change; None where that is unknown.
+    mus, names, pures : list
+        Of each run: its mu, what it is called, and its epsilon of pure differential privacy (``inf``: none).
+    mu, pure : float
+        The compositions: the root of the sum of squares, and the sum of the epsilons.
+    user_mu, user_pure : float or None
+        The compositions when all rows of one user change; None where that is unknown.
     users : list of str or None
         Of each run: the column that tells its users apart. Where they differ nothing is said of users.
     delta : float
@@ -96,28 +108,42 @@ def describe_composition(
     """
     if not mus:
         return "Nothing was released and nothing is reserved."
-    parts = ", ".join(f"{name}: {format_up(each)}" for name, each in zip(names, mus, strict=True))
+    counts = Counter(
+        f"{name}: {format_up(each)}" + ("" if math.isinf(epsilon) else f" by its pure epsilon of {format_up(epsilon)}")
+        for name, each, epsilon in zip(names, mus, pures, strict=True)
+    )
+    listed = [part if count == 1 else f"{count} of {part}" for part, count in counts.items()]
+    more = len(mus) - sum(list(counts.values())[:_LISTED])
+    parts = ", ".join(listed[:_LISTED]) + (f", and {more} more" if more else "")
     runs = "1 run" if len(mus) == 1 else f"{len(mus)} runs together"
     if math.isinf(mu):
         return f"NO PRIVACY: of {runs} (mu by run: {parts}) at least one has no noise, and nothing is guaranteed."
     several = "several rows of one person are not protected as one"
     if user_mu is not None and len(set(users)) > 1:
         several += " (the runs tell users apart by different columns)"
-    elif user_mu is not None:
+    elif user_mu is not None and user_pure is not None:
         whom = "one user" if users[0] is None else f"one user (column {users[0]!r})"
-        several = (
-            f"all rows of {whom} that are learnt: {format_up(user_mu)}-GDP, (epsilon, delta) = "
-            f"({format_up(gdp_epsilon(user_mu, delta))}, {format_up(delta)}), by group privacy"
-        )
+        figures, _ = _pair(user_mu, user_pure, delta)
+        several = f"all rows of {whom} that are learnt: {format_up(user_mu)}-GDP, {figures}, by group privacy"
+    (figures, link), add = _pair(mu, pure, delta), "squares add up"
+    if not math.isinf(pure):
+        add += ", and so do pure epsilons"
     body = (
-        f"Differential privacy with (epsilon, delta) = ({format_up(gdp_epsilon(mu, delta))}, {format_up(delta)}), from "
-        f'{format_up(mu)}-GDP, for one row (adjacency "{adjacency}") that may have been in every one of {runs} (mu by '
-        f"run: {parts}; squares add up), what was released and what open runs have reserved, under the conditions of "
-        f"each; {several}."
+        f"Differential privacy with {figures}, {link} {format_up(mu)}-GDP, for one row "
+        f'(adjacency "{adjacency}") that may have been in every one of {runs} (mu by run: {parts}; {add}), what was '
+        f"released and what open runs have reserved, under the conditions of each; {several}."
     )
     if private:
         return body
     return f"NOT PRIVATE: noise of one run or more came from a known seed. What they would guarantee otherwise: {body}"
+
+
+def _pair(mu: float, pure: float, delta: float) -> tuple[str, str]:
+    """What runs are together, of all pure ones the sum of their epsilons where it is smaller; how mu goes with it."""
+    epsilon = gdp_epsilon(mu, delta)
+    if pure <= epsilon:
+        return f"(epsilon, delta) = ({format_up(pure)}, 0)", "and"
+    return f"(epsilon, delta) = ({format_up(epsilon)}, {format_up(delta)})", "from"
 
 
 def _refuse(what: str) -> NoReturn:
@@ -168,10 +194,10 @@ class Guarantee:
 
     Attributes
     ----------
-    kind : {"gdp", "none"}
-        Gaussian differential privacy, or no guarantee at all (a run without noise).
+    kind : {"gdp", "pure", "none"}
+        Gaussian differential privacy, pure differential privacy, or no guarantee at all (a run without noise).
     parameter : float
-        ``mu`` for "gdp" (finite, at least 0), ``inf`` for "none".
+        ``mu`` for "gdp", ``epsilon`` for "pure" (finite, at least 0), ``inf`` for "none".
     adjacency : {"replace", "zero_out"}
         One row is replaced by any other admissible row, or by the null row.
     unit : {"row"}
@@ -247,42 +273,54 @@ class Guarantee:
         if not isinstance(self.private, bool):
             raise InvalidParameter(f"private must be True or False, found {self.private!r}")
 
-    # The four currencies. "none" is the infinite end of the same scale, so one formula serves both kinds; a
-    # kind that is not on it (pure differential privacy, mutual information) branches here and in _numbers.
+    # The four currencies. "none" is the infinite end of each scale.
 
     @property
     def mu(self) -> float:
-        """Parameter of Gaussian differential privacy; ``inf`` without noise."""
-        return self.parameter
+        """Parameter of Gaussian differential privacy, of "pure" rounded up; ``inf`` without noise."""
+        return gdp_mu_of_pure(self.parameter) if self.kind == "pure" else self.parameter
 
     @property
     def rho(self) -> float:
         """Parameter of zero-concentrated differential privacy, in nats, rounded up."""
-        return zcdp_rho_of_gdp(self.mu)
+        return zcdp_rho_of_pure(self.parameter) if self.kind == "pure" else zcdp_rho_of_gdp(self.mu)
 
     def epsilon(self, delta: float | None = None) -> float:
-        """Epsilon at ``delta`` (default: the record's own), rounded up; ``inf`` without noise."""
-        return gdp_epsilon(self.mu, self.delta if delta is None else delta)
+        """Epsilon at ``delta`` (default: the record's own), rounded up; ``inf`` without noise.
+
+        ``delta`` is above 0 (of "pure" at least 0, where it gives the parameter) and below 1.
+        """
+        delta = self.delta if delta is None else delta
+        return pure_epsilon(self.parameter, delta) if self.kind == "pure" else gdp_epsilon(self.mu, delta)
 
     def delta_at(self, epsilon: float) -> float:
-        """Delta at ``epsilon``, rounded up; 1 without noise."""
-        return gdp_delta(epsilon, self.mu)
+        """Delta at ``epsilon``, rounded up; 1 without noise, 0 for "pure" at its parameter and beyond."""
+        return pure_delta(epsilon, self.parameter) if self.kind == "pure" else gdp_delta(epsilon, self.mu)
+
+    @property
+    def _user_parameter(self) -> float | None:
+        """The parameter when all rows of one user change, rounded up."""
+        return None if self.rows_per_user is None else group_mu(self.parameter, self.rows_per_user)
 
     @property
     def user_mu(self) -> float | None:
-        """``mu`` when all rows of one user change: ``rows_per_user * mu``, rounded up; ``None`` where that is unknown.
+        """``mu`` when all rows of one user change, rounded up; ``None`` where their number is unknown.
 
-        Group privacy (Dong, Roth and Su 2022, Theorem 2.14): k steps to a neighbouring stream cost k times the mu.
+        Group privacy: k steps to a neighbouring stream cost k times the mu (Dong, Roth and Su 2022, Theorem 2.14), and
+        k times the epsilon of "pure", of which this is the mu: no more than k times the mu.
         """
-        return None if self.rows_per_user is None else group_mu(self.mu, self.rows_per_user)
+        parameter = self._user_parameter
+        return gdp_mu_of_pure(parameter) if parameter is not None and self.kind == "pure" else parameter
 
     def user_epsilon(self, delta: float | None = None) -> float | None:
-        """Epsilon at ``delta`` (default: the record's own) when all rows of one user change, rounded up.
+        """Epsilon at ``delta`` (as in :meth:`epsilon`) when all rows of one user change, rounded up.
 
         ``None`` where the number of rows of a user is unknown.
         """
-        mu = self.user_mu
-        return None if mu is None else gdp_epsilon(mu, self.delta if delta is None else delta)
+        parameter, delta = self._user_parameter, self.delta if delta is None else delta
+        if parameter is None:
+            return None
+        return pure_epsilon(parameter, delta) if self.kind == "pure" else gdp_epsilon(parameter, delta)
 
     def sentence(self) -> str:
         """Return the guarantee as one paragraph of plain text; every figure proved in it is rounded up."""
@@ -300,11 +338,12 @@ class Guarantee:
         if self.kind == "none":
             return "NO PRIVACY: no noise was added, and nothing is guaranteed (epsilon is infinite)"
         row = "one row" if self.adjacency == "replace" else "the presence of one row"
-        line = (
-            f"differential privacy with epsilon {format_up(self.epsilon())} at delta {format_up(self.delta)} for {row} "
-            f"({format_up(self.mu)}-GDP)"
-        )
-        users = self.user_epsilon()
+        pure = self.kind == "pure"
+        figures = f"epsilon {format_up(self.epsilon())} at delta {format_up(self.delta)}"
+        if pure:
+            figures = f"epsilon {format_up(self.parameter)} (delta 0)"
+        line = f"{'pure ' if pure else ''}differential privacy with {figures} for {row} ({format_up(self.mu)}-GDP)"
+        users = self._user_parameter if pure else self.user_epsilon()
         if users is not None:
             most = "at most 1 row" if self.rows_per_user == 1 else f"at most {self.rows_per_user} rows"
             line += f"; epsilon {format_up(users)} for one user" + (
@@ -325,6 +364,12 @@ class Guarantee:
                 "guaranteed (epsilon is infinite)."
             )
         pair = f"({format_up(self.epsilon())}, {format_up(self.delta)})"
+        if self.kind == "pure":
+            return (
+                f"Pure differential privacy with epsilon = {format_up(self.parameter)} (delta = 0), which implies "
+                f"(epsilon, delta) = {pair}, {format_up(self.mu)}-GDP (Gaussian differential privacy) and "
+                f"{format_up(self.rho)}-zCDP."
+            )
         return (
             f"Differential privacy with (epsilon, delta) = {pair}, from {format_up(self.mu)}-GDP (Gaussian "
             f"differential privacy), which also implies {format_up(self.rho)}-zCDP."
@@ -335,7 +380,8 @@ class Guarantee:
             return ""
         claim = self.claim
         # The two are compared at the same delta wherever the claimed one is a meaningful one.
-        delta = claim.delta if 0.0 < claim.delta < 1.0 else self.delta
+        meaningful = 0.0 < claim.delta < 1.0 or (claim.delta == 0.0 and self.kind == "pure")
+        delta = claim.delta if meaningful else self.delta
         proved = self.epsilon(delta)
         more = proved > claim.epsilon or delta > claim.delta
         return (
@@ -349,8 +395,9 @@ class Guarantee:
         if self.adjacency == "zero_out":
             relation = "replace one row by the null row, which contributes nothing"
             if self.kind != "none":
-                twice = format_up(2.0 * self.mu)
-                relation += f" (to replace it by another row is covered by {twice}-GDP, twice the mu)"
+                twice = format_up(2.0 * self.parameter)
+                covered = f"{twice}-GDP, twice the mu" if self.kind == "gdp" else f"epsilon = {twice}, twice as much"
+                relation += f" (to replace it by another row is covered by {covered})"
         one, several, uncovered = _RELEASED[self.released]
         what = one if self.releases == 1 else several.format(self.releases)
         rows = "1 row" if self.horizon == 1 else f"{self.horizon} rows"
@@ -362,17 +409,19 @@ class Guarantee:
         )
 
     def _users(self) -> str:
-        mu, epsilon = self.user_mu, self.user_epsilon()
-        if mu is None or epsilon is None:
+        parameter, epsilon = self._user_parameter, self.user_epsilon()
+        if parameter is None or epsilon is None:
             return "several rows of one person are not protected as one."
-        if math.isinf(mu):
+        if math.isinf(parameter):
             return "nothing is guaranteed for several rows of one user either."
         most = "1 row is" if self.rows_per_user == 1 else f"{self.rows_per_user} rows are"
         change = "replacing what they hold" if self.adjacency == "replace" else "replacing them by null rows"
         whom = "one user" if self.user is None else f"one user (column {self.user!r})"
+        figures = f"{format_up(parameter)}-GDP, (epsilon, delta) = ({format_up(epsilon)}, {format_up(self.delta)})"
+        if self.kind == "pure":
+            figures = f"(epsilon, delta) = ({format_up(parameter)}, 0)"
         return (
-            f"of {whom} at most {most} learnt, and {change}, all of them together, is covered by "
-            f"{format_up(mu)}-GDP, (epsilon, delta) = ({format_up(epsilon)}, {format_up(self.delta)}), by group "
+            f"of {whom} at most {most} learnt, and {change}, all of them together, is covered by {figures}, by group "
             "privacy; which rows are whose, and so which of them are dropped, is held fixed and is not hidden."
         )
 

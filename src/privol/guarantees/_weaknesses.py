@@ -1,4 +1,4 @@
-"""Budgets that promise next to nothing."""
+"""What somebody should know of a guarantee before relying on its figures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WEAK_EPSILON, WEAK_DELTA = 10.0, 1e-3
 
 
 def weaknesses(guarantee: Guarantee, *, rows: int | None = None) -> list[str]:
-    """Say, one sentence each, where the figures of a guarantee promise next to nothing.
+    """Say, one sentence each, where the figures of a guarantee promise next to nothing, or not what a source claims.
 
     Parameters
     ----------
@@ -25,8 +25,8 @@ def weaknesses(guarantee: Guarantee, *, rows: int | None = None) -> list[str]:
     Returns
     -------
     list of str
-        On delta, if it is not below one over the number of rows, or not below 1e-3; on epsilon, for rows or else for
-        users, if it is above 10. Empty where none of these holds.
+        On the claim of a published calibration; on delta, if it is not below one over the number of rows, or not below
+        1e-3; on epsilon, for rows or else for users, if it is above 10. Empty where none of these holds.
 
     Notes
     -----
@@ -35,7 +35,13 @@ def weaknesses(guarantee: Guarantee, *, rows: int | None = None) -> list[str]:
     """
     if guarantee.kind == "none":
         return []
-    found, delta, epsilon = [], guarantee.delta, guarantee.epsilon()
+    found = []
+    if guarantee.claim is not None:
+        found.append(f"the calibration is a published one, with the noise of its source.{guarantee._claim()[:-1]}")
+    # pure differential privacy has no delta: it is judged by the epsilon that holds without one
+    pure = guarantee.kind == "pure"
+    delta = 0.0 if pure else guarantee.delta
+    epsilon, users = guarantee.epsilon(delta), guarantee.user_epsilon(delta)
     rows = guarantee.horizon if rows is None else rows
     if delta * rows >= 1.0:
         found.append(
@@ -47,7 +53,7 @@ def weaknesses(guarantee: Guarantee, *, rows: int | None = None) -> list[str]:
             f"delta is {format_up(delta)}: publishing each row in the clear with that probability would also meet it; "
             "choose a much smaller one"
         )
-    whom, what, users = "", "a row as with another in its place", guarantee.user_epsilon()
+    whom, what = "", "a row as with another in its place"
     if epsilon <= WEAK_EPSILON and users is not None and users > WEAK_EPSILON:
         whom, what, epsilon = " for users", "a user's rows as with others in their place", users
     if epsilon > WEAK_EPSILON:

@@ -6,14 +6,31 @@ closed. It holds O(1) memory per run, whatever the number of rows. Everything in
 data nor noise.
 
 The filter is the Gaussian one (Dong, Roth and Su 2022; spent ``mu^2`` adds up): runs may be chosen adaptively,
-from the releases of earlier ones, as long as what was reserved and not given back stays within the limit.
+from the releases of earlier ones, as long as what was reserved and not given back stays within the limit. Runs that
+are all of pure differential privacy are also admitted as long as their epsilons add up to no more than the limit's.
 
 With a journal, a file that only grows, a ledger outlives its process: what a crash leaves open stays reserved.
 """
 
 from ._account import Account, Counters
-from ._entries import LedgerEntry, Spent
+from ._entries import IF_FIXED, LedgerEntry, Share, Spent, compose, describe
+from ._journal import as_json
 from ._ledger import Ledger
 from ._shared import LedgerSeat, LostLedger
+from ._sums import format_down
 
-__all__ = ["Account", "Counters", "Ledger", "LedgerEntry", "LedgerSeat", "LostLedger", "Spent"]
+__all__ = [
+    "IF_FIXED",
+    "Account",
+    "Counters",
+    "Ledger",
+    "LedgerEntry",
+    "LedgerSeat",
+    "LostLedger",
+    "Share",
+    "Spent",
+    "as_json",
+    "compose",
+    "describe",
+    "format_down",
+]

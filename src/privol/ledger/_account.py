@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .._validate import integer, number
 from ..errors import InvalidParameter, StateError
 from ..guarantees import Guarantee, square_up
-from ._entries import LedgerEntry
+from ._entries import LedgerEntry, Share, pure_epsilon_of
 from ._journal import Record, as_json, from_json
 from ._shared import Shared
 
@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 __all__ = ["Account", "Counters"]
 
 Counters = Callable[[], tuple[int, int, float]]
-"""What a run shows its account: rows learnt, models (or windows) released, and ``mu^2`` spent on them so far."""
+"""What a run shows its account: rows learnt, models (or windows) released, and ``mu^2`` spent on them so far.
+
+Of a run of kind "pure" ``mu^2`` may be a part of the reservation only if so much is Gaussian differential privacy by
+itself; its epsilon is spent as a whole, as soon as there is a release or ``mu^2`` is above 0.
+"""
 
 # A learner adds up a term per release in double precision; this covers the rounding of 10^6 additions many times over.
 _COUNTER_SLACK = 1.0 + 1e-9
@@ -39,6 +43,8 @@ class Account(Shared):
         What the whole run guarantees, if it goes to its horizon.
     reserved_mu_squared : float
         ``mu^2`` of that guarantee, rounded up; ``inf`` without noise.
+    reserved_pure_epsilon : float
+        Its epsilon, if it is one of pure differential privacy; otherwise ``inf`` (0 if it releases nothing).
     commits : list of dict
         What :meth:`commit` kept: ``rows``, ``releases`` and ``mu_squared`` by then, and the ``facts``.
     """
@@ -48,6 +54,7 @@ class Account(Shared):
         self.learner = learner
         self.guarantee = guarantee
         self.reserved_mu_squared = square_up(guarantee.mu)
+        self.reserved_pure_epsilon = pure_epsilon_of(guarantee, 0, self.reserved_mu_squared)
         self.commits: list[Record] = []
         self._ledger = ledger
         self._counters: Counters | None = None
@@ -160,23 +167,38 @@ class Account(Shared):
     def entry(self) -> LedgerEntry:
         """Return what the run has spent so far.
 
+        The whole reservation, if nobody can say: of a run that was open in another process, which never committed.
+
         Raises
         ------
         StateError
             If the counters are not valid: one went backwards, or more was spent than reserved.
         """
-        self._read()
-        with self._ledger._lock:
-            (rows, releases, spent), closed = self._last, self._closed
+        (rows, releases, spent), closed = self._known()
+        if self._resumed and not closed and not self.commits and self._counters is None:
+            spent = self.reserved_mu_squared
         return LedgerEntry(
             plan_id=self.plan_id,
             learner=self.learner,
             last_row=rows,
             releases=releases,
             mu_squared=spent,
+            pure_epsilon=pure_epsilon_of(self.guarantee, releases, spent),
             open=not closed,
             private=self.guarantee.private and self.guarantee.kind != "none",
         )
+
+    def _known(self) -> tuple[tuple[int, int, float], bool]:
+        """What its counters, or the journal, say that was spent; and whether that is all."""
+        self._read()
+        with self._ledger._lock:
+            return self._last, self._closed
+
+    def held(self) -> Share:
+        """What it may have spent at the end: what it has, once it is closed, or else its reservation."""
+        with self._ledger._lock:
+            releases, square = self._last[1], self._last[2] if self._closed else self.reserved_mu_squared
+        return Share(self.plan_id, self.learner, self.guarantee, releases, square)
 
     def _read(self) -> None:
         """Read the counters, check them and remember the largest values seen."""
@@ -203,6 +225,8 @@ class Account(Shared):
             if self.guarantee.kind == "none":
                 return rows, releases, math.inf if releases else 0.0
             spent = number(mu_squared=spent, at_least=0.0)
+            if self.guarantee.kind == "pure" and releases and not spent:
+                spent = self.reserved_mu_squared  # whole or nothing, unless the run says otherwise
         except (TypeError, ValueError) as error:
             raise StateError(f"the counters of account {self.plan_id} are not valid: {error}") from error
         if spent > self.reserved_mu_squared * _COUNTER_SLACK:
@@ -226,11 +250,11 @@ class Account(Shared):
             }
         return {**record, "rows": rows, "releases": releases, "mu_squared": as_json(spent)}
 
-    def _follow(self, entry: LedgerEntry) -> None:
-        """Take over what another ledger says of the same run; the lock is held."""
+    def _follow(self, now: tuple[int, int, float], closed: bool) -> None:
+        """Take over what another ledger knows of the same run; the lock is held."""
         rows, releases, spent = self._last  # an older copy takes nothing back
-        self._last = (max(rows, entry.last_row), max(releases, entry.releases), max(spent, entry.mu_squared))
-        self._closed = not entry.open
+        self._last = (max(rows, now[0]), max(releases, now[1]), max(spent, now[2]))
+        self._closed = closed
         self._resumed = True
 
     def _recall(self, record: Record) -> None:
@@ -241,5 +265,5 @@ class Account(Shared):
         self._last = now
         self._closed = record["kind"] == "closed"
         self._resumed = True
-        if record["kind"] == "spent":
+        if "facts" in record:  # else what another ledger knew of it
             self.commits.append(record)

@@ -2,12 +2,43 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from .._validate import number
 from ..errors import InvalidParameter
-from ..guarantees import gdp_delta, gdp_epsilon, zcdp_rho_of_gdp
+from ..guarantees import (
+    Guarantee,
+    compose_fixed,
+    describe_composition,
+    format_up,
+    gdp_delta,
+    gdp_epsilon,
+    gdp_mu_of_pure,
+    group_mu,
+    square_up,
+    sum_up,
+    zcdp_rho_of_gdp,
+    zcdp_rho_of_pure,
+)
+from ._sums import root_up
 
-__all__ = ["LedgerEntry", "Spent"]
+__all__ = ["IF_FIXED", "LedgerEntry", "Share", "Spent", "compose", "describe", "pure_epsilon_of"]
+
+IF_FIXED = (
+    "if the number of runs, the kind and parameter of each and where it ends were fixed before the first of them, and "
+    "not chosen by what earlier ones released (what a run computes may be)"
+)
+"""What the figures of :meth:`Spent.epsilon_if_fixed` rest on."""
+
+
+def pure_epsilon_of(guarantee: Guarantee, releases: int, mu_squared: float) -> float:
+    """Epsilon of pure differential privacy of what a run has spent: the whole or nothing; ``inf`` for other kinds."""
+    if mu_squared == 0.0 and (guarantee.kind != "pure" or releases == 0):
+        return 0.0
+    return guarantee.parameter if guarantee.kind == "pure" else math.inf
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +57,8 @@ class LedgerEntry:
         Number of models, or of windows of metrics, released.
     mu_squared : float
         Square of the Gaussian differential privacy parameter of these releases, rounded up; ``inf`` without noise.
+    pure_epsilon : float
+        Their epsilon of pure differential privacy, 0 if nothing was spent; ``inf`` for runs of another kind.
     open : bool
         Whether the run may still spend.
     private : bool
@@ -38,18 +71,133 @@ class LedgerEntry:
     last_row: int
     releases: int
     mu_squared: float
+    pure_epsilon: float
     open: bool
     private: bool
 
 
+class Share(NamedTuple):
+    """What one run holds of the budget of all."""
+
+    plan_id: str
+    learner: str
+    guarantee: Guarantee
+    releases: int
+    mu_squared: float
+
+    @property
+    def pure_epsilon(self) -> float:
+        """Its epsilon of pure differential privacy; ``inf`` for runs of another kind."""
+        return pure_epsilon_of(self.guarantee, self.releases, self.mu_squared)
+
+    @property
+    def mu(self) -> float:
+        """Its parameter of Gaussian differential privacy, rounded up."""
+        # of the whole it is known without the rounding of a square and its root
+        whole = self.guarantee.mu
+        return whole if self.mu_squared == square_up(whole) else root_up(self.mu_squared)
+
+    @property
+    def private(self) -> bool:
+        """False if the run has no noise or its noise comes from a known seed."""
+        return self.guarantee.private and self.guarantee.kind != "none"
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is the whole of a pure run, and not a part that is only known as Gaussian."""
+        guarantee = self.guarantee
+        return guarantee.kind == "pure" and self.mu_squared >= square_up(guarantee.mu)
+
+    @property
+    def rho(self) -> float:
+        """Its parameter of zero-concentrated differential privacy, rounded up."""
+        square = self.mu_squared
+        rho = square / 2.0 if square / 2.0 * 2.0 == square else square
+        return min(rho, zcdp_rho_of_pure(self.guarantee.parameter)) if self.guarantee.kind == "pure" else rho
+
+    @property
+    def user_pure_epsilon(self) -> float | None:
+        """:attr:`pure_epsilon` when all rows of one user change; ``None`` where their number is unknown."""
+        rows = self.guarantee.rows_per_user
+        return None if rows is None else group_mu(self.pure_epsilon, rows)
+
+    @property
+    def user_mu(self) -> float | None:
+        """Its mu when all rows of one user change; ``None`` where their number is unknown."""
+        rows = self.guarantee.rows_per_user
+        if rows is None:
+            return None
+        return min(group_mu(self.mu, rows), gdp_mu_of_pure(group_mu(self.pure_epsilon, rows)))
+
+
+def compose(shares: Iterable[Share], *, adjacency: str, delta: float | None) -> Spent:
+    """Compose what several runs hold of the same rows."""
+    shares = [share for share in shares if share.mu_squared > 0.0 or share.releases > 0]
+    mu = _together(shares)
+    return Spent(
+        mu=mu,
+        rho=min(sum_up([share.rho for share in shares]), zcdp_rho_of_gdp(mu)),
+        pure_epsilon=sum_up([share.pure_epsilon for share in shares]),
+        adjacency=adjacency,
+        releases=sum(share.releases for share in shares),
+        delta=delta,
+        private=all(share.private for share in shares),
+        parts=(
+            _together([share for share in shares if not share.whole]),
+            tuple(share.pure_epsilon for share in shares if share.whole),
+        ),
+    )
+
+
+def _together(shares: list[Share]) -> float:
+    paying = [share for share in shares if share.mu_squared > 0.0]
+    return paying[0].mu if len(paying) == 1 else root_up(sum_up([share.mu_squared for share in paying]))
+
+
+def describe(shares: Iterable[Share], *, adjacency: str, delta: float | None, if_fixed: bool) -> str:
+    """Say in one sentence what several runs guarantee together; ``delta``: default the largest of theirs."""
+    shares = [share for share in shares if share.mu_squared > 0.0]
+    promises = [share.guarantee for share in shares]
+    if delta is None:
+        delta = max((g.delta for g in promises), default=0.5)
+    delta = number(delta=delta, above=0.0, below=1.0)
+    user_mus = [mu for share in shares if (mu := share.user_mu) is not None]
+    user_pures = [epsilon for share in shares if (epsilon := share.user_pure_epsilon) is not None]
+    known = len(user_mus) == len(shares)
+    together = compose(shares, adjacency=adjacency, delta=delta)
+    sentence = describe_composition(
+        [share.mu for share in shares],
+        [share.learner for share in shares],
+        mu=together.mu,
+        pure=together.pure_epsilon,
+        pures=[share.pure_epsilon for share in shares],
+        user_mu=root_up(sum_up([square_up(mu) for mu in user_mus])) if known else None,
+        user_pure=sum_up(user_pures) if known else None,
+        users=[g.user for g in promises],
+        delta=delta,
+        adjacency=adjacency,
+        private=all(g.private for g in promises),
+    )
+    if not if_fixed or not shares or not together.private:
+        return sentence
+    pair = f"(epsilon, delta) = ({format_up(together.epsilon_if_fixed(delta))}, {format_up(delta)})"
+    return f"{sentence} {IF_FIXED[0].upper()}{IF_FIXED[1:]}: {pair}, by their privacy loss distributions."
+
+
 @dataclass(frozen=True, kw_only=True)
 class Spent:
-    """What all runs of a ledger have spent together: one row may have been in every one of them. Public.
+    """What runs have spent together, or hold: one row may have been in every one of them. Public.
+
+    Its figures hold for runs that are chosen by what earlier ones released, but for :meth:`epsilon_if_fixed`.
 
     Attributes
     ----------
     mu : float
         Composed parameter of Gaussian differential privacy, rounded up; ``inf`` after a release without noise.
+    rho : float
+        Composed parameter of zero-concentrated differential privacy, in nats, rounded up.
+    pure_epsilon : float
+        Sum of the epsilons of pure runs, rounded up; ``inf`` as soon as a run of another kind is among them.
     adjacency : {"replace", "zero_out"}
         The relation of every run in it.
     releases : int
@@ -58,33 +206,55 @@ class Spent:
         Where :meth:`epsilon` is stated unless another delta is asked for (the ledger's limit).
     private : bool
         False as soon as one run that released something had no noise, or noise from a known seed.
+    parts : tuple
+        ``mu`` of the runs that are Gaussian, and the epsilon of each pure one.
     """
 
     mu: float
+    rho: float
+    pure_epsilon: float
     adjacency: str
     releases: int
     delta: float | None
     private: bool
+    parts: tuple[float, tuple[float, ...]]
 
-    @property
-    def rho(self) -> float:
-        """Parameter of zero-concentrated differential privacy, in nats, rounded up."""
-        return zcdp_rho_of_gdp(self.mu)
+    def _delta(self, delta: float | None) -> float:
+        delta = self.delta if delta is None else delta
+        if delta is None:
+            raise InvalidParameter("delta must be given: the ledger has no limit to take it from")
+        return number(delta=delta, above=0.0, below=1.0)
 
     def epsilon(self, delta: float | None = None) -> float:
         """Epsilon at ``delta`` (above 0, below 1; default: the limit's), rounded up.
+
+        By :attr:`mu`, or :attr:`pure_epsilon` where that is smaller.
 
         Raises
         ------
         InvalidParameter
             If ``delta`` is out of its range, or not given for a ledger without a limit.
         """
-        if delta is None:
-            delta = self.delta
-        if delta is None:
-            raise InvalidParameter("delta must be given: the ledger has no limit to take it from")
-        return gdp_epsilon(self.mu, delta)
+        return min(gdp_epsilon(self.mu, self._delta(delta)), self.pure_epsilon)
+
+    def epsilon_if_fixed(self, delta: float | None = None) -> float:
+        """Epsilon at ``delta``, rounded up, **if** all was fixed before the first run: smaller than :meth:`epsilon`.
+
+        The condition: the number of the runs, the kind and parameter of each and where it ends were not chosen by what
+        earlier runs released. What each computes may be. Nobody can see here whether that is so. Runs of kind "gdp"
+        compose in closed form, as in :meth:`epsilon`; pure ones, and both together, by privacy loss distributions.
+
+        Raises
+        ------
+        InvalidParameter
+            As :meth:`epsilon`.
+        StateError
+            If dp-accounting is needed and not installed (``pip install 'privol[accounting]'``).
+        """
+        delta = self._delta(delta)
+        return min(compose_fixed(*self.parts, delta), self.epsilon(delta))
 
     def delta_at(self, epsilon: float) -> float:
-        """Delta at ``epsilon`` (at least 0), rounded up."""
-        return gdp_delta(epsilon, self.mu)
+        """Delta at ``epsilon`` (at least 0), rounded up; 0 from :attr:`pure_epsilon` on."""
+        delta = gdp_delta(epsilon, self.mu)
+        return 0.0 if epsilon >= self.pure_epsilon else delta

@@ -22,10 +22,13 @@ VERSION = 1
 
 Record = dict[str, Any]
 
+# made once: a long journal has 10^5 lines
+_DECODER = json.JSONDecoder()
+_ENCODER = json.JSONEncoder(sort_keys=True, allow_nan=False)
+
 
 def _digest(before: str, record: Record) -> str:
-    text = json.dumps(record, sort_keys=True, allow_nan=False)
-    return hashlib.sha256(f"{before}\n{text}".encode()).hexdigest()
+    return hashlib.sha256(f"{before}\n{_ENCODER.encode(record)}".encode()).hexdigest()
 
 
 def _line(number: int, before: str, record: Record) -> tuple[bytes, str]:
@@ -96,7 +99,9 @@ def read_journal(path: str | os.PathLike[str]) -> JournalRecords:
         if last and not line:
             break
         try:
-            record, length = json.JSONDecoder().raw_decode(line.decode())
+            record, length = _DECODER.raw_decode(line.decode())
+            if number == 1 and record.get("format", FORMAT) != FORMAT:  # such as the records of a ledger
+                _refuse(target, f"is not a journal of format {FORMAT!r}")
             found = record.pop("sha256")
             whole = found == _digest(digest, record)
         except (ValueError, TypeError, AttributeError, KeyError):

@@ -12,24 +12,23 @@ from pathlib import Path
 from typing import Any
 
 from .._files import write_atomically
-from .._validate import choice, number
+from .._validate import choice
 from ..errors import BudgetExceeded, InvalidParameter, StateError
 from ..guarantees import (
     ADJACENCIES,
     Guarantee,
-    describe_composition,
     format_up,
     gdp_delta,
     gdp_epsilon,
     gdp_mu,
-    group_mu,
-    square_up,
+    pure_within_gdp,
+    sum_up,
 )
 from ._account import Account
-from ._entries import LedgerEntry, Spent
+from ._entries import LedgerEntry, Share, Spent, compose, describe
 from ._journal import FORMAT, VERSION, Journal, Record, as_json, read_journal
 from ._shared import Shared
-from ._sums import format_down, left, root_up, sum_up
+from ._sums import difference_down, format_down, left, root_up
 
 __all__ = ["Ledger"]
 
@@ -46,7 +45,9 @@ class Ledger(Shared):
     Parameters
     ----------
     epsilon, delta : float, optional
-        The limit of all runs together, both or neither; ``epsilon`` at least 0, ``delta`` above 0 and below 1.
+        The limit of all runs together, both or neither; ``epsilon`` at least 0, ``delta`` above 0 and below 1. A run is
+        admitted if the squares of the mu of all runs fit or, where all are of kind "pure", their epsilons add up to no
+        more than ``epsilon``.
     adjacency : {"replace", "zero_out"}
         The relation that every run must have.
 
@@ -191,18 +192,18 @@ class Ledger(Shared):
                 f"adjacency must be the ledger's, {self.adjacency!r}, found {other.adjacency!r}: guarantees for "
                 "different relations do not compose"
             )
-        entries = [(account, account.entry()) for account in other.accounts]
+        found = [(account, *account._known()) for account in other.accounts]
         with self._lock:
             known = {account.plan_id: account for account in self._accounts}
-            for account, entry in entries:
+            for account, now, closed in found:
                 mine = known.get(account.plan_id)
                 if mine is None:
                     mine = Account(self, account.learner, account.guarantee, account.plan_id)
                     self._write(mine._record("open"))
                     self._accounts.append(mine)
                 if not mine.closed:
-                    mine._follow(entry)
-                    self._write(mine._record("spent" if entry.open else "closed"))
+                    mine._follow(now, closed)
+                    self._write(mine._record("closed" if closed else "spent"))
 
     def close(self) -> None:
         """Let another ledger have the journal. Runs that are open keep their whole reservation in it.
@@ -288,28 +289,46 @@ class Ledger(Shared):
             self._accounts.append(account)
         return account
 
-    def _committed(self) -> float:
-        """Sum of squares reserved by open runs and spent by closed ones, rounded up; the lock is held."""
-        squares = [a._last[2] if a._closed else a.reserved_mu_squared for a in self._accounts]
-        return sum_up(squares)
+    def _held(self) -> list[Share]:
+        """What runs hold: open ones what they reserved, closed ones what they spent; the lock is held."""
+        return [account.held() for account in self._accounts]
+
+    def _squares(self) -> list[float]:
+        return [a._last[2] if a._closed else a.reserved_mu_squared for a in self._accounts]
 
     def _admit(self, account: Account) -> None:
+        """Refuse a run with which neither rule holds for all runs together; docs/guarantee.md has the proof."""
         if self._limit is None:
             return
-        epsilon, delta, mu = self._limit
-        committed, asked = self._committed(), account.guarantee.mu
-        total = root_up(sum_up([committed, account.reserved_mu_squared]))
+        epsilon, delta, _ = self._limit
+        total = root_up(sum_up([*self._squares(), account.reserved_mu_squared]))
         # The limit is (epsilon, delta) itself, not its mu: that one is a hair smaller, and a sum of squares is a
         # hair larger than it is on paper. gdp_delta is rounded up, so what is admitted is within the limit.
-        if asked == 0.0 or gdp_delta(epsilon, total) <= delta:
+        if account.reserved_mu_squared == 0.0 or gdp_delta(epsilon, total) <= delta:
             return
+        if sum_up([share.pure_epsilon for share in [*self._held(), account.held()]]) <= epsilon:
+            return
+        raise BudgetExceeded(self._refusal(account.learner, account.guarantee))
+
+    def _refusal(self, learner: str, guarantee: Guarantee) -> str:
+        assert self._limit is not None
+        (epsilon, delta, mu), held = self._limit, self._held()
+        committed = sum_up([share.mu_squared for share in held])
+        pures = sum_up([share.pure_epsilon for share in held])
         rest = left(mu, committed)
-        raise BudgetExceeded(
-            f"{account.learner} asks for mu = {asked:.6g} (epsilon = {format_up(account.guarantee.epsilon(delta))} "
-            f"at delta = {delta:g}); of the ledger's limit mu = {mu:.6g} (epsilon = {epsilon:g}, delta = {delta:g}), "
-            f"mu = {root_up(committed):.6g} is spent or reserved by {len(self._accounts)} earlier runs, and "
-            f"mu = {format_down(rest)} (epsilon = {format_down(gdp_epsilon(rest, delta))}) is left, because the "
-            "squares of mu add up"
+        asks = f"mu = {guarantee.mu:.6g} (epsilon = {format_up(guarantee.epsilon(delta))} at delta = {delta:g})"
+        what, why = f"mu = {format_down(rest)} (epsilon = {format_down(gdp_epsilon(rest, delta))})", ""
+        if guarantee.kind == "pure":
+            asks = f"a pure epsilon of {format_up(guarantee.parameter)} (mu = {guarantee.mu:.6g})"
+            what = f"a pure epsilon of {format_down(self.remaining_pure or 0.0)}"
+            why = ", and the epsilons of runs that are all pure"
+        taken = f"mu = {root_up(committed):.6g} is"
+        if 0.0 < pures < math.inf:
+            taken = f"mu = {root_up(committed):.6g} (by pure epsilons of {format_up(pures)} in all) is"
+        return (
+            f"{learner} asks for {asks}; of the ledger's limit mu = {mu:.6g} (epsilon = {epsilon:g}, "
+            f"delta = {delta:g}), {taken} spent or reserved by {len(held)} earlier runs, and {what} is left, because "
+            f"the squares of mu add up{why}"
         )
 
     @property
@@ -331,14 +350,17 @@ class Ledger(Shared):
     @property
     def spent(self) -> Spent:
         """What all runs together have really spent so far (:class:`Spent`), reservations not included."""
-        entries = [entry for entry in self.entries() if entry.mu_squared > 0.0 or entry.releases > 0]
-        return Spent(
-            mu=root_up(sum_up([entry.mu_squared for entry in entries])),
-            adjacency=self.adjacency,
-            releases=sum(entry.releases for entry in entries),
-            delta=self.delta,
-            private=all(entry.private for entry in entries),
-        )
+        shares = []
+        for account, entry in [(account, account.entry()) for account in self.accounts]:
+            shares.append(Share(entry.plan_id, entry.learner, account.guarantee, entry.releases, entry.mu_squared))
+        return compose(shares, adjacency=self.adjacency, delta=self.delta)
+
+    @property
+    def committed(self) -> Spent:
+        """What closed runs have spent and open ones reserved, all together: what a limit is compared with."""
+        with self._lock:
+            held = self._held()
+        return compose(held, adjacency=self.adjacency, delta=self.delta)
 
     @property
     def remaining(self) -> float | None:
@@ -346,34 +368,32 @@ class Ledger(Shared):
         if self._limit is None:
             return None
         with self._lock:
-            return left(self._limit[2], self._committed())
+            return left(self._limit[2], sum_up(self._squares()))
 
-    def sentence(self, delta: float | None = None) -> str:
+    @property
+    def remaining_pure(self) -> float | None:
+        """Largest epsilon that a new run of kind "pure" can still reserve, rounded down; ``None`` without a limit."""
+        if self._limit is None:
+            return None
+        with self._lock:
+            held = self._held()
+        rest = left(self._limit[2], sum_up([share.mu_squared for share in held]))
+        return max(pure_within_gdp(rest), difference_down(self._limit[0], [share.pure_epsilon for share in held]))
+
+    def sentence(self, delta: float | None = None, *, if_fixed: bool = False) -> str:
         """Say in one sentence what all runs together guarantee: what closed ones spent, and what open ones reserved.
 
         Parameters
         ----------
         delta : float, optional
             Where epsilon is stated, above 0 and below 1. Default: the limit's, or the largest of the runs'.
+        if_fixed : bool
+            A second sentence says what :meth:`Spent.epsilon_if_fixed` is, and when it holds.
         """
         with self._lock:
-            held = [(a, a._last[2] if a._closed else a.reserved_mu_squared) for a in self._accounts]
-        held = [(account, square) for account, square in held if square > 0.0]
-        mus = [root_up(square) for _, square in held]
-        promises = [account.guarantee for account, _ in held]
-        if delta is None:
-            delta = self.delta or max((g.delta for g in promises), default=0.5)
-        users = [group_mu(mu, g.rows_per_user) for mu, g in zip(mus, promises, strict=True) if g.rows_per_user]
-        return describe_composition(
-            mus,
-            [account.learner for account, _ in held],
-            mu=root_up(sum_up([square for _, square in held])),
-            user_mu=root_up(sum_up([square_up(mu) for mu in users])) if len(users) == len(mus) else None,
-            users=[g.user for g in promises],
-            delta=number(delta=delta, above=0.0, below=1.0),
-            adjacency=self.adjacency,
-            private=all(g.private for g in promises),
-        )
+            held = self._held()
+        delta = self.delta if delta is None else delta
+        return describe(held, adjacency=self.adjacency, delta=delta, if_fixed=if_fixed)
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one dictionary of JSON values per run: its entry, its reservation and its guarantee.
@@ -387,7 +407,7 @@ class Ledger(Shared):
         for account in self.accounts:
             record: dict[str, Any] = {"format": _ENTRY_FORMAT, "version": _ENTRY_VERSION, **asdict(account.entry())}
             record["reserved_mu_squared"] = account.reserved_mu_squared
-            for name in ("mu_squared", "reserved_mu_squared"):
+            for name in ("mu_squared", "pure_epsilon", "reserved_mu_squared"):
                 record[name] = as_json(record[name])
             record["guarantee"] = account.guarantee.to_record()
             records.append(record)

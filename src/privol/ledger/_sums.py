@@ -1,4 +1,4 @@
-"""Sums of squares of mu, rounded so that no figure is understated."""
+"""What is left of sums, rounded so that no figure is understated."""
 
 from __future__ import annotations
 
@@ -6,18 +6,7 @@ import math
 from decimal import ROUND_FLOOR, Context
 from fractions import Fraction
 
-__all__ = ["format_down", "left", "root_up", "sum_up"]
-
-
-def sum_up(squares: list[float]) -> float:
-    """Sum of numbers of at least 0, rounded up; exact if there is at most one that is not 0."""
-    terms = [square for square in squares if square > 0.0]
-    if len(terms) < 2:
-        return terms[0] if terms else 0.0
-    try:
-        return math.nextafter(math.fsum(terms), math.inf)
-    except OverflowError:
-        return math.inf
+__all__ = ["difference_down", "format_down", "left", "root_up"]
 
 
 def root_up(square: float) -> float:
@@ -37,6 +26,17 @@ def left(limit: float, committed: float) -> float:
     rest = Fraction(limit) ** 2 - Fraction(committed)
     root = math.sqrt(max(rest, Fraction(0)))
     return math.nextafter(root, 0.0) if Fraction(root) ** 2 > rest > 0 else root
+
+
+def difference_down(limit: float, terms: list[float]) -> float:
+    """Largest double that is at most ``limit`` less the sum of ``terms``; 0 if nothing is left."""
+    if math.inf in terms:
+        return 0.0
+    negative = [-term for term in terms]
+    rest = math.fsum([limit, *negative])
+    if math.fsum([limit, *negative, -rest]) < 0.0:
+        rest = math.nextafter(rest, -math.inf)
+    return max(rest, 0.0)
 
 
 def format_down(x: float) -> str:

@@ -1,0 +1,179 @@
+"""``privol account``: who spent what, and what it comes to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import InvalidParameter, StateError
+from .outputs import printing
+
+if TYPE_CHECKING:
+    from ..ledger import Account, Ledger, Spent
+
+__all__ = ["account", "describe_account"]
+
+_LEDGER = "ledger.jsonl"
+_NO_DELTA = 1e-6  # where nothing that was read has one
+
+
+@click.command()
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.option("--delta", type=float, help="Where epsilon is stated.  [default: the largest of the limits and the runs]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+def account(runs: tuple[str, ...], delta: float | None, as_json: bool) -> None:
+    """Say who spent what of the privacy of the same rows, and what it comes to.
+
+    RUN is the directory of a run, whose ledger.jsonl is read, or the journal of a ledger (Ledger(journal=...) in
+    Python). All runs in all of them are composed, as if the same rows were in each: nothing here can know that they are
+    not. A run that several journals know of counts once, by the larger. Open runs count with all that they reserved.
+    Nothing is changed, and runs may be going on meanwhile.
+
+    To count in Python what these runs spent, in a ledger of your own that refuses what is too much from then on:
+
+    \b
+        ledger = Ledger(epsilon=1, delta=1e-6, journal="budget.jsonl")
+        ledger.include(Ledger.read("RUN/ledger.jsonl"))
+
+    \b
+    Examples:
+        privol account RUN
+        privol account monday tuesday budget.jsonl --delta 1e-8
+    """
+    from ..report import account_report, show
+
+    record = describe_account(runs, delta)
+    with printing():
+        if as_json:
+            click.echo(json.dumps(record, allow_nan=False))
+        else:
+            show(account_report(record))
+
+
+def describe_account(runs: Sequence[str], delta: float | None) -> dict[str, Any]:
+    """Return the record of what runs spent, one by one and together.
+
+    Raises
+    ------
+    InvalidParameter
+        If ``delta`` is out of its range, or the runs have different adjacencies.
+    StateError
+        If a directory has no ledger, or a journal is damaged.
+    OSError
+        If a journal cannot be read.
+    """
+    from .._validate import number
+    from ..ledger import IF_FIXED, compose, describe
+
+    if delta is not None:
+        delta = number(delta=delta, above=0.0, below=1.0)
+    read = {path: _read(path) for path in dict.fromkeys(map(_journal, runs))}
+    (first, one), *others = read.items()
+    for path, ledger in others:
+        if ledger.adjacency != one.adjacency:
+            raise InvalidParameter(
+                f"{first} has adjacency {one.adjacency!r} and {path} {ledger.adjacency!r}: guarantees for different "
+                "relations do not compose; ask about the runs of one adjacency at a time"
+            )
+    deltas = [ledger.delta for ledger in read.values() if ledger.delta is not None]
+    deltas += [known.guarantee.delta for ledger in read.values() for known in ledger.accounts]
+    where = delta if delta is not None else max(deltas, default=_NO_DELTA)
+    shares: dict[str, Any] = {}
+    for ledger in read.values():
+        for known in ledger.accounts:
+            share = known.held()
+            other = shares.get(known.plan_id, share)
+            shares[known.plan_id] = max(other, share, key=lambda held: (held.mu_squared, held.releases))
+    together = compose(shares.values(), adjacency=one.adjacency, delta=where)
+    fixed = _if_fixed(together) if together.private else None
+    return {
+        "format": "privol.account",
+        "version": 1,
+        "delta": where,
+        "adjacency": one.adjacency,
+        "journals": [_describe_journal(path, ledger, where) for path, ledger in read.items()],
+        "together": {
+            "runs": len(shares),
+            **_figures(together),
+            "private": together.private,
+            "sentence": describe(shares.values(), adjacency=one.adjacency, delta=where, if_fixed=False),
+            "if_fixed": None if fixed is None else {"epsilon": fixed, "condition": IF_FIXED},
+        },
+    }
+
+
+def _journal(run: str) -> Path:
+    path = Path(run)
+    if not path.is_dir():
+        return path
+    found = path / _LEDGER
+    if not found.exists():
+        raise StateError(
+            f"{run}: no ledger is here ({_LEDGER}); a run whose learner was given a ledger is in that one's journal"
+        )
+    return found
+
+
+def _read(path: Path) -> Ledger:
+    from ..ledger import Ledger
+
+    return Ledger.read(path)
+
+
+def _if_fixed(together: Spent) -> float | None:
+    """The tight figure, where it says more and can be computed here."""
+    from ..guarantees import format_up
+
+    try:
+        found = together.epsilon_if_fixed()
+    except StateError:  # dp-accounting is an extra
+        return None
+    return found if format_up(found) != format_up(together.epsilon()) else None
+
+
+def _figures(spent: Spent) -> dict[str, Any]:
+    from ..ledger import as_json
+
+    figures = {"epsilon": spent.epsilon(), "mu": spent.mu, "rho": spent.rho, "pure_epsilon": spent.pure_epsilon}
+    return {name: as_json(figure) for name, figure in figures.items()}
+
+
+def _describe_journal(path: Path, ledger: Ledger, delta: float) -> dict[str, Any]:
+    from ..ledger import compose
+
+    together = compose([known.held() for known in ledger.accounts], adjacency=ledger.adjacency, delta=delta)
+    limit = None
+    if ledger.mu is not None:
+        limit = {"epsilon": ledger.epsilon, "delta": ledger.delta, "mu": ledger.mu}
+    return {
+        "path": str(path),
+        "limit": limit,
+        "remaining": None if limit is None else {"mu": ledger.remaining, "pure_epsilon": ledger.remaining_pure},
+        "runs": [_describe_run(known, delta) for known in ledger.accounts],
+        "together": _figures(together),
+    }
+
+
+def _describe_run(known: Account, delta: float) -> dict[str, Any]:
+    from ..ledger import as_json, compose
+
+    guarantee, entry, held = known.guarantee, known.entry(), known.held()
+    spent = held._replace(releases=entry.releases, mu_squared=entry.mu_squared)
+    reserved = held._replace(mu_squared=known.reserved_mu_squared)
+    return {
+        "plan_id": entry.plan_id,
+        "learner": entry.learner,
+        "rows": entry.last_row,
+        "releases": entry.releases,
+        "open": entry.open,
+        "private": entry.private,
+        "kind": guarantee.kind,
+        "parameter": as_json(guarantee.parameter),
+        "delta": guarantee.delta,
+        "spent": _figures(compose([spent], adjacency=guarantee.adjacency, delta=delta)),
+        "reserved": _figures(compose([reserved], adjacency=guarantee.adjacency, delta=delta)),
+    }
