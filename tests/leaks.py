@@ -73,9 +73,8 @@ class Secrets:
         values = np.asarray(values).ravel()
         released = np.abs(np.concatenate([np.asarray(b, dtype=np.float64).ravel() for b in but] or [np.empty(0)]))
         if values.dtype.kind in "iu":
-            whole = values.astype(np.float64)
-            self._reals(name, whole[np.abs(whole) > 1e6], released)
-            values = values.astype(np.int64).view(np.float64)
+            whole, values = values.astype(np.float64), values.astype(np.int64).view(np.float64)
+            self._reals(name, whole[(np.abs(whole) > 1e6) & ~np.isin(np.abs(values), released)], released)
             values = values[np.isfinite(values) & (np.abs(values) > 1e-30) & (np.abs(values) < 1e30)]
         self._reals(name, values.astype(np.float64), released)
 

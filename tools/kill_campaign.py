@@ -251,7 +251,7 @@ def torn(campaign: Campaign, tally: Tally) -> None:
 
 def lost(campaign: Campaign, tally: Tally, mutant: str | None = None) -> None:
     def arms(call: int) -> Iterator[Arm]:
-        for kept in KEPT[call % 2 :: 2]:
+        for kept in KEPT[call % 2 :: 2] if mutant is None else KEPT:
             yield partial(_losing, last=call, kept=kept, mutant=mutant)
 
     at_every_call(campaign, tally, arms)
@@ -396,7 +396,7 @@ def rivals(campaign: Campaign, tally: Tally) -> None:
             found = [case.wait(child) for child in children]
             tally.refused += found.count(REFUSED)
             if set(found) - {DONE, REFUSED, FINISHED, -signal.SIGKILL} or found.count(DONE) > 1:
-                case.wrong(f"of three processes at once: {found}")
+                case.wrong(f"of three processes at once: {found} {case.trouble}")
             case.check()
             if DONE in found:
                 case.check_end()

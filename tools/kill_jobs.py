@@ -219,6 +219,12 @@ class Case:
         path = self.folder / "struck"
         return path.read_text() if path.exists() else ""
 
+    @property
+    def trouble(self) -> str:
+        """The last error of the machine."""
+        path = self.folder / "error.txt"
+        return path.read_text() if path.exists() else ""
+
     def start(
         self,
         *,
