@@ -337,7 +337,7 @@ def damaged(campaign: Campaign, tally: Tally) -> None:
                     older = campaign.folder / "older"
                     shutil.rmtree(older, ignore_errors=True)
                     shutil.copytree(victim.root, older)
-            regions = 8 if campaign.share >= 0.5 else 2
+            regions = 5 if campaign.share >= 0.5 else 2
             for what, damage in kill_damage.damages(victim.root, older, regions, campaign.rng):
                 case = campaign.case(job)
                 shutil.copytree(victim.root, case.root, dirs_exist_ok=True)
@@ -394,6 +394,8 @@ def rivals(campaign: Campaign, tally: Tally) -> None:
                 os.kill(children[0], signal.SIGKILL)
                 tally.struck += 1
             found = [case.wait(child) for child in children]
+            # one that comes when another has just finished may find the folder of its lock gone
+            found = [REFUSED if s == TROUBLE and "No such file" in case.trouble else s for s in found]
             tally.refused += found.count(REFUSED)
             if set(found) - {DONE, REFUSED, FINISHED, -signal.SIGKILL} or found.count(DONE) > 1:
                 case.wrong(f"of three processes at once: {found} {case.trouble}")
