@@ -82,6 +82,10 @@ class Campaign:
     def chance(self, p: float) -> bool:
         return bool(self.rng.random() < p)
 
+    def jobs(self) -> list[Job]:
+        """All kinds of runs; three of them in a small campaign."""
+        return list(JOBS.values())[:: 1 if self.share >= 0.5 else 7]
+
     def small(self) -> Iterator[tuple[Job, int, int]]:
         """The runs that are struck at every call: the first call, and the step from one to the next.
 
@@ -167,7 +171,7 @@ def random_kills(campaign: Campaign, tally: Tally, job: Job, number: int, signal
 
 
 def killed(campaign: Campaign, tally: Tally) -> None:
-    for job in JOBS.values():
+    for job in campaign.jobs():
         random_kills(campaign, tally, job, campaign.times(67), (signal.SIGKILL,))
     for name in ("PIGD, watched", "DPFTRL blt, looked at"):  # noise that nobody can reproduce: one value of each
         job = JOBS[name]
@@ -176,7 +180,7 @@ def killed(campaign: Campaign, tally: Tally) -> None:
 
 
 def interrupted(campaign: Campaign, tally: Tally) -> None:
-    for job in JOBS.values():
+    for job in campaign.jobs():
         random_kills(campaign, tally, job, campaign.times(20), (signal.SIGINT, signal.SIGINT, signal.SIGTERM))
 
 
@@ -361,7 +365,7 @@ def damaged(campaign: Campaign, tally: Tally) -> None:
 
 def forked(campaign: Campaign, tally: Tally) -> None:
     """The learning process forks after every few blocks: no child can do anything, and others are kept out."""
-    for job in JOBS.values():
+    for job in campaign.jobs():
         for _ in range(campaign.times(3)):
             case = campaign.case(job)
             attempts = kill_damage.Forking(case.folder, every=7)
@@ -382,7 +386,7 @@ def forked(campaign: Campaign, tally: Tally) -> None:
 
 def rivals(campaign: Campaign, tally: Tally) -> None:
     """Three processes at once on one directory, or one journal; the first is killed now and then."""
-    for job in JOBS.values():
+    for job in campaign.jobs():
         whole = pace(job, campaign)
         for _ in range(campaign.times(8)):
             case = campaign.case(job)
@@ -442,10 +446,10 @@ def run(names: list[str], share: float, seed: int) -> list[Tally]:
     return found
 
 
-def mutants(share: float, seed: int) -> list[Tally]:
+def mutants(names: list[str], share: float, seed: int) -> list[Tally]:
     """Take away one sync after the other: the layer that loses what was not synced must find it."""
     found = []
-    for mutant in MUTANTS:
+    for mutant in names:
         with tempfile.TemporaryDirectory(prefix="privol-kills-") as folder:
             tally = Tally(f"without the sync of {mutant}")
             lost(Campaign(Path(folder), min(share, 0.1), np.random.default_rng(seed)), tally, mutant)
@@ -474,6 +478,7 @@ def main() -> int:
     parser.add_argument("--write", type=Path, help="page to write the table into")
     parser.add_argument("--share", type=float, default=1.0, help="of the whole campaign; default: 1")
     parser.add_argument("--only", choices=[*CLASSES, "mutants"], action="append", help="these classes")
+    parser.add_argument("--mutant", choices=[*MUTANTS, "ledger"], action="append", help="these mutants")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     given = parser.parse_args()
@@ -481,7 +486,8 @@ def main() -> int:
     gc.freeze()  # children that do not touch what they inherit begin sooner
     names = [name for name in CLASSES if not given.only or name in given.only]
     found = run(names, given.share, given.seed)
-    broken = mutants(given.share, given.seed) if not given.only or "mutants" in given.only else []
+    wanted = given.mutant or ([] if given.only and "mutants" not in given.only else list(MUTANTS))
+    broken = mutants(wanted, given.share, given.seed)
     if given.json:
         print(json.dumps({"classes": [vars(t) for t in found], "mutants": [vars(t) for t in broken]}))
     elif given.write is None:

@@ -213,8 +213,11 @@ class Short(Layer):
 
 
 def take_away_sync(what: str) -> None:
-    """Make a mutant of this process, without the sync of ``"files"``, ``"folders"`` or ``"journal"``."""
-    from privol import _files
+    """Make a mutant of this process: without the sync of ``"files"``, ``"folders"`` or ``"journal"``.
+
+    ``"ledger"``: what a run commits to its ledger is not written at all.
+    """
+    from privol import _files, ledger
 
     real = os.fsync
 
@@ -232,7 +235,9 @@ def take_away_sync(what: str) -> None:
         finally:
             setattr(os, "fsync", real)  # noqa: B010
 
-    if what == "journal":
+    if what == "ledger":
+        setattr(ledger.Account, "commit", lambda self, **facts: None)  # noqa: B010
+    elif what == "journal":
         whole = _files.AppendOnly.append
         setattr(_files.AppendOnly, "append", append)  # noqa: B010
     else:
