@@ -1,0 +1,359 @@
+"""What the kill campaign lets learn, what an observer saw of it, and what must hold whatever was killed.
+
+A :class:`Job` learns in a forked child, and goes on with what another child left. It shows each model to an observer,
+who writes it down for good (:class:`World`) outside of the run's directory. :class:`Case` is one directory with its
+history: attempts, and what is checked after each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from privol import DPFTRL, NOGD, PIGD, PQFTL
+from privol.errors import StateError
+from privol.ledger import Ledger
+from privol.state import State, load_model
+
+__all__ = ["DONE", "FINISHED", "JOBS", "OTHER_ROWS", "REFUSED", "STRUCK", "TROUBLE", "Case", "Job", "World"]
+
+# How a child ends.
+DONE, FINISHED, OTHER_ROWS, REFUSED, TROUBLE, STRUCK, WRONG = 0, 3, 4, 5, 6, 130, 1
+FEATURES = 5
+LEFT = {"ledger.jsonl", "ledger.jsonl.lock", "model.json", "model.npz"}
+
+
+def sha(*arrays: Any) -> str:
+    return hashlib.sha256(b"|".join(np.asarray(a, dtype=np.float64).tobytes() for a in arrays)).hexdigest()[:24]
+
+
+def shown(learner: Any) -> str:
+    return sha(learner.coef_, learner.intercept_, learner.average_coef_)
+
+
+class Rows:
+    """Made-up rows, in blocks; ``changed``: the number of a row that is another one than it was."""
+
+    classes = (0, 1)
+
+    def __init__(self, n: int, block: int, changed: int | None = None) -> None:
+        rng = np.random.default_rng(7)
+        self.n_rows, self._block = n, block
+        self._X = rng.normal(size=(n, FEATURES)) / 3
+        self._y = (self._X @ [1.0, -2.0, 0.5, 0.0, 1.0] > 0).astype(np.float64)
+        if changed is not None:
+            self._X[changed] = -self._X[changed]
+
+    def __iter__(self) -> Iterator[Any]:
+        for start in range(0, self.n_rows, self._block):
+            part = slice(start, start + self._block)
+            yield type("Block", (), {"X": self._X[part], "y": self._y[part], "first_row": start + 1})()
+
+
+class World:
+    """What an observer saw, in the order of seeing: lines that are on the disk before anything else happens."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._pid = os.getpid()
+
+    def publish(self, kind: str, rows: int, releases: int, value: str) -> None:
+        from kill_layers import REAL
+
+        # what a forked child of the learning process shows is written elsewhere
+        path = self.path if os.getpid() == self._pid else f"{self.path}.forked"
+        descriptor = REAL["open"](path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        REAL["write"](descriptor, f"{kind} {rows} {releases} {value}\n".encode())
+        REAL["fsync"](descriptor)
+        os.close(descriptor)
+
+    def read(self) -> list[tuple[str, int, int, str]]:
+        if not self.path.exists():
+            return []
+        lines = self.path.read_bytes().split(b"\n")[:-1]  # nobody read a line that is cut short
+        return [(k, int(r), int(n), v) for k, r, n, v in (line.decode().split() for line in lines)]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A run that nothing interrupts: by row what it releases, by number of releases what it shows and has spent."""
+
+    released: dict[int, str]
+    shown: dict[int, str]
+    spent: dict[int, float]
+    end: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """A learner and its rows; ``watched``: every release is handed out, or else the learner is looked at every block.
+
+    ``every``: rows between two checkpoints. ``shared``: the ledger is one with a journal of its own.
+    """
+
+    name: str
+    kind: Callable[..., Any]
+    words: dict[str, Any]
+    rows: int
+    every: int
+    watched: bool = True
+    shared: bool = False
+    seed: int | None = 3
+
+    def make(self, ledger: Ledger | None = None) -> Any:
+        return self.kind(epsilon=2.0, random_state=self.seed, ledger=ledger, **self.words)
+
+    def resized(self, rows: int, every: int) -> Job:
+        words = {**self.words, "release": max(1, rows // 5)} if "release" in self.words else self.words
+        return Job(self.name, self.kind, words, rows, every, self.watched, self.shared, self.seed)
+
+    @cached_property
+    def reference(self) -> Reference:
+        learner, released, look, spent = self.make(), {}, {}, {}
+
+        def see(release: Any) -> None:
+            released[release.row] = sha(release.coef, release.intercept)
+            look[learner.n_releases_] = shown(learner)
+            spent[learner.n_releases_] = learner.ledger_.entries()[0].mu_squared
+
+        learner.fit_stream(Rows(self.rows, 997), on_release=see)
+        look[0] = shown(self.make_blank())
+        return Reference(released, look, spent, shown(learner))
+
+    def make_blank(self) -> Any:
+        """The learner after its first row, before a release."""
+        learner = self.make().set_params(horizon=self.rows, release=self.rows)
+        return learner.partial_fit(np.zeros((1, FEATURES)), [0], classes=[0, 1]) if self.rows > 1 else learner
+
+    # What follows runs in the child; another kind of job (a command line) has its own.
+
+    def journal(self, case: Path) -> Path:
+        return case / "budget.jsonl" if self.shared else case / "run" / "ledger.jsonl"
+
+    def learn(self, case: Path, world: World, *, block: int, changed: int | None, work: Callable[..., None]) -> None:
+        """Begin, or go on; ``work`` is called after every block with the learner."""
+        ledger = Ledger(epsilon=1000.0, delta=1e-6, journal=self.journal(case)) if self.shared else None
+        learner = self.make(ledger)
+
+        def look(learner: Any, stream: Any) -> None:
+            if not self.watched:
+                world.publish("shown", learner.n_rows_, learner.n_releases_, shown(learner))
+            work(learner)
+
+        def see(release: Any) -> None:
+            world.publish("release", release.row, 0, sha(release.coef, release.intercept))
+
+        try:
+            learner.fit_stream(
+                Rows(self.rows, block, changed),
+                checkpoint=State(case / "run", every=self.every),
+                progress=look,
+                on_release=see if self.watched else None,
+            )
+        except BaseException:
+            if hasattr(learner, "_run") or hasattr(learner, "_export"):  # what is shown after an interrupt
+                world.publish("shown", learner.n_rows_, learner.n_releases_, shown(learner))
+            raise
+        world.publish("shown", learner.n_rows_, learner.n_releases_, shown(learner))
+
+    def end_of(self, case: Path) -> str:
+        """What the finished run left."""
+        return shown(load_model(case / "run"))
+
+
+_SIZES: dict[str, tuple[Callable[..., Any], dict[str, Any], int]] = {
+    "PIGD": (PIGD, {"release": 2000}, 40000),
+    "NOGD": (NOGD, {"batch": 7, "release": 2000}, 40000),
+    "DPFTRL blt": (DPFTRL, {"design": "blt", "batch": 8, "release": 2000}, 40000),
+    "DPFTRL tree": (DPFTRL, {"design": "tree", "batch": 8, "release": 2000}, 40000),
+    "PQFTL": (PQFTL, {"release": 400}, 8000),
+}
+JOBS = {
+    f"{name}{words}": Job(name, kind, parameters, rows, rows // 25, watched, shared)
+    for name, (kind, parameters, rows) in _SIZES.items()
+    for words, watched, shared in ((", watched", True, False), (", looked at", False, False), (", shared", True, True))
+}
+
+
+def nothing(learner: Any) -> None:
+    """What is done after a block."""
+
+
+@dataclass
+class Case:
+    """A directory of a job, what the world saw of it, and what was found wrong."""
+
+    job: Job
+    folder: Path
+    violations: list[str] = field(default_factory=list)
+    attempts: int = 0
+    _known: dict[str, tuple[int, int, float, bool]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.root.mkdir(parents=True)
+
+    @property
+    def root(self) -> Path:
+        """What belongs to the run: all that a machine could lose."""
+        return self.folder / "case"
+
+    @property
+    def world(self) -> World:
+        return World(self.folder / "world.txt")
+
+    @property
+    def struck(self) -> str:
+        """What the layer says that it struck."""
+        path = self.folder / "struck"
+        return path.read_text() if path.exists() else ""
+
+    @property
+    def trouble(self) -> str:
+        """The last error of the machine."""
+        path = self.folder / "error.txt"
+        return path.read_text() if path.exists() else ""
+
+    def start(
+        self,
+        *,
+        block: int = 400,
+        changed: int | None = None,
+        world: World | None = None,
+        arm: Callable[[Path, Path], None] | None = None,
+        work: Callable[..., None] = nothing,
+    ) -> int:
+        """Let a child learn; ``arm`` prepares its machine. Returns its number."""
+        self.attempts += 1
+        sys.stdout.flush()
+        sys.stderr.flush()
+        held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        child = os.fork()
+        if child:
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+            return child
+        status = STRUCK
+        try:  # whatever strikes, nothing but this child ends here
+            os.dup2(os.open(self.folder / "stderr.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 2)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(STRUCK))
+            if arm is not None:
+                arm(self.root, self.folder / "struck")
+            learn = partial(self.job.learn, self.root, World((world or self.world).path), block=block, changed=changed)
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+            status = self._status(partial(learn, work=work))
+        finally:
+            os._exit(status)
+
+    def _status(self, learn: Callable[[], None]) -> int:
+        try:
+            learn()
+        except StateError as error:
+            text = str(error)
+            return FINISHED if "is finished" in text else OTHER_ROWS if "are not those that" in text else REFUSED
+        except OSError as error:
+            (self.folder / "error.txt").write_text(f"{error!r}\n")
+            return TROUBLE
+        except (KeyboardInterrupt, SystemExit):
+            return STRUCK
+        except BaseException:
+            (self.folder / "error.txt").write_text(traceback.format_exc())
+            return WRONG
+        return DONE
+
+    def wait(self, child: int) -> int:
+        """How a child ended: its status, or the negative number of a signal."""
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if status == WRONG:
+            self.wrong("an error that says nothing: " + (self.folder / "error.txt").read_text().splitlines()[-1])
+        return status
+
+    def attempt(self, **words: Any) -> int:
+        return self.wait(self.start(**words))
+
+    def wrong(self, what: str) -> None:
+        self.violations.append(f"{self.job.name}{' (shared)' if self.job.shared else ''}: {what}")
+
+    # ---- what must hold ---------------------------------------------------------------------------------------
+
+    def entries(self) -> list[Any]:
+        """What the journal says; nothing where there is none, or its first record was not whole."""
+        try:
+            return Ledger.read(self.job.journal(self.root)).entries()
+        except FileNotFoundError:
+            return []
+        except StateError as error:
+            if "no whole record" not in str(error) and "is empty" not in str(error):
+                self.wrong(f"the journal cannot be read: {error}")
+            return []
+
+    def check_world(self, seen: list[tuple[str, int, int, str]]) -> None:
+        """One value for each result, whatever was killed: that of a run that nothing interrupts."""
+        if self.job.seed is None:
+            found: dict[tuple[str, int], str] = {}
+            for kind, rows, releases, value in seen:
+                if found.setdefault((kind, rows if kind == "release" else releases), value) != value:
+                    self.wrong(f"two results of {kind} {rows}: noise was drawn twice")
+            return
+        known = self.job.reference
+        for kind, rows, releases, value in seen:
+            if value != (known.released.get(rows) if kind == "release" else known.shown.get(releases)):
+                self.wrong(f"{kind} of row {rows} ({releases}) has other bits than the run that nothing interrupts")
+
+    def check(self, *, journal: bool = True) -> None:
+        """The ledger covers what the world saw, and nothing in it ever goes back."""
+        seen = self.world.read()
+        self.check_world(seen)
+        if not journal:
+            return
+        entries = self.entries()
+        last = entries[-1] if entries else None
+        rows = max((row for _, row, _, _ in seen), default=0)
+        releases = max(len({row for kind, row, _, _ in seen if kind == "release"}), *(n for _, _, n, _ in seen), 0)
+        if (rows, releases) > (0, 0) and last is None:
+            self.wrong(f"the ledger has lost its entry: {rows} rows and {releases} releases were seen")
+        if last is not None:
+            if (last.last_row, last.releases) < (rows, releases) or last.releases < releases:
+                self.wrong(f"the ledger knows of {last.last_row}, {last.releases}; seen were {rows}, {releases}")
+            if self.job.seed is not None and last.mu_squared < self.job.reference.spent.get(releases, 0.0):
+                self.wrong(f"the ledger has mu^2 {last.mu_squared} for {releases} releases")
+        now = {e.plan_id: (e.last_row, e.releases, e.mu_squared, e.open) for e in entries}
+        for plan_id, (row, number, square, open_) in self._known.items():
+            after = now.get(plan_id)
+            if after is None or after[0] < row or after[1] < number or after[2] < square or (after[3] and not open_):
+                self.wrong(f"an entry of the ledger went back: {(row, number, square, open_)} to {after}")
+        self._known = now
+
+    def check_end(self) -> None:
+        """A finished run: the same bits, and nothing secret is left."""
+        self.check()
+        try:
+            if self.job.end_of(self.root) != self.job.reference.end and self.job.seed is not None:
+                self.wrong("the model has other bits than that of the run that nothing interrupts")
+        except (StateError, OSError) as error:
+            self.wrong(f"a finished run has no model: {error}")
+        if any(entry.open for entry in self.entries()[-1:]):
+            self.wrong("the account of a finished run is open")
+        left = {path.name for path in (self.root / "run").iterdir()} - LEFT
+        if left:
+            self.wrong(f"the directory of a finished run holds {sorted(left)}")
+
+    def finish(self, **words: Any) -> int:
+        """Go on to the end, without trouble."""
+        status = self.attempt(**words)
+        if status in (DONE, FINISHED):
+            self.check_end()
+        else:
+            self.wrong(f"a run that was struck does not go on: status {status}")
+        return status
