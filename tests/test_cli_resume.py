@@ -197,13 +197,15 @@ def test_a_run_can_be_ended_where_it_is(here, clinic, monkeypatch, blocks, words
         privol_cli(*PIGD, *words, "--out", "R")
     before = load_model("R")
     spent = [entry.mu_squared for entry in entries_of("R")]
+    os.remove("train.csv")  # it needs no rows
     record = run_json("resume", "R", "--end")
-    assert (record["status"], record["releases"], record["rows"]) == ("interrupted", before.n_releases_, before.n_rows_)
+    assert (record["status"], record["releases"], record["rows"]) == ("ended", before.n_releases_, before.n_rows_)
+    assert record == read_json("R")
     assert "secret" not in listed("R")
     assert np.array_equal(load_model("R").coef_, before.coef_)
     entries = entries_of("R")
     assert not any(entry.open for entry in entries)
-    assert [entry.mu_squared for entry in entries] == spent
+    assert [entry.mu_squared for entry in entries] == pytest.approx(spent, rel=1e-8)
     assert privol_cli("predict", "R", "new.csv").exit_code == OK
     assert privol_cli("resume", "R").exit_code == IO
 
@@ -237,7 +239,7 @@ def test_killed(here, words):
     write(Path("big.csv"), ["a", "b", "c", "y"], rows_of(150_000))
     assert start(*BIG, *words, "--out", "whole").wait(timeout=WAIT) == OK
     killed, journal = 0, Path("R/ledger.jsonl")
-    for records in (1, 2, 3, 30, 50, 60, 70):
+    for records in (2, 30, 60):
         again = ("resume", "R") if Path("R/secret/run.json").exists() else (*BIG, *words, "--out", "R")
         if again[0] == "run":
             shutil.rmtree("R", ignore_errors=True)
@@ -249,7 +251,7 @@ def test_killed(here, words):
                 break
             time.sleep(0.001)
         process.communicate(timeout=WAIT)
-    assert killed >= 3
+    assert killed == 3
     process = start("resume", "R")
     _, err = process.communicate(timeout=WAIT)
     # struck between the end of a run and its report, or never: the model is whole

@@ -24,8 +24,8 @@ from privol.errors import StateError
 from privol.ledger import Ledger
 from privol.ledger._journal import Journal
 from privol.state import State, load_model
+from privol.state._checkpoints import noise_digest
 from privol.state._digest import RowDigest
-from privol.state._run import _noise_of
 
 N, D = 600, 4
 RNG = np.random.default_rng(5)
@@ -514,7 +514,7 @@ def test_other_noise_or_another_version_does_not_go_on(name, tmp_path, monkeypat
             make(name).fit_stream(Stream(), checkpoint=State(run))
     plan = json.loads((run / "secret" / "run.json").read_text())
     calibration = make(name).calibrate(D, plan["horizon"], plan["release"])
-    assert _noise_of(calibration) == plan["noise"]
+    assert noise_digest(calibration) == plan["noise"]
     if name.startswith("PIGD"):
         other = replace(calibration, schedule=calibration.schedule.with_gain(calibration.schedule.gain * (1 + 1e-15)))
     elif name == "NOGD":
@@ -524,7 +524,7 @@ def test_other_noise_or_another_version_does_not_go_on(name, tmp_path, monkeypat
         other = replace(calibration, sums=sums[0], epochs=replace(calibration.epochs, sums=sums))
     else:
         other = replace(calibration, schedule=calibration.schedule.with_gain(calibration.schedule.gain * 0.5))
-    assert _noise_of(other) != plan["noise"]
+    assert noise_digest(other) != plan["noise"]
 
 
 def test_the_journal_tells_nothing_of_rows(tmp_path):

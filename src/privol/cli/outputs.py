@@ -131,7 +131,7 @@ class RunDirectory:
         except FileExistsError:
             if not self.path.is_dir():
                 raise OSError(errno.ENOTDIR, "exists and is no directory", str(self.path)) from None
-            if (self.path / "secret").exists():
+            if (self.path / "secret" / "run.json").exists():
                 raise OSError(
                     errno.ENOTEMPTY, "holds a run that has not ended; privol resume goes on with it", str(self.path)
                 ) from None

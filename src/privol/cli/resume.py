@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import chdir
+import json
+import math
+from contextlib import chdir, closing
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ..errors import StateError
-from .outputs import RunDirectory
+from .outputs import RunDirectory, printing
 
 __all__ = ["resume"]
 
@@ -52,11 +54,16 @@ def resume(
     from ..state import State
     from .run import learn_rows, run
 
+    if end and (file is not None or plain):
+        raise click.UsageError("--end needs no rows, and so neither FILE nor --no-diagnostics")
     path = Path(directory).absolute()
     kept = State(path).read() if path.is_dir() else None
     if kept is None:
         where = "the run is finished" if (path / "model.json").exists() else "no run to go on with is here"
         raise StateError(f"{directory}: {where}")
+    if end:
+        _end(directory, path, as_json, quiet)
+        return
     command = kept["context"]
     if command is None:
         raise StateError(
@@ -67,11 +74,42 @@ def resume(
     del given["out"]
     if file is not None:
         given["file"] = file if file == "-" else str(Path(file).absolute())
-    if plain or end:
+    if plain:
         given |= {"diagnostics": False} | ({} if given["private_metrics"] is not None else {"delay": None})
-    shown = {"as_json": as_json, "quiet": quiet, "end": end}
     with RunDirectory(str(path), gone_on=True) as whole:
         if not Path(command["folder"]).is_dir():
             raise StateError(f"{directory}: the run was begun in {command['folder']}, which does not exist any more")
         with chdir(command["folder"]):
-            learn_rows(whole, command, kept, **{**given, **shown})
+            learn_rows(whole, command, kept, **{**given, "as_json": as_json, "quiet": quiet})
+
+
+def _end(directory: str, path: Path, as_json: bool, quiet: bool) -> None:
+    """End a run where it was kept last."""
+    from .._files import write_atomically
+    from ..ledger import Ledger
+    from ..state import State
+
+    found = Ledger.read(path / "ledger.jsonl")
+    limit = {"epsilon": found.epsilon, "delta": found.delta}
+    with closing(Ledger(adjacency=found.adjacency, journal=path / "ledger.jsonl", **limit)) as ledger:
+        learner = State(path).end(ledger=ledger)
+        spent = ledger.spent
+        rows = max(entry.last_row for entry in ledger.entries())
+    shown = learner.__sklearn_is_fitted__()
+    record = {
+        "format": "privol.ended-run",
+        "version": 1,
+        "status": "ended",
+        "rows": rows,
+        "releases": learner.n_releases_ if shown else 0,
+        "spent": {"mu": "inf" if math.isinf(spent.mu) else spent.mu},
+        "sentence": learner.guarantee_.sentence() if shown else None,
+    }
+    # what Ctrl-C may have left is about an earlier row
+    write_atomically(path / "run.json", json.dumps(record, indent=1, allow_nan=False).encode() + b"\n")
+    with printing(f"; the run is in {directory}"):
+        if as_json:
+            click.echo(json.dumps(record, allow_nan=False))
+        elif not quiet:
+            model = "nothing was released" if not shown else f"the model released last is in {directory}"
+            click.echo(f"{directory}: ended after row {rows:,}; {model}, and what was not spent is given back")

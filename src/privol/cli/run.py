@@ -6,7 +6,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -165,7 +165,6 @@ def learn_rows(
     delay: int | None,
     as_json: bool,
     quiet: bool,
-    end: bool = False,
     **options: Any,
 ) -> None:
     """Do what a command says, in a directory.
@@ -178,8 +177,6 @@ def learn_rows(
         What is kept of the command that began the run, to go on with it.
     kept : dict or None
         What :meth:`privol.state.State.read` says of the run that goes on; None: a new one.
-    end : bool
-        End the run that is kept, without its rows.
     **options
         As those of ``privol run``.
     """
@@ -231,40 +228,42 @@ def learn_rows(
     rows = stream.n_rows if renewed else horizon
     shown = watched(rows, made.delta, counted=stream.n_rows is not None, wanted=talking)
     state: Any = State(directory.path, every=checkpoint, inputs=inputs, context=command) if checkpoint else None
+
+    def report(ended: _Ended) -> dict[str, Any]:
+        """Write all that there is to say of the run; Ctrl-C waits."""
+        with uninterrupted():
+            released, whole = None, made.guarantee_
+            if private is not None:
+                found = _released(made, private, ended.windows, horizon, delay or 0)
+                released, whole = found.to_record(), found.guarantee
+            how: dict[str, Any] = {"seconds": ended.seconds, "interrupted": ended.interrupted}
+            record = describe_run(made, stream, inputs, whole=whole, resumed=kept is not None, **how)
+            implied_by = "schema" if stream.schema is not None else "ranges"
+            record["x_bound_from"] = implied_by if implied else chosen
+            if file is None and unread_pipe():
+                record["warnings"].append(
+                    "what comes through the pipe was not read: these are the rows that come with the package; privol "
+                    "run - --horizon N reads standard input"
+                )
+            metrics = None
+            if ended.comparison is not None:
+                metrics = {**ended.comparison.to_record(), "cells": describe_cells(stream)}
+            write_run(directory.path, made, record, metrics, released)
+            return record
+
     with closing(Ledger(adjacency=made._adjacency(), journal=directory.path / "ledger.jsonl", **limit)) as made.ledger:
         try:
             with _saying_what_helps(stream, stated), shown as (tick, stage):
-                if end:
-                    ended = _Ended(0.0, [], interrupted="learning")
-                    state.end(made)
-                else:
-                    ended = _learn(made, stream, state, diagnostics, delay or 0, private, tick, stage)
+                ended = _learn(made, stream, state, diagnostics, delay or 0, private, tick, stage, report)
         except BaseException as error:
             _say_what_is_left(error, made, directory)
             raise
     directory.keep()
-    with uninterrupted():
-        released, whole = None, made.guarantee_
-        if private is not None and not end:
-            found = _released(made, private, ended.windows, horizon, delay or 0)
-            released, whole = found.to_record(), found.guarantee
-        how: dict[str, Any] = {"seconds": ended.seconds, "interrupted": ended.interrupted, "resumed": kept is not None}
-        record = describe_run(made, stream, inputs, whole=whole, **how)
-        implied_by = "schema" if stream.schema is not None else "ranges"
-        record["x_bound_from"] = implied_by if implied else chosen
-        if file is None and unread_pipe():
-            record["warnings"].append(
-                "what comes through the pipe was not read: these are the rows that come with the package; privol run - "
-                "--horizon N reads standard input"
-            )
-        metrics = None
-        if ended.comparison is not None:
-            metrics = {**ended.comparison.to_record(), "cells": describe_cells(stream)}
-        try:
-            write_run(directory.path, made, record, metrics, released)
-        except OSError as error:
-            _say_what_is_left(error, made, directory)
-            raise
+    try:
+        record = report(ended)
+    except OSError as error:
+        _say_what_is_left(error, made, directory)
+        raise
     with printing(f"; the run is in {record['out']}"):
         if as_json:
             click.echo(json.dumps(record, allow_nan=False))
@@ -272,7 +271,7 @@ def learn_rows(
             from ..report import run_report, show
 
             show(run_report(record))
-    if ended.interrupted is not None and not end:
+    if ended.interrupted is not None:
         from .app import INTERRUPTED
 
         left = "what was released by then is" if made.n_releases_ else "nothing was released by then; the account is"
@@ -403,19 +402,30 @@ class _Ended:
 
 
 def _learn(
-    made: Any, stream: Any, state: Any, diagnostics: bool, delay: int, private: Any, tick: Any, stage: Any
+    made: Any,
+    stream: Any,
+    state: Any,
+    diagnostics: bool,
+    delay: int,
+    private: Any,
+    tick: Callable[[Any, Any], None],
+    stage: Callable[[str], None],
+    report: Callable[[_Ended], object],
 ) -> _Ended:
+    """Learn the rows; where a comparison follows, what there is to say of the run is written before it."""
     from ..evaluate import compare, progressive
 
     ended = _Ended(0.0, [])
-    doing = "learning"
+    doing, start = "learning", time.perf_counter()
 
     def enter(words: str) -> None:
         nonlocal doing
+        if doing == "learning" and state is not None:
+            ended.seconds = time.perf_counter() - start
+            report(ended)
         doing = "comparing"
         stage(words)
 
-    start = time.perf_counter()
     settings: dict[str, Any] = {"delay": delay, "private": private, "checkpoint": state}
     settings["on_window"] = ended.windows.append
     try:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from .._validate import integer, number
 from ..errors import InvalidParameter, StateError
 from ..guarantees import Guarantee, compose_gdp
-from ..learners._base import Keeper, OnlineLearner
+from ..learners._base import Keeper
 from ..ledger import Account, Ledger
 from ..losses import Loss, loss_at_zero
 from ..noise import STREAM_METRICS, Source, Unshared, decide_lattice_point, granularity
@@ -241,9 +241,10 @@ class Windows(Unshared):
         Called with every :class:`MetricsWindow`.
     keeper : Keeper, optional
         Keeps the run on the disk, and the key of the windows' noise. Windows are then handed out by :meth:`finish` and
-        :meth:`leave` alone: what they tell of rows may be seen only when these are kept.
-    learner : OnlineLearner, optional
-        With a keeper: the learner of the run.
+        :meth:`leave` alone: what they tell of rows may be seen only when these are kept, and the journal has the
+        windows themselves, with which they are compared if they are released once more.
+    delay : int
+        Rows after which a label was known.
     """
 
     _called = "private metrics"
@@ -260,7 +261,7 @@ class Windows(Unshared):
         stream: Any = None,
         on_window: Callable[[MetricsWindow], object] | None = None,
         keeper: Keeper | None = None,
-        learner: OnlineLearner | None = None,
+        delay: int = 0,
     ) -> None:
         self._length = integer(window_rows=settings.rows_of_window(horizon), at_most=1 << 32)  # totals below 2^53
         self._horizon = horizon
@@ -288,7 +289,9 @@ class Windows(Unshared):
         if keeper is None:
             self._account = ledger.open(learner="PrivateMetrics", guarantee=self.guarantee)
         else:
-            self._account, key = keeper.beside(learner, "PrivateMetrics", self.guarantee, key)
+            bounds = [self._first_bound, self._loss_bound, float(y_bound)]
+            same = {"window_rows": self._length, "bounds": bounds, "std": self._std, "horizon": horizon, "delay": delay}
+            self._account, key = keeper.beside("PrivateMetrics", self.guarantee, key, same)
             self._source = source_of(key, private=private) if key else None
         self._account.attach(self._counters)
 
@@ -328,6 +331,22 @@ class Windows(Unshared):
         if not self._kept:
             self._hand_out(self._rows)
 
+    def _commit(self, rows: int) -> None:
+        """Let the journal have the windows up to that row, before anybody has: the same as those that were seen."""
+        shown = [[w.first_row, w.last_row, w.first, w.loss] for w in self._windows if w.last_row <= rows]
+        before = self._seen()
+        if before[: len(shown)] != shown[: len(before)]:
+            raise StateError(
+                "the private metrics, computed again, are not those that were released: the loss is not the one that "
+                "the run was begun with, or this machine computes otherwise; they are not shown"
+            )
+        if len(shown) > len(before):
+            self._account.commit(windows=shown)
+
+    def _seen(self) -> list[list[float]]:
+        """The windows that the journal has."""
+        return max((commit["facts"]["windows"] for commit in self._account.commits), key=len, default=[])
+
     def _hand_out(self, rows: int) -> None:
         """Show the windows up to that row."""
         while self._handed < len(self._windows) and self._windows[self._handed].last_row <= rows:
@@ -340,7 +359,7 @@ class Windows(Unshared):
         if self._rows > self._released * self._length:
             self._release()
         if self._kept:
-            self._account.commit()
+            self._commit(self._rows)
             self._hand_out(self._rows)
         return self._settings.result(
             self._windows,
@@ -353,13 +372,12 @@ class Windows(Unshared):
         )
 
     def leave(self, rows: int) -> None:
-        """Release nothing more of a run that goes on another time, and show the windows up to the row it was kept at.
-
-        The keeper has let the account go by then, with what was spent in it.
-        """
+        """Stop a run that goes on another time; show its windows up to a row, or those seen before."""
         self._source = None
         self._left = True
-        self._hand_out(rows)
+        self._commit(rows)
+        self._windows = [MetricsWindow(int(w[0]), int(w[1]), w[2], w[3]) for w in self._seen()]
+        self._hand_out(self._horizon)
 
     def close(self) -> None:
         """Release nothing more, and give back what was not spent, unless the run goes on another time."""

@@ -106,12 +106,13 @@ def progressive(
         if progress is not None:
             progress(at, stream)
 
-    windows, released = None, None
+    windows, released, opened = None, None, False
     start = time.perf_counter()
     try:
         if private is not None:
             if checkpoint is not None:
                 checkpoint.open(learner, replay=True)
+                opened = True
             windows = Windows(
                 private,
                 task=task,
@@ -122,7 +123,7 @@ def progressive(
                 stream=stream,
                 on_window=on_window,
                 keeper=checkpoint,
-                learner=learner,
+                delay=delay,
             )
             sinks.append(windows)
         learner.fit_stream(
@@ -135,12 +136,12 @@ def progressive(
             released = windows.finish(learner.guarantee_, delay)
     except BaseException:
         if windows is not None and checkpoint is not None:
-            windows.leave(learner.n_rows_ if "_run" in learner.__dict__ else 0)
+            windows.leave(checkpoint.verified)
         raise
     finally:
         if windows is not None:
             windows.close()
-        if checkpoint is not None and private is not None:
+        if checkpoint is not None and opened:
             checkpoint.leave(learner, None)
     seconds = time.perf_counter() - start
     score, curve = tally.result()

@@ -177,7 +177,7 @@ class OnlineLearner(ReleasedModel):
             give the learner its classes by ``declare_classes``.
         """
         run: Run | None = self.__dict__.get("_run")
-        if run is None or run.closed or run.of_stream or run.unlabelled or run.keeper is not None:
+        if run is None or run.closed or run.of_stream or run.unlabelled or run.keeper or run.account.closed:
             return self.partial_fit(np.asarray(x)[None, ...], np.asarray(y)[None])
         run.state.learn_one(x, run.targets.encode_one(y, run.state.n_rows), not run.targets.refuse)
         return self
@@ -321,6 +321,7 @@ class OnlineLearner(ReleasedModel):
         targets: Targets,
         stream: Any = None,
         conditions: tuple[str, ...] = (),
+        facts: dict[str, Any] | None = None,
     ) -> Run:
         """Open a run: parameters first, then the reservation of its whole budget."""
         state, plan, guarantee = self._open_labelled(n_features, horizon, release, targets.classes)
@@ -329,7 +330,7 @@ class OnlineLearner(ReleasedModel):
         endless = horizon == MOST_ROWS and self._endless()  # nobody knows the rows that delta has to stay below
         for words in weaknesses(guarantee, rows=1 if endless else horizon):
             warnings.warn(words, PrivacyWarning, stacklevel=3)
-        account = self._ledger().open(learner=type(self).__name__, guarantee=guarantee)
+        account = self._ledger().open(learner=type(self).__name__, guarantee=guarantee, facts=facts)
         account.attach(self._counters(state, guarantee))
         return self._adopt(Run(state, plan, guarantee, account, targets, horizon), stream)
 
@@ -366,6 +367,8 @@ class OnlineLearner(ReleasedModel):
         run: Run | None = self.__dict__.get("_run")
         if run is not None and run.keeper is not None and not run.account.closed:
             raise StateError("the run is kept on the disk, and learns what fit_stream gives it alone")
+        if run is not None and run.account.closed and not run.closed:
+            raise StateError("the run's account is closed: what it released from here on would count nowhere")
         if run is not None and run.closed:
             raise StateError("the run is closed; fit() or a new learner starts another, which pays again")
         if run is None and "_export" in self.__dict__:

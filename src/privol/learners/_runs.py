@@ -114,8 +114,12 @@ class Keeper(Protocol):
     def learnt(self, run: Run, *, released: bool) -> bool:
         """Those rows have been learnt. Returns whether what they released may be handed out."""
 
-    def beside(self, learner: Any, name: str, guarantee: Guarantee, key: bytes) -> tuple[Account, bytes]:
+    def beside(self, name: str, guarantee: Guarantee, key: bytes, settings: Any) -> tuple[Account, bytes]:
         """Open an account for what is released beside the models, or go on with it: by the noise key returned."""
+
+    @property
+    def verified(self) -> int:
+        """Rows that this process has learnt or compared, and that are kept: what is released of them may be seen."""
 
     def ends(self) -> None:
         """The last release is about to be made."""

@@ -45,17 +45,28 @@ class Account(Shared):
         ``mu^2`` of that guarantee, rounded up; ``inf`` without noise.
     reserved_pure_epsilon : float
         Its epsilon, if it is one of pure differential privacy; otherwise ``inf`` (0 if it releases nothing).
+    facts : dict
+        JSON values that were kept when it was opened; ``{"included": True}`` of another ledger's run.
     commits : list of dict
         What :meth:`commit` kept: ``rows``, ``releases`` and ``mu_squared`` by then, and the ``facts``.
     """
 
-    def __init__(self, ledger: Ledger, learner: str, guarantee: Guarantee, plan_id: str | None = None) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        learner: str,
+        guarantee: Guarantee,
+        plan_id: str | None = None,
+        facts: Record | None = None,
+    ) -> None:
         self.plan_id = uuid.uuid4().hex if plan_id is None else plan_id
         self.learner = learner
         self.guarantee = guarantee
         self.reserved_mu_squared = square_up(guarantee.mu)
         self.reserved_pure_epsilon = pure_epsilon_of(guarantee, 0, self.reserved_mu_squared)
+        self.facts: Record = {} if facts is None else facts
         self.commits: list[Record] = []
+        self._written = (0, 0, 0.0)  # what the journal says
         self._ledger = ledger
         self._counters: Counters | None = None
         self._last = (0, 0, 0.0)
@@ -128,6 +139,11 @@ class Account(Shared):
                     self._closed = True
                     self._counters = None
 
+    def close_at(self, rows: int, releases: int, mu_squared: float) -> None:
+        """Close the account of a run that is not running, of which is known what it has spent."""
+        self.attach(lambda: (rows, releases, mu_squared))
+        self.close()
+
     def commit(self, entry: LedgerEntry | None = None, **facts: Any) -> None:
         """Write what was spent into the ledger's journal, for good; a ledger without a journal keeps nothing.
 
@@ -147,12 +163,14 @@ class Account(Shared):
         """
         if entry is None:
             entry = self.entry()
-        spent = {"rows": entry.last_row, "releases": entry.releases, "mu_squared": as_json(entry.mu_squared)}
         with self._ledger._lock:
             if self._closed:
                 raise StateError(f"account {self.plan_id} is closed")
-            record = {**self._record("spent"), **spent, "facts": facts}
+            before = self._written  # of a later entry, which another thread has committed meanwhile
+            now = (max(before[0], entry.last_row), max(before[1], entry.releases), max(before[2], entry.mu_squared))
+            record = {**self._record("spent", now), "facts": facts}
             self._ledger._write(record)
+            self._written = now
             self.commits.append(record)
 
     def leave(self) -> None:
@@ -238,15 +256,16 @@ class Account(Shared):
 
     # ---- the journal ----------------------------------------------------------------------------------
 
-    def _record(self, kind: str) -> Record:
+    def _record(self, kind: str, now: tuple[int, int, float] | None = None) -> Record:
         """What the journal says of it; the lock is held."""
-        rows, releases, spent = self._last
+        rows, releases, spent = self._last if now is None else now
         record: Record = {"kind": kind, "plan_id": self.plan_id}
         if kind == "open":
             record |= {
                 "learner": self.learner,
                 "reserved_mu_squared": as_json(self.reserved_mu_squared),
                 "guarantee": self.guarantee.to_record(),
+                "facts": self.facts,
             }
         return {**record, "rows": rows, "releases": releases, "mu_squared": as_json(spent)}
 
@@ -262,8 +281,8 @@ class Account(Shared):
         now = (int(record["rows"]), int(record["releases"]), from_json(record["mu_squared"]))
         if self._closed or any(new < old for new, old in zip(now, self._last, strict=True)):
             raise StateError(f"the records of account {self.plan_id} are not in order")
-        self._last = now
+        self._last = self._written = now
         self._closed = record["kind"] == "closed"
         self._resumed = True
-        if "facts" in record:  # else what another ledger knew of it
+        if record["kind"] == "spent" and "facts" in record:  # else what another ledger knew of it
             self.commits.append(record)

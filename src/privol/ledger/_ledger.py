@@ -119,7 +119,8 @@ class Ledger(Shared):
             kind, plan_id = record["kind"], record["plan_id"]
             if kind == "open" and plan_id not in accounts:
                 guarantee = Guarantee.from_record(record["guarantee"])
-                account = accounts[plan_id] = Account(self, record["learner"], guarantee, plan_id)
+                facts = record.get("facts")
+                account = accounts[plan_id] = Account(self, record["learner"], guarantee, plan_id, facts)
                 self._accounts.append(account)
             elif kind not in ("spent", "closed") or plan_id not in accounts:
                 raise StateError(f"record {record['number']} of the journal is of no known kind or account")
@@ -198,7 +199,8 @@ class Ledger(Shared):
             for account, now, closed in found:
                 mine = known.get(account.plan_id)
                 if mine is None:
-                    mine = Account(self, account.learner, account.guarantee, account.plan_id)
+                    facts = {"included": True}
+                    mine = Account(self, account.learner, account.guarantee, account.plan_id, facts)
                     self._write(mine._record("open"))
                     self._accounts.append(mine)
                 if not mine.closed:
@@ -248,7 +250,7 @@ class Ledger(Shared):
                 "twice; open the run in the parent, or give the child a ledger and a budget of its own"
             )
 
-    def open(self, *, learner: str, guarantee: Guarantee) -> Account:
+    def open(self, *, learner: str, guarantee: Guarantee, facts: dict[str, Any] | None = None) -> Account:
         """Reserve the whole of a run's plan, before its first row is learnt.
 
         Parameters
@@ -257,6 +259,8 @@ class Ledger(Shared):
             Name of the learner.
         guarantee : Guarantee
             What the run will guarantee if it goes to its horizon.
+        facts : dict, optional
+            JSON values that the journal keeps beside it.
 
         Returns
         -------
@@ -282,7 +286,7 @@ class Ledger(Shared):
                 f"adjacency must be the ledger's, {self.adjacency!r}, found {guarantee.adjacency!r}: guarantees for "
                 "different relations do not compose"
             )
-        account = Account(self, learner, guarantee)
+        account = Account(self, learner, guarantee, facts=facts)
         with self._lock:
             self._admit(account)
             self._write(account._record("open"))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import io
 import json
 import os
+import re
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,12 +20,14 @@ from numpy.typing import NDArray
 
 from .._files import write_atomically
 from ..errors import StateError
-from ._models import digest_of
+from ._models import ARRAYS, RECORD, digest_of
 
-__all__ = ["Arrays", "Beside", "Checkpoints"]
+__all__ = ["Arrays", "Beside", "Checkpoints", "noise_digest", "state_digest"]
 
 FORMAT, VERSION = "privol.state", 1
 FOLDER, PLAN = "secret", "run.json"
+
+_DRAFT = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
 
 Arrays = dict[str, NDArray[Any]]
 Result = TypeVar("Result")
@@ -67,7 +71,7 @@ class Checkpoints:
         write_atomically(self.folder / PLAN, text.encode(), mode=0o600)
         return plan
 
-    def write(self, name: str, arrays: Arrays) -> dict[str, str]:
+    def write(self, name: str, arrays: Arrays) -> dict[str, Any]:
         """Write arrays, and return what the journal is to say of them."""
         buffer = io.BytesIO()
         np.savez(buffer, **arrays)  # type: ignore[arg-type]
@@ -86,22 +90,6 @@ class Checkpoints:
         except (OSError, ValueError, zipfile.BadZipFile):
             return None
 
-    def write_key(self, name: str, key: bytes, plan_id: str) -> None:
-        """Write the noise key of what an account releases beside the models."""
-        text = json.dumps({"key": key.hex(), "plan_id": plan_id})
-        write_atomically(self.folder / f"{name}.key", text.encode(), mode=0o600)
-
-    def read_keys(self) -> dict[str, tuple[bytes, str]]:
-        """What :meth:`write_key` wrote: by name, the key and the account."""
-        found = {}
-        for path in sorted(self.folder.glob("*.key")):
-            try:
-                record = json.loads(path.read_text(encoding="utf-8"))
-                found[path.stem] = (bytes.fromhex(record["key"]), str(record["plan_id"]))
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                raise StateError(f"{self._directory}: {FOLDER}/{path.name} cannot be read: {error!r}") from error
-        return found
-
     def keep_only(self, name: str) -> None:
         """Remove the checkpoint before this one, which the journal knows of by now."""
         if self._last and self._last != name:
@@ -109,11 +97,41 @@ class Checkpoints:
                 (self.folder / self._last).unlink()
         self._last = name
 
+    def clear_drafts(self) -> None:
+        """Remove what a crash kept from being finished."""
+        for folder in (self._directory, self.folder):
+            for draft in folder.glob(".*.tmp"):
+                if _DRAFT.fullmatch(draft.name):
+                    draft.unlink()
+
+    def clear_model(self) -> None:
+        """Remove a model that was sealed and never shown: its run goes on, or ends without it."""
+        for name in (RECORD, ARRAYS):
+            (self.folder / name).unlink(missing_ok=True)
+
     def clear(self) -> None:
         """Remove all secrets; the plan last, by which a run is known to be here."""
         for path in sorted([*self.folder.glob("checkpoint-*"), *self.folder.glob("*.key")]):
             path.unlink()
         (self.folder / PLAN).unlink(missing_ok=True)
+
+
+def noise_digest(calibration: Any) -> str:
+    """A digest of a calibration's noise and sensitivities, in every digit: of rows 1, 2, 4, ... and the last."""
+    last = calibration.releases.last_row
+    rows = sorted({last, calibration.releases.horizon, *(1 << k for k in range(last.bit_length()))})
+    numbers = [(f(row).hex()) for f in (calibration.std, calibration.sensitivity) for row in rows if row <= last]
+    return digest_of({"mu": calibration.mu.hex(), "numbers": numbers})
+
+
+def state_digest(key: bytes, arrays: Arrays) -> str:
+    """A keyed digest of a state, in every bit: the same rows must reach it again."""
+    found = hmac.new(key, digestmod=hashlib.sha256)
+    for name in sorted(arrays):
+        array = arrays[name]
+        found.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        found.update(array.tobytes())
+    return found.hexdigest()
 
 
 class Beside:

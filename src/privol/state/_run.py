@@ -28,15 +28,15 @@ from ..learners._targets import Targets
 from ..ledger import Account, Ledger, LedgerEntry
 from ..losses import Loss
 from ..noise._bits import new_key
-from ._checkpoints import Arrays, Beside, Checkpoints
+from ._checkpoints import Arrays, Beside, Checkpoints, noise_digest, state_digest
 from ._digest import RowDigest
+from ._joined import Joined
 from ._models import (
     ARRAYS,
     RECORD,
     classes_of,
     describe_classes,
     describe_parameters,
-    digest_of,
     name_of,
     parameters_of,
     write_export,
@@ -49,18 +49,6 @@ LEDGER = "ledger.jsonl"
 _SECRET = ("format", "version", "release", "noise", "digest_key")
 #: Rows of fewer bytes are known before they are learnt: a thread would take longer to begin.
 _SMALL = 1 << 20
-
-
-def _noise_of(calibration: Any) -> str:
-    """A digest of a calibration's noise and sensitivities, in every digit: of rows 1, 2, 4, ... and the last."""
-    last = calibration.releases.last_row
-    rows = sorted({last, calibration.releases.horizon, *(1 << k for k in range(last.bit_length()))})
-    numbers = [(f(row).hex()) for f in (calibration.std, calibration.sensitivity) for row in rows if row <= last]
-    return digest_of({"mu": calibration.mu.hex(), "numbers": numbers})
-
-
-def _same(spent: tuple[int, int, float]) -> tuple[int, int, float]:
-    return spent
 
 
 class State:
@@ -94,17 +82,13 @@ class State:
     with one noise key show the difference of their rows. An older checkpoint that is put into a directory resumes the
     model, whose rows are then learnt again; what was spent stays spent.
 
-    Where somebody observes the run (:func:`privol.evaluate.progressive`), all rows are learnt again, with the same
-    noise, so that they are observed once more.
+    Where somebody observes the run (:func:`privol.evaluate.progressive`), all rows are learnt again, by the same noise.
 
-    When the stream ends, the ledger closes the run's account for good, and only then the model is shown: there is no
-    going on from a run whose last model can be seen.
+    When the stream ends, the ledger closes the run's account for good, and only then the last model is shown: nothing
+    goes on from there. An error of the stream or an interrupt ends ``fit_stream`` with what was learnt kept and shown;
+    the run goes on by the same call. One process at a time may have a directory.
 
-    An error of the stream or an interrupt ends ``fit_stream`` with what was learnt kept and the learner showing it; the
-    run goes on by the same call. One process at a time may have a directory.
-
-    Rows are known by their digest, and checkpoints written, in a thread beside the learning; a release that a callback
-    is to see waits until all is on the disk.
+    Checkpoints are written in a thread beside the learning; a release that a callback is to see waits for them.
     """
 
     def __init__(
@@ -129,14 +113,16 @@ class State:
         self._learner: OnlineLearner | None = None
         self._replay = False
         self._digest: RowDigest
+        self._key = b""  # of all digests
         self._longer: Future[RowDigest] | RowDigest | None = None  # of the rows that are being learnt
         self._resume: tuple[Account, Arrays, int] | None = None  # the account, what was kept, and its rows
-        self._known: dict[int, str] = {}  # rows -> digest, as the journal has them
+        self._known: dict[int, tuple[str, str]] = {}  # rows -> digests of rows and state, as the journal has them
         self._kept = -1  # rows of the last checkpoint
         self._ending = False
         self._sealed: tuple[Run, Export] | None = None  # the run's end, until the account is closed
         self._caught_up = 0  # rows that the journal knows of
-        self._joined: list[Account] = []  # of what is released beside the models
+        self._verified = 0  # rows of which this process knows that they are the run's
+        self._joined = Joined(self._files.folder)
 
     def __repr__(self) -> str:
         return f"<State of {self.directory}>"
@@ -185,81 +171,80 @@ class State:
         made.ledger = ledger
         return made
 
-    def end(self, learner: OnlineLearner) -> OnlineLearner:
+    def end(self, *, loss: Loss | None = None, ledger: Ledger | None = None) -> OnlineLearner:
         """End the run that is there, without its rows and without another release.
 
         What it has not spent is given back, its secrets are removed, and ``model.npz`` and ``model.json`` hold what it
-        has released, if that is anything.
+        has released, if that is anything. The version of privol and of the rows do not matter.
 
         Parameters
         ----------
-        learner : OnlineLearner
-            Such as :meth:`learner` returns.
+        loss, ledger
+            As in :meth:`learner`.
 
         Returns
         -------
         OnlineLearner
-            The same, which shows what was released.
+            What :meth:`learner` returns; if a model was released, it shows that.
 
         Raises
         ------
         StateError
-            If there is no run to go on with, or it has other parameters.
+            If there is no run to end.
         """
+        learner = self.learner(loss=loss, ledger=ledger)
         self.open(learner)
         try:
             if self._resume is None:
                 self._refuse("no run to go on with is here")
-            account, plan = self._resume[0], self._plan
-            learner.n_features_in_ = plan["n_features"]
-            targets = learner._targets(classes_of(plan["classes"]))
-            run = self._restored(learner, targets, lambda _: account.guarantee)
-            learner._adopt(run, None)
-            self._ending = True
-            self._close(learner, run)
-        except BaseException:
+            account, arrays, _ = self._resume
+            rows, releases = (int(count) for count in arrays["counts"][:2])
+            export = Export(
+                model=arrays["released"],
+                average=arrays["released_sum"] / releases if releases else arrays["released"],
+                n_rows=rows,
+                n_releases=releases,
+                guarantee=account.guarantee,
+                classes=classes_of(self._plan["classes"]),
+            )
+            learner.n_features_in_ = self._plan["n_features"]
+            if releases:
+                write_export(learner, export, self._files.folder, self._inputs)
+                learner._export = export
+            for other in (*self._joined.known(learner._ledger()), account):
+                entry = other.entry()  # nothing but what the journal has was handed out
+                other.close_at(entry.last_row, entry.releases, entry.mu_squared)
+            self.settled()
+        finally:
             self.leave(learner, None)
-            raise
         return learner
-
-    def _close(self, learner: OnlineLearner, run: Run) -> None:
-        """End a run as it was kept."""
-        assert run.handed is not None
-        self._sealed = (run, run.handed)
-        if run.handed.n_releases:
-            write_export(learner, run.handed, self._files.folder, self._inputs)
-        run.closed = True
-        run.state.close()
-        for account in self._others(learner._ledger()):  # nothing but what the journal has was handed out of it
-            entry = account.entry()
-            spent = (entry.last_row, entry.releases, entry.mu_squared)
-            account.attach(partial(_same, spent))
-            account.close()
-        run.account.close()
-        self.settled()
 
     # ---- the life of a run: what fit_stream calls -----------------------------------------------------------
 
     def open(self, learner: OnlineLearner, *, replay: bool = False) -> None:
         """Take the directory, and see whether a run is to go on: from what was kept, or (``replay``) from row 1."""
         if self._lock is not None:
-            if self._learner is learner and self._beside is not None and self._beside.mine:
+            if self._learner is learner and replay == self._replay:
                 return  # opened ahead of fit_stream, for what is released beside the models
-            self._refuse("is in use by another call of fit_stream")
+            self._refuse("is in use by another call")
         try:
             self.directory.mkdir(exist_ok=True)
             self._files.folder.mkdir(mode=0o700, exist_ok=True)
+            sync_folder(self.directory.absolute().parent)
+            sync_folder(self.directory)
             lock = FileLock(str(self._files.folder / "lock"), timeout=0, thread_local=False)
             lock.acquire()
         except Timeout:
             self._refuse("another process is learning here: one at a time")
+        except FileNotFoundError:
+            if not self.directory.parent.is_dir():
+                raise
+            self._refuse("another process has just ended the run that was kept here")
         self._lock = lock
         self._reset()
         self._learner, self._replay, self._beside = learner, replay, Beside()
         try:
-            for folder in (self.directory, self._files.folder):  # of files that a crash kept from being finished
-                for draft in folder.glob(".*.tmp"):
-                    draft.unlink()
+            self._files.clear_drafts()
             self._open(learner)
         except BaseException:
             self._release()
@@ -280,21 +265,27 @@ class State:
             self._clear(ledger)
             return
         account = next((a for a in ledger.accounts if a.plan_id == plan["plan_id"]), None)
-        if account is None:
-            self._refuse(f"the ledger {ledger.journal} knows nothing of the run that is kept here")
-        if account.closed:
+        if account is None or account.facts.get("included"):
+            self._refuse(
+                f"the ledger {ledger.journal} has no account of the run that is kept here: it goes on only with the "
+                "ledger that it was begun with, not with one that includes it"
+            )
+        commits = [commit for commit in account.commits if "digest" in commit["facts"]]
+        if account.closed and commits:
             self._finished()
         self._check_plan(learner, plan)
-        self._digest = RowDigest(bytes.fromhex(plan["digest_key"]))
-        if not account.commits:  # it ended before its first row
-            account.attach(lambda: (0, 0, 0.0))
-            account.close()
+        self._key = bytes.fromhex(plan["digest_key"])
+        self._digest = RowDigest(self._key)
+        if not commits:  # it ended before its first row
+            if not account.closed:
+                account.close_at(0, 0, 0.0)
             self._clear(ledger)
             return
-        for commit in account.commits:
-            self._known[commit["rows"]] = commit["facts"]["digest"]
-        self._caught_up = account.commits[-1]["rows"]
-        for commit in reversed(account.commits):
+        self._files.clear_model()
+        for commit in commits:
+            self._known[commit["rows"]] = (commit["facts"]["digest"], commit["facts"]["state"])
+        self._caught_up = commits[-1]["rows"]
+        for commit in reversed(commits):
             arrays = self._files.read(commit["facts"])
             if arrays is not None:
                 self._resume = (account, arrays, commit["rows"])
@@ -318,10 +309,13 @@ class State:
 
     def _clear(self, ledger: Ledger) -> None:
         """Nothing is to go on: what a crash left of a run that had not begun is removed, and given back."""
-        for account in ledger.accounts if self._ledger is ledger else self._others(ledger):
-            if not account.closed and not account.commits:
-                account.attach(lambda: (0, 0, 0.0))
-                account.close()
+        begun = self._joined.known(ledger)
+        if self._ledger is ledger:  # whose kept runs are all of this directory
+            begun += [a for a in ledger.accounts if a.facts.get("kept") and not a.closed and a not in begun]
+        for account in begun:
+            if not account.commits:
+                account.close_at(0, 0, 0.0)
+        self._files.clear_model()
         self._files.clear()
 
     def begin(
@@ -336,25 +330,23 @@ class State:
             run = learner._adopt(self._restored(learner, targets, partial(promised_by, stream)), stream)
             run.keeper = self
             return run
-        run = learner._start(n_features, horizon, release, targets, stream)
-        key = new_key()
-        self._digest = RowDigest(key)
-        self._plan = self._files.write_plan(
-            {
-                "learner": name_of(learner),
-                "parameters": describe_parameters(learner),
-                "n_features": n_features,
-                "classes": describe_classes(targets.classes),
-                "horizon": horizon,
-                "release": release.tolist() if isinstance(release, np.ndarray) else release,
-                "plan_id": run.account.plan_id,
-                "privol": __version__,
-                "noise": _noise_of(run.plan),
-                "digest_key": key.hex(),
-                "inputs": self._inputs,
-                "context": self._context,
-            }
-        )
+        values: dict[str, Any] = {
+            "learner": name_of(learner),
+            "parameters": describe_parameters(learner),
+            "n_features": int(n_features),
+            "classes": describe_classes(targets.classes),
+            "horizon": int(horizon),
+            "release": release if isinstance(release, str) else np.asarray(release).tolist(),
+            "privol": __version__,
+            "inputs": self._inputs,
+            "context": self._context,
+        }
+        json.dumps(values, allow_nan=False)  # what cannot be written is refused before anything is reserved
+        run = learner._start(n_features, horizon, release, targets, stream, facts={"kept": True})
+        self._key = new_key()
+        self._digest = RowDigest(self._key)
+        secret = {"plan_id": run.account.plan_id, "noise": noise_digest(run.plan), "digest_key": self._key.hex()}
+        self._plan = self._files.write_plan(values | secret)
         run.keeper = self
         self.commit(run)
         self.wait()
@@ -379,7 +371,7 @@ class State:
             )
 
         state, calibration, guarantee = fresh()
-        if promised(guarantee) != kept or plan["noise"] != _noise_of(calibration):
+        if promised(guarantee) != kept or plan["noise"] != noise_digest(calibration):
             self._refuse(
                 "the run that is kept here has another guarantee or other noise: it goes on only as it was begun"
             )
@@ -392,27 +384,21 @@ class State:
         account.attach(learner._counters(run.state, kept))
         return run
 
-    def beside(self, learner: OnlineLearner, name: str, guarantee: Guarantee, key: bytes) -> tuple[Account, bytes]:
-        """Open an account for what is released beside the models, or go on with it: by the key that is returned."""
-        ledger = learner._ledger()
-        if self._resume is None:
-            account = ledger.open(learner=name, guarantee=guarantee)
-            self._files.write_key(name, key, account.plan_id)
-            self._joined.append(account)
-            return account, key
-        key, plan_id = self._files.read_keys().get(name, (b"", ""))
-        found = next((a for a in ledger.accounts if a.plan_id == plan_id), None)
-        if found is None:
-            self._refuse(f"the run that is kept here has no {name}")
-        if found.guarantee != guarantee:
-            self._refuse(f"{name} of the run that is kept here has another guarantee: it goes on only as it was begun")
-        self._joined.append(found)
-        return found, key
+    def beside(self, name: str, guarantee: Guarantee, key: bytes, settings: Any) -> tuple[Account, bytes]:
+        """Open an account for what is released beside the models, or go on with it: by the key that is returned.
 
-    def _others(self, ledger: Ledger) -> list[Account]:
-        """The open accounts of what is released beside the models."""
-        known = {plan_id for _, plan_id in self._files.read_keys().values()}
-        return [account for account in ledger.accounts if account.plan_id in known and not account.closed]
+        ``settings``: JSON values of all that the noise of that key is for, but the rows and the learner's parameters.
+        """
+        assert self._learner is not None
+        ledger = self._learner._ledger()
+        if self._resume is None:
+            return self._joined.begin(ledger, name, guarantee, key, settings), key
+        return self._joined.go_on(ledger, name, guarantee, settings)
+
+    @property
+    def verified(self) -> int:
+        """Rows that this process has learnt or compared, and that are kept: what is released of them may be seen."""
+        return self._verified
 
     def skip(self, X: Any, targets: NDArray[np.float64]) -> int:
         """How many rows of a block the run has learnt already: they must be the same."""
@@ -423,14 +409,23 @@ class State:
         self._digest.update(X[:n], targets[:n])
         if self._digest.rows == rows:
             self._compare()
+            self._verified = rows
         return int(n)
 
     def _compare(self) -> None:
         known = self._known.get(self._digest.rows)
-        if known is not None and known != self._digest.hexdigest():
+        if known is not None and known[0] != self._digest.hexdigest():
             self._refuse(
                 f"the first {self._digest.rows} rows of the stream are not those that the run has learnt: it goes on "
                 "only with the same rows, because noise that was published with them would show the difference"
+            )
+
+    def _compare_state(self, run: Run) -> None:
+        known = self._known.get(run.state.n_rows)
+        if known is not None and known[1] != state_digest(self._key, run.state._secret_arrays()):
+            self._refuse(
+                f"the same {run.state.n_rows} rows, learnt again, have led to another state: the loss is not the one "
+                "that the run was begun with, or this machine computes otherwise"
             )
 
     def room(self) -> int:
@@ -452,9 +447,11 @@ class State:
         rows = self._digest.rows
         if rows <= self._caught_up:  # once more: from an older checkpoint, or to be observed
             self._compare()
+            self._compare_state(run)
             if rows == self._caught_up:
                 self.commit(run)
                 self.wait()
+                self._verified = rows
             return rows == self._caught_up
         if released or rows - self._kept >= self._every:
             self.commit(run)
@@ -489,8 +486,9 @@ class State:
     def _write(self, run: Run, export: Export, arrays: Arrays, entry: LedgerEntry, digest: str) -> None:
         """Beside the learning: in this order."""
         facts = self._files.write(f"checkpoint-{export.n_rows:015d}.npz", arrays)
-        run.account.commit(entry, **facts, digest=digest)
+        run.account.commit(entry, **facts, digest=digest, state=state_digest(self._key, arrays))
         run.handed = export
+        self._verified = export.n_rows
         self._files.keep_only(facts["checkpoint"])
 
     def wait(self) -> None:
@@ -502,6 +500,8 @@ class State:
             If it cannot be written: what was kept before stands.
         """
         if self._beside is not None:
+            if not self._beside.mine:
+                self._refuse("a forked child cannot go on with a run that its parent keeps")
             try:
                 self._beside.wait()
             except Exception:
@@ -524,6 +524,7 @@ class State:
                 f"the stream has {self._digest.rows} rows, and the run that is kept here has learnt {self._caught_up}"
             )
         self._sealed = (run, run.export())
+        self._files.clear_model()
         if self._sealed[1].n_releases:
             write_export(learner, self._sealed[1], self._files.folder, self._inputs)
 
@@ -538,7 +539,7 @@ class State:
             run, export = self._sealed
             run.handed = export
         self._files.clear()
-        if all(account.closed for account in self._joined):  # else leave() lets go when they are
+        if not self._joined.open:  # else leave() lets go
             self._release()
         with suppress(OSError):
             (folder / "lock").unlink(missing_ok=True)
@@ -559,13 +560,11 @@ class State:
                 self._keep(run)
                 if run.handed is None:
                     learner.__dict__.pop("_run", None)
-            for account in self._joined:
-                if not account.closed:
-                    with suppress(Exception):  # of the error that is being raised: what was kept before stands
-                        account.commit()
-                    account.leave()
         finally:
-            self._release()
+            # who releases beside the models has the journal until it has written what it shows, and leaves then
+            if run is None or not self._joined.open:
+                self._joined.leave()
+                self._release()
 
     def _keep(self, run: Run) -> None:
         """Keep a run as it is, where it can go on, and end it here."""
@@ -580,6 +579,9 @@ class State:
         finally:
             run.closed = True
             run.state.close()
+            if run.handed is None:  # nothing was ever kept, and so nothing seen
+                with suppress(Exception):
+                    run.account.close()
             run.account.leave()
 
     def _release(self) -> None:

@@ -1,0 +1,85 @@
+"""What a kept run releases beside its models: accounts of their own, whose noise keys lie beside the run's."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from .._files import write_atomically
+from ..errors import StateError
+from ..guarantees import Guarantee
+from ..ledger import Account, Ledger
+
+__all__ = ["Joined"]
+
+
+class Joined:
+    """The accounts that stand beside a kept run's own, such as that of private metrics.
+
+    Parameters
+    ----------
+    folder : Path
+        That of the run's secrets.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._accounts: list[Account] = []
+
+    @property
+    def open(self) -> list[Account]:
+        """Those of this process that may still spend."""
+        return [account for account in self._accounts if not account.closed]
+
+    def begin(self, ledger: Ledger, name: str, guarantee: Guarantee, key: bytes, settings: Any) -> Account:
+        """Open an account, and write its key with all that its noise is for, before any is drawn."""
+        account = ledger.open(learner=name, guarantee=guarantee, facts={"kept": True})
+        text = json.dumps({"key": key.hex(), "plan_id": account.plan_id, "settings": settings})
+        write_atomically(self._folder / f"{name}.key", text.encode(), mode=0o600)
+        self._accounts.append(account)
+        return account
+
+    def go_on(self, ledger: Ledger, name: str, guarantee: Guarantee, settings: Any) -> tuple[Account, bytes]:
+        """The account that was opened, and its key: for the same, and nothing else."""
+        record = self._read().get(name)
+        account = None if record is None else _account_of(ledger, record["plan_id"])
+        if record is None or account is None:
+            raise StateError(f"the run that is kept here has no {name}")
+        if account.guarantee != guarantee or record["settings"] != json.loads(json.dumps(settings)):
+            raise StateError(
+                f"{name} of the run that is kept here has other settings ({record['settings']}, found {settings}) or "
+                "another guarantee: it goes on only as it was begun, because other totals with the same noise would "
+                "show their difference"
+            )
+        self._accounts.append(account)
+        return account, bytes.fromhex(record["key"])
+
+    def known(self, ledger: Ledger) -> list[Account]:
+        """The open accounts that were begun here, in this process or before."""
+        found = [_account_of(ledger, record["plan_id"]) for record in self._read().values()]
+        return [account for account in found if account is not None and not account.closed]
+
+    def leave(self) -> None:
+        """Let go of what goes on another time."""
+        for account in self.open:
+            account.leave()
+        self._accounts.clear()
+
+    def _read(self) -> dict[str, Any]:
+        found = {}
+        for path in sorted(self._folder.glob("*.key")):
+            try:
+                record = json.loads(path.read_text(encoding="utf-8"))
+                found[path.stem] = {"plan_id": str(record["plan_id"]), "settings": record["settings"]}
+                found[path.stem]["key"] = bytes.fromhex(record["key"]).hex()
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                raise StateError(f"{path} cannot be read: {error!r}") from error
+        return found
+
+
+def _account_of(ledger: Ledger, plan_id: str) -> Account | None:
+    with suppress(StopIteration):
+        return next(a for a in ledger.accounts if a.plan_id == plan_id and not a.facts.get("included"))
+    return None
