@@ -82,7 +82,8 @@ def _has_model(run: str) -> None:
         status, rows = record["status"], record["rows"]
     except (OSError, ValueError, KeyError, TypeError):
         return  # no run at all: said when its model is looked for
-    when = f"it was interrupted after row {rows:,}" if status in ("interrupted", "ended") else f"its rows ended after row {rows:,}"
+    how = "it was interrupted" if status in ("interrupted", "ended") else "its rows ended"
+    when = f"{how} after row {rows:,}"
     raise StateError(f"{folder}: the run has no model, because {when}, before its first release")
 
 

@@ -52,7 +52,7 @@ def _plain(value: Any) -> Any:
         value = value.tolist()
     if isinstance(value, float) and math.isinf(value):
         return "inf" if value > 0 else "-inf"
-    return [_plain(v) for v in value] if isinstance(value, (list, tuple)) else value
+    return [_plain(v) for v in value] if isinstance(value, (list, tuple, range)) else value
 
 
 def _describe_loss(loss: str | Loss) -> dict[str, Any]:

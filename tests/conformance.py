@@ -1,0 +1,71 @@
+"""What every learner must pass: a run of each kind, for the tests of kept runs, of leaks and of kills.
+
+Whoever adds a learner adds its kinds here, and nothing else: the suites that must hold for all learners take them from
+``LEARNERS``, and ``test_conformance.py`` refuses a learner, a design or an option of the noise that is in none of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from privol import DPFTRL, NOGD, PGIGA, PIGD, PQFTL
+
+N, D = 600, 4
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(N, D)) / 3
+Y = np.where(X @ [1.0, -2.0, 0.5, 0.0] > 0, 1, 0)
+
+LEARNERS = {
+    "PIGD": (PIGD, {"release": 50}),
+    "PIGD last": (PIGD, {"release": "last"}),
+    "PGIGA": (PGIGA, {"release": [7, 300, 590], "l2_schedule": "inverse_sqrt"}),
+    "NOGD": (NOGD, {"batch": 7}),
+    **{f"DPFTRL {design}": (DPFTRL, {"design": design}) for design in ("blt", "tree", "honaker", "smooth", "sqrt")},
+    "DPFTRL batch": (DPFTRL, {"batch": 32, "release": 100}),
+    "DPFTRL classes": (DPFTRL, {"loss": "softmax", "class_weight": {1: 2.0}}),
+    "DPFTRL window": (DPFTRL, {"window": 50}),
+    "DPFTRL renewal": (DPFTRL, {"renewal": "double", "horizon": 100}),
+    "PQFTL": (PQFTL, {"release": 40}),
+    "PQFTL discount": (PQFTL, {"discount": 0.99}),
+    "PQFTL batch": (PQFTL, {"batch": 9, "design": "tree"}),
+}
+
+
+def make(name, **words):
+    kind, parameters = LEARNERS[name]
+    return kind(**{"random_state": 3, "epsilon": 2.0, **parameters, **words})
+
+
+class Stream:
+    """Rows in blocks of the given size; ``stop``: an error, or an interrupt, before that row."""
+
+    n_rows: int | None = N
+    classes = (0, 1)
+
+    def __init__(self, size=64, rows=X, targets=Y, stop=None, error=None):
+        self.size, self.rows, self.targets, self.stop = size, rows, targets, stop
+        self.error = OSError("gone") if error is None else error
+
+    def __iter__(self):
+        for start in range(0, self.rows.shape[0], self.size):
+            end = min(start + self.size, self.rows.shape[0])
+            if self.stop is not None and end > self.stop:
+                raise self.error
+            yield Block(self.rows[start:end], self.targets[start:end], start)
+
+
+class Block:
+    def __init__(self, X, y, first_row):
+        self.X, self.first_row = X, first_row
+        self.y = np.asarray(y, dtype=np.float64)
+
+
+def fingerprint(learner):
+    return (learner.coef_.tobytes(), np.asarray(learner.intercept_).tobytes(), learner.average_coef_.tobytes(),
+            learner.n_rows_, learner.n_releases_)  # fmt: skip
+
+
+def releases_of(learner, stream, **words):
+    found = []
+    learner.fit_stream(stream, on_release=lambda r: found.append((r.row, r.coef.tobytes(), r.intercept)), **words)
+    return found
