@@ -218,7 +218,7 @@ def test_files_with_figures_of_raw_rows_are_marked(ward, here, monkeypatch):
     clear = privol_cli(*RUN, "--release", "100", "--out", "S", "--no-diagnostics", "--json")
     record = json.loads(clear.stdout)
     assert record["diagnostics"] is None
-    assert set(files_of("S")) == {"ledger.jsonl", "model.json", "model.npz", "run.json"}
+    assert set(files_of("S")) == {".ledger.jsonl.lock", "ledger.jsonl", "model.json", "model.npz", "run.json"}
     for name in ("model.json", "ledger.jsonl", "private_metrics.json"):  # what may be published has none of it
         assert b"regret" not in files[name]
         assert b"majority" not in files[name]
