@@ -141,6 +141,8 @@ class Account(Shared):
 
     def close_at(self, rows: int, releases: int, mu_squared: float) -> None:
         """Close the account of a run that is not running, of which is known what it has spent."""
+        with self._ledger._lock:
+            self._counters = None  # of an attempt before, which could not be written
         self.attach(lambda: (rows, releases, mu_squared))
         self.close()
 

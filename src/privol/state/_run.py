@@ -539,12 +539,12 @@ class State:
             run, export = self._sealed
             run.handed = export
         self._files.clear()
-        if not self._joined.open:  # else leave() lets go
-            self._release()
-        with suppress(OSError):
+        with suppress(OSError):  # while it is locked: afterwards it may be another's
             (folder / "lock").unlink(missing_ok=True)
             folder.rmdir()
             sync_folder(self.directory)
+        if not self._joined.open:  # else leave() lets go
+            self._release()
 
     def _finished(self) -> NoReturn:
         """The run has ended; a crash may have come before all of its secrets were removed."""
