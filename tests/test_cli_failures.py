@@ -302,7 +302,10 @@ def test_doubts_are_shown_and_are_not_private(here, clinic, loss, words, warning
         ),
         (("--epsilon", "10", "--release", "499"), ["1 row is in no released model"]),
         # what is proved is judged, and not the source's claim of three times the epsilon
-        (("--epsilon", "500", "--release", "499", "--calibration", "published"), []),
+        (
+            ("--epsilon", "500", "--release", "499", "--calibration", "published"),
+            ["the calibration is a published one, with the noise of its source."],
+        ),
         (("--epsilon", "10", "--horizon", "1000"), []),  # the only release came when the rows ended
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

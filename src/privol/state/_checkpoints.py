@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .._files import write_atomically
+from .._files import sync_folder, write_atomically
 from ..errors import StateError
 from ._models import ARRAYS, RECORD, digest_of
 
@@ -108,6 +108,14 @@ class Checkpoints:
         """Remove a model that was sealed and never shown: its run goes on, or ends without it."""
         for name in (RECORD, ARRAYS):
             (self.folder / name).unlink(missing_ok=True)
+
+    def leave_nothing(self) -> None:
+        """Remove the folder, if nothing but its lock is in it: while that is held, as later it is another's."""
+        with suppress(OSError):
+            if {path.name for path in self.folder.iterdir()} <= {"lock"}:
+                (self.folder / "lock").unlink(missing_ok=True)
+                self.folder.rmdir()
+                sync_folder(self._directory)
 
     def clear(self) -> None:
         """Remove all secrets; the plan last, by which a run is known to be here."""

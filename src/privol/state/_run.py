@@ -539,10 +539,6 @@ class State:
             run, export = self._sealed
             run.handed = export
         self._files.clear()
-        with suppress(OSError):  # while it is locked: afterwards it may be another's
-            (folder / "lock").unlink(missing_ok=True)
-            folder.rmdir()
-            sync_folder(self.directory)
         if not self._joined.open:  # else leave() lets go
             self._release()
 
@@ -596,5 +592,6 @@ class State:
                     ledger.close()
             finally:
                 if lock is not None:
+                    self._files.leave_nothing()
                     lock.release()
                 self._beside = self._ledger = self._lock = self._learner = None
