@@ -200,6 +200,22 @@ def test_commits_of_others_leave_a_journal_in_order(tmp_path):
     assert fingerprint(learner) == fingerprint(make("PIGD").fit_stream(Stream()))
 
 
+def test_commits_of_others_hide_no_windows(cut):
+    run, seen = cut
+    found = []
+
+    def meddling(learner, stream):
+        for account in learner.ledger_.accounts:
+            account.commit()
+
+    with pytest.raises(KeyboardInterrupt):
+        stream = Stream(size=50, stop=451, error=KeyboardInterrupt())
+        watched(run, stream, found, progress=meddling)
+    assert found[:3] == seen
+    assert len(found) == 4
+    watched(run, Stream(), [], progress=meddling)
+
+
 def test_a_closed_account_ends_the_learning():
     learner = make("PIGD", horizon=N).partial_fit(X[:100], Y[:100], classes=[0, 1])
     learner.ledger_.accounts[0].close()

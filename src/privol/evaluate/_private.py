@@ -345,7 +345,7 @@ class Windows(Unshared):
 
     def _seen(self) -> list[list[float]]:
         """The windows that the journal has."""
-        return max((commit["facts"]["windows"] for commit in self._account.commits), key=len, default=[])
+        return max((commit["facts"].get("windows", []) for commit in self._account.commits), key=len, default=[])
 
     def _hand_out(self, rows: int) -> None:
         """Show the windows up to that row."""
