@@ -46,6 +46,9 @@ KERNELS = {
     "_run": ["rows", "bits", "lattice", "draws", "geometry", "outputs", "run"],
     "_iterate": ["rows", "bits", "lattice", "draws", "geometry", "outputs", "run", "schedule", "update", "iterate"],
     "_gradient": ["rows", "bits", "lattice", "draws", "geometry", "outputs", "run", "gradient"],
+    "_local": [
+        *("rows", "bits", "lattice", "mixture", "draws", "geometry", "outputs", "run", "report", "magnitude", "local")
+    ],
     "_least_squares": [
         *("rows", "bits", "lattice", "draws", "geometry", "outputs", "run", "prefix", "ridge", "least_squares")
     ],
