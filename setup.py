@@ -41,6 +41,7 @@ KERNELS = {
     "_losses": ["loss"],
     "_geometry": ["rows", "geometry"],
     "_schedule": ["schedule"],
+    "coin": ["first_pass", "magnitude"],
     "_prefix_plan": ["bits", "lattice"],
     "_prefix": ["rows", "bits", "lattice", "draws", "prefix"],
     "_run": ["rows", "bits", "lattice", "draws", "geometry", "outputs", "run"],
