@@ -36,6 +36,7 @@ KERNELS = {
     "_noise": ["rows", "bits", "fork", "first_pass", "lattice", "mixture"],
     "_sampler": ["bits", "lattice"],
     "_vectors": ["bits", "lattice", "mixture"],
+    "_report": ["bits", "lattice", "mixture", "draws", "report"],
     "_bitgen": ["bits", "keystream"],
     "_discrete": ["bits", "discrete"],
     "_losses": ["loss"],
@@ -48,7 +49,8 @@ KERNELS = {
     "_iterate": ["rows", "bits", "lattice", "draws", "geometry", "outputs", "run", "schedule", "update", "iterate"],
     "_gradient": ["rows", "bits", "lattice", "draws", "geometry", "outputs", "run", "gradient"],
     "_local": [
-        *("rows", "bits", "lattice", "mixture", "draws", "geometry", "outputs", "run", "report", "magnitude", "local")
+        *("rows", "bits", "first_pass", "lattice", "mixture", "draws", "geometry", "outputs", "run", "report", "magnitude"),
+        "local",
     ],
     "_least_squares": [
         *("rows", "bits", "lattice", "draws", "geometry", "outputs", "run", "prefix", "ridge", "least_squares")

@@ -49,8 +49,8 @@ cdef class LocalRun(LearnerRun):
         self.report = report
         self.own_plan.report = report.c
         self.own_plan.cost = cost
-        self.own_plan.update = <pv_update>UPDATES.index(update)
-        self.own_plan.pace = <pv_pace>PACES.index(pace)
+        self.own_plan.update = <pv_update><int>UPDATES.index(update)
+        self.own_plan.pace = <pv_pace><int>PACES.index(pace)
         self.own_plan.length = length
         self.own_plan.base = base
         self.own_plan.a = bets
