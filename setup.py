@@ -52,6 +52,9 @@ KERNELS = {
         *("rows", "bits", "first_pass", "lattice", "mixture", "draws", "geometry", "outputs", "run", "report", "magnitude"),
         "local",
     ],
+    "_bandit": [
+        *("rows", "bits", "lattice", "mixture", "draws", "geometry", "outputs", "run", "report", "bandit")
+    ],
     "_least_squares": [
         *("rows", "bits", "lattice", "draws", "geometry", "outputs", "run", "prefix", "ridge", "least_squares")
     ],

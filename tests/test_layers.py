@@ -55,8 +55,8 @@ ONLY = {
 # Compiled modules, bottom first, each with those it may cimport or import.
 CORE_ORDER = (
     "_rows", "_losses", "_geometry", "_schedule", "_noise", "_sampler", "_vectors", "_report", "_bitgen", "_discrete",
-    "coin", "_prefix_plan", "_prefix", "_run", "_iterate", "_gradient", "_local", "_leader",
-    "_least_squares",
+    "coin", "_prefix_plan", "_prefix", "_run", "_iterate", "_gradient", "_local", "_bandit",
+    "_leader", "_least_squares",
 )  # fmt: skip
 
 # Libraries and who may import them; None: anyone.

@@ -12,7 +12,7 @@ typedef enum pv_status {
     PV_UNSORTED,       /* CSR column indices of a row are not strictly ascending */
     PV_BAD_INDPTR,     /* CSR row pointers decrease or leave the data */
     PV_NOT_FINITE,     /* the iterate is NaN: a user's loss raised or returned NaN */
-    PV_NEED_FAR        /* a square-root sum lacks what rows before its next block contribute (pv_prefix.h) */
+    PV_NEED_FAR        /* what is computed outside of the kernel for several rows at once is used up (pv_prefix.h, pv_bandit.h) */
 } pv_status;
 
 #endif

@@ -1,0 +1,168 @@
+"""The state of descent on values of losses, and the calls that move it."""
+
+import numpy as np
+
+from libc.math cimport isnan
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy
+
+from ..errors import InvalidParameter, StateError
+from ._noise cimport Source
+from ._report cimport Report
+from ._rows cimport PV_NEED_FAR, PV_OK, PV_UNDECIDED, pv_rows, pv_status
+from ._run cimport LearnerRun
+
+cdef int64_t AHEAD = 4096  # coordinates of directions that are asked for at a time, at least one direction's
+
+
+cdef class BanditRun(LearnerRun):
+    """One run of BanditMIOGD. Secret: a row's value until its report is made, the noise ahead.
+
+    Parameters
+    ----------
+    dim, intercept, loss, domain, every, releases, horizon, last_row, x_bound, y_bound, signs, magnitude
+        As for :class:`privol._core._iterate.IterateRun`.
+    source, stream
+        As there.
+    report : Report
+        Of one number.
+    cost : float
+        Squared mu of the whole run: what the first report is charged with.
+    directions : callable
+        ``directions(first, n)``: the directions of rounds ``first``, ``first + 1``, ..., an array of shape (n, dim).
+        Public, but nobody may know one before the points of the round before it are chosen.
+    pair, low, high, inner, distance, most, length, fixed
+        See pv_bandit.h.
+    """
+
+    def __init__(self, *, int64_t dim, bint intercept, loss, domain, int64_t every, releases, int64_t horizon,
+                 int64_t last_row, double x_bound, double y_bound, bint signs, double magnitude, Source source,
+                 unsigned stream, Report report not None, double cost, directions, bint pair, double low, double high,
+                 double inner, double distance, double most, double length, bint fixed):
+        if report.c.d != 1:
+            raise InvalidParameter(f"the report must be of one number, found {report.c.d}")
+        self.ahead = max(<int64_t>1, AHEAD // dim)
+        self.begin(&self.own_plan.run, &self.it.run, sizeof(pv_bandit), &pv_bandit_method, dim, intercept, loss, domain,
+                   every, releases, horizon, last_row, x_bound, y_bound, signs, magnitude, source, stream, None,
+                   report.words, 1, (5 + self.ahead) * dim)
+        self.report = report
+        self.next_directions = directions
+        self.own_plan.report = report.c
+        self.own_plan.cost = cost
+        self.own_plan.pair = pair
+        self.own_plan.low = low
+        self.own_plan.high = high
+        self.own_plan.inner = inner
+        self.own_plan.distance = distance
+        self.own_plan.most = most
+        self.own_plan.length = length
+        self.own_plan.fixed = fixed
+        self.it.value = self.secret
+        self.it.point = self.public
+        self.it.direction = self.public + dim
+        self.it.sum = self.public + 2 * dim
+        self.it.asked = self.public + 3 * dim
+        self.it.directions = self.public + 5 * dim  # with all else that a failed block puts back
+        memcpy(self.it.point, self.state.released, dim * sizeof(double))
+        self.look()
+        pv_bandit_begin(&self.it, &self.own_plan)
+
+    cdef int look(self) except -1:
+        """Have the directions of the rounds that come next."""
+        cdef double[:, ::1] found
+        # one has been used ahead: the current round's, unless none has begun
+        cdef int64_t first = self.it.steps + 1 + (self.it.used > 0)
+        cdef int64_t n = min(self.ahead, self.plan.horizon + 2 - first)
+        found = np.ascontiguousarray(self.next_directions(first, n), dtype=np.float64)
+        if found.shape[0] != n or found.shape[1] != self.plan.d:
+            raise StateError(f"directions have shape ({n}, {self.plan.d}), found ({found.shape[0]}, {found.shape[1]})")
+        memcpy(self.it.directions, &found[0, 0], n * self.plan.d * sizeof(double))
+        self.it.filled, self.it.used = n, 0
+        return 0
+
+    def point(self):
+        """Copy of where the next value is to be taken, shape (dim,); of a pair (2, dim)."""
+        cdef int64_t n = 2 if self.own_plan.pair else 1
+        self.enter(False)
+        with self.lock:
+            asked = self.vector(self.it.asked, n * self.plan.d)
+        return asked.reshape(2, self.plan.d) if n == 2 else asked
+
+    def tell(self, values):
+        """Learn one row by its value at ``point()``, a float64 array of shape (1,); of a pair (2,). None: the null row."""
+        cdef const double[::1] numbers
+        cdef const double *given = NULL
+        cdef int64_t n = 2 if self.own_plan.pair else 1
+        cdef pv_rows none
+        self.enter(True)
+        if values is not None:
+            numbers = values
+            if numbers.shape[0] != n:
+                raise InvalidParameter(f"value must be {n} numbers, found {numbers.shape[0]}")
+            for value in numbers:
+                if isnan(value):
+                    raise InvalidParameter("value must not be NaN; nothing was learnt")
+            given = &numbers[0]
+        none.n = 0
+        with self.lock:
+            self.check_room(1)
+            self.run(&none, NULL, NULL)  # what an interrupt left to be done
+            pv_bandit_tell(&self.it, &self.own_plan, given)
+            self.run(&none, NULL, NULL)
+
+    def receive(self, const double[::1] report not None):
+        """Learn a report that a device made of its value at ``point()``, of shape (1,)."""
+        cdef pv_rows none
+        self.enter(True)
+        if report.shape[0] != 1 or not -1e150 <= report[0] <= 1e150:
+            raise InvalidParameter("report must be one finite number of at most 1e150 in magnitude; nothing was learnt")
+        none.n = 0
+        with self.lock:
+            self.check_room(1)
+            self.run(&none, NULL, NULL)
+            if self.it.used >= self.it.filled:
+                self.look()
+            pv_bandit_receive(&self.it, &self.own_plan, report[0], pv_vectors_at(0))
+
+    def release_last(self):
+        """Publish the point of a run that ends before the row its only release was planned for: public already."""
+        self.enter(False)
+        with self.lock:
+            self.check_open()
+            if self.state.n_released:
+                raise StateError("only a run that has released nothing may end with such a release")
+            memcpy(self.state.released, self.it.point, self.plan.d * sizeof(double))
+            memcpy(self.state.released_sum, self.it.point, self.plan.d * sizeof(double))
+            self.state.n_released = 1
+            self.state.next_release = self.plan.horizon + 1
+
+    cdef int refill(self) except -1:
+        cdef int64_t row = self.state.t if self.state.pending else self.state.t + 1
+        return self.report.refill(&self.draws, self.addresses, self.source, self.plan.stream, row, self.plan.horizon)
+
+    cdef int serve(self, pv_status status) except -1:
+        if status == PV_NEED_FAR:
+            return self.look()
+        if status == PV_UNDECIDED:
+            return self.report.resolve(&self.draws, self.source, self.plan.stream)
+        return LearnerRun.serve(self, status)
+
+    # ---- private ------------------------------------------------------------------------------
+
+    cdef dict own_arrays(self):
+        return {
+            "point": self.vector(self.it.point, self.plan.d),
+            "sum": self.vector(self.it.sum, self.plan.d),
+            "steps": np.array([self.it.steps], dtype=np.int64),
+        }
+
+    cdef int restore_own(self, arrays) except -1:
+        self.check_vector(arrays, "point", self.plan.d)
+        self.check_vector(arrays, "sum", self.plan.d)
+        self.it.steps = int(arrays["steps"][0])
+        self.fill_vector(self.it.point, arrays, "point", self.plan.d)
+        self.fill_vector(self.it.sum, arrays, "sum", self.plan.d)
+        self.it.used = 0
+        self.look()
+        pv_bandit_begin(&self.it, &self.own_plan)  # the points of the current round again
+        return 0
