@@ -54,7 +54,7 @@ ONLY = {
 
 # Compiled modules, bottom first, each with those it may cimport or import.
 CORE_ORDER = (
-    "_rows", "_losses", "_geometry", "_schedule", "_noise", "_sampler", "_vectors", "_bitgen", "_discrete",
+    "_rows", "_losses", "_geometry", "_schedule", "_noise", "_sampler", "_vectors", "_report", "_bitgen", "_discrete",
     "_prefix_plan", "_prefix", "_run", "_iterate", "_gradient", "_leader", "_least_squares",
 )  # fmt: skip
 
