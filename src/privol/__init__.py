@@ -22,11 +22,17 @@ _MODULES = (
     "losses",
     "noise",
     "prefix",
+    "randomizers",
     "state",
     "streams",
 )
 _NAMES = {
+    "AgnosticBANCO": "learners",
+    "BANCO": "learners",
+    "BanditMIOGD": "learners",
     "DPFTRL": "learners",
+    "LDPSGD": "learners",
+    "MIOGD": "learners",
     "NOGD": "learners",
     "PIGD": "learners",
     "PQFTL": "learners",
@@ -67,14 +73,20 @@ if TYPE_CHECKING:
     from . import losses as losses
     from . import noise as noise
     from . import prefix as prefix
+    from . import randomizers as randomizers
     from . import state as state
     from . import streams as streams
     from .config import show_config as show_config
+    from .learners import BANCO as BANCO
     from .learners import DPFTRL as DPFTRL
+    from .learners import LDPSGD as LDPSGD
+    from .learners import MIOGD as MIOGD
     from .learners import NOGD as NOGD
     from .learners import PGIGA as PGIGA
     from .learners import PIGD as PIGD
     from .learners import PQFTL as PQFTL
+    from .learners import AgnosticBANCO as AgnosticBANCO
+    from .learners import BanditMIOGD as BanditMIOGD
     from .learners import default_learner as default_learner
     from .planning import plan as plan
     from .streams import open_stream as open_stream

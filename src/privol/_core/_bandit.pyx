@@ -44,7 +44,7 @@ cdef class BanditRun(LearnerRun):
         self.ahead = max(<int64_t>1, AHEAD // dim)
         self.begin(&self.own_plan.run, &self.it.run, sizeof(pv_bandit), &pv_bandit_method, dim, intercept, loss, domain,
                    every, releases, horizon, last_row, x_bound, y_bound, signs, magnitude, source, stream, None,
-                   report.words, 1, (5 + self.ahead) * dim)
+                   report.words or 1, 1, (5 + self.ahead) * dim)
         self.report = report
         self.next_directions = directions
         self.own_plan.report = report.c

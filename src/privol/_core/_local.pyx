@@ -45,7 +45,7 @@ cdef class LocalRun(LearnerRun):
             raise InvalidParameter(f"the report has {report.c.d} coordinates, the model {dim}")
         self.begin(&self.own_plan.run, &self.it.run, sizeof(pv_local), &pv_local_method, dim, intercept, loss, domain,
                    every, releases, horizon, last_row, x_bound, y_bound, signs, magnitude, source, stream, None,
-                   report.words, dim, 2 * dim)
+                   report.words or 1, dim, 2 * dim)
         self.report = report
         self.own_plan.report = report.c
         self.own_plan.cost = cost

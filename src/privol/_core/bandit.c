@@ -7,7 +7,7 @@ static inline double fourth_root(double t) { return sqrt(sqrt(t)); }
 
 /* How far from the point round t asks. */
 static double distance_of(const pv_bandit_plan *plan, double t) {
-    const double far = plan->fixed ? plan->distance : plan->distance / fourth_root(t);
+    const double far = plan->fixed ? plan->distance : plan->distance / (plan->pair ? sqrt(t) : fourth_root(t));
     return far < plan->most ? far : plan->most;
 }
 

@@ -123,6 +123,21 @@ class SeparatorType(_ParamType):
         return TAB if value in ("tab", "\\t") else value
 
 
+class IntervalType(_ParamType):
+    """Two numbers: LOW:HIGH."""
+
+    name = "interval"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            low, high = (float(word) for word in value.split(":"))
+        except ValueError:
+            self.fail(f"{value!r} is not LOW:HIGH", param, ctx)
+        return low, high
+
+
 class WeightsType(_ParamType):
     """Class weights: LABEL=WEIGHT, separated by commas."""
 
@@ -178,7 +193,7 @@ LEARNER_OPTIONS = (
     LearnerOption(
         "release",
         ReleaseType(),
-        "last; nogd, dpftrl: all; pqftl: now and then",
+        "last; pqftl: now and then; others: all",
         "Models to publish: last, all (pigd, pgiga: much noise; others: none more), every K-th row, or row numbers "
         "N1,N2,...",
         "last|all|K|N1,N2,...",
@@ -200,7 +215,7 @@ LEARNER_OPTIONS = (
     ),
     LearnerOption("y_bound", float, "1.0", "Public bound of a real target; targets beyond are clipped to it."),
     LearnerOption(
-        "l2", float, "0.01; nogd, dpftrl: 0", "Strong convexity: larger means less noise and a model closer to 0."
+        "l2", float, "0.01; nogd, dpftrl, ldpsgd: 0", "Strong convexity: larger means less noise and a model closer to 0."
     ),
     LearnerOption(
         "l2_schedule",
@@ -247,7 +262,47 @@ LEARNER_OPTIONS = (
     LearnerOption(
         "noise_shift", float, "2.0", "pqftl: what is added for the noise of the matrix, in units of its norm."
     ),
-    LearnerOption("gradient_bound", float, "by the loss", "nogd, dpftrl: longer gradients are scaled to this L2 norm."),
+    LearnerOption(
+        "gradient_bound",
+        float,
+        "by the loss",
+        "nogd, dpftrl, and learners on devices: longer gradients are scaled to this L2 norm.",
+    ),
+    LearnerOption(
+        "leakage",
+        float,
+        "0.1",
+        "miogd, bandit: nats of mutual information of a row and what its device sends; or --sigma or --epsilon.",
+    ),
+    LearnerOption("sigma", float, "by the leakage", "miogd, bandit: standard deviation of a device's noise."),
+    LearnerOption(
+        "randomizer",
+        click.Choice(["privunit", "duchi", "l2laplace", "laplace", "gaussian"]),
+        "privunit; agnostic: l2laplace; bandit: gaussian",
+        "ldpsgd, banco, agnostic, bandit: what a device does to its gradient, or its loss.",
+    ),
+    LearnerOption(
+        "step",
+        click.Choice(["anytime", "horizon", "adaptive"]),
+        "anytime",
+        "miogd, ldpsgd, bandit: steps by the row's number, by the horizon, or by the reports so far.",
+    ),
+    LearnerOption("step_size", float, "by the bound of the regret", "ldpsgd: what the steps are in proportion to."),
+    LearnerOption("lazy", bool, "yes", "miogd: project the sum of all reports, not the last point."),
+    LearnerOption("values", int, "1", "bandit: losses that a device is asked for, 1 or 2."),
+    LearnerOption(
+        "value_bounds", IntervalType(), "by the loss", "bandit: losses are clipped to this interval.", "LOW:HIGH"
+    ),
+    LearnerOption("shrink", bool, "yes", "bandit: ask within the set."),
+    LearnerOption("wealth", float, "1.0", "banco, agnostic: what the bettor starts with: about the size of first models."),
+    LearnerOption("theta", float, "0.25", "banco: how near bets come to where the moments of Laplace noise end."),
+    LearnerOption("weighting", click.Choice(["norm", "count"]), "norm", "banco: count: as published."),
+    LearnerOption(
+        "proxy", click.Choice(["numerical", "hoeffding"]), "numerical", "banco: constant of privunit and duchi."
+    ),
+    LearnerOption("growth", float, "1.0", "agnostic: how fast bets fall with the squared gains."),
+    LearnerOption("direction_step", float, "1.0", "banco, agnostic: step of the direction."),
+    LearnerOption("magnitude_cap", float, "none", "banco, agnostic: clips the magnitude of the bets; without a proof."),
     LearnerOption(
         "class_weight",
         WeightsType(),
@@ -295,11 +350,15 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
         command = click.option(flag, type=float, help=about)(command)
     return click.option(
         "--learner",
-        type=click.Choice(["dpftrl", "pqftl", "nogd", "pigd", "pgiga"]),
+        type=click.Choice(
+            ["dpftrl", "pqftl", "nogd", "pigd", "pgiga", "miogd", "bandit", "ldpsgd", "banco", "agnostic"]
+        ),
         help="dpftrl: perturbs running sums of gradients. pqftl: running sums of moments, for squared loss. nogd: "
         "every gradient. Releases of these three cost nothing. pigd: implicit steps, every loss. pgiga: gradient "
-        "steps, smooth losses. These two perturb what they release, and are for few releases.  [default: dpftrl; for "
-        "squared loss pqftl]",
+        "steps, smooth losses. These two perturb what they release, and are for few releases. The others simulate users' "
+        "devices, which randomize what they send and need not trust the learner: gradients (miogd, ldpsgd), losses "
+        "(bandit), gradients for coin betting without a step size (banco, agnostic).  [default: dpftrl; for squared loss "
+        "pqftl]",
     )(command)
 
 

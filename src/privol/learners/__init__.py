@@ -5,18 +5,26 @@ from __future__ import annotations
 from ..losses import Loss, get_loss
 from ._base import OnlineLearner
 from ._model import Release
+from .bandit import BanditMIOGD
+from .betting import BANCO, AgnosticBANCO
+from .descent import LDPSGD, MIOGD
 from .gradient import NOGD
 from .iterate import PGIGA, PIGD
 from .leader import DPFTRL
 from .least_squares import PQFTL
 
 __all__ = [
+    "BANCO",
     "DPFTRL",
+    "LDPSGD",
     "LEARNERS",
+    "MIOGD",
     "NOGD",
     "PGIGA",
     "PIGD",
     "PQFTL",
+    "AgnosticBANCO",
+    "BanditMIOGD",
     "OnlineLearner",
     "Release",
     "default_learner",
@@ -26,6 +34,7 @@ __all__ = [
 #: Learners by the name that the command line and :func:`privol.plan` use.
 LEARNERS: dict[str, type[OnlineLearner]] = {
     "pigd": PIGD, "pgiga": PGIGA, "nogd": NOGD, "dpftrl": DPFTRL, "pqftl": PQFTL,
+    "miogd": MIOGD, "bandit": BanditMIOGD, "ldpsgd": LDPSGD, "banco": BANCO, "agnostic": AgnosticBANCO,
 }  # fmt: skip
 
 

@@ -24,6 +24,9 @@ from ._base import Run
 __all__ = ["LocalLearner"]
 
 _NO_NOISE = "double precision, no noise"
+#: Nats per report where nothing is asked for: a guess among a million equally likely rows is right once in 17 times at
+#: most (Fano).
+DEFAULT_LEAKAGE = 0.1
 
 
 class LocalLearner(AskingLearner):
@@ -110,6 +113,22 @@ class LocalLearner(AskingLearner):
         if name == "gaussian":
             words["delta"] = number(delta=self.delta, above=0, below=1)
         return calibrate.calibrate_report(name, dim=dim, bound=bound, adjacency=self._adjacency(), **words)
+
+    def _leaking(self, dim: int, bound: float) -> ReportNoise:
+        """``_report`` of the learners whose Gaussian noise is chosen by its leakage, its scale or epsilon."""
+        given = {name: getattr(self, name) for name in ("leakage", "sigma", "epsilon")}
+        given = {name: value for name, value in given.items() if value is not None}
+        if len(given) > 1:
+            raise InvalidParameter(f"one of leakage, sigma and epsilon says how much noise: found {', '.join(given)}")
+        ((name, value),) = (given or {"leakage": DEFAULT_LEAKAGE}).items()
+        return calibrate.calibrate_report(
+            "gaussian",
+            dim=dim,
+            bound=bound,
+            adjacency=self._adjacency(),
+            **{name: value},
+            **({"delta": self.delta} if name == "epsilon" else {}),
+        )
 
     # ---- what the base asks for ---------------------------------------------------------------------
 

@@ -9,18 +9,12 @@ from typing import Any
 
 from .. import calibration as calibrate
 from ..calibration import LocalCalibration, ReportNoise
-from ..errors import InvalidParameter
 from ..geometry import ConvexSet
 from ..ledger import Ledger
 from ..losses import Loss
 from ._local import LocalLearner
 
 __all__ = ["LDPSGD", "MIOGD"]
-
-#: Nats per report where nothing is asked for. Of two records that are equally likely it is a tenth of a nat from a guess,
-#: and a guess among a million is right once in 16 times at most (Fano).
-DEFAULT_LEAKAGE = 0.1
-
 
 class MIOGD(LocalLearner):
     """Online gradient descent with mutual-information privacy: the device adds Gaussian noise to its gradient.
@@ -171,19 +165,7 @@ class MIOGD(LocalLearner):
         return self.calibrate(n_features, n_rows).regret_bound(n_rows)
 
     def _report(self, dim: int, bound: float) -> ReportNoise:
-        given = {name: getattr(self, name) for name in ("leakage", "sigma", "epsilon")}
-        given = {name: value for name, value in given.items() if value is not None}
-        if len(given) > 1:
-            raise InvalidParameter(f"one of leakage, sigma and epsilon says how much noise: found {', '.join(given)}")
-        ((name, value),) = (given or {"leakage": DEFAULT_LEAKAGE}).items()
-        return calibrate.calibrate_report(
-            "gaussian",
-            dim=dim,
-            bound=bound,
-            adjacency=self._adjacency(),
-            **{name: value},
-            **({"delta": self.delta} if name == "epsilon" else {}),
-        )
+        return self._leaking(dim, bound)
 
     def _steps(self, report: ReportNoise, dim: int, row_bound: float, horizon: int, release: Any) -> LocalCalibration:
         return calibrate.calibrate_steps(

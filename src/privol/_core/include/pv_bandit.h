@@ -16,7 +16,8 @@ typedef struct pv_bandit_plan {
     double low, high; /* a value is clipped to this interval */
     double inner;     /* a ball of this radius around 0 is in the set: points asked for are drawn to 0 so that they stay
                          within it; infinite: they may leave it */
-    double distance, most;  /* round t asks at a distance of distance t^(-1/4), at most `most`; fixed: at `distance` */
+    double distance, most;  /* round t asks at a distance of distance t^(-1/4), of a pair distance t^(-1/2), fixed: distance;
+                               and at most at `most` */
     double length;          /* the step: length t^(-3/4), of a pair length t^(-1/2); fixed: length */
     int fixed;
 } pv_bandit_plan;

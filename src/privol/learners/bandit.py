@@ -1,0 +1,336 @@
+"""Descent on values of losses alone (bandit feedback): a device answers with one randomized number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import calibration as calibrate
+from .._core._bandit import BanditRun
+from .._core._noise import Source
+from .._core._vectors import VectorSampler
+from .._validate import choice, integer, number
+from ..calibration import BanditCalibration, ReportNoise
+from ..errors import InvalidParameter, StateError
+from ..geometry import ConvexSet
+from ..guarantees import Guarantee, square_up
+from ..ledger import Ledger
+from ..losses import Loss
+from ..noise import STREAM_SAMPLES, granularity, make_source
+from ..randomizers import Randomizer, compiled, randomizer_of
+from ._local import LocalLearner
+
+__all__ = ["BanditMIOGD"]
+
+FloatArray = NDArray[np.float64]
+
+
+def _directions(source: Source, dim: int, first: int, n: int) -> FloatArray:
+    """Directions of rounds ``first``, ..., each by its number alone: uniform, public."""
+    if dim == 1:
+        signs = [source.words(stream=STREAM_SAMPLES, level=0, block=0, row=row)[0] & 1 for row in range(first, first + n)]
+        return np.array(signs, dtype=np.float64).reshape(n, 1) * 2.0 - 1.0
+    step = granularity(1.0 / math.sqrt(dim))
+    sampler = VectorSampler(source, kind="sphere", scale=1.0, step=step, dim=dim, stream=STREAM_SAMPLES, row=first)
+    found: FloatArray = sampler.sample(n)
+    return found
+
+
+class BanditMIOGD(LocalLearner):
+    """Online gradient descent with mutual-information privacy and bandit feedback: devices send one noisy value.
+
+    Each round the learner draws a public direction e and asks for the loss at ``x = (1 - distance / r) w + distance e``,
+    which is in the set. The device sends the value, clipped and randomized, and the learner steps along e. Released:
+    every report, the points, and all that follows from them. Secret, on the device: the row, its loss, the noise.
+
+    Parameters
+    ----------
+    loss : str or Loss, default="logistic"
+        ``"logistic"``, ``"hinge"``, ``"smooth_hinge"`` (classification, two classes), ``"squared"``, ``"absolute"``,
+        ``"huber"`` (regression), or an object of :mod:`privol.losses`. ``tell`` takes values of any loss.
+    leakage : float, optional
+        Mutual information of a row and its report, in nats (1 nat = 1.4427 bits), above 0. Default, where none of
+        ``leakage``, ``sigma`` and ``epsilon`` is given: 0.1. ``inf``: no noise and no guarantee.
+    sigma : float, optional
+        Instead: standard deviation of the noise, above 0.
+    epsilon : float, optional
+        Instead: local differential privacy, at ``delta`` for "gaussian"; ``inf``: no noise and no guarantee.
+    delta : float, default=1e-6
+        In (0, 1): where epsilon is stated.
+    randomizer : {"gaussian", "laplace", "privunit"}, default="gaussian"
+        The last two with ``epsilon``; "privunit" is the two-point mechanism here, which has the least variance.
+    adjacency : {"replace", "zero_out"}, default="replace"
+        What epsilon is about: any other row, or the null row. Without effect on the leakage.
+    ledger : Ledger, optional
+        Shared budget. Default: one of the learner's own, without a limit.
+    horizon : int, optional
+        Rows of the run; it does not change the noise. Default: ``fit`` and sized streams take their number of rows.
+    radius : float, default=1.0
+        Radius of the L2 ball of models.
+    domain : ConvexSet, optional
+        Another feasible set instead of the ball, with 0 inside.
+    x_bound : float, default=1.0
+        Public bound of a row's L2 norm, above 0; longer rows are scaled to it.
+    y_bound : float, default=1.0
+        Public bound of a real target's magnitude; targets beyond are clipped to it.
+    value_bounds : (float, float), optional
+        Public interval that losses are clipped to. Default: from 0 to the largest loss of a row over the set.
+    gradient_bound : float, optional
+        Lipschitz constant of the losses, which distances are chosen by (of a pair: what half a difference by its distance
+        is clipped to). Default: the loss's own over the set.
+    values : {1, 2}, default=1
+        2: losses at both sides of the point, of which the device sends half the difference by their distance. Its noise
+        does not grow as the distance shrinks: the regret is that of gradients, times the dimension.
+    shrink : bool, default=True
+        False: points are not drawn to 0, and may leave the set by the distance.
+    step : {"anytime", "horizon"}, default="anytime"
+        Distances and steps by the round, or the best constant ones for the horizon.
+    release : {"all", "last"}, int or list of int, optional
+        Which points w ``coef_`` and ``average_coef_`` show, by row number. Default: all. Without effect on the noise.
+    fit_intercept : bool, default=True
+        Append the constant 1 to every row; the calibration counts it.
+    on_invalid : {"raise", "zero"}, default="raise"
+        A row that is not finite, or a label outside the set: an error that names it, or a counted null row, which is what
+        a device must do.
+    random_state : None, int, BitGenerator or Generator, optional
+        ``None``: noise nobody can reproduce. Anything else is for tests: every export is marked not private.
+
+    Attributes
+    ----------
+    coef_, intercept_ : ndarray
+        The last released point w; ``average_coef_``, ``average_intercept_``: the mean of all released ones.
+    guarantee_ : Guarantee
+    ledger_ : Ledger
+        The first report is charged with the whole run's cost; the others are then free.
+    n_rows_, n_releases_ : int
+    classes_ : ndarray of shape (2,)
+
+    Notes
+    -----
+    The expected regret of the points asked for grows as ``n^(3/4)``, with two values as ``sqrt(n)``:
+    :meth:`regret_bound`. The published algorithm adds noise to the whole estimate, with a variance that has to grow with
+    the number of rounds for a fixed leakage: of a scalar and a public direction the scalar alone needs noise.
+
+    Cost per row: one or two passes over its non-zeros, O(n_features). Memory O(n_features).
+
+    References
+    ----------
+    Zhang, Venkitasubramaniam, "Mutual-information-private online gradient descent algorithm", ICASSP 2018, Theorems 3
+    and 4; its errors are in ``docs/errata.md``. Flaxman, Kalai, McMahan, "Online convex optimization in the bandit
+    setting", 2005.
+
+    Examples
+    --------
+    A black box, which is asked for its value at one point a round:
+
+    >>> import numpy as np
+    >>> from privol import BanditMIOGD
+    >>> learner = BanditMIOGD(leakage=1.0, value_bounds=(0.0, 2.0), gradient_bound=1.0, horizon=20000, fit_intercept=False)
+    >>> point = learner.ask(n_features=2)
+    >>> for _ in range(20000):
+    ...     learner = learner.tell(value=float(np.hypot(*(point - [0.5, -0.25]))))
+    ...     point = learner.ask()
+    >>> bool(np.hypot(*(learner.average_coef_.ravel() - [0.5, -0.25])) < 0.4)
+    True
+    """
+
+    _perturbed = "value of a loss"
+
+    def __init__(
+        self,
+        *,
+        loss: str | Loss = "logistic",
+        leakage: float | None = None,
+        sigma: float | None = None,
+        epsilon: float | None = None,
+        delta: float = 1e-6,
+        randomizer: str = "gaussian",
+        adjacency: str = "replace",
+        ledger: Ledger | None = None,
+        horizon: int | None = None,
+        radius: float = 1.0,
+        domain: ConvexSet | None = None,
+        x_bound: float = 1.0,
+        y_bound: float = 1.0,
+        value_bounds: tuple[float, float] | None = None,
+        gradient_bound: float | None = None,
+        values: int = 1,
+        shrink: bool = True,
+        step: str = "anytime",
+        release: Any = None,
+        fit_intercept: bool = True,
+        on_invalid: str = "raise",
+        random_state: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.leakage = leakage
+        self.sigma = sigma
+        self.epsilon = epsilon
+        self.delta = delta
+        self.randomizer = randomizer
+        self.adjacency = adjacency
+        self.ledger = ledger
+        self.horizon = horizon
+        self.radius = radius
+        self.domain = domain
+        self.x_bound = x_bound
+        self.y_bound = y_bound
+        self.value_bounds = value_bounds
+        self.gradient_bound = gradient_bound
+        self.values = values
+        self.shrink = shrink
+        self.step = step
+        self.release = release
+        self.fit_intercept = fit_intercept
+        self.on_invalid = on_invalid
+        self.random_state = random_state
+
+    def regret_bound(self, n_rows: int, n_features: int) -> float:
+        """Return the bound of the expected regret of ``n_rows`` rows, which are the horizon too.
+
+        Of the points that were asked for (of a pair the mean of both) against the best fixed point of the set, for convex
+        losses within ``value_bounds`` and with ``gradient_bound`` as their Lipschitz constant.
+        """
+        return self.calibrate(n_features, n_rows).regret_bound(n_rows)
+
+    def tell(self, *, value: ArrayLike | None = None, report: ArrayLike | None = None) -> Self:  # type: ignore[override]
+        """Learn one row by the loss at what ``ask`` returns, or by what a device made of it.
+
+        Parameters
+        ----------
+        value : float, or array-like of shape (2,) where ``values`` is 2
+            Of any loss: secret. Clipped to its interval, and randomized here, as a device would do it.
+        report : float
+            What a device sent. Nothing is added to it. See :meth:`device`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameter
+            If not one of the two is given, the shape is wrong, or a number is NaN (``on_invalid="zero"``: such a value is
+            the null row's). Nothing was learnt or spent.
+        BudgetExceeded
+            If the horizon is used up.
+        StateError
+            If no run is open: ``ask`` begins it.
+        """
+        if (value is None) == (report is None):
+            raise InvalidParameter("tell() takes a value or a report: one of the two")
+        run = self._current_run()
+        if run is None:
+            raise StateError("ask() comes before tell(): a value is taken at the point that it returns")
+        numbers = np.ascontiguousarray(report if value is None else value, dtype=np.float64).reshape(-1)
+        if value is None:
+            run.state.receive(numbers)
+            return self
+        skipped = not run.targets.refuse and bool(np.isnan(numbers).any())
+        run.state.tell(None if skipped else numbers)
+        return self
+
+    def device(self, n_features: int, *, random_state: Any = None) -> Randomizer:
+        """Return what a user's device makes reports with, of numbers: ``tell(report=...)`` takes what it returns.
+
+        Of a value v it randomizes ``v - (low + high) / 2``, v clipped to the interval ``value_bounds``; of two, half their
+        difference divided by the distance of the round (``calibrate(...).distance_at(round)``).
+
+        Parameters
+        ----------
+        n_features : int
+            Features of a row, at least 1, the intercept not counted.
+        random_state : None, int, BitGenerator or Generator
+            ``None``: noise nobody can reproduce. Anything else is for tests.
+        """
+        return randomizer_of(self.calibrate(n_features, 1, "all").report, random_state=random_state)
+
+    # ---- what the base asks for ---------------------------------------------------------------------
+
+    def calibrate(self, n_features: int, horizon: int, release: Any = None) -> BanditCalibration:  # type: ignore[override]
+        """Return the calibration of a run before anything is spent.
+
+        Parameters
+        ----------
+        n_features : int
+            Features of a row, at least 1, the intercept not counted.
+        horizon : int
+            Rows, at least 1.
+        release : optional
+            As the parameter ``release``; default: that parameter.
+
+        Returns
+        -------
+        BanditCalibration
+            The reports' noise, the proven guarantee, distances and steps. All of it is public.
+        """
+        dim, bounds = self._dimension(n_features), self._bounds()
+        slope, row_bound = calibrate.bound_of_gradients(dim=dim, gradient_bound=self.gradient_bound, **bounds)
+        pair = integer(values=self.values, at_least=1, at_most=2) == 2
+        low, high = self._interval(bounds, dim, row_bound)
+        return calibrate.calibrate_bandit(
+            report=self._report(1, slope if pair else 0.5 * (high - low)),
+            domain=bounds["domain"],
+            dim=dim,
+            row_bound=row_bound,
+            horizon=integer(horizon=horizon, at_least=1, at_most=(1 << 40) - 1),
+            release=self._default_release(whole=True) if release is None else release,
+            interval=(low, high),
+            slope=slope,
+            pair=pair,
+            shrink=bool(self.shrink),
+            step=self.step,
+        )
+
+    def _interval(self, bounds: dict[str, Any], dim: int, row_bound: float) -> tuple[float, float]:
+        if self.value_bounds is None:
+            if bounds["loss"].vouched is not None:
+                raise InvalidParameter("value_bounds must be given: nothing is known of the values of the user's own loss")
+            most = row_bound * bounds["domain"].norm_bound(dim) * (1.0 if self.shrink else 1.5)
+            return calibrate.bounds_of_values(bounds["loss"], most=most, y_bound=self.y_bound)
+        try:
+            low, high = (number(value_bounds=value, at_least=-1e30, at_most=1e30) for value in self.value_bounds)
+        except TypeError:
+            raise InvalidParameter(f"value_bounds must be two numbers, found {self.value_bounds!r}") from None
+        if not high - low >= 1e-30:
+            raise InvalidParameter(f"value_bounds must ascend, found {self.value_bounds!r}")
+        return low, high
+
+    def _report(self, dim: int, bound: float) -> ReportNoise:
+        name = choice(("gaussian", "laplace", "privunit"), randomizer=self.randomizer)
+        if name == "gaussian":
+            return self._leaking(dim, bound)
+        if self.epsilon is None:
+            raise InvalidParameter(f"epsilon must be given for randomizer={name!r}")
+        return self._randomized(dim, bound)
+
+    def _open_run(  # type: ignore[override]
+        self, n_features: int, horizon: int, release: Any, *, source: Source | None = None
+    ) -> tuple[BanditRun, BanditCalibration, Guarantee]:
+        plan = self.calibrate(n_features, horizon, release)
+        source, guarantee = self._begin(plan, source)
+        words = self._run_words(plan, n_features, source)
+        del words["decide"]
+        ahead = make_source(self.random_state) if source is None else source
+        directions: Callable[[int, int], FloatArray] = partial(_directions, ahead, plan.dim)
+        state = BanditRun(
+            report=compiled(plan.report),
+            cost=square_up(guarantee.mu),
+            directions=directions,
+            magnitude=plan.report.bound * 1.01,
+            pair=plan.pair,
+            low=plan.low,
+            high=plan.high,
+            inner=plan.inner,
+            distance=plan.distance,
+            most=plan.most,
+            length=plan.length,
+            fixed=plan.fixed,
+            **words,
+        )
+        return state, plan, guarantee
