@@ -12,7 +12,7 @@ from pathlib import Path
 
 import mpmath as mp
 
-RULES = (8, 16, 24, 32)
+RULES = (8, 16, 24)
 TERMS = 10  # of (e^r - 1 - r) / r^2 on |r| <= ln 2 / 2
 
 

@@ -105,13 +105,13 @@ static inline void choose(coin_work *work, int potential, double x, double y, do
     work->full = 0.0;
     work->factor = 1.0;
     work->side = 1.0;
-    work->rule = 32;
     work->both = 1;
     if (r >= 0.0 || work->q < SMALL_Q) { /* s = 1 - u from the end inwards */
         const pair end = sum_of(p.hi, -q.hi);
         work->hi = end.hi;
         work->lo = end.lo + (p.lo - q.lo);
         work->reach = 1.0;
+        work->rule = work->p <= 0.5 && work->q <= 0.25 ? 8 : work->p <= 16.0 && work->q <= SMALL_Q ? 16 : 24;
         if (r + work->q > DEPTH) { /* r U + q U^2 = DEPTH; with U < 1, e^{-2ps} is below e^-DEPTH everywhere */
             work->reach = 2.0 * DEPTH / (r + sqrt(r * r + 4.0 * DEPTH * work->q));
             work->both = 0;
@@ -129,6 +129,7 @@ static inline void choose(coin_work *work, int potential, double x, double y, do
     }
     /* from 0 to infinity, without what lies beyond s = 1 */
     const double gap = r * r / (4.0 * work->q), depth = DEEPER - gap;
+    work->rule = gap >= 25.0 ? 8 : gap >= 6.25 ? 16 : 24;
     work->factor = -pv_exp(-gap);
     work->side = -1.0;
     work->reach = 2.0 * depth / (-r + sqrt(r * r + 4.0 * depth * work->q));

@@ -30,8 +30,7 @@ LEVEL static double NAME(integral)(const coin_work *work, int potential) {
     switch (work->rule) {
     case 8: return PV_RULE(8);
     case 16: return PV_RULE(16);
-    case 24: return PV_RULE(24);
-    default: return PV_RULE(32);
+    default: return PV_RULE(24);
     }
 #undef PV_RULE
 }
