@@ -6,6 +6,8 @@ really give. Iterates: :func:`calibrate_iterates`; prefix sums: :func:`calibrate
 :func:`calibrate_gradients`; leaders on sums of gradients: :func:`calibrate_leaders`.
 """
 
+from ._bandit import BanditCalibration, bounds_of_values, calibrate_bandit, inner_radius
+from ._betting import BETTING_CALIBRATIONS, Betting, agnostic_bet, agnostic_regret, betting_regret
 from ._epochs import RENEWALS, Epochs, make_epochs
 from ._gradients import GradientCalibration, calibrate_gradients
 from ._iterates import (
@@ -18,27 +20,46 @@ from ._iterates import (
 )
 from ._leaders import LeaderCalibration, calibrate_leaders
 from ._least_squares import LeastSquaresCalibration, calibrate_least_squares
+from ._local import Coin, LocalCalibration, betting_of, bound_of_gradients, calibrate_steps
+from ._reports import RANDOMIZERS, ReportNoise, calibrate_report
 from ._sums import INTEGER_DESIGNS, MOST_ROWS, NO_LAST_ROW, SumCalibration, calibrate_sums
 
 __all__ = [
+    "BETTING_CALIBRATIONS",
     "CALIBRATIONS",
     "INTEGER_DESIGNS",
     "L2_SCHEDULES",
     "MOST_ROWS",
     "NOISE_SHAPES",
     "NO_LAST_ROW",
+    "RANDOMIZERS",
     "RENEWALS",
+    "BanditCalibration",
+    "Betting",
+    "Coin",
     "Epochs",
     "GradientCalibration",
     "IterateCalibration",
     "LeaderCalibration",
     "LeastSquaresCalibration",
+    "LocalCalibration",
     "ReleaseSchedule",
+    "ReportNoise",
     "SumCalibration",
+    "agnostic_bet",
+    "agnostic_regret",
+    "betting_of",
+    "betting_regret",
+    "bound_of_gradients",
+    "bounds_of_values",
+    "calibrate_bandit",
     "calibrate_gradients",
     "calibrate_iterates",
     "calibrate_leaders",
     "calibrate_least_squares",
+    "calibrate_report",
+    "calibrate_steps",
     "calibrate_sums",
+    "inner_radius",
     "make_epochs",
 ]

@@ -11,10 +11,11 @@ from ..errors import InvalidParameter
 from ..geometry import ConvexSet
 from ..guarantees import Claim
 from ..losses import Loss
+from ._betting import BETTING_CALIBRATIONS, Betting, l2_laplace_betting, proxy_betting
 from ._iterates import ReleaseSchedule
 from ._reports import ReportNoise
 
-__all__ = ["Coin", "LocalCalibration", "bound_of_gradients", "calibrate_steps"]
+__all__ = ["Coin", "LocalCalibration", "betting_of", "bound_of_gradients", "calibrate_steps"]
 
 _SMALL, _LARGE = 1e-30, 1e30
 _UP = 1.0 + 1e-12
@@ -161,6 +162,37 @@ class LocalCalibration:
         last = self.step_length(rows)
         lengths = rows * last if self.pace == "constant" else self.length * (2.0 * math.sqrt(rows) - 1.0)
         return self.reach**2 / (2.0 * last) + self.power * lengths / 2.0
+
+
+def betting_of(report: ReportNoise, *, theta: float, proxy: str, calibration: str) -> Betting:
+    """What coin betting needs to know of reports.
+
+    Parameters
+    ----------
+    report : ReportNoise
+    theta, proxy
+        As of :meth:`ReportNoise.proxy`.
+    calibration : {"tight", "published"}
+        "published": the source's constants, which are of L2-Laplace noise.
+
+    Raises
+    ------
+    InvalidParameter
+        If the source has no constants for this noise.
+    """
+    if choice(BETTING_CALIBRATIONS, calibration=calibration) == "published":
+        if report.name != "l2laplace":
+            raise InvalidParameter(f'calibration="published" is of randomizer="l2laplace", found {report.name!r}')
+        return l2_laplace_betting(
+            dim=report.dim, epsilon=report.epsilon, lipschitz=report.bound, calibration="published"
+        )
+    found = report.proxy(proxy, theta=theta)
+    return proxy_betting(
+        proxy=found.constant,
+        lipschitz=report.bound,
+        second_moment=report.variance(0.0),
+        largest=1.0 / found.b if found.b > 0.0 else math.inf,
+    )
 
 
 def bound_of_gradients(

@@ -121,6 +121,9 @@ class LocalLearner(AskingLearner):
         if len(given) > 1:
             raise InvalidParameter(f"one of leakage, sigma and epsilon says how much noise: found {', '.join(given)}")
         ((name, value),) = (given or {"leakage": DEFAULT_LEAKAGE}).items()
+        value = number(**{name: value}, above=0.0, infinite=name != "sigma")
+        if math.isinf(value):
+            name = "epsilon"  # no noise
         return calibrate.calibrate_report(
             "gaussian",
             dim=dim,
