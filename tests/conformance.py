@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from privol import DPFTRL, NOGD, PGIGA, PIGD, PQFTL
+from privol import BANCO, DPFTRL, LDPSGD, MIOGD, NOGD, PGIGA, PIGD, PQFTL, AgnosticBANCO, BanditMIOGD
 
 N, D = 600, 4
 RNG = np.random.default_rng(5)
@@ -28,6 +28,11 @@ LEARNERS = {
     "PQFTL": (PQFTL, {"release": 40}),
     "PQFTL discount": (PQFTL, {"discount": 0.99}),
     "PQFTL batch": (PQFTL, {"batch": 9, "design": "tree"}),
+    "MIOGD": (MIOGD, {"epsilon": None, "leakage": 0.5, "radius": 3.0}),
+    "LDPSGD": (LDPSGD, {"release": 100}),
+    "BANCO": (BANCO, {"epsilon": 8.0}),
+    "AgnosticBANCO": (AgnosticBANCO, {"epsilon": 8.0}),
+    "BanditMIOGD": (BanditMIOGD, {"values": 2}),
 }
 
 

@@ -15,7 +15,7 @@ def test_every_kind_of_learner_is_there():
     designs = {words["design"] for _, words in LEARNERS.values() if "design" in words}
     assert designs | {"independent"} == set(DESIGNS)  # of independent noise NOGD is the learner
     used = {name for _, words in LEARNERS.values() for name in words}
-    assert {"release", "batch", "window", "discount", "renewal", "class_weight", "loss"} <= used
+    assert {"release", "batch", "window", "discount", "renewal", "class_weight", "loss", "leakage", "values"} <= used
 
 
 @pytest.mark.parametrize("name", LEARNERS)
