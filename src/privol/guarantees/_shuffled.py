@@ -31,13 +31,14 @@ _MOST = 10**9
 # Relative, of every binomial probability and sum: thirty times what was found against mpmath at 10^9 users.
 _RELATIVE = 1e-9
 # Numbers of clones at which divergences are taken, in standard deviations from their mean.
-_GRID = np.concatenate([np.linspace(-38.0, -12.0, 130, endpoint=False), np.linspace(-12.0, 12.0, 3001)])
+_GRID = np.concatenate([np.linspace(-38.0, -12.0, 130, endpoint=False), np.linspace(-12.0, 12.0, 1201)])
 # Of a local epsilon; beyond it nobody hides, one user in 10^130.
 _LARGEST = 300.0
 # What parts of delta may be spent on reports that give their user away, and on clones that are none.
 _SPENT = (0.02, 0.1, 0.4)
 _GAIN = 1e-3
-_ROUNDS = 6
+# Below which part of the best epsilon so far one is looked for: a small one leaves more of delta to clones.
+_REACH = (0.02, 0.2, 0.6, 1.0, 1.0, 1.0, 1.0)
 
 
 class _Crowd:
@@ -176,7 +177,8 @@ def shuffled_epsilon(epsilon0: float, n: int, delta: float, *, adjacency: str = 
 
     Notes
     -----
-    As :func:`shuffled_delta`. Of the order of ``tanh(epsilon0 / 2) sqrt(e^epsilon0 log(1/delta) / n)`` where that is small.
+    As :func:`shuffled_delta`. Where it is small, of the order of
+    ``tanh(epsilon0 / 2) sqrt(e^epsilon0 log(1/delta) / n)``.
     """
     epsilon0 = number(epsilon0=epsilon0, at_least=0.0, infinite=True)
     n = _users(n)
@@ -220,25 +222,25 @@ def shuffled_epsilon_of_gdp(mu: float, n: int, delta: float, *, adjacency: str =
     best = gdp_epsilon(mu, delta)
     if best == 0.0 or math.isinf(best) or n == 1:
         return best
-    for _ in range(_ROUNDS):
+    for reach in _REACH:
         before = best
         for own, others in product(_SPENT, _SPENT):
-            best = _gaussian_point(mu, n, delta, own * delta, others * delta, best, adjacency)
-        if best > before * (1.0 - _GAIN):
+            best = min(best, _gaussian_point(mu, n, delta, own * delta, others * delta, reach * best, adjacency))
+        if reach == 1.0 and best == before:
             break
     return best
 
 
-def _gaussian_point(mu: float, n: int, delta: float, own: float, others: float, best: float, adjacency: str) -> float:
-    """Epsilon below ``best`` if two points of the curve, at these parts of delta, give one; else ``best``."""
+def _gaussian_point(mu: float, n: int, delta: float, own: float, others: float, most: float, adjacency: str) -> float:
+    """Epsilon below ``most`` if two points of the curve, at these parts of delta, give one; else ``inf``."""
     parameter = gdp_epsilon(mu, own)
-    if not 0.0 < parameter <= _LARGEST or best > _LARGEST:
-        return best
+    if not 0.0 < parameter <= _LARGEST or most > _LARGEST:
+        return math.inf
     # what is missing of clones counts 1 + e^epsilon times, at most for the largest epsilon in question
-    weight = (1.0 + math.exp(best)) * (n - 1)
+    weight = (1.0 + math.exp(most)) * (n - 1)
     bound = _clones_at(mu, others / weight)
     if bound > _LARGEST:
-        return best
+        return math.inf
     known = gdp_delta(parameter, mu)
     spent = (known + weight * math.exp(-bound) * gdp_delta(bound, mu)) * (1.0 + _RELATIVE)
     crowd, tilts = _Crowd(n - 1, _clone(bound, known)), _tilts(adjacency, parameter)
@@ -246,8 +248,8 @@ def _gaussian_point(mu: float, n: int, delta: float, own: float, others: float, 
     def total(epsilon: float) -> float:
         return (spent + max(crowd.delta(epsilon, parameter, tilt) for tilt in tilts)) * (1.0 + _RELATIVE)
 
-    least = best * (1.0 - _GAIN)  # a smaller gain is not worth its bisection
-    return _least(total, delta, least, _GAIN / 10.0) if total(least) <= delta else best
+    least = most * (1.0 - _GAIN)  # a smaller gain is not worth its bisection
+    return _least(total, delta, least, _GAIN / 10.0) if total(least) <= delta else math.inf
 
 
 def _clones_at(mu: float, target: float) -> float:
