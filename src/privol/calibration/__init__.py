@@ -3,9 +3,21 @@
 ``"tight"`` is what is proved (the rounding of the kernels charged as derived in ``docs/proofs``). ``"published"``
 reproduces the formulas of Jain, Kothari & Thakurta (2012), Algorithms 2, 3 and 5; the guarantee then states what they
 really give. Iterates: :func:`calibrate_iterates`; prefix sums: :func:`calibrate_sums`; gradients:
-:func:`calibrate_gradients`; leaders on sums of gradients: :func:`calibrate_leaders`.
+:func:`calibrate_gradients`; leaders on sums of gradients: :func:`calibrate_leaders`; coin betting on noisy gradients:
+:func:`betting_regret`.
 """
 
+from ._betting import (
+    BETTING_CALIBRATIONS,
+    Betting,
+    agnostic_bet,
+    agnostic_regret,
+    betting_regret,
+    gaussian_betting,
+    l2_laplace_betting,
+    laplace_betting,
+    proxy_betting,
+)
 from ._epochs import RENEWALS, Epochs, make_epochs
 from ._gradients import GradientCalibration, calibrate_gradients
 from ._iterates import (
@@ -21,6 +33,7 @@ from ._least_squares import LeastSquaresCalibration, calibrate_least_squares
 from ._sums import INTEGER_DESIGNS, MOST_ROWS, NO_LAST_ROW, SumCalibration, calibrate_sums
 
 __all__ = [
+    "BETTING_CALIBRATIONS",
     "CALIBRATIONS",
     "INTEGER_DESIGNS",
     "L2_SCHEDULES",
@@ -28,6 +41,7 @@ __all__ = [
     "NOISE_SHAPES",
     "NO_LAST_ROW",
     "RENEWALS",
+    "Betting",
     "Epochs",
     "GradientCalibration",
     "IterateCalibration",
@@ -35,10 +49,17 @@ __all__ = [
     "LeastSquaresCalibration",
     "ReleaseSchedule",
     "SumCalibration",
+    "agnostic_bet",
+    "agnostic_regret",
+    "betting_regret",
     "calibrate_gradients",
     "calibrate_iterates",
     "calibrate_leaders",
     "calibrate_least_squares",
     "calibrate_sums",
+    "gaussian_betting",
+    "l2_laplace_betting",
+    "laplace_betting",
     "make_epochs",
+    "proxy_betting",
 ]
