@@ -1,5 +1,5 @@
 """The magnitude and the potential of coin betting: against tables computed beforehand with 34 digits and more, in every
-case of the kernel and at the ends of a double's range; the number of nodes against a bound that holds for all arguments.
+case of the kernel and at the ends of a double's range; the number of nodes against a bound for all arguments.
 """
 
 from __future__ import annotations
@@ -239,8 +239,8 @@ def case(p: float, q: float) -> tuple[int, int, float, bool] | None:
 
 
 def test_the_nodes_are_enough():
-    """n Gauss-Legendre nodes on [0, 1] err by at most 32/15 M rho^(-2n) / (1 - rho^-2), where M bounds |f| on the ellipse
-    with foci 0, 1 and half-axes of sum rho / 2 (Trefethen 2013, Theorem 19.3); every integrand here is entire."""
+    """n Gauss-Legendre nodes on [0, 1] err by at most 32/15 M rho^(-2n) / (1 - rho^-2), where M bounds |f| on the
+    ellipse with foci 0, 1 and half-axes of sum rho / 2 (Trefethen 2013, Theorem 19.3); here every f is entire."""
     rho = np.array([1.6, 1.8, 2, 2.3, 2.6, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 10, 13, 17, 22, 30, 45, 70, 100, 200, 400])
     turn = np.exp(1j * np.linspace(0, np.pi, 721))
     ellipse = 0.5 + (rho[:, None] * turn + 1 / (rho[:, None] * turn)) / 4

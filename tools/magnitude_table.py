@@ -2,8 +2,9 @@
 
 Two ways that share nothing: composite Gauss-Legendre quadrature of the definitions with 34 digits, and the closed form
 with erfc at a precision that is doubled until two agree to 28 digits (it cancels hundreds of digits where a^2 y is
-small, and begins with so many). They must agree to 20 digits wherever a |x| and a^2 y are ordinary numbers; the extremes beyond have the closed
-form alone. Each logarithm is stored as a double and, in single precision, what it leaves.
+small, and begins with so many). They must agree to 20 digits wherever a |x| and a^2 y are ordinary numbers; the
+extremes beyond have the closed form alone. Each logarithm is stored as a double and, in single precision, what it
+leaves.
 
 Run from the repository's root: python tools/magnitude_table.py
 """
@@ -107,7 +108,7 @@ def points() -> Iterator[tuple[Point, bool]]:
     chance = random.Random(20261122)
 
     def up_to(low: float, high: float) -> float:
-        return 10.0 ** chance.uniform(low, high)
+        return math.pow(10.0, chance.uniform(low, high))
 
     def of(p: float, q: float) -> Point:
         a = up_to(-8, 0)
