@@ -2,8 +2,9 @@
 
 Two ways that share nothing: composite Gauss-Legendre quadrature of the definitions with 34 digits, and the closed form
 with erfc at a precision that is doubled until two agree to 28 digits (it cancels hundreds of digits where a^2 y is
-small). They must agree to 20 digits wherever a |x| and a^2 y are ordinary numbers; the extremes beyond have the closed
-form alone. Each logarithm is stored as a double and, in single precision, what it leaves.
+small, and begins with so many). They must agree to 20 digits wherever a |x| and a^2 y are ordinary numbers; the
+extremes beyond have the closed form alone. Each logarithm is stored as a double and, in single precision, what it
+leaves.
 
 Run from the repository's root: python tools/magnitude_table.py
 """
@@ -56,19 +57,20 @@ def closed(x: mp.mpf, y: mp.mpf, a: mp.mpf) -> Logs:
     if z > c:
         height = p - q
         psi = mp.sqrt(mp.pi) * (erfcx(z - c) - erfcx(z + c) * falling(2 * p))
-        ends = 1 - falling(2 * p)
+        ends = -mp.expm1(-min(2 * p, mp.mpf(20 * mp.mp.prec)))
     else:
         height = z * z
         near, far = falling((c - z) ** 2), falling((c + z) ** 2)
         psi = mp.sqrt(mp.pi) * (2 - erfcx(c - z) * near - erfcx(c + z) * far)
-        ends = near - far
+        ends = 2 * mp.exp(-q - z * z) * mp.sinh(p) if p < 1 else near - far
     return (log((z * psi - ends) / (4 * q)) + height + mp.log(a) if p else None), log(psi / (4 * c)) + height
 
 
 def by_closed_form(point: Point) -> Logs:
     before: Logs | None = None
-    digits = 40
-    while digits < 20_000:
+    x, y, a = (abs(math.frexp(v)[1]) if v else 0 for v in point)
+    digits = 40 + (2 * (a + x) + 2 * (2 * a + y)) // 3  # more than the digits of p^2 and q^2 before or after the point
+    while digits < 40_000:
         with mp.workdps(digits):
             found = closed(*map(mp.mpf, point))
             if before and all(
@@ -106,7 +108,7 @@ def points() -> Iterator[tuple[Point, bool]]:
     chance = random.Random(20261122)
 
     def up_to(low: float, high: float) -> float:
-        return 10.0 ** chance.uniform(low, high)
+        return math.pow(10.0, chance.uniform(low, high))
 
     def of(p: float, q: float) -> Point:
         a = up_to(-8, 0)
@@ -152,9 +154,8 @@ def points() -> Iterator[tuple[Point, bool]]:
 
 def split(values: list[mp.mpf]) -> tuple[list[float], list[float]]:
     high = [float(value) for value in values]
-    return high, [
-        float(value - top) if math.isfinite(top) else 0.0 for value, top in zip(values, high, strict=True)
-    ]
+    rests = [value - top if abs(top) < 1e15 else 0.0 for value, top in zip(values, high, strict=True)]
+    return high, [float(rest) for rest in rests]
 
 
 def main() -> None:

@@ -3,7 +3,8 @@
 ``"tight"`` is what is proved (the rounding of the kernels charged as derived in ``docs/proofs``). ``"published"``
 reproduces the formulas of Jain, Kothari & Thakurta (2012), Algorithms 2, 3 and 5; the guarantee then states what they
 really give. Iterates: :func:`calibrate_iterates`; prefix sums: :func:`calibrate_sums`; gradients:
-:func:`calibrate_gradients`; leaders on sums of gradients: :func:`calibrate_leaders`.
+:func:`calibrate_gradients`; leaders on sums of gradients: :func:`calibrate_leaders`; coin betting on noisy gradients:
+:func:`betting_regret`.
 """
 
 from ._bandit import BanditCalibration, bounds_of_values, calibrate_bandit, inner_radius

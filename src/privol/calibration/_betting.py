@@ -187,8 +187,8 @@ def conjugate(u: float, y: float, a: float) -> tuple[float, float]:
     Returns
     -------
     value, at : float
-        The value's relative error is below 1e-12: next to the maximum it hardly depends on X. Infinite where it is above
-        the largest double.
+        The value's relative error is below 1e-12: next to the maximum it hardly depends on X. Infinite where it is
+        above the largest double.
     """
     u = number(at_least=0.0, u=u)
     y = number(at_least=0.0, y=y)
@@ -255,8 +255,8 @@ def agnostic_regret(
 ) -> float:
     """The bound of :func:`betting_regret` for the rule that adds ``k s^2`` to y and does not know the noise.
 
-    The final y is random; F* is concave in it, so F* at its mean, at most ``k rows (lipschitz^2 + variance)``, bounds the
-    mean of F* (Jensen). The noise has to be symmetric given the past.
+    The final y is random; F* is concave in it, so F* at its mean, at most ``k rows (lipschitz^2 + variance)``, bounds
+    the mean of F* (Jensen). The noise has to be symmetric given the past.
 
     Parameters
     ----------
