@@ -42,11 +42,16 @@ KERNELS = {
     "_losses": ["loss"],
     "_geometry": ["rows", "geometry"],
     "_schedule": ["schedule"],
+    "coin": ["first_pass", "magnitude"],
     "_prefix_plan": ["bits", "lattice"],
     "_prefix": ["rows", "bits", "lattice", "draws", "prefix"],
     "_run": ["rows", "bits", "lattice", "draws", "geometry", "outputs", "run"],
     "_iterate": ["rows", "bits", "lattice", "draws", "geometry", "outputs", "run", "schedule", "update", "iterate"],
     "_gradient": ["rows", "bits", "lattice", "draws", "geometry", "outputs", "run", "gradient"],
+    "_local": [
+        *("rows", "bits", "first_pass", "lattice", "mixture", "draws", "geometry", "outputs", "run", "report", "magnitude"),
+        "local",
+    ],
     "_least_squares": [
         *("rows", "bits", "lattice", "draws", "geometry", "outputs", "run", "prefix", "ridge", "least_squares")
     ],

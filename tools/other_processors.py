@@ -49,7 +49,8 @@ def same(name: str, native: list[str], others: dict[str, list[str]]) -> None:
 
 
 def compiled(driver: Path, program: Path, compiler: str, *flags: str) -> str:
-    sources = [str(driver), *map(str, sorted(CORE.glob("[a-z]*.c")))]
+    translated = {path.with_suffix(".c") for path in CORE.glob("*.pyx")}  # by Cython, into C that needs Python
+    sources = [str(driver), *map(str, sorted(set(CORE.glob("[a-z]*.c")) - translated))]
     run([compiler, *FLAGS, *flags, *INCLUDES, *sources, "-o", str(program), "-lm", "-lpthread"])
     return str(program)
 

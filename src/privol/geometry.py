@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from ._validate import integer, number
 from .errors import InvalidParameter
 
-__all__ = ["FEASIBLE_RTOL", "Box", "ConvexSet", "L1Ball", "L2Ball", "Simplex"]
+__all__ = ["FEASIBLE_RTOL", "Box", "ConvexSet", "L1Ball", "L2Ball", "Simplex", "WholeSpace"]
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -73,7 +73,7 @@ def _onto_simplex(x: FloatArray, total: float) -> FloatArray:
 
 @dataclass(frozen=True)
 class ConvexSet(ABC):
-    """A closed bounded convex set of R^d.
+    """A closed convex set of R^d.
 
     Attributes
     ----------
@@ -316,3 +316,24 @@ class Simplex(ConvexSet):
         if float(np.min(x)) < -slack or float(np.max(x)) > self.total + slack:
             return False
         return abs(float(np.sum(x)) - self.total) <= slack
+
+
+@dataclass(frozen=True)
+class WholeSpace(ConvexSet):
+    """All vectors, for learners that need no bound of their models; the others refuse it."""
+
+    code: int = field(init=False, repr=False, default=4)
+
+    def norm_bound(self, dim: int) -> float:
+        self.check_dimension(dim)
+        return math.inf
+
+    def diameter(self, dim: int) -> float:
+        self.check_dimension(dim)
+        return math.inf
+
+    def _project(self, x: FloatArray) -> FloatArray:
+        return x
+
+    def _contains(self, x: FloatArray, rtol: float) -> bool:
+        return True

@@ -4,6 +4,7 @@ cdef extern from "pv_geometry.h" nogil:
     enum:
         PV_BOX
         PV_SIMPLEX
+        PV_WHOLE_SPACE
 
     ctypedef struct pv_set:
         int code

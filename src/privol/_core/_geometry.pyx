@@ -12,6 +12,8 @@ cdef object bind_set(pv_set *set, object description, int64_t d):
     set.size = 0.0
     set.low = NULL
     set.high = NULL
+    if set.code == PV_WHOLE_SPACE:
+        return None
     if set.code != PV_BOX:
         set.size = description.total if set.code == PV_SIMPLEX else description.radius
         return None

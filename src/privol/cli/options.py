@@ -73,20 +73,21 @@ class ReleaseType(_ParamType):
 
 
 class SetType(_ParamType):
-    """A feasible set: l2:RADIUS, l1:RADIUS, box:LOW:HIGH, simplex:TOTAL."""
+    """A feasible set: l2:RADIUS, l1:RADIUS, box:LOW:HIGH, simplex:TOTAL, space (all models)."""
 
     name = "set"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not isinstance(value, str):
             return value
-        from ..geometry import Box, L1Ball, L2Ball, Simplex
+        from ..geometry import Box, L1Ball, L2Ball, Simplex, WholeSpace
 
         kinds: dict[str, tuple[Callable[..., Any], int]] = {
             "l2": (lambda r: L2Ball(radius=r), 1),
             "l1": (lambda r: L1Ball(radius=r), 1),
             "box": (lambda low, high: Box(low=low, high=high), 2),
             "simplex": (lambda total: Simplex(total=total), 1),
+            "space": (WholeSpace, 0),
         }
         name, *words = value.split(":")
         try:
@@ -95,7 +96,7 @@ class SetType(_ParamType):
             if len(sizes) != count:
                 raise ValueError
         except (KeyError, ValueError):
-            self.fail(f"{value!r} is not l2:RADIUS, l1:RADIUS, box:LOW:HIGH or simplex:TOTAL", param, ctx)
+            self.fail(f"{value!r} is not l2:RADIUS, l1:RADIUS, box:LOW:HIGH, simplex:TOTAL or space", param, ctx)
         return make(*sizes)
 
 

@@ -37,6 +37,13 @@ _RELEASED = {
         "at most {} private prefix sums, with the noisy sums that they are made of,",
         "the rows, the exact sums, the noise or any diagnostic",
     ),
+    "reports": (
+        "at most 1 report, a gradient that was randomized where its row is before anything of it was sent, to the "
+        "learner itself, which is trusted with nothing, with every point, model and figure computed from it,",
+        "at most {} reports, each a gradient that was randomized where its row is before anything of it was sent, to "
+        "the learner itself, which is trusted with nothing, with every point, model and figure computed from them,",
+        "the rows, the exact gradients, the noise, progressive accuracy or any other diagnostic",
+    ),
     "metrics": (
         f"{_TOTALS} 1 window of rows, with the models that are evaluated, whether these are published or not,",
         f"{_TOTALS} {{}} windows of rows, with the models that are evaluated, whether these are published or not,",
@@ -223,6 +230,9 @@ class Guarantee:
         group privacy (:attr:`user_mu`). ``None``: nothing is known of users.
     user : str or None
         What tells users apart: the column of the cap.
+    leakage : float or None
+        Of "reports": bound, in nats, of the mutual information of a row and its report given all reports before,
+        whatever law the row has. ``None``: none is stated besides what the other figures imply.
     """
 
     kind: str
@@ -240,10 +250,15 @@ class Guarantee:
     released: str = "models"
     rows_per_user: int | None = None
     user: str | None = None
+    leakage: float | None = None
 
     def __post_init__(self) -> None:
         choice(KINDS, kind=self.kind)
         choice(RELEASED, released=self.released)
+        if self.leakage is not None:
+            object.__setattr__(self, "leakage", number(leakage=self.leakage, at_least=0.0))
+            if self.released != "reports" or self.kind == "none":
+                raise InvalidParameter(f"leakage must be None but for reports with noise, found {self.leakage!r}")
         if self.rows_per_user is not None:
             object.__setattr__(self, "rows_per_user", integer(rows_per_user=self.rows_per_user, at_least=1))
         if self.user is not None:
@@ -324,7 +339,7 @@ class Guarantee:
 
     def sentence(self) -> str:
         """Return the guarantee as one paragraph of plain text; every figure proved in it is rounded up."""
-        body = f"{self._numbers()}{self._claim()} {self._scope()} {self._fine_print()}"
+        body = f"{self._numbers()}{self._leakage()}{self._claim()} {self._scope()} {self._fine_print()}"
         if self.private or self.kind == "none":
             return body
         return (
@@ -373,6 +388,16 @@ class Guarantee:
         return (
             f"Differential privacy with (epsilon, delta) = {pair}, from {format_up(self.mu)}-GDP (Gaussian "
             f"differential privacy), which also implies {format_up(self.rho)}-zCDP."
+        )
+
+    def _leakage(self) -> str:
+        if self.leakage is None:
+            return ""
+        bits = format_up(math.nextafter(self.leakage / math.log(2.0) * (1.0 + 1e-15), math.inf))
+        return (
+            f" Mutual information: a report tells at most {format_up(self.leakage)} nats ({bits} bits) about its row, on "
+            "average and given all reports before it; where rows are independent so does the whole transcript, and k rows "
+            "of one person tell at most k times as much."
         )
 
     def _claim(self) -> str:
@@ -434,6 +459,8 @@ class Guarantee:
         record: dict[str, Any] = {"format": _FORMAT, "version": _VERSION}
         for field in fields(self):
             record[field.name] = getattr(self, field.name)
+        if self.leakage is None:
+            del record["leakage"]  # younger than the format: releases that do not know it read all other records
         # JSON has no infinity; the word stands for it.
         record["parameter"] = "inf" if math.isinf(self.parameter) else self.parameter
         record["conditions"] = list(self.conditions)
@@ -456,7 +483,8 @@ class Guarantee:
         version = record.get("version")
         if type(version) is not int or version != _VERSION:
             _refuse(f"has version {version!r}; this release of privol reads version {_VERSION}")
-        values = _known_fields(record, {"format", "version", *(field.name for field in fields(cls))})
+        names = {"format", "version", *(field.name for field in fields(cls))}
+        values = _known_fields(record, names if "leakage" in record else names - {"leakage"})
         del values["format"], values["version"]
         if values["parameter"] == "inf":
             values["parameter"] = math.inf

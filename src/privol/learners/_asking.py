@@ -94,7 +94,7 @@ class AskingLearner(GaussianLearner):
             If no run is open: ``ask`` begins it.
         """
         run = self._current_run()
-        if (self.gradient_bound if run is None else run.plan.gradient_bound) is None:
+        if self._told_bound(run) is None:
             raise InvalidParameter(
                 "gradient_bound must be given for tell(), before the run begins: the noise is scaled to it"
             )
@@ -111,6 +111,10 @@ class AskingLearner(GaussianLearner):
         skipped = not run.targets.refuse and not bool((np.abs(vector) <= _LARGEST).all())
         _point_run(run).tell(None if skipped else vector)
         return self
+
+    def _told_bound(self, run: Run | None) -> float | None:
+        """What told gradients are scaled to, of the run or the next one; None: they are not taken."""
+        return self.gradient_bound if run is None else run.plan.gradient_bound
 
     # ---- what the base asks for ---------------------------------------------------------------------
 

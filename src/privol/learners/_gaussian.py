@@ -73,8 +73,8 @@ class GaussianLearner(OnlineLearner):
         self._domain().check_dimension(dim)
         return dim
 
-    def _budget(self) -> dict[str, Any]:
-        """Budget, adjacency and bounds, as the calibrations take them."""
+    def _bounds(self) -> dict[str, Any]:
+        """Loss, set and bounds, as the calibrations take them."""
         loss = get_loss(self.loss)
         if loss.joint and not self._many_classes:
             raise InvalidParameter(
@@ -85,11 +85,17 @@ class GaussianLearner(OnlineLearner):
             "loss": loss,
             "domain": self._domain(),
             "intercept": bool(self.fit_intercept),
+            "x_bound": self.x_bound,
+            "y_bound": self.y_bound,
+        }
+
+    def _budget(self) -> dict[str, Any]:
+        """Those, the budget and the adjacency."""
+        return {
+            **self._bounds(),
             "epsilon": number(epsilon=self.epsilon, above=0, infinite=True),
             "delta": number(delta=self.delta, above=0, below=1),
             "adjacency": self._adjacency(),
-            "x_bound": self.x_bound,
-            "y_bound": self.y_bound,
         }
 
     def _calibrate_classes(self, n_features: int, horizon: int, n_classes: int) -> GaussianPlan:

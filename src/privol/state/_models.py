@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from .. import __version__
 from .._files import write_atomically
 from ..errors import InvalidParameter, StateError
-from ..geometry import Box, ConvexSet, L1Ball, L2Ball, Simplex
+from ..geometry import Box, ConvexSet, L1Ball, L2Ball, Simplex, WholeSpace
 from ..guarantees import Guarantee
 from ..learners import LEARNERS, OnlineLearner
 from ..learners._model import Export
@@ -36,7 +36,9 @@ FORMAT = "privol.model"
 VERSION = 1
 ARRAYS, RECORD = "model.npz", "model.json"
 
-_SETS: dict[str, type[ConvexSet]] = {"l2": L2Ball, "l1": L1Ball, "box": Box, "simplex": Simplex}
+_SETS: dict[str, type[ConvexSet]] = {
+    "l2": L2Ball, "l1": L1Ball, "box": Box, "simplex": Simplex, "space": WholeSpace,
+}  # fmt: skip
 # Not part of what was learnt: an object of this process, and a seed that would give the noise away.
 _LEFT_OUT = ("ledger", "random_state")
 
@@ -82,7 +84,7 @@ def _describe_set(domain: ConvexSet | None) -> dict[str, Any] | None:
         return None
     for name, kind in _SETS.items():
         if type(domain) is kind:
-            words = {"l2": ("radius",), "l1": ("radius",), "box": ("low", "high"), "simplex": ("total",)}[name]
+            words = {"l2": ("radius",), "l1": ("radius",), "box": ("low", "high"), "simplex": ("total",), "space": ()}[name]
             return {"set": name, **{word: _plain(getattr(domain, word)) for word in words}}
     raise InvalidParameter(f"domain {domain!r} cannot be written")
 

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-enum { PV_L2_BALL, PV_L1_BALL, PV_BOX, PV_SIMPLEX, PV_SET_COUNT };
+enum { PV_L2_BALL, PV_L1_BALL, PV_BOX, PV_SIMPLEX, PV_WHOLE_SPACE, PV_SET_COUNT };
 
 typedef struct pv_set {
     int code;

@@ -1,0 +1,59 @@
+from libc.stdint cimport int64_t
+
+from ._report cimport Report, pv_report
+from ._rows cimport pv_status
+from ._run cimport LearnerRun, pv_method, pv_plan, pv_state
+
+cdef extern from "pv_rows.h" nogil:
+    ctypedef struct pv_vectors
+    const pv_vectors *pv_vectors_at(int level) noexcept
+
+cdef extern from "pv_local.h" nogil:
+    ctypedef enum pv_update:
+        PV_GREEDY
+        PV_LAZY
+        PV_COIN
+
+    ctypedef enum pv_pace:
+        PV_CONSTANT
+        PV_ROOT
+        PV_INVERSE
+        PV_ADAPTIVE
+
+    ctypedef struct pv_local_plan:
+        pv_plan run
+        pv_report report
+        double cost
+        pv_update update
+        pv_pace pace
+        double length
+        double base
+        double a
+        double drift
+        double observed
+        int counted
+        double wealth
+        double cap
+
+    ctypedef struct pv_local:
+        pv_state run
+        double *gradient
+        double *point
+        double *sum
+        double squares
+        double x
+        double y
+        int64_t steps
+
+    const pv_method pv_local_method
+
+    void pv_local_tell(pv_local *it, const pv_local_plan *plan, const double *gradient) noexcept
+    pv_status pv_local_receive(pv_local *it, const pv_local_plan *plan, const double *report,
+                               const pv_vectors *vectors) noexcept
+
+
+cdef class LocalRun(LearnerRun):
+    cdef pv_local_plan own_plan
+    cdef pv_local it
+    cdef Report report
+    cdef const double *checked(self, str name, const double[::1] vector) except? NULL

@@ -1,0 +1,45 @@
+from numpy.typing import ArrayLike
+
+from ._noise import Source, _FloatArray
+from ._report import Report
+from ._run import LearnerRun
+
+UPDATES: tuple[str, ...]
+PACES: tuple[str, ...]
+
+class LocalRun(LearnerRun):
+    # loss: privol.losses.Loss, domain: privol.geometry.ConvexSet, which this layer may not know
+    def __init__(
+        self,
+        *,
+        dim: int,
+        intercept: bool,
+        loss: object,
+        domain: object,
+        every: int,
+        releases: ArrayLike,
+        horizon: int,
+        last_row: int,
+        x_bound: float,
+        y_bound: float,
+        signs: bool,
+        magnitude: float,
+        source: Source | None,
+        stream: int,
+        report: Report,
+        cost: float,
+        update: str,
+        pace: str,
+        length: float,
+        base: float = 0.0,
+        bets: float = 1.0,
+        drift: float = 0.0,
+        observed: float = 0.0,
+        counted: bool = False,
+        wealth: float = 1.0,
+        cap: float = ...,
+    ) -> None: ...
+    def point(self) -> _FloatArray: ...
+    def tell(self, gradient: _FloatArray | None) -> None: ...
+    def receive(self, report: _FloatArray) -> None: ...
+    def release_last(self) -> None: ...

@@ -1,0 +1,153 @@
+"""The state of learners that see reports alone, and the calls that move it."""
+
+import numpy as np
+
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy
+
+from ..errors import InvalidParameter, StateError
+from ._noise cimport Source
+from ._report cimport Report
+from ._rows cimport PV_ENTRY_MAX, PV_OK, PV_UNDECIDED, pv_rows, pv_status
+from ._run cimport LearnerRun
+
+UPDATES = ("greedy", "lazy", "coin")
+PACES = ("constant", "root", "inverse", "adaptive")
+
+
+cdef class LocalRun(LearnerRun):
+    """One run of MIOGD, LDPSGD or BANCO. Secret: a row's gradient until its report is made, the noise ahead.
+
+    Parameters
+    ----------
+    dim, intercept, loss, domain, every, releases, horizon, last_row, x_bound, y_bound, signs, magnitude
+        As for :class:`privol._core._iterate.IterateRun`.
+    source, stream
+        As there.
+    report : Report
+        What a gradient becomes before the learner sees it.
+    cost : float
+        Squared mu of the whole run: what the first report is charged with.
+    update : {"greedy", "lazy", "coin"}
+    pace : {"constant", "root", "inverse", "adaptive"}
+    length, base : float
+        Of the steps; for "coin" the direction's own.
+    bets, drift, observed, counted, wealth, cap
+        For "coin": see pv_local.h.
+    """
+
+    def __init__(self, *, int64_t dim, bint intercept, loss, domain, int64_t every, releases, int64_t horizon,
+                 int64_t last_row, double x_bound, double y_bound, bint signs, double magnitude, Source source,
+                 unsigned stream, Report report not None, double cost, str update, str pace, double length,
+                 double base=0.0, double bets=1.0, double drift=0.0, double observed=0.0, bint counted=False,
+                 double wealth=1.0, double cap=float("inf")):
+        if report.c.d != dim:
+            raise InvalidParameter(f"the report has {report.c.d} coordinates, the model {dim}")
+        self.begin(&self.own_plan.run, &self.it.run, sizeof(pv_local), &pv_local_method, dim, intercept, loss, domain,
+                   every, releases, horizon, last_row, x_bound, y_bound, signs, magnitude, source, stream, None,
+                   report.words, dim, 2 * dim)
+        self.report = report
+        self.own_plan.report = report.c
+        self.own_plan.cost = cost
+        self.own_plan.update = <pv_update><int>UPDATES.index(update)
+        self.own_plan.pace = <pv_pace><int>PACES.index(pace)
+        self.own_plan.length = length
+        self.own_plan.base = base
+        self.own_plan.a = bets
+        self.own_plan.drift = drift
+        self.own_plan.observed = observed
+        self.own_plan.counted = counted
+        self.own_plan.wealth = wealth
+        self.own_plan.cap = cap
+        self.it.gradient = self.secret
+        self.it.point = self.public
+        self.it.sum = self.public + dim
+        memcpy(self.it.point, self.state.released, dim * sizeof(double))
+
+    def point(self):
+        """Copy of the point at which the next gradient is taken, shape (dim,)."""
+        self.enter(False)
+        with self.lock:
+            return self.vector(self.it.point, self.plan.d)
+
+    def tell(self, gradient):
+        """Learn one row by its gradient at ``point()``, a float64 array of shape (dim,); None: the null row."""
+        cdef const double[::1] vector
+        cdef const double *numbers = NULL
+        cdef pv_rows none
+        self.enter(True)
+        if gradient is not None:
+            vector = gradient
+            numbers = self.checked("gradient", vector)
+        none.n = 0
+        with self.lock:
+            self.check_room(1)
+            self.run(&none, NULL, NULL)  # what an interrupt left to be done
+            pv_local_tell(&self.it, &self.own_plan, numbers)
+            self.run(&none, NULL, NULL)
+
+    def receive(self, const double[::1] report not None):
+        """Learn a report that a device made of its gradient at ``point()``, of shape (dim,)."""
+        cdef const double *numbers
+        cdef pv_rows none
+        self.enter(True)
+        numbers = self.checked("report", report)
+        none.n = 0
+        with self.lock:
+            self.check_room(1)
+            self.run(&none, NULL, NULL)
+            if pv_local_receive(&self.it, &self.own_plan, numbers, pv_vectors_at(0)) != PV_OK:
+                self.closed = True
+                raise InvalidParameter("the point left the finite numbers")
+
+    def release_last(self):
+        """Publish the point of a run that ends before the row its only release was planned for: public already."""
+        self.enter(False)
+        with self.lock:
+            self.check_open()
+            if self.state.n_released:
+                raise StateError("only a run that has released nothing may end with such a release")
+            memcpy(self.state.released, self.it.point, self.plan.d * sizeof(double))
+            memcpy(self.state.released_sum, self.it.point, self.plan.d * sizeof(double))
+            self.state.n_released = 1
+            self.state.next_release = self.plan.horizon + 1
+
+    cdef int refill(self) except -1:
+        cdef int64_t row = self.state.t if self.state.pending else self.state.t + 1
+        return self.report.refill(&self.draws, self.addresses, self.source, self.plan.stream, row, self.plan.horizon)
+
+    cdef int serve(self, pv_status status) except -1:
+        if status == PV_UNDECIDED:
+            return self.report.resolve(&self.draws, self.source, self.plan.stream)
+        return LearnerRun.serve(self, status)
+
+    # ---- private ------------------------------------------------------------------------------
+
+    cdef const double *checked(self, str name, const double[::1] vector) except? NULL:
+        cdef int64_t j
+        if vector.shape[0] != self.plan.d:
+            raise InvalidParameter(f"{name} must have shape ({self.plan.d},), found ({vector.shape[0]},)")
+        for j in range(self.plan.d):
+            if not -PV_ENTRY_MAX <= vector[j] <= PV_ENTRY_MAX:
+                raise InvalidParameter(
+                    f"{name} must be finite and at most {PV_ENTRY_MAX:g} in magnitude, coordinate {j} is {vector[j]}; "
+                    "nothing was learnt"
+                )
+        return &vector[0]
+
+    cdef dict own_arrays(self):
+        return {
+            "point": self.vector(self.it.point, self.plan.d),
+            "sum": self.vector(self.it.sum, self.plan.d),
+            "coin": np.array([self.it.squares, self.it.x, self.it.y]),
+            "steps": np.array([self.it.steps], dtype=np.int64),
+        }
+
+    cdef int restore_own(self, arrays) except -1:
+        for name, n in (("point", self.plan.d), ("sum", self.plan.d), ("coin", 3)):
+            self.check_vector(arrays, name, n)
+        self.it.steps = int(arrays["steps"][0])
+        self.it.squares, self.it.x, self.it.y = (float(number) for number in arrays["coin"])
+        self.fill_vector(self.it.point, arrays, "point", self.plan.d)
+        self.fill_vector(self.it.sum, arrays, "sum", self.plan.d)
+        return 0

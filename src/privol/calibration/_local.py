@@ -1,0 +1,274 @@
+"""Learners that see reports alone: a row is in one report, so a run is one local randomizer, whatever its length."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from .._validate import choice, integer, number
+from ..errors import InvalidParameter
+from ..geometry import ConvexSet
+from ..guarantees import Claim
+from ..losses import Loss
+from ._iterates import ReleaseSchedule
+from ._reports import ReportNoise
+
+__all__ = ["Coin", "LocalCalibration", "bound_of_gradients", "calibrate_steps"]
+
+_SMALL, _LARGE = 1e-30, 1e30
+_UP = 1.0 + 1e-12
+STEPS = ("anytime", "horizon", "adaptive")
+
+
+@dataclass(frozen=True)
+class Coin:
+    """What coin betting is told of the reports.
+
+    Attributes
+    ----------
+    bets : float
+        Bets are from minus to plus this share of what a gradient of length 1 wins.
+    drift : float
+        Y grows by ``drift ||q||^2`` a report; where ``counted``, by ``drift``.
+    observed : float
+        Y grows by ``observed <report, q>^2`` instead, where this is above 0.
+    counted : bool
+    wealth : float
+        At the start.
+    cap : float
+        Of the magnitude; infinite: none.
+    """
+
+    bets: float
+    drift: float
+    observed: float = 0.0
+    counted: bool = False
+    wealth: float = 1.0
+    cap: float = math.inf
+
+
+@dataclass(frozen=True)
+class LocalCalibration:
+    """Everything that the reports and the steps of a run depend on; all of it public.
+
+    Attributes
+    ----------
+    releases : ReleaseSchedule
+        Which points are counted as released and averaged. All points are public, so it costs nothing.
+    report : ReportNoise
+        What a gradient becomes on its user's device.
+    gradient_bound : float
+        L2 norm that gradients are scaled to where they exceed it.
+    row_bound : float
+        L2 bound of a row with the intercept's constant.
+    update : {"greedy", "lazy", "coin"}
+    pace : {"constant", "root", "inverse", "adaptive"}
+        Of the steps: ``length``, ``length / sqrt(t)``, ``length / t``, ``length / sqrt(base + squared norms so far)``.
+    length, base : float
+    l2 : float
+        Strong convexity that the regulariser gives.
+    reach : float
+        What the length of the steps is in proportion to: how far two points of the set can be from each other, or one
+        from the first; infinite where all models are allowed.
+    norm : float
+        Of the set's points, at most.
+    coin : Coin or None
+    claim : Claim or None
+        What the source of a published calibration says.
+    """
+
+    releases: ReleaseSchedule
+    report: ReportNoise
+    gradient_bound: float
+    row_bound: float
+    update: str
+    pace: str
+    length: float
+    base: float = 0.0
+    l2: float = 0.0
+    reach: float = math.inf
+    norm: float = math.inf
+    coin: Coin | None = None
+    claim: Claim | None = None
+
+    @property
+    def mu(self) -> float:
+        """Parameter of Gaussian differential privacy of the whole transcript (infinite without noise)."""
+        return self.report.mu
+
+    @property
+    def epochs(self) -> None:
+        """None: a run ends at its horizon."""
+
+    @property
+    def power(self) -> float:
+        """Bound of the mean squared norm of a report."""
+        return self.report.power
+
+    def step_length(self, step: int) -> float:
+        """Length of a step, numbered from 1; of "adaptive" the most that it can be."""
+        scale = {"constant": 1.0, "root": math.sqrt(step), "inverse": float(step), "adaptive": math.sqrt(self.base or 1.0)}
+        return self.length / scale[self.pace]
+
+    def convexity(self, row: int) -> float:
+        """Mean strong convexity of the rows up to ``row``."""
+        return self.l2
+
+    def sensitivity(self, row: int) -> float:
+        """Change of the un-noised point after ``row`` by the gradient that came last; of "coin", of that gradient."""
+        return self.report.sensitivity * (1.0 if self.coin is not None else self.step_length(row))
+
+    def std(self, row: int) -> float:
+        """Standard deviation per coordinate of all noise in the point after ``row``, had nothing been projected.
+
+        Of "coin", whose scale the reports themselves set: of one report.
+        """
+        noise = self.report.deviation
+        if self.coin is not None:
+            return noise
+        if self.update == "lazy":
+            return noise * self.step_length(row + 1) * math.sqrt(row)
+        if self.pace == "inverse":
+            return noise * self.length / math.sqrt(row)
+        if self.pace == "root":
+            return noise * self.length * math.sqrt(math.log(row) + 1.0)  # sum of 1 / j
+        return noise * self.step_length(row) * math.sqrt(row)
+
+    def last_std(self, row: int) -> float:
+        """``std(row)``: a run that ends early has the same noise."""
+        return self.std(row)
+
+    def regret_bound(self, rows: int) -> float:
+        """Bound of the expected regret of the first rows against any fixed point of the set.
+
+        The losses of the points that the gradients are taken at, summed over the rows, minus those of the fixed point,
+        whatever the convex losses are, if all their gradients are within ``gradient_bound``. Of lazy steps it is that of
+        following the regularised leader; of greedy ones of projected descent.
+
+        Raises
+        ------
+        InvalidParameter
+            Where nothing is proved: adaptive steps, a set without a bound, coin betting (which has its own).
+        """
+        rows = integer(rows=rows, at_least=1)
+        if self.coin is not None or self.pace == "adaptive" or math.isinf(self.reach):
+            raise InvalidParameter("no bound of the regret is proved for these steps over this set")
+        if self.pace == "inverse":
+            slope = self.gradient_bound + self.l2 * self.norm
+            noise = self.power - self.gradient_bound**2
+            return (slope**2 + noise) * (1.0 + math.log(rows)) / (2.0 * self.l2)
+        last = self.step_length(rows)
+        lengths = rows * last if self.pace == "constant" else self.length * (2.0 * math.sqrt(rows) - 1.0)
+        return self.reach**2 / (2.0 * last) + self.power * lengths / 2.0
+
+
+def bound_of_gradients(
+    *,
+    loss: Loss,
+    domain: ConvexSet,
+    dim: int,
+    intercept: bool,
+    x_bound: float,
+    y_bound: float,
+    gradient_bound: float | None,
+) -> tuple[float, float]:
+    """Return the bound that gradients are scaled to, and that of rows with their constant.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter is out of its range, or the loss has no bound of its own over the set and none is given.
+    """
+    x_bound = number(x_bound=x_bound, at_least=_SMALL, at_most=_LARGE)
+    y_bound = number(y_bound=y_bound, at_least=_SMALL, at_most=_LARGE)
+    row_bound = math.sqrt(x_bound * x_bound + 1.0) * _UP if intercept else x_bound
+    if gradient_bound is not None:
+        return number(gradient_bound=gradient_bound, at_least=_SMALL, at_most=_LARGE), row_bound
+    bound = loss.gradient_bound(row_bound, domain.norm_bound(dim), y_bound)
+    if not math.isfinite(bound):
+        raise InvalidParameter(
+            f"gradient_bound must be given: gradients of the {loss.name} loss have no bound over {domain!r}"
+        )
+    return number(gradient_bound=bound, at_least=_SMALL, at_most=_LARGE), row_bound
+
+
+def reach_of(domain: ConvexSet, dim: int, step: str) -> float:
+    """The distance that the length of a step is in proportion to.
+
+    From the first point to any other where the steps are of one length or the update is lazy from 0; else between any
+    two points.
+    """
+    diameter = domain.diameter(dim)
+    if step == "lazy":
+        return domain.norm_bound(dim)
+    first = float((domain.start(dim) ** 2).sum()) ** 0.5
+    return min(diameter, domain.norm_bound(dim) + first) if step == "horizon" else diameter
+
+
+def calibrate_steps(
+    *,
+    report: ReportNoise,
+    domain: ConvexSet,
+    dim: int,
+    row_bound: float,
+    horizon: int,
+    release: Any,
+    step: str,
+    lazy: bool,
+    l2: float = 0.0,
+    step_size: float | None = None,
+) -> LocalCalibration:
+    """Choose the steps of a run of gradient descent on reports.
+
+    Parameters
+    ----------
+    report : ReportNoise
+    domain, dim, row_bound, horizon, release, l2
+        As of the learners; ``dim`` counts the intercept.
+    step : {"anytime", "horizon", "adaptive"}
+        ``c / sqrt(t)``, ``c / sqrt(horizon)``, or by the squared norms of the reports so far. With ``l2 > 0`` the step
+        is ``1 / (l2 t)``.
+    lazy : bool
+        Project the sum of all reports, not the last point.
+    step_size : float, optional
+        c. Default: what the regret bound is least for.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter is out of its range; the message says which and why.
+    """
+    step = choice(STEPS, step=step)
+    horizon = integer(horizon=horizon, at_least=1)
+    l2 = number(l2=l2, at_least=0.0, at_most=_LARGE)
+    if 0.0 < l2 < _SMALL:
+        raise InvalidParameter(f"l2 must be 0 or at least {_SMALL:g}, found {l2:g}")
+    reach = reach_of(domain, dim, "lazy" if lazy else step)
+    words: dict[str, Any] = {
+        "releases": ReleaseSchedule.of(release, horizon),
+        "report": report,
+        "gradient_bound": report.bound,
+        "row_bound": row_bound,
+        "update": "lazy" if lazy else "greedy",
+        "l2": l2,
+        "reach": reach,
+        "norm": domain.norm_bound(dim),
+    }
+    if l2 > 0.0:
+        if step_size is not None:
+            raise InvalidParameter("step_size must be None where l2 is above 0: steps are 1 / (l2 t)")
+        return LocalCalibration(pace="inverse", length=1.0 / l2, **words)
+    if step_size is not None:
+        c = number(step_size=step_size, above=0.0, at_most=_LARGE)
+    elif math.isinf(reach):
+        raise InvalidParameter(f"step_size must be given: {domain!r} has no size that a step could be measured by")
+    elif step == "horizon":
+        c = reach / math.sqrt(report.power)
+    else:  # adaptive steps have the root of the sum of squares itself below
+        c = reach / math.sqrt(2.0 * (1.0 if step == "adaptive" else report.power))
+    if step == "horizon":
+        return LocalCalibration(pace="constant", length=c / math.sqrt(horizon), **words)
+    if step == "adaptive":
+        return LocalCalibration(pace="adaptive", length=c, base=report.power, **words)
+    return LocalCalibration(pace="root", length=c, **words)
