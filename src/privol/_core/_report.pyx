@@ -100,9 +100,8 @@ cdef class Report:
         c.words = pv_report_words(c.kind, dim)
         check_address(0, 0, c.words)
         # the grid of the standard deviation of a coordinate; of independent Laplace coordinates as noise.Laplace has it
-        c.step = pv_lattice_step(
-            scale * np.sqrt(dim + 1.0) if kind == "l2_laplace" else scale / np.sqrt(<double>dim) if kind == "cap" else scale
-        )
+        factor = np.sqrt(dim + 1.0) if kind == "l2_laplace" else 1.0 / np.sqrt(dim) if kind == "cap" else 1.0
+        c.step = pv_lattice_step(scale * factor)
         self.c = c
         self.decide = decide
         self.decide_side = decide_side
@@ -182,8 +181,8 @@ cdef class Report:
         factor = pv_mixture_factor(PV_SPHERE if sphere else PV_L2_LAPLACE, self.c.d, words)
         drawn = [pv_word(words + 8 * k) for k in range(self.c.d if sphere else self.c.words)]
         return source.resolve_mixture(
-            draws.undecided, "sphere" if sphere else "l2_laplace", stream, row, self.c.scale, self.c.step, decide, drawn,
-            factor.z, factor.error,
+            draws.undecided, "sphere" if sphere else "l2_laplace", stream, row, self.c.scale, self.c.step, decide,
+            drawn, factor.z, factor.error,
         )
 
     cdef int settle_side(self, pv_draws *draws, Source source, unsigned stream) except -1:
@@ -215,8 +214,8 @@ cdef class Report:
 cdef class ReportSampler(KeyedSampler):
     """Reports of vectors, numbered in the order in which these come.
 
-    Vector number n, from 1 on, is row n of :class:`Report`'s addresses: however they are cut into calls, and for a learner
-    that draws reports itself from the same key and stream. Rows are counted as used before a word of them is read.
+    Vector number n, from 1 on, is row n of :class:`Report`'s addresses: however they are cut into calls, and for a
+    learner that draws reports itself from the same key and stream. Rows are counted as used before a word of them is read.
 
     Parameters
     ----------
@@ -370,8 +369,8 @@ def clipped(x, double bound):
 def report_with_words(Report report not None, v, words, Source source not None):
     """The report of one vector from given words, those of its first trials (for tests).
 
-    ``words`` has the shape (trials, report.words); ``source`` gives extra words. Returns the report, the trials that were
-    used, and how often something was left open.
+    ``words`` has the shape (trials, report.words); ``source`` gives extra words. Returns the report, the trials that
+    were used, and how often something was left open.
     """
     cdef const double[::1] given = np.ascontiguousarray(v, dtype=np.float64)
     cdef int64_t d = report.c.d

@@ -99,8 +99,8 @@ static side side_of(const pv_report *plan, const double *v, double norm, int bot
 }
 
 /* Trials are uniform on the sphere and independent of v. One outside of both caps is rejected with the probability
- * threshold / 2^64, in the caps with less, in both together with as much: so the law of what is accepted differs between
- * any two v by a factor of at most 1 / (1 - threshold / 2^64), and that of the number of trials not at all. */
+ * threshold / 2^64, in the caps with less, in both together with as much: so the law of what is accepted differs
+ * between any two v by a factor of at most 1 / (1 - threshold / 2^64), and that of the number of trials not at all. */
 static pv_status cap(const pv_report *plan, pv_draws *draws, uint64_t row, const double *v, double *out) {
     const pv_report_coins coins = pv_report_coins_of(plan, v);
     pv_undecided *und = draws->undecided;
@@ -151,8 +151,8 @@ pv_status pv_report_draw(const pv_report *plan, pv_draws *draws, uint64_t row, c
     switch (plan->kind) {
     case PV_REPORT_LAPLACE:
         lattice = lattice_of(plan, draws, PV_LAPLACE);
-        return settle(plan, draws, pv_lattice_round(&lattice, v, 1.0, plan->d, plan->bound, next_words(plan, draws), out,
-                                                    draws->undecided));
+        return settle(plan, draws, pv_lattice_round(&lattice, v, 1.0, plan->d, plan->bound, next_words(plan, draws),
+                                                    out, draws->undecided));
     case PV_REPORT_L2_LAPLACE:
         lattice = lattice_of(plan, draws, PV_GAUSSIAN);
         return settle(plan, draws, pv_mixture_round(PV_L2_LAPLACE, &lattice, v, plan->d, plan->bound,

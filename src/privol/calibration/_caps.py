@@ -1,7 +1,7 @@
 """PrivUnit and its kin: directions that are uniform on the sphere but for a cap, and their constants.
 
-Epsilon is exact whatever is computed here but for `threshold`, which is rounded towards more privacy: the mass of the cap
-sets the length of the report, hence its bias alone.
+Epsilon is exact whatever is computed here but for `threshold`, which is rounded towards more privacy: the mass of the
+cap sets the length of the report, hence its bias alone.
 
 Sources: Duchi, Jordan and Wainwright 2018 (half spaces); Bhowmick, Duchi, Freudiger, Kapoor and Rogers 2018 (PrivUnit);
 Asi, Feldman and Talwar 2022 (its optimality, PrivUnitG).
@@ -86,8 +86,8 @@ def cap_of(epsilon: float, dim: int, *, half: bool) -> Cap:
     accepted = 1.0 - threshold / 2.0**64 * (1.0 - mass)
     if not accepted * _MOST_TRIALS > 1.0:
         raise InvalidParameter(
-            f"epsilon is too large for privunit in {dim} dimensions, where a report would take {1.0 / accepted:.3g} trials "
-            f"and at most {_MOST_TRIALS} are allowed, found {epsilon:g}: gaussian or l2laplace suit such an epsilon"
+            f"epsilon is too large for privunit in {dim} dimensions, found {epsilon:g}: a report would take "
+            f"{1.0 / accepted:.3g} trials, at most {_MOST_TRIALS} are allowed; gaussian and l2laplace suit it"
         )
     rejected = -math.log1p(-accepted)  # of the logarithm of the probability
     trials = math.ceil(min(math.log(16.0) / rejected, 5.0 / math.sqrt(accepted)))

@@ -56,8 +56,8 @@ class Proxy(NamedTuple):
     b : float
         0: for all beta.
     proved : bool
-        False: found numerically, with a margin of 1 %. What is derived from it is then no theorem; privacy has nothing to
-        do with it.
+        False: found numerically, with a margin of 1 %. What is derived from it is then no theorem; privacy has nothing
+        to do with it.
     """
 
     constant: float
@@ -135,8 +135,8 @@ class ReportNoise:
         L2 norm that vectors are scaled to where they exceed it.
     adjacency : {"replace", "zero_out"}
     scale : float
-        Of the noise: the Gaussian's standard deviation per coordinate, the others' scale; of "cap" and "sign" the length
-        of the report. 0: no noise.
+        Of the noise: the Gaussian's standard deviation per coordinate, the others' scale; of "cap" and "sign" the
+        length of the report. 0: no noise.
     sensitivity : float
         L2 distance of two admissible vectors, or of one from 0, the rounding of the clip charged.
     deviation : float
@@ -202,11 +202,11 @@ class ReportNoise:
         Parameters
         ----------
         method : {"numerical", "hoeffding"}
-            Of caps: the least constant, found numerically, or the square of the length, which is proved. The others have
-            exact ones.
+            Of caps: the least constant, found numerically, or the square of the length, which is proved. The others
+            have exact ones.
         theta : float, default=0.25
-            In (0, 1). Of Laplace noise, whose moments are infinite from ``beta = 1 / scale`` on: the bets go up to so much
-            of that, or to 0.6838 / bound where that is less.
+            In (0, 1). Of Laplace noise, whose moments are infinite from ``beta = 1 / scale`` on: the bets go up to so
+            much of that, or to 0.6838 / bound where that is less.
         """
         method, theta = choice(("numerical", "hoeffding"), method=method), number(theta=theta, above=0.0, below=1.0)
         if self.cap is not None:
@@ -269,7 +269,7 @@ def calibrate_report(
     if len(given) != 1 or not given.keys() <= set(allowed):
         raise InvalidParameter(f"{name} takes one of {', '.join(allowed)}, found {', '.join(given) or 'none'}")
     if (delta is None) == (name == "gaussian" and epsilon is not None):
-        raise InvalidParameter(f"delta goes with the epsilon of gaussian, found delta {delta!r} for {name} with {given!r}")
+        raise InvalidParameter(f"delta goes with the epsilon of gaussian, found {delta!r} for {name} with {given!r}")
     words: dict[str, Any] = {"name": name, "dim": dim, "bound": bound, "adjacency": adjacency}
     words["sensitivity"] = sensitivity = (2.0 if adjacency == "replace" else 1.0) * longest
     if epsilon is not None:

@@ -18,11 +18,12 @@ from ._bits import (
     STREAM_INTEGERS,
     STREAM_METRICS,
     STREAM_RELEASES,
+    STREAM_REPORTS,
     STREAM_SAMPLES,
     Source,
     make_source,
 )
-from ._decide import decide_lattice_point, decide_mixture_point
+from ._decide import decide_lattice_point, decide_mixture_point, decide_side
 from ._discrete import DiscreteGaussian, DiscreteLaplace
 from ._generator import BitGenerator
 from ._lattice import ARITHMETIC, Exponential, Gaussian, Laplace, granularity
@@ -35,6 +36,7 @@ __all__ = [
     "STREAM_INTEGERS",
     "STREAM_METRICS",
     "STREAM_RELEASES",
+    "STREAM_REPORTS",
     "STREAM_SAMPLES",
     "BitGenerator",
     "DiscreteGaussian",
@@ -48,6 +50,7 @@ __all__ = [
     "Unshared",
     "decide_lattice_point",
     "decide_mixture_point",
+    "decide_side",
     "granularity",
     "make_source",
 ]

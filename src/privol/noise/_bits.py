@@ -16,6 +16,7 @@ __all__ = [
     "STREAM_INTEGERS",
     "STREAM_METRICS",
     "STREAM_RELEASES",
+    "STREAM_REPORTS",
     "STREAM_SAMPLES",
     "Source",
     "make_source",
@@ -27,6 +28,7 @@ STREAM_SAMPLES = 1
 STREAM_METRICS = 2
 STREAM_GENERATOR = 3
 STREAM_INTEGERS = 4
+STREAM_REPORTS = 5
 
 _SOURCE_BITS = "AES-256 in counter mode (OpenSSL), key from the operating system's entropy"
 _SEEDED_BITS = "AES-256 in counter mode (OpenSSL), key derived from a known seed"

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import mpmath
 
-__all__ = ["decide_lattice_point", "decide_mixture_point"]
+__all__ = ["decide_lattice_point", "decide_mixture_point", "decide_side"]
 
 # A context of our own, used under a lock: mpmath's global precision belongs to the caller and to other threads. What a
 # signal or the garbage collector runs in this thread meanwhile may come in: it restores the precision before it leaves.
@@ -225,6 +225,66 @@ def decide_mixture_point(
         else:
             for i, word in enumerate(digits):
                 word.extend(partial(_swapped, extra, i))
+
+
+def decide_side(
+    words: Sequence[int],
+    extra: Callable[[int, int], tuple[int, int]],
+    v: Sequence[float],
+    gamma: float,
+    both: bool,
+) -> bool:
+    """Decide whether ``<Z, v> >= gamma norm(Z) norm(v)``, Z a vector of ideal Gaussian variables.
+
+    Parameters
+    ----------
+    words : sequence of int
+        Those of Z.
+    extra : callable
+        ``extra(level, word)``, level = 1, 2, ...: the next 128 bits of a word.
+    v : sequence of float
+        Not all zero.
+    gamma : float
+        At least 0, below 1.
+    both : bool
+        Decide it for v or -v.
+
+    Returns
+    -------
+    bool
+        What all digits that may follow lead to.
+    """
+    digits = [_Digits(word) for word in words]
+
+    def find() -> bool | None:
+        magnitudes = [word.magnitude("gaussian") for word in digits]
+        low = high = least = most = total = square = _MP.mpf(0)
+        for word, magnitude, number in zip(digits, magnitudes, v, strict=True):
+            if magnitude is None:
+                return None
+            near, far = magnitude
+            x = _MP.mpf(-number if word.negative else number)
+            ends = sorted((near * x, far * x))
+            low, high = low + ends[0], high + ends[1]
+            total += max(abs(ends[0]), abs(ends[1]))
+            least, most = least + near * near, most + far * far
+            square += x * x
+        # roundings of all this with 200 bits more than there are digits, relative to the sum of the magnitudes
+        slack = _MP.ldexp(1, -(digits[0].bits + 120))
+        low, high = low - slack * total, high + slack * total
+        if both:
+            low, high = max(low, -high, _MP.mpf(0)), max(high, -low)
+        border = gamma * _MP.sqrt(square)
+        if low >= border * _MP.sqrt(most) * (1 + slack):
+            return True
+        return False if high < border * _MP.sqrt(least) * (1 - slack) else None
+
+    while True:
+        inside = _evaluate(digits[0].bits, find)
+        if inside is not None:
+            return inside
+        for i, word in enumerate(digits):
+            word.extend(partial(_swapped, extra, i))
 
 
 def _swapped(extra: Callable[[int, int], tuple[int, int]], word: int, level: int) -> tuple[int, int]:

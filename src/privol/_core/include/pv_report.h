@@ -31,8 +31,8 @@ typedef struct pv_report {
     double scale;       /* of the noise; of cap and sign: the length of the result */
     double step;        /* the result's grid: a power of two */
     double gamma;       /* cap: x is in the cap of v where <x, v> >= gamma |x| |v| */
-    uint64_t threshold; /* cap: a trial outside is rejected where its coin, a word, is below; sign: the most that is added
-                           to 2^63, below which a word gives +scale */
+    uint64_t threshold; /* cap: a trial outside is rejected where its coin, a word, is below; sign: at most so
+                           much is added to 2^63, below which a word gives +scale */
     int64_t words;      /* of an address row */
     int64_t trials;     /* address rows of one report that are drawn at a time; 1 but for caps */
 } pv_report;
@@ -40,18 +40,18 @@ typedef struct pv_report {
 /* Words of an address row. */
 int64_t pv_report_words(pv_report_kind kind, int64_t d);
 
-/* out (d values) = the report of v, |v| <= bound, as row `row`; v and out may not overlap. Called again from its beginning
- * after every status but PV_OK. PV_NEED_BITS: the next address row of this report is not the next in the buffer.
- * PV_UNDECIDED: the listed coordinates are to be resolved; or, where none is listed, the side of the trial that is next
- * in the buffer, of the vector that is then in draws->undecided->x. PV_NOT_FINITE: the scale is that of no noise. Rows of
- * draws have pv_row_words(plan->words) words; undecided has room for plan->words coordinates. */
+/* out (d values) = the report of v, |v| <= bound, as row `row`; v and out may not overlap. Called again from its
+ * beginning after every status but PV_OK. PV_NEED_BITS: the next address row of this report is not the next in the
+ * buffer. PV_UNDECIDED: the listed coordinates are to be resolved; or, where none is listed, the side of the trial that
+ * is next in the buffer, of the vector that is then in draws->undecided->x. PV_NOT_FINITE: the scale is that of no noise.
+ * Rows of draws have pv_row_words(plan->words) words; undecided has room for plan->words coordinates. */
 pv_status pv_report_draw(const pv_report *plan, pv_draws *draws, uint64_t row, const double *v, double *out);
 
 /* Address rows of the next draws, from `first` on (a row, or a trial of it) up to the last row: at most `capacity`.
  * Returns how many. */
 int64_t pv_report_upcoming(const pv_report *plan, uint64_t first, uint64_t last_row, int64_t capacity, uint64_t *rows);
 
-/* The address row that the report of a row needs next: its first trial, or the one after those that draws->used passed. */
+/* The address row that the report of a row needs next: its first trial, or the one after those that are used. */
 uint64_t pv_report_next(const pv_draws *draws, uint64_t row);
 
 /* Coins of a cap: of a trial in the cap of v, and of the cap of -v, those below are rejected; they add up to the

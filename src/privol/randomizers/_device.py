@@ -1,0 +1,188 @@
+"""What all randomizers share: a calibrated plan, a source of noise of their own, and the reports."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._core._report import Report, ReportSampler
+from .._validate import number
+from ..calibration._reports import Proxy, ReportNoise
+from ..errors import InvalidParameter
+from ..guarantees import Guarantee
+from ..noise import (
+    STREAM_REPORTS,
+    Source,
+    Unshared,
+    decide_lattice_point,
+    decide_mixture_point,
+    decide_side,
+    make_source,
+)
+
+__all__ = ["Randomizer", "compiled", "randomizer_of"]
+
+_DECIDE: dict[str, Callable[..., float]] = {
+    "gaussian": decide_lattice_point,
+    "laplace": partial(decide_lattice_point, law="laplace"),
+    "l2_laplace": decide_mixture_point,
+    "cap": decide_mixture_point,
+}
+_CONDITIONS = (
+    "the bound and all other parameters were chosen without looking at the vectors",
+    "nothing else of the vector leaves the device, and no vector is in a second report",
+)
+
+
+def compiled(noise: ReportNoise) -> Report:
+    """Return the compiled plan of a calibration."""
+    side = decide_side if noise.kind == "cap" else None
+    return Report(decide=_DECIDE.get(noise.kind), decide_side=side, **noise.numbers)
+
+
+def randomizer_of(noise: ReportNoise, *, delta: float = 1e-6, random_state: Any = None) -> Randomizer:
+    """Return a device of a calibration."""
+    return Randomizer(noise, delta=delta, random_state=random_state)
+
+
+class Randomizer(Unshared):
+    """A device: it sees vectors and owns the noise.
+
+    Base of the randomizers, and what ``device`` of a learner returns.
+
+    Parameters
+    ----------
+    noise : ReportNoise
+        What :func:`privol.calibration.calibrate_report` returns.
+    delta : float, default=1e-6
+        In (0, 1): where the guarantee states epsilon.
+    random_state : None, int, BitGenerator, ...
+        ``None``: noise that nobody can reproduce. Anything else is for tests: see :func:`privol.noise.make_source`.
+
+    Notes
+    -----
+    Every report draws fresh words: the n-th vector has those of row n, however vectors are cut into calls. Thread-safe.
+    Cannot be copied or pickled, and refuses in a forked child process.
+    """
+
+    _called = "a randomizer"
+
+    def __init__(self, noise: ReportNoise, *, delta: float = 1e-6, random_state: Any = None) -> None:
+        if not isinstance(noise, ReportNoise):
+            raise InvalidParameter(f"noise must be what calibrate_report() returns, found {noise!r}")
+        self._noise, self._delta = noise, number(delta=delta, above=0.0, below=1.0)
+        self._source: Source = make_source(random_state)
+        self._sampler = ReportSampler(self._source, report=compiled(noise), stream=STREAM_REPORTS)
+
+    def __repr__(self) -> str:
+        noise = self._noise
+        return f"<{type(self).__name__}: {noise.dim} coordinates, {noise.name}, {self._source.description}>"
+
+    def __setstate__(self, state: object) -> NoReturn:
+        self.__reduce__()
+
+    @property
+    def dim(self) -> int:
+        """Coordinates of a vector and of its report."""
+        return self._noise.dim
+
+    @property
+    def bound(self) -> float:
+        """L2 norm that vectors are scaled to where they exceed it."""
+        return self._noise.bound
+
+    @property
+    def adjacency(self) -> str:
+        """Whether a vector is replaced by any other ("replace") or by the zero vector ("zero_out")."""
+        return self._noise.adjacency
+
+    @property
+    def calibration(self) -> ReportNoise:
+        """All public numbers of the reports."""
+        return self._noise
+
+    @property
+    def granularity(self) -> float:
+        """The grid of the reports: a power of two."""
+        return self._sampler.report.granularity
+
+    @property
+    def n_reports(self) -> int:
+        """Reports made so far, those of calls that failed included."""
+        return self._sampler._place - 1
+
+    def privatize(self, gradients: ArrayLike) -> NDArray[np.float64]:
+        """Return the reports of vectors.
+
+        Parameters
+        ----------
+        gradients : array-like of real numbers, shape (dim,) or (n, dim)
+            Secret. A vector longer than the bound is scaled to it; one that is not finite everywhere counts as the zero
+            vector. Neither is ever an error, which would tell of the vector.
+
+        Returns
+        -------
+        ndarray of float64, of the shape of gradients
+            Public. Each report is differentially private for its own vector; vectors are independent.
+
+        Raises
+        ------
+        InvalidParameter
+            If the shape or the type is wrong, or values are masked; before anything is drawn.
+        SourceFailure
+            In a forked child process; if the cipher fails; after 2**40 - 1 reports.
+        """
+        if isinstance(gradients, np.ma.MaskedArray) and np.ma.is_masked(gradients):
+            raise InvalidParameter("gradients must have no masked values")
+        try:
+            vectors = np.asarray(gradients)
+        except ValueError:
+            raise InvalidParameter("gradients must be one array: its vectors differ in length") from None
+        if not np.can_cast(vectors.dtype, np.float64, "safe"):
+            raise InvalidParameter(f"gradients must be of real numbers that doubles hold, found dtype {vectors.dtype}")
+        if vectors.ndim not in (1, 2) or vectors.shape[-1] != self.dim:
+            raise InvalidParameter(f"gradients must have shape ({self.dim},) or (n, {self.dim}), found {vectors.shape}")
+        kept = np.float32 if vectors.dtype == np.float32 else np.float64
+        rows = np.require(vectors.reshape(-1, self.dim), kept, ["C_CONTIGUOUS", "ALIGNED"])
+        return self._sampler.privatize(rows).reshape(vectors.shape)
+
+    def variance(self, norm: float) -> float:
+        """Return ``E ||report - v||^2`` for a vector v of that L2 norm, from 0 to the bound.
+
+        Without the rounding to the grid, which adds less than 1e-6 of it.
+        """
+        return self._noise.variance(norm)
+
+    @property
+    def power(self) -> float:
+        """Bound of ``E ||report||^2`` over all vectors."""
+        return self._noise.power
+
+    def proxy(self, method: str = "numerical", *, theta: float = 0.25) -> Proxy:
+        """Return what coin betting must know of the noise: see :meth:`privol.calibration.ReportNoise.proxy`."""
+        return self._noise.proxy(method, theta=theta)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee of one report, for whoever receives it."""
+        noise = self._noise
+        kind = "none" if math.isinf(noise.mu) else "pure" if math.isfinite(noise.epsilon) else "gdp"
+        return Guarantee(
+            kind=kind,
+            parameter={"none": math.inf, "pure": noise.epsilon, "gdp": noise.mu}[kind],
+            adjacency=noise.adjacency,
+            horizon=1,
+            releases=1,
+            delta=self._delta,
+            conditions=_CONDITIONS,
+            arithmetic=noise.arithmetic,
+            bit_source="none" if kind == "none" else self._source.description,
+            private=self._source.private or kind == "none",
+            released="reports",
+            leakage=noise.leakage,
+        )
