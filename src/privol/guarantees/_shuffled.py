@@ -87,8 +87,8 @@ class _Crowd:
             found = np.maximum(found, beyond(other))
         # without a clone, and so with any number of them, no more than the local report itself
         found = np.clip(found, 0.0, lead * (1.0 + _RELATIVE))
-        total = float(np.dot(self.chances, found)) * (1.0 + _RELATIVE)
-        return min(math.nextafter(total, math.inf), 1.0)
+        # 1e-300: products and sums that underflowed
+        return min(float(np.dot(self.chances, found)) * (1.0 + _RELATIVE) + 1e-300, 1.0)
 
 
 def _tilts(adjacency: str, parameter: float) -> tuple[float, ...]:
