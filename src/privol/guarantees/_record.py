@@ -8,12 +8,14 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from decimal import ROUND_CEILING, Context
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from .._validate import choice, integer, number
 from ..errors import InvalidParameter
 from ._arithmetic import gdp_delta, gdp_epsilon, group_mu, zcdp_rho_of_gdp
 from ._pure import gdp_mu_of_pure, pure_delta, pure_epsilon, zcdp_rho_of_pure
+from ._shuffled import shuffled_epsilon, shuffled_epsilon_of_gdp
 
 __all__ = ["ADJACENCIES", "KINDS", "RELEASED", "Claim", "Guarantee", "describe_composition", "format_up"]
 
@@ -66,6 +68,15 @@ _VERSION = 1
 
 #: Runs, or kinds of equal ones, that a sentence on several names.
 _LISTED = 20
+
+#: Above it a horizon stands for an open number of rows, not for one of users that could be put in an order.
+_MOST_SHUFFLED = 10**12
+
+
+@lru_cache(maxsize=256)
+def _shuffled(kind: str, parameter: float, n: int, delta: float, adjacency: str) -> float:
+    of = shuffled_epsilon if kind == "pure" else shuffled_epsilon_of_gdp
+    return of(parameter, n, delta, adjacency=adjacency)
 
 
 def format_up(x: float, digits: int = 4) -> str:
@@ -339,7 +350,7 @@ class Guarantee:
 
     def sentence(self) -> str:
         """Return the guarantee as one paragraph of plain text; every figure proved in it is rounded up."""
-        body = f"{self._numbers()}{self._leakage()}{self._claim()} {self._scope()} {self._fine_print()}"
+        body = f"{self._numbers()}{self._leakage()}{self._claim()} {self._scope()} {self._fine_print()}{self._shuffle()}"
         if self.private or self.kind == "none":
             return body
         return (
@@ -398,6 +409,32 @@ class Guarantee:
             f" Mutual information: a report tells at most {format_up(self.leakage)} nats ({bits} bits) about its row, on "
             "average and given all reports before it; where rows are independent so does the whole transcript, and k rows "
             "of one person tell at most k times as much."
+        )
+
+    def shuffled_epsilon(self, delta: float | None = None) -> float | None:
+        """Epsilon at ``delta`` where the users' order is random and secret, rounded up: in the central model.
+
+        What as many reports as the horizon guarantee together for one row, against whoever sees them all and does not
+        know their order (docs/proofs/shuffling.md). ``None`` of anything but reports, of users with several rows, and
+        where the number of users is open.
+        """
+        if self.released != "reports" or self.kind == "none" or (self.rows_per_user or 1) > 1:
+            return None
+        if self.horizon > _MOST_SHUFFLED:
+            return None
+        delta = self.delta if delta is None else number(delta=delta, above=0.0, below=1.0)
+        return _shuffled(self.kind, self.parameter, self.horizon, delta, self.adjacency)
+
+    def _shuffle(self) -> str:
+        epsilon = self.shuffled_epsilon()
+        if epsilon is None or epsilon >= self.epsilon():
+            return ""
+        return (
+            f"\nIf, before the first report, a trusted shuffler puts {self.horizon} users, of one row each, in a uniformly "
+            "random order that nobody else learns or can tell from addresses, times or a seed, then all reports together "
+            f"are ({format_up(epsilon)}, {format_up(self.delta)})-differentially private for one row (adjacency "
+            f'"{self.adjacency}") against whoever does not know that order; users whose turns are known, or who work with '
+            "the learner, do not count, nor do several rows of one user."
         )
 
     def _claim(self) -> str:

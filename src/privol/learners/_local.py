@@ -17,6 +17,7 @@ from ..calibration import NO_LAST_ROW, RANDOMIZERS, LocalCalibration, ReportNois
 from ..errors import InvalidParameter, StateError
 from ..guarantees import Guarantee, square_up
 from ..losses import get_loss
+from ..noise import STREAM_REPORTS
 from ..randomizers import Randomizer, compiled, randomizer_of
 from ._asking import AskingLearner
 from ._base import Run
@@ -202,7 +203,7 @@ class LocalLearner(AskingLearner):
     ) -> tuple[LocalRun, LocalCalibration, Guarantee]:
         plan = self.calibrate(n_features, horizon, release)
         source, guarantee = self._begin(plan, source)
-        words = self._run_words(plan, n_features, source)
+        words = self._run_words(plan, n_features, source) | {"stream": STREAM_REPORTS}
         del words["decide"]
         coin = plan.coin
         if coin is not None:

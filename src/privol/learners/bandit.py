@@ -21,7 +21,7 @@ from ..geometry import ConvexSet
 from ..guarantees import Guarantee, square_up
 from ..ledger import Ledger
 from ..losses import Loss
-from ..noise import STREAM_SAMPLES, granularity, make_source
+from ..noise import STREAM_REPORTS, STREAM_SAMPLES, granularity, make_source
 from ..randomizers import Randomizer, compiled, randomizer_of
 from ._local import LocalLearner
 
@@ -314,7 +314,7 @@ class BanditMIOGD(LocalLearner):
     ) -> tuple[BanditRun, BanditCalibration, Guarantee]:
         plan = self.calibrate(n_features, horizon, release)
         source, guarantee = self._begin(plan, source)
-        words = self._run_words(plan, n_features, source)
+        words = self._run_words(plan, n_features, source) | {"stream": STREAM_REPORTS}
         del words["decide"]
         ahead = make_source(self.random_state) if source is None else source
         directions: Callable[[int, int], FloatArray] = partial(_directions, ahead, plan.dim)
