@@ -131,7 +131,8 @@ class Device(Unshared):
             The row: secret. A longer one than the question's ``x_bound`` is scaled to it; one that is not finite is the
             null row, whose gradient is 0.
         y : float
-            Its target: secret. For two classes above 0 is the positive one, and all else the other. NaN: the null row.
+            Its target: secret. Of two classes above 0 is the positive one, the last of the learner's ``classes_``
+            (which are sorted), and all else the other. NaN: the null row.
 
         Returns
         -------
