@@ -1,0 +1,101 @@
+"""Rows a second of the learners on devices' reports: ``python bench/local.py``.
+
+Against scikit-learn's SGDClassifier, which is not private, and against the same learner in NumPy (its noise from
+``numpy.random``, which no guarantee covers), in turns, in one process; of each the median of ``--rounds`` counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import SGDClassifier
+
+from privol import BANCO, LDPSGD, MIOGD, AgnosticBANCO, BanditMIOGD
+from privol._core import coin
+from privol.learners import OnlineLearner
+
+FloatArray = NDArray[np.float64]
+
+LEARNERS: dict[str, Callable[[], OnlineLearner]] = {
+    "MIOGD": lambda: MIOGD(leakage=0.5),
+    "BanditMIOGD": lambda: BanditMIOGD(leakage=0.5),
+    "BanditMIOGD, pair": lambda: BanditMIOGD(leakage=0.5, values=2),
+    "LDPSGD gaussian": lambda: LDPSGD(randomizer="gaussian"),
+    "LDPSGD l2laplace": lambda: LDPSGD(randomizer="l2laplace"),
+    "LDPSGD laplace": lambda: LDPSGD(randomizer="laplace"),
+    "BANCO gaussian": lambda: BANCO(randomizer="gaussian"),
+    "BANCO l2laplace": lambda: BANCO(randomizer="l2laplace"),
+    "AgnosticBANCO l2laplace": AgnosticBANCO,
+    **{f"LDPSGD privunit {e:g}": lambda e=e: LDPSGD(epsilon=e) for e in (0.5, 1.0, 2.0, 4.0, 8.0)},
+    **{f"BANCO privunit {e:g}": lambda e=e: BANCO(epsilon=e) for e in (1.0, 4.0)},
+}
+
+
+def in_numpy(X: FloatArray, y: FloatArray, *, betting: bool) -> None:
+    """Descent or coin betting on L2-Laplace reports, a row at a time."""
+    rng, (n, d) = np.random.default_rng(0), X.shape
+    w, q, squares, at, drift = np.zeros(d), np.zeros(d), 0.0, 0.0, 0.0
+    for t in range(1, n + 1):
+        x = X[t - 1]
+        g = -y[t - 1] / (1.0 + math.exp(y[t - 1] * float(x @ w))) * x
+        z = rng.standard_normal(d)
+        report = g + 2.0 * rng.gamma(d) / math.sqrt(float(z @ z)) * z
+        if betting:
+            at -= float(report @ q)
+            drift += float(q @ q) * 200.0
+            squares += float(report @ report)
+            q = q - report / math.sqrt(squares)
+            q /= max(1.0, math.sqrt(float(q @ q)))
+            w = coin.magnitude(at, drift, 0.1) * q
+        else:
+            w = w - 0.01 / math.sqrt(t) * report
+            w /= max(1.0, math.sqrt(float(w @ w)))
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--dim", type=int, default=54)
+    parser.add_argument("--only", default="", help="learners whose name has this in it")
+    given = parser.parse_args()
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(given.rows, given.dim))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    few = min(given.rows, 20_000)
+    print(f"{'':<26}{'rows/s':>12}{'to SGD':>9}{'to NumPy':>10}")
+    for name, make in LEARNERS.items():
+        if given.only not in name:
+            continue
+        rows = given.rows if "privunit 8" not in name else few
+        own, sgd, plain = [], [], []
+        for _ in range(given.rounds):
+            learner = make().declare_classes([-1.0, 1.0])
+            learner.horizon = rows
+            own.append(seconds(lambda: learner.partial_fit(X[:rows], y[:rows])) / rows)  # noqa: B023
+            peer = SGDClassifier(loss="log_loss")
+            sgd.append(seconds(lambda: peer.partial_fit(X, y, classes=[-1.0, 1.0])) / given.rows)  # noqa: B023
+            plain.append(seconds(lambda: in_numpy(X[:few], y[:few], betting="BANCO" in name)) / few)  # noqa: B023
+        mine = statistics.median(own)
+        print(
+            f"{name:<26}{1.0 / mine:>12,.0f}{statistics.median(sgd) / mine:>9.2f}{statistics.median(plain) / mine:>10.1f}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
