@@ -69,9 +69,9 @@ pv_report_coins pv_report_coins_of(const pv_report *plan, const double *v) {
     if (!(square > LEAST_SQUARE && square < HUGE_VAL)) square = 0.0; /* NaN too */
     const double norm = sqrt(square);
     r = norm < plan->bound ? norm / plan->bound : 1.0;
-    uint64_t near = (uint64_t)((0.5 * (1.0 - r)) * (double)plan->threshold);
-    if (near > plan->threshold / 2) near = plan->threshold / 2; /* the product may have been rounded up */
-    return (pv_report_coins){near, plan->threshold - near, norm};
+    uint64_t own = (uint64_t)((0.5 * (1.0 - r)) * (double)plan->threshold);
+    if (own > plan->threshold / 2) own = plan->threshold / 2; /* the product may have been rounded up */
+    return (pv_report_coins){own, plan->threshold - own, norm};
 }
 
 typedef enum side { INSIDE, OUTSIDE, OPEN } side;
@@ -148,9 +148,9 @@ static pv_status cap(const pv_report *plan, pv_draws *draws, uint64_t row, const
     for (; draws->used < draws->filled && (draws->rows[draws->used] & PV_REPORT_ROW_MASK) == row; pass(plan, draws)) {
         const unsigned char *words = next_words(plan, draws);
         const uint64_t coin = pv_word(words + 8 * plan->d);
-        if (coin < coins.near) continue;
+        if (coin < coins.own) continue;
         if (coin < plan->threshold) {
-            const int both = coin >= coins.far;
+            const int both = coin >= coins.other;
             side found = OPEN;
             if (coins.norm > 0.0 && draws->pass) found = quick_side(plan, v, coins.norm, both, words, draws->pass);
             if (found == OPEN) found = side_of(plan, v, coins.norm, both, words);
