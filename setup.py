@@ -36,7 +36,7 @@ KERNELS = {
     "_noise": ["rows", "bits", "fork", "first_pass", "lattice", "mixture"],
     "_sampler": ["bits", "lattice"],
     "_vectors": ["bits", "lattice", "mixture"],
-    "_report": ["bits", "lattice", "mixture", "draws", "report"],
+    "_report": ["bits", "first_pass", "lattice", "mixture", "draws", "report"],
     "_bitgen": ["bits", "keystream"],
     "_discrete": ["bits", "discrete"],
     "_losses": ["loss"],

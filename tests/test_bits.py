@@ -35,6 +35,7 @@ from privol.noise import (
     granularity,
     make_source,
 )
+from privol.randomizers import PrivUnit
 
 KEY = bytes(range(32))
 STREAMS = {name: getattr(privol.noise, name) for name in privol.noise.__all__ if name.startswith("STREAM_")}
@@ -61,7 +62,8 @@ def running(rows=20, d=3, **parameters):
 
 
 def test_streams_are_distinct_and_fit_their_field():
-    assert {f"STREAM_{use}" for use in ("RELEASES", "SAMPLES", "METRICS", "GENERATOR", "INTEGERS")} <= set(STREAMS)
+    uses = ("RELEASES", "SAMPLES", "METRICS", "GENERATOR", "INTEGERS", "REPORTS")
+    assert {f"STREAM_{use}" for use in uses} <= set(STREAMS)
     assert len(set(STREAMS.values())) == len(STREAMS)
     assert all(0 <= stream <= 0xFFFF for stream in STREAMS.values())
 
@@ -77,7 +79,7 @@ def half_way(source, number):
 
 
 def test_all_users_of_one_key_use_different_addresses(monkeypatch):
-    """Learner, metrics, samples and NumPy's bits by one seed, hence by one key; undecided coordinates read on."""
+    """Learner, metrics, samples, reports and NumPy's bits by one seed, so by one key; undecided coordinates read on."""
     def decide(word, extra, *arguments, **named):
         drawn = {extra(1), extra(2)}
         assert len(drawn) == 2
@@ -100,6 +102,9 @@ def test_all_users_of_one_key_use_different_addresses(monkeypatch):
     integers = DiscreteGaussian(scale=50, random_state=5)
     for size in (1, 70_000):
         integers.sample(size)
+    device = PrivUnit(dim=3, epsilon=2.0, random_state=5)
+    for size in (1, 1, 4000, 7):
+        device.privatize(np.ones((size, 3)))
     assert len({key for key, _ in watched.addresses}) == 1
     seen = [address for _, address in watched.addresses]
     assert {int.from_bytes(a[:2], "little") for a in seen} == set(STREAMS.values())

@@ -1,4 +1,4 @@
-/* Local randomizers: the clip and the side of a cap against long double, and runs of reports from one buffer of words. */
+/* Local randomizers: the clip and the side of a cap against long double, and runs of reports from a buffer of words. */
 #include "check.h"
 #include "pv_bits.h"
 #include "pv_mixture.h"
@@ -9,7 +9,8 @@
 
 static pv_report plan_of(pv_report_kind kind, int64_t d) {
     const double scale = 0.5 + fabs(random_unit());
-    pv_report plan = {kind, d, 1.5, scale, pv_lattice_step(scale / sqrt((double)d)), 0.0, 0, pv_report_words(kind, d), 1};
+    const double step = pv_lattice_step(scale / sqrt((double)d));
+    pv_report plan = {kind, d, 1.5, scale, step, 0.0, 0, pv_report_words(kind, d), 1};
     if (kind == PV_REPORT_CAP) {
         plan.gamma = fabs(random_unit()) / sqrt((double)d);
         plan.threshold = random_word();
@@ -62,7 +63,8 @@ static void run(pv_report_kind kind, int64_t d) {
     double *v = doubles(d), *out = doubles(d);
     pv_undecided und = {0, 0, plan.words, buffer(plan.words, 8), buffer(plan.words, 8), doubles(plan.words), 0,
                         doubles(plan.words)};
-    pv_draws draws = {buffer(capacity * words, 8), buffer(capacity, 8), capacity, 0, 0, &und, 0.0, pv_first_pass_level(0)};
+    pv_draws draws = {buffer(capacity * words, 8), buffer(capacity, 8), capacity, 0, 0, &und, 0.0,
+                      pv_first_pass_level(0)};
     for (uint64_t row = 1; row < ROOM; ++row) {
         for (int64_t j = 0; j < d; ++j) v[j] = random_unit() / sqrt((double)d);
         if (row % 7 == 0) memset(v, 0, 8 * (size_t)d);
@@ -89,7 +91,8 @@ static void run(pv_report_kind kind, int64_t d) {
         if (kind == PV_REPORT_CAP) CHECK(fabsl(sqrtl(norm) / plan.scale - 1) < 1e-3L);
         if (kind == PV_REPORT_SIGN) CHECK(fabs(out[0]) == plan.scale);
     }
-    free(v), free(out), free(und.coord), free(und.word), free(und.x), free(und.value), free(draws.words), free(draws.rows);
+    free(v), free(out), free(und.coord), free(und.word), free(und.x), free(und.value);
+    free(draws.words), free(draws.rows);
 }
 
 /* One trial whose coin lies between those of the regions: accepted just where it is in the cap. */
@@ -107,15 +110,15 @@ static void sides(void) {
         pv_draws draws = {bytes, &row, 1, 1, 0, &und, 0.0, pv_first_pass_level(0)};
         for (int64_t i = 0; i < 8 * words; ++i) bytes[i] = (unsigned char)random_word();
         const pv_report_coins coins = pv_report_coins_of(&plan, v);
-        CHECK(coins.near <= coins.far && coins.near + coins.far == plan.threshold);
-        const uint64_t coin = coins.near + (coins.far - coins.near) / 2;
+        CHECK(coins.own <= coins.other && coins.own + coins.other == plan.threshold);
+        const uint64_t coin = coins.own + (coins.other - coins.own) / 2;
         for (int k = 0; k < 8; ++k) bytes[8 * d + k] = (unsigned char)(coin >> (8 * k));
         long double wrong, exact = side(&plan, v, bytes, &wrong);
         const pv_status status = pv_report_draw(&plan, &draws, 1, v, out);
         if (status == PV_UNDECIDED && und.n == 0) {
             CHECK(!(fabsl(exact) > 4 * wrong + 1e-12L));
             for (int64_t j = 0; j < d; ++j) CHECK(und.x[j] == v[j]);
-        } else if (coin < coins.far) {
+        } else if (coin < coins.other) {
             CHECK(fabsl(exact) >= wrong / 2);
             CHECK((status != PV_NEED_BITS) == (exact > 0));
             exact > 0 ? ++inside : ++outside;
@@ -134,9 +137,10 @@ static void coins(void) {
             if (full) plan.threshold = UINT64_MAX;
             const double v[2] = {cases[k], 0.0};
             const pv_report_coins found = pv_report_coins_of(&plan, v);
-            CHECK(found.near <= found.far && found.near + found.far == plan.threshold);
-            if (fabs(cases[k]) >= 1.5 && cases[k] < 1e150) CHECK(found.near == 0);
-            if (!(fabs(cases[k]) > 1e-145 && cases[k] < 1e150)) CHECK(found.near == plan.threshold / 2 && found.norm == 0.0);
+            CHECK(found.own <= found.other && found.own + found.other == plan.threshold);
+            if (fabs(cases[k]) >= 1.5 && cases[k] < 1e150) CHECK(found.own == 0);
+            if (!(fabs(cases[k]) > 1e-145 && cases[k] < 1e150))
+                CHECK(found.own == plan.threshold / 2 && found.norm == 0.0);
         }
     }
 }

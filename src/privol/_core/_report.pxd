@@ -29,8 +29,8 @@ cdef extern from "pv_report.h" nogil:
         int64_t trials
 
     ctypedef struct pv_report_coins:
-        uint64_t near
-        uint64_t far
+        uint64_t own
+        uint64_t other
         double norm
 
     int64_t pv_report_words(pv_report_kind kind, int64_t d) noexcept

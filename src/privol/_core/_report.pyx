@@ -200,7 +200,7 @@ cdef class Report:
             return source.words(stream=stream, level=level, block=word, row=row)
 
         drawn = [pv_word(words + 8 * k) for k in range(self.c.d)]
-        inside = self.decide_side(drawn, extra, [v[k] for k in range(self.c.d)], gamma, coin >= coins.far)
+        inside = self.decide_side(drawn, extra, [v[k] for k in range(self.c.d)], gamma, coin >= coins.other)
         pv_wipe(v, self.c.d * sizeof(double))
         if inside:
             for k in range(8):

@@ -43,8 +43,8 @@ int64_t pv_report_words(pv_report_kind kind, int64_t d);
 /* out (d values) = the report of v, |v| <= bound, as row `row`; v and out may not overlap. Called again from its
  * beginning after every status but PV_OK. PV_NEED_BITS: the next address row of this report is not the next in the
  * buffer. PV_UNDECIDED: the listed coordinates are to be resolved; or, where none is listed, the side of the trial that
- * is next in the buffer, of the vector that is then in draws->undecided->x. PV_NOT_FINITE: the scale is that of no noise.
- * Rows of draws have pv_row_words(plan->words) words; undecided has room for plan->words coordinates. */
+ * is next in the buffer, of the vector that is then in draws->undecided->x. PV_NOT_FINITE: the scale is that of no
+ * noise. Rows of draws have pv_row_words(plan->words) words; undecided has room for plan->words coordinates. */
 pv_status pv_report_draw(const pv_report *plan, pv_draws *draws, uint64_t row, const double *v, double *out);
 
 /* Address rows of the next draws, from `first` on (a row, or a trial of it) up to the last row: at most `capacity`.
@@ -57,7 +57,7 @@ uint64_t pv_report_next(const pv_draws *draws, uint64_t row);
 /* Coins of a cap: of a trial in the cap of v, and of the cap of -v, those below are rejected; they add up to the
  * threshold. A vector whose direction does not count (not finite, or all but zero) has norm 0. */
 typedef struct pv_report_coins {
-    uint64_t near, far;
+    uint64_t own, other;
     double norm; /* of v in double precision */
 } pv_report_coins;
 
