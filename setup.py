@@ -53,7 +53,7 @@ KERNELS = {
         "local",
     ],
     "_bandit": [
-        *("rows", "bits", "lattice", "mixture", "draws", "geometry", "outputs", "run", "report", "bandit")
+        *("rows", "bits", "first_pass", "lattice", "mixture", "draws", "geometry", "outputs", "run", "report", "bandit")
     ],
     "_least_squares": [
         *("rows", "bits", "lattice", "draws", "geometry", "outputs", "run", "prefix", "ridge", "least_squares")
