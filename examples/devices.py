@@ -132,7 +132,8 @@ def play_devices(options: argparse.Namespace, stream: Any, most: int, host: tupl
             connection.sendall(device.answer(question, x, y))
         else:
             connection.shutdown(socket.SHUT_WR)
-            connection.recv(1)  # until the learner has read the last report
+            while connection.recv(4096):  # a question more, until the learner has read the last report and sees the end
+                pass
     return device.n_reports
 
 
@@ -204,8 +205,8 @@ def main() -> None:
     parser.add_argument("--schema", help="TOML file of what is public of the columns, instead of these three")
     parser.add_argument("--learner", choices=LEARNERS, default="ldpsgd")
     parser.add_argument("--loss", default="logistic")
-    parser.add_argument("--epsilon", type=float, default=1.0, help="of a report (default: 1)")
-    parser.add_argument("--delta", type=float, help="of Gaussian reports; by default devices make none by --epsilon")
+    parser.add_argument("--epsilon", type=float, default=4.0, help="of a report (default: 4; 1 takes many users)")
+    parser.add_argument("--delta", type=float, help="of Gaussian reports; without it devices make none by --epsilon")
     parser.add_argument("--leakage", type=float, help="of a report of miogd, in nats, instead of --epsilon")
     parser.add_argument("--randomizer", default="privunit", help="privunit, duchi, l2laplace, laplace or gaussian")
     parser.add_argument("--radius", type=float, default=5.0, help="of the models' ball (default: 5); not for banco")

@@ -1,6 +1,6 @@
 """Learn from a stream row by row and block by block, under one budget, and read what was released.
 
-    python examples/stream.py
+python examples/stream.py
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ know. Nothing is allocated by what a message says of its own size.
 
 from __future__ import annotations
 
-import math
 import struct
 import sys
 from functools import lru_cache
@@ -15,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from .._core._rows import squared_norms
 from ..errors import InvalidMessage
 from ._terms import TERMS_BYTES
 
@@ -53,7 +53,7 @@ _LITTLE = sys.byteorder == "little"
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
-# Of a norm: coordinates beyond it count as not finite everywhere, so that squares stay finite.
+# Coordinates beyond count as not finite, as squared_norms says it: squares stay finite.
 _LARGEST = 1e150
 
 
@@ -175,11 +175,8 @@ def _content(x: FloatArray) -> bytes:
 
 
 def _check_finite(name: str, x: FloatArray) -> None:
-    if not x.dot(x) <= _LARGEST * _LARGEST:
-        raise InvalidMessage(f"the {name} must be finite, with a norm of at most {_LARGEST:g}: found {_length(x):g}")
-
-
-def _length(x: FloatArray) -> float:
-    """L2 norm, without overflow on the way."""
-    largest = float(np.abs(x).max())
-    return largest * float(np.linalg.norm(x / largest)) if 0.0 < largest < math.inf else largest
+    if squared_norms(x.reshape(1, -1))[0] < 0.0:
+        place = int(np.argmin(np.abs(x) <= _LARGEST))
+        raise InvalidMessage(
+            f"the {name} must be finite and at most {_LARGEST:g} in magnitude, coordinate {place} is {x[place]}"
+        )
