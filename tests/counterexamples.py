@@ -1,7 +1,7 @@
 """The counterexamples of docs/errata.md, computed: Jain, Kothari and Thakurta, and the specification of privol.
 
-Closed forms and small simulations; where privol has the learner, that it does what the page says instead. ``python tools/errata.py`` prints them;
-``tests/test_errata.py`` holds every number of the page against them.
+Closed forms and small simulations; where privol has the learner, that it does what the page says instead.
+``python tools/errata.py`` prints them; ``tests/test_errata.py`` holds every number of the page against them.
 """
 
 from __future__ import annotations
