@@ -1,7 +1,8 @@
 """What the experiments share: their command line, released models row by row, figures with deviations, the page.
 
 Every experiment is a script of this folder. It measures on public or made-up data with noise of fixed keys, so that the
-figures are the same every time, and writes its table between the two comments in ``docs/experiments.md`` that name it.
+figures are the same every time, and writes its table between the two comments that name it, in ``docs/experiments.md``
+or ``docs/local.md``.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
@@ -27,10 +29,12 @@ from privol import open_stream
 from privol.errors import PrivacyWarning
 
 FloatArray = NDArray[np.float64]
-PAGE = Path(__file__).parent.parent / "docs" / "experiments.md"
+DOCS = Path(__file__).parent.parent / "docs"
 
 
-def arguments(description: str | None, *, folder: str | None = None, runs: int) -> argparse.Namespace:
+def arguments(
+    description: str | None, *, folder: str | None = None, runs: int, page: str = "experiments.md"
+) -> argparse.Namespace:
     """Parse the command line of an experiment.
 
     Parameters
@@ -41,18 +45,20 @@ def arguments(description: str | None, *, folder: str | None = None, runs: int) 
         What the folder of data holds, for experiments that read one.
     runs : int
         Repetitions by default.
+    page : str, default="experiments.md"
+        Of the documentation, where the experiment has its place.
     """
     parser = argparse.ArgumentParser(description=(description or "").split("\n")[0])
     if folder is not None:
         parser.add_argument("folder", type=Path, help=folder)
     parser.add_argument("--quick", action="store_true", help="a small sample, shown and not written: does it work?")
-    parser.add_argument("--page", type=Path, help="page to write to (default: docs/experiments.md)")
+    parser.add_argument("--page", type=Path, help=f"page to write to (default: docs/{page})")
     parser.add_argument("--runs", type=int, help=f"repetitions with noise of their own (default: {runs})")
     given = parser.parse_args()
     if given.runs is None:
         given.runs = 2 if given.quick else runs
     if given.page is None and not given.quick:
-        given.page = PAGE
+        given.page = DOCS / page
     warnings.simplefilter("ignore", PrivacyWarning)  # fixed keys: said on the page
     return given
 
@@ -156,4 +162,7 @@ class Ridge:
 
 def picture(figure: Figure, name: str, quick: bool) -> None:
     """Save a figure beside the page; a sample is drawn and thrown away."""
-    figure.savefig(io.BytesIO() if quick else PAGE.parent / "img" / name, dpi=110, format="png")
+    kind = name.rpartition(".")[2]
+    words: dict[str, Any] = {"metadata": {"Date": None}} if kind == "svg" else {"dpi": 110}
+    with matplotlib.rc_context({"svg.hashsalt": name}):  # the same figures, the same file
+        figure.savefig(io.BytesIO() if quick else DOCS / "img" / name, format=kind, **words)

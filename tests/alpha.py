@@ -43,6 +43,11 @@ RATES: dict[str, float] = {
     "classes.scale": 1e-7,
     "gradients.plan": 1e-6,
     "forgetting.scale": 1e-7,
+    "reports.mean": 1e-7,
+    "reports.variance": 1e-7,
+    "reports.law": 1e-7,
+    "reports.epsilon": 1e-7,
+    "reports.trials": 1e-7,
 }
 
 

@@ -19,6 +19,7 @@ from privol.cli.app import DATA, IO, OK, USAGE
 from privol.cli.options import LEARNER_OPTIONS
 from privol.data import covtype_path, covtype_ranges, open_covtype
 from privol.ledger import Ledger
+from privol.learners import LEARNERS
 from privol.state import load_model
 
 # ---- what a run does ----------------------------------------------------------------------------------------
@@ -117,7 +118,9 @@ def test_every_learner_option_reaches_the_learner(here, clinic):
         "on_invalid": "zero",
     }
     others = {"batch", "gradient_bound", "regularization", "design", "buffers", "objective", "noise_shift", "renewal"}
-    others |= {"class_weight", "discount", "window"}
+    others |= {"class_weight", "discount", "window", "leakage", "sigma", "randomizer", "step", "step_size", "lazy"}
+    others |= {"values", "value_bounds", "shrink", "wealth", "theta", "weighting", "proxy", "growth", "direction_step"}
+    others |= {"magnitude_cap"}
     assert {option.parameter for option in LEARNER_OPTIONS} - others == set(record["parameters"]) - {"horizon"}
 
 
@@ -139,6 +142,43 @@ def test_nogd_takes_its_own_options(here, clinic):
     assert privol_cli(*RUN, "--learner", "pigd", "--batch", "5").exit_code == USAGE
     planned = privol_cli("plan", "--n-features", "3", "--horizon", "500", "--learner", "nogd", "--json")
     assert json.loads(planned.stdout)["guarantee"]["releases"] == 500
+
+
+@pytest.mark.parametrize(
+    ("learner", "words", "expected"),
+    [
+        ("miogd", "--leakage 0.5 --step horizon --no-lazy", {"leakage": 0.5, "step": "horizon", "lazy": False}),
+        ("miogd", "--sigma 3", {"sigma": 3.0}),
+        (
+            "bandit",
+            "--values 2 --value-bounds -1:4 --no-shrink --randomizer laplace --epsilon 3",
+            {"values": 2, "value_bounds": [-1.0, 4.0], "shrink": False, "randomizer": "laplace", "epsilon": 3.0},
+        ),
+        (
+            "ldpsgd",
+            "--randomizer duchi --step adaptive --step-size 0.5 --domain space",
+            {"randomizer": "duchi", "step": "adaptive", "step_size": 0.5, "domain": {"set": "space"}},
+        ),
+        (
+            "banco",
+            "--randomizer l2laplace --theta 0.3 --wealth 2 --weighting count --proxy hoeffding --direction-step 1.4 "
+            "--magnitude-cap 9 --calibration published",
+            {
+                "theta": 0.3, "wealth": 2.0, "weighting": "count", "proxy": "hoeffding", "direction_step": 1.4,
+                "magnitude_cap": 9.0, "calibration": "published",
+            },
+        ),
+        ("agnostic", "--growth 1.5", {"growth": 1.5, "randomizer": "l2laplace"}),
+    ],
+)  # fmt: skip
+def test_learners_on_devices_take_their_own_options(here, clinic, learner, words, expected):
+    at = RUN.index("--radius")
+    common = RUN if "radius" in LEARNERS[learner]().get_params() else RUN[:at] + RUN[at + 2 :]
+    record = run_json(*common, "--out", "R", "--no-diagnostics", "--learner", learner, *words.split())
+    assert expected.items() <= record["parameters"].items()
+    assert load_model("R").get_params().keys() == LEARNERS[learner]().get_params().keys()
+    assert "reports, each" in record["sentence"]
+    assert ("nats" in record["sentence"]) == (learner == "miogd")
 
 
 def test_dpftrl_takes_its_own_options(here, clinic):
@@ -236,14 +276,16 @@ def test_widths_reach_the_losses(here, clinic, loss, target):
 
 
 def test_help_states_the_true_defaults():
+    """What the help says before the semicolon holds for the first learner that has the parameter, unless it is named."""
     defaults = privol.PIGD().get_params()
     for option in LEARNER_OPTIONS:
-        common, _, own = option.default.partition("; nogd, dpftrl: ")
-        for learner, words in ((privol.PIGD, common), (privol.NOGD, own or common), (privol.DPFTRL, own or common)):
+        common, *rest = option.default.split("; ")
+        own = {name: words for part in rest for names, words in [part.rsplit(": ", 1)] for name in names.split(", ")}
+        for name, learner in LEARNERS.items():
             value = learner().get_params().get(option.parameter)
-            if value is not None:
+            if value is not None and (name, option.parameter) != ("pqftl", "loss"):
                 shown = "yes" if value is True else "0" if value == 0 else str(value)
-                assert words == shown, option.parameter
+                assert own.get(name, common) == shown, (option.parameter, name)
     assert privol.PIGD()._default_release(whole=True) == "last"
     assert privol.NOGD()._default_release(whole=False) == privol.DPFTRL()._default_release(whole=False) == "all"
     assert privol.PGIGA().get_params() == defaults

@@ -27,7 +27,7 @@ LAYERS: tuple[set[str], ...] = (
     {"guarantees"},
     {"calibration"},
     {"randomizers"},
-    {"ledger"},
+    {"ledger", "rounds"},  # rounds: between a learner's process and devices, which have no learners
     {"prefix", "streams"},  # a prefix sum is a run of its own: it opens an account
     {"data", "distributed"},
     {"learners"},

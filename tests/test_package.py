@@ -21,7 +21,7 @@ import privol
 
 INSTALLED = Path(privol.__file__).parent
 SOURCES = Path(__file__).parents[1] / "src" / "privol"
-COMPILED = sorted(path.stem for path in SOURCES.joinpath("_core").glob("_[a-z]*.pyx"))
+COMPILED = sorted(path.stem for path in SOURCES.joinpath("_core").glob("*.pyx"))
 PUBLIC = {"PIGD", "PGIGA", "default_learner", "open_stream", "plan", "show_config", "guarantees", "ledger", "losses"}
 
 

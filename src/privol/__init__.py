@@ -23,6 +23,7 @@ _MODULES = (
     "noise",
     "prefix",
     "randomizers",
+    "rounds",
     "state",
     "streams",
 )
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from . import noise as noise
     from . import prefix as prefix
     from . import randomizers as randomizers
+    from . import rounds as rounds
     from . import state as state
     from . import streams as streams
     from .config import show_config as show_config

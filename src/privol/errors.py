@@ -10,6 +10,7 @@ from __future__ import annotations
 
 __all__ = [
     "BudgetExceeded",
+    "InvalidMessage",
     "InvalidParameter",
     "InvalidRow",
     "PrivacyWarning",
@@ -46,6 +47,10 @@ class InvalidRow(PrivolError, ValueError):
         super().__init__(message)
         self.row = row
         self.column = column
+
+
+class InvalidMessage(PrivolError, ValueError):
+    """A message from the other side of a round is refused; nothing was learnt, made or spent by it."""
 
 
 class StreamError(PrivolError, ValueError):

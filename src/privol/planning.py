@@ -261,6 +261,11 @@ def plan(
     calibration: GaussianPlan = made._calibrate_classes(n_features, horizon, n_classes)
     width = integer(n_features=n_features, at_least=1) + bool(made.fit_intercept)
     dim = width * getattr(calibration, "outputs", 1)
+    if math.isinf(made._domain().norm_bound(dim)):
+        raise InvalidParameter(
+            f"{kind.__name__} has no plan where all models are allowed: how large they and their noise become, the rows "
+            "decide; regret_bound() says what it comes to"
+        )
     radius = made._domain().norm_bound(dim)
     guarantee = made.guarantee_of(
         calibration, private=made.random_state is None, bit_source=make_source(made.random_state).description

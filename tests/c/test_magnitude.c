@@ -7,7 +7,11 @@
 #include "pv_magnitude.h"
 
 static double between(double low, double high) { return low + (high - low) * (0.5 + 0.5 * random_unit()); }
-static double power(double low, double high) { return exp2(between(low, high)); }
+/* Between 2^low and 2^high, in operations with the same result everywhere: this feeds the digest. */
+static double power(double low, double high) {
+    const double e = between(low, high), whole = floor(e);
+    return ldexp(1.0 + (e - whole), (int)whole);
+}
 
 /* Five Gauss-Legendre nodes on each of 200 parts of the support, for a |x| <= 1000. */
 static void integrals(double x, double y, double a, long double *m, long double *psi) {

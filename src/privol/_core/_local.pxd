@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t
 
 from ._report cimport Report, pv_report
-from ._rows cimport pv_status
+from ._rows cimport pv_rows, pv_status
 from ._run cimport LearnerRun, pv_method, pv_plan, pv_state
 
 cdef extern from "pv_rows.h" nogil:
@@ -47,6 +47,8 @@ cdef extern from "pv_local.h" nogil:
 
     const pv_method pv_local_method
 
+    pv_status pv_local_gradient(pv_state *state, const pv_plan *run, double bound, const double *point,
+                                const pv_rows *rows, int64_t i, double y, double norm, double *gradient) noexcept
     void pv_local_tell(pv_local *it, const pv_local_plan *plan, const double *gradient) noexcept
     pv_status pv_local_receive(pv_local *it, const pv_local_plan *plan, const double *report,
                                const pv_vectors *vectors) noexcept
@@ -57,3 +59,9 @@ cdef class LocalRun(LearnerRun):
     cdef pv_local it
     cdef Report report
     cdef const double *checked(self, str name, const double[::1] vector) except? NULL
+
+
+# The device's part: gradients of a loss at points that somebody else chose.
+cdef class PointGradients:
+    cdef pv_plan plan
+    cdef double bound

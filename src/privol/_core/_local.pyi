@@ -1,4 +1,7 @@
-from numpy.typing import ArrayLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ._noise import Source, _FloatArray
 from ._report import Report
@@ -43,3 +46,10 @@ class LocalRun(LearnerRun):
     def tell(self, gradient: _FloatArray | None) -> None: ...
     def receive(self, report: _FloatArray) -> None: ...
     def release_last(self) -> None: ...
+
+class PointGradients:
+    # loss: privol.losses.Loss
+    def __init__(
+        self, *, dim: int, intercept: bool, loss: object, x_bound: float, y_bound: float, signs: bool, bound: float
+    ) -> None: ...
+    def at(self, point: _FloatArray, x: NDArray[np.floating[Any]], y: float) -> _FloatArray: ...

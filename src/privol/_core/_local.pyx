@@ -2,14 +2,18 @@
 
 import numpy as np
 
+cimport numpy as cnp
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from ..errors import InvalidParameter, StateError
+from ._losses cimport bind_loss
 from ._noise cimport Source
 from ._report cimport Report
-from ._rows cimport PV_ENTRY_MAX, PV_OK, PV_UNDECIDED, pv_rows, pv_status
-from ._run cimport LearnerRun
+from ._rows cimport PV_ENTRY_MAX, PV_OK, PV_UNDECIDED, pv_rows, pv_rows_norm, pv_status, view_row
+from ._run cimport LearnerRun, pv_admissible, pv_state
+
+cnp.import_array()
 
 UPDATES = ("greedy", "lazy", "coin")
 PACES = ("constant", "root", "inverse", "adaptive")
@@ -151,3 +155,55 @@ cdef class LocalRun(LearnerRun):
         self.fill_vector(self.it.point, arrays, "point", self.plan.d)
         self.fill_vector(self.it.sum, arrays, "sum", self.plan.d)
         return 0
+
+
+cdef class PointGradients:
+    """Gradients of rows at points that somebody else chose, with the bits of a :class:`LocalRun` at that point.
+
+    Parameters
+    ----------
+    dim, intercept, x_bound, y_bound, signs
+        As there.
+    loss : Loss
+        A built-in one of a single score.
+    bound : float
+        L2 norm that gradients are scaled to, but for roundings.
+    """
+
+    def __init__(self, *, int64_t dim, bint intercept, loss, double x_bound, double y_bound, bint signs, double bound):
+        bind_loss(&self.plan.loss, loss, None)
+        self.plan.outputs.n = 1
+        self.plan.d = dim
+        self.plan.intercept = intercept
+        self.plan.x_bound = x_bound
+        self.plan.y_bound = y_bound
+        self.plan.signs = signs
+        self.bound = bound
+
+    def at(self, const double[::1] point not None, cnp.ndarray x not None, double y):
+        """The gradient of a row, shape (dim,): secret. A row with an unusable entry or target is the null row.
+
+        ``point`` has shape (dim,), ``x`` is an aligned array of shape (features,), float32 or float64.
+        """
+        cdef pv_rows rows
+        cdef pv_state counters
+        cdef cnp.ndarray out = np.zeros(self.plan.d)
+        cdef pv_status status
+        cdef double norm
+        if point.shape[0] != self.plan.d:
+            raise InvalidParameter(f"point must have shape ({self.plan.d},), found ({point.shape[0]},)")
+        if cnp.PyArray_NDIM(x) != 1 or cnp.PyArray_DIM(x, 0) != self.plan.d - self.plan.intercept:
+            raise InvalidParameter(f"x must have {self.plan.d - self.plan.intercept} features, found shape {(<object>x).shape}")
+        if not (cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT64 or cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT32):
+            raise InvalidParameter(f"x must be of float32 or float64, found {(<object>x).dtype}")
+        if not cnp.PyArray_ISBEHAVED_RO(x):
+            raise InvalidParameter("x must be aligned and in the machine's byte order")
+        view_row(&rows, x)
+        memset(&counters, 0, sizeof(pv_state))
+        with nogil:
+            norm = pv_rows_norm(&rows, 0) if y == y else -1.0
+            status = pv_local_gradient(&counters, &self.plan, self.bound, &point[0], &rows, 0,
+                                       pv_admissible(&self.plan, y), norm, <double *>cnp.PyArray_DATA(out))
+        if status != PV_OK:
+            raise StateError(f"kernel status {status}")
+        return out

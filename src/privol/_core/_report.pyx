@@ -215,7 +215,7 @@ cdef class ReportSampler(KeyedSampler):
     """Reports of vectors, numbered in the order in which these come.
 
     Vector number n, from 1 on, is row n of :class:`Report`'s addresses: however they are cut into calls, and for a
-    learner that draws reports itself from the same key and stream. Rows are counted as used before a word of them is read.
+    learner that draws reports itself from the same key and stream. Rows count as used before a word of them is read.
 
     Parameters
     ----------

@@ -64,6 +64,7 @@ cdef extern from "pv_run.h" nogil:
     pv_status pv_run(pv_state *state, const pv_plan *plan, const pv_rows *rows, const double *y, int64_t *i,
                      pv_draws *draws, const pv_progress *progress) noexcept
     void pv_evaluate(const pv_state *state, const pv_plan *plan, const pv_progress *progress) noexcept
+    double pv_admissible(const pv_plan *plan, double y) noexcept
 
 
 cdef class Progress:

@@ -5,24 +5,29 @@
 
 #include "pv_magnitude.h"
 
-static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows, int64_t i, double y, double norm) {
-    pv_local *it = (pv_local *)state;
-    const pv_local_plan *plan = (const pv_local_plan *)run;
-    state->pending = 1; /* every row sends a report, the null row too: its gradient is 0 */
+pv_status pv_local_gradient(pv_state *state, const pv_plan *run, double bound, const double *point, const pv_rows *rows,
+                            int64_t i, double y, double norm, double *gradient) {
     if (norm < 0.0) {
         ++state->n_null;
         return PV_OK;
     }
     const double f = pv_scale_row(state, run, &norm);
-    const double most = pv_most_slope(plan->report.bound, norm + (run->intercept ? 1.0 : 0.0));
-    double g = run->loss.slope(&run->loss, pv_predict(it->point, run, rows, i, f), y);
+    const double most = pv_most_slope(bound, norm + (run->intercept ? 1.0 : 0.0));
+    double g = run->loss.slope(&run->loss, pv_predict(point, run, rows, i, f), y);
     if (g != g) return PV_NOT_FINITE; /* a user's loss */
     g = g > most ? most : (g < -most ? -most : g);
     if (g != 0.0) {
-        rows->ops->axpy(rows, i, g * f, it->gradient);
-        if (run->intercept) it->gradient[run->d - 1] += g;
+        rows->ops->axpy(rows, i, g * f, gradient);
+        if (run->intercept) gradient[run->d - 1] += g;
     }
     return PV_OK;
+}
+
+static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows, int64_t i, double y, double norm) {
+    pv_local *it = (pv_local *)state;
+    const double bound = ((const pv_local_plan *)run)->report.bound;
+    state->pending = 1; /* every row sends a report, the null row too: its gradient is 0 */
+    return pv_local_gradient(state, run, bound, it->point, rows, i, y, norm, it->gradient);
 }
 
 void pv_local_tell(pv_local *it, const pv_local_plan *plan, const double *gradient) {

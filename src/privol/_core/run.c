@@ -44,8 +44,7 @@ void pv_publish(pv_state *state, const pv_plan *plan, const double *x, double f,
     state->next_release = pv_next_release(plan, state->t, &state->list_position);
 }
 
-/* Targets within their bound, whatever the caller did. */
-static inline double admissible(const pv_plan *plan, double y) {
+double pv_admissible(const pv_plan *plan, double y) {
     if (plan->outputs.n > 1) { /* NaN is the null row's */
         const double last = (double)(plan->outputs.n - 1);
         return y >= 0.0 ? (y < last ? floor(y) : last) : 0.0;
@@ -81,7 +80,7 @@ static inline double norm_of(const pv_rows *rows, const double *y, int64_t i) {
 }
 
 static inline void observe_row(const pv_state *state, const pv_plan *plan, const pv_progress *progress, int64_t i) {
-    observe(state, plan, progress->rows, i, admissible(plan, progress->y[i]), norm_of(progress->rows, progress->y, i),
+    observe(state, plan, progress->rows, i, pv_admissible(plan, progress->y[i]), norm_of(progress->rows, progress->y, i),
             progress);
 }
 
@@ -105,7 +104,7 @@ pv_status pv_run(pv_state *state, const pv_plan *plan, const pv_rows *given, con
         if (*i >= rows->n) return PV_OK;
         if (state->t >= plan->horizon) return PV_HORIZON;
         /* the norm that scales the row is taken here, not before: what is learnt is within its bound */
-        double target = admissible(plan, y[*i]), norm = norm_of(rows, y, *i);
+        double target = pv_admissible(plan, y[*i]), norm = norm_of(rows, y, *i);
         if (progress) {
             if (progress->rows)
                 observe_row(state, plan, progress, *i);

@@ -217,11 +217,10 @@ def bound_of_gradients(
     row_bound = math.sqrt(x_bound * x_bound + 1.0) * _UP if intercept else x_bound
     if gradient_bound is not None:
         return number(gradient_bound=gradient_bound, at_least=_SMALL, at_most=_LARGE), row_bound
-    bound = loss.gradient_bound(row_bound, domain.norm_bound(dim), y_bound)
-    if not math.isfinite(bound):
-        raise InvalidParameter(
-            f"gradient_bound must be given: gradients of the {loss.name} loss have no bound over {domain!r}"
-        )
+    try:
+        bound = loss.gradient_bound(row_bound, domain.norm_bound(dim), y_bound)
+    except InvalidParameter as error:
+        raise InvalidParameter(f"gradient_bound must be given over {domain!r}: {error}") from error
     return number(gradient_bound=bound, at_least=_SMALL, at_most=_LARGE), row_bound
 
 

@@ -213,7 +213,8 @@ class ReportNoise:
             crude = self.scale * self.scale
             if method == "hoeffding" or self.kind == "sign":  # two points: attained by the zero vector
                 return Proxy(crude, 0.0, True)
-            return Proxy(min(proxy_of_cap(self.dim, self.cap) * crude, crude), 0.0, False)
+            constant = proxy_of_cap(self.dim, self.cap) * crude
+            return Proxy(constant, 0.0, False) if constant < crude else Proxy(crude, 0.0, True)
         if self.kind in ("gaussian", "plain"):
             return Proxy(self.scale * self.scale, 0.0, True)
         largest = min(_LARGEST_BET / self.bound, theta / self.scale)

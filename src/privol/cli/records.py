@@ -59,7 +59,8 @@ def describe_run(
     reserved, spent = compose_gdp([promise.mu for promise in promises.values()]), ledger.spent
     # one account's own figure is exact, where composing it would round it up
     reserved_epsilon = guarantee.epsilon(delta) if len(promises) == 1 else gdp_epsilon(reserved, delta)
-    noise = noise_row(made, plan, rows[-1], dim, early=early) if rows else None
+    bounded = math.isfinite(made._domain().norm_bound(dim))  # else no score is the largest
+    noise = noise_row(made, plan, rows[-1], dim, early=early) if rows and bounded else None
     warnings = [*weaknesses(whole, rows=max(n, made._run.horizon)), *_warnings(made, noise, dim)]
     if stream.schema is not None and stream.schema.derived_from_data:
         warnings.insert(

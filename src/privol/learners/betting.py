@@ -12,11 +12,9 @@ from typing import Any
 from .. import calibration as calibrate
 from .._validate import choice, integer, number
 from ..calibration import BETTING_CALIBRATIONS, Betting, Coin, LocalCalibration, ReleaseSchedule, ReportNoise
-from ..errors import InvalidParameter
 from ..geometry import ConvexSet, WholeSpace
 from ..ledger import Ledger
 from ..losses import Loss
-from ._gaussian import GaussianPlan
 from ._local import LocalLearner
 
 __all__ = ["BANCO", "AgnosticBANCO"]
@@ -35,12 +33,6 @@ class _Betting(LocalLearner):
 
     def _report(self, dim: int, bound: float) -> ReportNoise:
         return self._randomized(dim, bound)
-
-    def _calibrate_classes(self, n_features: int, horizon: int, n_classes: int) -> GaussianPlan:
-        raise InvalidParameter(
-            f"{type(self).__name__} has no plan: how large its points and their noise are the reports themselves decide; "
-            "regret_bound() says what it comes to"
-        )
 
     def _plan(
         self, report: ReportNoise, row_bound: float, horizon: int, release: Any, bets: float, words: dict[str, Any]

@@ -51,6 +51,12 @@ typedef struct pv_local {
 
 extern const pv_method pv_local_method;
 
+/* Add the gradient of row i, scaled to its bound, at a point: as a learner takes it, and a device that a learner asks.
+ * norm: the row's squared norm, -1 for the null row. Of the state only its counters of rows are used. PV_NOT_FINITE: of a
+ * user's loss. */
+pv_status pv_local_gradient(pv_state *state, const pv_plan *run, double bound, const double *point, const pv_rows *rows,
+                            int64_t i, double y, double norm, double *gradient);
+
 /* Learn a gradient that somebody else took at the point, as one row; NULL: the null row. What becomes pending is left to
  * pv_run. */
 void pv_local_tell(pv_local *it, const pv_local_plan *plan, const double *gradient);

@@ -88,6 +88,9 @@ int64_t pv_upcoming_releases(const pv_state *state, const pv_plan *plan, int64_t
 
 /* ---- for the methods' steps ---- */
 
+/* A target within its bound, whatever the caller did. */
+double pv_admissible(const pv_plan *plan, double y);
+
 /* Prediction of w, of a single score, for row i times f. */
 static inline double pv_predict(const double *w, const pv_plan *plan, const pv_rows *rows, int64_t i, double f) {
     double p = f * rows->ops->dot(rows, i, w);

@@ -1,0 +1,160 @@
+"""Coin betting against gradient descent with the best step in hindsight, and with worse ones, on real rows.
+
+    python experiments/betting_data.py FOLDER [--quick] [--runs 20]
+
+Of the Covertype rows that come with privol 30,000, and UCI's Adult, if FOLDER holds adult.data.gz and adult.test.gz;
+logistic loss, one pass. A quarter of an hour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import FloatArray, arguments, picture, say, table, write
+from matplotlib.figure import Figure
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+from sweeps import FACTORS, descend, half_decades, run, spread, sweep
+from tasks import TASKS
+
+from privol import BANCO, LDPSGD, AgnosticBANCO
+from privol.data import open_covtype
+from privol.geometry import WholeSpace
+
+SETTINGS = (("l2laplace", (0.5, 1.0, 4.0, 8.0)), ("privunit", (0.5, 1.0, 4.0)))
+ROWS = 30_000
+COVTYPE_BOUND = 3.0
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """Real rows in one order."""
+
+    name: str
+    X: Any
+    y: FloatArray
+    x_bound: float
+
+    @property
+    def words(self) -> dict[str, Any]:
+        """What all learners are told."""
+        return {"loss": "logistic", "x_bound": self.x_bound}
+
+    def rows(self, key: int) -> tuple[Any, FloatArray]:
+        return self.X, self.y
+
+    def risk(self, model: FloatArray) -> float:
+        """Return the mean loss of a model on the rows, the intercept last."""
+        scores = self.X @ model[:-1] + model[-1]
+        return float(np.mean(np.logaddexp(0.0, -(2.0 * self.y - 1.0) * scores)))
+
+    @cached_property
+    def best(self) -> FloatArray:
+        """The best model, but for a regulariser of 1/2 of its squared norm for all rows."""
+        found = LogisticRegression(max_iter=5_000).fit(self.X, self.y)
+        return np.append(found.coef_.ravel(), found.intercept_)
+
+    @cached_property
+    def least(self) -> float:
+        """The best model's risk."""
+        return self.risk(self.best)
+
+    def excess(self, model: FloatArray) -> float:
+        return self.risk(model) - self.least
+
+    def eta0(self, **given: Any) -> float:
+        """The constant step that is best by the regret bound for a model of norm 1."""
+        plan = LDPSGD(domain=WholeSpace(), step_size=1.0, **self.words, **given).calibrate(self.X.shape[1], len(self.y))
+        return 1.0 / float(np.sqrt(len(self.y) * plan.power))
+
+
+def found_in(folder: Path, most: int) -> Iterator[Logistic]:
+    """Yield the sets, their rows scaled to the bound where they exceed it."""
+    blocks = list(open_covtype())
+    X, y = np.vstack([block.X for block in blocks]), np.concatenate([block.y for block in blocks])
+    sets = [("covtype", sparse.csr_matrix(X[:most]), y[:most], COVTYPE_BOUND)]
+    (adult,) = (task for task in TASKS if task.name == "adult")
+    if all((folder / name).exists() for name in adult.files):
+        split = adult.split(folder, most)
+        sets.append(("adult", sparse.csr_matrix(split.X), split.y, split.x_bound))
+    else:
+        say(f"adult is left out: {folder} has no {', '.join(adult.files)}")
+    for name, rows, labels, bound in sets:
+        lengths = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
+        scaled = sparse.diags(bound / np.maximum(lengths, bound)) @ rows
+        yield Logistic(name, sparse.csr_matrix(scaled), labels, bound)
+
+
+def of_setting(game: Logistic, randomizer: str, epsilon: float, runs: int) -> dict[str, list[float]]:
+    """Return the excess risk by learner and run."""
+    given: dict[str, Any] = {"epsilon": epsilon, "randomizer": randomizer}
+    keys = range(runs)
+    best = sweep(game, half_decades(game.eta0(**given), 3, 5), range(1000, 1003), **given).best
+    found = {f"LDPSGD, {f:g} of the best step": [descend(game, key, best * f, **given) for key in keys] for f in FACTORS}
+    found["BANCO"] = [run(BANCO, game, key, **given) for key in keys]
+    if randomizer == "l2laplace":
+        found["AgnosticBANCO"] = [run(AgnosticBANCO, game, key, **given) for key in keys]
+    return found
+
+
+def of_game(game: Logistic, runs: int, quick: bool, axis: Any) -> list[str]:
+    """Measure and draw one data set."""
+    lines = []
+    null = game.excess(np.zeros(game.X.shape[1] + 1))
+    for randomizer, epsilons in SETTINGS:
+        epsilons = epsilons[1:2] if quick else epsilons
+        curves: dict[str, list[float]] = {}
+        rows = []
+        for epsilon in epsilons:
+            found = of_setting(game, randomizer, epsilon, runs)
+            rows.append([randomizer, f"{epsilon:g}", *map(spread, found.values())])
+            if "AgnosticBANCO" not in found:
+                rows[-1].append("")
+            say(game.name, *rows[-1])
+            for name, values in found.items():
+                curves.setdefault(name, []).append(float(np.mean(values)))
+        lines += rows
+        for name, means in curves.items():
+            if name not in ("LDPSGD, 0.01 of the best step", "LDPSGD, 100 of the best step"):
+                axis.plot(
+                    epsilons, means, marker=".", linestyle="-" if randomizer == "privunit" else "--",
+                    color={"B": "C0", "A": "C2"}.get(name[0], "C1" if " 1 of" in name else "C3" if " 10 " in name else "C4"),
+                    label=f"{name}, {randomizer}",
+                )  # fmt: skip
+    axis.axhline(null, color="grey", linestyle=":", label="the model of zeros")
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    axis.set_title(game.name, fontsize=10)
+    axis.set_xlabel("epsilon of a report")
+    axis.grid(alpha=0.2)
+    head = ["randomizer", "epsilon", *(f"LDPSGD, {f:g} of the best step" for f in FACTORS), "BANCO", "AgnosticBANCO"]
+    return [
+        f"**{game.name}**: {len(game.y):,} rows, {game.X.shape[1]} features and the intercept, x_bound = {game.x_bound:.4g}; "
+        f"the best model has norm {np.linalg.norm(game.best):.3g} and risk {game.least:.3g}, that of zeros an excess risk "
+        f"of {null:.3g}.",
+        "",
+        *table(head, lines),
+        "",
+    ]
+
+
+def main() -> None:
+    given = arguments(__doc__, folder="adult.data.gz and adult.test.gz", runs=20, page="local.md")
+    games = list(found_in(given.folder, 400 if given.quick else ROWS))
+    figure = Figure(figsize=(5.4 * len(games), 5.2), layout="constrained")
+    lines = []
+    for game, axis in zip(games, figure.subplots(1, len(games), squeeze=False)[0], strict=True):
+        lines += of_game(game, given.runs, given.quick, axis)
+    figure.supylabel("excess risk of the average model", fontsize=10)
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8)
+    picture(figure, "betting_data.svg", given.quick)
+    write("betting_data", lines[:-1], given.page)
+
+
+if __name__ == "__main__":
+    main()

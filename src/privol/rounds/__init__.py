@@ -1,0 +1,19 @@
+"""Rounds between a learner and its users' devices: what is asked, what is answered, and what either side refuses.
+
+A learner on reports (:class:`privol.MIOGD`, :class:`privol.LDPSGD`, :class:`privol.BANCO`) needs a gradient at its
+point, and the row stays where it is. So a round is two messages: the learner's question has the point and the terms
+(loss, bounds, randomizer); the device's answer is a report. :class:`Collector` is the learner's side, :class:`Device`
+the user's. Neither trusts the other: a device makes no report with less noise than its owner asks for, whatever the
+terms say, and a learner learns nothing from a message that is not one possible report of the round that is open. The
+two joined are the estimator, bit for bit.
+
+Messages are bytes, whatever carries them; :func:`receive_question` and :func:`receive_answer` read them from a socket.
+They are neither encrypted nor signed: that is for what carries them (TLS). Their layout is in ``docs/rounds.md``.
+"""
+
+from ._collector import Collector
+from ._device import Device
+from ._messages import VERSION
+from ._sockets import receive_answer, receive_question
+
+__all__ = ["VERSION", "Collector", "Device", "receive_answer", "receive_question"]

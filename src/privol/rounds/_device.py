@@ -1,0 +1,237 @@
+"""The user's side of the rounds: it sees the row, and answers a learner that it does not trust."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._core._local import PointGradients
+from .._validate import choice, integer, number
+from ..calibration import ReportNoise, calibrate_report
+from ..errors import BudgetExceeded, InvalidMessage, InvalidParameter
+from ..guarantees import ADJACENCIES
+from ..losses import Loss, get_loss
+from ..noise import Unshared
+from ..randomizers import Randomizer, randomizer_of
+from ._messages import pack_answer, parse_question
+from ._terms import Terms, loss_name
+
+__all__ = ["Device"]
+
+
+class _Agreed(NamedTuple):
+    """What a device keeps of terms that it has accepted."""
+
+    terms: bytes
+    gradients: PointGradients
+    randomizer: Randomizer
+
+
+class Device(Unshared):
+    """A user's device: the least noise that its owner accepts, and how many reports.
+
+    The learner is not trusted. The device takes nothing but public words from a question, computes the noise from them
+    by itself, and answers only if that noise is at least what is asked for here. What the question's point, bounds and
+    loss are is without effect on privacy: whatever gradient comes out is scaled to its bound and randomized.
+
+    Parameters
+    ----------
+    n_features : int
+        Features of a row.
+    epsilon : float, optional
+        Differential privacy of a report, at most: pure, or with ``delta``. Above 0; ``inf``: anything goes, no noise
+        too. One of `epsilon` and `leakage` is needed; where both are given both hold.
+    delta : float, optional
+        In (0, 1): Gaussian reports are accepted if they have `epsilon` at this delta. Default: they are not.
+    leakage : float, optional
+        Mutual information of row and report in nats, at most. Pure reports of that epsilon meet it too.
+    adjacency : {"replace", "zero_out"}, default="replace"
+        What `epsilon` is about. "zero_out" accepts half the noise.
+    reports : int, default=1
+        Reports in the life of this object: k of them on one row cost k epsilon, or k times the leakage. A process that
+        plays many users, each with a row of their own, has as many. What was answered before a restart the caller must
+        keep: see :attr:`n_reports`.
+    loss : str or Loss, default="logistic"
+        Built-in, of a single score: questions about another loss are refused.
+    fit_intercept : bool, default=True
+        Whether points have a last coordinate for the constant 1.
+    random_state : None, int, BitGenerator or Generator
+        ``None``: noise nobody can reproduce. Anything else is for tests.
+
+    Notes
+    -----
+    A refusal depends on the question and on these parameters alone, never on the row. An answer takes the same steps
+    whatever the row is, but the time of the steps is not made constant. Thread-safe; cannot be copied or pickled.
+    """
+
+    _called = "a device"
+
+    def __init__(
+        self,
+        *,
+        n_features: int,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        leakage: float | None = None,
+        adjacency: str = "replace",
+        reports: int = 1,
+        loss: str | Loss = "logistic",
+        fit_intercept: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        if epsilon is None and leakage is None:
+            raise InvalidParameter("epsilon or leakage must be given: how little noise the device's owner accepts")
+        if delta is not None and epsilon is None:
+            raise InvalidParameter("delta goes with epsilon")
+        self._epsilon = math.inf if epsilon is None else number(epsilon=epsilon, above=0.0, infinite=True)
+        self._delta = None if delta is None else number(delta=delta, above=0.0, below=1.0)
+        self._leakage = math.inf if leakage is None else number(leakage=leakage, above=0.0, infinite=True)
+        self._bounded = epsilon is not None
+        self._adjacency = choice(ADJACENCIES, adjacency=adjacency)
+        self._reports = integer(reports=reports, at_least=1)
+        self._loss = get_loss(loss)
+        self._loss_name = loss_name(self._loss)
+        self._intercept = bool(fit_intercept)
+        self._features = integer(n_features=n_features, at_least=1, at_most=1 << 28)
+        # a whole number seeds one generator, and every run its own key from that
+        seeded = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
+        self._random_state = np.random.PCG64(integer(random_state=random_state, at_least=0)) if seeded else random_state
+        self._made = 0
+        self._agreed: _Agreed | None = None
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<Device: {self.dim} coordinates, {self._made} of {self._reports} reports made>"
+
+    def __setstate__(self, state: object) -> NoReturn:
+        self.__reduce__()
+
+    @property
+    def dim(self) -> int:
+        """Coordinates of points and reports."""
+        return self._features + self._intercept
+
+    @property
+    def n_reports(self) -> int:
+        """Reports that count as made, those of answers that failed included."""
+        return self._made
+
+    def answer(self, question: bytes, x: ArrayLike, y: float) -> bytes:
+        """Return the answer of one round: the report of the row's gradient at the question's point.
+
+        Parameters
+        ----------
+        question : bytes
+            From the learner: anything.
+        x : array-like of shape (n_features,)
+            The row: secret. A longer one than the question's ``x_bound`` is scaled to it; one that is not finite is the
+            null row, whose gradient is 0.
+        y : float
+            Its target: secret. Of two classes above 0 is the positive one, the last of the learner's ``classes_``
+            (which are sorted), and all else the other. NaN: the null row.
+
+        Returns
+        -------
+        bytes
+            Public.
+
+        Raises
+        ------
+        InvalidMessage
+            If the question is malformed, or of another task than this device has. No report was made.
+        BudgetExceeded
+            If its noise is less than the owner accepts, or all reports are made. No report was made.
+        InvalidParameter
+            If the row has another shape or type. No report was made.
+        """
+        run, this, terms, point = parse_question(question, self.dim)
+        row = _row(x, self._features)
+        target = float(y) if isinstance(y, float) else number(y=y, infinite=True)
+        with self._lock:
+            agreed = self._agreed
+            if agreed is None or agreed.terms != terms:
+                agreed = self._agree(terms)
+            if self._made >= self._reports:
+                raise BudgetExceeded(f"this device makes {self._reports} reports, and has made {self._made}")
+            self._made += 1  # before a word of the noise is drawn
+            self._agreed = agreed
+        gradient = agreed.gradients.at(point, row, target)
+        try:
+            report = agreed.randomizer.privatize(gradient.reshape(1, -1))[0]
+        finally:
+            gradient.fill(0.0)
+        return pack_answer(run, this, report)
+
+    def _agree(self, content: bytes) -> _Agreed:
+        """Check terms, and make what reports on them need."""
+        terms = Terms.unpack(content)
+        if (terms.loss, terms.width) != (self._loss_name, self._loss.width):
+            raise InvalidMessage(f"this device takes gradients of {self._loss!r}, the question is of {terms.loss!r}")
+        if terms.intercept != self._intercept:
+            raise InvalidMessage(f"this device has fit_intercept={self._intercept}, the question has {terms.intercept}")
+        noise = self._accepted(terms)
+        gradients = PointGradients(
+            dim=self.dim,
+            intercept=self._intercept,
+            loss=self._loss,
+            x_bound=terms.x_bound,
+            y_bound=terms.y_bound,
+            signs=self._loss.kind == "classification",
+            bound=noise.bound,
+        )
+        return _Agreed(content, gradients, randomizer_of(noise, random_state=self._random_state))
+
+    def _accepted(self, terms: Terms) -> ReportNoise:
+        """The noise of terms that the device's owner accepts."""
+        if self._bounded and terms.adjacency != self._adjacency:  # of the leakage there is but one
+            raise BudgetExceeded(
+                f"this device's limits are for the adjacency {self._adjacency!r}, the question's noise for "
+                f"{terms.adjacency!r}"
+            )
+        if terms.figure == "epsilon":
+            # before anything is computed from it. It bounds the mutual information too: of either adjacency no report's
+            # law is further than that from the null vector's, in the Kullback-Leibler sense
+            most = min(self._epsilon, self._leakage)
+            if terms.amount > most:
+                raise BudgetExceeded(
+                    f"this device makes reports of epsilon at most {most:g}, asked is {terms.amount:g}"
+                )
+            return terms.noise(self.dim)
+        for words in self._gaussian_limits():
+            least = calibrate_report(
+                "gaussian", dim=self.dim, bound=terms.bound, adjacency=self._adjacency, **words
+            ).scale
+            if not terms.amount >= least:
+                raise BudgetExceeded(
+                    f"this device adds Gaussian noise of sigma at least {least:g} to gradients of norm up to "
+                    f"{terms.bound:g}, asked is {terms.amount:g}"
+                )
+        return terms.noise(self.dim)
+
+    def _gaussian_limits(self) -> list[dict[str, Any]]:
+        limits: list[dict[str, Any]] = []
+        if self._bounded and not math.isinf(self._epsilon):
+            if self._delta is None:
+                raise BudgetExceeded(
+                    "this device makes pure reports only, asked is Gaussian noise: delta was not given"
+                )
+            limits.append({"epsilon": self._epsilon, "delta": self._delta})
+        if not math.isinf(self._leakage):
+            limits.append({"leakage": self._leakage})
+        return limits
+
+
+def _row(x: ArrayLike, features: int) -> NDArray[np.floating[Any]]:
+    """The row as the kernels take it."""
+    given = np.asarray(x)
+    if given.shape != (features,):
+        raise InvalidParameter(f"x must have shape ({features},), found {given.shape}")
+    if given.dtype == np.float64 or given.dtype == np.float32:
+        return given if given.flags.aligned else given.copy()
+    if not np.can_cast(given.dtype, np.float64, "safe"):
+        raise InvalidParameter(f"x must be of real numbers that doubles hold, found dtype {given.dtype}")
+    return given.astype(np.float64)
