@@ -43,9 +43,9 @@ def test_python_of_the_readme(capsys):
 def test_devices_of_the_readme(capsys):
     exec(compile(DEVICES, "README.md", "exec"), {"__name__": "readme"})
     model, sentence = capsys.readouterr().out.strip().split("\n", 1)
-    # Over 25 runs one minus the cosine with what labels the rows was 0.0056 on average, at most 0.02; it is about
-    # exponential (two coordinates of noise): a false alarm has a chance of exp(-0.1 / 0.0056) = 2e-8. Without learning it
-    # is 1.
+    # Over 25 runs one minus the cosine with what labels the rows was 0.0056 on average, at most 0.02. It is about
+    # exponential (two coordinates of noise): a false alarm has a chance of exp(-0.1 / 0.0056) = 2e-8. Without learning
+    # it is 1.
     found, truth = [float(x) for x in model.strip("[]").split()], (1.0, -2.0, 0.5)
     cosine = sum(a * b for a, b in zip(found, truth, strict=True)) / math.hypot(*found) / math.hypot(*truth)
     assert cosine > 0.9
