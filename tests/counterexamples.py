@@ -1,7 +1,7 @@
 """The counterexamples of docs/errata.md, computed: Jain, Kothari and Thakurta, and the specification of privol.
 
-Closed forms and small simulations, nothing of the learners. ``python tools/errata.py`` prints them;
-``tests/test_errata.py`` holds every number of the page against them.
+Closed forms and small simulations; where privol has the learner, that it does what the page says instead.
+``python tools/errata.py`` prints them; ``tests/test_errata.py`` holds every number of the page against them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import mpmath
 import numpy as np
 from scipy import optimize, special, stats
 
+from privol import LDPSGD
 from privol.guarantees import gdp_delta, gdp_epsilon, gdp_mu
 
 
@@ -312,3 +313,24 @@ def bisection_of_a_difference() -> Erratum:
         true = mpmath.findroot(exact, mpmath.mpf(found))
         error = float(found / true - 1)
     return Erratum({}, {"off by more than 1e-10": error > 1e-10, "privol's is below": gdp_mu(1e-6, 1e-8) <= true})
+
+
+@erratum("SPEC-4", "-1 1 2 10,000 281")
+def greedy_falling_steps() -> Erratum:
+    """Points of [-1, 1], steps 1 / sqrt(2 t): up in two rounds, rest, then down all the way."""
+    rounds, w, regret = 10_000, 0.0, 0.0
+    for t in range(1, rounds + 1):
+        slope = -1.0 if t <= 2 else 1.0 if t > rounds - 281 else 0.0
+        regret += slope * (w + 1.0)  # against -1
+        w = min(max(w - slope / math.sqrt(2.0 * t), -1.0), 1.0)
+    stated, bound = (
+        LDPSGD(epsilon=math.inf, radius=1.0, gradient_bound=1.0, fit_intercept=False, step_size=c).regret_bound(
+            rounds, 1
+        )
+        for c in (math.sqrt(0.5), math.sqrt(2.0))
+    )
+    return Erratum(
+        {"278.5": regret, "141.4": math.sqrt(2.0 * rounds), "282.8": 2.0 * math.sqrt(2.0 * rounds)},
+        {"the stated bound is exceeded": regret > math.sqrt(2.0 * rounds),
+         "privol's, of these steps and of its own": regret <= min(stated, bound)},
+    )  # fmt: skip
