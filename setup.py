@@ -49,8 +49,8 @@ KERNELS = {
     "_iterate": ["rows", "bits", "lattice", "draws", "geometry", "outputs", "run", "schedule", "update", "iterate"],
     "_gradient": ["rows", "bits", "lattice", "draws", "geometry", "outputs", "run", "gradient"],
     "_local": [
-        *("rows", "bits", "first_pass", "lattice", "mixture", "draws", "geometry", "outputs", "run", "report", "magnitude"),
-        "local",
+        *("rows", "bits", "first_pass", "lattice", "mixture", "draws", "geometry", "outputs", "run", "report"),
+        *("magnitude", "local"),
     ],
     "_bandit": [
         *("rows", "bits", "first_pass", "lattice", "mixture", "draws", "geometry", "outputs", "run", "report", "bandit")

@@ -91,10 +91,8 @@ def main() -> None:
             sgd.append(seconds(lambda: peer.partial_fit(X, y, classes=[-1.0, 1.0])) / given.rows)  # noqa: B023
             plain.append(seconds(lambda: in_numpy(X[:few], y[:few], betting="BANCO" in name)) / few)  # noqa: B023
         mine = statistics.median(own)
-        print(
-            f"{name:<26}{1.0 / mine:>12,.0f}{statistics.median(sgd) / mine:>9.2f}{statistics.median(plain) / mine:>10.1f}",
-            flush=True,
-        )
+        to_sgd, to_numpy = statistics.median(sgd) / mine, statistics.median(plain) / mine
+        print(f"{name:<26}{1.0 / mine:>12,.0f}{to_sgd:>9.2f}{to_numpy:>10.1f}", flush=True)
 
 
 if __name__ == "__main__":

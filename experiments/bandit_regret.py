@@ -35,8 +35,8 @@ def learner(values: int, key: int | None = None) -> BanditMIOGD:
 def regret(rows: int, values: int, key: int) -> float:
     """Return the regret of one run, the mean over the direction of each row's last query.
 
-    The losses are linear, so what the points played add up to is enough: 0 and all released ones but the last, drawn to 0
-    by what the distance takes of the radius.
+    The losses are linear, so what the points played add up to is enough: 0 and all released ones but the last, drawn to
+    0 by what the distance takes of the radius.
     """
     run = learner(values, key)
     v = np.zeros(DIM)
@@ -78,7 +78,8 @@ def main() -> None:
             measured.append([name, f"{rows:,}", shown(list(regrets)), f"{most:.4g}"])
         (line,) = axis.plot(horizons, bounds, "--", label=f"{name}: the theorem's bound")
         means, spreads = found.mean(axis=1), [statistics.stdev(regrets) for regrets in found]
-        axis.errorbar(horizons, means, yerr=spreads, fmt="o", capsize=3, color=line.get_color(), label=f"{name}: measured")
+        label, colour = f"{name}: measured", line.get_color()
+        axis.errorbar(horizons, means, yerr=spreads, fmt="o", capsize=3, color=colour, label=label)
         shape = np.array(horizons) ** exponent
         through = shape * math.exp(float(np.mean(np.log(means / shape))))
         axis.plot(horizons, through, ":", color=line.get_color(), label=f"T to the power of {exponent:g}")

@@ -104,8 +104,9 @@ def reproduced(runs: int, quick: bool) -> list[list[str]]:
 def of_setting(randomizer: str, dim: int, epsilon: float, runs: int, n_rows: int) -> dict[str, list[list[float]]]:
     """Return the excess risk by learner, norm and run, in units of the risk of the model of zeros.
 
-    Descent on absolute losses is the same at every scale: if w* and the step are multiplied by the same number, so are all
-    models. One sweep, at norm 1, serves for all norms: a step that is best for norm 1 is 100 times the best for 0.01.
+    Descent on absolute losses is the same at every scale: if w* and the step are multiplied by the same number, so are
+    all models. One sweep, at norm 1, serves for all norms: a step that is best for norm 1 is 100 times the best for
+    0.01.
     """
     given: dict[str, Any] = {"epsilon": epsilon, "randomizer": randomizer}
     keys = range(runs)

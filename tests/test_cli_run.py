@@ -151,7 +151,7 @@ def test_nogd_takes_its_own_options(here, clinic):
         ("miogd", "--sigma 3", {"sigma": 3.0}),
         (
             "bandit",
-            "--values 2 --value-bounds -1:4 --no-shrink --randomizer laplace --epsilon 3",
+            "--values 2 --value-bounds -1:4 --no-shrink --gradient-bound 2 --randomizer laplace --epsilon 3",
             {"values": 2, "value_bounds": [-1.0, 4.0], "shrink": False, "randomizer": "laplace", "epsilon": 3.0},
         ),
         (
@@ -276,7 +276,7 @@ def test_widths_reach_the_losses(here, clinic, loss, target):
 
 
 def test_help_states_the_true_defaults():
-    """What the help says before the semicolon holds for the first learner that has the parameter, unless it is named."""
+    """What the help says before the semicolon holds for the first learner that has the parameter, unless named."""
     defaults = privol.PIGD().get_params()
     for option in LEARNER_OPTIONS:
         common, *rest = option.default.split("; ")

@@ -143,7 +143,7 @@ def test_the_cap_of_the_magnitude():
 
 
 @pytest.mark.parametrize("pair", [False, True])
-@pytest.mark.parametrize("words", [{}, {"step": "horizon"}, {"shrink": False}, {"domain": Box(-0.4, 0.6)}], ids=str)
+@pytest.mark.parametrize("words", [{}, {"step": "horizon"}, {"shrink": False, "value_bounds": (0.0, 2.0), "gradient_bound": 1.5}, {"domain": Box(-0.4, 0.6)}], ids=str)
 @pytest.mark.parametrize("randomizer", ["gaussian", "laplace", "privunit"])
 def test_twin_of_bandit(randomizer, words, pair):
     X, y = data("logistic", seed=6)
@@ -262,6 +262,9 @@ def test_bounds_of_the_regret():
     for learner in (MIOGD(step="adaptive"), LDPSGD(domain=WholeSpace(), step_size=1.0)):
         with pytest.raises(InvalidParameter, match="no bound of the regret"):
             learner.regret_bound(10, 2)
+    for betting in (BANCO(magnitude_cap=1.0), AgnosticBANCO(magnitude_cap=1.0)):
+        with pytest.raises(InvalidParameter, match="no bound of the regret"):
+            betting.regret_bound(1.0, 10, 2)
 
 
 # ---- however rows arrive -------------------------------------------------------------------------------------------
@@ -358,7 +361,8 @@ def test_a_null_row_is_a_gradient_of_zero():
     check(MIOGD(leakage=3.0, horizon=N, on_invalid="zero", random_state=4), X, y, descent_twin_of, null={3, 10})
 
 
-# ---- devices apart from the learner -----------------------------------------------------------------------------------
+# ---- devices apart from the learner
+# -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", [name for name in KINDS if name not in ("BanditMIOGD", "pair")])
@@ -435,7 +439,7 @@ def test_what_is_told_is_checked():
         (MIOGD(epsilon=1.0, delta=0.0), "delta must be"),
         (MIOGD(step="often"), "step must be"),
         (MIOGD(loss="squared", domain=WholeSpace()), "gradient_bound must be given"),
-        (MIOGD(domain=WholeSpace()), "no size that a step"),
+        (MIOGD(domain=WholeSpace()), "MIOGD needs a set with a bound"),
         (LDPSGD(domain=WholeSpace()), "step_size must be given"),
         (LDPSGD(l2=0.1, step_size=1.0), "step_size must be None"),
         (LDPSGD(randomizer="mine"), "randomizer must be"),
@@ -453,6 +457,8 @@ def test_what_is_told_is_checked():
         (BanditMIOGD(domain=Box(0.1, 1.0)), "0 inside"),
         (BanditMIOGD(randomizer="laplace"), "epsilon must be given"),
         (BanditMIOGD(step="adaptive"), "step must be"),
+        (BanditMIOGD(shrink=False, gradient_bound=1.0), "value_bounds must be given"),
+        (BanditMIOGD(shrink=False, value_bounds=(0.0, 1.0)), "gradient_bound must be given"),
     ],
     ids=str,
 )

@@ -19,10 +19,8 @@ ONES = {"gradient_bound": 1.0, "fit_intercept": False}
 
 def told(learner, gradients, n_features=None):
     """Points at which the gradients were taken, one after the other."""
-    points = [learner.ask(gradients.shape[1] if n_features is None else n_features)]
-    for gradient in gradients:
-        points.append(learner.tell(gradient=gradient).ask())
-    return np.array(points)
+    first = learner.ask(gradients.shape[1] if n_features is None else n_features)
+    return np.array([first, *(learner.tell(gradient=gradient).ask() for gradient in gradients)])
 
 
 # ---- what a report tells ------------------------------------------------------------------------------------------
@@ -37,9 +35,9 @@ def entropy(counts):
 def test_binned_information_is_below_the_leakage(leakage):
     """Of two equally likely gradients, -1 and 1: the plug-in estimate, whose bias is upwards, less what it may be off.
 
-    The estimate's mean exceeds the information of the binned report by at most (bins - 1)(2 - 1) / (2 n) to first order,
-    doubled here; it moves by at most 2 log(n) / n with one of the n reports, so it is within ``slack`` (McDiarmid) of its
-    mean. Noise of 2/3 of the scale tells more than the bound.
+    The estimate's mean exceeds the information of the binned report by at most (bins - 1)(2 - 1) / (2 n) to first
+    order, doubled here; it moves by at most 2 log(n) / n with one of the n reports, so it is within ``slack``
+    (McDiarmid) of its mean. Noise of 2/3 of the scale tells more than the bound.
     """
     n, bins = 400_000, 30
     slack = 2 * math.log(n) * math.sqrt(math.log(1 / rate("local.leakage", 4)) / (2 * n)) + (bins - 1) / n
@@ -63,7 +61,8 @@ def test_binned_information_is_below_the_leakage(leakage):
 
 def test_the_guarantee_of_miogd():
     for dim, leakage, mu, epsilon in ((10, 0.01, 0.282984, 1.06137304496), (10, 0.1, 0.898918, 3.87082978634),
-                                      (1, 0.346573590279973, 2.0, 9.99725614643), (10, 1.0, 2.975922, 16.502549525)):  # fmt: skip
+                                      (1, 0.346573590279973, 2.0, 9.99725614643),
+                                      (10, 1.0, 2.975922, 16.502549525)):  # fmt: skip
         plan = MIOGD(leakage=leakage, delta=1e-5, **ONES).calibrate(dim, 100)
         found: Guarantee = MIOGD(leakage=leakage, delta=1e-5, **ONES).guarantee_of(plan, private=True, bit_source="x")
         assert found.leakage >= leakage * (1 - 1e-12)
@@ -198,15 +197,13 @@ def test_a_bandit_finds_the_least_value():
     assert two < one < 0.6 * float(np.linalg.norm(centre))
 
 
-# ---- what coin betting does not depend on -------------------------------------------------------------------------------
+# ---- what coin betting does not depend on
+# -------------------------------------------------------------------------------
 
 
 def played(make, reports):
     learner = make()
-    points = [learner.ask(reports.shape[1])]
-    for report in reports:
-        points.append(learner.tell(report=report).ask())
-    return np.array(points)
+    return np.array([learner.ask(reports.shape[1]), *(learner.tell(report=report).ask() for report in reports)])
 
 
 @pytest.mark.parametrize("make", [
@@ -216,7 +213,7 @@ def played(make, reports):
 ], ids=["banco", "agnostic"])  # fmt: skip
 def test_scale_rotation_permutation_and_sign(make):
     rng = np.random.default_rng(7)
-    reports = rng.normal(size=(80, 4)) + [0.5, 0.0, 0.0, -0.2]
+    reports = rng.normal(size=(80, 4)) + np.array([0.5, 0.0, 0.0, -0.2])
     points = played(make, reports)
     assert np.linalg.norm(points[-1]) > 1e-3
     rotation, _ = np.linalg.qr(rng.normal(size=(4, 4)))
@@ -230,7 +227,8 @@ def test_scale_rotation_permutation_and_sign(make):
 
 def test_zero_gradients_at_first():
     """Without noise nothing is known until a gradient is not zero."""
-    points = told(BANCO(epsilon=math.inf, horizon=10, **ONES), np.vstack([np.zeros((4, 2)), np.tile([0.6, 0.8], (6, 1))]))
+    gradients = np.vstack([np.zeros((4, 2)), np.tile([0.6, 0.8], (6, 1))])
+    points = told(BANCO(epsilon=math.inf, horizon=10, **ONES), gradients)
     assert not points[:6].any()
     assert points[6].any()
     assert float(points[-1] @ [0.6, 0.8]) < 0.0
@@ -264,9 +262,13 @@ def test_what_overflows_ends_the_run():
     """A magnitude beyond the largest double is an error, of reports alone, and nothing more is learnt."""
     learner = AgnosticBANCO(epsilon=8.0, horizon=10**4, wealth=1e30, growth=0.51, random_state=0, **ONES)
     learner.ask(1)
-    with pytest.raises(InvalidParameter, match="finite"):
+
+    def play():
         for _ in range(3000):
             learner.tell(report=[-1e3])
+
+    with pytest.raises(InvalidParameter, match="finite"):
+        play()
     with pytest.raises(StateError):
         learner.tell(report=[0.0])
 
@@ -275,7 +277,8 @@ def test_the_coins_of_caps():
     """PrivUnit's coins in a run: of rows of one direction the share of reports in its half space is what p says."""
     n = 20_000
     device = LDPSGD(epsilon=1.0, horizon=n, **ONES).device(3, random_state=4)
-    inside = int(np.sum(device.privatize(np.tile([1.0, 0.0, 0.0], (n, 1)))[:, 0] >= 0.24491866240370913 * 4.08298816507))
+    reports = device.privatize(np.tile([1.0, 0.0, 0.0], (n, 1)))[:, 0]
+    inside = int(np.sum(reports >= 0.24491866240370913 * 4.08298816507))
     p = 0.622459331202
     low, high = binom.ppf([rate("local.caps", 2), 1 - rate("local.caps", 2)], n, p)
     assert low <= inside <= high

@@ -1,4 +1,5 @@
-"""Plain NumPy twins of the learners on reports: reports in, points out; see :mod:`twins`. For coins: :mod:`twins_betting`."""
+"""Plain NumPy twins of the learners on reports: reports in, points out; see :mod:`twins`. For coins:
+:mod:`twins_betting`."""
 
 from __future__ import annotations
 

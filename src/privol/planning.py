@@ -263,8 +263,8 @@ def plan(
     dim = width * getattr(calibration, "outputs", 1)
     if math.isinf(made._domain().norm_bound(dim)):
         raise InvalidParameter(
-            f"{kind.__name__} has no plan where all models are allowed: how large they and their noise become, the rows "
-            "decide; regret_bound() says what it comes to"
+            f"{kind.__name__} has no plan where all models are allowed: how large they and their noise become, the "
+            "rows decide; regret_bound() says what it comes to"
         )
     radius = made._domain().norm_bound(dim)
     guarantee = made.guarantee_of(

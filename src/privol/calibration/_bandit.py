@@ -95,12 +95,12 @@ class BanditCalibration:
     def distance_at(self, step: int) -> float:
         """How far from the point a round, numbered from 1, takes its values."""
         power = 0.0 if self.fixed else 0.5 if self.pair else 0.25
-        return min(self.distance * step**-power, self.most)
+        return float(min(self.distance * step**-power, self.most))
 
     def step_length(self, step: int) -> float:
         """Factor of the sum of estimates that makes the point of a round, numbered from 1."""
         power = 0.0 if self.fixed else 0.5 if self.pair else 0.75
-        return self.length * step**-power
+        return float(self.length * step**-power)
 
     def _scale(self, row: int) -> float:
         return self.dim if self.pair else self.dim / self.distance_at(row)
@@ -121,7 +121,8 @@ class BanditCalibration:
     def regret_bound(self, rows: int) -> float:
         """Bound of the expected regret of the first rows against any fixed point of the set.
 
-        The losses at the points that were asked for (of a pair the mean of both), summed, minus those of the fixed point.
+        The losses at the points that were asked for (of a pair the mean of both), summed, minus those of the fixed
+        point.
         """
         rows = integer(rows=rows, at_least=1)
         away = self.slope * (1.0 if math.isinf(self.inner) else 1.0 + self.norm / self.inner)
@@ -137,7 +138,8 @@ class BanditCalibration:
         total = self.norm**2 / (2.0 * last) + float(terms.sum())
         if rows > t.size:  # the terms fall: their integral bounds the rest
             power = 0.5 if self.pair else 0.25
-            total += float(terms[-1]) * t.size**power * (rows ** (1.0 - power) - t.size ** (1.0 - power)) / (1.0 - power)
+            rest = (rows ** (1.0 - power) - t.size ** (1.0 - power)) / (1.0 - power)
+            total += float(terms[-1]) * t.size**power * rest
         return total
 
 

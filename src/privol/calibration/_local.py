@@ -109,7 +109,7 @@ class LocalCalibration:
 
     def step_length(self, step: int) -> float:
         """Length of a step, numbered from 1; of "adaptive" the most that it can be."""
-        scale = {"constant": 1.0, "root": math.sqrt(step), "inverse": float(step), "adaptive": math.sqrt(self.base or 1.0)}
+        scale = {"constant": 1.0, "root": math.sqrt(step), "inverse": step, "adaptive": math.sqrt(self.base or 1.0)}
         return self.length / scale[self.pace]
 
     def convexity(self, row: int) -> float:
@@ -144,8 +144,8 @@ class LocalCalibration:
         """Bound of the expected regret of the first rows against any fixed point of the set.
 
         The losses of the points that the gradients are taken at, summed over the rows, minus those of the fixed point,
-        whatever the convex losses are, if all their gradients are within ``gradient_bound``. Of lazy steps it is that of
-        following the regularised leader; of greedy ones of projected descent.
+        whatever the convex losses are, if all their gradients are within ``gradient_bound``. Of lazy steps it is that
+        of following the regularised leader; of greedy ones of projected descent.
 
         Raises
         ------

@@ -233,8 +233,8 @@ class Guarantee:
     private : bool
         False if the noise came from a seed that somebody may know: the figures are then those that the same
         run would have with secret noise, and :meth:`sentence` says that there is no privacy.
-    released : {"models", "sums", "metrics", "metrics_beyond_models"}
-        What is released: models; prefix sums; noisy totals of windows of rows, the models that were evaluated counted
+    released : {"models", "sums", "reports", "metrics", "metrics_beyond_models"}
+        What is released: models; prefix sums; randomized gradients or values, and all that follows; noisy totals of windows of rows, the models that were evaluated counted
         in; or what these windows add to the guarantee of the models.
     rows_per_user : int or None
         At least 1: no user has more than so many of the rows that are learnt, so the guarantee holds for users too, by
@@ -350,7 +350,8 @@ class Guarantee:
 
     def sentence(self) -> str:
         """Return the guarantee as one paragraph of plain text; every figure proved in it is rounded up."""
-        body = f"{self._numbers()}{self._leakage()}{self._claim()} {self._scope()} {self._fine_print()}{self._shuffle()}"
+        figures = f"{self._numbers()}{self._leakage()}{self._claim()}"
+        body = f"{figures} {self._scope()} {self._fine_print()}{self._shuffle()}"
         if self.private or self.kind == "none":
             return body
         return (
@@ -406,9 +407,9 @@ class Guarantee:
             return ""
         bits = format_up(math.nextafter(self.leakage / math.log(2.0) * (1.0 + 1e-15), math.inf))
         return (
-            f" Mutual information: a report tells at most {format_up(self.leakage)} nats ({bits} bits) about its row, on "
-            "average and given all reports before it; where rows are independent so does the whole transcript, and k rows "
-            "of one person tell at most k times as much."
+            f" Mutual information: a report tells at most {format_up(self.leakage)} nats ({bits} bits) about its row, "
+            "on average and given all reports before it; where rows are independent so does the whole transcript, and "
+            "k rows of one person tell at most k times as much."
         )
 
     def shuffled_epsilon(self, delta: float | None = None) -> float | None:
@@ -430,11 +431,12 @@ class Guarantee:
         if epsilon is None or epsilon >= self.epsilon():
             return ""
         return (
-            f"\nIf, before the first report, a trusted shuffler puts {self.horizon} users, of one row each, in a uniformly "
-            "random order that nobody else learns or can tell from addresses, times or a seed, then all reports together "
-            f"are ({format_up(epsilon)}, {format_up(self.delta)})-differentially private for one row (adjacency "
-            f'"{self.adjacency}") against whoever does not know that order; users whose turns are known, or who work with '
-            "the learner, do not count, nor do several rows of one user."
+            f"\nIf, before the first report, a trusted shuffler puts {self.horizon} users, of one row each, in a "
+            "uniformly random order that nobody else learns or can tell from addresses, times or a seed (the order of a "
+            "file is none), then all reports together are "
+            f"({format_up(epsilon)}, {format_up(self.delta)})-differentially private for one row (adjacency "
+            f'"{self.adjacency}") against whoever does not know that order; users whose turns are known, or who work '
+            "with the learner, do not count, nor do several rows of one user."
         )
 
     def _claim(self) -> str:

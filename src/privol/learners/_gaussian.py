@@ -41,7 +41,7 @@ class GaussianPlan(Protocol):
 class GaussianLearner(OnlineLearner):
     """Base of the learners whose whole run is a Gaussian mechanism."""
 
-    epsilon: float
+    epsilon: float | None
     delta: float
     adjacency: str
     radius: float

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +22,7 @@ from ..randomizers import Randomizer, compiled, randomizer_of
 from ._asking import AskingLearner
 from ._base import Run
 
-__all__ = ["LocalLearner"]
+__all__ = ["GradientReportLearner", "LocalLearner"]
 
 _NO_NOISE = "double precision, no noise"
 #: Nats per report where nothing is asked for: a guess among a million equally likely rows is right once in 17 times at
@@ -34,16 +34,6 @@ class LocalLearner(AskingLearner):
     """Base of the learners that users need not trust: what a device sends is all that they know of its row."""
 
     _perturbed = "gradient"
-
-    # ---- to be given by the learner -----------------------------------------------------------------
-
-    @abstractmethod
-    def _report(self, dim: int, bound: float) -> ReportNoise:
-        """What a device makes of a gradient within the bound, of so many coordinates."""
-
-    @abstractmethod
-    def _steps(self, report: ReportNoise, dim: int, row_bound: float, horizon: int, release: Any) -> LocalCalibration:
-        """The run's steps on such reports."""
 
     # ---- the device, and the learner apart from it ---------------------------------------------------
 
@@ -61,51 +51,10 @@ class LocalLearner(AskingLearner):
         -------
         Randomizer
             For gradients of shape (n_features + 1,), or (n_features,) without intercept, at the point that ``ask``
-            returns.
+            returns; of learners on values for one number.
         """
         plan = self.calibrate(n_features, 1, "all")
         return randomizer_of(plan.report, random_state=random_state)
-
-    def tell(self, *, gradient: ArrayLike | None = None, report: ArrayLike | None = None) -> Self:
-        """Learn one row by its gradient at the point that ``ask`` returns, or by what a device made of it.
-
-        Parameters
-        ----------
-        gradient : array-like of the shape that ``ask`` returns
-            Of any convex loss, without the regulariser: secret. It is scaled to the gradients' bound where it is longer,
-            and randomized here, as a device would do it.
-        report : array-like of the same shape
-            What the randomizer of a device returned: see :meth:`device`. Nothing is added to it.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InvalidParameter
-            If not one of the two is given, the shape is wrong, or an entry is not finite (``on_invalid="zero"``: such a
-            gradient is the null row's). Nothing was learnt or spent.
-        BudgetExceeded
-            If the horizon is used up.
-        StateError
-            If no run is open: ``ask`` begins it.
-        """
-        if (gradient is None) == (report is None):
-            raise InvalidParameter("tell() takes a gradient or a report: one of the two")
-        if gradient is not None:
-            return super().tell(gradient=gradient)
-        run = self._current_run()
-        if run is None:
-            raise StateError("ask() comes before tell(): a report is of a gradient at the point that it returns")
-        vector = np.ascontiguousarray(report, dtype=np.float64)
-        if vector.ndim != 1:
-            raise InvalidParameter(f"report must have one dimension, found {vector.ndim}")
-        run.state.receive(vector)
-        return self
-
-    def _told_bound(self, run: Run | None) -> float | None:
-        return math.inf if run is None else float(run.plan.gradient_bound)
 
     def _randomized(self, dim: int, bound: float) -> ReportNoise:
         """``_report`` of the learners that have a choice of randomizers."""
@@ -136,40 +85,13 @@ class LocalLearner(AskingLearner):
 
     # ---- what the base asks for ---------------------------------------------------------------------
 
-    def calibrate(self, n_features: int, horizon: int, release: Any = None) -> LocalCalibration:
-        """Return the calibration of a run before anything is spent.
-
-        Parameters
-        ----------
-        n_features : int
-            Features of a row, at least 1, the intercept not counted.
-        horizon : int
-            Rows, at least 1.
-        release : optional
-            As the parameter ``release``; default: that parameter.
-
-        Returns
-        -------
-        LocalCalibration
-            The reports' noise, the proven guarantee, step lengths. All of it is public.
-        """
-        dim = self._dimension(n_features)
-        bound, row_bound = calibrate.bound_of_gradients(dim=dim, gradient_bound=self.gradient_bound, **self._bounds())
-        return self._steps(
-            self._report(dim, bound),
-            dim,
-            row_bound,
-            integer(horizon=horizon, at_least=1, at_most=(1 << 40) - 1),
-            self._default_release(whole=True) if release is None else release,
-        )
-
     def _conditions(self) -> tuple[str, ...]:
         return (
             "every row is in one report",
             "a report that the learner is told was made by such a device as is described here, and no row has a second",
         )
 
-    def guarantee_of(self, plan: LocalCalibration, *, private: bool, bit_source: str) -> Guarantee:
+    def guarantee_of(self, plan: Any, *, private: bool, bit_source: str) -> Guarantee:
         """Return the guarantee of a run with the given calibration and noise bits."""
         loss, report = get_loss(self.loss), plan.report
         conditions = [
@@ -196,6 +118,90 @@ class LocalLearner(AskingLearner):
             private=private,
             released="reports",
             leakage=report.leakage if kind == "gdp" else None,
+        )
+
+
+class GradientReportLearner(LocalLearner):
+    """Base of those whose reports are of gradients."""
+
+    # ---- to be given by the learner -----------------------------------------------------------------
+
+    @abstractmethod
+    def _report(self, dim: int, bound: float) -> ReportNoise:
+        """What a device makes of a gradient within the bound, of so many coordinates."""
+
+    @abstractmethod
+    def _steps(self, report: ReportNoise, dim: int, row_bound: float, horizon: int, release: Any) -> LocalCalibration:
+        """The run's steps on such reports."""
+
+    def tell(self, *, gradient: ArrayLike | None = None, report: ArrayLike | None = None) -> Self:
+        """Learn one row by its gradient at the point that ``ask`` returns, or by what a device made of it.
+
+        Parameters
+        ----------
+        gradient : array-like of the shape that ``ask`` returns
+            Of any convex loss, without the regulariser: secret. It is scaled to the gradients' bound where it is
+            longer, and randomized here, as a device would do it.
+        report : array-like of the same shape
+            What the randomizer of a device returned: see :meth:`device`. Nothing is added to it.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameter
+            If not one of the two is given, the shape is wrong, or an entry is not finite (``on_invalid="zero"``: such a
+            gradient is the null row's). Nothing was learnt or spent.
+        BudgetExceeded
+            If the horizon is used up.
+        StateError
+            If no run is open: ``ask`` begins it.
+        """
+        if (gradient is None) == (report is None):
+            raise InvalidParameter("tell() takes a gradient or a report: one of the two")
+        if gradient is not None:
+            return super().tell(gradient=gradient)
+        run = self._current_run()
+        if run is None:
+            raise StateError("ask() comes before tell(): a report is of a gradient at the point that it returns")
+        vector = np.ascontiguousarray(report, dtype=np.float64)
+        if vector.ndim != 1:
+            raise InvalidParameter(f"report must have one dimension, found {vector.ndim}")
+        cast(LocalRun, run.state).receive(vector)
+        return self
+
+    def _told_bound(self, run: Run | None) -> float | None:
+        return math.inf if run is None else float(run.plan.gradient_bound)
+
+    # ---- what the base asks for ---------------------------------------------------------------------
+
+    def calibrate(self, n_features: int, horizon: int, release: Any = None) -> LocalCalibration:
+        """Return the calibration of a run before anything is spent.
+
+        Parameters
+        ----------
+        n_features : int
+            Features of a row, at least 1, the intercept not counted.
+        horizon : int
+            Rows, at least 1.
+        release : optional
+            As the parameter ``release``; default: that parameter.
+
+        Returns
+        -------
+        LocalCalibration
+            The reports' noise, the proven guarantee, step lengths. All of it is public.
+        """
+        dim = self._dimension(n_features)
+        bound, row_bound = calibrate.bound_of_gradients(dim=dim, gradient_bound=self.gradient_bound, **self._bounds())
+        return self._steps(
+            self._report(dim, bound),
+            dim,
+            row_bound,
+            integer(horizon=horizon, at_least=1, at_most=(1 << 40) - 1),
+            self._default_release(whole=True) if release is None else release,
         )
 
     def _open_run(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +22,7 @@ from ..guarantees import Guarantee, square_up
 from ..ledger import Ledger
 from ..losses import Loss
 from ..noise import STREAM_REPORTS, STREAM_SAMPLES, granularity, make_source
-from ..randomizers import Randomizer, compiled, randomizer_of
+from ..randomizers import compiled
 from ._local import LocalLearner
 
 __all__ = ["BanditMIOGD"]
@@ -33,8 +33,8 @@ FloatArray = NDArray[np.float64]
 def _directions(source: Source, dim: int, first: int, n: int) -> FloatArray:
     """Directions of rounds ``first``, ..., each by its number alone: uniform, public."""
     if dim == 1:
-        signs = [source.words(stream=STREAM_SAMPLES, level=0, block=0, row=row)[0] & 1 for row in range(first, first + n)]
-        return np.array(signs, dtype=np.float64).reshape(n, 1) * 2.0 - 1.0
+        words = [source.words(stream=STREAM_SAMPLES, level=0, block=0, row=first + k)[0] for k in range(n)]
+        return np.array([[1.0 if word & 1 else -1.0] for word in words])
     step = granularity(1.0 / math.sqrt(dim))
     sampler = VectorSampler(source, kind="sphere", scale=1.0, step=step, dim=dim, stream=STREAM_SAMPLES, row=first)
     found: FloatArray = sampler.sample(n)
@@ -44,9 +44,10 @@ def _directions(source: Source, dim: int, first: int, n: int) -> FloatArray:
 class BanditMIOGD(LocalLearner):
     """Online gradient descent with mutual-information privacy and bandit feedback: devices send one noisy value.
 
-    Each round the learner draws a public direction e and asks for the loss at ``x = (1 - distance / r) w + distance e``,
-    which is in the set. The device sends the value, clipped and randomized, and the learner steps along e. Released:
-    every report, the points, and all that follows from them. Secret, on the device: the row, its loss, the noise.
+    Each round the learner draws a public direction e and asks for the loss at ``x = (1 - distance / r) w + distance
+    e``, which is in the set. The device sends the value, clipped and randomized, and the learner steps along e.
+    Released: every report, the points, and all that follows from them. Secret, on the device: the row, its loss, the
+    noise.
 
     Parameters
     ----------
@@ -81,13 +82,14 @@ class BanditMIOGD(LocalLearner):
     value_bounds : (float, float), optional
         Public interval that losses are clipped to. Default: from 0 to the largest loss of a row over the set.
     gradient_bound : float, optional
-        Lipschitz constant of the losses, which distances are chosen by (of a pair: what half a difference by its distance
-        is clipped to). Default: the loss's own over the set.
+        Lipschitz constant of the losses, which distances are chosen by (of a pair: what half a difference by its
+        distance is clipped to). Default: the loss's own over the set.
     values : {1, 2}, default=1
         2: losses at both sides of the point, of which the device sends half the difference by their distance. Its noise
-        does not grow as the distance shrinks: the regret is that of gradients, times the dimension.
+        does not grow as the distance shrinks: the regret is at most that of gradients, times the dimension.
     shrink : bool, default=True
-        False: points are not drawn to 0, and may leave the set by the distance.
+        False: points are not drawn to 0, and leave the set by the distance: ``value_bounds`` and ``gradient_bound`` have
+        to be given, and hold there too.
     step : {"anytime", "horizon"}, default="anytime"
         Distances and steps by the round, or the best constant ones for the horizon.
     release : {"all", "last"}, int or list of int, optional
@@ -95,15 +97,15 @@ class BanditMIOGD(LocalLearner):
     fit_intercept : bool, default=True
         Append the constant 1 to every row; the calibration counts it.
     on_invalid : {"raise", "zero"}, default="raise"
-        A row that is not finite, or a label outside the set: an error that names it, or a counted null row, which is what
-        a device must do.
+        A row that is not finite, or a label outside the set: an error that names it, or a counted null row, which is
+        what a device must do.
     random_state : None, int, BitGenerator or Generator, optional
         ``None``: noise nobody can reproduce. Anything else is for tests: every export is marked not private.
 
     Attributes
     ----------
     coef_, intercept_ : ndarray
-        The last released point w; ``average_coef_``, ``average_intercept_``: the mean of all released ones.
+        The last released point w, noisy; ``average_coef_``, ``average_intercept_``: the mean of all released ones.
     guarantee_ : Guarantee
     ledger_ : Ledger
         The first report is charged with the whole run's cost; the others are then free.
@@ -113,8 +115,8 @@ class BanditMIOGD(LocalLearner):
     Notes
     -----
     The expected regret of the points asked for grows as ``n^(3/4)``, with two values as ``sqrt(n)``:
-    :meth:`regret_bound`. The published algorithm adds noise to the whole estimate, with a variance that has to grow with
-    the number of rounds for a fixed leakage: of a scalar and a public direction the scalar alone needs noise.
+    :meth:`regret_bound`. The published algorithm adds noise to the whole estimate, with a variance that has to grow
+    with the number of rounds for a fixed leakage: of a scalar and a public direction the scalar alone needs noise.
 
     Cost per row: one or two passes over its non-zeros, O(n_features). Memory O(n_features).
 
@@ -130,7 +132,8 @@ class BanditMIOGD(LocalLearner):
 
     >>> import numpy as np
     >>> from privol import BanditMIOGD
-    >>> learner = BanditMIOGD(leakage=1.0, value_bounds=(0.0, 2.0), gradient_bound=1.0, horizon=20000, fit_intercept=False)
+    >>> words = {"value_bounds": (0.0, 2.0), "gradient_bound": 1.0, "horizon": 20000, "fit_intercept": False}
+    >>> learner = BanditMIOGD(leakage=1.0, **words)
     >>> point = learner.ask(n_features=2)
     >>> for _ in range(20000):
     ...     learner = learner.tell(value=float(np.hypot(*(point - [0.5, -0.25]))))
@@ -193,8 +196,8 @@ class BanditMIOGD(LocalLearner):
     def regret_bound(self, n_rows: int, n_features: int) -> float:
         """Return the bound of the expected regret of ``n_rows`` rows, which are the horizon too.
 
-        Of the points that were asked for (of a pair the mean of both) against the best fixed point of the set, for convex
-        losses within ``value_bounds`` and with ``gradient_bound`` as their Lipschitz constant.
+        Of the points that were asked for (of a pair the mean of both) against the best fixed point of the set, for
+        convex losses within ``value_bounds`` and with ``gradient_bound`` as their Lipschitz constant.
         """
         return self.calibrate(n_features, n_rows).regret_bound(n_rows)
 
@@ -206,7 +209,9 @@ class BanditMIOGD(LocalLearner):
         value : float, or array-like of shape (2,) where ``values`` is 2
             Of any loss: secret. Clipped to its interval, and randomized here, as a device would do it.
         report : float
-            What a device sent. Nothing is added to it. See :meth:`device`.
+            What the randomizer of a device (:meth:`device`) returned: of a value v for ``v - (low + high) / 2``, v
+            clipped to ``value_bounds``; of two for half their difference divided by the round's distance
+            (``calibrate(...).distance_at(round)``). Nothing is added to it.
 
         Returns
         -------
@@ -215,8 +220,8 @@ class BanditMIOGD(LocalLearner):
         Raises
         ------
         InvalidParameter
-            If not one of the two is given, the shape is wrong, or a number is NaN (``on_invalid="zero"``: such a value is
-            the null row's). Nothing was learnt or spent.
+            If not one of the two is given, the shape is wrong, or a number is NaN (``on_invalid="zero"``: such a value
+            is the null row's). Nothing was learnt or spent.
         BudgetExceeded
             If the horizon is used up.
         StateError
@@ -227,32 +232,18 @@ class BanditMIOGD(LocalLearner):
         run = self._current_run()
         if run is None:
             raise StateError("ask() comes before tell(): a value is taken at the point that it returns")
+        state = cast(BanditRun, run.state)
         numbers = np.ascontiguousarray(report if value is None else value, dtype=np.float64).reshape(-1)
         if value is None:
-            run.state.receive(numbers)
+            state.receive(numbers)
             return self
         skipped = not run.targets.refuse and bool(np.isnan(numbers).any())
-        run.state.tell(None if skipped else numbers)
+        state.tell(None if skipped else numbers)
         return self
-
-    def device(self, n_features: int, *, random_state: Any = None) -> Randomizer:
-        """Return what a user's device makes reports with, of numbers: ``tell(report=...)`` takes what it returns.
-
-        Of a value v it randomizes ``v - (low + high) / 2``, v clipped to the interval ``value_bounds``; of two, half their
-        difference divided by the distance of the round (``calibrate(...).distance_at(round)``).
-
-        Parameters
-        ----------
-        n_features : int
-            Features of a row, at least 1, the intercept not counted.
-        random_state : None, int, BitGenerator or Generator
-            ``None``: noise nobody can reproduce. Anything else is for tests.
-        """
-        return randomizer_of(self.calibrate(n_features, 1, "all").report, random_state=random_state)
 
     # ---- what the base asks for ---------------------------------------------------------------------
 
-    def calibrate(self, n_features: int, horizon: int, release: Any = None) -> BanditCalibration:  # type: ignore[override]
+    def calibrate(self, n_features: int, horizon: int, release: Any = None) -> BanditCalibration:
         """Return the calibration of a run before anything is spent.
 
         Parameters
@@ -270,6 +261,8 @@ class BanditMIOGD(LocalLearner):
             The reports' noise, the proven guarantee, distances and steps. All of it is public.
         """
         dim, bounds = self._dimension(n_features), self._bounds()
+        if self.gradient_bound is None and not self.shrink:
+            raise InvalidParameter("gradient_bound must be given where shrink is false: points leave the set")
         slope, row_bound = calibrate.bound_of_gradients(dim=dim, gradient_bound=self.gradient_bound, **bounds)
         pair = integer(values=self.values, at_least=1, at_most=2) == 2
         low, high = self._interval(bounds, dim, row_bound)
@@ -290,8 +283,10 @@ class BanditMIOGD(LocalLearner):
     def _interval(self, bounds: dict[str, Any], dim: int, row_bound: float) -> tuple[float, float]:
         if self.value_bounds is None:
             if bounds["loss"].vouched is not None:
-                raise InvalidParameter("value_bounds must be given: nothing is known of the values of the user's own loss")
-            most = row_bound * bounds["domain"].norm_bound(dim) * (1.0 if self.shrink else 1.5)
+                raise InvalidParameter("value_bounds must be given: the values of the user's own loss are not known")
+            if not self.shrink:
+                raise InvalidParameter("value_bounds must be given where shrink is false: points leave the set")
+            most = row_bound * bounds["domain"].norm_bound(dim)
             return calibrate.bounds_of_values(bounds["loss"], most=most, y_bound=self.y_bound)
         try:
             low, high = (number(value_bounds=value, at_least=-1e30, at_most=1e30) for value in self.value_bounds)
@@ -309,7 +304,7 @@ class BanditMIOGD(LocalLearner):
             raise InvalidParameter(f"epsilon must be given for randomizer={name!r}")
         return self._randomized(dim, bound)
 
-    def _open_run(  # type: ignore[override]
+    def _open_run(
         self, n_features: int, horizon: int, release: Any, *, source: Source | None = None
     ) -> tuple[BanditRun, BanditCalibration, Guarantee]:
         plan = self.calibrate(n_features, horizon, release)

@@ -12,15 +12,16 @@ from typing import Any
 from .. import calibration as calibrate
 from .._validate import choice, integer, number
 from ..calibration import BETTING_CALIBRATIONS, Betting, Coin, LocalCalibration, ReleaseSchedule, ReportNoise
+from ..errors import InvalidParameter
 from ..geometry import ConvexSet, WholeSpace
 from ..ledger import Ledger
 from ..losses import Loss
-from ._local import LocalLearner
+from ._local import GradientReportLearner
 
 __all__ = ["BANCO", "AgnosticBANCO"]
 
 
-class _Betting(LocalLearner):
+class _Betting(GradientReportLearner):
     """What both have in common: all models are allowed, and points have no step."""
 
     epsilon: float
@@ -33,6 +34,10 @@ class _Betting(LocalLearner):
 
     def _report(self, dim: int, bound: float) -> ReportNoise:
         return self._randomized(dim, bound)
+
+    def _uncapped(self) -> None:
+        if self.magnitude_cap is not None:
+            raise InvalidParameter("no bound of the regret is proved where magnitude_cap is given")
 
     def _plan(
         self, report: ReportNoise, row_bound: float, horizon: int, release: Any, bets: float, words: dict[str, Any]
@@ -68,8 +73,8 @@ class BANCO(_Betting):
     delta : float, default=1e-6
         In (0, 1): of the Gaussian randomizer, which is not pure.
     randomizer : {"privunit", "duchi", "l2laplace", "laplace", "gaussian"}, default="privunit"
-        Of :mod:`privol.randomizers`. "privunit" and "duchi" have a sub-Gaussian constant that is the supremum of a grid,
-        so the regret bound is numerical there unless ``proxy="hoeffding"``; privacy is proved for all.
+        Of :mod:`privol.randomizers`. "privunit" and "duchi" have a sub-Gaussian constant that is the supremum of a
+        grid, so the regret bound is numerical there unless ``proxy="hoeffding"``; privacy is proved for all.
     adjacency : {"replace", "zero_out"}, default="replace"
         What a neighbouring stream may change in one row: anything, or its absence.
     ledger : Ledger, optional
@@ -83,7 +88,7 @@ class BANCO(_Betting):
     gradient_bound : float, optional
         Public bound of a row's gradient in L2 norm; longer ones are scaled to it. Default: the loss's own.
     theta : float, default=0.25
-        In (0, 1): how near the bets come to where the exponential moments of Laplace noise end.
+        Above 0, at most 0.99: how near the bets come to where the exponential moments of Laplace noise end.
     weighting : {"norm", "count"}, default="norm"
         Y grows by the noise along q, or, as published, by that along a unit vector.
     proxy : {"numerical", "hoeffding"}, default="numerical"
@@ -103,16 +108,16 @@ class BANCO(_Betting):
     fit_intercept : bool, default=True
         Append the constant 1 to every row; the calibration counts it.
     on_invalid : {"raise", "zero"}, default="raise"
-        A row that is not finite, or a label outside the set: an error that names it, or a counted null row, which is what
-        a device must do.
+        A row that is not finite, or a label outside the set: an error that names it, or a counted null row, which is
+        what a device must do.
     random_state : None, int, BitGenerator or Generator, optional
         ``None``: noise nobody can reproduce. Anything else is for tests: every export is marked not private.
 
     Attributes
     ----------
     coef_, intercept_ : ndarray
-        The last released model; ``average_coef_``, ``average_intercept_``: the mean of all released ones, which the
-        regret bound is about.
+        The last released model, noisy; ``average_coef_``, ``average_intercept_``: the mean of all released ones, which
+        what is proved of the regret carries over to where rows are drawn from one law (``docs/proofs/local.md``).
     guarantee_ : Guarantee
     ledger_ : Ledger
         The first report is charged with the whole run's cost; the others are then free.
@@ -121,18 +126,18 @@ class BANCO(_Betting):
 
     Notes
     -----
-    For every model u the expected regret is at most ``wealth (1 + F*(||u|| / wealth)) + 3 ||u|| sqrt(n E ||report||^2)``:
-    :meth:`regret_bound`. It is of an expectation: a path of small probability can have a large magnitude. Gradient
-    descent with the best step size in hindsight has less error nearly always (``docs/local.md``): what BANCO is worth is
-    that nobody has to know that step.
+    For every model u the expected regret is at most ``wealth (1 + F*(||u|| / wealth)) + 3 ||u|| sqrt(n E
+    ||report||^2)``: :meth:`regret_bound`. It is of an expectation: a path of small probability can have a large
+    magnitude. Gradient descent with the best step size in hindsight has less error nearly always (``docs/local.md``):
+    what BANCO is worth is that nobody has to know that step.
 
     Cost per row: two passes over its non-zeros, O(n_features) with as many noise words, one evaluation of the magnitude
     (some 100 ns). Memory O(n_features).
 
     References
     ----------
-    Jun, Orabona, "Parameter-free locally differentially private stochastic subgradient descent", 2019; its errors are in
-    ``docs/errata.md``.
+    Jun, Orabona, "Parameter-free locally differentially private stochastic subgradient descent", 2019; its errors are
+    in ``docs/errata.md``.
 
     Examples
     --------
@@ -204,13 +209,14 @@ class BANCO(_Betting):
             At least 1.
         """
         report = self.calibrate(n_features, n_rows).report
+        self._uncapped()
         wealth, step = number(wealth=self.wealth, above=0.0), number(direction_step=self.direction_step, above=0.0)
         return calibrate.betting_regret(self._betting(report), u_norm, n_rows, wealth=wealth, step=step)
 
     def _betting(self, report: ReportNoise) -> Betting:
         return calibrate.betting_of(
             report,
-            theta=number(theta=self.theta, above=0.0, below=1.0),
+            theta=number(theta=self.theta, above=0.0, at_most=0.99),
             proxy=choice(("numerical", "hoeffding"), proxy=self.proxy),
             calibration=choice(BETTING_CALIBRATIONS, calibration=self.calibration),
         )
@@ -225,8 +231,8 @@ class AgnosticBANCO(_Betting):
     """Coin betting that need not know the noise: any that is symmetric, and no two devices need have the same.
 
     As :class:`BANCO`, but Y grows by the squares of the gains that were seen, so neither epsilon nor the noise's scale
-    enters the learner: it is told the gradients' bound alone. Not the noise-agnostic algorithm of the literature (van der
-    Hoeven 2019), but one with a proof of its own (``docs/proofs/betting.md``).
+    enters the learner: it is told the gradients' bound alone. Not the noise-agnostic algorithm of the literature (van
+    der Hoeven 2019), but one with a proof of its own (``docs/proofs/betting.md``).
 
     Parameters
     ----------
@@ -264,16 +270,16 @@ class AgnosticBANCO(_Betting):
     fit_intercept : bool, default=True
         Append the constant 1 to every row; the calibration counts it.
     on_invalid : {"raise", "zero"}, default="raise"
-        A row that is not finite, or a label outside the set: an error that names it, or a counted null row, which is what
-        a device must do.
+        A row that is not finite, or a label outside the set: an error that names it, or a counted null row, which is
+        what a device must do.
     random_state : None, int, BitGenerator or Generator, optional
         ``None``: noise nobody can reproduce. Anything else is for tests: every export is marked not private.
 
     Attributes
     ----------
     coef_, intercept_ : ndarray
-        The last released model; ``average_coef_``, ``average_intercept_``: the mean of all released ones, which the
-        regret bound is about.
+        The last released model, noisy; ``average_coef_``, ``average_intercept_``: the mean of all released ones, which
+        what is proved of the regret carries over to where rows are drawn from one law (``docs/proofs/local.md``).
     guarantee_ : Guarantee
     ledger_ : Ledger
         The first report is charged with the whole run's cost; the others are then free.
@@ -329,6 +335,7 @@ class AgnosticBANCO(_Betting):
     def regret_bound(self, u_norm: float, n_rows: int, n_features: int) -> float:
         """As :meth:`BANCO.regret_bound`, of the noise that this learner's own randomizer has."""
         report = self.calibrate(n_features, n_rows).report
+        self._uncapped()
         return calibrate.agnostic_regret(
             u_norm,
             integer(n_rows=n_rows, at_least=1),

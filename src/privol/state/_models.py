@@ -84,8 +84,8 @@ def _describe_set(domain: ConvexSet | None) -> dict[str, Any] | None:
         return None
     for name, kind in _SETS.items():
         if type(domain) is kind:
-            words = {"l2": ("radius",), "l1": ("radius",), "box": ("low", "high"), "simplex": ("total",), "space": ()}[name]
-            return {"set": name, **{word: _plain(getattr(domain, word)) for word in words}}
+            own = {"l2": ("radius",), "l1": ("radius",), "box": ("low", "high"), "simplex": ("total",), "space": ()}
+            return {"set": name, **{word: _plain(getattr(domain, word)) for word in own[name]}}
     raise InvalidParameter(f"domain {domain!r} cannot be written")
 
 
