@@ -18,8 +18,8 @@ import privol
 from privol.cli.app import DATA, IO, OK, USAGE
 from privol.cli.options import LEARNER_OPTIONS
 from privol.data import covtype_path, covtype_ranges, open_covtype
-from privol.ledger import Ledger
 from privol.learners import LEARNERS
+from privol.ledger import Ledger
 from privol.state import load_model
 
 # ---- what a run does ----------------------------------------------------------------------------------------

@@ -208,8 +208,8 @@ def test_commits_of_others_hide_no_windows(cut):
         for account in learner.ledger_.accounts:
             account.commit()
 
+    stream = Stream(size=50, stop=451, error=KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
-        stream = Stream(size=50, stop=451, error=KeyboardInterrupt())
         watched(run, stream, found, progress=meddling)
     assert found[:3] == seen
     assert len(found) == 4

@@ -143,7 +143,12 @@ def test_the_cap_of_the_magnitude():
 
 
 @pytest.mark.parametrize("pair", [False, True])
-@pytest.mark.parametrize("words", [{}, {"step": "horizon"}, {"shrink": False, "value_bounds": (0.0, 2.0), "gradient_bound": 1.5}, {"domain": Box(-0.4, 0.6)}], ids=str)
+@pytest.mark.parametrize(
+    "words",
+    [{}, {"step": "horizon"}, {"shrink": False, "value_bounds": (0.0, 2.0), "gradient_bound": 1.5},
+     {"domain": Box(-0.4, 0.6)}],
+    ids=str,
+)  # fmt: skip
 @pytest.mark.parametrize("randomizer", ["gaussian", "laplace", "privunit"])
 def test_twin_of_bandit(randomizer, words, pair):
     X, y = data("logistic", seed=6)

@@ -297,7 +297,9 @@ LEARNER_OPTIONS = (
         "value_bounds", IntervalType(), "by the loss", "bandit: losses are clipped to this interval.", "LOW:HIGH"
     ),
     LearnerOption("shrink", bool, "yes", "bandit: ask within the set."),
-    LearnerOption("wealth", float, "1.0", "banco, agnostic: the bettor's at the start: about the size of first models."),
+    LearnerOption(
+        "wealth", float, "1.0", "banco, agnostic: the bettor's at the start; about the size of first models."
+    ),
     LearnerOption("theta", float, "0.25", "banco: how near bets come to where the moments of Laplace noise end."),
     LearnerOption("weighting", click.Choice(["norm", "count"]), "norm", "banco: count: as published."),
     LearnerOption(
@@ -359,8 +361,8 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="dpftrl: perturbs running sums of gradients. pqftl: running sums of moments, for squared loss. nogd: "
         "every gradient. Releases of these three cost nothing. pigd: implicit steps, every loss. pgiga: gradient "
         "steps, smooth losses. These two perturb what they release, and are for few releases. The others simulate "
-        "users' devices, which randomize what they send and need not trust the learner: gradients (miogd, ldpsgd), losses "
-        "(bandit), gradients for coin betting without a step size (banco, agnostic).  [default: dpftrl; for "
+        "users' devices, which randomize what they send and need not trust the learner: gradients (miogd, ldpsgd), "
+        "losses (bandit), gradients for coin betting without a step size (banco, agnostic).  [default: dpftrl; for "
         "squared loss pqftl]",
     )(command)
 

@@ -234,8 +234,8 @@ class Guarantee:
         False if the noise came from a seed that somebody may know: the figures are then those that the same
         run would have with secret noise, and :meth:`sentence` says that there is no privacy.
     released : {"models", "sums", "reports", "metrics", "metrics_beyond_models"}
-        What is released: models; prefix sums; randomized gradients or values, and all that follows; noisy totals of windows of rows, the models that were evaluated counted
-        in; or what these windows add to the guarantee of the models.
+        What is released: models; prefix sums; randomized gradients or values, and all that follows; noisy
+        totals of windows of rows, the models that were evaluated counted in; or what these windows add to the guarantee of the models.
     rows_per_user : int or None
         At least 1: no user has more than so many of the rows that are learnt, so the guarantee holds for users too, by
         group privacy (:attr:`user_mu`). ``None``: nothing is known of users.
@@ -432,8 +432,8 @@ class Guarantee:
             return ""
         return (
             f"\nIf, before the first report, a trusted shuffler puts {self.horizon} users, of one row each, in a "
-            "uniformly random order that nobody else learns or can tell from addresses, times or a seed (the order of a "
-            "file is none), then all reports together are "
+            "uniformly random order that nobody else learns or can tell from addresses, times or a seed (the order of "
+            "a file is none), then all reports together are "
             f"({format_up(epsilon)}, {format_up(self.delta)})-differentially private for one row (adjacency "
             f'"{self.adjacency}") against whoever does not know that order; users whose turns are known, or who work '
             "with the learner, do not count, nor do several rows of one user."

@@ -88,8 +88,8 @@ class BanditMIOGD(LocalLearner):
         2: losses at both sides of the point, of which the device sends half the difference by their distance. Its noise
         does not grow as the distance shrinks: the regret is at most that of gradients, times the dimension.
     shrink : bool, default=True
-        False: points are not drawn to 0, and leave the set by the distance: ``value_bounds`` and ``gradient_bound`` have
-        to be given, and hold there too.
+        False: points are not drawn to 0, and leave the set by the distance: ``value_bounds`` and ``gradient_bound``
+        have to be given, and hold there too.
     step : {"anytime", "horizon"}, default="anytime"
         Distances and steps by the round, or the best constant ones for the horizon.
     release : {"all", "last"}, int or list of int, optional

@@ -172,7 +172,7 @@ class MIOGD(GradientReportLearner):
 
     def _steps(self, report: ReportNoise, dim: int, row_bound: float, horizon: int, release: Any) -> LocalCalibration:
         if math.isinf(self._domain().norm_bound(dim)):
-            raise InvalidParameter(f"MIOGD needs a set with a bound, which its steps are measured by: {self._domain()!r}")
+            raise InvalidParameter("MIOGD needs a set with a bound, which its steps are measured by")
         return calibrate.calibrate_steps(
             report=report,
             domain=self._domain(),
@@ -201,8 +201,8 @@ class LDPSGD(GradientReportLearner):
     delta : float, default=1e-6
         In (0, 1): of the Gaussian randomizer, which is not pure.
     randomizer : {"privunit", "duchi", "l2laplace", "laplace", "gaussian"}, default="privunit"
-        Of :mod:`privol.randomizers`. The default has by far the least variance of the pure ones, and costs more time the
-        larger epsilon is: of 1,000 coordinates 12 trials a report at epsilon 4, 295 at 8.
+        Of :mod:`privol.randomizers`. The default has by far the least variance of the pure ones, and costs more time
+        the larger epsilon is: of 1,000 coordinates 12 trials a report at epsilon 4, 295 at 8.
     adjacency : {"replace", "zero_out"}, default="replace"
         What a neighbouring stream may change in one row: anything, or its absence.
     ledger : Ledger, optional
