@@ -1,4 +1,4 @@
-"""Extension modules: one Cython module per C family, compiled with the C kernels they call.
+"""Extension modules: one Cython module per C family, linked with the C kernels they call.
 
 Metadata is in pyproject.toml. With PRIVOL_STRICT=1, as in CI, compiler warnings are errors and Cython shows all of its
 own (which CI then refuses: Cython's switch to make them errors trips over its utility code).
@@ -9,13 +9,16 @@ from __future__ import annotations
 import os
 import sys
 from glob import glob
+from pathlib import Path
 
 import numpy
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 CORE = "src/privol/_core"
 STRICT = os.environ.get("PRIVOL_STRICT") == "1"
+PROCESSORS = os.cpu_count() or 1
 
 if sys.platform == "win32":
     flags, link = ["/O2", "/fp:precise"], []
@@ -31,55 +34,52 @@ else:
         flags += ["-Werror", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-missing-field-initializers"]
         flags += ["-Wno-cast-function-type"]
 
-KERNELS = {
-    "_rows": ["rows"],
-    "_noise": ["rows", "bits", "fork", "first_pass", "lattice", "mixture"],
-    "_sampler": ["bits", "lattice"],
-    "_vectors": ["bits", "lattice", "mixture"],
-    "_report": ["bits", "first_pass", "lattice", "mixture", "draws", "report"],
-    "_bitgen": ["bits", "keystream"],
-    "_discrete": ["bits", "discrete"],
-    "_losses": ["loss"],
-    "_geometry": ["rows", "geometry"],
-    "_schedule": ["schedule"],
-    "coin": ["first_pass", "magnitude"],
-    "_prefix_plan": ["bits", "lattice"],
-    "_prefix": ["rows", "bits", "lattice", "draws", "prefix"],
-    "_run": ["rows", "bits", "lattice", "draws", "geometry", "outputs", "run"],
-    "_iterate": ["rows", "bits", "lattice", "draws", "geometry", "outputs", "run", "schedule", "update", "iterate"],
-    "_gradient": ["rows", "bits", "lattice", "draws", "geometry", "outputs", "run", "gradient"],
-    "_local": [
-        *("rows", "bits", "first_pass", "lattice", "mixture", "draws", "geometry", "outputs", "run", "report"),
-        *("magnitude", "local"),
-    ],
-    "_bandit": [
-        *("rows", "bits", "first_pass", "lattice", "mixture", "draws", "geometry", "outputs", "run", "report", "bandit")
-    ],
-    "_least_squares": [
-        *("rows", "bits", "lattice", "draws", "geometry", "outputs", "run", "prefix", "ridge", "least_squares")
-    ],
-    "_leader": ["rows", "bits", "lattice", "draws", "geometry", "prefix", "outputs", "run", "leader"],
-}
-
 # Every module is compiled again when any of these changed; the list also puts them into the sdist.
 HEADERS = sorted([*glob(f"{CORE}/include/*.h"), *glob(f"{CORE}/*.inc.h"), *glob(f"{CORE}/*.pxd")])
+MODULES = sorted(Path(path).stem for path in glob(f"{CORE}/*.pyx"))
+# What Cython writes has its module's name.
+KERNELS = sorted(path for path in glob(f"{CORE}/*.c") if Path(path).stem not in MODULES)
+
+# Compiled once for all modules, each of which takes what it calls from the archive.
+kernels = (
+    "privol_kernels",
+    {
+        "sources": KERNELS,
+        "include_dirs": [f"{CORE}/include", CORE],
+        "cflags": flags,
+        "obj_deps": {"": [path for path in HEADERS if path.endswith(".h")]},
+    },
+)
 
 extensions = [
     Extension(
         f"privol._core.{module}",
-        sources=[f"{CORE}/{module}.pyx", *(f"{CORE}/{kernel}.c" for kernel in kernels)],
+        sources=[f"{CORE}/{module}.pyx"],
         include_dirs=[f"{CORE}/include", CORE, numpy.get_include()],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"), ("NPY_TARGET_VERSION", "NPY_2_0_API_VERSION")],
-        depends=HEADERS,
+        depends=[*HEADERS, *KERNELS],
         extra_compile_args=flags,
         extra_link_args=link,
     )
-    for module, kernels in KERNELS.items()
+    for module in MODULES
 ]
 
+
+class BuildExtensions(build_ext):
+    """The kernels first, also where extensions alone are asked for."""
+
+    def run(self) -> None:
+        self.run_command("build_clib")
+        super().run()
+
+
 setup(
+    libraries=[kernels],
+    cmdclass={"build_ext": BuildExtensions},
+    options={"build_ext": {"parallel": PROCESSORS}},
     ext_modules=cythonize(
         extensions,
+        nthreads=PROCESSORS,
         compiler_directives={
             "language_level": 3,
             "boundscheck": False,

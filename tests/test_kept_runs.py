@@ -276,7 +276,7 @@ def killed_runs(name, folder):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-@pytest.mark.parametrize("name", ["PIGD"])  # of the others tools/kill_campaign.py is
+@pytest.mark.parametrize("name", ["PIGD"])  # every other one; of the others tools/kill_campaign.py is
 def test_killed_at_every_write(name, tmp_path):
     """Ended at every system call that writes, then gone on with: no release changes, no entry is lost."""
     whole = {row: coef.hex() for row, coef, _ in releases_of(make(name), Stream(size=50))}
