@@ -26,6 +26,7 @@ from privol.rounds._messages import (
     pack_question,
     parse_answer,
     parse_question,
+    place_of,
     size_of,
 )
 from privol.rounds._terms import Terms
@@ -231,7 +232,7 @@ def test_no_report_is_longer_than_the_longest(name):
     learner, collector, device = pair(name)
     x = np.full(FEATURES, 5.0)
     question = collector.ask()
-    lengths = [np.linalg.norm(parse_answer(device.answer(question, x, 1.0), device.dim).report) for _ in range(ROWS)]
+    lengths = [np.linalg.norm(parse_answer(device.answer(question, x, 1.0), device.dim)[1]) for _ in range(ROWS)]
     assert max(lengths) <= collector.longest
     assert collector.longest < 80 * np.mean(lengths) + 1e-9 or name == "no noise"
     noise = learner.calibrate(FEATURES, 1, "all").report
@@ -302,7 +303,7 @@ def test_reports_are_counted_over_runs_and_never_repeat_their_noise():
     for name in ("privunit", "l2laplace", "privunit"):
         _, collector, _ = pair(name)
         answer = device.answer(collector.ask(), X[0], y[0])
-        reports.append(parse_answer(answer, device.dim).report.tobytes())
+        reports.append(parse_answer(answer, device.dim)[1].tobytes())
     assert len(set(reports)) == 3
     device.answer(collector.ask(), X[0], y[0])
     with pytest.raises(BudgetExceeded):
@@ -387,7 +388,7 @@ def terms(**words):
 )
 def test_terms_that_are_none(content, said):
     device = Device(n_features=FEATURES, epsilon=2.0, delta=1e-6)
-    question = pack_question(bytes(16), 1, content, np.zeros(8))
+    question = pack_question(place_of(bytes(16), 1), content, np.zeros(8))
     with pytest.raises(InvalidMessage, match=said):
         device.answer(question, np.zeros(FEATURES), 1.0)
     assert device.n_reports == 0
@@ -397,8 +398,8 @@ def test_points_that_are_none():
     device = Device(n_features=FEATURES, epsilon=2.0)
     for number in (math.nan, math.inf, 1e151):
         with pytest.raises(InvalidMessage, match="point must be finite"):
-            device.answer(pack_question(bytes(16), 1, terms(), np.full(8, number)), np.zeros(FEATURES), 1.0)
-    answer = device.answer(pack_question(bytes(16), 1, terms(), np.full(8, 1e149)), np.ones(FEATURES), 1.0)
+            device.answer(pack_question(place_of(bytes(16), 1), terms(), np.full(8, number)), np.zeros(FEATURES), 1.0)
+    answer = device.answer(pack_question(place_of(bytes(16), 1), terms(), np.full(8, 1e149)), np.ones(FEATURES), 1.0)
     assert len(answer) == 104  # any finite point does
 
 
@@ -416,7 +417,7 @@ def test_points_that_are_none():
 def test_what_is_no_row(x, y):
     device = Device(n_features=FEATURES, epsilon=2.0)
     with pytest.raises(InvalidParameter):
-        device.answer(pack_question(bytes(16), 1, terms(), np.zeros(8)), x, y)
+        device.answer(pack_question(place_of(bytes(16), 1), terms(), np.zeros(8)), x, y)
     assert device.n_reports == 0
 
 
@@ -470,10 +471,10 @@ def test_the_layout_of_version_1():
         width=0.5,
     )
     assert stated == content
-    question = pack_question(run, 77, stated, point)
+    question = pack_question(place_of(run, 77), stated, point)
     assert question == head + content + struct.pack("<dd", 0.5, -2.0)
     assert (head + content)[40:45] == b"\2\1\5\1\0"
-    answer = pack_answer(run, 77, point)
+    answer = pack_answer(place_of(run, 77), point)
     assert answer == b"pvRD" + struct.pack("<HBBII", 1, 2, 0, 56, 2) + run + struct.pack("<Qdd", 77, 0.5, -2.0)
     assert (size_of(QUESTION, 2), size_of(ANSWER, 2)) == (len(question), len(answer))
     assert Terms.unpack(content).pack() == content
@@ -546,7 +547,7 @@ def test_random_messages_change_nothing_that_they_may_not():
             assert stated.pack() == message[40:88]
             assert stated.figure == "sigma" or stated.amount <= 1.5
             assert answer[16:40] == message[16:40]
-            assert np.isfinite(parse_question(message, 8).point).all()
+            assert np.isfinite(parse_question(message, 8)[2]).all()
             answered += 1
     assert learnt >= 1
     assert answered > 100

@@ -10,7 +10,7 @@ from ..errors import InvalidParameter, StateError
 from ._losses cimport bind_loss
 from ._noise cimport Source
 from ._report cimport Report
-from ._rows cimport PV_ENTRY_MAX, PV_OK, PV_UNDECIDED, pv_rows, pv_rows_norm, pv_status, view_row
+from ._rows cimport PV_ENTRY_MAX, PV_OK, PV_UNDECIDED, pv_rows, pv_rows_norm, pv_sqnorm, pv_status, view_row
 from ._run cimport LearnerRun, pv_admissible, pv_state
 
 cnp.import_array()
@@ -155,6 +155,15 @@ cdef class LocalRun(LearnerRun):
         self.fill_vector(self.it.point, arrays, "point", self.plan.d)
         self.fill_vector(self.it.sum, arrays, "sum", self.plan.d)
         return 0
+
+
+def squared_norm(const double[::1] x not None) -> float:
+    """Squared L2 norm of a vector, -1 if an entry is not finite or beyond what rows may have."""
+    cdef int64_t j
+    for j in range(x.shape[0]):
+        if not -PV_ENTRY_MAX <= x[j] <= PV_ENTRY_MAX:
+            return -1.0
+    return pv_sqnorm(&x[0], x.shape[0]) if x.shape[0] else 0.0
 
 
 cdef class PointGradients:
