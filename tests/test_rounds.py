@@ -7,16 +7,21 @@ import copy
 import math
 import pickle
 import random
+import re
 import socket
 import struct
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 from privol import BANCO, LDPSGD, MIOGD, NOGD, AgnosticBANCO, BanditMIOGD, losses
+from privol.calibration import RANDOMIZERS
 from privol.errors import BudgetExceeded, InvalidMessage, InvalidParameter, StateError
+from privol.guarantees import ADJACENCIES
+from privol.losses import LOSSES
 from privol.rounds import VERSION, Collector, Device, receive_answer, receive_question
 from privol.rounds._collector import longest_report
 from privol.rounds._messages import (
@@ -154,6 +159,18 @@ def test_runs_have_names_of_their_own():
 def test_learners_that_have_no_rounds(learner, words):
     with pytest.raises(InvalidParameter, match=words):
         Collector(learner, 3)
+
+
+def test_the_page_of_rounds():
+    page = Path(__file__).parents[1].joinpath("docs", "rounds.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+    names = {"row": np.ones(54)}
+    exec(compile(code, "rounds.md", "exec"), names)
+    assert names["learner"].n_rows_ == 1
+    stated = dict(re.findall(r"(\d) (\w+)", page[page.index("| 40 | 1 |") : page.index("| 42 | 1 |")]))
+    assert list(stated.values()) == [*RANDOMIZERS, *ADJACENCIES]
+    told = re.findall(r"\d (\w+)[,| ]", page[page.index("| 42 | 1 |") + 10 : page.index("| 43 | 1 |")])
+    assert [word for word in told if word in LOSSES] == list(LOSSES[:6])
 
 
 # ---- what the learner refuses ---------------------------------------------------------------------------------------
