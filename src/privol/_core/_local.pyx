@@ -202,7 +202,9 @@ cdef class PointGradients:
         if point.shape[0] != self.plan.d:
             raise InvalidParameter(f"point must have shape ({self.plan.d},), found ({point.shape[0]},)")
         if cnp.PyArray_NDIM(x) != 1 or cnp.PyArray_DIM(x, 0) != self.plan.d - self.plan.intercept:
-            raise InvalidParameter(f"x must have {self.plan.d - self.plan.intercept} features, found shape {(<object>x).shape}")
+            raise InvalidParameter(
+                f"x must have {self.plan.d - self.plan.intercept} features, found shape {(<object>x).shape}"
+            )
         if not (cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT64 or cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT32):
             raise InvalidParameter(f"x must be of float32 or float64, found {(<object>x).dtype}")
         if not cnp.PyArray_ISBEHAVED_RO(x):
