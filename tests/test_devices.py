@@ -22,7 +22,7 @@ from privol._core._local import PointGradients
 from privol.losses import get_loss
 from privol.noise._bits import new_key
 from privol.rounds import Device, receive_question
-from privol.rounds._messages import ANSWER, QUESTION, parse_question, size_of
+from privol.rounds._messages import ANSWER, QUESTION, parse_question, read_place, size_of
 from privol.rounds._terms import Terms
 from privol.state import load_model
 
@@ -108,6 +108,10 @@ def answer_with(device, X, y, connection, wire):
     leave(connection)
 
 
+def round_of(question):
+    return read_place(parse_question(question, FEATURES + 1)[0])[1]
+
+
 def leave(connection):
     """End a connection as a device does that has nothing more to say: a question more may have come."""
     connection.shutdown(socket.SHUT_WR)
@@ -133,8 +137,8 @@ def test_two_processes_are_the_estimator_and_no_secret_crosses_the_wire(name, tm
 
     secrets, gradients = Secrets(), []
     for question, x, target in zip(wire[::2], X, y, strict=True):
-        asked = parse_question(question, device.dim)
-        stated = Terms.unpack(asked.terms)
+        _, content, point = parse_question(question, device.dim)
+        stated = Terms.unpack(content)
         at = PointGradients(
             dim=device.dim,
             intercept=True,
@@ -144,7 +148,7 @@ def test_two_processes_are_the_estimator_and_no_secret_crosses_the_wire(name, tm
             signs=True,
             bound=stated.bound,
         )
-        gradients.append(at.at(asked.point, x, target))
+        gradients.append(at.at(point, x, target))
     scaled = X / np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
     for called, numbers in (("row", X), ("scaled row", scaled), ("gradient", np.array(gradients))):
         secrets.numbers(called, numbers, many=True)
@@ -198,8 +202,7 @@ def test_what_is_wrong_is_refused_and_the_run_goes_on(tmp_path):
             *spoilt(wire[-1], bytes(16)),
         ]:
             with learner.connect() as connection:
-                asked = parse_question(receive_question(connection, device.dim), device.dim)
-                assert asked.number == 11
+                assert round_of(receive_question(connection, device.dim)) == 11
                 with contextlib.suppress(OSError):  # a reset, where not all was read
                     connection.sendall(message)
                     connection.shutdown(socket.SHUT_WR)
@@ -213,7 +216,7 @@ def test_what_is_wrong_is_refused_and_the_run_goes_on(tmp_path):
             leave(connection)
         with learner.connect() as connection:
             connection.sendall(device.answer(receive_question(connection, device.dim), X[10], y[10]))
-            assert parse_question(receive_question(connection, device.dim), device.dim).number == 12
+            assert round_of(receive_question(connection, device.dim)) == 12
             connection.sendall(late)
             connection.recv(1)
         expected.append((12, "of round 11, which has its report"))

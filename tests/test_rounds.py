@@ -6,74 +6,26 @@ import contextlib
 import copy
 import math
 import pickle
-import random
-import socket
+import re
 import struct
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
+from round_tools import FEATURES, PAIRS, ROWS, SEED, changed, pair, rows, state_of, terms
 from sklearn.base import clone
 
-from privol import BANCO, LDPSGD, MIOGD, NOGD, AgnosticBANCO, BanditMIOGD, losses
+from privol import LDPSGD, NOGD, BanditMIOGD, losses
+from privol.calibration import RANDOMIZERS
 from privol.errors import BudgetExceeded, InvalidMessage, InvalidParameter, StateError
-from privol.rounds import VERSION, Collector, Device, receive_answer, receive_question
+from privol.guarantees import ADJACENCIES
+from privol.losses import LOSSES
+from privol.rounds import Collector, Device
 from privol.rounds._collector import longest_report
-from privol.rounds._messages import (
-    ANSWER,
-    QUESTION,
-    pack_answer,
-    pack_question,
-    parse_answer,
-    parse_question,
-    size_of,
-)
-from privol.rounds._terms import Terms
-
-ROWS, FEATURES = 300, 7
-SEED = 11
-
-# What a learner asks for, and the least that its devices then have to accept.
-PAIRS = {
-    "miogd": (MIOGD(leakage=0.3, radius=3.0), {"leakage": 0.3}),
-    "miogd by epsilon": (MIOGD(epsilon=1.0, delta=1e-5, step="adaptive"), {"epsilon": 1.0, "delta": 1e-5}),
-    "privunit": (LDPSGD(epsilon=1.5, radius=2.0), {"epsilon": 1.5}),
-    "l2laplace": (LDPSGD(epsilon=1.0, randomizer="l2laplace", l2=0.1), {"epsilon": 1.0}),
-    "laplace": (LDPSGD(epsilon=1.0, randomizer="laplace"), {"epsilon": 1.0}),
-    "duchi": (LDPSGD(epsilon=1.0, randomizer="duchi", x_bound=0.7), {"epsilon": 1.0}),
-    "gaussian": (LDPSGD(epsilon=1.0, randomizer="gaussian"), {"epsilon": 1.0, "delta": 1e-6}),
-    "banco": (BANCO(epsilon=2.0), {"epsilon": 2.0}),
-    "agnostic": (AgnosticBANCO(epsilon=2.0, loss="hinge"), {"epsilon": 2.0}),
-    "no noise": (LDPSGD(epsilon=math.inf), {"epsilon": math.inf}),
-    "no intercept": (LDPSGD(epsilon=1.0, fit_intercept=False, gradient_bound=0.1), {"epsilon": 1.0}),
-    "halved": (LDPSGD(epsilon=1.0, randomizer="l2laplace", adjacency="zero_out"), {"epsilon": 1.0}),
-    "regression": (LDPSGD(epsilon=1.0, loss=losses.Huber(width=0.5), y_bound=2.0), {"epsilon": 1.0}),
-}
-
+from privol.rounds._messages import ANSWER, pack_question, parse_answer, place_of, size_of
 
 CUSTOM = losses.Custom(value=lambda p, y: p, gradient=lambda p, y: 1.0, lipschitz=1.0, smoothness=0.0)
-
-
-def rows(n=ROWS, features=FEATURES):
-    rng = np.random.default_rng(2)
-    X = rng.normal(size=(n, features)) / 2
-    return X, (X[:, 0] + 0.3 * rng.normal(size=n) > 0).astype(float)
-
-
-def pair(name="privunit", seed=SEED, horizon=ROWS, **limits):
-    """A learner's collector and a device that accepts just what it asks for."""
-    learner, least = PAIRS[name]
-    learner = clone(learner).set_params(horizon=horizon, random_state=seed)
-    if losses.get_loss(learner.loss).kind == "classification":
-        learner.declare_classes([0, 1])
-    words = {"loss": learner.loss, "fit_intercept": learner.fit_intercept, "adjacency": learner.adjacency}
-    device = Device(n_features=FEATURES, reports=horizon, random_state=seed, **{**words, **least, **limits})
-    return learner, Collector(learner, FEATURES), device
-
-
-def state_of(learner, collector):
-    """All that a message could have changed."""
-    return learner.n_rows_, learner.coef_.tobytes(), learner.ledger_.spent.mu, collector.ask()
 
 
 # ---- joined ---------------------------------------------------------------------------------------------------------
@@ -155,11 +107,18 @@ def test_learners_that_have_no_rounds(learner, words):
         Collector(learner, 3)
 
 
+def test_the_page_of_rounds():
+    page = Path(__file__).parents[1].joinpath("docs", "rounds.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+    names = {"row": np.ones(54)}
+    exec(compile(code, "rounds.md", "exec"), names)
+    assert names["learner"].n_rows_ == 1
+    for place, words in ((40, RANDOMIZERS), (41, ADJACENCIES), (42, LOSSES[:6])):
+        (line,) = re.findall(rf"^\| {place} \| 1 \| (.*) \|$", page, flags=re.MULTILINE)
+        assert line.split(": ")[1] == ", ".join(f"{code} {word}" for code, word in enumerate(words))
+
+
 # ---- what the learner refuses ---------------------------------------------------------------------------------------
-
-
-def changed(message, at, content):
-    return message[:at] + content + message[at + len(content) :]
 
 
 def refusals():
@@ -231,7 +190,7 @@ def test_no_report_is_longer_than_the_longest(name):
     learner, collector, device = pair(name)
     x = np.full(FEATURES, 5.0)
     question = collector.ask()
-    lengths = [np.linalg.norm(parse_answer(device.answer(question, x, 1.0), device.dim).report) for _ in range(ROWS)]
+    lengths = [np.linalg.norm(parse_answer(device.answer(question, x, 1.0), device.dim)[1]) for _ in range(ROWS)]
     assert max(lengths) <= collector.longest
     assert collector.longest < 80 * np.mean(lengths) + 1e-9 or name == "no noise"
     noise = learner.calibrate(FEATURES, 1, "all").report
@@ -302,7 +261,7 @@ def test_reports_are_counted_over_runs_and_never_repeat_their_noise():
     for name in ("privunit", "l2laplace", "privunit"):
         _, collector, _ = pair(name)
         answer = device.answer(collector.ask(), X[0], y[0])
-        reports.append(parse_answer(answer, device.dim).report.tobytes())
+        reports.append(parse_answer(answer, device.dim)[1].tobytes())
     assert len(set(reports)) == 3
     device.answer(collector.ask(), X[0], y[0])
     with pytest.raises(BudgetExceeded):
@@ -354,12 +313,6 @@ def test_a_loss_of_another_width():
         device.answer(collector.ask(), X[0], y[0])
 
 
-def terms(**words):
-    found = {"randomizer": "privunit", "adjacency": "replace", "loss": "logistic", "width": 0.0, "intercept": True}
-    found |= {"figure": "epsilon", "amount": 1.0, "bound": 1.5, "x_bound": 1.0, "y_bound": 1.0}
-    return Terms(**{**found, **words}).pack()
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -387,7 +340,7 @@ def terms(**words):
 )
 def test_terms_that_are_none(content, said):
     device = Device(n_features=FEATURES, epsilon=2.0, delta=1e-6)
-    question = pack_question(bytes(16), 1, content, np.zeros(8))
+    question = pack_question(place_of(bytes(16), 1), content, np.zeros(8))
     with pytest.raises(InvalidMessage, match=said):
         device.answer(question, np.zeros(FEATURES), 1.0)
     assert device.n_reports == 0
@@ -397,8 +350,8 @@ def test_points_that_are_none():
     device = Device(n_features=FEATURES, epsilon=2.0)
     for number in (math.nan, math.inf, 1e151):
         with pytest.raises(InvalidMessage, match="point must be finite"):
-            device.answer(pack_question(bytes(16), 1, terms(), np.full(8, number)), np.zeros(FEATURES), 1.0)
-    answer = device.answer(pack_question(bytes(16), 1, terms(), np.full(8, 1e149)), np.ones(FEATURES), 1.0)
+            device.answer(pack_question(place_of(bytes(16), 1), terms(), np.full(8, number)), np.zeros(FEATURES), 1.0)
+    answer = device.answer(pack_question(place_of(bytes(16), 1), terms(), np.full(8, 1e149)), np.ones(FEATURES), 1.0)
     assert len(answer) == 104  # any finite point does
 
 
@@ -416,7 +369,7 @@ def test_points_that_are_none():
 def test_what_is_no_row(x, y):
     device = Device(n_features=FEATURES, epsilon=2.0)
     with pytest.raises(InvalidParameter):
-        device.answer(pack_question(bytes(16), 1, terms(), np.zeros(8)), x, y)
+        device.answer(pack_question(place_of(bytes(16), 1), terms(), np.zeros(8)), x, y)
     assert device.n_reports == 0
 
 
@@ -448,167 +401,3 @@ def test_devices_stay_where_they_are():
         with pytest.raises(StateError, match="a device cannot be"):
             take(device)
     assert repr(device) == "<Device: 8 coordinates, 0 of 1 reports made>"
-
-
-# ---- messages -------------------------------------------------------------------------------------------------------
-
-
-def test_the_layout_of_version_1():
-    """What is written is what docs/rounds.md says, byte by byte: devices of other makers rely on it."""
-    run, point = bytes(range(16)), np.array([0.5, -2.0])
-    assert VERSION == 1
-    head = b"pvRD" + struct.pack("<HBBII", 1, 1, 0, 40 + 48 + 16, 2) + run + struct.pack("<Q", 77)
-    content = struct.pack("<BBBBB3xddddd", 2, 1, 5, 1, 0, 1.25, 0.75, 3.0, 4.0, 0.5)
-    stated = terms(
-        randomizer="l2laplace",
-        adjacency="zero_out",
-        loss="huber",
-        amount=0.75,
-        bound=1.25,
-        x_bound=3.0,
-        y_bound=4.0,
-        width=0.5,
-    )
-    assert stated == content
-    question = pack_question(run, 77, stated, point)
-    assert question == head + content + struct.pack("<dd", 0.5, -2.0)
-    assert (head + content)[40:45] == b"\2\1\5\1\0"
-    answer = pack_answer(run, 77, point)
-    assert answer == b"pvRD" + struct.pack("<HBBII", 1, 2, 0, 56, 2) + run + struct.pack("<Qdd", 77, 0.5, -2.0)
-    assert (size_of(QUESTION, 2), size_of(ANSWER, 2)) == (len(question), len(answer))
-    assert Terms.unpack(content).pack() == content
-    for dim in (0, 1 << 29):
-        with pytest.raises(InvalidMessage, match="1 to 536870848 coordinates"):
-            size_of(ANSWER, dim)
-
-
-def mutations(seeds, n, seed):
-    """Messages changed, cut, lengthened, joined; and bytes that never were one."""
-    draw = random.Random(seed)
-    special = [0.0, -0.0, math.nan, math.inf, 5e-324, 1e200, -1.0, 1e-12, 1e30]
-    for _ in range(n):
-        message = bytearray(draw.choice(seeds))
-        for _ in range(draw.randrange(1, 4)):
-            at = draw.randrange(len(message) + 1)
-            match draw.randrange(7):
-                case 0:
-                    message[at : at + 1] = bytes([draw.randrange(256)])
-                case 1:
-                    del message[at : at + draw.randrange(1, 60)]
-                case 2:
-                    message[at:at] = draw.randbytes(draw.randrange(1, 60))
-                case 3:
-                    at = at // 8 * 8
-                    message[at : at + 8] = struct.pack("<d", draw.choice(special))
-                case 4:
-                    message = bytearray(draw.randbytes(draw.choice([0, 1, 40, 104, 152, 300])))
-                case 5:
-                    message[40:] = draw.choice(seeds)[40:]
-                case _:
-                    at = min(at, 40)
-                    message[at : at + 1] = bytes([message[at] ^ 1 << draw.randrange(8)]) if at < len(message) else b""
-        yield bytes(message)
-
-
-@pytest.mark.filterwarnings("error")
-def test_random_messages_change_nothing_that_they_may_not():
-    X, y = rows()
-    learner, collector, device = pair(horizon=5000)
-    seeds = []
-    for t in range(3):
-        seeds.append(collector.ask())
-        seeds.append(device.answer(seeds[-1], X[t], y[t]))
-        collector.tell(seeds[-1])
-    seeds.append(collector.ask())
-    seeds.append(device.answer(seeds[-1], X[3], y[3]))
-    careful = Device(n_features=FEATURES, epsilon=1.5, delta=1e-6, reports=10**6)
-    learnt = answered = 0
-    for message in mutations(seeds, 6000, seed=3):
-        before = (learner.n_rows_, learner.coef_.tobytes(), careful.n_reports)
-        open_round, place = collector.round, message[32:40]
-        try:
-            collector.tell(message)
-        except InvalidMessage:
-            assert (learner.n_rows_, learner.coef_.tobytes()) == before[:2]
-        else:  # numbers of a report may be any that a report may have
-            report = np.frombuffer(message, "<f8", 8, 40)
-            assert (len(message), message[:16], message[16:32]) == (104, seeds[1][:16], collector.run)
-            assert int.from_bytes(place, "little") == open_round
-            assert np.linalg.norm(report) <= collector.longest
-            assert learner.n_rows_ == before[0] + 1
-            learnt += 1
-        try:
-            answer = careful.answer(message, X[0], y[0])
-        except (InvalidMessage, BudgetExceeded):
-            assert careful.n_reports == before[2]
-        else:
-            stated = Terms.unpack(message[40:88])
-            assert stated.pack() == message[40:88]
-            assert stated.figure == "sigma" or stated.amount <= 1.5
-            assert answer[16:40] == message[16:40]
-            assert np.isfinite(parse_question(message, 8).point).all()
-            answered += 1
-    assert learnt >= 1
-    assert answered > 100
-
-
-# ---- sockets --------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def ends():
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        yield ours, theirs
-
-
-def test_messages_in_pieces(ends):
-    ours, theirs = ends
-    _, collector, device = pair()
-    question = collector.ask()
-    answer = device.answer(question, np.ones(FEATURES), 1.0)
-
-    def trickle():
-        for message in (question, question):
-            for k in range(len(message)):
-                theirs.sendall(message[k : k + 1])
-        theirs.close()
-
-    writer = threading.Thread(target=trickle)
-    writer.start()
-    assert [receive_question(ours, 8) for _ in range(3)] == [question, question, None]
-    writer.join()
-    assert ours.gettimeout() is None
-    one, other = socket.socketpair()
-    with one, other:
-        other.sendall(answer + answer)
-        assert [receive_answer(one, 8) for _ in range(2)] == [answer, answer]
-
-
-def test_a_connection_that_ends_in_the_middle(ends):
-    ours, theirs = ends
-    _, collector, _ = pair()
-    theirs.sendall(collector.ask()[:100])
-    theirs.close()
-    with pytest.raises(InvalidMessage, match="ended after 100 of 152 bytes"):
-        receive_question(ours, 8)
-
-
-def test_a_wrong_beginning_is_refused_before_the_rest_comes(ends):
-    ours, theirs = ends
-    _, collector, _ = pair()
-    theirs.sendall(changed(collector.ask(), 8, b"\xff\xff\xff\xff")[:40])  # 4 GB are announced, and nothing follows
-    with pytest.raises(InvalidMessage, match="has 152 bytes, this one states 4294967295"):
-        receive_question(ours, 8)
-
-
-def test_a_rest_that_never_comes(ends):
-    ours, theirs = ends
-    _, collector, _ = pair()
-    theirs.sendall(collector.ask()[:50])
-    with pytest.raises(TimeoutError):
-        receive_question(ours, 8, seconds=0.05)
-    ours.settimeout(0.05)
-    with pytest.raises(TimeoutError):
-        receive_question(ours, 8)
-    assert ours.gettimeout() == 0.05

@@ -10,7 +10,7 @@ from ..errors import InvalidParameter, StateError
 from ._losses cimport bind_loss
 from ._noise cimport Source
 from ._report cimport Report
-from ._rows cimport PV_ENTRY_MAX, PV_OK, PV_UNDECIDED, pv_rows, pv_rows_norm, pv_status, view_row
+from ._rows cimport PV_ENTRY_MAX, PV_OK, PV_UNDECIDED, pv_rows, pv_rows_norm, pv_sqnorm, pv_status, view_row
 from ._run cimport LearnerRun, pv_admissible, pv_state
 
 cnp.import_array()
@@ -157,6 +157,15 @@ cdef class LocalRun(LearnerRun):
         return 0
 
 
+def squared_norm(const double[::1] x not None) -> float:
+    """Squared L2 norm of a vector, -1 if an entry is not finite or beyond what rows may have."""
+    cdef int64_t j
+    for j in range(x.shape[0]):
+        if not -PV_ENTRY_MAX <= x[j] <= PV_ENTRY_MAX:
+            return -1.0
+    return pv_sqnorm(&x[0], x.shape[0]) if x.shape[0] else 0.0
+
+
 cdef class PointGradients:
     """Gradients of rows at points that somebody else chose, with the bits of a :class:`LocalRun` at that point.
 
@@ -193,7 +202,9 @@ cdef class PointGradients:
         if point.shape[0] != self.plan.d:
             raise InvalidParameter(f"point must have shape ({self.plan.d},), found ({point.shape[0]},)")
         if cnp.PyArray_NDIM(x) != 1 or cnp.PyArray_DIM(x, 0) != self.plan.d - self.plan.intercept:
-            raise InvalidParameter(f"x must have {self.plan.d - self.plan.intercept} features, found shape {(<object>x).shape}")
+            raise InvalidParameter(
+                f"x must have {self.plan.d - self.plan.intercept} features, found shape {(<object>x).shape}"
+            )
         if not (cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT64 or cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT32):
             raise InvalidParameter(f"x must be of float32 or float64, found {(<object>x).dtype}")
         if not cnp.PyArray_ISBEHAVED_RO(x):

@@ -12,7 +12,7 @@ from ..calibration import LocalCalibration, ReportNoise
 from ..errors import BudgetExceeded, InvalidMessage, InvalidParameter
 from ..guarantees import Guarantee
 from ..losses import Loss, get_loss
-from ._messages import RUN_BYTES, FloatArray, pack_question, parse_answer
+from ._messages import RUN_BYTES, FloatArray, pack_question, parse_answer, place_of, read_place
 from ._terms import Terms
 
 __all__ = ["Collector", "longest_report"]
@@ -132,7 +132,7 @@ class Collector:
             number = self._learner.n_rows_ + 1
             if number > self._horizon:
                 raise BudgetExceeded(f"the horizon of {self._horizon} rounds is used up")
-            return pack_question(self.run, number, self._terms, self._learner.ask())
+            return pack_question(place_of(self.run, number), self._terms, self._learner.ask())
 
     def tell(self, answer: bytes) -> None:
         """Learn the report of the open round.
@@ -146,19 +146,22 @@ class Collector:
         BudgetExceeded
             If the horizon is used up.
         """
-        run, number, report = parse_answer(answer, self.dim)
-        if run != self.run:
-            raise InvalidMessage(
-                f"the answer is to the run {run.hex()}, this one is {self.run.hex()}; nothing was learnt"
-            )
+        place, report, square = parse_answer(answer, self.dim)
         with self._lock:
             this = self._learner.n_rows_ + 1
-            if number != this:
-                why = "which has its report" if number < this else "which was not asked"
-                raise InvalidMessage(f"the answer is of round {number}, {why}; open is {this}; nothing was learnt")
-            length = math.sqrt(report.dot(report))
+            if place != place_of(self.run, this):
+                raise InvalidMessage(f"{self._elsewhere(place, this)}; nothing was learnt")
+            length = math.sqrt(square)
             if not length <= self.longest:
                 raise InvalidMessage(
                     f"a report of this run has a norm of at most {self.longest:g}, found {length:g}; nothing was learnt"
                 )
             self._learner.tell(report=report)
+
+    def _elsewhere(self, place: bytes, this: int) -> str:
+        """What an answer belongs to."""
+        run, number = read_place(place)
+        if run != self.run:
+            return f"the answer is to the run {run.hex()}, this one is {self.run.hex()}"
+        why = "which has its report" if number < this else "which was not asked"
+        return f"the answer is of round {number}, {why}; open is {this}"

@@ -97,6 +97,7 @@ class Device(Unshared):
         self._loss_name = loss_name(self._loss)
         self._intercept = bool(fit_intercept)
         self._features = integer(n_features=n_features, at_least=1, at_most=1 << 28)
+        self._dim = self._features + self._intercept
         # a whole number seeds one generator, and every run its own key from that
         seeded = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
         self._random_state = np.random.PCG64(integer(random_state=random_state, at_least=0)) if seeded else random_state
@@ -113,7 +114,7 @@ class Device(Unshared):
     @property
     def dim(self) -> int:
         """Coordinates of points and reports."""
-        return self._features + self._intercept
+        return self._dim
 
     @property
     def n_reports(self) -> int:
@@ -148,7 +149,7 @@ class Device(Unshared):
         InvalidParameter
             If the row has another shape or type. No report was made.
         """
-        run, this, terms, point = parse_question(question, self.dim)
+        place, terms, point = parse_question(question, self._dim)
         row = _row(x, self._features)
         target = float(y) if isinstance(y, float) else number(y=y, infinite=True)
         with self._lock:
@@ -161,10 +162,10 @@ class Device(Unshared):
             self._agreed = agreed
         gradient = agreed.gradients.at(point, row, target)
         try:
-            report = agreed.randomizer.privatize(gradient.reshape(1, -1))[0]
+            report = agreed.randomizer.privatize(gradient[None])[0]
         finally:
             gradient.fill(0.0)
-        return pack_answer(run, this, report)
+        return pack_answer(place, report)
 
     def _agree(self, content: bytes) -> _Agreed:
         """Check terms, and make what reports on them need."""
@@ -175,7 +176,7 @@ class Device(Unshared):
             raise InvalidMessage(f"this device has fit_intercept={self._intercept}, the question has {terms.intercept}")
         noise = self._accepted(terms)
         gradients = PointGradients(
-            dim=self.dim,
+            dim=self._dim,
             intercept=self._intercept,
             loss=self._loss,
             x_bound=terms.x_bound,
@@ -200,17 +201,17 @@ class Device(Unshared):
                 raise BudgetExceeded(
                     f"this device makes reports of epsilon at most {most:g}, asked is {terms.amount:g}"
                 )
-            return terms.noise(self.dim)
+            return terms.noise(self._dim)
         for words in self._gaussian_limits():
             least = calibrate_report(
-                "gaussian", dim=self.dim, bound=terms.bound, adjacency=self._adjacency, **words
+                "gaussian", dim=self._dim, bound=terms.bound, adjacency=self._adjacency, **words
             ).scale
             if not terms.amount >= least:
                 raise BudgetExceeded(
                     f"this device adds Gaussian noise of sigma at least {least:g} to gradients of norm up to "
                     f"{terms.bound:g}, asked is {terms.amount:g}"
                 )
-        return terms.noise(self.dim)
+        return terms.noise(self._dim)
 
     def _gaussian_limits(self) -> list[dict[str, Any]]:
         limits: list[dict[str, Any]] = []

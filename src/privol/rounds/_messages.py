@@ -9,12 +9,12 @@ from __future__ import annotations
 import struct
 import sys
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core._rows import squared_norms
+from .._core._local import squared_norm
 from ..errors import InvalidMessage
 from ._terms import TERMS_BYTES
 
@@ -24,13 +24,13 @@ __all__ = [
     "QUESTION",
     "RUN_BYTES",
     "VERSION",
-    "Answer",
-    "Question",
     "check_head",
     "pack_answer",
     "pack_question",
     "parse_answer",
     "parse_question",
+    "place_of",
+    "read_place",
     "size_of",
 ]
 
@@ -46,34 +46,20 @@ _FIXED = struct.Struct("<4sHBBII")
 # run, round
 _PLACE = struct.Struct("<16sQ")
 HEAD_BYTES = _FIXED.size + _PLACE.size
+_NUMBER_AT = HEAD_BYTES - 8
 _MOST_COORDINATES = (1 << 29) - 64  # so that sizes fit in their field
 _POINT_AT = HEAD_BYTES + TERMS_BYTES
 
 _LITTLE = sys.byteorder == "little"
+_DOUBLES = np.dtype("<f8")
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
-# Coordinates beyond count as not finite, as squared_norms says it: squares stay finite.
+# Coordinates beyond count as not finite, as squared_norm says it: squares stay finite.
 _LARGEST = 1e150
 
 
-class Question(NamedTuple):
-    """What a learner asks of a device: all public."""
-
-    run: bytes
-    number: int
-    terms: bytes
-    point: FloatArray
-
-
-class Answer(NamedTuple):
-    """What a device answers: public by the noise in it."""
-
-    run: bytes
-    number: int
-    report: FloatArray
-
-
+@lru_cache(maxsize=64)
 def size_of(kind: int, dim: int) -> int:
     """Bytes of a message with so many coordinates."""
     if not 1 <= dim <= _MOST_COORDINATES:
@@ -87,32 +73,41 @@ def _fixed(kind: int, dim: int) -> bytes:
     return _FIXED.pack(MAGIC, VERSION, kind, 0, size_of(kind, dim), dim)
 
 
-def pack_question(run: bytes, number: int, terms: bytes, point: FloatArray) -> bytes:
+def place_of(run: bytes, number: int) -> bytes:
+    """Return what names a round in both of its messages."""
+    return _PLACE.pack(run, number)
+
+
+def read_place(place: bytes) -> tuple[bytes, int]:
+    """Return run and number of a round."""
+    run, number = _PLACE.unpack(place)
+    return run, number
+
+
+def pack_question(place: bytes, terms: bytes, point: FloatArray) -> bytes:
     """Return a question as bytes."""
-    return _fixed(QUESTION, len(point)) + _PLACE.pack(run, number) + terms + _content(point)
+    return b"".join((_fixed(QUESTION, len(point)), place, terms, _content(point)))
 
 
-def pack_answer(run: bytes, number: int, report: FloatArray) -> bytes:
+def pack_answer(place: bytes, report: FloatArray) -> bytes:
     """Return an answer as bytes."""
-    return _fixed(ANSWER, len(report)) + _PLACE.pack(run, number) + _content(report)
+    return b"".join((_fixed(ANSWER, len(report)), place, _content(report)))
 
 
-def check_head(message: bytes, kind: int, dim: int) -> tuple[bytes, int]:
-    """Return run and round of a message, of which at least the head is there.
+def check_head(message: bytes, kind: int, dim: int) -> None:
+    """Refuse what is not the beginning of such a message.
 
     Raises
     ------
     InvalidMessage
-        If it is not the head of such a message; the text says what was found and what is allowed.
+        What was found, and what is allowed.
     """
     if len(message) < HEAD_BYTES:
         raise InvalidMessage(f"a message has at least {HEAD_BYTES} bytes, found {len(message)}")
     if message[: _FIXED.size] != _fixed(kind, dim):
         raise InvalidMessage(_what_is_wrong(message, kind, dim))
-    run, number = _PLACE.unpack_from(message, _FIXED.size)
-    if number < 1:
+    if message[_NUMBER_AT:HEAD_BYTES] == bytes(HEAD_BYTES - _NUMBER_AT):
         raise InvalidMessage("rounds are numbered from 1, found 0")
-    return run, number
 
 
 def _what_is_wrong(message: bytes, kind: int, dim: int) -> str:
@@ -129,54 +124,50 @@ def _what_is_wrong(message: bytes, kind: int, dim: int) -> str:
     return f"the {_KINDS[kind]} with {dim} coordinates has {size_of(kind, dim)} bytes, this one states {size}"
 
 
-def parse_question(message: bytes, dim: int) -> Question:
-    """Return what a question says; its terms are left as bytes.
+def parse_question(message: bytes, dim: int) -> tuple[bytes, bytes, FloatArray]:
+    """Return place, terms and point of a question; the terms are left as bytes.
 
     Raises
     ------
     InvalidMessage
     """
-    run, number = _checked(message, QUESTION, dim)
-    point = _numbers(message, dim, _POINT_AT)
-    _check_finite("point", point)
-    return Question(run, number, message[HEAD_BYTES:_POINT_AT], point)
+    _check_size(message, QUESTION, dim)
+    point, _ = _numbers(message, dim, "point", _POINT_AT)
+    return message[_FIXED.size : HEAD_BYTES], message[HEAD_BYTES:_POINT_AT], point
 
 
-def parse_answer(message: bytes, dim: int) -> Answer:
-    """Return what an answer says.
+def parse_answer(message: bytes, dim: int) -> tuple[bytes, FloatArray, float]:
+    """Return place and report of an answer, and the report's squared norm.
 
     Raises
     ------
     InvalidMessage
     """
-    run, number = _checked(message, ANSWER, dim)
-    report = _numbers(message, dim, HEAD_BYTES)
-    _check_finite("report", report)
-    return Answer(run, number, report)
+    _check_size(message, ANSWER, dim)
+    report, square = _numbers(message, dim, "report", HEAD_BYTES)
+    return message[_FIXED.size : HEAD_BYTES], report, square
 
 
-def _checked(message: bytes, kind: int, dim: int) -> tuple[bytes, int]:
+def _check_size(message: bytes, kind: int, dim: int) -> None:
     if not isinstance(message, bytes):
         raise InvalidMessage(f"a message must be bytes, found {type(message).__name__}")
-    head = check_head(message, kind, dim)
-    size = int.from_bytes(message[8:12], "little")  # which is right, or the head would not be
-    if len(message) != size:
-        raise InvalidMessage(f"the {_KINDS[kind]} must have {size} bytes, found {len(message)}")
-    return head
+    check_head(message, kind, dim)
+    if len(message) != size_of(kind, dim):
+        raise InvalidMessage(f"the {_KINDS[kind]} must have {size_of(kind, dim)} bytes, found {len(message)}")
 
 
-def _numbers(message: bytes, dim: int, start: int) -> FloatArray:
-    numbers = np.frombuffer(message, "<f8", dim, start)
-    return numbers if _LITTLE else numbers.astype(np.float64)
-
-
-def _content(x: FloatArray) -> bytes:
-    return x.tobytes() if _LITTLE else x.astype("<f8").tobytes()
-
-
-def _check_finite(name: str, x: FloatArray) -> None:
-    if squared_norms(x.reshape(1, -1))[0] < 0.0:
+def _numbers(message: bytes, dim: int, name: str, start: int) -> tuple[FloatArray, float]:
+    """Numbers of a message, and their squared norm."""
+    found = np.frombuffer(message, _DOUBLES, dim, start)
+    x = found if _LITTLE else found.astype(np.float64)
+    square = squared_norm(x)
+    if square < 0.0:
         place = int(np.argmin(np.abs(x) <= _LARGEST))
         raise InvalidMessage(
             f"the {name} must be finite and at most {_LARGEST:g} in magnitude, coordinate {place} is {x[place]}"
         )
+    return x, square
+
+
+def _content(x: FloatArray) -> bytes:
+    return x.tobytes() if _LITTLE else x.astype(_DOUBLES).tobytes()
