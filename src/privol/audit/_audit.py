@@ -46,8 +46,8 @@ class Audit:
     epsilon, delta : float
         The claim.
     mu : float or None
-        The claim in Gaussian differential privacy. None: the claim (of a pure epsilon, a source's, or the caller's) is no
-        such claim.
+        The claim in Gaussian differential privacy. None: the claim is no such claim (but of a pure epsilon, a source's,
+        or the caller's).
     proved_mu : float or None
         What is proved of this noise: ``mu``, but where a source claims something else. None: nothing is known.
     epsilon_lower : float
@@ -167,8 +167,9 @@ def audit(
     ----------
     learner : str or OnlineLearner
         A name of :data:`MECHANISMS`: with streams and parameters on which the claim is attained, as far as these are
-        known; "prefix" is :class:`privol.prefix.PrefixSum`. A learner: with all of its own parameters, and rows that move
-        it far; one that sees reports alone is told gradients (values) beyond their bound. Nothing is spent in its ledger.
+        known; "prefix" is :class:`privol.prefix.PrefixSum`. A learner: with all of its own parameters, and rows that
+        move it far; one that sees reports alone is told gradients (values) beyond their bound. Nothing is spent in its
+        ledger.
     runs : int, default=100000
         On each of the two streams, at least 200.
     confidence : float, default=0.99
@@ -180,13 +181,13 @@ def audit(
         "auto": the likelihood ratio where it is known. "fitted": the best linear statistic of the first half of the
         runs, which sees mistakes that the likelihood ratio of the right mechanism may overlook.
     noise : float, default=1.0
-        Factor of the noise, above 0: below 1 a good audit refutes the claim, which shows its power. Of randomizers whose
-        noise has no scale ("privunit", "duchi"): reports with ``epsilon / noise``.
+        Factor of the noise, above 0: below 1 a good audit refutes the claim, which shows its power. Of randomizers
+        whose noise has no scale ("privunit", "duchi"): reports of ``epsilon / noise``.
     random_state : None or int
         Of the noise. None: keys from the operating system.
     **parameters
-        Of the learner that is named, such as ``epsilon``, ``adjacency``, ``design``, ``release``, ``calibration``, ``randomizer``.
-        Of "prefix": epsilon, delta, adjacency, design, buffers, objective, bound, leaf, calibration.
+        Of the learner that is named, such as ``epsilon``, ``adjacency``, ``design``, ``release``, ``calibration``,
+        ``randomizer``. Of "prefix": epsilon, delta, adjacency, design, buffers, objective, bound, leaf, calibration.
 
     Returns
     -------
@@ -199,11 +200,11 @@ def audit(
 
     Notes
     -----
-    The runs are those of the compiled learner, each with a noise key of its own. Of a learner that sees reports alone
-    every row of a run is an experiment: what depends on it follows from its report, whose noise is its own. Where rows can lie along coordinates
+    The runs are those of the compiled learner, each with a noise key of its own. Where rows can lie along coordinates
     that do not touch each other, a run is ``width`` experiments; their independence is that of the noise's
-    coordinates, which other tests hold. Thresholds (and fits) are chosen on one half of the runs and judged on the
-    other.
+    coordinates, which other tests hold. Of a learner that sees reports alone every row of a run is an experiment: what
+    depends on it follows from its report, whose noise is its own. Thresholds (and fits) are chosen on one half of the
+    runs and judged on the other.
 
     Examples
     --------
@@ -268,18 +269,20 @@ def _case(learner: str | OnlineLearner, parameters: dict[str, Any], steps: int, 
 
 def _sampled(case: Case, runs: int, fitted: bool) -> tuple[FloatArray, FloatArray]:
     """Values of the statistic on both streams, ``runs`` each."""
-    weights = case.weights
+    weights: FloatArray = np.zeros(case.size)
     kept: list[list[FloatArray]] = [[], []]
     if fitted:
         first = min(_FITTED_ON, runs // 2)
         kept = [[case.run(world) for _ in range(-(-first // case.width))] for world in (0, 1)]
         weights = fit_direction(*(np.concatenate(found)[:first] for found in kept))
+
+    def statistic(series: FloatArray) -> FloatArray:
+        return np.asarray(series @ weights) if fitted else case.ratio(series)
+
     values = []
     for world in (0, 1):
-        found = [series @ weights for series in kept[world]]
-        for _ in range(-(-runs // case.width) - len(found)):
-            series = case.run(world)
-            found.append(series @ weights if fitted else case.ratio(series))
+        found = [statistic(series) for series in kept[world]]
+        found += [statistic(case.run(world)) for _ in range(-(-runs // case.width) - len(found))]
         values.append(np.concatenate(found)[:runs])
     return values[0], values[1]
 

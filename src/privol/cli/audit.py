@@ -79,8 +79,10 @@ def audit(learner: str, epsilons: tuple[float, ...], as_json: bool, seed: int | 
 
     given = {name: value for name, value in options.items() if value is not None}
     found = []
-    budgets = [{"epsilon": epsilon} for epsilon in epsilons or (() if "leakage" in given else (0.5, 1.0, 4.0))]
-    for k, budget in enumerate(budgets or [{}]):
+    budgets: list[dict[str, Any]] = [{"epsilon": epsilon} for epsilon in epsilons]
+    if not budgets:
+        budgets = [{}] if "leakage" in given else [{"epsilon": epsilon} for epsilon in (0.5, 1.0, 4.0)]
+    for k, budget in enumerate(budgets):
         state = None if seed is None else seed + k  # noise of its own for each
         found.append(make_audit(learner, random_state=state, **budget, **given))
     with printing():
