@@ -32,7 +32,8 @@ SMOOTH_RUNS = {0.5: 1_000_000, 1.0: 250_000, 4.0: 100_000}  # that show less of 
 LONG_RUNS = {0.5: 300_000, 1.0: 150_000, 4.0: 100_000}  # of PQFTL, which draws ten times as many numbers
 OTHER_RUNS = 50_000  # one experiment a run
 DEFAULT_RUNS = 30_000
-REPORT_RUNS = {0.5: 300_000, 1.0: 200_000, 4.0: 200_000}
+REPORT_RUNS = {0.5: 300_000, 1.0: 150_000, 4.0: 100_000}  # of Gaussian reports
+PURE_RUNS = 100_000
 RANDOMIZERS = ("privunit", "duchi", "l2laplace", "laplace", "gaussian")
 SYMMETRIC = ("l2laplace", "laplace", "gaussian")
 OF_NUMBERS = ("privunit", "laplace", "gaussian")
@@ -89,15 +90,17 @@ def reports() -> Iterator[Work]:
         for adjacency in ADJACENCIES:
             words = {"epsilon": epsilon, "delta": DELTA, "adjacency": adjacency}
             yield "MIOGD gaussian", "miogd", words, REPORT_RUNS[epsilon]
-            for name, kinds in (("LDPSGD", RANDOMIZERS), ("BANCO", RANDOMIZERS), ("AgnosticBANCO", SYMMETRIC)):
-                for kind in kinds:
-                    learner = name.lower().replace("agnosticbanco", "agnostic")
-                    yield f"{name} {kind}", learner, {**words, "randomizer": kind}, REPORT_RUNS[epsilon]
-            for values in (1, 2):
-                for kind in OF_NUMBERS:
-                    more = {**words, "randomizer": kind, "values": values}
-                    name = f"BanditMIOGD {kind}" + (", two values" if values == 2 else "")
-                    yield name, "bandit", more, REPORT_RUNS[epsilon]
+            found: list[tuple[str, str, str, dict[str, int]]] = []
+            for name, learner, kinds in (
+                ("LDPSGD", "ldpsgd", RANDOMIZERS), ("BANCO", "banco", RANDOMIZERS),
+                ("AgnosticBANCO", "agnostic", SYMMETRIC),
+            ):  # fmt: skip
+                found += [(f"{name} {kind}", learner, kind, {}) for kind in kinds]
+            for values, what in ((1, ""), (2, ", two values")):
+                found += [(f"BanditMIOGD {kind}{what}", "bandit", kind, {"values": values}) for kind in OF_NUMBERS]
+            for name, learner, kind, more in found:
+                runs = REPORT_RUNS[epsilon] if kind == "gaussian" else PURE_RUNS
+                yield name, learner, {**words, "randomizer": kind, **more}, runs
 
 
 def audits(work: Iterator[Work], first_seed: int, share: float) -> Iterator[tuple[str, Audit]]:

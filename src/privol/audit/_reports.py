@@ -34,12 +34,12 @@ _FAR = 1e9  # targets that no prediction comes near
 _DIMS = {"gaussian": 8, "privunit": 8, "duchi": 8, "laplace": 2, "l2laplace": 2}
 
 #: Learners of reports that can be audited, by name.
-REPORTERS: dict[str, type[OnlineLearner]] = {
+REPORTERS: dict[str, type[Any]] = {
     "miogd": MIOGD, "ldpsgd": LDPSGD, "banco": BANCO, "agnostic": AgnosticBANCO, "bandit": BanditMIOGD,
 }  # fmt: skip
 # The slope of the absolute loss is 1 at every point, the sign of the target's.
 _ABSOLUTE = {"loss": "absolute", "y_bound": _FAR, "fit_intercept": False}
-_WORST: dict[type[OnlineLearner], dict[str, Any]] = {
+_WORST: dict[type[Any], dict[str, Any]] = {
     MIOGD: _ABSOLUTE,
     LDPSGD: {**_ABSOLUTE, "domain": WholeSpace(), "step_size": 1.0},  # what is not projected shows the reports
     BANCO: {**_ABSOLUTE, "magnitude_cap": 1.0},
@@ -109,15 +109,19 @@ class ReportCase(Case):
         self._lessons = [self._lesson(world) for world in (0, 1)]
 
         self._grid = compiled(self._audited).granularity
-        self._shown = shown = self._bandit or plan.update != "greedy" or math.isinf(plan.reach)
-        if not (shown and self.alike()):
-            self.width = 1  # what is projected hides a part of the report, by what was before it
-        self.gaussian = shown and report.kind == "gaussian"
-        if shown:
-            self._vectors = [self.twin(world).mean(axis=0) for world in (0, 1)]
-            self.weights = self._vectors[1] - self._vectors[0]
-            if self.gaussian:
-                self.attainable = float(np.linalg.norm(self.weights)) / self._audited.scale
+        # What is projected hides a part of a report, by what was before it: then a run is one experiment.
+        self._shown = self._bandit or plan.update != "greedy" or math.isinf(plan.reach)
+        self.gaussian = self._shown and report.kind == "gaussian"
+        if not self._shown:
+            self.width = 1
+            return
+        twins = [self.twin(world) for world in (0, 1)]
+        if any(np.ptp(twin, axis=0).max() > 1e-6 * report.bound for twin in twins):
+            self.width, twins = 1, [twin[:1] for twin in twins]
+        self._vectors = [twin.mean(axis=0) for twin in twins]
+        self.weights = self._vectors[1] - self._vectors[0]
+        if self.gaussian:
+            self.attainable = float(np.linalg.norm(self.weights)) / self._audited.scale
 
     def _claim(self, report: ReportNoise) -> None:
         pure = math.isfinite(report.epsilon)
@@ -160,7 +164,7 @@ class ReportCase(Case):
         dim = self._features if self._by_rows or self._bandit else self.size
         if self._plan.report.kind == "laplace":
             return np.full(dim, 1.0 / math.sqrt(dim))
-        return np.eye(dim)[-1]
+        return np.asarray(np.eye(dim)[-1])
 
     # ---- runs ----------------------------------------------------------------------------------------------
 
