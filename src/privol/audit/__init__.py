@@ -6,7 +6,6 @@ claim refutes it: the proof, the calibration or the code is wrong. ``docs/audit.
 shipped.
 """
 
-from ._audit import STATISTICS, Audit, audit, audit_black_box
-from ._cases import MECHANISMS
+from ._audit import MECHANISMS, STATISTICS, Audit, audit, audit_black_box
 
 __all__ = ["MECHANISMS", "STATISTICS", "Audit", "audit", "audit_black_box"]

@@ -15,9 +15,14 @@ from ..errors import InvalidParameter
 from ..guarantees import format_up, gdp_epsilon
 from ..learners import OnlineLearner
 from ._bounds import FloatArray, bounds, fit_direction, gaussian_mu_lower
-from ._cases import MECHANISMS, PREFIX_PARAMETERS, Case, LearnerCase, PrefixCase, worst_learner
+from ._cases import MECHANISMS as _PERTURBED
+from ._cases import PREFIX_PARAMETERS, Case, LearnerCase, PrefixCase, worst_learner
+from ._reports import REPORTERS, ReportCase, reporting
 
-__all__ = ["STATISTICS", "Audit", "audit", "audit_black_box"]
+__all__ = ["MECHANISMS", "STATISTICS", "Audit", "audit", "audit_black_box"]
+
+#: Names of what can be audited.
+MECHANISMS: tuple[str, ...] = (*_PERTURBED, *REPORTERS)
 
 #: Ways to make one number of what a run releases.
 STATISTICS = ("auto", "fitted")
@@ -41,7 +46,8 @@ class Audit:
     epsilon, delta : float
         The claim.
     mu : float or None
-        The claim in Gaussian differential privacy. None: the claim (a source's, or the caller's) is no such claim.
+        The claim in Gaussian differential privacy. None: the claim is no such claim (but of a pure epsilon, a source's,
+        or the caller's).
     proved_mu : float or None
         What is proved of this noise: ``mu``, but where a source claims something else. None: nothing is known.
     epsilon_lower : float
@@ -159,10 +165,11 @@ def audit(
 
     Parameters
     ----------
-    learner : {"pigd", "pgiga", "nogd", "dpftrl", "pqftl", "prefix"} or OnlineLearner
-        A name: with streams and parameters on which the claim is attained, as far as these are known; "prefix" is
-        :class:`privol.prefix.PrefixSum`. A learner: with all of its own parameters, and rows that move it far. Nothing
-        is spent in its ledger.
+    learner : str or OnlineLearner
+        A name of :data:`MECHANISMS`: with streams and parameters on which the claim is attained, as far as these are
+        known; "prefix" is :class:`privol.prefix.PrefixSum`. A learner: with all of its own parameters, and rows that
+        move it far; one that sees reports alone is told gradients (values) beyond their bound. Nothing is spent in its
+        ledger.
     runs : int, default=100000
         On each of the two streams, at least 200.
     confidence : float, default=0.99
@@ -174,12 +181,13 @@ def audit(
         "auto": the likelihood ratio where it is known. "fitted": the best linear statistic of the first half of the
         runs, which sees mistakes that the likelihood ratio of the right mechanism may overlook.
     noise : float, default=1.0
-        Factor of the noise, above 0: below 1 a good audit refutes the claim, which shows its power.
+        Factor of the noise, above 0: below 1 a good audit refutes the claim, which shows its power. Of randomizers
+        whose noise has no scale ("privunit", "duchi"): reports of ``epsilon / noise``.
     random_state : None or int
         Of the noise. None: keys from the operating system.
     **parameters
-        Of the learner that is named, such as ``epsilon``, ``adjacency``, ``design``, ``release``, ``calibration``. Of
-        "prefix": epsilon, delta, adjacency, design, buffers, objective, bound, leaf, calibration.
+        Of the learner that is named, such as ``epsilon``, ``adjacency``, ``design``, ``release``, ``calibration``,
+        ``randomizer``. Of "prefix": epsilon, delta, adjacency, design, buffers, objective, bound, leaf, calibration.
 
     Returns
     -------
@@ -194,8 +202,9 @@ def audit(
     -----
     The runs are those of the compiled learner, each with a noise key of its own. Where rows can lie along coordinates
     that do not touch each other, a run is ``width`` experiments; their independence is that of the noise's
-    coordinates, which other tests hold. Thresholds (and fits) are chosen on one half of the runs and judged on the
-    other.
+    coordinates, which other tests hold. Of a learner that sees reports alone every row of a run is an experiment: what
+    depends on it follows from its report, whose noise is its own. Thresholds (and fits) are chosen on one half of the
+    runs and judged on the other.
 
     Examples
     --------
@@ -217,7 +226,7 @@ def audit(
     train, test = (samples[0][:half], samples[1][:half]), (samples[0][half:], samples[1][half:])
     found = bounds(train, test, delta=case.delta, confidence=confidence)
     gaussian = None
-    if case.weights is not None:
+    if case.weights is not None and case.gaussian:
         gaussian = gaussian_mu_lower(*(test if fitted else samples), confidence=confidence)
     return Audit(
         learner=case.title,
@@ -243,8 +252,13 @@ def _case(learner: str | OnlineLearner, parameters: dict[str, Any], steps: int, 
     if isinstance(learner, OnlineLearner):
         if parameters:
             raise InvalidParameter(f"a learner has its own parameters: {', '.join(parameters)} must be set there")
+        if isinstance(learner, tuple(REPORTERS.values())):
+            return ReportCase(learner, by_rows=False, noise=noise, random_state=state)
         return LearnerCase(learner, steps=steps, noise=noise, random_state=state)
     name = choice(MECHANISMS, learner=learner)
+    if name in REPORTERS:
+        reporter, by_rows = reporting(name, parameters)
+        return ReportCase(reporter, by_rows=by_rows, noise=noise, random_state=state)
     if name != "prefix":
         return LearnerCase(worst_learner(name, parameters), steps=steps, noise=noise, random_state=state)
     wrong = ", ".join(sorted(set(parameters) - set(PREFIX_PARAMETERS)))
@@ -255,17 +269,20 @@ def _case(learner: str | OnlineLearner, parameters: dict[str, Any], steps: int, 
 
 def _sampled(case: Case, runs: int, fitted: bool) -> tuple[FloatArray, FloatArray]:
     """Values of the statistic on both streams, ``runs`` each."""
-    weights = case.weights
+    weights: FloatArray = np.zeros(case.size)
     kept: list[list[FloatArray]] = [[], []]
     if fitted:
         first = min(_FITTED_ON, runs // 2)
         kept = [[case.run(world) for _ in range(-(-first // case.width))] for world in (0, 1)]
         weights = fit_direction(*(np.concatenate(found)[:first] for found in kept))
-    assert weights is not None
+
+    def statistic(series: FloatArray) -> FloatArray:
+        return np.asarray(series @ weights) if fitted else case.ratio(series)
+
     values = []
     for world in (0, 1):
-        found = [series @ weights for series in kept[world]]
-        found += [case.run(world) @ weights for _ in range(-(-runs // case.width) - len(found))]
+        found = [statistic(series) for series in kept[world]]
+        found += [statistic(case.run(world)) for _ in range(-(-runs // case.width) - len(found))]
         values.append(np.concatenate(found)[:runs])
     return values[0], values[1]
 

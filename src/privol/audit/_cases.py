@@ -40,7 +40,7 @@ from ..prefix import plan_of
 from ._bounds import FloatArray
 from ._covariance import noise_covariance
 
-__all__ = ["MECHANISMS", "PREFIX_PARAMETERS", "Case", "LearnerCase", "PrefixCase", "worst_learner"]
+__all__ = ["MECHANISMS", "PREFIX_PARAMETERS", "Case", "LearnerCase", "PrefixCase", "built", "title_of", "worst_learner"]
 
 _WIDTH = 128  # most rows along coordinates of their own: of learners without steps of several rows,
 _MOST_WIDTH, _MOST_PAIRS = 512, 32  # of those with, and of PQFTL, whose moments grow with the square
@@ -62,7 +62,10 @@ class Case(ABC):
     width, size : int
         Experiments of a run, and numbers that each releases.
     weights : ndarray of shape (size,) or None
-        Of the best statistic: of the likelihood ratio. None: it is not known here.
+        Of the best linear statistic, which is that of the likelihood ratio unless ``ratio`` says otherwise. None: it is
+        not known here.
+    gaussian : bool
+        Whether the statistic is Gaussian with one standard deviation, where the weights are known.
     attainable : float or None
         mu that the likelihood ratio proves with more and more runs; None where it is not known.
     """
@@ -76,6 +79,7 @@ class Case(ABC):
     width: int
     size: int
     weights: FloatArray | None = None
+    gaussian: bool = True
     attainable: float | None = None
 
     @abstractmethod
@@ -85,6 +89,11 @@ class Case(ABC):
     @abstractmethod
     def twin(self, world: int) -> FloatArray:
         """The same without noise."""
+
+    def ratio(self, series: FloatArray) -> FloatArray:
+        """Log likelihood ratio of experiments, shape (n, size), but for a factor and a summand."""
+        assert self.weights is not None
+        return np.asarray(series @ self.weights)
 
     def know(self, covariance: FloatArray) -> None:
         """Take the covariance of an experiment's noise: the statistic then is the likelihood ratio."""
@@ -119,7 +128,7 @@ _PUBLISHED: dict[type[OnlineLearner], dict[str, Any]] = {
     PGIGA: {"l2": 0.001, "x_bound": 0.03, "radius": 6.0, "horizon": 200, "release": list(range(100, 200, 10))},
 }
 
-#: Names of what can be audited.
+#: Names of learners that perturb what they release, and of private sums.
 MECHANISMS: tuple[str, ...] = ("pigd", "pgiga", "nogd", "dpftrl", "pqftl", "prefix")
 #: Parameters of "prefix".
 PREFIX_PARAMETERS: tuple[str, ...] = (
@@ -136,7 +145,11 @@ def worst_learner(name: str, parameters: dict[str, Any]) -> OnlineLearner:
     """A learner with the given parameters, the others such that its sensitivity is attained or nearly so."""
     kind: type[Any] = _KINDS[name]
     published = _PUBLISHED.get(kind, {}) if parameters.get("calibration") == "published" else {}
-    words = {**_WORST[kind], "fit_intercept": False, **published, **parameters}
+    return built(kind, {**_WORST[kind], "fit_intercept": False, **published, **parameters}, parameters)
+
+
+def built(kind: type[Any], words: dict[str, Any], parameters: dict[str, Any]) -> OnlineLearner:
+    """A learner by its words, among them the caller's parameters."""
     try:
         learner: OnlineLearner = kind(**words)
     except TypeError:
@@ -188,7 +201,7 @@ class LearnerCase(Case):
         if self._kind not in _WORST:
             raise InvalidParameter(f"no worst streams are known of {self._kind.__name__}: use audit_black_box")
         self._words, self._steps, self._noise = words, steps, noise
-        self.title, self.adjacency = _title(self._kind.__name__, words), words["adjacency"]
+        self.title, self.adjacency = title_of(self._kind.__name__, words), words["adjacency"]
         width = self._most_width()
         self._prepare(width)
         plain = self._plain()
@@ -449,7 +462,7 @@ class PrefixCase(Case):
         if math.isinf(found.mu):
             raise InvalidParameter("epsilon must be finite: without noise there is no claim to audit")
         words = {"design": design, "calibration": calibration}
-        self.title, self.adjacency = _title("PrefixSum", words), adjacency
+        self.title, self.adjacency = title_of("PrefixSum", words), adjacency
         self.width, self.size, self._state = leaf, steps, random_state
         self.claimed(found.claim, found.mu, epsilon, delta)
         self._plans = [self._plan_of(found, factor) for factor in (noise, 0.0)]
@@ -482,11 +495,11 @@ class PrefixCase(Case):
         return np.array([run.add_block(block, every=False) for block in blocks]).T
 
 
-_TOLD = ("loss", "design", "release", "noise_shape", "calibration")
-_UNTOLD = {"noise_shape": "lipschitz", "calibration": "tight", "release": None}
+_TOLD = ("loss", "design", "randomizer", "values", "release", "noise_shape", "calibration")
+_UNTOLD = {"noise_shape": "lipschitz", "calibration": "tight", "release": None, "values": 1}
 
 
-def _title(name: str, words: dict[str, Any]) -> str:
+def title_of(name: str, words: dict[str, Any]) -> str:
     """Name and main parameters, as they are called."""
     told = []
     for word in _TOLD:

@@ -12,7 +12,9 @@ from .outputs import printing
 
 __all__ = ["AUDITED", "audit"]
 
-AUDITED = ("pigd", "pgiga", "nogd", "dpftrl", "pqftl", "prefix")  # those of privol.audit, which takes long to import
+AUDITED = (  # those of privol.audit, which takes long to import
+    "pigd", "pgiga", "nogd", "dpftrl", "pqftl", "prefix", "miogd", "ldpsgd", "banco", "agnostic", "bandit",
+)  # fmt: skip
 
 
 @click.command()
@@ -33,6 +35,13 @@ AUDITED = ("pigd", "pgiga", "nogd", "dpftrl", "pqftl", "prefix")  # those of pri
     type=click.Choice(["tight", "published"]),
     help="pigd, pgiga, prefix with design tree; published: what the paper claims is audited.  [default: tight]",
 )
+@click.option(
+    "--randomizer",
+    type=click.Choice(["privunit", "duchi", "l2laplace", "laplace", "gaussian"]),
+    help="ldpsgd, banco, agnostic, bandit.  [default: the learner's]",
+)
+@click.option("--leakage", type=float, help="miogd, bandit: nats per report, instead of epsilon.")
+@click.option("--values", type=click.IntRange(1, 2), help="bandit: values of a loss in a report.  [default: 1]")
 @click.option("--steps", type=int, help="Steps of a run, for learners that perturb running sums.  [default: 8]")
 @click.option("--runs", type=int, help="Runs on each of the two streams.  [default: 100000]")
 @click.option("--confidence", type=float, help="Of each lower bound on its own.  [default: 0.99]")
@@ -61,6 +70,8 @@ def audit(learner: str, epsilons: tuple[float, ...], as_json: bool, seed: int | 
         privol audit prefix --design tree --epsilon 1 --runs 1000000
         privol audit nogd --epsilon 4 --noise 0.67
         privol audit pigd --calibration published
+        privol audit ldpsgd --randomizer privunit --epsilon 4
+        privol audit miogd --leakage 0.1
     """
     from ..audit import audit as make_audit
     from ..report import audit_report, show
@@ -68,9 +79,12 @@ def audit(learner: str, epsilons: tuple[float, ...], as_json: bool, seed: int | 
 
     given = {name: value for name, value in options.items() if value is not None}
     found = []
-    for k, epsilon in enumerate(epsilons or (0.5, 1.0, 4.0)):
+    budgets: list[dict[str, Any]] = [{"epsilon": epsilon} for epsilon in epsilons]
+    if not budgets:
+        budgets = [{}] if "leakage" in given else [{"epsilon": epsilon} for epsilon in (0.5, 1.0, 4.0)]
+    for k, budget in enumerate(budgets):
         state = None if seed is None else seed + k  # noise of its own for each
-        found.append(make_audit(learner, epsilon=epsilon, random_state=state, **given))
+        found.append(make_audit(learner, random_state=state, **budget, **given))
     with printing():
         if as_json:
             click.echo(json.dumps({"audits": [one.to_record() for one in found]}, allow_nan=False))
