@@ -402,6 +402,19 @@ def test_told_values_are_reports_of_a_device(name):
         assert joined.ask() == pytest.approx(apart.ask(), abs=1e-12)
 
 
+def test_a_device_is_that_of_the_open_run():
+    """What was set since does not weaken what the run's guarantee says of reports."""
+    learner = LDPSGD(epsilon=1.0, horizon=5, random_state=0)
+    learner.ask(2)
+    learner.set_params(epsilon=9.0)
+    assert learner.device(2).guarantee.parameter == 1.0
+    with pytest.raises(InvalidParameter, match="the open run's 2, found 3"):
+        learner.device(3)
+    assert LDPSGD(epsilon=9.0).device(3).guarantee.parameter == 9.0
+    assert "not hidden" in learner.guarantee_.sentence()
+    assert "delta is not below" in MIOGD(epsilon=1.0, delta=0.5).fit(*data("logistic")).guarantee_.sentence()
+
+
 def test_what_is_told_is_checked():
     learner = LDPSGD(horizon=5, random_state=0)
     with pytest.raises(StateError, match=r"ask\(\) comes before"):
@@ -413,7 +426,7 @@ def test_what_is_told_is_checked():
         ({"report": np.zeros(2)}, r"shape \(3,\), found \(2,\)"),
         ({"report": np.zeros((3, 1))}, "one dimension"),
         ({"report": [0.0, np.nan, 0.0]}, "coordinate 1 is nan"),
-        ({"report": [0.0, 0.0, 1e200]}, "coordinate 2"),
+        ({"report": [0.0, 0.0, 1e120]}, "coordinate 2"),
         ({"gradient": [0.0, np.inf, 0.0]}, "coordinate 1 is inf"),
     ):
         with pytest.raises(InvalidParameter, match=match):
@@ -460,6 +473,7 @@ def test_what_is_told_is_checked():
         (BanditMIOGD(value_bounds=3.0), "two numbers"),
         (BanditMIOGD(domain=Simplex()), "0 inside"),
         (BanditMIOGD(domain=Box(0.1, 1.0)), "0 inside"),
+        (BanditMIOGD(domain=Box(-1e-310, 1.0), values=2), "0 inside"),
         (BanditMIOGD(randomizer="laplace"), "epsilon must be given"),
         (BanditMIOGD(step="adaptive"), "step must be"),
         (BanditMIOGD(shrink=False, gradient_bound=1.0), "value_bounds must be given"),

@@ -10,8 +10,9 @@ from alpha import rate
 from scipy.stats import binom, chi2
 
 from privol import BANCO, LDPSGD, MIOGD, AgnosticBANCO, BanditMIOGD
-from privol.errors import InvalidParameter, StateError
+from privol.errors import InvalidParameter
 from privol.guarantees import Guarantee
+from privol.losses import Custom, get_loss
 from privol.randomizers import gaussian_leakage
 
 ONES = {"gradient_bound": 1.0, "fit_intercept": False}
@@ -258,19 +259,57 @@ def test_millions_of_rows_do_not_overflow(wealth):
     assert point[0] > 1e3
 
 
-def test_what_overflows_ends_the_run():
-    """A magnitude beyond the largest double is an error, of reports alone, and nothing more is learnt."""
+def custom_linear():
+    return Custom(value=lambda p, y: -y * p, gradient=lambda p, y: -y, lipschitz=1.0, smoothness=0.0,
+                  kind="regression", name="linear")  # fmt: skip
+
+
+def test_models_are_held_before_scores_leave_the_finite_numbers():
+    """By a rule of the reports alone, and not by an error: which block had ended the run would tell of its rows."""
     learner = AgnosticBANCO(epsilon=8.0, horizon=10**4, wealth=1e30, growth=0.51, random_state=0, **ONES)
-    learner.ask(1)
+    learner.ask(2)
+    for _ in range(4000):
+        learner.tell(report=[-1e3, -1e3])
+    assert np.array_equal(np.abs(learner.ask()), learner.ask())
+    assert 1e149 < learner.ask()[0] <= 1e150
+    for x in ([1e30, 1e30], [1e30, -1e30]):
+        for loss in ("logistic", "squared", "huber", "absolute"):
+            for y, value in ((1.0, 0.0), (-1.0, 0.0)):
+                assert np.isfinite(get_loss(loss).gradient(float(np.dot(learner.ask(), x)), y + value))
 
-    def play():
-        for _ in range(3000):
-            learner.tell(report=[-1e3])
 
-    with pytest.raises(InvalidParameter, match="finite"):
-        play()
-    with pytest.raises(StateError):
-        learner.tell(report=[0.0])
+@pytest.mark.parametrize("loss", ["logistic", "squared", "smooth_hinge", "huber", "absolute", "custom"])
+def test_no_row_answers_by_an_error_whatever_the_point(loss):
+    rows = np.array([[100.0] * 16, [100.0, -100.0] * 8, [0.0] * 16])
+    given = custom_linear() if loss == "custom" else loss
+    learner = BANCO(loss=given, epsilon=8.0, randomizer="l2laplace", horizon=10**5, x_bound=1e3, wealth=1e30,
+                    gradient_bound=1.0, fit_intercept=False, random_state=0)  # fmt: skip
+    if get_loss(given).kind == "classification":
+        learner.declare_classes([-1.0, 1.0])
+    learner.ask(16)
+    for _ in range(5000):
+        learner.tell(report=[-1e3 * (1 - 2 * (j % 2)) for j in range(16)])
+    assert np.abs(learner.ask()).max() > 1e149
+    for k, row in enumerate(rows):
+        learner._run.state.learn(row[None], np.ones(1))
+        assert learner.n_rows_ == 5001 + k
+
+
+@pytest.mark.parametrize("low", [1e16, 1e9, 1e6, -3.0])
+@pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
+def test_values_far_from_zero_stay_within_the_bound(low, adjacency):
+    """The middle of an interval is rounded: what is randomized is within the bound that the noise is scaled to."""
+    high = max(low + 2.0, np.nextafter(low, math.inf))
+    found = []
+    for value in (low, high, (low + high) / 2):
+        learner = BanditMIOGD(epsilon=math.inf, value_bounds=(low, high), gradient_bound=1.0, adjacency=adjacency,
+                              horizon=3, shrink=False, fit_intercept=False, random_state=0)  # fmt: skip
+        plan = learner.calibrate(2, 3)
+        point = learner.ask(2)
+        found.append(learner.tell(value=value)._run.state.released_model())
+        step = plan.step_length(2) * plan.dim / plan.distance_at(1)
+        assert np.linalg.norm(found[-1]) <= min(1.0, step * plan.report.bound * (1 + 1e-12))
+    assert point.shape == (2,)
 
 
 def test_the_coins_of_caps():

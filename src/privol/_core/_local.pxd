@@ -50,15 +50,16 @@ cdef extern from "pv_local.h" nogil:
     pv_status pv_local_gradient(pv_state *state, const pv_plan *run, double bound, const double *point,
                                 const pv_rows *rows, int64_t i, double y, double norm, double *gradient) noexcept
     void pv_local_tell(pv_local *it, const pv_local_plan *plan, const double *gradient) noexcept
-    pv_status pv_local_receive(pv_local *it, const pv_local_plan *plan, const double *report,
-                               const pv_vectors *vectors) noexcept
+    double PV_REPORT_MAX
+    void pv_local_receive(pv_local *it, const pv_local_plan *plan, const double *report,
+                          const pv_vectors *vectors) noexcept
 
 
 cdef class LocalRun(LearnerRun):
     cdef pv_local_plan own_plan
     cdef pv_local it
     cdef Report report
-    cdef const double *checked(self, str name, const double[::1] vector) except? NULL
+    cdef const double *checked(self, str name, const double[::1] vector, double most) except? NULL
 
 
 # The device's part: gradients of a loss at points that somebody else chose.

@@ -35,7 +35,10 @@ static double clipped(double x, double low, double high) { return x < low ? low 
 
 /* What the device randomizes. */
 static double secret_of(const pv_bandit *it, const pv_bandit_plan *plan, const double *values) {
-    if (!plan->pair) return clipped(values[0], plan->low, plan->high) - 0.5 * (plan->low + plan->high);
+    if (!plan->pair) { /* the middle is rounded, so what is left of a value is clipped once more */
+        const double rest = clipped(values[0], plan->low, plan->high) - 0.5 * (plan->low + plan->high);
+        return clipped(rest, -plan->report.bound, plan->report.bound);
+    }
     const double far = distance_of(plan, (double)it->steps + 1.0);
     const double half = clipped(values[0], plan->low, plan->high) - clipped(values[1], plan->low, plan->high);
     return clipped(0.5 * half / far, -plan->report.bound, plan->report.bound);
@@ -63,7 +66,10 @@ static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows,
     const double f = pv_scale_row(state, run, &norm);
     for (int k = 0; k <= plan->pair; ++k) {
         values[k] = run->loss.value(&run->loss, pv_predict(it->asked + k * run->d, run, rows, i, f), y);
-        if (values[k] != values[k]) return PV_NOT_FINITE; /* a user's loss */
+        if (values[k] != values[k]) {
+            if (run->loss.user) return PV_NOT_FINITE;
+            values[k] = plan->high; /* no row answers by an error instead of a report */
+        }
     }
     *it->value = secret_of(it, plan, values);
     return PV_OK;

@@ -14,7 +14,10 @@ pv_status pv_local_gradient(pv_state *state, const pv_plan *run, double bound, c
     const double f = pv_scale_row(state, run, &norm);
     const double most = pv_most_slope(bound, norm + (run->intercept ? 1.0 : 0.0));
     double g = run->loss.slope(&run->loss, pv_predict(point, run, rows, i, f), y);
-    if (g != g) return PV_NOT_FINITE; /* a user's loss */
+    if (g != g) {
+        if (run->loss.user) return PV_NOT_FINITE;
+        g = 0.0; /* no row answers by an error instead of a report */
+    }
     g = g > most ? most : (g < -most ? -most : g);
     if (g != 0.0) {
         rows->ops->axpy(rows, i, g * f, gradient);
@@ -50,9 +53,13 @@ static double pace(const pv_local_plan *plan, double number, double squares) {
     }
 }
 
+/* Where all models are allowed, coordinates are held within what leaves every score of a row finite: by a rule of the
+ * reports alone. */
+static double held(double x) { return x > PV_ENTRY_MAX ? PV_ENTRY_MAX : (x < -PV_ENTRY_MAX ? -PV_ENTRY_MAX : x); }
+
 static void settle(pv_local *it, const pv_local_plan *plan, double *w, const pv_vectors *vectors) {
     const double f = pv_into_set(&plan->run, w, w + plan->run.d, vectors);
-    for (int64_t c = 0; c < plan->run.d; ++c) it->point[c] = w[c] * f + 0.0;
+    for (int64_t c = 0; c < plan->run.d; ++c) it->point[c] = held(w[c] * f) + 0.0;
 }
 
 static void step_greedily(pv_local *it, const pv_local_plan *plan, double *r, const pv_vectors *vectors) {
@@ -74,7 +81,7 @@ static void step_lazily(pv_local *it, const pv_local_plan *plan, double *r, cons
 }
 
 /* Coin betting on the gain of the direction q, whose own steps are scale-free. */
-static pv_status bet(pv_local *it, const pv_local_plan *plan, double *r, const pv_vectors *vectors) {
+static void bet(pv_local *it, const pv_local_plan *plan, double *r, const pv_vectors *vectors) {
     const int64_t d = plan->run.d;
     double *q = it->sum;
     const double gain = -vectors->dot(r, q, d);
@@ -92,22 +99,19 @@ static pv_status bet(pv_local *it, const pv_local_plan *plan, double *r, const p
     }
     double m = pv_magnitude(it->x, it->y, plan->a);
     m = m > plan->cap ? plan->cap : (m < -plan->cap ? -plan->cap : m);
-    m *= plan->wealth;
-    if (!(fabs(m) < HUGE_VAL)) return PV_NOT_FINITE; /* of reports alone: it gives nothing away */
+    m = held(held(m) * plan->wealth); /* which may have been infinite */
     for (int64_t c = 0; c < d; ++c) r[c] = m * q[c];
     settle(it, plan, r, vectors);
-    return PV_OK;
 }
 
 /* One step by a report, which is overwritten; r has room for 3 d values. */
-static pv_status move(pv_local *it, const pv_local_plan *plan, double *r, const pv_vectors *vectors) {
+static void move(pv_local *it, const pv_local_plan *plan, double *r, const pv_vectors *vectors) {
     if (it->steps++ == 0) pv_spend(&it->run, plan->cost);
     switch (plan->update) {
     case PV_GREEDY: step_greedily(it, plan, r, vectors); break;
     case PV_LAZY: step_lazily(it, plan, r, vectors); break;
-    case PV_COIN: return bet(it, plan, r, vectors);
+    case PV_COIN: bet(it, plan, r, vectors); break;
     }
-    return PV_OK;
 }
 
 static pv_status release(pv_state *state, const pv_plan *run, pv_draws *draws) {
@@ -121,19 +125,17 @@ static pv_status release(pv_state *state, const pv_plan *run, pv_draws *draws) {
     if (status != PV_OK) return status;
     state->n_clipped += square > most * (1.0 + 0x1p-30); /* not what is beyond by roundings alone */
     memset(it->gradient, 0, (size_t)run->d * sizeof(double));
-    status = move(it, plan, r, vectors);
-    if (status != PV_OK) return status;
+    move(it, plan, r, vectors);
     if (state->t == state->next_release) pv_publish(state, run, it->point, 1.0, vectors);
     return PV_OK;
 }
 
-pv_status pv_local_receive(pv_local *it, const pv_local_plan *plan, const double *report, const pv_vectors *vectors) {
+void pv_local_receive(pv_local *it, const pv_local_plan *plan, const double *report, const pv_vectors *vectors) {
     pv_state *state = &it->run;
     ++state->t;
     memcpy(state->work, report, (size_t)plan->run.d * sizeof(double));
-    const pv_status status = move(it, plan, state->work, vectors);
-    if (status == PV_OK && state->t == state->next_release) pv_publish(state, &plan->run, it->point, 1.0, vectors);
-    return status;
+    move(it, plan, state->work, vectors);
+    if (state->t == state->next_release) pv_publish(state, &plan->run, it->point, 1.0, vectors);
 }
 
 /* Reports find the words that they need by themselves: one may take several trials. */

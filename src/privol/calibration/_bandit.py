@@ -159,7 +159,7 @@ def inner_radius(domain: ConvexSet, dim: int) -> float:
     elif isinstance(domain, Box):
         low, high = domain.bounds(dim)
         radius = float(min(np.min(-low), np.min(high)))
-    if not radius > 0.0:
+    if not radius >= _SMALL:
         raise InvalidParameter(f"values are taken around the points of a set that has 0 inside: found {domain!r}")
     return radius
 
@@ -224,6 +224,7 @@ def calibrate_bandit(
     else:
         distance = math.sqrt(math.sqrt(3.0) / 2.0 * energy * norm / away)
         length = norm * distance * math.sqrt(0.75) / energy
+    distance = number(distance_of_values=distance, at_least=_SMALL, at_most=_LARGE)
     return BanditCalibration(
         releases=ReleaseSchedule.of(release, horizon),
         report=report,

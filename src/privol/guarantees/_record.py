@@ -40,10 +40,10 @@ _RELEASED = {
         "the rows, the exact sums, the noise or any diagnostic",
     ),
     "reports": (
-        "at most 1 report, a gradient that was randomized where its row is before anything of it was sent, to the "
-        "learner itself, which is trusted with nothing, with every point, model and figure computed from it,",
-        "at most {} reports, each a gradient that was randomized where its row is before anything of it was sent, to "
-        "the learner itself, which is trusted with nothing, with every point, model and figure computed from them,",
+        "at most 1 report, a gradient or a loss that was randomized where its row is before anything of it was sent, "
+        "to the learner itself, which is trusted with nothing, with every point, model and figure computed from it,",
+        "at most {} reports, each a gradient or a loss that was randomized where its row is before anything of it was "
+        "sent, to the learner itself, which is trusted with nothing, with every point, model and figure computed from them,",
         "the rows, the exact gradients, the noise, progressive accuracy or any other diagnostic",
     ),
     "metrics": (
@@ -235,7 +235,8 @@ class Guarantee:
         run would have with secret noise, and :meth:`sentence` says that there is no privacy.
     released : {"models", "sums", "reports", "metrics", "metrics_beyond_models"}
         What is released: models; prefix sums; randomized gradients or values, and all that follows; noisy
-        totals of windows of rows, the models that were evaluated counted in; or what these windows add to the guarantee of the models.
+        totals of windows of rows, the models that were evaluated counted in; or what these windows add to the guarantee
+        of the models.
     rows_per_user : int or None
         At least 1: no user has more than so many of the rows that are learnt, so the guarantee holds for users too, by
         group privacy (:attr:`user_mu`). ``None``: nothing is known of users.
@@ -436,7 +437,7 @@ class Guarantee:
             "a file is none), then all reports together are "
             f"({format_up(epsilon)}, {format_up(self.delta)})-differentially private for one row (adjacency "
             f'"{self.adjacency}") against whoever does not know that order; users whose turns are known, or who work '
-            "with the learner, do not count, nor do several rows of one user."
+            "with the learner, do not count, nor do several rows of one user, and of fewer users it does not hold."
         )
 
     def _claim(self) -> str:

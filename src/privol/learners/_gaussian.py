@@ -16,7 +16,13 @@ from ..losses import get_loss, loss_at_zero
 from ..noise import ARITHMETIC, STREAM_RELEASES, decide_lattice_point, make_source
 from ._base import OnlineLearner
 
-__all__ = ["GaussianLearner", "GaussianPlan"]
+__all__ = ["DELTA_TOO_LARGE", "GaussianLearner", "GaussianPlan"]
+
+
+DELTA_TOO_LARGE = (
+    "delta is not below one over the number of rows, where publishing a random row in the clear would also meet it: "
+    "choose a smaller one"
+)
 
 
 class GaussianPlan(Protocol):
@@ -136,10 +142,7 @@ class GaussianLearner(OnlineLearner):
         elif plan.epochs is not None and plan.epochs.renewal != "none":
             conditions.append(plan.epochs.condition())
         elif stated * plan.releases.horizon >= 1.0 and not math.isinf(plan.mu):
-            conditions.append(
-                "delta is not below one over the number of rows, where publishing a random row in the clear would also "
-                "meet it: choose a smaller one"
-            )
+            conditions.append(DELTA_TOO_LARGE)
         none = math.isinf(plan.mu)
         return Guarantee(
             kind="none" if none else "gdp",

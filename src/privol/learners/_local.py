@@ -21,6 +21,7 @@ from ..noise import STREAM_REPORTS
 from ..randomizers import Randomizer, compiled, randomizer_of
 from ._asking import AskingLearner
 from ._base import Run
+from ._gaussian import DELTA_TOO_LARGE
 
 __all__ = ["GradientReportLearner", "LocalLearner"]
 
@@ -53,8 +54,12 @@ class LocalLearner(AskingLearner):
             For gradients of shape (n_features + 1,), or (n_features,) without intercept, at the point that ``ask``
             returns; of learners on values for one number.
         """
-        plan = self.calibrate(n_features, 1, "all")
-        return randomizer_of(plan.report, random_state=random_state)
+        run: Run | None = self.__dict__.get("_run")
+        if run is None or run.closed:
+            return randomizer_of(self.calibrate(n_features, 1, "all").report, random_state=random_state)
+        if n_features != self.n_features_in_:  # what the open run's guarantee is about, whatever was set since
+            raise InvalidParameter(f"n_features must be the open run's {self.n_features_in_}, found {n_features!r}")
+        return randomizer_of(run.plan.report, random_state=random_state)
 
     def _randomized(self, dim: int, bound: float) -> ReportNoise:
         """``_report`` of the learners that have a choice of randomizers."""
@@ -96,12 +101,17 @@ class LocalLearner(AskingLearner):
         loss, report = get_loss(self.loss), plan.report
         conditions = [
             "the bounds, the labels and all other parameters were chosen without looking at the rows",
+            "whether a row was refused, by the learner or by the reader of a file, is not hidden (a device must take "
+            'on_invalid="zero")',
+            "whoever calls fit(), or tells gradients or values, plays the devices and sees the rows",
             *self._conditions(),
         ]
         if loss.vouched is not None:
             conditions.append(loss.vouched)
         if plan.releases.horizon >= calibrate.MOST_ROWS and self._endless():
             conditions.append(NO_LAST_ROW)
+        elif self.delta * plan.releases.horizon >= 1.0 and not math.isinf(plan.mu):
+            conditions.append(DELTA_TOO_LARGE)
         none = math.isinf(plan.mu)
         kind = "none" if none else "pure" if math.isfinite(report.epsilon) else "gdp"
         return Guarantee(

@@ -61,7 +61,8 @@ pv_status pv_local_gradient(pv_state *state, const pv_plan *run, double bound, c
  * pv_run. */
 void pv_local_tell(pv_local *it, const pv_local_plan *plan, const double *gradient);
 
-/* Learn a report that a device made. PV_NOT_FINITE: the point left the finite numbers. */
-pv_status pv_local_receive(pv_local *it, const pv_local_plan *plan, const double *report, const pv_vectors *vectors);
+/* Learn a report that a device made: coordinates of at most PV_REPORT_MAX. */
+#define PV_REPORT_MAX 1e100
+void pv_local_receive(pv_local *it, const pv_local_plan *plan, const double *report, const pv_vectors *vectors);
 
 #endif
