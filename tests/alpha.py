@@ -36,6 +36,7 @@ RATES: dict[str, float] = {
     "planning.scale": 1e-6,
     "audit.claims": 1e-6,
     "audit.coverage": 1e-6,
+    "audit.reports": 1e-6,
     "gradients.scale": 1e-6,
     "least_squares.scale": 1e-6,
     "least_squares.mean": 1e-6,
