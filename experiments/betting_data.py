@@ -94,7 +94,7 @@ def of_setting(game: Logistic, randomizer: str, epsilon: float, runs: int) -> di
     """Return the excess risk by learner and run."""
     given: dict[str, Any] = {"epsilon": epsilon, "randomizer": randomizer}
     keys = range(runs)
-    best = sweep(game, half_decades(game.eta0(**given), 3, 5), range(1000, 1003), **given).best
+    best = sweep(game, half_decades(game.eta0(**given), 3, 5), range(1000, 1008), **given).best
     found = {f"LDPSGD, {f:g} of the best step": [descend(game, key, best * f, **given) for key in keys] for f in FACTORS}
     found["BANCO"] = [run(BANCO, game, key, **given) for key in keys]
     if randomizer == "l2laplace":

@@ -13,8 +13,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "experiments"
-PAGE = ROOT / "docs" / "experiments.md"
-SHARED = {"common", "regression", "tasks"}
+PAGE, LOCAL = ROOT / "docs" / "experiments.md", ROOT / "docs" / "local.md"
+SHARED = {"common", "regression", "sweeps", "tasks"}
 SCRIPTS = sorted({path.stem for path in FOLDER.glob("*.py")} - SHARED)
 
 
@@ -22,8 +22,15 @@ def place(name: str) -> tuple[str, str]:
     return f"<!-- {name}: experiments/{name}.py -->", f"<!-- end of {name} -->"
 
 
-def written(name: str, page: Path = PAGE) -> list[list[str]]:
+def page_of(name: str) -> Path:
+    """The page that has the script's place."""
+    (page,) = (page for page in (PAGE, LOCAL) if place(name)[0] in page.read_text(encoding="utf-8"))
+    return page
+
+
+def written(name: str, page: Path | None = None) -> list[list[str]]:
     """Cells of the tables that a script wrote, without their heads."""
+    page = page_of(name) if page is None else page
     begin, end = place(name)
     (text,) = re.findall(f"{re.escape(begin)}(.*?){re.escape(end)}", page.read_text(encoding="utf-8"), re.DOTALL)
     lines = [line[2:-2].split(" | ") for line in text.splitlines() if line.startswith("|")]

@@ -1,4 +1,4 @@
-"""The experiments on made-up rows run, and docs/experiments.md says what they wrote."""
+"""The experiments on made-up rows run, and docs/experiments.md says what they wrote (docs/local.md: another file)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 import statistics
 
 import pytest
-from experiment_tools import PAGE, SCRIPTS, experiments, number, written  # noqa: F401 (a fixture)
+from experiment_tools import SCRIPTS, experiments, number, page_of, written  # noqa: F401 (a fixture)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_every_experiment_has_its_place(name):
     assert bool(written(name)) is (name != "year_prediction")  # whose file was not at hand
-    assert f"python experiments/{name}.py" in PAGE.read_text(encoding="utf-8")
+    assert f"python experiments/{name}.py" in page_of(name).read_text(encoding="utf-8")
 
 
 def test_a_page_without_the_place_is_left_alone(tmp_path, experiments):  # noqa: F811
