@@ -27,8 +27,8 @@ ROWS = 20_000
 FEWER = {("privunit", 54, 8.0): 5_000}  # 300 trials a report
 
 # The specification's table: dimension, rows, epsilon, norm of w*; then the excess risk of BANCO with the published
-# constants, with the tight ones, of AgnosticBANCO, of gradient descent with eta0 = epsilon / (d sqrt(T)) and with the best
-# of six steps.
+# constants, with the tight ones, of AgnosticBANCO, of gradient descent with eta0 = epsilon / (d sqrt(T)) and with the
+# best of six steps.
 PRINTED = {
     (2, 20_000, 1.0, 1.0): (0.1327, 0.0480, 0.0624, 0.0085, 0.0085),
     (2, 20_000, 1.0, 20.0): (3.4557, 1.1983, 1.5689, 2.7477, 0.1433),

@@ -95,7 +95,9 @@ def of_setting(game: Logistic, randomizer: str, epsilon: float, runs: int) -> di
     given: dict[str, Any] = {"epsilon": epsilon, "randomizer": randomizer}
     keys = range(runs)
     best = sweep(game, half_decades(game.eta0(**given), 3, 5), range(1000, 1008), **given).best
-    found = {f"LDPSGD, {f:g} of the best step": [descend(game, key, best * f, **given) for key in keys] for f in FACTORS}
+    found = {
+        f"LDPSGD, {f:g} of the best step": [descend(game, key, best * f, **given) for key in keys] for f in FACTORS
+    }
     found["BANCO"] = [run(BANCO, game, key, **given) for key in keys]
     if randomizer == "l2laplace":
         found["AgnosticBANCO"] = [run(AgnosticBANCO, game, key, **given) for key in keys]
@@ -121,9 +123,10 @@ def of_game(game: Logistic, runs: int, quick: bool, axis: Any) -> list[str]:
         lines += rows
         for name, means in curves.items():
             if name not in ("LDPSGD, 0.01 of the best step", "LDPSGD, 100 of the best step"):
+                swept = "C1" if " 1 of" in name else "C3" if " 10 " in name else "C4"
                 axis.plot(
                     epsilons, means, marker=".", linestyle="-" if randomizer == "privunit" else "--",
-                    color={"B": "C0", "A": "C2"}.get(name[0], "C1" if " 1 of" in name else "C3" if " 10 " in name else "C4"),
+                    color={"B": "C0", "A": "C2"}.get(name[0], swept),
                     label=f"{name}, {randomizer}",
                 )  # fmt: skip
     axis.axhline(null, color="grey", linestyle=":", label="the model of zeros")
@@ -134,9 +137,9 @@ def of_game(game: Logistic, runs: int, quick: bool, axis: Any) -> list[str]:
     axis.grid(alpha=0.2)
     head = ["randomizer", "epsilon", *(f"LDPSGD, {f:g} of the best step" for f in FACTORS), "BANCO", "AgnosticBANCO"]
     return [
-        f"**{game.name}**: {len(game.y):,} rows, {game.X.shape[1]} features and the intercept, x_bound = {game.x_bound:.4g}; "
-        f"the best model has norm {np.linalg.norm(game.best):.3g} and risk {game.least:.3g}, that of zeros an excess risk "
-        f"of {null:.3g}.",
+        f"**{game.name}**: {len(game.y):,} rows, {game.X.shape[1]} features and the intercept, x_bound = "
+        f"{game.x_bound:.4g}; the best model has norm {np.linalg.norm(game.best):.3g} and risk {game.least:.3g}, that of "
+        f"zeros an excess risk of {null:.3g}.",
         "",
         *table(head, lines),
         "",

@@ -43,7 +43,8 @@ _RELEASED = {
         "at most 1 report, a gradient or a loss that was randomized where its row is before anything of it was sent, "
         "to the learner itself, which is trusted with nothing, with every point, model and figure computed from it,",
         "at most {} reports, each a gradient or a loss that was randomized where its row is before anything of it was "
-        "sent, to the learner itself, which is trusted with nothing, with every point, model and figure computed from them,",
+        "sent, to the learner itself, which is trusted with nothing, with every point, model and figure computed from "
+        "them,",
         "the rows, the exact gradients, the noise, progressive accuracy or any other diagnostic",
     ),
     "metrics": (
