@@ -35,8 +35,8 @@ def learner(values: int, key: int | None = None) -> BanditMIOGD:
 def regret(rows: int, values: int, key: int) -> float:
     """Return the regret of one run, the mean over the direction of each row's last query.
 
-    The losses are linear, so what the points played add up to is enough: 0 and all released ones but the last, drawn to 0
-    by what the distance takes of the radius.
+    The losses are linear, so what the points played add up to is enough: 0 and all released ones but the last, drawn to
+    0 by what the distance takes of the radius.
     """
     run = learner(values, key)
     v = np.zeros(DIM)
@@ -78,10 +78,11 @@ def main() -> None:
             measured.append([name, f"{rows:,}", shown(list(regrets)), f"{most:.4g}"])
         (line,) = axis.plot(horizons, bounds, "--", label=f"{name}: the theorem's bound")
         means, spreads = found.mean(axis=1), [statistics.stdev(regrets) for regrets in found]
-        axis.errorbar(horizons, means, yerr=spreads, fmt="o", capsize=3, color=line.get_color(), label=f"{name}: measured")
+        colour = line.get_color()
+        axis.errorbar(horizons, means, yerr=spreads, fmt="o", capsize=3, color=colour, label=f"{name}: measured")
         shape = np.array(horizons) ** exponent
         through = shape * math.exp(float(np.mean(np.log(means / shape))))
-        axis.plot(horizons, through, ":", color=line.get_color(), label=f"T to the power of {exponent:g}")
+        axis.plot(horizons, through, ":", color=colour, label=f"T to the power of {exponent:g}")
     axis.set_xscale("log")
     axis.set_yscale("log")
     axis.set_xlabel("rows T")

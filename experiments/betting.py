@@ -27,8 +27,8 @@ ROWS = 20_000
 FEWER = {("privunit", 54, 8.0): 5_000}  # 300 trials a report
 
 # The specification's table: dimension, rows, epsilon, norm of w*; then the excess risk of BANCO with the published
-# constants, with the tight ones, of AgnosticBANCO, of gradient descent with eta0 = epsilon / (d sqrt(T)) and with the best
-# of six steps.
+# constants, with the tight ones, of AgnosticBANCO, of gradient descent with eta0 = epsilon / (d sqrt(T)) and with the
+# best of six steps.
 PRINTED = {
     (2, 20_000, 1.0, 1.0): (0.1327, 0.0480, 0.0624, 0.0085, 0.0085),
     (2, 20_000, 1.0, 20.0): (3.4557, 1.1983, 1.5689, 2.7477, 0.1433),
@@ -105,8 +105,9 @@ def reproduced(runs: int, quick: bool) -> list[list[str]]:
 def of_setting(randomizer: str, dim: int, epsilon: float, runs: int, n_rows: int) -> dict[str, list[list[float]]]:
     """Return the excess risk by learner, norm and run, in units of the risk of the model of zeros.
 
-    Descent on absolute losses is the same at every scale: if w* and the step are multiplied by the same number, so are all
-    models. One sweep, at norm 1, serves for all norms: a step that is best for norm 1 is 100 times the best for 0.01.
+    Descent on absolute losses is the same at every scale: if w* and the step are multiplied by the same number, so are
+    all models. One sweep, at norm 1, serves for all norms: a step that is best for norm 1 is 100 times the best for norm
+    0.01.
     """
     given: dict[str, Any] = {"epsilon": epsilon, "randomizer": randomizer}
     keys = range(runs)
