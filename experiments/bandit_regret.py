@@ -78,11 +78,11 @@ def main() -> None:
             measured.append([name, f"{rows:,}", shown(list(regrets)), f"{most:.4g}"])
         (line,) = axis.plot(horizons, bounds, "--", label=f"{name}: the theorem's bound")
         means, spreads = found.mean(axis=1), [statistics.stdev(regrets) for regrets in found]
-        label, colour = f"{name}: measured", line.get_color()
-        axis.errorbar(horizons, means, yerr=spreads, fmt="o", capsize=3, color=colour, label=label)
+        colour = line.get_color()
+        axis.errorbar(horizons, means, yerr=spreads, fmt="o", capsize=3, color=colour, label=f"{name}: measured")
         shape = np.array(horizons) ** exponent
         through = shape * math.exp(float(np.mean(np.log(means / shape))))
-        axis.plot(horizons, through, ":", color=line.get_color(), label=f"T to the power of {exponent:g}")
+        axis.plot(horizons, through, ":", color=colour, label=f"T to the power of {exponent:g}")
     axis.set_xscale("log")
     axis.set_yscale("log")
     axis.set_xlabel("rows T")

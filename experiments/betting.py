@@ -107,7 +107,7 @@ def of_setting(randomizer: str, dim: int, epsilon: float, runs: int, n_rows: int
 
     Descent on absolute losses is the same at every scale: if w* and the step are multiplied by the same number, so are
     all models. One sweep, at norm 1, serves for all norms: a step that is best for norm 1 is 100 times the best for
-    0.01.
+    norm 0.01.
     """
     given: dict[str, Any] = {"epsilon": epsilon, "randomizer": randomizer}
     keys = range(runs)
@@ -151,8 +151,9 @@ def main() -> None:
                 axis.axhline(1.0, color="grey", linewidth=0.8, linestyle=":")
                 axis.set_xscale("log")
                 axis.set_yscale("log")
-                axis.set_ylim(2e-3, 30)
-    figure.supxlabel("norm of the best model", fontsize=9)
+                axis.set_ylim(4e-4, 30)
+    for axis in axes[-1]:
+        axis.set_xlabel("norm of the best model", fontsize=9)
     figure.supylabel("excess risk, the model of zeros = 1", fontsize=9)
     figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
     picture(figure, "betting.svg", given.quick)

@@ -29,6 +29,14 @@ from privol.geometry import WholeSpace
 SETTINGS = (("l2laplace", (0.5, 1.0, 4.0, 8.0)), ("privunit", (0.5, 1.0, 4.0)))
 ROWS = 30_000
 COVTYPE_BOUND = 3.0
+# What is drawn.
+COLOURS = {
+    "LDPSGD, 0.1 of the best step": "C4",
+    "LDPSGD, 1 of the best step": "C1",
+    "LDPSGD, 10 of the best step": "C3",
+    "BANCO": "C0",
+    "AgnosticBANCO": "C2",
+}
 
 
 @dataclass(frozen=True)
@@ -95,9 +103,10 @@ def of_setting(game: Logistic, randomizer: str, epsilon: float, runs: int) -> di
     given: dict[str, Any] = {"epsilon": epsilon, "randomizer": randomizer}
     keys = range(runs)
     best = sweep(game, half_decades(game.eta0(**given), 3, 5), range(1000, 1008), **given).best
-    found = {
-        f"LDPSGD, {f:g} of the best step": [descend(game, key, best * f, **given) for key in keys] for f in FACTORS
-    }
+    found = {}
+    for factor in FACTORS:
+        name = f"LDPSGD, {factor:g} of the best step"
+        found[name] = [descend(game, key, best * factor, **given) for key in keys]
     found["BANCO"] = [run(BANCO, game, key, **given) for key in keys]
     if randomizer == "l2laplace":
         found["AgnosticBANCO"] = [run(AgnosticBANCO, game, key, **given) for key in keys]
@@ -122,11 +131,10 @@ def of_game(game: Logistic, runs: int, quick: bool, axis: Any) -> list[str]:
                 curves.setdefault(name, []).append(float(np.mean(values)))
         lines += rows
         for name, means in curves.items():
-            if name not in ("LDPSGD, 0.01 of the best step", "LDPSGD, 100 of the best step"):
-                swept = "C1" if " 1 of" in name else "C3" if " 10 " in name else "C4"
+            if name in COLOURS:
                 axis.plot(
                     epsilons, means, marker=".", linestyle="-" if randomizer == "privunit" else "--",
-                    color={"B": "C0", "A": "C2"}.get(name[0], swept),
+                    color=COLOURS[name],
                     label=f"{name}, {randomizer}",
                 )  # fmt: skip
     axis.axhline(null, color="grey", linestyle=":", label="the model of zeros")
@@ -138,8 +146,8 @@ def of_game(game: Logistic, runs: int, quick: bool, axis: Any) -> list[str]:
     head = ["randomizer", "epsilon", *(f"LDPSGD, {f:g} of the best step" for f in FACTORS), "BANCO", "AgnosticBANCO"]
     return [
         f"**{game.name}**: {len(game.y):,} rows, {game.X.shape[1]} features and the intercept, x_bound = "
-        f"{game.x_bound:.4g}; the best model has norm {np.linalg.norm(game.best):.3g} and risk {game.least:.3g}, that of "
-        f"zeros an excess risk of {null:.3g}.",
+        f"{game.x_bound:.4g}; the best model has norm {np.linalg.norm(game.best):.3g} and risk {game.least:.3g}, "
+        f"that of zeros an excess risk of {null:.3g}.",
         "",
         *table(head, lines),
         "",

@@ -91,14 +91,9 @@ def main() -> None:
         means.append(statistics.mean(found))
         spreads.append(statistics.stdev(found))
         by_leakage.append(
-            [
-                f"{bits:g}",
-                f"{sigma**2:.6g}",
-                f"{exact_regret(ROWS, sigma):.6g}",
-                shown(found),
-                f"{bound(ROWS, sigma):.6g}",
-            ]
-        )
+            [f"{bits:g}", f"{sigma**2:.6g}", f"{exact_regret(ROWS, sigma):.6g}", shown(found),
+             f"{bound(ROWS, sigma):.6g}"]
+        )  # fmt: skip
         say(*by_leakage[-1])
     fine = np.geomspace(BITS[0], BITS[-1], 60)
     right.errorbar(BITS, means, yerr=spreads, fmt="o", capsize=3, label=f"measured, {given.runs} runs")

@@ -128,7 +128,7 @@ def test_betting_runs(tmp_path, experiments):  # noqa: F811
 
 
 def test_the_specifications_table_is_reproduced(experiments):  # noqa: F811
-    """Excess risks of the page against the printed means of five runs, within their deviations."""
+    """Excess risks of the page against the printed means of five runs, within three deviations of these and 5 %."""
     printed = experiments("betting").PRINTED
     rows = [cells for cells in written("betting") if len(cells) == 8]
     assert len(rows) == len(printed)
