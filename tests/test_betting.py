@@ -10,17 +10,18 @@ import pytest
 from twins_betting import RULES, BettingTwin
 
 from privol._core.coin import log_potential, magnitude
-from privol.calibration import (
+from privol.calibration._betting import (
+    LARGEST_BET,
     Betting,
     agnostic_bet,
     agnostic_regret,
     betting_regret,
+    conjugate,
     gaussian_betting,
     l2_laplace_betting,
     laplace_betting,
     proxy_betting,
 )
-from privol.calibration._betting import LARGEST_BET, conjugate
 from privol.errors import InvalidParameter
 
 
