@@ -89,7 +89,7 @@ cdef class BanditRun(LearnerRun):
         return asked.reshape(2, self.plan.d) if n == 2 else asked
 
     def tell(self, values):
-        """Learn one row by its value at ``point()``, a float64 array of shape (1,), of a pair (2,); None: the null row."""
+        """Learn one row by its value at ``point()``, a float64 array of shape (1,) or (2,); None: the null row."""
         cdef const double[::1] numbers
         cdef const double *given = NULL
         cdef int64_t n = 2 if self.own_plan.pair else 1
