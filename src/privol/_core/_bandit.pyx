@@ -39,12 +39,14 @@ cdef class BanditRun(LearnerRun):
                  int64_t last_row, double x_bound, double y_bound, bint signs, double magnitude, Source source,
                  unsigned stream, Report report not None, double cost, directions, bint pair, double low, double high,
                  double inner, double distance, double most, double length, bint fixed):
+        cdef int64_t words
         if report.c.d != 1:
             raise InvalidParameter(f"the report must be of one number, found {report.c.d}")
         self.ahead = max(<int64_t>1, AHEAD // dim)
+        words = max(<int64_t>1, report.c.words)
         self.begin(&self.own_plan.run, &self.it.run, sizeof(pv_bandit), &pv_bandit_method, dim, intercept, loss, domain,
                    every, releases, horizon, last_row, x_bound, y_bound, signs, magnitude, source, stream, None,
-                   report.words or 1, 1, (5 + self.ahead) * dim)
+                   words, 1, (5 + self.ahead) * dim)
         self.report = report
         self.next_directions = directions
         self.own_plan.report = report.c
@@ -138,13 +140,15 @@ cdef class BanditRun(LearnerRun):
 
     cdef int refill(self) except -1:
         cdef int64_t row = self.state.t if self.state.pending else self.state.t + 1
-        return self.report.refill(&self.draws, self.addresses, self.source, self.plan.stream, row, self.plan.horizon)
+        cdef Source source = self.source
+        return self.report.refill(&self.draws, self.addresses, source, self.plan.stream, row, self.plan.horizon)
 
     cdef int serve(self, pv_status status) except -1:
+        cdef Source source = self.source
         if status == PV_NEED_FAR:
             return self.look()
         if status == PV_UNDECIDED:
-            return self.report.resolve(&self.draws, self.source, self.plan.stream)
+            return self.report.resolve(&self.draws, source, self.plan.stream)
         return LearnerRun.serve(self, status)
 
     # ---- private ------------------------------------------------------------------------------

@@ -45,11 +45,13 @@ cdef class LocalRun(LearnerRun):
                  unsigned stream, Report report not None, double cost, str update, str pace, double length,
                  double base=0.0, double bets=1.0, double drift=0.0, double observed=0.0, bint counted=False,
                  double wealth=1.0, double cap=float("inf")):
+        cdef int64_t words
         if report.c.d != dim:
             raise InvalidParameter(f"the report has {report.c.d} coordinates, the model {dim}")
+        words = max(<int64_t>1, report.c.words)
         self.begin(&self.own_plan.run, &self.it.run, sizeof(pv_local), &pv_local_method, dim, intercept, loss, domain,
                    every, releases, horizon, last_row, x_bound, y_bound, signs, magnitude, source, stream, None,
-                   report.words or 1, dim, 2 * dim)
+                   words, dim, 2 * dim)
         self.report = report
         self.own_plan.report = report.c
         self.own_plan.cost = cost
@@ -116,11 +118,13 @@ cdef class LocalRun(LearnerRun):
 
     cdef int refill(self) except -1:
         cdef int64_t row = self.state.t if self.state.pending else self.state.t + 1
-        return self.report.refill(&self.draws, self.addresses, self.source, self.plan.stream, row, self.plan.horizon)
+        cdef Source source = self.source
+        return self.report.refill(&self.draws, self.addresses, source, self.plan.stream, row, self.plan.horizon)
 
     cdef int serve(self, pv_status status) except -1:
+        cdef Source source = self.source
         if status == PV_UNDECIDED:
-            return self.report.resolve(&self.draws, self.source, self.plan.stream)
+            return self.report.resolve(&self.draws, source, self.plan.stream)
         return LearnerRun.serve(self, status)
 
     # ---- private ------------------------------------------------------------------------------

@@ -180,8 +180,9 @@ cdef class Report:
             return self.settle_side(draws, source, stream)
         factor = pv_mixture_factor(PV_SPHERE if sphere else PV_L2_LAPLACE, self.c.d, words)
         drawn = [pv_word(words + 8 * k) for k in range(self.c.d if sphere else self.c.words)]
+        law = "sphere" if sphere else "l2_laplace"
         return source.resolve_mixture(
-            draws.undecided, "sphere" if sphere else "l2_laplace", stream, row, self.c.scale, self.c.step, decide,
+            draws.undecided, law, stream, row, self.c.scale, self.c.step, decide,
             drawn, factor.z, factor.error,
         )
 
@@ -313,6 +314,7 @@ cdef class ReportSampler(KeyedSampler):
         cdef uint64_t row
         cdef uint64_t last
         cdef pv_status status
+        cdef Source source = self.source
         self.draws.pass_ = first_pass()
         self.draws.undecided.resolved = 0
         try:
@@ -328,7 +330,7 @@ cdef class ReportSampler(KeyedSampler):
                     self.report.refill(&self.draws, self.addresses, self.source, self.stream, row, last)
                     self.ahead = min(2 * self.ahead, self.draws.capacity)
                 elif status == PV_UNDECIDED:
-                    self.report.resolve(&self.draws, self.source, self.stream)
+                    self.report.resolve(&self.draws, source, self.stream)
                 else:
                     raise SourceFailure(f"a report was not made (status {status})")
         finally:
