@@ -315,6 +315,7 @@ cdef class ReportSampler(KeyedSampler):
         cdef uint64_t last
         cdef pv_status status
         cdef Source source = self.source
+        cdef Report report = self.report
         self.draws.pass_ = first_pass()
         self.draws.undecided.resolved = 0
         try:
@@ -327,10 +328,10 @@ cdef class ReportSampler(KeyedSampler):
                     PyErr_CheckSignals()
                     row = first + <uint64_t>i
                     last = min(row + <uint64_t>max(n - i, self.ahead) - 1, PV_REPORT_ROW_MASK)
-                    self.report.refill(&self.draws, self.addresses, self.source, self.stream, row, last)
+                    report.refill(&self.draws, self.addresses, source, self.stream, row, last)
                     self.ahead = min(2 * self.ahead, self.draws.capacity)
                 elif status == PV_UNDECIDED:
-                    self.report.resolve(&self.draws, source, self.stream)
+                    report.resolve(&self.draws, source, self.stream)
                 else:
                     raise SourceFailure(f"a report was not made (status {status})")
         finally:
