@@ -168,3 +168,11 @@ def test_the_page_shows_real_rows():
         values = [number(cell) for cell in cells[2:7]]
         assert values[2] <= 1.05 * min(values)
         assert number(cells[7]) > 0.95 * values[2]
+
+
+# ---- multiscale ------------------------------------------------------------------------------------------------
+
+
+def test_multiscale_runs(tmp_path, experiments):  # noqa: F811
+    rows = experiments.sample("multiscale", tmp_path, str(tmp_path))
+    assert [len(cells) for cells in rows] == [7] * 5 + [8]  # covtype alone: the folder is empty

@@ -29,6 +29,7 @@ _MODULES = (
 )
 _NAMES = {
     "AgnosticBANCO": "learners",
+    "MultiscaleSGD": "learners",
     "BANCO": "learners",
     "BanditMIOGD": "learners",
     "DPFTRL": "learners",
@@ -89,6 +90,7 @@ if TYPE_CHECKING:
     from .learners import PQFTL as PQFTL
     from .learners import AgnosticBANCO as AgnosticBANCO
     from .learners import BanditMIOGD as BanditMIOGD
+    from .learners import MultiscaleSGD as MultiscaleSGD
     from .learners import default_learner as default_learner
     from .planning import plan as plan
     from .streams import open_stream as open_stream

@@ -490,12 +490,16 @@ cdef class LearnerRun:
             return self.vector(self.state.released, self.plan.d)
 
     def released_average(self):
-        """Mean of all released points, shape (dim,); before the first release the starting point."""
+        """Weighted mean of all released points, shape (dim,); before the first release the starting point."""
+        cdef double released
+        cdef double total
         self.enter(False)
         with self.lock:
             if self.state.n_released == 0:
                 return self.vector(self.state.released, self.plan.d)
-            return self.vector(self.state.released_sum, self.plan.d) / self.state.n_released
+            released = <double>self.state.n_released
+            total = pv_average_total(self.plan, released)
+            return self.vector(self.state.released_sum, self.plan.d) / total
 
     # ---- private ------------------------------------------------------------------------------
 

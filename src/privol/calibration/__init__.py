@@ -4,12 +4,13 @@
 reproduces the formulas of Jain, Kothari & Thakurta (2012), Algorithms 2, 3 and 5; the guarantee then states what they
 really give. Iterates: :func:`calibrate_iterates`; prefix sums: :func:`calibrate_sums`; gradients:
 :func:`calibrate_gradients`; leaders on sums of gradients: :func:`calibrate_leaders`; coin betting on noisy gradients:
-:func:`betting_regret`.
+:func:`betting_regret`; experts of many magnitudes: :func:`experts_regret`.
 """
 
 from ._bandit import BanditCalibration, bounds_of_values, calibrate_bandit, inner_radius
 from ._betting import BETTING_CALIBRATIONS, Betting, agnostic_bet, agnostic_regret, betting_regret
 from ._epochs import RENEWALS, Epochs, make_epochs
+from ._experts import MOST_EXPERTS, Experts, experts_of, experts_regret
 from ._gradients import GradientCalibration, calibrate_gradients
 from ._iterates import (
     CALIBRATIONS,
@@ -30,6 +31,7 @@ __all__ = [
     "CALIBRATIONS",
     "INTEGER_DESIGNS",
     "L2_SCHEDULES",
+    "MOST_EXPERTS",
     "MOST_ROWS",
     "NOISE_SHAPES",
     "NO_LAST_ROW",
@@ -39,6 +41,7 @@ __all__ = [
     "Betting",
     "Coin",
     "Epochs",
+    "Experts",
     "GradientCalibration",
     "IterateCalibration",
     "LeaderCalibration",
@@ -61,6 +64,8 @@ __all__ = [
     "calibrate_report",
     "calibrate_steps",
     "calibrate_sums",
+    "experts_of",
+    "experts_regret",
     "inner_radius",
     "make_epochs",
 ]

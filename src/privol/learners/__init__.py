@@ -8,6 +8,7 @@ from ._model import Release
 from .bandit import BanditMIOGD
 from .betting import BANCO, AgnosticBANCO
 from .descent import LDPSGD, MIOGD
+from .experts import MultiscaleSGD
 from .gradient import NOGD
 from .iterate import PGIGA, PIGD
 from .leader import DPFTRL
@@ -25,6 +26,7 @@ __all__ = [
     "PQFTL",
     "AgnosticBANCO",
     "BanditMIOGD",
+    "MultiscaleSGD",
     "OnlineLearner",
     "Release",
     "default_learner",
@@ -35,6 +37,7 @@ __all__ = [
 LEARNERS: dict[str, type[OnlineLearner]] = {
     "pigd": PIGD, "pgiga": PGIGA, "nogd": NOGD, "dpftrl": DPFTRL, "pqftl": PQFTL,
     "miogd": MIOGD, "bandit": BanditMIOGD, "ldpsgd": LDPSGD, "banco": BANCO, "agnostic": AgnosticBANCO,
+    "multiscale": MultiscaleSGD,
 }  # fmt: skip
 
 

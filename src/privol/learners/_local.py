@@ -25,6 +25,8 @@ from ._gaussian import DELTA_TOO_LARGE
 
 __all__ = ["GradientReportLearner", "LocalLearner"]
 
+#: Of the average: all releases alike, or release k in proportion to k or to k (k + 1).
+AVERAGINGS = ("uniform", "linear", "quadratic")
 _NO_NOISE = "double precision, no noise"
 #: Nats per report where nothing is asked for: a guess among a million equally likely rows is right once in 17 times at
 #: most (Fano).
@@ -134,6 +136,8 @@ class LocalLearner(AskingLearner):
 class GradientReportLearner(LocalLearner):
     """Base of those whose reports are of gradients."""
 
+    averaging: str
+
     # ---- to be given by the learner -----------------------------------------------------------------
 
     @abstractmethod
@@ -221,7 +225,15 @@ class GradientReportLearner(LocalLearner):
         source, guarantee = self._begin(plan, source)
         words = self._run_words(plan, n_features, source) | {"stream": STREAM_REPORTS}
         del words["decide"]
-        coin = plan.coin
+        coin, experts = plan.coin, plan.experts
+        if experts is not None:
+            words |= {
+                "radii": experts.radii,
+                "log_prior": experts.log_prior,
+                "speeds": experts.speeds,
+                "rate": experts.rate,
+                "drift": experts.drift,
+            }
         if coin is not None:
             words |= {
                 "bets": coin.bets,
@@ -238,6 +250,7 @@ class GradientReportLearner(LocalLearner):
             pace=plan.pace,
             length=plan.length,
             base=plan.base,
+            averaging=AVERAGINGS.index(choice(AVERAGINGS, averaging=self.averaging)),
             magnitude=plan.gradient_bound * 1.01,
             **words,
         )
