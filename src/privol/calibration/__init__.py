@@ -4,7 +4,7 @@
 reproduces the formulas of Jain, Kothari & Thakurta (2012), Algorithms 2, 3 and 5; the guarantee then states what they
 really give. Iterates: :func:`calibrate_iterates`; prefix sums: :func:`calibrate_sums`; gradients:
 :func:`calibrate_gradients`; leaders on sums of gradients: :func:`calibrate_leaders`; coin betting on noisy gradients:
-:func:`betting_regret`.
+:func:`betting_regret`; minimisers over all rows at once: :func:`calibrate_output`, :func:`calibrate_objective`.
 """
 
 from ._bandit import BanditCalibration, bounds_of_values, calibrate_bandit, inner_radius
@@ -22,6 +22,8 @@ from ._iterates import (
 from ._leaders import LeaderCalibration, calibrate_leaders
 from ._least_squares import LeastSquaresCalibration, calibrate_least_squares
 from ._local import Coin, LocalCalibration, betting_of, bound_of_gradients, calibrate_steps
+from ._objective import MIN_L2, OBJECTIVE_CALIBRATIONS, ObjectiveCalibration, calibrate_objective
+from ._offline import MOST_OUTPUTS, OutputCalibration, calibrate_output, minimiser_bound
 from ._reports import RANDOMIZERS, ReportNoise, calibrate_report
 from ._sums import INTEGER_DESIGNS, MOST_ROWS, NO_LAST_ROW, SumCalibration, calibrate_sums
 
@@ -30,9 +32,12 @@ __all__ = [
     "CALIBRATIONS",
     "INTEGER_DESIGNS",
     "L2_SCHEDULES",
+    "MIN_L2",
+    "MOST_OUTPUTS",
     "MOST_ROWS",
     "NOISE_SHAPES",
     "NO_LAST_ROW",
+    "OBJECTIVE_CALIBRATIONS",
     "RANDOMIZERS",
     "RENEWALS",
     "BanditCalibration",
@@ -44,6 +49,8 @@ __all__ = [
     "LeaderCalibration",
     "LeastSquaresCalibration",
     "LocalCalibration",
+    "ObjectiveCalibration",
+    "OutputCalibration",
     "ReleaseSchedule",
     "ReportNoise",
     "SumCalibration",
@@ -58,9 +65,12 @@ __all__ = [
     "calibrate_iterates",
     "calibrate_leaders",
     "calibrate_least_squares",
+    "calibrate_objective",
+    "calibrate_output",
     "calibrate_report",
     "calibrate_steps",
     "calibrate_sums",
     "inner_radius",
     "make_epochs",
+    "minimiser_bound",
 ]
