@@ -3,10 +3,11 @@
 ``"tight"`` is what is proved (the rounding of the kernels charged as derived in ``docs/proofs``). ``"published"``
 reproduces the formulas of Jain, Kothari & Thakurta (2012), Algorithms 2, 3 and 5; the guarantee then states what they
 really give. Iterates: :func:`calibrate_iterates`; prefix sums: :func:`calibrate_sums`; gradients:
-:func:`calibrate_gradients`; leaders on sums of gradients: :func:`calibrate_leaders`; coin betting on noisy gradients:
+:func:`calibrate_gradients`; leaders on sums of gradients: :func:`calibrate_leaders`; averages: :func:`calibrate_average`; coin betting on noisy gradients:
 :func:`betting_regret`; minimisers over all rows at once: :func:`calibrate_output`, :func:`calibrate_objective`.
 """
 
+from ._averages import AVERAGE_WEIGHTS, AverageCalibration, calibrate_average, sample_size
 from ._bandit import BanditCalibration, bounds_of_values, calibrate_bandit, inner_radius
 from ._betting import BETTING_CALIBRATIONS, Betting, agnostic_bet, agnostic_regret, betting_regret
 from ._epochs import RENEWALS, Epochs, make_epochs
@@ -28,6 +29,7 @@ from ._reports import RANDOMIZERS, ReportNoise, calibrate_report
 from ._sums import INTEGER_DESIGNS, MOST_ROWS, NO_LAST_ROW, SumCalibration, calibrate_sums
 
 __all__ = [
+    "AVERAGE_WEIGHTS",
     "BETTING_CALIBRATIONS",
     "CALIBRATIONS",
     "INTEGER_DESIGNS",
@@ -40,6 +42,7 @@ __all__ = [
     "OBJECTIVE_CALIBRATIONS",
     "RANDOMIZERS",
     "RENEWALS",
+    "AverageCalibration",
     "BanditCalibration",
     "Betting",
     "Coin",
@@ -60,6 +63,7 @@ __all__ = [
     "betting_regret",
     "bound_of_gradients",
     "bounds_of_values",
+    "calibrate_average",
     "calibrate_bandit",
     "calibrate_gradients",
     "calibrate_iterates",
@@ -73,4 +77,5 @@ __all__ = [
     "inner_radius",
     "make_epochs",
     "minimiser_bound",
+    "sample_size",
 ]

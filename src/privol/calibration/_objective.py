@@ -287,7 +287,7 @@ def _law(loss: Loss, rows: Rows, lipschitz: float) -> Law:
 def _gradient_norm(loss: Loss, rows: Rows, law: Law, l2_sum: float, deviation: float) -> float:
     linear = 2.0 * deviation * math.sqrt(rows.dim)
     point = minimiser_bound(loss, rows.row_bound, rows.y_bound, l2_sum / rows.n) + linear / l2_sum
-    return max(min(1e-9 * rows.n, 1e-7) * law.slope, reachable(rows, law.slope, point, linear))
+    return max(min(1e-9 * rows.n, 1e-7) * law.slope, reachable(loss, rows, law.slope, point, linear))
 
 
 def _without_noise(

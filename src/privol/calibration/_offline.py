@@ -218,7 +218,7 @@ def calibrate_output(
     diameter = loss.gradient_diameter(rows.row_bound, ball, rows.y_bound, adjacency)
     slope = loss.gradient_bound(rows.row_bound, ball, rows.y_bound)
     if gradient_norm is None:
-        gradient_norm = max(min(1e-9 * n * slope, 5e-5 * diameter), reachable(rows, slope, ball, 0.0))
+        gradient_norm = max(min(1e-9 * n * slope, 5e-5 * diameter), reachable(loss, rows, slope, ball, 0.0))
     gradient_norm = number(gradient_norm=gradient_norm, above=0.0, at_most=_LARGE)
     sensitivity = math.sqrt(rows.outputs) * (diameter + 2.0 * gradient_norm) / rows.l2_sum * _UP
     total = rows.outputs * rows.dim
@@ -269,21 +269,23 @@ def check_scale(law: str, scale: float) -> None:
         )
 
 
-def reachable(rows: Rows, slope: float, point: float, linear: float) -> float:
+def reachable(loss: Loss, rows: Rows, slope: float, point: float, linear: float) -> float:
     """Norm of a gradient that a solver in double precision can be expected to reach, and to certify.
 
     A default, on which no privacy rests: the certificate is the solver's.
 
     Parameters
     ----------
+    loss : Loss
     rows : Rows
     slope : float
         Bound of a row's gradient.
     point, linear : float
         Norms of the minimiser and of the objective's linear term, about.
     """
-    curved = slope + rows.row_bound * min(rows.row_bound * point, _LARGE)
-    return 16.0 * (math.log2(rows.n) + rows.dim + 8) * _UNIT * (rows.n * curved + rows.l2_sum * point + linear)
+    # rows are summed in blocks of 256; a prediction is off by the roundings of its sum over columns in eight lanes
+    moved = min(slope, _UNIT * (rows.dim / 8 + 16) * loss.curvature * rows.row_bound * rows.row_bound * point)
+    return 4.0 * (rows.n * (320 * _UNIT * slope + moved) + 8 * _UNIT * (rows.l2_sum * point + linear))
 
 
 def minimiser_bound(loss: Loss, row_bound: float, y_bound: float, l2: float) -> float:
