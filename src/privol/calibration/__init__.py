@@ -1,10 +1,11 @@
 """From a budget to noise: sensitivities of what is perturbed, as computed, and the scales that follow.
 
 ``"tight"`` is what is proved (the rounding of the kernels charged as derived in ``docs/proofs``). ``"published"``
-reproduces the formulas of Jain, Kothari & Thakurta (2012), Algorithms 2, 3 and 5; the guarantee then states what they
-really give. Iterates: :func:`calibrate_iterates`; prefix sums: :func:`calibrate_sums`; gradients:
-:func:`calibrate_gradients`; leaders on sums of gradients: :func:`calibrate_leaders`; averages: :func:`calibrate_average`; coin betting on noisy gradients:
-:func:`betting_regret`; minimisers over all rows at once: :func:`calibrate_output`, :func:`calibrate_objective`.
+reproduces formulas of Jain, Kothari & Thakurta (2012) and of Monteleoni & Chaudhuri (2008); the guarantee then states
+what they really give. Iterates: :func:`calibrate_iterates`, and their average: :func:`calibrate_average`; prefix sums:
+:func:`calibrate_sums`; gradients: :func:`calibrate_gradients`; leaders on sums of gradients:
+:func:`calibrate_leaders`; coin betting on noisy gradients: :func:`betting_regret`; minimisers over all rows at once:
+:func:`calibrate_output` and :func:`calibrate_objective`.
 """
 
 from ._averages import AVERAGE_WEIGHTS, AverageCalibration, calibrate_average, sample_size
