@@ -69,7 +69,6 @@ class AverageCalibration:
     mu: float
     claim: Claim | None
     _radius: float
-    _dim: int
 
     @property
     def schedule(self) -> Schedule:
@@ -82,7 +81,7 @@ class AverageCalibration:
 
     def sensitivity_after(self, rows: int) -> float:
         """Sensitivity of the average where the run ends after so many rows, which is public. O(rows)."""
-        return _sensitivity(self.iterates.schedule, self.weights, rows, self._radius, self._dim)
+        return _sensitivity(self.iterates, self.weights, rows, self._radius)
 
     def scale_after(self, rows: int) -> float:
         """Scale of the noise with the same guarantee where the run ends after so many rows. O(rows)."""
@@ -177,7 +176,7 @@ def calibrate_average(
         calibration="tight",
     )
     radius = domain.norm_bound(dim)
-    sensitivity = _sensitivity(iterates.schedule, weights, horizon, radius, dim)
+    sensitivity = _sensitivity(iterates, weights, horizon, radius)
     claim = None
     if math.isinf(epsilon):
         law, scale, mu = "none", 0.0, math.inf
@@ -203,26 +202,38 @@ def calibrate_average(
         mu=mu,
         claim=claim,
         _radius=radius,
-        _dim=dim,
     )
 
 
-def _sensitivity(schedule: Schedule, weights: str, rows: int, radius: float, dim: int) -> float:
+def _sensitivity(iterates: IterateCalibration, weights: str, rows: int, radius: float) -> float:
     """Sensitivity of the average after so many rows, rounded up: that of the iterates, averaged, and the roundings."""
+    schedule = iterates.schedule
     if weights == "last":
         return schedule.sensitivity(rows) * _UP
     if rows == 1:
         return 0.0  # the first iterate depends on no row
-    total = 0.0
-    for start in range(1, rows, _CHUNK):  # the iterate t + 1, of which row 1 changes most, is the point after row t
-        stop = min(start + _CHUNK, rows)
+    # The iterate t + 1 is the point after row t. Without rounding, a change of row s moves it by at most min(D, width
+    # A_s) / A_t, and row 1 moves all the most unless the set is too narrow for that.
+    width, first, step = schedule.sensitivity(1), schedule.weight(0), iterates.convexity(rows)
+    narrow = width * schedule.weight(1) < iterates.diameter and schedule.rounding(rows) < width
+    largest, later, total = 0.0, 0.0, 0.0
+    for stop in range(rows, 1, -_CHUNK):
+        start = max(1, stop - _CHUNK)
         each, _ = schedule.arrays(start, 1, stop - start)
-        if weights == "linear":
-            each = each * np.arange(start + 1.0, stop + 1.0)
-        total += float(np.sum(each))
+        share = np.arange(start + 1.0, stop + 1.0) if weights == "linear" else np.ones(stop - start)
+        total += float(np.dot(each, share))
+        if narrow:
+            weight = first + step * np.arange(float(start), float(stop))
+            suffix = np.cumsum((share / weight)[::-1])[::-1] + later
+            largest = max(largest, float(np.max(np.minimum(iterates.diameter, width * weight) * suffix)))
+            later = float(suffix[0])
+    if narrow:
+        rounding = schedule.rounding(rows) * schedule.weight(rows)  # of all rows: it grows with them
+        total = min(total, largest + rounding * later)
     whole = 0.5 * rows * (rows + 1.0) if weights == "linear" else float(rows)
-    # the chunks' sums are right to a relative 2^-36, whatever the order; both runs round
-    return (total * (1.0 + rows / _CHUNK * 2 * _UNIT) / whole + 2.02 * (rows + 24) * _UNIT * radius) * _UP
+    # a chunk's sum errs by less than 2^-36, relatively, whatever the order, and the chunks' as they are counted
+    total *= 1.0 + 2.0**-34 + (rows / _CHUNK + 1.0) * 4 * _UNIT
+    return (total / whole + 2.02 * (rows + 24) * _UNIT * radius) * _UP  # both runs round
 
 
 def published_scale(lipschitz: float, horizon: int, epsilon: float, delta: float) -> float:

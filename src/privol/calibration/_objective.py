@@ -418,7 +418,7 @@ def gaussian_scale(law: Law, epsilon: float, delta: float, l2_sum: float) -> tup
         )
     l2_sum = max(l2_sum, curve / math.expm1(0.5 * epsilon / law.outputs) * _UP)
     left = (epsilon - law.outputs * math.log1p(curve / l2_sum) * (1.0 + 1e-14)) * (1.0 - 1e-14)
-    shifts = _shifts(law)
+    shifts = gaussian_shifts(law)
 
     def enough(scale: float) -> bool:
         return gaussian_cost(shifts, left, law.slope / scale) <= delta
@@ -437,7 +437,7 @@ def gaussian_scale(law: Law, epsilon: float, delta: float, l2_sum: float) -> tup
     return high * _UP, l2_sum
 
 
-def _shifts(law: Law) -> list[list[tuple[float, float]]]:
+def gaussian_shifts(law: Law) -> list[list[tuple[float, float]]]:
     """Shifts of b that the log-ratio's maximum over the rows' slopes runs over, in units of R L, with their numbers.
 
     A list of alternatives: the bound is the largest of their sums.

@@ -218,7 +218,7 @@ def calibrate_output(
     diameter = loss.gradient_diameter(rows.row_bound, ball, rows.y_bound, adjacency)
     slope = loss.gradient_bound(rows.row_bound, ball, rows.y_bound)
     if gradient_norm is None:
-        gradient_norm = max(min(1e-9 * n * slope, 5e-5 * diameter), reachable(loss, rows, slope, ball, 0.0))
+        gradient_norm = max(min(1e-9 * n * slope, 4e-5 * diameter), reachable(loss, rows, slope, ball, 0.0))
     gradient_norm = number(gradient_norm=gradient_norm, above=0.0, at_most=_LARGE)
     sensitivity = math.sqrt(rows.outputs) * (diameter + 2.0 * gradient_norm) / rows.l2_sum * _UP
     total = rows.outputs * rows.dim
