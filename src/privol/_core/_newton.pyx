@@ -39,7 +39,8 @@ cdef extern from "pv_newton.h" nogil:
 MOST_DENSE = 512  # coordinates up to which the Hessian is made and factored
 
 cdef int PATIENCE = 12          # iterations without progress after which it ends
-cdef double REUSE = 0.03        # a factored Hessian serves again where a step reduced the gradient to less than this
+cdef double REUSE = 0.2         # a factored Hessian serves again where a step left less than this of the gradient
+cdef double ROUGH = 1e-3        # of the gradient, what conjugate gradients leave at the most where the loss has pieces
 cdef int MOST_TRIALS = 200      # points of a line search, each of which costs no pass over the rows
 cdef int MOST_PRODUCTS = 10000  # steps of conjugate gradients
 
@@ -86,12 +87,13 @@ cdef class _Search:
     cdef double *hessian
     cdef double *scratch
     cdef pv_risk risk, trial_risk
-    cdef double first, norm, target
+    cdef double first, norm, target, rough
 
     def __init__(self, Objective objective not None, bint dense, double target):
         cdef int64_t dim = objective.dim
         self.objective, self.o, self.dim, self.n = objective, &objective.c, dim, objective.c.n
         self.dense, self.target, self.owners = dense, target, []
+        self.rough = 0.1 if objective.loss.name == "logistic" else ROUGH
         self.w, self.trial, self.step = self.room(dim), self.room(dim), self.room(dim)
         self.gradient, self.trial_gradient, self.work = self.room(dim), self.room(dim), self.room(3 * dim)
         self.predictions, self.trial_predictions = self.room(self.n), self.room(self.n)
@@ -208,9 +210,10 @@ cdef class _Search:
                 with nogil:
                     pv_cholesky_solve(self.hessian, self.dim, self.width, self.step, self.o.vectors)
             return 0
-        # as exact as the last step needs it, and no more than superlinear convergence asks for before
+        # As exact as the last step needs it, and no more than superlinear convergence asks for before. A loss of
+        # quadratic pieces converges once they are found, which rough steps are slow at.
         return self.conjugate_gradients(
-            max(0.25 * self.target, self.norm * fmin(0.1, sqrt(self.norm / max(self.first, self.norm))))
+            max(0.25 * self.target, self.norm * fmin(self.rough, sqrt(self.norm / max(self.first, self.norm))))
         )
 
     cdef void go(self, double a) noexcept:
@@ -378,8 +381,8 @@ def minimise(Objective objective not None, *, start=None, double gradient_norm, 
         reached = bound
     raise SolverFailure(
         f"the gradient's norm is certified to be at most {reached:.3g} after {iterations} iterations, asked for was "
-        f"{gradient_norm:.3g}; {allowance:.3g} of it stands for rounding. Nothing is returned: ask for less, allow more "
-        "iterations, or regularise more",
+        f"{gradient_norm:.3g}; {allowance:.3g} of it stands for rounding. Nothing is returned: a larger gradient_norm, "
+        "more iterations or a larger l2_sum may help",
         iterations=iterations,
         reached=reached,
         asked=gradient_norm,

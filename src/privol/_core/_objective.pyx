@@ -8,7 +8,7 @@ cimport numpy as cnp
 from libc.math cimport isfinite
 from libc.stdint cimport int64_t
 
-from ..errors import InvalidParameter, InvalidRow
+from ..errors import InvalidParameter, InvalidRow, StateError
 from ._losses cimport bind_loss
 from ._noise cimport first_pass, pv_first_pass_levels
 from ._rows cimport PV_ENTRY_MAX, invalid_row, pv_rows_bind, view_block
@@ -266,7 +266,7 @@ cdef class Objective:
         return f"<Objective: {self.n} rows, {self.dim} coordinates>"
 
     def __reduce__(self):
-        raise TypeError("an objective holds secret rows and cannot be pickled")
+        raise StateError("an objective holds secret rows and cannot be pickled or copied; with_changes() shares them")
 
     # ---- private ------------------------------------------------------------------------------
 
