@@ -89,7 +89,7 @@ cdef class _Search:
     cdef pv_risk risk, trial_risk
     cdef double first, norm, target, rough
 
-    def __init__(self, Objective objective not None, bint dense, double target):
+    cdef int begin(self, Objective objective, bint dense, double target) except -1:
         cdef int64_t dim = objective.dim
         self.objective, self.o, self.dim, self.n = objective, &objective.c, dim, objective.c.n
         self.dense, self.target, self.owners = dense, target, []
@@ -104,6 +104,7 @@ cdef class _Search:
             self.scratch = self.room(pv_hessian_work(dim))
         else:
             self.scratch = self.room(5 * dim)
+        return 0
 
     cdef double *room(self, int64_t n) except NULL:
         cdef cnp.ndarray array = np.zeros(max(n, 1))
@@ -261,9 +262,11 @@ cdef class _Search:
                     next_a = sqrt(low) * sqrt(high)
                 else:
                     next_a = high / 64.0
-            elif high < math.inf and k % 3 == 2:
-                next_a = 0.5 * (low + high) if low > 0.0625 * high else (sqrt(low) * sqrt(high) if low > 0.0 else
-                                                                          high / 64.0)
+            elif high < math.inf and k % 3 == 2:  # so that the bracket shrinks whatever Newton's method does
+                if low > 0.0625 * high:
+                    next_a = 0.5 * (low + high)
+                else:
+                    next_a = sqrt(low) * sqrt(high) if low > 0.0 else high / 64.0
             if not (next_a > low and next_a < high and next_a < 1e150):
                 break
             a = next_a
@@ -339,7 +342,8 @@ def minimise(Objective objective not None, *, start=None, double gradient_norm, 
     if method is not None and method not in ("cholesky", "cg"):
         raise InvalidParameter(f"method must be one of 'cholesky', 'cg', or None, found {method!r}")
     cdef bint dense = objective.dim <= MOST_DENSE if method is None else method == "cholesky"
-    cdef _Search s = _Search(objective, dense, gradient_norm)
+    cdef _Search s = _Search()
+    s.begin(objective, dense, gradient_norm)
     if start is not None:
         owner = []
         given = objective.vector(start, "start", owner)

@@ -21,13 +21,14 @@ cdef int64_t MOST_COORDINATES = 1 << 29  # docs/proofs/solver.md
 cdef class Objective:
     """The objective ``F(w) = sum_i phi(s_i . w, y_i) + (l2_sum / 2) |w|^2 + linear . w`` on fixed rows.
 
-    ``s_i`` is row i, scaled to ``x_bound`` where it is longer, and the constant 1 where there is an intercept (the last
-    coordinate of ``w``, regularised like the others). ``F`` is the real function of the doubles given, the computed
-    factor of a scaled row among them: ``|s_i| <= sqrt(x_bound^2 + 1) (1 + 4 (d/8 + 8) 2^-53)`` with an intercept. Values
-    and gradients are the same bits for dense, strided and CSR rows, float32 and float64, at every instruction-set level.
+    ``s_i`` is row i, scaled to ``x_bound`` where it is longer, and the constant 1 where there is an intercept (the
+    last coordinate of ``w``, regularised like the others). ``F`` is the real function of the doubles given, the
+    computed factor of a scaled row among them: ``|s_i| <= sqrt(x_bound^2 + 1) (1 + (d/8 + 8) 2^-53)`` with an
+    intercept (docs/proofs/solver.md). Values and gradients are the same bits for dense, strided and CSR rows, for
+    float32 and float64, at every instruction-set level.
 
-    Everything here is secret: rows, and what is computed from them. Rows are not copied where they can be read in place,
-    and must not change as long as the objective is used. Methods may run in several threads at once.
+    Everything here is secret: rows, and what is computed from them. Rows are not copied where they can be read in
+    place, and must not change as long as the objective is used. Methods may run in several threads at once.
 
     Parameters
     ----------
@@ -216,7 +217,7 @@ cdef class Objective:
         return product
 
     def hessian(self, w):
-        """The Hessian at ``w``, shape (dim, dim); where the loss's slope bends, a generalised one. For moderate ``dim``."""
+        """The Hessian at ``w``, shape (dim, dim); where the loss's slope bends, a generalised one."""
         owner = []
         cdef const double *point = self.vector(w, "w", owner)
         cdef int64_t width = pv_hessian_width(self.dim)
@@ -274,7 +275,9 @@ cdef class Objective:
         """Copy and check the targets; find the rows that count."""
         cdef cnp.ndarray y = np.array(targets, dtype=np.float64, order="C")
         if y.ndim != 1 or y.shape[0] != self.n:
-            raise InvalidParameter(f"targets must have one value per row: {self.n} rows, found shape {np.shape(targets)}")
+            raise InvalidParameter(
+                f"targets must have one value per row: {self.n} rows, found shape {np.shape(targets)}"
+            )
         if self.loss.kind == "classification":
             wrong = ~((np.abs(y) == 1.0) | np.isnan(y))
             allowed = "-1 or +1"
