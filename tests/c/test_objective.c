@@ -79,7 +79,10 @@ static int64_t describe(const pv_objective *o, const double *w, double *out) {
     for (int64_t j = 0; j < dim; ++j) CHECK(bits_of(one[j]) == bits_of(gradient[j]));
     CHECK(rest[3] > 0.0 && rest[3] < 1e-9 && rest[2] >= sqrt(o->vectors->sqnorm(gradient, dim)));
     rest += 4;
-    pv_objective_hessian(o, curves, large, hessian);
+    pv_objective_hessian(o, curves, 3, large, hessian);
+    for (int64_t j = 0; j < dim; ++j)
+        for (int64_t k = 0; k <= j; ++k) *rest++ = hessian[j * width + k];
+    pv_objective_hessian(o, curves, 1, large, hessian);
     for (int64_t j = 0; j < dim; ++j) {
         double sum = 0.0;
         for (int64_t k = 0; k < dim; ++k) sum += (k <= j ? hessian[j * width + k] : hessian[k * width + j]) * w[k];
@@ -101,7 +104,7 @@ static int64_t describe(const pv_objective *o, const double *w, double *out) {
 static void same_bits(int64_t n, int64_t d, double density) {
     data x = make(n, d, density);
     double *w = random_doubles(d + 1, 1.0);
-    const int64_t room = 3 * (d + 1) + 5 + (d + 1) * (d + 2) / 2 + d + 1;
+    const int64_t room = 3 * (d + 1) + 5 + (d + 1) * (d + 2) + d + 1;
     double *first = doubles(room), *next = doubles(room);
     for (int64_t c = 0; c < LENGTH(CODES); ++c)
         for (int intercept = d == 0; intercept < 2; ++intercept)

@@ -40,6 +40,8 @@ MOST_DENSE = 512  # coordinates up to which the Hessian is made and factored
 
 cdef int PATIENCE = 12          # iterations without progress after which it ends
 cdef double REUSE = 0.2         # a factored Hessian serves again where a step left less than this of the gradient
+cdef int64_t SAMPLE = 50        # rows for each coordinate that the first Hessian is made of
+cdef int64_t SPARSEST = 64      # or every so many-th row
 cdef double ROUGH = 1e-3        # of the gradient, what conjugate gradients leave at the most where the loss has pieces
 cdef int MOST_TRIALS = 200      # points of a line search, each of which costs no pass over the rows
 cdef int MOST_PRODUCTS = 10000  # steps of conjugate gradients
@@ -72,8 +74,8 @@ cdef class _Search:
 
     cdef Objective objective
     cdef pv_objective *o
-    cdef int64_t dim, width, n, passes
-    cdef bint dense, factored
+    cdef int64_t dim, width, n, passes, stride
+    cdef bint dense, factored, fresh
     cdef list owners
     cdef double *w
     cdef double *trial
@@ -102,6 +104,9 @@ cdef class _Search:
             self.width = pv_hessian_width(dim)
             self.hessian = self.room(self.width * self.width)
             self.scratch = self.room(pv_hessian_work(dim))
+            self.stride = 1
+            while self.stride < SPARSEST and 4 * self.stride * SAMPLE * dim <= self.n:
+                self.stride *= 4
         else:
             self.scratch = self.room(5 * dim)
         return 0
@@ -142,7 +147,10 @@ cdef class _Search:
         return bound if isfinite(bound) else math.inf
 
     cdef int factor(self) except -1:
-        """The Cholesky factor of the Hessian at ``w``, shifted as little as makes it positive definite."""
+        """The Cholesky factor of the Hessian at ``w``, of a part of the rows while that is good enough.
+
+        It is shifted as little as makes it positive definite.
+        """
         cdef double shift = 0.0, largest = 0.0
         cdef int64_t j
         cdef int done
@@ -150,13 +158,13 @@ cdef class _Search:
             PyErr_CheckSignals()
             self.passes += 1
             with nogil:
-                pv_objective_hessian(self.o, self.curvatures, self.scratch, self.hessian)
+                pv_objective_hessian(self.o, self.curvatures, self.stride, self.scratch, self.hessian)
                 largest = 0.0
                 for j in range(self.dim):
                     largest = max(largest, self.hessian[j * self.width + j])
                 done = pv_cholesky(self.hessian, self.dim, self.width, shift, self.o.vectors)
             if done or not isfinite(largest):
-                self.factored = done != 0
+                self.factored = self.fresh = done != 0
                 return 0
             shift = max(100.0 * shift, 1e-15 * largest)
 
@@ -272,6 +280,17 @@ cdef class _Search:
             a = next_a
         return low
 
+    cdef void judge(self, double left) noexcept:
+        """Keep the factor if a step with it left little of the gradient's norm; else it is made anew.
+
+        It is then made of more rows if it was not the distance from where it was made that made it bad.
+        """
+        if left > REUSE:
+            if self.fresh and self.stride > 1:
+                self.stride //= 4
+            self.factored = False
+        self.fresh = False
+
     cdef int advance(self) except -1:
         """One step. 0: there is none that helps."""
         cdef double start, end, a
@@ -289,7 +308,6 @@ cdef class _Search:
             if a != 1.0:
                 self.go(a)
                 self.evaluate()
-            self.factored = False
         return 1
 
 
@@ -297,10 +315,10 @@ def minimise(Objective objective not None, *, start=None, double gradient_norm, 
              method=None):
     """Minimise an objective until the norm of its exact gradient is certified.
 
-    Newton's method: up to 512 coordinates by Cholesky's factor of the Hessian, which serves several steps where they
-    converge fast, beyond by conjugate gradients. Where the whole step overshoots, an exact search along it, which costs
-    no pass over the rows. The result is the same bits for all layouts and element types of the rows, at every
-    instruction-set level. Ctrl-C is served between passes.
+    Newton's method: up to 512 coordinates by Cholesky's factor of the Hessian, which serves several steps, and is of a
+    part of the rows, as long as they converge fast; beyond by conjugate gradients. Where the whole step overshoots, an
+    exact search along it, which costs no pass over the rows. The result is the same bits for all layouts and element
+    types of the rows, at every instruction-set level. Ctrl-C is served between passes.
 
     Parameters
     ----------
@@ -327,8 +345,8 @@ def minimise(Objective objective not None, *, start=None, double gradient_norm, 
 
     Notes
     -----
-    Cost: five to twenty Hessians, ``n dim^2`` additions and products each, in a few doubles of memory for each row and
-    ``2 dim^2`` (beyond 512 coordinates: passes over the rows).
+    Cost: ten to thirty gradients and some Hessians, ``n dim^2 / 2`` additions and products each; beyond 512
+    coordinates, tens to hundreds of passes. Memory: three doubles for each row, and ``2 dim^2``.
     """
     cdef double bound, allowance = math.inf, best = math.inf, reached = math.inf, smallest = math.inf
     cdef double lowest = math.inf, before
@@ -373,13 +391,12 @@ def minimise(Objective objective not None, *, start=None, double gradient_norm, 
             s.go(0.0)  # the point again: what belongs to it is needed for another try, with a new factor
             s.evaluate()
             s.accept()
-            s.factored = False
+            s.judge(math.inf)
             idle += 4
             continue
         s.accept()
         iterations += 1
-        if not s.norm <= REUSE * before:
-            s.factored = False
+        s.judge(s.norm / before if before > 0.0 else 0.0)
     if reached == math.inf:
         bound = s.certify(&allowance)
         reached = bound

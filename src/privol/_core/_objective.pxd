@@ -46,7 +46,8 @@ cdef extern from "pv_objective.h" nogil:
     void pv_objective_diagonal(const pv_objective *o, const double *curvatures, double *work, double *out) noexcept
     int64_t pv_hessian_width(int64_t dim) noexcept
     int64_t pv_hessian_work(int64_t dim) noexcept
-    void pv_objective_hessian(const pv_objective *o, const double *curvatures, double *work, double *hessian) noexcept
+    void pv_objective_hessian(const pv_objective *o, const double *curvatures, int64_t stride, double *work,
+                              double *hessian) noexcept
     void pv_objective_along(const pv_objective *o, const double *p, const double *q, double a, double *slope,
                             double *curve) noexcept
 

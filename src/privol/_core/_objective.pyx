@@ -229,7 +229,7 @@ cdef class Objective:
         cdef double *out = <double *>cnp.PyArray_DATA(matrix)
         with nogil:
             pv_objective_gradient(&self.c, point, scratch, scratch + 3 * self.dim, NULL, curves)
-            pv_objective_hessian(&self.c, curves, scratch, out)
+            pv_objective_hessian(&self.c, curves, 1, scratch, out)
         lower = np.tril(matrix[:self.dim, :self.dim])
         return lower + np.tril(lower, -1).T
 

@@ -151,19 +151,20 @@ static void flush(double *part, double *whole, int64_t n) {
     memset(part, 0, (size_t)n * sizeof(double));
 }
 
-void pv_objective_hessian(const pv_objective *o, const double *curvatures, double *work, double *hessian) {
+void pv_objective_hessian(const pv_objective *o, const double *curvatures, int64_t stride, double *work,
+                          double *hessian) {
     const int64_t width = pv_hessian_width(o->dim), size = width * width;
     double *part = work, *t = work + size, *z = t + ROWS * width, *one = z + ROWS * width, c[ROWS];
     int64_t row[ROWS], gathered = 0;
     const tiles all = levels[PV_TARGETS ? o->level : 0];
     memset(hessian, 0, (size_t)size * sizeof(double));
     memset(work, 0, (size_t)pv_hessian_work(o->dim) * sizeof(double));
-    for (int64_t k = 0, m = 0; k < o->n; ++k) {
+    for (int64_t k = 0, m = 0; k < o->n; k += stride) {
         if (curvatures[k] != 0.0) {
-            c[m] = curvatures[k];
+            c[m] = (double)stride * curvatures[k];
             row[m++] = row_of(o, k);
         }
-        if (m == ROWS || (k + 1 == o->n && m > 0)) {
+        if (m == ROWS || (k + stride >= o->n && m > 0)) {
             double pairs = HUGE_VAL;
             if (o->rows.is_csr) {
                 pairs = 0.0;

@@ -60,8 +60,9 @@ void pv_objective_diagonal(const pv_objective *o, const double *curvatures, doub
 int64_t pv_hessian_width(int64_t dim);
 /* Numbers that pv_objective_hessian needs besides H. */
 int64_t pv_hessian_work(int64_t dim);
-/* H in the lower triangle of width by width numbers. */
-void pv_objective_hessian(const pv_objective *o, const double *curvatures, double *work, double *hessian);
+/* H in the lower triangle of width by width numbers; of every stride-th row, stride times, where that is above 1. */
+void pv_objective_hessian(const pv_objective *o, const double *curvatures, int64_t stride, double *work,
+                          double *hessian);
 
 /* Along predictions p + a (q - p): the sums over rows of the loss's slopes, and curvatures, along q - p. */
 void pv_objective_along(const pv_objective *o, const double *p, const double *q, double a, double *slope, double *curve);
