@@ -338,6 +338,23 @@ def test_many_columns(loss):
     assert np.linalg.norm(found.point - other.point) <= (found.gradient_norm + other.gradient_norm) / o.l2_sum
 
 
+@every_loss
+@pytest.mark.parametrize("case", ["sample of zeros", "rare column", "sorted"])
+def test_a_part_of_the_rows_that_misleads(loss, case):
+    """The first Hessians are of every 4th to 64th row; what they do not see must not spoil the result."""
+    X, y = problem(loss, n=20_000, d=4)
+    if case == "sample of zeros":
+        X[::4] = 0.0
+    elif case == "rare column":
+        X[:, 3] = 0.0
+        X[[1, 5, 77], 3] = 2.0
+    else:
+        order = np.argsort(X @ np.arange(4))
+        X, y = X[order], y[order]
+    o = Objective(X, y, loss=loss, l2_sum=2e-3, intercept=True, x_bound=3.0)
+    assert minimise(o, gradient_norm=1e-9 * 20_000).iterations <= 60
+
+
 def test_a_path_is_cheaper_from_the_point_before():
     X, y = problem(Logistic(), n=2000)
     o = Objective(X, y, loss=Logistic(), l2_sum=2000.0)
