@@ -96,8 +96,8 @@ def test_every_kernel_is_compiled(kernels: dict[str, list[Path]]) -> None:
     families |= {"prefix", "report", "ridge", "rows", "run", "schedule", "update"}
     for objects in kernels.values():
         assert families <= {path.stem for path in objects}
-    drivers = {"test_bits", "test_discrete", "test_first_pass", "test_lattice", "test_outputs", "test_rows"}
-    assert drivers | {"test_update"} <= set(DRIVERS)
+    drivers = {"test_bandit", "test_bits", "test_discrete", "test_first_pass", "test_lattice", "test_local"}
+    assert drivers | {"test_outputs", "test_rows", "test_update"} <= set(DRIVERS)
 
 
 @pytest.mark.parametrize("flag", ["-ffast-math", "-mfpmath=387"])
