@@ -10,8 +10,8 @@ from scipy import integrate, optimize, special, stats
 
 from privol import MIOGD, BanditMIOGD
 from privol._core import coin
-from privol.calibration import calibrate_report
-from privol.calibration._betting import LARGEST_BET, l2_laplace_betting
+from privol.calibration import betting_of, calibrate_report
+from privol.calibration._betting import LARGEST_BET
 from privol.guarantees import gdp_epsilon, gdp_mu
 from privol.randomizers import Gaussian
 
@@ -306,9 +306,10 @@ def proxy(d: int, share: float) -> float:
 
 
 def is_privols_proxy(d: int, share: float) -> bool:
-    found = l2_laplace_betting(dim=d, epsilon=1.0, lipschitz=1.0, theta=share)
-    # bets end where they do for the gradient's sake too
-    return found.a == share / 2.0 and 1.0 <= found.proxy / proxy(d, share) < 1.0 + 1e-13
+    noise = calibrate_report("l2laplace", dim=d, epsilon=1.0)
+    found = betting_of(noise, theta=share, proxy="numerical", calibration="tight")
+    # what is more is of the scale, which is rounded up; bets end where they do for the gradient's sake too
+    return abs(found.a / (share / 2.0) - 1.0) < 1e-12 and 1.0 <= found.proxy / proxy(d, share) < 1.0 + 2e-12
 
 
 @erratum("JO-1", "4 2 1 10")

@@ -10,6 +10,7 @@ import pytest
 from twins_betting import RULES, BettingTwin
 
 from privol._core.coin import log_potential, magnitude
+from privol.calibration import betting_of, calibrate_report
 from privol.calibration._betting import (
     LARGEST_BET,
     Betting,
@@ -17,12 +18,16 @@ from privol.calibration._betting import (
     agnostic_regret,
     betting_regret,
     conjugate,
-    gaussian_betting,
-    l2_laplace_betting,
-    laplace_betting,
     proxy_betting,
+    published_betting,
 )
 from privol.errors import InvalidParameter
+
+
+def betting_on(name, dim, *, bound=1.0, theta=0.25, calibration="tight", **budget):
+    """What coin betting is told of a randomizer's reports."""
+    noise = calibrate_report(name, dim=dim, bound=bound, **(budget or {"epsilon": 1.0}))
+    return betting_of(noise, theta=theta, proxy="numerical", calibration=calibration)
 
 
 def test_the_largest_bet_is_the_root_from_below():
@@ -67,51 +72,62 @@ PROXIES = {  # at epsilon = lipschitz = 1, by theta
 @pytest.mark.parametrize("theta", PROXIES)
 def test_l2_laplace(theta):
     for dim, proxy in PROXIES[theta].items():
-        betting = l2_laplace_betting(dim=dim, epsilon=1, lipschitz=1, theta=theta)
-        assert proxy * (1 - 1e-15) < betting.proxy < proxy * (1 + 1e-13)
-        assert betting.a == theta / 2
-        assert betting.second_moment == pytest.approx(4 * dim * (dim + 1), rel=1e-13)
+        betting = betting_on("l2laplace", dim, theta=theta)
+        assert proxy < betting.proxy < proxy * (1 + 2e-12)  # more only because the noise's scale is rounded up
+        assert betting.a == pytest.approx(theta / 2, rel=1e-12)
+        assert betting.second_moment == pytest.approx(4 * dim * (dim + 1), rel=2e-12)
+        assert betting.lipschitz == 1
         assert betting.step == 0.5 * betting.proxy + 1
+        scale = calibrate_report("l2laplace", dim=dim, epsilon=1.0).scale
         beta = np.linspace(1e-6, betting.a, 1001)
-        exact = -(dim + 1) / 2 * np.log1p(-((2 * beta) ** 2))  # log E exp(beta <xi, q>)
+        exact = -(dim + 1) / 2 * np.log1p(-((scale * beta) ** 2))  # log E exp(beta <xi, q>)
         bound = beta**2 * betting.proxy / 2
         assert np.all(exact <= bound)
         assert exact[-1] > bound[-1] * (1 - 1e-12)  # and no smaller proxy would do
-        scaled = l2_laplace_betting(dim=dim, epsilon=1, lipschitz=4, theta=theta)
+        scaled = betting_on("l2laplace", dim, bound=4.0, theta=theta)
         assert scaled.proxy == pytest.approx(16 * betting.proxy, rel=1e-15)
         assert scaled.a == betting.a / 4
-    wide = l2_laplace_betting(dim=3, epsilon=100, lipschitz=1)
-    assert wide.a == LARGEST_BET  # not the noise but the gradient limits the bet, and the proxy is near the variance
+    wide = betting_on("l2laplace", 3, epsilon=100.0)
+    # not the noise but the gradient limits the bet, and the proxy is near the variance
+    assert wide.a == pytest.approx(LARGEST_BET, rel=1e-15)
+    assert wide.a <= LARGEST_BET
     assert wide.proxy == pytest.approx(4 / 50**2 * -math.log1p(-((LARGEST_BET / 50) ** 2)) * (50 / LARGEST_BET) ** 2)
 
 
 def test_published_constants():
     for dim, factor in ((1, 1.955), (10, 35.6), (100, 387), (1000, 3907)):
-        betting = l2_laplace_betting(dim=dim, epsilon=1, lipschitz=1, calibration="published")
+        betting = betting_on("l2laplace", dim, calibration="published")
+        assert betting == published_betting(dim=dim, epsilon=1, lipschitz=1)
         assert betting.calibration == "published"
         assert betting.proxy == 18 * dim**2
         assert betting.a == 0.25
-        least = l2_laplace_betting(dim=dim, epsilon=1, lipschitz=1, theta=0.5).proxy
+        assert betting.second_moment == pytest.approx(4 * dim * (dim + 1), rel=1e-13)
+        least = betting_on("l2laplace", dim, theta=0.5).proxy
         assert betting.proxy / least == pytest.approx(factor, rel=2e-3)
+    scaled = published_betting(dim=3, epsilon=2, lipschitz=4)
+    assert (scaled.proxy, scaled.a) == (18 * 36, 0.125)
+    assert published_betting(dim=1, epsilon=100, lipschitz=2).a == LARGEST_BET / 2
     with pytest.raises(InvalidParameter, match="calibration must be one of"):
-        l2_laplace_betting(dim=1, epsilon=1, lipschitz=1, calibration="loose")
+        betting_on("l2laplace", 1, calibration="loose")
 
 
 def test_laplace_and_gaussian():
-    betting = laplace_betting(dim=3, scale=2.0, lipschitz=1.0)
-    assert betting.a == 0.125
-    assert betting.second_moment == pytest.approx(24)
+    betting = betting_on("laplace", 3)
+    scale = calibrate_report("laplace", dim=3, epsilon=1.0).scale
+    assert betting.a == pytest.approx(0.25 / scale, rel=1e-15)
+    assert betting.second_moment == pytest.approx(6 * scale**2)
     rng = np.random.default_rng(1)
     q = rng.normal(size=(500, 3))
     q /= np.linalg.norm(q, axis=1)[:, None]
     q[:3] = np.eye(3)
-    for beta in (betting.a, 0.07, 1e-3):
-        exact = -np.log1p(-((beta * 2.0 * q) ** 2)).sum(axis=1)
+    for beta in (betting.a, 0.56 * betting.a, 0.008 * betting.a):
+        exact = -np.log1p(-((beta * scale * q) ** 2)).sum(axis=1)
         assert np.all(exact <= beta**2 * betting.proxy / 2)
         assert np.argmax(exact) < 3  # an axis is the worst
-    assert gaussian_betting(dim=4, std=3.0, lipschitz=2.0).proxy == pytest.approx(9, rel=1e-13)
-    assert gaussian_betting(dim=4, std=3.0, lipschitz=2.0).a == LARGEST_BET / 2
-    assert gaussian_betting(dim=4, std=0.0, lipschitz=2.0).proxy == 0
+    gaussian = betting_on("gaussian", 4, bound=2.0, sigma=3.0)
+    assert (gaussian.proxy, gaussian.second_moment, gaussian.a) == (9, 36, LARGEST_BET / 2)
+    plain = betting_on("l2laplace", 4, bound=2.0, epsilon=math.inf)
+    assert (plain.proxy, plain.second_moment, plain.a) == (0, 0, LARGEST_BET / 2)
     assert proxy_betting(proxy=5.0, lipschitz=1.0, second_moment=7.0, largest=0.3).a == 0.3
 
 
@@ -152,13 +168,13 @@ def test_the_certificate():
     """Section 5.6 states the bets' part at d = 10, T = 10^4, |u| = 1."""
     direction = 3 * math.sqrt(1e4 * 441)
     for options, bets in (({"theta": 0.25}, 2812), ({"theta": 0.5}, 3094), ({"calibration": "published"}, 21198)):
-        betting = l2_laplace_betting(dim=10, epsilon=1, lipschitz=1, **options)
+        betting = betting_on("l2laplace", 10, **options)
         bound = betting_regret(betting, 1, 10_000)
         assert bound - direction == pytest.approx(bets, abs=0.5)
         assert bound == 1 + conjugate(1, 10_000 * betting.step, betting.a)[0] + 3 * math.sqrt(
             10_000 * (1 + betting.second_moment)
         )
-    betting = l2_laplace_betting(dim=10, epsilon=1, lipschitz=1)
+    betting = betting_on("l2laplace", 10)
     assert 0.9 < betting_regret(betting, 0, 10_000) <= 1
     assert betting_regret(betting, 0, 10_000, wealth=50) <= 50
     assert betting_regret(betting, 20, 10_000, wealth=20) < betting_regret(betting, 20, 10_000)
@@ -177,12 +193,15 @@ def test_the_agnostic_certificate():
 @pytest.mark.parametrize(
     ("function", "options", "message"),
     [
-        (l2_laplace_betting, {"dim": 0, "epsilon": 1, "lipschitz": 1}, "dim must be"),
-        (l2_laplace_betting, {"dim": 1, "epsilon": 0, "lipschitz": 1}, "epsilon must be a finite number above 0"),
-        (l2_laplace_betting, {"dim": 1, "epsilon": 1, "lipschitz": 1, "theta": 1.0}, "theta must be"),
-        (l2_laplace_betting, {"dim": 1, "epsilon": 1e-200, "lipschitz": 1}, "proxy must be a finite number"),
-        (laplace_betting, {"dim": 1, "scale": 0, "lipschitz": 1}, "scale must be"),
-        (gaussian_betting, {"dim": 1, "std": -1, "lipschitz": 1}, "std must be"),
+        (published_betting, {"dim": 0, "epsilon": 1, "lipschitz": 1}, "dim must be"),
+        (published_betting, {"dim": 1, "epsilon": 0, "lipschitz": 1}, "epsilon must be a finite number above 0"),
+        (published_betting, {"dim": 1, "epsilon": 1, "lipschitz": 0}, "lipschitz must be a finite number above 0"),
+        (published_betting, {"dim": 1, "epsilon": 1e-200, "lipschitz": 1}, "proxy must be a finite number"),
+        (betting_on, {"name": "l2laplace", "dim": 1, "theta": 1.0}, "theta must be"),
+        (betting_on, {"name": "laplace", "dim": 1, "theta": 0.0}, "theta must be"),
+        (betting_on, {"name": "gaussian", "dim": 1, "sigma": -1}, "sigma must be"),
+        (betting_on, {"name": "laplace", "dim": 1, "calibration": "published"}, "is of randomizer"),
+        (proxy_betting, {"proxy": 1, "lipschitz": 1, "second_moment": 1, "largest": 0}, "largest must be"),
         (proxy_betting, {"proxy": math.nan, "lipschitz": 1, "second_moment": 1}, "proxy must be"),
         (Betting, {"a": 0.0, "proxy": 1, "lipschitz": 1, "second_moment": 1}, "a must be"),
     ],

@@ -97,8 +97,8 @@ def test_every_kernel_is_compiled(kernels: dict[str, list[Path]]) -> None:
     families |= {"experts", "hessian", "loss_rows", "newton", "objective"}
     for objects in kernels.values():
         assert families <= {path.stem for path in objects}
-    drivers = {"test_bits", "test_discrete", "test_first_pass", "test_lattice", "test_outputs", "test_rows"}
-    assert drivers | {"test_objective", "test_update"} <= set(DRIVERS)
+    drivers = {"test_bandit", "test_bits", "test_discrete", "test_first_pass", "test_lattice", "test_local"}
+    assert drivers | {"test_experts", "test_objective", "test_outputs", "test_rows", "test_update"} <= set(DRIVERS)
 
 
 @pytest.mark.parametrize("flag", ["-ffast-math", "-mfpmath=387"])

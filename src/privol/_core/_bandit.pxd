@@ -1,12 +1,9 @@
 from libc.stdint cimport int64_t
 
-from ._report cimport Report, pv_report
+from ._local cimport ReportRun, pv_vectors
+from ._report cimport pv_report
 from ._rows cimport pv_status
-from ._run cimport LearnerRun, pv_method, pv_plan, pv_state
-
-cdef extern from "pv_rows.h" nogil:
-    ctypedef struct pv_vectors
-    const pv_vectors *pv_vectors_at(int level) noexcept
+from ._run cimport pv_method, pv_plan, pv_state
 
 cdef extern from "pv_bandit.h" nogil:
     ctypedef struct pv_bandit_plan:
@@ -42,10 +39,9 @@ cdef extern from "pv_bandit.h" nogil:
                                 const pv_vectors *vectors) noexcept
 
 
-cdef class BanditRun(LearnerRun):
+cdef class BanditRun(ReportRun):
     cdef pv_bandit_plan own_plan
     cdef pv_bandit it
-    cdef Report report
     cdef object next_directions
     cdef int64_t ahead
     cdef int look(self) except -1

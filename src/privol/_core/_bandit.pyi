@@ -2,11 +2,11 @@ from collections.abc import Callable
 
 from numpy.typing import ArrayLike
 
+from ._local import ReportRun
 from ._noise import Source, _FloatArray
 from ._report import Report
-from ._run import LearnerRun
 
-class BanditRun(LearnerRun):
+class BanditRun(ReportRun):
     # loss: privol.losses.Loss, domain: privol.geometry.ConvexSet, which this layer may not know
     def __init__(
         self,

@@ -7,15 +7,15 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from ..errors import InvalidParameter, StateError
+from ._local cimport ReportRun, pv_vectors_at
 from ._noise cimport Source
 from ._report cimport Report
-from ._rows cimport PV_NEED_FAR, PV_UNDECIDED, pv_rows, pv_status
-from ._run cimport LearnerRun
+from ._rows cimport PV_NEED_FAR, pv_rows, pv_status
 
 cdef int64_t AHEAD = 4096  # coordinates of directions that are asked for at a time, at least one direction's
 
 
-cdef class BanditRun(LearnerRun):
+cdef class BanditRun(ReportRun):
     """One run of BanditMIOGD. Secret: a row's value until its report is made, the noise ahead.
 
     Parameters
@@ -128,28 +128,12 @@ cdef class BanditRun(LearnerRun):
 
     def release_last(self):
         """Publish the point of a run that ends before the row its only release was planned for: public already."""
-        self.enter(False)
-        with self.lock:
-            self.check_open()
-            if self.state.n_released:
-                raise StateError("only a run that has released nothing may end with such a release")
-            memcpy(self.state.released, self.it.point, self.plan.d * sizeof(double))
-            memcpy(self.state.released_sum, self.it.point, self.plan.d * sizeof(double))
-            self.state.n_released = 1
-            self.state.next_release = self.plan.horizon + 1
-
-    cdef int refill(self) except -1:
-        cdef int64_t row = self.state.t if self.state.pending else self.state.t + 1
-        cdef Source source = self.source
-        return self.report.refill(&self.draws, self.addresses, source, self.plan.stream, row, self.plan.horizon)
+        self.publish_last(self.it.point)
 
     cdef int serve(self, pv_status status) except -1:
-        cdef Source source = self.source
         if status == PV_NEED_FAR:
             return self.look()
-        if status == PV_UNDECIDED:
-            return self.report.resolve(&self.draws, source, self.plan.stream)
-        return LearnerRun.serve(self, status)
+        return ReportRun.serve(self, status)
 
     # ---- private ------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ import numpy as np
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
-from ..errors import InvalidParameter, StateError
+from ..errors import InvalidParameter
 from ._noise cimport Source
 from ._rows cimport PV_ENTRY_MAX, pv_rows
 from ._run cimport LearnerRun
@@ -82,15 +82,7 @@ cdef class GradientRun(LearnerRun):
 
     def release_last(self):
         """Publish the point of a run that ends before the row its only release was planned for: public already."""
-        self.enter(False)
-        with self.lock:
-            self.check_open()
-            if self.state.n_released:
-                raise StateError("only a run that has released nothing may end with such a release")
-            memcpy(self.state.released, self.it.point, self.plan.d * sizeof(double))
-            memcpy(self.state.released_sum, self.it.point, self.plan.d * sizeof(double))
-            self.state.n_released = 1
-            self.state.next_release = self.plan.horizon + 1
+        self.publish_last(self.it.point)
 
     # ---- private ------------------------------------------------------------------------------
 

@@ -73,10 +73,13 @@ cdef extern from "pv_local.h" nogil:
                           const pv_vectors *vectors) noexcept
 
 
-cdef class LocalRun(LearnerRun):
+cdef class ReportRun(LearnerRun):
+    cdef Report report
+
+
+cdef class LocalRun(ReportRun):
     cdef pv_local_plan own_plan
     cdef pv_local it
-    cdef Report report
     cdef dict expert_arrays(self)
     cdef const double *checked(self, str name, const double[::1] vector, double most) except? NULL
 

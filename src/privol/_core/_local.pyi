@@ -11,7 +11,9 @@ from ._run import LearnerRun
 UPDATES: tuple[str, ...]
 PACES: tuple[str, ...]
 
-class LocalRun(LearnerRun):
+class ReportRun(LearnerRun): ...
+
+class LocalRun(ReportRun):
     # loss: privol.losses.Loss, domain: privol.geometry.ConvexSet, which this layer may not know
     def __init__(
         self,

@@ -19,7 +19,22 @@ UPDATES = ("greedy", "lazy", "coin", "experts")
 PACES = ("constant", "root", "inverse", "adaptive")
 
 
-cdef class LocalRun(LearnerRun):
+cdef class ReportRun(LearnerRun):
+    """A run whose method perturbs by a report: made by a subclass, which sets it."""
+
+    cdef int refill(self) except -1:
+        cdef int64_t row = self.state.t if self.state.pending else self.state.t + 1
+        cdef Source source = self.source
+        return self.report.refill(&self.draws, self.addresses, source, self.plan.stream, row, self.plan.horizon)
+
+    cdef int serve(self, pv_status status) except -1:
+        cdef Source source = self.source
+        if status == PV_UNDECIDED:
+            return self.report.resolve(&self.draws, source, self.plan.stream)
+        return LearnerRun.serve(self, status)
+
+
+cdef class LocalRun(ReportRun):
     """One run of MIOGD, LDPSGD or BANCO. Secret: a row's gradient until its report is made, the noise ahead.
 
     Parameters
@@ -122,26 +137,7 @@ cdef class LocalRun(LearnerRun):
 
     def release_last(self):
         """Publish the point of a run that ends before the row its only release was planned for: public already."""
-        self.enter(False)
-        with self.lock:
-            self.check_open()
-            if self.state.n_released:
-                raise StateError("only a run that has released nothing may end with such a release")
-            memcpy(self.state.released, self.it.point, self.plan.d * sizeof(double))
-            memcpy(self.state.released_sum, self.it.point, self.plan.d * sizeof(double))
-            self.state.n_released = 1
-            self.state.next_release = self.plan.horizon + 1
-
-    cdef int refill(self) except -1:
-        cdef int64_t row = self.state.t if self.state.pending else self.state.t + 1
-        cdef Source source = self.source
-        return self.report.refill(&self.draws, self.addresses, source, self.plan.stream, row, self.plan.horizon)
-
-    cdef int serve(self, pv_status status) except -1:
-        cdef Source source = self.source
-        if status == PV_UNDECIDED:
-            return self.report.resolve(&self.draws, source, self.plan.stream)
-        return LearnerRun.serve(self, status)
+        self.publish_last(self.it.point)
 
     # ---- private ------------------------------------------------------------------------------
 

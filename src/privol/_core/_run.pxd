@@ -124,6 +124,7 @@ cdef class LearnerRun:
     cdef int serve(self, pv_status status) except -1
     cdef int run(self, pv_rows *rows, const double *y, const pv_progress *progress) except -1
     cdef int run_undoably(self, pv_rows *rows, const double *y, const pv_progress *progress) except -1
+    cdef int publish_last(self, const double *point) except -1
     cdef int check_open(self) except -1
     cdef int check_room(self, int64_t n) except -1
     cdef int check_width(self, int64_t d) except -1

@@ -1,4 +1,4 @@
-"""Coin betting on noisy gradients: betting fractions and variance proxies of the noise, and the regret that follows.
+"""Coin betting on noisy gradients: the largest bets, what a variance proxy of the noise allows, and the regret.
 
 Specification sections 5.4 to 5.6 and 7; ``docs/proofs/betting.md`` has the proofs. The learner sees reports
 ``ghat = -g + xi`` of gradients with ``|g| <= lipschitz``. All noise here is symmetric or has mean zero given the past.
@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from .._core import coin
-from .._validate import choice, integer, number
+from .._validate import integer, number
 from ..errors import InvalidParameter
 
 __all__ = [
@@ -21,10 +21,8 @@ __all__ = [
     "agnostic_regret",
     "betting_regret",
     "conjugate",
-    "gaussian_betting",
-    "l2_laplace_betting",
-    "laplace_betting",
     "proxy_betting",
+    "published_betting",
 ]
 
 BETTING_CALIBRATIONS = ("tight", "published")
@@ -33,7 +31,7 @@ BETTING_CALIBRATIONS = ("tight", "published")
 # a division by the bound of the gradients.
 LARGEST_BET = 0.68380262375202
 
-_UP = 1.0 + 2.0**-48  # more than the rounding of a proxy
+_UP = 1.0 + 2.0**-48  # more than the rounding of a second moment
 
 
 @dataclass(frozen=True)
@@ -87,53 +85,11 @@ def proxy_betting(*, proxy: float, lipschitz: float, second_moment: float, large
     return Betting(min(LARGEST_BET / lipschitz, largest), proxy, lipschitz, second_moment)
 
 
-def gaussian_betting(*, dim: int, std: float, lipschitz: float) -> Betting:
-    """Gaussian noise of one standard deviation per coordinate: its proxy is its variance."""
-    dim = integer(at_least=1, dim=dim)
-    variance = number(at_least=0.0, std=std) ** 2
-    return proxy_betting(proxy=variance * _UP, lipschitz=lipschitz, second_moment=dim * variance * _UP)
+def published_betting(*, dim: int, epsilon: float, lipschitz: float) -> Betting:
+    """The source's constants for noise with density proportional to ``exp(-kappa |xi|)``.
 
-
-def _excess(v: float) -> float:
-    """-log(1 - v) / v, by which a proxy for ``|beta| <= sqrt(v) / scale`` exceeds the variance; 1 at v = 0."""
-    return -math.log1p(-v) / v if v > 0.0 else 1.0
-
-
-def laplace_betting(*, dim: int, scale: float, lipschitz: float, theta: float = 0.25) -> Betting:
-    """Independent Laplace noise of one scale per coordinate.
-
-    ``E exp(beta <xi, q>) = prod 1 / (1 - (beta scale q_j)^2)``; at given ``|q|`` it is largest for a coordinate axis.
-
-    Parameters
-    ----------
-    dim : int
-    scale : float
-        Of each coordinate; its variance is ``2 scale^2``.
-    lipschitz : float
-    theta : float, default 1/4
-        Share, in (0, 1), of the fraction at which the noise's exponential moments end.
-    """
-    dim = integer(at_least=1, dim=dim)
-    lipschitz = number(above=0.0, lipschitz=lipschitz)
-    scale = number(above=0.0, scale=scale)
-    theta = number(above=0.0, below=1.0, theta=theta)
-    a = min(LARGEST_BET / lipschitz, theta / scale)
-    variance = 2.0 * scale * scale
-    return Betting(
-        a=a,
-        proxy=variance * _excess((a * scale) ** 2) * _UP,
-        lipschitz=lipschitz,
-        second_moment=dim * variance * _UP,
-    )
-
-
-def l2_laplace_betting(
-    *, dim: int, epsilon: float, lipschitz: float, theta: float = 0.25, calibration: str = "tight"
-) -> Betting:
-    """Noise with density proportional to ``exp(-kappa |xi|)``, ``kappa = epsilon / (2 lipschitz)``.
-
-    ``E exp(beta <xi, q>) = (1 - beta^2 |q|^2 / kappa^2)^(-(dim + 1) / 2)``, so the least proxy for ``|beta| <= a`` is
-    ``(dim + 1) / kappa^2`` times ``-log(1 - v) / v`` at ``v = (a / kappa)^2``.
+    With ``kappa = epsilon / (2 lipschitz)``: bets up to ``kappa / 2``, and the proxy ``18 dim^2 lipschitz^2 /
+    epsilon^2``, which is 2 times the least one at dim 1, 3900 times at dim 1000.
 
     Parameters
     ----------
@@ -141,26 +97,15 @@ def l2_laplace_betting(
     epsilon : float
         Of pure local differential privacy.
     lipschitz : float
-    theta : float, default 1/4
-        Share of kappa that ``a`` may reach, in (0, 1); unused for ``"published"``.
-    calibration : {"tight", "published"}
-        ``"published"``: ``a`` up to kappa / 2 with the proxy ``18 dim^2 lipschitz^2 / epsilon^2``, 2 times the least
-        one at dim 1, 3900 times at dim 1000.
     """
     dim = integer(at_least=1, dim=dim)
     epsilon = number(above=0.0, epsilon=epsilon)
     lipschitz = number(above=0.0, lipschitz=lipschitz)
-    theta = number(above=0.0, below=1.0, theta=theta)
-    calibration = choice(BETTING_CALIBRATIONS, calibration=calibration)
     kappa = epsilon / (2.0 * lipschitz)
-    scale = 1.0 / kappa
+    scale, root = 1.0 / kappa, dim * lipschitz / epsilon
     second_moment = dim * (dim + 1.0) * scale * scale * _UP
-    if calibration == "published":
-        a = min(LARGEST_BET / lipschitz, kappa / 2.0)
-        return Betting(a, 18.0 * (dim * lipschitz / epsilon) ** 2, lipschitz, second_moment, calibration)
-    a = min(LARGEST_BET / lipschitz, theta * kappa)
-    proxy = (dim + 1.0) * scale * scale * _excess((a * scale) ** 2) * _UP
-    return Betting(a, proxy, lipschitz, second_moment)
+    a = min(LARGEST_BET / lipschitz, kappa / 2.0)
+    return Betting(a, 18.0 * root * root, lipschitz, second_moment, "published")
 
 
 def agnostic_bet(k: float = 1.0) -> float:

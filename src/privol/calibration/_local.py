@@ -11,7 +11,7 @@ from ..errors import InvalidParameter
 from ..geometry import ConvexSet
 from ..guarantees import Claim
 from ..losses import Loss
-from ._betting import BETTING_CALIBRATIONS, Betting, l2_laplace_betting, proxy_betting
+from ._betting import BETTING_CALIBRATIONS, Betting, proxy_betting, published_betting
 from ._experts import Experts
 from ._iterates import ReleaseSchedule
 from ._reports import ReportNoise
@@ -193,9 +193,7 @@ def betting_of(report: ReportNoise, *, theta: float, proxy: str, calibration: st
     if choice(BETTING_CALIBRATIONS, calibration=calibration) == "published":
         if report.name != "l2laplace":
             raise InvalidParameter(f'calibration="published" is of randomizer="l2laplace", found {report.name!r}')
-        return l2_laplace_betting(
-            dim=report.dim, epsilon=report.epsilon, lipschitz=report.bound, calibration="published"
-        )
+        return published_betting(dim=report.dim, epsilon=report.epsilon, lipschitz=report.bound)
     found = report.proxy(proxy, theta=theta)
     return proxy_betting(
         proxy=found.constant,
