@@ -29,6 +29,8 @@ _MODULES = (
 )
 _NAMES = {
     "AgnosticBANCO": "learners",
+    "ObjectivePerturbation": "learners",
+    "OutputPerturbation": "learners",
     "MultiscaleSGD": "learners",
     "BANCO": "learners",
     "BanditMIOGD": "learners",
@@ -91,6 +93,8 @@ if TYPE_CHECKING:
     from .learners import AgnosticBANCO as AgnosticBANCO
     from .learners import BanditMIOGD as BanditMIOGD
     from .learners import MultiscaleSGD as MultiscaleSGD
+    from .learners import ObjectivePerturbation as ObjectivePerturbation
+    from .learners import OutputPerturbation as OutputPerturbation
     from .learners import default_learner as default_learner
     from .planning import plan as plan
     from .streams import open_stream as open_stream

@@ -13,6 +13,7 @@ from .gradient import NOGD
 from .iterate import PGIGA, PIGD
 from .leader import DPFTRL
 from .least_squares import PQFTL
+from .offline import ObjectivePerturbation, OutputPerturbation
 
 __all__ = [
     "BANCO",
@@ -27,7 +28,9 @@ __all__ = [
     "AgnosticBANCO",
     "BanditMIOGD",
     "MultiscaleSGD",
+    "ObjectivePerturbation",
     "OnlineLearner",
+    "OutputPerturbation",
     "Release",
     "default_learner",
     "default_name",
