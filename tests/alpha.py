@@ -52,6 +52,7 @@ RATES: dict[str, float] = {
     "reports.law": 1e-7,
     "reports.epsilon": 1e-7,
     "reports.trials": 1e-7,
+    "offline.pol": 1e-7,
 }
 
 

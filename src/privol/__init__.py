@@ -30,6 +30,7 @@ _MODULES = (
 _NAMES = {
     "AgnosticBANCO": "learners",
     "ObjectivePerturbation": "learners",
+    "POL": "learners",
     "OutputPerturbation": "learners",
     "MultiscaleSGD": "learners",
     "BANCO": "learners",
@@ -89,6 +90,7 @@ if TYPE_CHECKING:
     from .learners import NOGD as NOGD
     from .learners import PGIGA as PGIGA
     from .learners import PIGD as PIGD
+    from .learners import POL as POL
     from .learners import PQFTL as PQFTL
     from .learners import AgnosticBANCO as AgnosticBANCO
     from .learners import BanditMIOGD as BanditMIOGD

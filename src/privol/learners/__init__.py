@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..losses import Loss, get_loss
 from ._base import OnlineLearner
 from ._model import Release
+from .averaged import POL
 from .bandit import BanditMIOGD
 from .betting import BANCO, AgnosticBANCO
 from .descent import LDPSGD, MIOGD
@@ -24,6 +25,7 @@ __all__ = [
     "NOGD",
     "PGIGA",
     "PIGD",
+    "POL",
     "PQFTL",
     "AgnosticBANCO",
     "BanditMIOGD",
