@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 
@@ -197,12 +198,14 @@ def exact(k, trials, p, step):
         else mp.exp(mp.loggamma(trials + 1) - mp.loggamma(k + 1) - mp.loggamma(trials - k + 1))
     )
     term *= mp.mpf(p) ** k * (1 - mp.mpf(p)) ** (trials - k)
-    first, tail = term, mp.mpf(0)
-    while 0 <= k <= trials and term > tail * mp.mpf(10) ** -18:
-        tail += term
-        term *= odds * (trials - k) / (k + 1) if step > 0 else k / odds / (trials - k + 1)
-        k += step
-    return first, tail
+    # what is beyond by the ratios of its terms: some ten thousand factors, each within a rounding of its own
+    ratio, at, total, last = np.longdouble(mp.nstr(odds, 25)), k, np.longdouble(0), np.longdouble(1)
+    while 0 <= at <= trials and last > total * 1e-18:
+        ks = at + step * np.arange(10_000, dtype=np.longdouble)
+        rates = ratio * (trials - ks) / (ks + 1) if step > 0 else ks / ratio / (trials - ks + 1)
+        terms = last * np.cumprod(np.concatenate([[1], np.maximum(rates, 0)]))
+        total, last, at = total + terms[:-1].sum(), terms[-1], at + step * 10_000
+    return term, term * float(total)
 
 
 def test_probabilities_are_within_their_margin():
@@ -242,7 +245,7 @@ def test_below_the_published_form(epsilon0, n, delta):
     assert found < published(epsilon0, n, delta)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.floats(0.01, 12), st.integers(1, 10**8), st.floats(1e-12, 0.3))
 def test_epsilon_meets_delta_and_is_the_least(epsilon0, n, delta):
     for adjacency in ("replace", "zero_out"):
@@ -253,7 +256,7 @@ def test_epsilon_meets_delta_and_is_the_least(epsilon0, n, delta):
             assert shuffled_delta(epsilon0, n, found * (1 - 1e-7), adjacency=adjacency) >= delta * (1 - 1e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.floats(0.05, 8), st.integers(2, 10**7), st.floats(1e-10, 0.1))
 def test_monotone(epsilon0, n, delta):
     """More users, a smaller local epsilon, a larger delta: a smaller epsilon; numbers of clones are taken in steps."""
@@ -316,30 +319,33 @@ def test_refusals(call, what):
 # -- Gaussian reports --
 
 
-def grid_delta(mu, rows, epsilon, adaptive_scale):
-    """The true delta of Gaussian reports, by the midpoint rule on a wide grid (halving it changes the fifth digit).
+WIDTHS = {2: 0.05, 3: 0.25}
+
+
+@functools.lru_cache(maxsize=4)
+def grid_law(mu, data, adaptive_scale):
+    """Density of the transcript of Gaussian reports at the midpoints of a wide grid.
 
     ``adaptive_scale``: after a positive answer the next one has twice the noise.
     """
-    width = {2: 0.05, 3: 0.25}[len(rows[0])]
+    width = WIDTHS[len(data)]
     axis = np.arange(-12.0, 12.0, width) + width / 2
-    answers = np.meshgrid(*[axis] * len(rows[0]), indexing="ij")
-    laws = []
-    for data in rows:
-        law = 0.0
-        orders = list(itertools.permutations(data))
-        for order in orders:
-            part = 1.0 / len(orders)
-            for turn, row in enumerate(order):
-                scale = np.where(answers[turn - 1] > 0.0, 2.0, 1.0) if adaptive_scale and turn else 1.0
-                part = (
-                    part
-                    * np.exp(-(((answers[turn] - mu * row) / scale) ** 2) / 2.0)
-                    / (scale * math.sqrt(2.0 * math.pi))
-                )
-            law = law + part
-        laws.append(law)
-    return float(np.maximum(laws[0] - math.exp(epsilon) * laws[1], 0.0).sum()) * width ** len(rows[0])
+    answers = np.meshgrid(*[axis] * len(data), indexing="ij")
+    law = 0.0
+    orders = list(itertools.permutations(data))
+    for order in orders:
+        part = (2.0 * math.pi) ** (-len(data) / 2.0) / len(orders)
+        for turn, row in enumerate(order):
+            scale = np.where(answers[turn - 1] > 0.0, 2.0, 1.0) if adaptive_scale and turn else 1.0
+            part = part * np.exp(-(((answers[turn] - mu * row) / scale) ** 2) / 2.0) / scale
+        law = law + part
+    return law
+
+
+def grid_delta(mu, rows, epsilon, adaptive_scale):
+    """The true delta of Gaussian reports, by the midpoint rule (halving the grid changes the fifth digit)."""
+    first, second = (grid_law(mu, data, adaptive_scale) for data in rows)
+    return float(np.maximum(first - math.exp(epsilon) * second, 0.0).sum()) * WIDTHS[len(rows[0])] ** len(rows[0])
 
 
 @pytest.mark.parametrize("adaptive_scale", [False, True])
@@ -437,7 +443,7 @@ def test_gaussian_reports_of_many_users():
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 @pytest.mark.parametrize("n", [2, 10**4, 10**8])
 def test_gaussian_figures_are_within_the_local_one(adjacency, n):
-    for mu in (0.3, 1.0):
+    for mu in (0.3, 1.0) if n == 2 else (0.5,):
         found = [shuffled_epsilon_of_gdp(mu, n, delta, adjacency=adjacency) for delta in (1e-4, 1e-8)]
         local = [gdp_epsilon(mu, delta) for delta in (1e-4, 1e-8)]
         assert all(0.0 <= one <= other for one, other in zip(found, local, strict=True))
