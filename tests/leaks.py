@@ -49,6 +49,8 @@ class Secrets:
 
     def __init__(self) -> None:
         self._sorted: Any = None
+        self._known: Any = None
+        self._clean: set[bytes] = set()  # runs of hex or base64 in which nothing was found so far
         self._words: dict[int, str] = {}  # eight bytes, read as a little-endian number
         self._numbers: dict[float, str] = {}
         self._many: set[str] = set()
@@ -61,7 +63,11 @@ class Secrets:
     def _word(self, content: bytes, name: str) -> None:
         if len(set(content)) > 4:
             self._words[int.from_bytes(content, "little")] = name
-            self._sorted = None
+            self._changed()
+
+    def _changed(self) -> None:
+        self._sorted = self._known = None
+        self._clean.clear()
 
     def numbers(self, name: str, values: Any, *, but: Any = (), many: bool = False) -> None:
         """Add numbers: floating-point ones, or integers that may be either (the memory of a run).
@@ -90,6 +96,7 @@ class Secrets:
                     self._word(struct.pack(f"{order}q", int(value)), called)
             self._hexadecimals[value.hex().lstrip("-").encode()] = called
             self._numbers[abs(value)] = called
+            self._known = None
         with np.errstate(over="ignore"):
             pairs = [struct.pack("<2f", *np.float32(pair)) for pair in itertools.pairwise(kept)]
         for pair in pairs:
@@ -112,7 +119,10 @@ class Secrets:
     def found_in(self, haystack: bytes | str) -> list[str]:
         """Names of the secrets that are there."""
         content = haystack.encode("utf-8", "surrogateescape") if isinstance(haystack, str) else haystack
-        found = self._in_bytes(b"\0\xff".join(_parts(content)))  # eight bytes at any place
+        runs: set[bytes] = set()
+        found = self._in_bytes(b"\0\xff".join(_parts(content, self._clean, runs)))  # eight bytes at any place
+        if not found:
+            self._clean |= runs
         found |= {name for text, name in self._texts.items() if text in content}
         found |= {self._hexadecimals[text] for text in HEXADECIMAL.findall(content) if text in self._hexadecimals}
         return sorted(found | self._in_text(content.decode("latin-1")))
@@ -128,8 +138,9 @@ class Secrets:
         return found
 
     def _in_text(self, text: str) -> set[str]:
-        known = np.sort(np.fromiter(self._numbers, dtype=np.float64, count=len(self._numbers)))
-        found, doubtful = set(), {}
+        if self._known is None:
+            self._known = np.sort(np.fromiter(self._numbers, dtype=np.float64, count=len(self._numbers)))
+        known, found, doubtful = self._known, set(), {}
         for written in set(NUMERAL.findall(text)):
             k = len(re.split("[eE]", written)[0].replace(".", "").lstrip("0"))
             if k < 6 or not known.size:
@@ -147,18 +158,21 @@ class Secrets:
         return found.union(*(names for names in doubtful.values() if len(names) > 1))
 
 
-def _parts(content: bytes) -> Iterator[bytes]:
-    """The content, and what is written in it as hex, base64, escapes or lists of small numbers; and in archives."""
+def _parts(content: bytes, clean: set[bytes], runs: set[bytes]) -> Iterator[bytes]:
+    """The content, and what is written in it as hex, base64, escapes or lists of small numbers; and in archives.
+
+    Runs of hex or base64 that are clean are left out; the others are added to ``runs``.
+    """
     yield content
-    for match in HEX.finditer(content):
-        run = match.group()
-        for start in (0, 1):
+    for run in {b"#" + run for run in HEX.findall(content)} - clean:  # marked: it may be one of base64 as well
+        runs.add(run)
+        for start in (1, 2):
             part = run[start:]
             yield bytes.fromhex(part[: len(part) // 2 * 2].decode())
-    for match in BASE64.finditer(content):
-        run = match.group().replace(b"-", b"+").replace(b"_", b"/")
+    for run in set(BASE64.findall(content)) - clean:
+        runs.add(run)
         for start in range(4):
-            part = run[start:] + b"AAA"
+            part = run.replace(b"-", b"+").replace(b"_", b"/")[start:] + b"AAA"
             yield base64.b64decode(part[: len(part) // 4 * 4])
     if b"\\x" in content:
         yield ESCAPE.sub(
@@ -171,7 +185,7 @@ def _parts(content: bytes) -> Iterator[bytes]:
     if content[:2] == b"PK":
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             for name in archive.namelist():
-                yield from _parts(archive.read(name))
+                yield from _parts(archive.read(name), clean, runs)
 
 
 # ---- what a run keeps to itself -----------------------------------------------------------------------------------
@@ -221,7 +235,7 @@ def surface(*objects: Any, private: bool = False) -> bytes:
     seen: dict[int, Any] = {}
     for each in objects:
         _walk(each, out, seen, private)
-    return b"\n".join(out)
+    return b"\n".join(dict.fromkeys(out))
 
 
 def _walk(it: Any, out: list[bytes], seen: dict[int, Any], private: bool) -> None:
