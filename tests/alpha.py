@@ -53,6 +53,8 @@ RATES: dict[str, float] = {
     "reports.epsilon": 1e-7,
     "reports.trials": 1e-7,
     "offline.pol": 1e-7,
+    "tuning.fits": 1e-7,
+    "tuning.audit": 1e-6,
 }
 
 

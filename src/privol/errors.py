@@ -15,6 +15,7 @@ __all__ = [
     "InvalidRow",
     "PrivacyWarning",
     "PrivolError",
+    "SelectionFailure",
     "SolverFailure",
     "SourceFailure",
     "StateError",
@@ -96,6 +97,10 @@ class SolverFailure(PrivolError, RuntimeError):
         self.iterations = iterations
         self.reached = reached
         self.asked = asked
+
+
+class SelectionFailure(PrivolError, RuntimeError):
+    """Every fit of a private selection failed: that is what it released, and it was paid for."""
 
 
 class StateError(PrivolError, RuntimeError):

@@ -198,6 +198,9 @@ class OfflineLearner(LedgeredModel):
 
     # ---- the guarantee -----------------------------------------------------------------------------
 
+    def _promise(self, n_features: int, n_rows: int, n_classes: int) -> Guarantee:
+        return self.guarantee_of(self.calibrate(n_features, n_rows, n_classes), n_rows)
+
     def _adjacency(self) -> str:
         return choice(ADJACENCIES, adjacency=self.adjacency)
 
