@@ -52,6 +52,9 @@ RATES: dict[str, float] = {
     "reports.law": 1e-7,
     "reports.epsilon": 1e-7,
     "reports.trials": 1e-7,
+    "offline.scale": 1e-6,
+    "offline.law": 1e-6,
+    "offline.audit": 1e-6,
 }
 
 
