@@ -115,15 +115,17 @@ def signs(y, outputs):
     return [np.where(y == 1, 1.0, -1.0)] if outputs == 1 else [np.where(y == k, 1.0, -1.0) for k in range(outputs)]
 
 
-LOSSES = [("logistic", 1), ("logistic", 3), (SmoothHinge(0.3), 1), (SmoothHinge(0.3), 4), (Huber(0.7), 1), ("squared", 1)]
-NAMES = ["logistic", "logistic of 3", "smooth hinge", "smooth hinge of 4", "Huber", "squared"]
+LOSSES = {
+    "logistic": ("logistic", 1), "logistic of 3": ("logistic", 3), "smooth hinge": (SmoothHinge(0.3), 1),
+    "smooth hinge of 4": (SmoothHinge(0.3), 4), "Huber": (Huber(0.7), 1), "squared": ("squared", 1),
+}  # fmt: skip
 
 
 # ---- exactly what is released ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize(("loss", "outputs"), LOSSES, ids=NAMES)
+@pytest.mark.parametrize(("loss", "outputs"), LOSSES.values(), ids=LOSSES)
 def test_output_perturbation_is_the_minimiser_and_the_noise_of_its_key(loss, outputs, intercept):
     real = get_loss(loss).kind == "regression"
     X, y = problem(40, 3, 1, outputs, real)
@@ -152,7 +154,7 @@ def test_output_perturbation_is_the_minimiser_and_the_noise_of_its_key(loss, out
 
 
 @pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize(("loss", "outputs"), LOSSES, ids=NAMES)
+@pytest.mark.parametrize(("loss", "outputs"), LOSSES.values(), ids=LOSSES)
 def test_objective_perturbation_minimises_with_the_linear_term_of_its_key(loss, outputs, intercept):
     """Every class has its own slice of b, in order, and the final noise is of another address."""
     real = get_loss(loss).kind == "regression"
@@ -212,7 +214,7 @@ def test_radius_scales_all_classes_together():
     assert np.allclose(cut, whole * (0.5 / np.linalg.norm(whole)), rtol=1e-12)
 
 
-# ---- laws of the noise ------------------------------------------------------------------------------------------------
+# ---- laws of the noise ----------------------------------------------------------------------------------------------
 
 FITS = 300
 WRONG = (2 / 3, 3 / 2)
@@ -250,14 +252,15 @@ def test_output_noise_has_the_scale_of_its_calibration(delta, outputs):
 
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_the_linear_term_has_the_law_of_its_calibration(outputs):
-    """Seen from outside, as minus the gradient at what was released: length Gamma, direction uniform, by all classes."""
+    """Seen from outside, as minus the gradient at what was released: length Gamma, direction uniform."""
     X, y = problem(25, 2, 7, outputs)
     S, labels, alpha = seen(X), range(max(2, outputs)), rate("offline.scale", 6)
     plan = ObjectivePerturbation().calibrate(2, 25, max(2, outputs))
     found = []
     for k in range(FITS):
         w = released(fitted(ObjectivePerturbation, X, y, random_state=k, labels=labels)).reshape(outputs, 3)
-        found.append([-gradient(plan.loss, S, t, plan.l2_sum, 0.0, v) for t, v in zip(signs(y, outputs), w, strict=True)])
+        parts = zip(signs(y, outputs), w, strict=True)
+        found.append([-gradient(plan.loss, S, t, plan.l2_sum, 0.0, v) for t, v in parts])
     b = np.array(found).reshape(FITS, plan.dim)
     known = vector(make_source(0), plan.dim, plan.scale, plan.step, STREAM_OBJECTIVE)
     assert np.linalg.norm(b[0] - known) < 1e-3 * plan.scale  # the final noise is negligible
@@ -275,7 +278,7 @@ def test_the_linear_term_has_the_law_of_its_calibration(outputs):
         assert stats.kstest(share, stats.beta(half, half).cdf).pvalue > rate("offline.law", 8)
 
 
-# ---- how far a row moves the minimiser --------------------------------------------------------------------------------
+# ---- how far a row moves the minimiser ------------------------------------------------------------------------------
 
 
 def point(X, y, labels, **parameters):
@@ -285,7 +288,7 @@ def point(X, y, labels, **parameters):
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
-@pytest.mark.parametrize(("loss", "outputs"), LOSSES, ids=NAMES)
+@pytest.mark.parametrize(("loss", "outputs"), LOSSES.values(), ids=LOSSES)
 def test_no_row_moves_the_minimiser_by_more_than_the_sensitivity(loss, outputs, adjacency):
     """Rows along one line, at the bound or beyond it, with targets that pull both ways; three to one of them null."""
     rng, real = np.random.default_rng(8), get_loss(loss).kind == "regression"
@@ -307,17 +310,21 @@ def test_no_row_moves_the_minimiser_by_more_than_the_sensitivity(loss, outputs, 
         else:
             targets[0] = np.nan
         plan = OutputPerturbation(adjacency=adjacency, **words).calibrate(d, n, max(2, outputs))
-        moved = float(np.linalg.norm(point(X, y.astype(float), labels, **words) - point(other, targets, labels, **words)))
+        before, after = point(X, y.astype(float), labels, **words), point(other, targets, labels, **words)
+        moved = float(np.linalg.norm(before - after))
         assert moved <= plan.sensitivity
         largest = max(largest, moved / plan.sensitivity)
     assert largest > 0.5
 
 
-CLOSED = [("logistic", 2), (SmoothHinge(2.0), 2), (Huber(0.7), 0), ("squared", 0), ("logistic", 3)]
+CLOSED = {
+    "logistic": ("logistic", 2), "smooth hinge": (SmoothHinge(2.0), 2), "Huber": (Huber(0.7), 0),
+    "squared": ("squared", 0), "logistic of 3": ("logistic", 3),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
-@pytest.mark.parametrize(("loss", "classes"), CLOSED, ids=["logistic", "smooth hinge", "Huber", "squared", "three classes"])
+@pytest.mark.parametrize(("loss", "classes"), CLOSED.values(), ids=CLOSED)
 def test_a_row_moves_a_strongly_regularised_minimiser_by_the_sensitivity(loss, classes, adjacency):
     """Where l2 is large every model is next to 0, and a row's gradient the one there."""
     words = {"loss": loss, "l2": 1e4, "x_bound": 2.0, "fit_intercept": False}
@@ -344,7 +351,7 @@ def test_a_radius_is_crossed():
     assert plan.sensitivity < 0.41
 
 
-# ---- an audit ---------------------------------------------------------------------------------------------------------
+# ---- an audit -------------------------------------------------------------------------------------------------------
 
 
 def least_epsilon(inside, outside, alpha):
@@ -374,8 +381,8 @@ def audited(calibration):
     bounds = []
     for low, high in EVENTS:
         counts = [(int(each), TRIALS) for each in np.sum((models >= low) & (models <= high), axis=1)]
-        for pair in (counts, counts[::-1]):
-            bounds.append(least_epsilon(*pair, rate("offline.audit", 3 * 2 * len(EVENTS))))
+        alpha = rate("offline.audit", 3 * 2 * len(EVENTS))
+        bounds += [least_epsilon(*pair, alpha) for pair in (counts, counts[::-1])]
     return max(bounds), learner.guarantee_
 
 

@@ -304,7 +304,8 @@ class OfflineLearner(LedgeredModel):
         export: Export | None = self.__dict__.get("_export")
         if export is None:
             raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet: call fit first.")
-        return getattr(export, attribute)
+        value = getattr(export, attribute)
+        return value.copy() if attribute in ("model", "average") else value  # what a caller writes into is its own
 
     @property
     def ledger_(self) -> Ledger:
