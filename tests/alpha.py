@@ -55,6 +55,9 @@ RATES: dict[str, float] = {
     "offline.pol": 1e-7,
     "tuning.fits": 1e-7,
     "tuning.audit": 1e-6,
+    "offline.scale": 1e-6,
+    "offline.law": 1e-6,
+    "offline.audit": 1e-6,
 }
 
 

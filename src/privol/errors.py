@@ -87,7 +87,8 @@ class SolverFailure(PrivolError, RuntimeError):
     ----------
     iterations : int
     reached : float
-        Smallest upper bound of the gradient's norm that was certified. Private, as the message is.
+        Smallest upper bound of the gradient's norm that was certified. Private, as the solver's message and
+        ``iterations`` are: a learner's fit raises another, which has 0 and infinity for them.
     asked : float
         What it had to reach.
     """
