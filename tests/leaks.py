@@ -9,6 +9,7 @@ released.
 from __future__ import annotations
 
 import base64
+import functools
 import gc
 import inspect
 import io
@@ -63,7 +64,6 @@ class Secrets:
     def _word(self, content: bytes, name: str) -> None:
         if len(set(content)) > 4:
             self._words[int.from_bytes(content, "little")] = name
-            self._changed()
 
     def _changed(self) -> None:
         self._sorted = self._known = None
@@ -96,11 +96,11 @@ class Secrets:
                     self._word(struct.pack(f"{order}q", int(value)), called)
             self._hexadecimals[value.hex().lstrip("-").encode()] = called
             self._numbers[abs(value)] = called
-            self._known = None
         with np.errstate(over="ignore"):
             pairs = [struct.pack("<2f", *np.float32(pair)) for pair in itertools.pairwise(kept)]
         for pair in pairs:
             self._word(pair, f"two neighbours of {name} in single precision")
+        self._changed()
 
     def key(self, name: str, key: bytes) -> None:
         """Add a key: any eight bytes of it."""
@@ -109,6 +109,7 @@ class Secrets:
             for k in range(25):
                 self._word(content[k : k + 8], name)
             self._texts[str(int.from_bytes(content, "big")).encode()] = name
+        self._changed()
 
     def text(self, name: str, words: str) -> None:
         for encoding in ("utf-8", "utf-16-le", "utf-32-le"):
@@ -249,7 +250,9 @@ def _walk(it: Any, out: list[bytes], seen: dict[int, Any], private: bool) -> Non
     if id(it) in seen:
         return
     seen[id(it)] = it
-    out += [repr(it).encode("utf-8", "surrogateescape"), str(it).encode("utf-8", "surrogateescape")]
+    out.append(repr(it).encode("utf-8", "surrogateescape"))
+    if type(it).__str__ is not object.__str__:  # which is repr
+        out.append(str(it).encode("utf-8", "surrogateescape"))
     if isinstance(it, np.ndarray):
         out += [it.tobytes(), repr(it.tolist()).encode()]
         if it.base is not None:
@@ -283,6 +286,17 @@ def _walk_object(it: Any, out: list[bytes], seen: dict[int, Any], private: bool)
 
 
 def _needs_nothing(call: Any) -> bool:
+    """Whether a call without arguments is one; of methods with their first argument bound."""
+    function = getattr(call, "__func__", None)
+    return _may_be_called(call) if function is None else _is_method_without_arguments(function)
+
+
+@functools.cache
+def _is_method_without_arguments(function: Any) -> bool:
+    return _may_be_called(types.MethodType(function, ...))
+
+
+def _may_be_called(call: Any) -> bool:
     try:
         found = inspect.signature(call).parameters.values()
     except (TypeError, ValueError):
