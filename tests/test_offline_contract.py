@@ -180,6 +180,12 @@ def test_streams_are_fitted_as_a_whole(kind, tmp_path):
     words = {"loss": "huber", "random_state": 1}
     same(kind(**words).fit_stream(blocks(X, X[:, 0], None)), kind(**words).fit(X, X[:, 0]))
     same(kind(random_state=1).fit_stream(open_stream((X, Y), classes=[0, 1])), kind(random_state=1).fit(X, Y))
+    capped = blocks(X, Y, (0, 1))
+    capped.rows_per_user, capped.user, capped.conditions = 3, "patient", ("that the cap was kept",)
+    found = kind(epsilon=0.5).fit_stream(capped).guarantee_
+    assert (found.rows_per_user, found.user) == (3, "patient")
+    assert found.user_epsilon(0.0) == pytest.approx(1.5)
+    assert "that the cap was kept" in found.conditions
     learner = kind()
     with pytest.raises(InvalidParameter, match="no rows"):
         learner.fit_stream(blocks(X[:0], Y[:0], (0, 1)))

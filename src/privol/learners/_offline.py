@@ -123,7 +123,8 @@ class OfflineLearner(LedgeredModel):
             Before anything is spent or released.
         SolverFailure
             If the minimiser could not be certified. Nothing was released; the budget counts as spent, as that it failed
-            is no private fact.
+            is seen, and may depend on the rows. The same holds for any other error once the budget is reserved; an
+            interrupt (Ctrl-C) gives it back.
         """
         with self._as_before_if_it_fails():
             rows, labels = self._validate(X, y, reset=True)
