@@ -347,6 +347,22 @@ def test_weak_figures_are_said(kind):
         assert any("delta" in words for words in learner.guarantee_.conditions)
 
 
+@both
+def test_parameters_that_change_within_a_fit_change_nothing(kind, monkeypatch):
+    """Noise for rows of norm 1 must not meet rows of norm 100."""
+    learner, reference = kind(epsilon=20.0, random_state=0), fitted(kind, 100 * X, Y, epsilon=20.0, random_state=0)
+
+    def hook(*args, **words):
+        learner.set_params(x_bound=100.0, fit_intercept=False, l2=1e-9)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", hook)
+        learner.fit(100 * X, Y)
+    assert learner.x_bound == 100.0
+    assert learner._export.model.tobytes() == released(reference).tobytes()
+
+
 # ---- budgets and failures -------------------------------------------------------------------------------------------
 
 
