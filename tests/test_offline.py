@@ -183,6 +183,20 @@ def test_objective_perturbation_minimises_with_the_linear_term_of_its_key(loss, 
     assert np.linalg.norm(b) > 0.1 * plan.scale
 
 
+def test_the_squared_loss_is_minimised_as_hubers():
+    """Its slope has no bound: models beyond the radius have residuals that Huber's loss counts as linear."""
+    X, y = problem(40, 3, 2, real=True)
+    words = {"loss": "squared", "epsilon": 0.2, "random_state": 4, "radius": 0.01}
+    learner = fitted(ObjectivePerturbation, X, y, **words)
+    plan, S, y = learner.calibrate(3, 40), seen(X), np.clip(y, -1, 1)
+    b = vector(make_source(4), plan.dim, plan.scale, plan.step, STREAM_OBJECTIVE)
+    w = minimiser(plan.loss, S, y, plan.l2_sum, b)
+    assert plan.loss == Huber(plan.loss.width)
+    assert 1.0 < plan.loss.width < 1.1 < np.max(np.abs(S @ w - y))
+    assert np.linalg.norm(released(learner) - w) <= 30 * plan.final_scale
+    assert np.linalg.norm(minimiser(get_loss("squared"), S, y, plan.l2_sum, b) - w) > 1e3 * plan.final_scale
+
+
 def test_long_rows_count_as_rows_at_the_bound():
     """Beside the intercept too: its constant stays 1."""
     X, y = problem(30, 2, 3)

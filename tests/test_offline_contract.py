@@ -180,6 +180,12 @@ def test_streams_are_fitted_as_a_whole(kind, tmp_path):
     words = {"loss": "huber", "random_state": 1}
     same(kind(**words).fit_stream(blocks(X, X[:, 0], None)), kind(**words).fit(X, X[:, 0]))
     same(kind(random_state=1).fit_stream(open_stream((X, Y), classes=[0, 1])), kind(random_state=1).fit(X, Y))
+    capped = blocks(X, Y, (0, 1))
+    capped.rows_per_user, capped.user, capped.conditions = 3, "patient", ("that the cap was kept",)
+    found = kind(epsilon=0.5).fit_stream(capped).guarantee_
+    assert (found.rows_per_user, found.user) == (3, "patient")
+    assert found.user_epsilon(0.0) == pytest.approx(1.5)
+    assert "that the cap was kept" in found.conditions
     learner = kind()
     with pytest.raises(InvalidParameter, match="no rows"):
         learner.fit_stream(blocks(X[:0], Y[:0], (0, 1)))
@@ -339,6 +345,22 @@ def test_weak_figures_are_said(kind):
         with pytest.warns(PrivacyWarning, match="rows"):
             learner = kind(delta=0.02).fit(X, Y)
         assert any("delta" in words for words in learner.guarantee_.conditions)
+
+
+@both
+def test_parameters_that_change_within_a_fit_change_nothing(kind, monkeypatch):
+    """Noise for rows of norm 1 must not meet rows of norm 100."""
+    learner, reference = kind(epsilon=20.0, random_state=0), fitted(kind, 100 * X, Y, epsilon=20.0, random_state=0)
+
+    def hook(*args, **words):
+        learner.set_params(x_bound=100.0, fit_intercept=False, l2=1e-9)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", hook)
+        learner.fit(100 * X, Y)
+    assert learner.x_bound == 100.0
+    assert learner._export.model.tobytes() == released(reference).tobytes()
 
 
 # ---- budgets and failures -------------------------------------------------------------------------------------------

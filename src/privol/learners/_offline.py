@@ -123,7 +123,8 @@ class OfflineLearner(LedgeredModel):
             Before anything is spent or released.
         SolverFailure
             If the minimiser could not be certified. Nothing was released; the budget counts as spent, as that it failed
-            is no private fact.
+            is seen, and may depend on the rows. The same holds for any other error once the budget is reserved; an
+            interrupt (Ctrl-C) gives it back.
         """
         with self._as_before_if_it_fails():
             rows, labels = self._validate(X, y, reset=True)
@@ -192,9 +193,12 @@ class OfflineLearner(LedgeredModel):
         n, outputs = X.shape[0], 1
         if targets.classes is not None and len(targets.classes) > 2:
             outputs = len(targets.classes)
-        plan = self.calibrate(X.shape[1], n, 2 if targets.classes is None else len(targets.classes))
-        source = None if plan.law == "none" else make_source(self.random_state)
-        guarantee = promised_by(stream, self.guarantee_of(plan, n, source))
+        # what is calibrated is what is run, whoever sets parameters meanwhile (another thread, a hook of warnings)
+        fixed = object.__new__(type(self))
+        fixed.__dict__.update(self.__dict__)
+        plan = fixed.calibrate(X.shape[1], n, 2 if targets.classes is None else len(targets.classes))
+        source = None if plan.law == "none" else make_source(fixed.random_state)
+        guarantee = promised_by(stream, fixed.guarantee_of(plan, n, source))
         guarantee = replace(guarantee, conditions=(*guarantee.conditions, *conditions))
         for words in weaknesses(guarantee, rows=n):
             warnings.warn(words, PrivacyWarning, stacklevel=3)
@@ -204,7 +208,7 @@ class OfflineLearner(LedgeredModel):
         self._account = account
         whole, failure = square_up(guarantee.mu), None
         try:
-            found = self._find(X, codes, plan, outputs, source)
+            found = fixed._find(X, codes, plan, outputs, source)
             spent[:] = n, 1, whole
         except SolverFailure as error:
             spent[:] = n, 0, whole
