@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -25,6 +27,26 @@ def write(path, header, body):
 
 def privol_cli(*words, text=None):
     return CliRunner().invoke(app, [str(word) for word in words], input=text, catch_exceptions=False)
+
+
+def piped(text, *words):
+    """The same with what comes through a pipe of the operating system as its standard input; None: an empty file."""
+    if text is None:
+        with open(os.devnull, "rb") as nothing:
+            return CliRunner().invoke(app, list(map(str, words)), input=nothing, catch_exceptions=False)
+    ours, theirs = os.pipe()
+
+    def send():
+        with open(theirs, "wb") as writer, contextlib.suppress(BrokenPipeError):
+            writer.write(text.encode())
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        with open(ours, "rb") as reader:
+            return CliRunner().invoke(app, list(map(str, words)), input=reader, catch_exceptions=False)
+    finally:
+        sender.join()
 
 
 def run_json(*words):

@@ -41,7 +41,7 @@ LEARNERS = {
     "PQFTL discount": (PQFTL, {"discount": 0.99}),
     "PQFTL batch": (PQFTL, {"batch": 9, "design": "tree"}),
     "MIOGD": (MIOGD, {"epsilon": None, "leakage": 0.5, "radius": 3.0}),
-    "LDPSGD": (LDPSGD, {"release": 100}),
+    "LDPSGD": (LDPSGD, {"release": 100, "averaging": "linear"}),
     "BANCO": (BANCO, {"epsilon": 8.0}),
     "AgnosticBANCO": (AgnosticBANCO, {"epsilon": 8.0}),
     "MultiscaleSGD": (MultiscaleSGD, {"epsilon": 8.0, "release": 3}),

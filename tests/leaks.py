@@ -9,6 +9,7 @@ released.
 from __future__ import annotations
 
 import base64
+import functools
 import gc
 import inspect
 import io
@@ -49,6 +50,8 @@ class Secrets:
 
     def __init__(self) -> None:
         self._sorted: Any = None
+        self._known: Any = None
+        self._clean: set[bytes] = set()  # runs of hex or base64 in which nothing was found so far
         self._words: dict[int, str] = {}  # eight bytes, read as a little-endian number
         self._numbers: dict[float, str] = {}
         self._many: set[str] = set()
@@ -61,7 +64,10 @@ class Secrets:
     def _word(self, content: bytes, name: str) -> None:
         if len(set(content)) > 4:
             self._words[int.from_bytes(content, "little")] = name
-            self._sorted = None
+
+    def _changed(self) -> None:
+        self._sorted = self._known = None
+        self._clean.clear()
 
     def numbers(self, name: str, values: Any, *, but: Any = (), many: bool = False) -> None:
         """Add numbers: floating-point ones, or integers that may be either (the memory of a run).
@@ -94,6 +100,7 @@ class Secrets:
             pairs = [struct.pack("<2f", *np.float32(pair)) for pair in itertools.pairwise(kept)]
         for pair in pairs:
             self._word(pair, f"two neighbours of {name} in single precision")
+        self._changed()
 
     def key(self, name: str, key: bytes) -> None:
         """Add a key: any eight bytes of it."""
@@ -102,6 +109,7 @@ class Secrets:
             for k in range(25):
                 self._word(content[k : k + 8], name)
             self._texts[str(int.from_bytes(content, "big")).encode()] = name
+        self._changed()
 
     def text(self, name: str, words: str) -> None:
         for encoding in ("utf-8", "utf-16-le", "utf-32-le"):
@@ -112,7 +120,10 @@ class Secrets:
     def found_in(self, haystack: bytes | str) -> list[str]:
         """Names of the secrets that are there."""
         content = haystack.encode("utf-8", "surrogateescape") if isinstance(haystack, str) else haystack
-        found = self._in_bytes(b"\0\xff".join(_parts(content)))  # eight bytes at any place
+        runs: set[bytes] = set()
+        found = self._in_bytes(b"\0\xff".join(_parts(content, self._clean, runs)))  # eight bytes at any place
+        if not found:
+            self._clean |= runs
         found |= {name for text, name in self._texts.items() if text in content}
         found |= {self._hexadecimals[text] for text in HEXADECIMAL.findall(content) if text in self._hexadecimals}
         return sorted(found | self._in_text(content.decode("latin-1")))
@@ -128,8 +139,9 @@ class Secrets:
         return found
 
     def _in_text(self, text: str) -> set[str]:
-        known = np.sort(np.fromiter(self._numbers, dtype=np.float64, count=len(self._numbers)))
-        found, doubtful = set(), {}
+        if self._known is None:
+            self._known = np.sort(np.fromiter(self._numbers, dtype=np.float64, count=len(self._numbers)))
+        known, found, doubtful = self._known, set(), {}
         for written in set(NUMERAL.findall(text)):
             k = len(re.split("[eE]", written)[0].replace(".", "").lstrip("0"))
             if k < 6 or not known.size:
@@ -147,18 +159,21 @@ class Secrets:
         return found.union(*(names for names in doubtful.values() if len(names) > 1))
 
 
-def _parts(content: bytes) -> Iterator[bytes]:
-    """The content, and what is written in it as hex, base64, escapes or lists of small numbers; and in archives."""
+def _parts(content: bytes, clean: set[bytes], runs: set[bytes]) -> Iterator[bytes]:
+    """The content, and what is written in it as hex, base64, escapes or lists of small numbers; and in archives.
+
+    Runs of hex or base64 that are clean are left out; the others are added to ``runs``.
+    """
     yield content
-    for match in HEX.finditer(content):
-        run = match.group()
-        for start in (0, 1):
+    for run in {b"#" + run for run in HEX.findall(content)} - clean:  # marked: it may be one of base64 as well
+        runs.add(run)
+        for start in (1, 2):
             part = run[start:]
             yield bytes.fromhex(part[: len(part) // 2 * 2].decode())
-    for match in BASE64.finditer(content):
-        run = match.group().replace(b"-", b"+").replace(b"_", b"/")
+    for run in set(BASE64.findall(content)) - clean:
+        runs.add(run)
         for start in range(4):
-            part = run[start:] + b"AAA"
+            part = run.replace(b"-", b"+").replace(b"_", b"/")[start:] + b"AAA"
             yield base64.b64decode(part[: len(part) // 4 * 4])
     if b"\\x" in content:
         yield ESCAPE.sub(
@@ -171,7 +186,7 @@ def _parts(content: bytes) -> Iterator[bytes]:
     if content[:2] == b"PK":
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             for name in archive.namelist():
-                yield from _parts(archive.read(name))
+                yield from _parts(archive.read(name), clean, runs)
 
 
 # ---- what a run keeps to itself -----------------------------------------------------------------------------------
@@ -221,7 +236,7 @@ def surface(*objects: Any, private: bool = False) -> bytes:
     seen: dict[int, Any] = {}
     for each in objects:
         _walk(each, out, seen, private)
-    return b"\n".join(out)
+    return b"\n".join(dict.fromkeys(out))
 
 
 def _walk(it: Any, out: list[bytes], seen: dict[int, Any], private: bool) -> None:
@@ -235,7 +250,9 @@ def _walk(it: Any, out: list[bytes], seen: dict[int, Any], private: bool) -> Non
     if id(it) in seen:
         return
     seen[id(it)] = it
-    out += [repr(it).encode("utf-8", "surrogateescape"), str(it).encode("utf-8", "surrogateescape")]
+    out.append(repr(it).encode("utf-8", "surrogateescape"))
+    if type(it).__str__ is not object.__str__:  # which is repr
+        out.append(str(it).encode("utf-8", "surrogateescape"))
     if isinstance(it, np.ndarray):
         out += [it.tobytes(), repr(it.tolist()).encode()]
         if it.base is not None:
@@ -269,6 +286,17 @@ def _walk_object(it: Any, out: list[bytes], seen: dict[int, Any], private: bool)
 
 
 def _needs_nothing(call: Any) -> bool:
+    """Whether a call without arguments is one; of methods with their first argument bound."""
+    function = getattr(call, "__func__", None)
+    return _may_be_called(call) if function is None else _is_method_without_arguments(function)
+
+
+@functools.cache
+def _is_method_without_arguments(function: Any) -> bool:
+    return _may_be_called(types.MethodType(function, ...))
+
+
+def _may_be_called(call: Any) -> bool:
     try:
         found = inspect.signature(call).parameters.values()
     except (TypeError, ValueError):

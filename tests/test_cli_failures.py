@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 
 import numpy as np
 import pytest
-from cli_tools import RUN, N, privol_cli, run_json, start
+from cli_tools import RUN, N, piped, privol_cli, run_json, start
 from patience import WAIT
 
 import privol
@@ -203,10 +202,9 @@ def test_a_row_beyond_the_horizon_is_named(here, clinic):
     assert "train.csv: the next 500 rows would exceed the horizon" in result.stderr
     assert "leave --horizon out" in result.stderr
     assert "cap of a user" not in result.stderr
-    process = start("run", "-", "--positive", "1", "--horizon", "1", "--no-diagnostics", stdin=subprocess.PIPE)
-    _, err = process.communicate("1,2,0\n3,4,1\n", timeout=WAIT)
-    assert process.returncode == BUDGET
-    assert err.endswith("; give --horizon at least the rows of the input\n")
+    result = piped("1,2,0\n3,4,1\n", "run", "-", "--positive", "1", "--horizon", "1", "--no-diagnostics")
+    assert result.exit_code == BUDGET
+    assert result.stderr.endswith("; give --horizon at least the rows of the input\n")
 
 
 def test_a_known_length_is_refused_before_a_row_is_read(here):
@@ -240,10 +238,9 @@ def test_a_file_is_no_output_directory(here, clinic):
 
 
 def test_standard_input_needs_a_horizon(here):
-    process = start("run", "-", "--positive", "1", stdin=subprocess.PIPE)
-    _, err = process.communicate("1,2,0\n3,4,1\n", timeout=WAIT)
-    assert process.returncode == USAGE
-    assert "--horizon is needed" in err
+    result = piped("1,2,0\n3,4,1\n", "run", "-", "--positive", "1")
+    assert result.exit_code == USAGE
+    assert "--horizon is needed" in result.stderr
     assert list(here.iterdir()) == []
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_tools import privol_cli, run_json, start
-from patience import WAIT
+from cli_tools import piped, privol_cli, run_json, start
 
 import privol
 from privol import guarantees
@@ -126,11 +125,9 @@ def test_ranges_of_all_columns_imply_the_bound(here):
 @pytest.mark.skipif(os.name != "posix", reason="asks what kind of file standard input is")
 def test_a_pipe_that_nobody_reads_is_named(here):
     words = ("run", "--no-diagnostics", "--horizon", "120000", "--json")
-    process = start(*words, stdin=subprocess.PIPE)
-    record = json.loads(process.communicate("1,2\n", timeout=WAIT)[0])
+    record = json.loads(piped("1,2\n", *words).stdout)
     assert [w for w in record["warnings"] if "pipe was not read" in w and "privol run -" in w]
-    process = start(*words, stdin=subprocess.DEVNULL)
-    record = json.loads(process.communicate(timeout=WAIT)[0])
+    record = json.loads(piped(None, *words).stdout)
     assert not [w for w in record["warnings"] if "pipe" in w]
 
 
@@ -149,8 +146,7 @@ def test_predictions_are_encoded_by_the_schema(here, visits):
     save(visits.slice(0, 20).select(["age", "job", "km"]), "semi.csv", delimiter=";")
     for name in ("old.csv", "new.parquet", "new.jsonl", "semi.csv"):
         assert privol_cli("predict", "R", name).stdout == new, name
-    process = start("predict", "R", "-", stdin=subprocess.PIPE)
-    assert process.communicate(Path("new.csv").read_text(), timeout=WAIT)[0] == new
+    assert piped(Path("new.csv").read_text(), "predict", "R", "-").stdout == new
     unknown = privol_cli("predict", "R", "new.csv", "--target", "age")
     assert (unknown.exit_code, "schema" in unknown.stderr) == (USAGE, True)
     save(visits.slice(0, 20).select(["age", "job"]), "less.csv")
@@ -178,9 +174,9 @@ def test_columns_of_a_run_without_a_schema_are_taken_by_their_names(here):
         for name in ("rows.csv", "more.csv", "turned.csv"):
             found = privol_cli("predict", out, name)
             assert (found.exit_code, found.stdout) == (OK, same), (name, found.stderr)
-    process = start("predict", "R0", "-", stdin=subprocess.PIPE)
-    _, err = process.communicate(Path("turned.csv").read_text(), timeout=WAIT)
-    assert (process.returncode, "by their names" in err or "feature 0 is 'b'" in err) == (DATA, True), err
+    turned = piped(Path("turned.csv").read_text(), "predict", "R0", "-")
+    said = "by their names" in turned.stderr or "feature 0 is 'b'" in turned.stderr
+    assert (turned.exit_code, said) == (DATA, True), turned.stderr
 
 
 def test_predictions_without_header_may_lack_the_target(here, visits):
@@ -270,9 +266,8 @@ def test_every_format_gives_the_same_model(here, visits):
     run_json("run", "latin.csv", *RUN[2:], "--out", "L")
     found["latin.csv"] = load_model("L").coef_.tobytes()  # another unknown job
     assert len(set(found.values())) == 1
-    process = start("run", "-", *RUN[2:], "--horizon", N, "--out", "S", "--json", stdin=subprocess.PIPE)
-    out, _ = process.communicate(Path("rows.jsonl").read_text(), timeout=WAIT)
-    assert (json.loads(out)["source"], process.returncode) == ("standard input", OK)
+    last = piped(Path("rows.jsonl").read_text(), "run", "-", *RUN[2:], "--horizon", N, "--out", "S", "--json")
+    assert (json.loads(last.stdout)["source"], last.exit_code) == ("standard input", OK)
     assert load_model("S").coef_.tobytes() == found["rows.csv"]
 
 
@@ -294,15 +289,13 @@ def test_predictions_from_standard_input_without_a_schema(here):
     run_json("run", "t.csv", "--positive", "1", "--ranges", "ranges.json", "--out", "R", "--no-diagnostics")
     expected = privol_cli("predict", "R", "t.csv").stdout
     for text, words in ((Path("t.csv").read_text(), ("--target", "2")), ("1,2\n3,0\n", ())):
-        process = start("predict", "R", "-", *words, stdin=subprocess.PIPE)
-        out, err = process.communicate(text, timeout=WAIT)
-        assert process.returncode == OK, err
-        assert out == (expected if words else out)
-        assert out.count("\n") == text.count("\n") + 1
-    process = start("predict", "R", "-", stdin=subprocess.PIPE)
-    _, err = process.communicate(Path("t.csv").read_text(), timeout=WAIT)
-    assert process.returncode == DATA
-    assert "--target" in err
+        found = piped(text, "predict", "R", "-", *words)
+        assert found.exit_code == OK, found.stderr
+        assert found.stdout == (expected if words else found.stdout)
+        assert found.stdout.count("\n") == text.count("\n") + 1
+    found = piped(Path("t.csv").read_text(), "predict", "R", "-")
+    assert found.exit_code == DATA
+    assert "--target" in found.stderr
 
 
 @pytest.mark.skipif(os.name != "posix", reason="asks a pipe whether it has more")

@@ -32,7 +32,7 @@ LAYERS: tuple[set[str], ...] = (
     {"data", "distributed"},
     {"learners"},
     {"state"},  # exports and checkpoints of learners
-    {"evaluate", "planning", "audit"},
+    {"evaluate", "planning", "audit", "tuning"},
     {"experiments"},
     {"report", "plots"},
     {"cli"},

@@ -26,6 +26,7 @@ _MODULES = (
     "rounds",
     "state",
     "streams",
+    "tuning",
 )
 _NAMES = {
     "AgnosticBANCO": "learners",
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from . import rounds as rounds
     from . import state as state
     from . import streams as streams
+    from . import tuning as tuning
     from .config import show_config as show_config
     from .learners import BANCO as BANCO
     from .learners import DPFTRL as DPFTRL

@@ -15,6 +15,7 @@ __all__ = [
     "InvalidRow",
     "PrivacyWarning",
     "PrivolError",
+    "SelectionFailure",
     "SolverFailure",
     "SourceFailure",
     "StateError",
@@ -86,7 +87,8 @@ class SolverFailure(PrivolError, RuntimeError):
     ----------
     iterations : int
     reached : float
-        Smallest upper bound of the gradient's norm that was certified. Private, as the message is.
+        Smallest upper bound of the gradient's norm that was certified. Private, as the solver's message and
+        ``iterations`` are: a learner's fit raises another, which has 0 and infinity for them.
     asked : float
         What it had to reach.
     """
@@ -96,6 +98,10 @@ class SolverFailure(PrivolError, RuntimeError):
         self.iterations = iterations
         self.reached = reached
         self.asked = asked
+
+
+class SelectionFailure(PrivolError, RuntimeError):
+    """Every fit of a private selection failed: that is what it released, and it was paid for."""
 
 
 class StateError(PrivolError, RuntimeError):

@@ -87,6 +87,13 @@ cdef class Progress:
         return 0
 
 
+def average_total(int averaging, int64_t releases) -> float:
+    """What so many releases count together in the sum of an average, by its weighting (see pv_run.h)."""
+    cdef pv_plan plan
+    plan.averaging = averaging
+    return pv_average_total(&plan, <double>releases)
+
+
 cdef class LearnerRun:
     """One run of a learner: made by a subclass, which gives the method and its memory."""
 

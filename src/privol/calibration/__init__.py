@@ -24,7 +24,7 @@ from ._iterates import (
 )
 from ._leaders import LeaderCalibration, calibrate_leaders
 from ._least_squares import LeastSquaresCalibration, calibrate_least_squares
-from ._local import Coin, LocalCalibration, betting_of, bound_of_gradients, calibrate_steps
+from ._local import Coin, GradientTerms, LocalCalibration, betting_of, bound_of_gradients, calibrate_steps
 from ._objective import MIN_L2, OBJECTIVE_CALIBRATIONS, ObjectiveCalibration, calibrate_objective
 from ._offline import MOST_OUTPUTS, OutputCalibration, calibrate_output, minimiser_bound
 from ._reports import RANDOMIZERS, ReportNoise, calibrate_report
@@ -52,6 +52,7 @@ __all__ = [
     "Epochs",
     "Experts",
     "GradientCalibration",
+    "GradientTerms",
     "IterateCalibration",
     "LeaderCalibration",
     "LeastSquaresCalibration",

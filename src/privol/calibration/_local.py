@@ -16,7 +16,7 @@ from ._experts import Experts
 from ._iterates import ReleaseSchedule
 from ._reports import ReportNoise
 
-__all__ = ["Coin", "LocalCalibration", "betting_of", "bound_of_gradients", "calibrate_steps"]
+__all__ = ["Coin", "GradientTerms", "LocalCalibration", "betting_of", "bound_of_gradients", "calibrate_steps"]
 
 _SMALL, _LARGE = 1e-30, 1e30
 _UP = 1.0 + 1e-12
@@ -51,6 +51,25 @@ class Coin:
 
 
 @dataclass(frozen=True)
+class GradientTerms:
+    """How a gradient is taken of a row: what a device has to know besides the report.
+
+    Attributes
+    ----------
+    loss : Loss
+    intercept : bool
+        The last coordinate of the point multiplies the constant 1.
+    x_bound, y_bound : float
+        Of a row's L2 norm, and of a real target's magnitude.
+    """
+
+    loss: Loss
+    intercept: bool
+    x_bound: float
+    y_bound: float
+
+
+@dataclass(frozen=True)
 class LocalCalibration:
     """Everything that the reports and the steps of a run depend on; all of it public.
 
@@ -77,6 +96,8 @@ class LocalCalibration:
         Of the set's points, at most.
     coin : Coin or None
     experts : Experts or None
+    gradients : GradientTerms or None
+        Of a learner's run.
     claim : Claim or None
         What the source of a published calibration says.
     """
@@ -94,6 +115,7 @@ class LocalCalibration:
     norm: float = math.inf
     coin: Coin | None = None
     experts: Experts | None = None
+    gradients: GradientTerms | None = None
     claim: Claim | None = None
 
     @property

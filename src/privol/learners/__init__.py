@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..losses import Loss, get_loss
 from ._base import OnlineLearner
+from ._ledgered import LedgeredModel
 from ._model import Release
 from .averaged import POL
 from .bandit import BanditMIOGD
@@ -29,6 +30,7 @@ __all__ = [
     "PQFTL",
     "AgnosticBANCO",
     "BanditMIOGD",
+    "LedgeredModel",
     "MultiscaleSGD",
     "ObjectivePerturbation",
     "OnlineLearner",

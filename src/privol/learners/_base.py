@@ -78,6 +78,11 @@ class OnlineLearner(LedgeredModel):
     def _endless(self) -> bool:
         """Whether a run may do without a last row."""
         return False
+
+    def _averaging(self) -> int:
+        """How ``average_coef_`` weighs the releases, as the kernels number it: all alike."""
+        return 0
+
     def _most_rows(self, horizon: int) -> int:
         """Rows that a run of that horizon may learn."""
         return horizon

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 from .._core._rows import squared_norms
 from .._validate import choice, number
 from ..errors import InvalidParameter, StateError
+from ..guarantees import Guarantee
 from ..ledger import Ledger, LedgerSeat, LostLedger
 from ..losses import get_loss
 from ._model import ReleasedModel, is_classifier
@@ -45,6 +46,10 @@ class LedgeredModel(ReleasedModel):
 
     @abstractmethod
     def _adjacency(self) -> str: ...
+
+    @abstractmethod
+    def _promise(self, n_features: int, n_rows: int, n_classes: int) -> Guarantee:
+        """What a fit of so many rows would guarantee, before anything is spent."""
 
     def declare_classes(self, classes: ArrayLike) -> Self:
         """Declare the public labels before the first row: it can come by ``learn_one``, and ``fit`` looks for none."""

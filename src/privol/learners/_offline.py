@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
@@ -14,6 +16,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from .._core._noise import Source
+from .._core._rows import squared_norms
 from .._validate import choice, number
 from ..errors import InvalidParameter, PrivacyWarning, SolverFailure, StateError
 from ..guarantees import ADJACENCIES, Claim, Guarantee, square_up, weaknesses
@@ -122,10 +125,11 @@ class OfflineLearner(LedgeredModel):
             If the minimiser could not be certified. Nothing was released; the budget counts as spent, as that it failed
             is no private fact.
         """
-        rows, labels = self._validate(X, y, reset=True)
-        classes, conditions = self._classes_of_fit(labels)
-        targets = self._targets(classes)
-        return self._fit_rows(rows, targets.encode(labels, 0), targets, None, conditions)
+        with self._as_before_if_it_fails():
+            rows, labels = self._validate(X, y, reset=True)
+            classes, conditions = self._classes_of_fit(labels)
+            targets = self._targets(classes)
+            return self._fit_rows(rows, targets.encode(labels, 0), targets, None, conditions)
 
     def fit_stream(self, stream: RowStream) -> Self:
         """Read a whole stream into memory and fit it.
@@ -162,17 +166,32 @@ class OfflineLearner(LedgeredModel):
             raise InvalidParameter("the stream has no rows")
         joined = sparse.vstack(blocks, format="csr") if sparse.issparse(blocks[0]) else np.vstack(blocks)
         del blocks
-        self.n_features_in_ = joined.shape[1]
-        return self._fit_rows(joined, np.concatenate(codes), targets, stream, ())
+        with self._as_before_if_it_fails():
+            self.n_features_in_ = joined.shape[1]
+            return self._fit_rows(joined, np.concatenate(codes), targets, stream, ())
+
+    @contextmanager
+    def _as_before_if_it_fails(self) -> Iterator[None]:
+        """A fit that fails leaves the model of the one before, if there is one: with its features, not with others."""
+        names = ("n_features_in_", "feature_names_in_")
+        before = {name: self.__dict__[name] for name in names if name in self.__dict__}
+        try:
+            yield
+        except BaseException:
+            for name in names:
+                self.__dict__.pop(name, None)
+            self.__dict__.update(before)
+            raise
 
     def _fit_rows(
         self, X: Any, codes: FloatArray, targets: Targets, stream: RowStream | None, conditions: tuple[str, ...]
     ) -> Self:
         self._check_rows(X, targets, 0)
+        if not targets.refuse and sparse.issparse(X):
+            squared_norms(X)  # refuses a broken structure, of which no row is null
         n, outputs = X.shape[0], 1
-        if targets.classes is not None:
-            self.classes_ = targets.classes
-            outputs = len(targets.classes) if len(targets.classes) > 2 else 1
+        if targets.classes is not None and len(targets.classes) > 2:
+            outputs = len(targets.classes)
         plan = self.calibrate(X.shape[1], n, 2 if targets.classes is None else len(targets.classes))
         source = None if plan.law == "none" else make_source(self.random_state)
         guarantee = promised_by(stream, self.guarantee_of(plan, n, source))
@@ -182,21 +201,38 @@ class OfflineLearner(LedgeredModel):
         account = self._ledger().open(learner=type(self).__name__, guarantee=guarantee)
         spent = [0, 0, 0.0]
         account.attach(lambda: (int(spent[0]), int(spent[1]), float(spent[2])))
-        whole = square_up(guarantee.mu)
+        self._account = account
+        whole, failure = square_up(guarantee.mu), None
         try:
             found = self._find(X, codes, plan, outputs, source)
             spent[:] = n, 1, whole
-        except SolverFailure:
+        except SolverFailure as error:
+            spent[:] = n, 0, whole
+            failure = error.asked
+        except Exception:  # whatever it is, it may be the rows that made it happen; an interrupt is the caller's
             spent[:] = n, 0, whole
             raise
         finally:
             account.close()
+        if failure is not None:  # raised here, so that nothing leads to the solver's own, which says how far it came
+            raise SolverFailure(
+                f"the gradient of a minimiser could not be certified to be within {failure:.3g}: nothing was released, "
+                "and the budget counts as spent, as that it failed is seen. More steps (max_iter) or a larger l2 may "
+                "help",
+                iterations=0,
+                reached=math.inf,
+                asked=failure,
+            )
+        if targets.classes is not None:
+            self.classes_ = targets.classes
         self._counts = {"clipped_rows": found.clipped, "null_rows": found.null}
         self._export = Export(found.model, found.model, n, 1, guarantee, targets.classes)
-        self._account = account
         return self
 
     # ---- the guarantee -----------------------------------------------------------------------------
+
+    def _promise(self, n_features: int, n_rows: int, n_classes: int) -> Guarantee:
+        return self.guarantee_of(self.calibrate(n_features, n_rows, n_classes), n_rows)
 
     def _adjacency(self) -> str:
         return choice(ADJACENCIES, adjacency=self.adjacency)
@@ -235,12 +271,17 @@ class OfflineLearner(LedgeredModel):
             conditions.append(vouched)
         if plan.law == "none":
             kind, parameter = "none", math.inf
-        elif math.isfinite(plan.epsilon):
+        elif plan.law == "l2_laplace":
             kind, parameter = "pure", plan.epsilon
-        else:
-            kind, parameter = "gdp", float(getattr(plan, "mu", math.inf))
+        elif hasattr(plan, "mu"):
+            kind, parameter = "gdp", float(plan.mu)
             if stated * n_rows >= 1.0:
                 conditions.append(DELTA_TOO_LARGE)
+        else:
+            raise InvalidParameter(
+                f"{type(self).__name__} has no guarantee for noise of the law {plan.law!r}: what is proved is epsilon "
+                "with the one delta, which is neither pure nor Gaussian differential privacy"
+            )
         noise = "L2-Laplace vector" if kind == "pure" else "Gaussian variable"
         return Guarantee(
             kind=kind,
@@ -266,11 +307,12 @@ class OfflineLearner(LedgeredModel):
         export: Export | None = self.__dict__.get("_export")
         if export is None:
             raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet: call fit first.")
-        return getattr(export, attribute)
+        value = getattr(export, attribute)
+        return value.copy() if attribute in ("model", "average") else value  # what a caller writes into is its own
 
     @property
     def ledger_(self) -> Ledger:
-        """The ledger that the fits of this learner are written into."""
+        """The ledger that the fits of this learner are written into, those that failed among them."""
         account: Account | None = self.__dict__.get("_account")
         if account is None:
             raise NotFittedError(f"This {type(self).__name__} instance has no fit and so no ledger.")

@@ -6,6 +6,7 @@ is part of the calibration.
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,8 +16,10 @@ from .. import calibration as calibrate
 from .._core._newton import minimise
 from .._core._noise import Source
 from .._core._objective import Objective
+from .._core._rows import squared_norms
 from .._validate import choice, integer
 from ..calibration import CALIBRATIONS, MIN_L2, OBJECTIVE_CALIBRATIONS, ObjectiveCalibration, OutputCalibration
+from ..errors import InvalidParameter
 from ..ledger import Ledger
 from ..losses import Loss, get_loss
 from ..noise import STREAM_OBJECTIVE, decide_mixture_point
@@ -35,6 +38,13 @@ class _Minimiser(OfflineLearner):
     _many_classes: ClassVar[bool] = True
 
     def _sizes(self, n_features: int, n_rows: int, n_classes: int) -> dict[str, Any]:
+        loss = get_loss(self.loss)
+        if loss.vouched is not None:
+            raise InvalidParameter(
+                f"loss={loss.name!r} is of your own, without the second derivative that the solver needs: the offline "
+                "learners take 'logistic', 'smooth_hinge', 'squared' and 'huber'"
+            )
+        self._steps()
         width = integer(n_features=n_features, at_least=1) + bool(self.fit_intercept)
         n_classes = integer(n_classes=n_classes, at_least=2)
         return {
@@ -42,6 +52,9 @@ class _Minimiser(OfflineLearner):
             "n": integer(n_rows=n_rows, at_least=1),
             "outputs": n_classes if n_classes > 2 else 1,
         }
+
+    def _steps(self) -> int:
+        return integer(max_iter=self.max_iter, at_least=1, at_most=1 << 62)
 
     def _conditions(self) -> tuple[str, ...]:
         return ("that a solver failed, which ends a fit with an error, is not hidden",)
@@ -61,7 +74,7 @@ class _Minimiser(OfflineLearner):
             y_bound=float(self.y_bound),
             refuse=self._refuse(),
         )
-        most, found = integer(max_iter=self.max_iter, at_least=1), []
+        most, found = self._steps(), []
         for k in range(outputs):
             own = first
             if k:
@@ -215,7 +228,7 @@ class OutputPerturbation(_Minimiser):
     ) -> Found:
         point, objective = self._minimisers(X, codes, plan, get_loss(self.loss), outputs, None)
         if plan.radius is not None:
-            norm = float(np.linalg.norm(point))
+            norm = math.sqrt(squared_norms(point[None])[0])  # summed as the calibration's charge for rounding has it
             if norm > plan.radius:
                 point = point * (plan.radius / norm)
         return Found(noisy(source, point, plan.law, plan.scale), objective.n_clipped, objective.n_null)
