@@ -176,7 +176,8 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         InvalidParameter, InvalidRow, BudgetExceeded
             Before anything is fitted or spent.
         SelectionFailure
-            If every fit failed; it counts as a release.
+            If every fit failed; it counts as a release, and any other error after the budget is reserved is charged as
+            one. An interrupt (Ctrl-C) gives it back.
         """
         whole = number(epsilon=self.epsilon, above=0.0)
         half = 0.5 * whole
@@ -194,8 +195,13 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         held = math.floor(n * number(validation=self.validation, above=0.0, below=1.0))
         if not 0 < held < n:
             raise InvalidParameter(f"validation={self.validation:g} of {n} rows leaves none to fit or none to score")
-        for candidate in self.candidates:
-            self._check_pure(candidate, half, rows.shape[1], n - held, classes)
+        # what is checked is what is run, whoever sets parameters meanwhile
+        fixed = object.__new__(type(self))
+        fixed.__dict__.update(self.__dict__)
+        fixed.candidates = tuple(clone(candidate) for candidate in self.candidates)
+        for candidate in fixed.candidates:
+            fixed._check_pure(candidate, half, rows.shape[1], n - held, classes)
+        number(error_bound=fixed.error_bound, above=0.0)
         bits = BitGenerator(self.random_state)
         guarantee = self._guarantee(whole, n, held, adjacency, conditions, bits)
         for words in weaknesses(guarantee, rows=n):
@@ -204,10 +210,13 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         spent = [0, 0, 0.0]
         account.attach(lambda: (int(spent[0]), int(spent[1]), float(spent[2])))
         try:
-            best = self._best(rows, labels, classes, half, n - held, m, np.random.Generator(bits))
+            best = fixed._best(rows, labels, classes, half, n - held, m, np.random.Generator(bits))
             spent[:] = n, 1, square_up(guarantee.mu)
             if best is None:
                 raise SelectionFailure("every fit of the selection failed, which is what it released")
+        except Exception:  # whatever it is, it may be the rows that made it happen; an interrupt is the caller's
+            spent[:] = n, spent[1], square_up(guarantee.mu)
+            raise
         finally:
             account.close()
         self._account: Account = account
