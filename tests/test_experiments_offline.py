@@ -152,7 +152,7 @@ def test_the_page_has_the_multiples_that_were_chosen(experiments):  # noqa: F811
 
 
 def test_the_page_shows_accuracy_by_epsilon():
-    """Objective perturbation is at least as good as output perturbation by the same rule; both gain with epsilon."""
+    """From epsilon = 1 objective perturbation is better than output perturbation, rcv1 apart; both gain with epsilon."""
     rows = [cells for cells in written("offline") if len(cells) == 4]
     begin = [i for i, cells in enumerate(rows) if cells[0] == "OutputPerturbation"]
     assert len(begin) == 4
@@ -162,5 +162,7 @@ def test_the_page_shows_accuracy_by_epsilon():
         for name in ("OutputPerturbation", "ObjectivePerturbation"):
             first, _, last = map(number, part[name])
             assert first <= last <= plain + 0.5
-        assert number(part["ObjectivePerturbation"][2]) >= number(part["OutputPerturbation"][2]) - 1
+        if "diffprivlib" in part:  # not rcv1: the page says so
+            for mine, worse in zip(part["ObjectivePerturbation"][1:], part["OutputPerturbation"][1:], strict=True):
+                assert number(mine) > number(worse)
     assert "offline.svg" in OFFLINE.read_text(encoding="utf-8")
