@@ -198,7 +198,7 @@ def main() -> None:
         draw(axis, *part)
     figure.supylabel("accuracy on rows held out, %", fontsize=10)
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=8)
+    figure.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=8)
     picture(figure, "offline.svg", given.quick)
     write("offline", [*first, *lines[:-1]], given.page)
 
