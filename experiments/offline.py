@@ -4,8 +4,8 @@
 
 FOLDER holds covtype.data.gz, adult.data.gz and adult.test.gz, diabetic_data.csv.gz as UCI has published them, and
 rcv1_subsets.binary.bz2 (svmlight text); sets whose files are missing are left out. PYTHON is the interpreter of an
-environment with diffprivlib 0.6.6, which needs scikit-learn before 1.6; without it, its rows are left out. Half an
-hour.
+environment with diffprivlib 0.6.6, which needs scikit-learn before 1.6; without it, its rows are left out. About
+twenty minutes; rcv1 may take longer (exact rounding of noise in 47,237 dimensions).
 """
 
 from __future__ import annotations

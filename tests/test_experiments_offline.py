@@ -152,7 +152,7 @@ def test_the_page_has_the_multiples_that_were_chosen(experiments):  # noqa: F811
 
 
 def test_the_page_shows_accuracy_by_epsilon():
-    """From epsilon = 1 objective perturbation is better than output perturbation, but on rcv1; both gain."""
+    """From epsilon = 1 objective perturbation is the better of the two, rcv1 apart; both gain with epsilon."""
     rows = [cells for cells in written("offline") if len(cells) == 4]
     begin = [i for i, cells in enumerate(rows) if cells[0] == "OutputPerturbation"]
     assert len(begin) == 4
