@@ -4,17 +4,19 @@
 
 The settings of the specification's tables on made-up rows, with best models of more norms, and real rows as in
 ``betting_data.py``, for which FOLDER holds adult.data.gz and adult.test.gz. Excess risks in units of the best constant
-step's, whose average is of all points. Half an hour.
+step's, whose average is of all points. Two hours, most of them PrivUnit's of epsilon = 8.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from betting import Regression
 from betting_data import ROWS, SETTINGS, Logistic, found_in
-from common import arguments, say, table, write
+from common import arguments, picture, say, table, write
+from matplotlib.figure import Figure
 from sweeps import descend, half_decades, run, spread, sweep
 
 from privol import BANCO, MultiscaleSGD
@@ -36,6 +38,8 @@ LEARNERS: dict[str, tuple[type[Any], dict[str, Any]]] = {
     "BANCO, quadratic average": (BANCO, {"averaging": "quadratic"}),
 }
 BEST_QUADRATIC = "its step, quadratic average"
+DRAWN = {"MultiscaleSGD": "-", "BANCO": ":"}
+AIM = 1.5
 
 
 def of_regression(
@@ -69,24 +73,63 @@ def of_rows(game: Logistic, randomizer: str, epsilon: float, runs: int) -> dict[
     return found
 
 
+class Ratios:
+    """The figure: a panel of made-up rows by the norm of their best model, one of real rows by epsilon."""
+
+    def __init__(self) -> None:
+        self.figure = Figure(figsize=(11.0, 5.6), layout="constrained")
+        self.panels = self.figure.subplots(1, 2, sharey=True)
+        words = (("made-up rows", "norm of the best model"), ("real rows", "epsilon of a report"))
+        for panel, (title, label) in zip(self.panels, words, strict=True):
+            panel.set_xscale("log")
+            panel.set_yscale("log")
+            panel.axhline(AIM, color="grey", linewidth=0.8)
+            panel.set_title(title, fontsize=10)
+            panel.set_xlabel(label)
+            panel.grid(alpha=0.2)
+        self.figure.supylabel("excess risk, that of the best constant step is 1", fontsize=10)
+
+    def add(self, panel: int, colour: int, label: str, x: Sequence[float], means: dict[str, list[float]]) -> None:
+        """Draw a setting: the mean ratios of each learner at the places x."""
+        for name, style in DRAWN.items():
+            words = {"label": label} if style == "-" else {}
+            self.panels[panel].plot(x, means[name], style, marker=".", color=f"C{colour}", **words)
+
+    def save(self, quick: bool) -> None:
+        for panel in self.panels:
+            panel.legend(fontsize=7)
+        picture(self.figure, "multiscale.svg", quick)
+
+
 def main() -> None:
     given = arguments(__doc__, folder="adult.data.gz and adult.test.gz", runs=20, page="local.md")
     names = ["model of zeros", *LEARNERS, BEST_QUADRATIC]
+    ratios = Ratios()
     lines = []
-    for randomizer, dim, n_rows, epsilon, norms in MADE_UP[:1] if given.quick else MADE_UP:
+    for colour, (randomizer, dim, n_rows, epsilon, norms) in enumerate(MADE_UP[:1] if given.quick else MADE_UP):
         found = of_regression(randomizer, dim, 300 if given.quick else n_rows, epsilon, norms, given.runs)
         for k, norm in enumerate(norms):
             cells = [found["null"][k], *(spread(found[name][k]) for name in names[1:])]
             lines.append([randomizer, f"{dim}, {n_rows:,}, {epsilon:g}, {norm:g}", *cells])
             say(*lines[-1])
+        label = f"{randomizer}, d = {dim}, {n_rows:,} rows, epsilon = {epsilon:g}"
+        ratios.add(0, colour, label, norms, {name: [float(np.mean(row)) for row in found[name]] for name in DRAWN})
     real = []
+    colour = 0
     for game in found_in(given.folder, 400 if given.quick else ROWS):
-        for randomizer, epsilons in SETTINGS[1:] if given.quick else SETTINGS:
-            for epsilon in epsilons[1:2] if given.quick else epsilons:
+        for randomizer, every in SETTINGS[1:] if given.quick else SETTINGS:
+            epsilons = every[1:2] if given.quick else every
+            means: dict[str, list[float]] = {name: [] for name in DRAWN}
+            for epsilon in epsilons:
                 own = of_rows(game, randomizer, epsilon, given.runs)
                 cells = [f"{own['null']:.3g}", *(spread(own[name]) for name in names[1:])]
                 real.append([game.name, randomizer, f"{epsilon:g}", *cells])
                 say(*real[-1])
+                for name in DRAWN:
+                    means[name].append(float(np.mean(own[name])))
+            ratios.add(1, colour, f"{game.name}, {randomizer}", epsilons, means)
+            colour += 1
+    ratios.save(given.quick)
     lines = [
         "Made-up rows:", "",
         *table(["randomizer", "d, T, epsilon, norm", *names], lines), "",
