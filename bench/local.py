@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import SGDClassifier
 
-from privol import BANCO, LDPSGD, MIOGD, AgnosticBANCO, BanditMIOGD
+from privol import BANCO, LDPSGD, MIOGD, AgnosticBANCO, BanditMIOGD, MultiscaleSGD
 from privol._core import coin
 from privol.learners import OnlineLearner
 
@@ -33,27 +33,70 @@ LEARNERS: dict[str, Callable[[], OnlineLearner]] = {
     "BANCO gaussian": lambda: BANCO(randomizer="gaussian"),
     "BANCO l2laplace": lambda: BANCO(randomizer="l2laplace"),
     "AgnosticBANCO l2laplace": AgnosticBANCO,
+    "MultiscaleSGD gaussian": lambda: MultiscaleSGD(randomizer="gaussian"),
+    "MultiscaleSGD l2laplace": lambda: MultiscaleSGD(randomizer="l2laplace"),
     **{f"LDPSGD privunit {e:g}": lambda e=e: LDPSGD(epsilon=e) for e in (0.5, 1.0, 2.0, 4.0, 8.0)},
     **{f"BANCO privunit {e:g}": lambda e=e: BANCO(epsilon=e) for e in (1.0, 4.0)},
+    **{f"MultiscaleSGD privunit {e:g}": lambda e=e: MultiscaleSGD(epsilon=e) for e in (1.0, 4.0)},
 }
 
 
-def in_numpy(X: FloatArray, y: FloatArray, *, betting: bool) -> None:
-    """Descent or coin betting on L2-Laplace reports, a row at a time."""
+class Experts:
+    """Magnitudes of many radii, as MultiscaleSGD has them: losses over the radii, weights by Newton's method."""
+
+    def __init__(self, dim: int, rows: int) -> None:
+        plan = MultiscaleSGD(randomizer="l2laplace").calibrate(dim, rows).experts
+        assert plan is not None
+        self.radii, self.log_prior, self.speeds = (np.array(a) for a in (plan.radii, plan.log_prior, plan.speeds))
+        self.rate, self.drift, self.travelled = plan.rate, plan.drift, 0.0
+        self.losses = np.zeros(len(self.radii))
+
+    def rates(self) -> FloatArray:
+        return np.minimum(self.rate, self.speeds / math.sqrt(self.drift * (1.0 + self.travelled)))
+
+    def learn(self, gain: float, square: float) -> None:
+        self.losses += self.rates() * (square * self.drift) - gain
+        self.travelled += square
+
+    def magnitude(self) -> float:
+        rates = self.rates()
+        slopes = rates / self.radii
+        alone = (rates * self.losses - self.log_prior) / slopes
+        z, at = slopes * (alone.min() - alone), 0.0
+        for _ in range(200):
+            p = np.exp(z + at * slopes)
+            total = float(p.sum())
+            if total <= 1.0 + 1e-14:
+                break
+            following = at - math.log(total) * total / float(p @ slopes)
+            if following >= at:
+                break
+            at = following
+        return float(p @ self.radii) / total
+
+
+def in_numpy(X: FloatArray, y: FloatArray, *, update: str) -> None:
+    """Descent, coin betting or experts on L2-Laplace reports, a row at a time."""
     rng, (n, d) = np.random.default_rng(0), X.shape
     w, q, squares, at, drift = np.zeros(d), np.zeros(d), 0.0, 0.0, 0.0
+    experts = Experts(d, n) if update == "experts" else None
     for t in range(1, n + 1):
         x = X[t - 1]
         g = -y[t - 1] / (1.0 + math.exp(y[t - 1] * float(x @ w))) * x
         z = rng.standard_normal(d)
         report = g + 2.0 * rng.gamma(d) / math.sqrt(float(z @ z)) * z
-        if betting:
-            at -= float(report @ q)
-            drift += float(q @ q) * 200.0
+        if update != "descent":
+            gain, square = -float(report @ q), float(q @ q)
             squares += float(report @ report)
             q = q - report / math.sqrt(squares)
             q /= max(1.0, math.sqrt(float(q @ q)))
-            w = coin.magnitude(at, drift, 0.1) * q
+            if experts is None:
+                at += gain
+                drift += square * 200.0
+                w = coin.magnitude(at, drift, 0.1) * q
+            else:
+                experts.learn(gain, square)
+                w = experts.magnitude() * q
         else:
             w = w - 0.01 / math.sqrt(t) * report
             w /= max(1.0, math.sqrt(float(w @ w)))
@@ -82,6 +125,7 @@ def main() -> None:
         if given.only not in name:
             continue
         rows = given.rows if "privunit 8" not in name else few
+        update = "experts" if "Multiscale" in name else "betting" if "BANCO" in name else "descent"
         own, sgd, plain = [], [], []
         for _ in range(given.rounds):
             learner = make().declare_classes([-1.0, 1.0])
@@ -89,7 +133,7 @@ def main() -> None:
             own.append(seconds(lambda: learner.partial_fit(X[:rows], y[:rows])) / rows)  # noqa: B023
             peer = SGDClassifier(loss="log_loss")
             sgd.append(seconds(lambda: peer.partial_fit(X, y, classes=[-1.0, 1.0])) / given.rows)  # noqa: B023
-            plain.append(seconds(lambda: in_numpy(X[:few], y[:few], betting="BANCO" in name)) / few)  # noqa: B023
+            plain.append(seconds(lambda: in_numpy(X[:few], y[:few], update=update)) / few)  # noqa: B023
         mine = statistics.median(own)
         to_sgd, to_numpy = statistics.median(sgd) / mine, statistics.median(plain) / mine
         print(f"{name:<26}{1.0 / mine:>12,.0f}{to_sgd:>9.2f}{to_numpy:>10.1f}", flush=True)

@@ -1,8 +1,8 @@
 """What the experiments share: their command line, released models row by row, figures with deviations, the page.
 
 Every experiment is a script of this folder. It measures on public or made-up data with noise of fixed keys, so that the
-figures are the same every time, and writes its table between the two comments that name it, in ``docs/experiments.md``
-or ``docs/local.md``.
+figures are the same every time, and writes its table between the two comments that name it, in ``docs/experiments.md``,
+``docs/local.md`` or ``docs/offline.md``.
 """
 
 from __future__ import annotations

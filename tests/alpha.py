@@ -52,6 +52,12 @@ RATES: dict[str, float] = {
     "reports.law": 1e-7,
     "reports.epsilon": 1e-7,
     "reports.trials": 1e-7,
+    "offline.pol": 1e-7,
+    "tuning.fits": 1e-7,
+    "tuning.audit": 1e-6,
+    "offline.scale": 1e-6,
+    "offline.law": 1e-6,
+    "offline.audit": 1e-6,
 }
 
 

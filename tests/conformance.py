@@ -8,7 +8,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from privol import BANCO, DPFTRL, LDPSGD, MIOGD, NOGD, PGIGA, PIGD, PQFTL, AgnosticBANCO, BanditMIOGD
+from privol import (
+    BANCO,
+    DPFTRL,
+    LDPSGD,
+    MIOGD,
+    NOGD,
+    PGIGA,
+    PIGD,
+    PQFTL,
+    AgnosticBANCO,
+    BanditMIOGD,
+    MultiscaleSGD,
+)
 
 N, D = 600, 4
 RNG = np.random.default_rng(5)
@@ -29,9 +41,10 @@ LEARNERS = {
     "PQFTL discount": (PQFTL, {"discount": 0.99}),
     "PQFTL batch": (PQFTL, {"batch": 9, "design": "tree"}),
     "MIOGD": (MIOGD, {"epsilon": None, "leakage": 0.5, "radius": 3.0}),
-    "LDPSGD": (LDPSGD, {"release": 100}),
+    "LDPSGD": (LDPSGD, {"release": 100, "averaging": "linear"}),
     "BANCO": (BANCO, {"epsilon": 8.0}),
     "AgnosticBANCO": (AgnosticBANCO, {"epsilon": 8.0}),
+    "MultiscaleSGD": (MultiscaleSGD, {"epsilon": 8.0, "release": 3}),
     "BanditMIOGD": (BanditMIOGD, {"values": 2}),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from counterexamples import Erratum, erratum
@@ -10,9 +11,10 @@ from scipy import integrate, optimize, special, stats
 
 from privol import MIOGD, BanditMIOGD
 from privol._core import coin
-from privol.calibration import betting_of, calibrate_report
+from privol.calibration import ObjectiveCalibration, betting_of, calibrate_objective, calibrate_output, calibrate_report
 from privol.calibration._betting import LARGEST_BET
 from privol.guarantees import gdp_epsilon, gdp_mu
+from privol.losses import Logistic
 from privol.randomizers import Gaussian
 
 # ---- Zhang, Venkitasubramaniam 2018 ---------------------------------------------------------------------------
@@ -409,10 +411,21 @@ def constant_of_betting() -> Erratum:
 # ---- Chaudhuri, Monteleoni 2008, and what follows it ----------------------------------------------------------
 
 
+def rows_of(n: int, l2: float, *, dim: int = 2, x_bound: float = 1.0, epsilon: float = 1.0) -> dict[str, Any]:
+    """A problem of the slides, in privol's words."""
+    return {
+        "loss": Logistic(), "dim": dim, "intercept": False, "n": n, "l2": l2, "epsilon": epsilon, "delta": 0.0,
+        "adjacency": "replace", "x_bound": x_bound, "y_bound": 1.0,
+    }  # fmt: skip
+
+
 @erratum("CM-1", "1")
 def one_plus_epsilon() -> Erratum:
     ratio = math.exp(1.0)  # Laplace density at 0 against its shift by the sensitivity
-    return Erratum({"2.718": ratio, "2": 1.0 + 1.0}, {"the definition is exceeded": ratio > 2.0})
+    plain, honoured = (calibrate_output(**rows_of(1000, 0.01, epsilon=e)).scale for e in (1.0, math.log(2.0)))
+    return Erratum(
+        {"2.718": ratio, "2": 1.0 + 1.0, "1.44": honoured / plain}, {"the definition is exceeded": ratio > 2.0}
+    )
 
 
 @erratum("CM-2", "1 0.1 0.5")
@@ -440,22 +453,47 @@ def objective_loss(convexity: float, epsilon: float, margin: float) -> float:
     return -epsilon / 2.0 * difference + math.log(np.linalg.det(mine) / np.linalg.det(theirs))
 
 
-@erratum("CM-3", "1 0.1 2 21 0")
+def published_objective(convexity: float, epsilon: float, x_bound: float = 1.0) -> ObjectiveCalibration:
+    """Algorithm 2 as privol runs it: ``epsilon_objective`` is what is proved of the printed noise."""
+    return calibrate_objective(**rows_of(1, convexity, x_bound=x_bound, epsilon=epsilon), calibration="published")
+
+
+@erratum("CM-3", "1 0.1 2 19 21 0")
 def determinant() -> Erratum:
     """n = 1, lambda = 0.1, epsilon = 0.1, x = 1 against x = 0, at w = 0; and the plane with n lambda = 1 and 21."""
     at_zero = math.log1p(1.0 / (4.0 * 0.1)) - 0.1 / 4.0
     margins = np.linspace(-3.0, 12.0, 301)
-    plane = {c: max(objective_loss(c, 0.1, float(m)) for m in margins) for c in (1.0, 21.0)}
+    plane = {c: max(objective_loss(c, 0.1, float(m)) for m in margins) for c in (1.0, 19.0, 21.0)}
+    stated = {c: published_objective(c, 0.1).epsilon_objective for c in plane}
+    # n lambda epsilon against 2 R^2, on both sides of it, at three norms and budgets
+    edges = [
+        (published_objective(part * 2.0 * R * R / e, e, R).epsilon_objective / e, part)
+        for R, e in ((1.0, 0.1), (3.0, 1.0), (0.2, 5.0))
+        for part in (0.9, 0.99, 1.01, 2.0)
+    ]
     return Erratum(
-        {"1.228": at_zero, "0.299": plane[1.0]},
-        {"exceeded": min(at_zero, plane[1.0]) > 0.1, "not where n lambda epsilon >= 2": plane[21.0] <= 0.1},
-    )
+        {"1.228": at_zero, "0.299": plane[1.0], "0.10003": plane[19.0]},
+        {"exceeded": min(at_zero, plane[1.0], plane[19.0]) > 0.1, "not from 2 on": plane[21.0] <= 0.1,
+         "privol states what is attained": all(0.998 * stated[c] < plane[c] <= stated[c] for c in plane),
+         "epsilon if and only if it is 2 R^2": all(
+             found == 1.0 or math.isclose(found, 1.0, rel_tol=1e-9) if part > 1.0 else found > 1.0 + 1e-6
+             for found, part in edges
+         ),
+         "privol's own noise is within": calibrate_objective(**rows_of(1, 1.0, epsilon=0.1)).epsilon == 0.1},
+    )  # fmt: skip
 
 
 @erratum("CM-4", "2 1")
 def solver_error() -> Erratum:
     """What a solver may add that stops at a gradient of norm 1 (in sums), in units of 1 / (n lambda); R = 1."""
-    return Erratum({"4": 2.0 + 2.0 * 1.0}, {"twice the sensitivity": (2.0 + 2.0) / 2.0 == 2.0})
+    early, usual = (calibrate_output(**rows_of(1000, 0.01), gradient_norm=norm) for norm in (1.0, None))
+    charged = early.sensitivity - early.diameter / early.l2_sum
+    return Erratum(
+        {"4": 2.0 + 2.0 * 1.0},
+        {"twice the sensitivity": (2.0 + 2.0) / 2.0 == 2.0,
+         "privol charges it": math.isclose(charged * early.l2_sum, 2.0, rel_tol=1e-9),
+         "and stops where it is small": 2.0 * usual.gradient_norm < 1e-4 * usual.diameter},
+    )  # fmt: skip
 
 
 @erratum("CM-5", "100 1")
@@ -469,4 +507,11 @@ def laplace_of_a_vector() -> Erratum:
 @erratum("AMP-1", "1 2")
 def two_ends_of_a_ball() -> Erratum:
     a, b = np.array([1.0, 0.0]), np.array([-1.0, 0.0])
-    return Erratum({"2": float(np.linalg.norm(a - b))}, {"both within the tolerance": True})
+    plan = calibrate_objective(**rows_of(1000, 0.01))
+    ratio = plan.final_scale * plan.epsilon_final / plan.error
+    return Erratum(
+        {"2": float(np.linalg.norm(a - b))},
+        {"both within the tolerance": max(np.linalg.norm(a), np.linalg.norm(b)) <= 1.0,
+         "privol's noise is for 2": 2.0 <= ratio < 2.0 + 1e-9,
+         "for errors up to gamma / Lambda": plan.error >= plan.gradient_norm / plan.l2_sum},
+    )  # fmt: skip

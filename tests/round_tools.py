@@ -7,7 +7,7 @@ import math
 import numpy as np
 from sklearn.base import clone
 
-from privol import BANCO, LDPSGD, MIOGD, AgnosticBANCO, losses
+from privol import BANCO, LDPSGD, MIOGD, AgnosticBANCO, MultiscaleSGD, losses
 from privol.rounds import Collector, Device
 from privol.rounds._terms import Terms
 
@@ -24,6 +24,7 @@ PAIRS = {
     "duchi": (LDPSGD(epsilon=1.0, randomizer="duchi", x_bound=0.7), {"epsilon": 1.0}),
     "gaussian": (LDPSGD(epsilon=1.0, randomizer="gaussian"), {"epsilon": 1.0, "delta": 1e-6}),
     "banco": (BANCO(epsilon=2.0), {"epsilon": 2.0}),
+    "multiscale": (MultiscaleSGD(epsilon=2.0), {"epsilon": 2.0}),
     "agnostic": (AgnosticBANCO(epsilon=2.0, loss="hinge"), {"epsilon": 2.0}),
     "no noise": (LDPSGD(epsilon=math.inf), {"epsilon": math.inf}),
     "no intercept": (LDPSGD(epsilon=1.0, fit_intercept=False, gradient_bound=0.1), {"epsilon": 1.0}),

@@ -16,7 +16,7 @@ from alpha import rate
 from cli_tools import privol_cli
 from test_audit import DELTA, PAGE, seed_of
 
-from privol import BANCO, LDPSGD, MIOGD, AgnosticBANCO, BanditMIOGD
+from privol import BANCO, LDPSGD, MIOGD, AgnosticBANCO, BanditMIOGD, MultiscaleSGD
 from privol.audit import MECHANISMS, audit
 from privol.audit._reports import ReportCase, reporting
 from privol.calibration import calibrate_report
@@ -40,6 +40,8 @@ SHIPPED = [
     ("banco", {"randomizer": "gaussian"}),
     ("banco", {"randomizer": "l2laplace", "calibration": "published"}),
     *(("agnostic", {"randomizer": name}) for name in ("l2laplace", "gaussian")),
+    ("multiscale", {"randomizer": "privunit", **FAST}),
+    *(("multiscale", {"randomizer": name}) for name in ("laplace", "gaussian")),
     *(("bandit", {"randomizer": name, "values": n}) for name in ("privunit", "laplace", "gaussian") for n in (1, 2)),
 ]
 POWER = [  # of each learner and randomizer
@@ -166,6 +168,7 @@ def test_planted_defects_are_caught(learner, by):
         (lambda **words: LDPSGD(epsilon=4.0, **words), 1),
         (lambda **words: BANCO(epsilon=4.0, **FAST, **words), 64),
         (lambda **words: AgnosticBANCO(epsilon=4.0, horizon=40, **words), 40),
+        (lambda **words: MultiscaleSGD(epsilon=4.0, **FAST, **words), BLOCK),
         (lambda **words: BanditMIOGD(leakage=0.3, horizon=3000, **words), BLOCK),
         (lambda **words: BanditMIOGD(epsilon=4.0, randomizer="laplace", values=2, step="horizon", **words), BLOCK),
     ],
@@ -339,7 +342,7 @@ def test_the_page_says_what_is_promised():
             assert float(cells["ratio"]) >= 0.7
     names = {
         "MIOGD gaussian",
-        *(f"{name} {kind}" for name in ("LDPSGD", "BANCO") for kind in RANDOMIZERS),
+        *(f"{name} {kind}" for name in ("LDPSGD", "BANCO", "MultiscaleSGD") for kind in RANDOMIZERS),
         *(f"AgnosticBANCO {kind}" for kind in ("l2laplace", "laplace", "gaussian")),
         *(f"BanditMIOGD {kind}{two}" for kind in ("privunit", "laplace", "gaussian") for two in ("", ", two values")),
     }

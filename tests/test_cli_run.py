@@ -120,7 +120,7 @@ def test_every_learner_option_reaches_the_learner(here, clinic):
     others = {"batch", "gradient_bound", "regularization", "design", "buffers", "objective", "noise_shift", "renewal"}
     others |= {"class_weight", "discount", "window", "leakage", "sigma", "randomizer", "step", "step_size", "lazy"}
     others |= {"values", "value_bounds", "shrink", "wealth", "theta", "weighting", "proxy", "growth", "direction_step"}
-    others |= {"magnitude_cap"}
+    others |= {"magnitude_cap", "smallest_radius", "largest_radius", "radii_per_decade", "prior_decay", "averaging"}
     assert {option.parameter for option in LEARNER_OPTIONS} - others == set(record["parameters"]) - {"horizon"}
 
 
@@ -169,6 +169,14 @@ def test_nogd_takes_its_own_options(here, clinic):
             },
         ),
         ("agnostic", "--growth 1.5", {"growth": 1.5, "randomizer": "l2laplace"}),
+        (
+            "multiscale",
+            "--smallest-radius 0.1 --largest-radius 9 --radii-per-decade 4 --prior-decay 0.5 --averaging linear",
+            {
+                "smallest_radius": 0.1, "largest_radius": 9.0, "radii_per_decade": 4, "prior_decay": 0.5,
+                "averaging": "linear",
+            },
+        ),
     ],
 )  # fmt: skip
 def test_learners_on_devices_take_their_own_options(here, clinic, learner, words, expected):

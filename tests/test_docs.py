@@ -18,6 +18,7 @@ import pytest
 from patience import WAIT
 
 import privol
+from privol.guarantees import gdp_epsilon
 
 ROOT = Path(__file__).parents[1]
 README = ROOT.joinpath("README.md").read_text(encoding="utf-8")
@@ -115,6 +116,21 @@ def test_sharp_edges_say_how_bad_and_what_is_done():
     assert {len(row) for row in rows} == {5}
     assert all(all(row) for row in rows)
     assert {row[1].split(";")[0] for row in rows} == {"critical", "high", "medium", "low"}
+
+
+def test_published_calibrations_of_offline_learners():
+    """The page's table of what is proved for printed noise, computed afresh."""
+    page = (ROOT / "docs" / "published.md").read_text(encoding="utf-8")
+    table = re.search(r"<!-- offline: .*?<!-- end of offline -->", page, re.DOTALL)[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][2:]
+    assert len(rows) == 8
+    for claimed, l2, *proved in rows:
+        words = {"calibration": "published", "epsilon": float(claimed), "l2": float(l2), "fit_intercept": False}
+        average = privol.POL(weights="uniform", delta=1e-6, **words).calibrate(10, 1000)
+        output = privol.OutputPerturbation(**words).calibrate(10, 1000)
+        objective = privol.ObjectivePerturbation(**words).calibrate(10, 1000)
+        found = [gdp_epsilon(average.mu, 1e-6), output.epsilon, objective.epsilon]
+        assert [f"{found[0]:.3g}", f"{found[1]:.3g}", f"{found[2]:.4g}"] == proved
 
 
 def test_example_stream(capsys):

@@ -168,3 +168,26 @@ def test_the_page_shows_real_rows():
         values = [number(cell) for cell in cells[2:7]]
         assert values[2] <= 1.05 * min(values)
         assert number(cells[7]) > 0.95 * values[2]
+
+
+# ---- multiscale ------------------------------------------------------------------------------------------------
+
+
+def test_multiscale_runs(tmp_path, experiments):  # noqa: F811
+    rows = experiments.sample("multiscale", tmp_path, str(tmp_path))
+    assert [len(cells) for cells in rows] == [7] * 5 + [8]  # covtype alone: the folder is empty
+
+
+def test_the_page_shows_that_the_aim_is_met():
+    """At most 1.5 times the error of the best constant step everywhere, and less than BANCO where there is a signal."""
+    rows = written("multiscale")
+    assert [len(cells) for cells in rows] == [7] * 27 + [8] * 14
+    signals = 0
+    for cells in rows:
+        null, multiscale, banco = (number(cell) for cell in cells[-5:-2])
+        assert multiscale <= 1.5
+        assert multiscale <= 1.05 * null  # no worse than no model, to two digits
+        if null > 2.0:
+            signals += 1
+            assert multiscale < banco
+    assert signals == 29

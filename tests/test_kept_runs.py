@@ -491,3 +491,16 @@ def test_the_journal_tells_nothing_of_rows(tmp_path):
     assert digest.hexdigest() in found
     assert plan["digest_key"] not in (tmp_path / "one" / "ledger.jsonl").read_text()
     assert "digest_key" not in State(tmp_path / "one").read()
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_run_that_is_ended_shows_what_was_seen_last(name, tmp_path):
+    """Averages too, whose releases do not all count alike."""
+    learner = make(name)
+    with pytest.raises(OSError, match="gone"):
+        learner.fit_stream(Stream(stop=400), checkpoint=State(tmp_path / "run", every=50))
+    ended = State(tmp_path / "run").end()
+    if learner.n_releases_:
+        assert fingerprint(ended) == fingerprint(learner) == fingerprint(load_model(tmp_path / "run"))
+    else:
+        assert not (tmp_path / "run" / "model.json").exists()

@@ -32,7 +32,7 @@ LAYERS: tuple[set[str], ...] = (
     {"data", "distributed"},
     {"learners"},
     {"state"},  # exports and checkpoints of learners
-    {"evaluate", "planning", "audit"},
+    {"evaluate", "planning", "audit", "tuning"},
     {"experiments"},
     {"report", "plots"},
     {"cli"},
@@ -56,7 +56,7 @@ ONLY = {
 CORE_ORDER = (
     "_rows", "_losses", "_geometry", "_schedule", "_noise", "_sampler", "_vectors", "_report", "_bitgen", "_discrete",
     "coin", "_prefix_plan", "_prefix", "_run", "_iterate", "_gradient", "_local", "_bandit",
-    "_leader", "_least_squares",
+    "_leader", "_least_squares", "_objective", "_newton",
 )  # fmt: skip
 
 # Libraries and who may import them; None: anyone.

@@ -9,7 +9,7 @@ import pytest
 from alpha import rate
 from scipy.stats import binom, chi2
 
-from privol import BANCO, LDPSGD, MIOGD, AgnosticBANCO, BanditMIOGD
+from privol import BANCO, LDPSGD, MIOGD, AgnosticBANCO, BanditMIOGD, MultiscaleSGD
 from privol.errors import InvalidParameter
 from privol.guarantees import Guarantee
 from privol.losses import Custom, get_loss
@@ -171,7 +171,8 @@ def test_regret_of_bets_is_below_the_bound():
     n, dim, runs = 600, 2, 20
     gradients = np.tile(-np.eye(dim)[0], (n, 1))
     for learner in (BANCO(epsilon=8.0, proxy="hoeffding", horizon=n, **ONES),
-                    AgnosticBANCO(epsilon=8.0, horizon=n, **ONES)):  # fmt: skip
+                    AgnosticBANCO(epsilon=8.0, horizon=n, **ONES),
+                    MultiscaleSGD(epsilon=8.0, proxy="hoeffding", horizon=n, **ONES)):  # fmt: skip
         lost = []
         for seed in range(runs):
             points = told(learner.set_params(random_state=seed), gradients)[:-1]
@@ -211,8 +212,11 @@ def played(make, reports):
     lambda bound=1.0: BANCO(randomizer="l2laplace", epsilon=6.0, horizon=80, random_state=0, fit_intercept=False,
                             gradient_bound=bound),
     lambda bound=1.0: AgnosticBANCO(epsilon=6.0, horizon=80, random_state=0, fit_intercept=False, gradient_bound=bound),
-], ids=["banco", "agnostic"])  # fmt: skip
+    lambda bound=1.0: MultiscaleSGD(randomizer="l2laplace", epsilon=6.0, horizon=80, random_state=0,
+                                    fit_intercept=False, gradient_bound=bound),
+], ids=["banco", "agnostic", "multiscale"])  # fmt: skip
 def test_scale_rotation_permutation_and_sign(make):
+    """Reports in other units, directions and orders make points in other units, directions and orders."""
     rng = np.random.default_rng(7)
     reports = rng.normal(size=(80, 4)) + np.array([0.5, 0.0, 0.0, -0.2])
     points = played(make, reports)

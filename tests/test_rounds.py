@@ -401,3 +401,34 @@ def test_devices_stay_where_they_are():
         with pytest.raises(StateError, match="a device cannot be"):
             take(device)
     assert repr(device) == "<Device: 8 coordinates, 0 of 1 reports made>"
+
+
+# ---- the terms are those of the run -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("changes", [{"epsilon": 8.0}, {"adjacency": "zero_out"}, {"randomizer": "gaussian"},
+                                     {"x_bound": 9.0, "gradient_bound": 9.0}, {"loss": "hinge"},
+                                     {"fit_intercept": False}], ids=str)  # fmt: skip
+def test_what_is_set_after_a_run_began_changes_no_term_of_it(changes):
+    """The guarantee is about the run as it was begun: a device must be asked for that much noise, and no less."""
+    words = {"epsilon": 0.5, "randomizer": "l2laplace", "horizon": 9, "random_state": 1}
+    begun, plain = (LDPSGD(**words).declare_classes([0, 1]) for _ in range(2))
+    begun.ask(FEATURES)
+    begun.set_params(**changes)
+    ours, theirs = Collector(begun, FEATURES), Collector(plain, FEATURES)
+    assert ours._terms == theirs._terms
+    assert ours.longest == theirs.longest
+    assert begun.guarantee_.parameter == 0.5
+
+
+def test_a_collector_is_of_one_run():
+    X, y = rows(40)
+    learner, collector, device = pair()
+    question = collector.ask()
+    answer = device.answer(question, X[0], y[0])
+    learner.fit(X, y)  # another run
+    for call in (collector.ask, lambda: collector.tell(answer)):
+        with pytest.raises(StateError, match="another run"):
+            call()
+    with pytest.raises(InvalidParameter, match="coordinates"):
+        Collector(LDPSGD(horizon=3, fit_intercept=True).declare_classes([0, 1]).partial_fit(X[:1], y[:1]), 3)

@@ -26,9 +26,14 @@ _MODULES = (
     "rounds",
     "state",
     "streams",
+    "tuning",
 )
 _NAMES = {
     "AgnosticBANCO": "learners",
+    "ObjectivePerturbation": "learners",
+    "POL": "learners",
+    "OutputPerturbation": "learners",
+    "MultiscaleSGD": "learners",
     "BANCO": "learners",
     "BanditMIOGD": "learners",
     "DPFTRL": "learners",
@@ -78,6 +83,7 @@ if TYPE_CHECKING:
     from . import rounds as rounds
     from . import state as state
     from . import streams as streams
+    from . import tuning as tuning
     from .config import show_config as show_config
     from .learners import BANCO as BANCO
     from .learners import DPFTRL as DPFTRL
@@ -86,9 +92,13 @@ if TYPE_CHECKING:
     from .learners import NOGD as NOGD
     from .learners import PGIGA as PGIGA
     from .learners import PIGD as PIGD
+    from .learners import POL as POL
     from .learners import PQFTL as PQFTL
     from .learners import AgnosticBANCO as AgnosticBANCO
     from .learners import BanditMIOGD as BanditMIOGD
+    from .learners import MultiscaleSGD as MultiscaleSGD
+    from .learners import ObjectivePerturbation as ObjectivePerturbation
+    from .learners import OutputPerturbation as OutputPerturbation
     from .learners import default_learner as default_learner
     from .planning import plan as plan
     from .streams import open_stream as open_stream

@@ -15,6 +15,8 @@ __all__ = [
     "InvalidRow",
     "PrivacyWarning",
     "PrivolError",
+    "SelectionFailure",
+    "SolverFailure",
     "SourceFailure",
     "StateError",
     "StreamError",
@@ -76,6 +78,30 @@ class BudgetExceeded(PrivolError, RuntimeError):
 
 class SourceFailure(PrivolError, RuntimeError):
     """A noise source cannot be used here: forked, copied, pickled or broken."""
+
+
+class SolverFailure(PrivolError, RuntimeError):
+    """A minimiser did not reach the certificate that was asked for; there is no result, and none may be released.
+
+    Attributes
+    ----------
+    iterations : int
+    reached : float
+        Smallest upper bound of the gradient's norm that was certified. Private, as the solver's message and
+        ``iterations`` are: a learner's fit raises another, which has 0 and infinity for them.
+    asked : float
+        What it had to reach.
+    """
+
+    def __init__(self, message: str, *, iterations: int, reached: float, asked: float) -> None:
+        super().__init__(message)
+        self.iterations = iterations
+        self.reached = reached
+        self.asked = asked
+
+
+class SelectionFailure(PrivolError, RuntimeError):
+    """Every fit of a private selection failed: that is what it released, and it was paid for."""
 
 
 class StateError(PrivolError, RuntimeError):

@@ -244,6 +244,7 @@ static void twin(const task *k, int integrate, double *points, double *sum) {
     unsigned char *addresses = buffer(size, 8), *words = buffer(size, 8);
     const double h = pv_lattice_step(p->report.scale);
     double squares = 0.0, x = 0.0, y = 0.0;
+    pv_experts experts = {.travelled = 0.0};
     for (int64_t j = 0; j < d; ++j) s[j] = q[j] = sum[j] = 0.0, w[j] = start_of(&p->run, j);
     for (int64_t t = 1; t <= N; ++t, points += d) {
         gradient_at(k, t, w, v);
@@ -270,8 +271,10 @@ static void twin(const task *k, int integrate, double *points, double *sum) {
             for (int64_t j = 0; j < d; ++j) w[j] = -length_of(p, (double)t + 1.0, squares) * s[j];
             break;
         case PV_COIN:
+        case PV_EXPERTS: /* whose own driver has the weights from the definitions */
             x += gain;
             y += p->observed > 0.0 ? p->observed * gain * gain : p->drift * (p->counted ? 1.0 : qq);
+            pv_experts_learn(&experts, &p->experts, gain, qq);
             squares += rr;
             if (squares > 0.0) {
                 qq = 0.0;
@@ -280,12 +283,15 @@ static void twin(const task *k, int integrate, double *points, double *sum) {
             }
             m = integrate ? magnitude(x, y, p->a) : pv_magnitude(x, y, p->a);
             m = fmin(fmax(m, -p->cap), p->cap) * p->wealth;
+            if (p->update == PV_EXPERTS) m = pv_experts_magnitude(&experts, &p->experts);
             for (int64_t j = 0; j < d; ++j) w[j] = m * q[j];
         }
         pv_project(&p->run.set, w, d, work);
         memcpy(points, w, (size_t)d * sizeof(double));
-        if (t % EVERY == 0)
-            for (int64_t j = 0; j < d; ++j) sum[j] += w[j];
+        if (t % EVERY == 0) {
+            const double k_th = (double)t / EVERY, own = p->run.averaging == 1 ? k_th : 0.5 * k_th * (k_th + 1.0);
+            for (int64_t j = 0; j < d; ++j) sum[j] += (p->run.averaging ? own : 1.0) * w[j];
+        }
     }
     free(w), free(v), free(r), free(s), free(q), free(work), free(addresses), free(words);
 }
@@ -326,20 +332,28 @@ static void every_update_and_set(void) {
     static const pv_report_kind kinds[] = {PV_REPORT_PLAIN, PV_REPORT_GAUSSIAN, PV_REPORT_LAPLACE, PV_REPORT_L2_LAPLACE,
                                            PV_REPORT_CAP};
     int turn = 0;
-    for (int rule = 0; rule < 12; ++rule)
+    for (int rule = 0; rule < 13; ++rule)
         for (int set = 0; set < PV_SET_COUNT; ++set)
             for (int64_t n = 0; n < LENGTH(sizes); ++n, ++turn) {
                 const int64_t d = sizes[n];
                 pv_report_kind kind = kinds[(turn + rule) % LENGTH(kinds)];
                 if (d == 1 && kind == PV_REPORT_CAP) kind = PV_REPORT_SIGN;
                 task k = make(d, turn % 3 == 0, turn % PV_LOSS_COUNT, set, kind, (pv_update)(rule / 4), (pv_pace)(rule % 4));
+                if (rule == 12) { /* averages that count later points more */
+                    k.plan.run.averaging = 1 + turn % 2;
+                    k.plan.experts = (pv_experts_plan){.n = 3, .radius = {0.1, 0.3, 1.0}, .log_prior = {-1.0, -1.1, -1.2},
+                                                       .speed = {0.7, 0.8, 0.9}, .most = 0.3, .drift = 1.5};
+                    double total = 0.0;
+                    for (int e = 0; e < 3; ++e) total += exp(k.plan.experts.log_prior[e]);
+                    for (int e = 0; e < 3; ++e) k.plan.experts.log_prior[e] -= log(total);
+                }
                 if (rule >= 8) { /* of coins: four ways to bet */
                     k.plan.pace = PV_CONSTANT;
                     k.plan.observed = rule == 9 ? 0.5 : 0.0;
                     k.plan.counted = rule == 10;
                     if (rule == 11) k.plan.cap = 0.05;
                 }
-                one(&k, rule >= 8 && turn % 4 == 0);
+                one(&k, rule >= 8 && rule < 12 && turn % 4 == 0);
                 drop(&k);
             }
 }

@@ -85,7 +85,7 @@ static void vectors_at(int level, const double *x, int64_t d) {
     double *out = doubles(d), *sum = doubles(d), *before = doubles(d);
     for (int64_t j = 0; j < d; ++j) before[j] = sum[j] = 1.0 + 0.1 * (double)j; /* the digest knows no levels */
     CHECK(bits_of(vectors->sqnorm(x, d)) == bits_of(pv_sqnorm(x, d)));
-    vectors->publish(x, -0.3, out, sum, d);
+    vectors->publish(x, -0.3, 1.0, out, sum, d);
     for (int64_t j = 0; j < d; ++j) {
         CHECK(bits_of(out[j]) == bits_of(x[j] * -0.3 + 0.0));
         CHECK(bits_of(sum[j]) == bits_of(before[j] + out[j]));

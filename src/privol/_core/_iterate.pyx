@@ -43,15 +43,18 @@ cdef class IterateRun(LearnerRun):
         Targets are -1 and +1.
     decide : callable
         Rounds an undecided coordinate, see :func:`privol.noise.decide_lattice_point`.
+    averaging : {0, 3}
+        Whether later points count more in the average, see pv_run.h.
     """
 
     def __init__(self, *, int64_t dim, bint intercept, loss, domain, str update, bint constrained,
                  Schedule schedule not None,
                  int64_t every, releases, int64_t horizon, int64_t last_row, int64_t refresh, double x_bound,
-                 double y_bound, bint signs, double magnitude, Source source, unsigned stream, decide):
+                 double y_bound, bint signs, double magnitude, Source source, unsigned stream, decide, int averaging=0):
         self.begin(&self.own_plan.run, &self.it.run, sizeof(pv_iterate), &pv_iterate_method, dim, intercept, loss,
                    domain, every, releases, horizon, last_row, x_bound, y_bound, signs, magnitude, source, stream,
                    decide, dim, dim, 0)
+        self.own_plan.run.averaging = averaging
         self.schedule = schedule
         self.own_plan.schedule = schedule.c
         self.own_plan.update = pv_update_implicit if update == "implicit" else pv_update_gradient

@@ -8,11 +8,27 @@ cdef extern from "pv_rows.h" nogil:
     ctypedef struct pv_vectors
     const pv_vectors *pv_vectors_at(int level) noexcept
 
+cdef extern from "pv_experts.h" nogil:
+    int64_t PV_EXPERTS_MOST
+
+    ctypedef struct pv_experts_plan:
+        int64_t n
+        double radius[64]
+        double log_prior[64]
+        double speed[64]
+        double most
+        double drift
+
+    ctypedef struct pv_experts:
+        double loss[64]
+        double travelled
+
 cdef extern from "pv_local.h" nogil:
     ctypedef enum pv_update:
         PV_GREEDY
         PV_LAZY
         PV_COIN
+        PV_EXPERTS
 
     ctypedef enum pv_pace:
         PV_CONSTANT
@@ -34,6 +50,7 @@ cdef extern from "pv_local.h" nogil:
         int counted
         double wealth
         double cap
+        pv_experts_plan experts
 
     ctypedef struct pv_local:
         pv_state run
@@ -43,6 +60,7 @@ cdef extern from "pv_local.h" nogil:
         double squares
         double x
         double y
+        pv_experts experts
         int64_t steps
 
     const pv_method pv_local_method
@@ -62,6 +80,7 @@ cdef class ReportRun(LearnerRun):
 cdef class LocalRun(ReportRun):
     cdef pv_local_plan own_plan
     cdef pv_local it
+    cdef dict expert_arrays(self)
     cdef const double *checked(self, str name, const double[::1] vector, double most) except? NULL
 
 

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,11 @@ class LocalRun(ReportRun):
         counted: bool = False,
         wealth: float = 1.0,
         cap: float = ...,
+        radii: Sequence[float] = (),
+        log_prior: Sequence[float] = (),
+        speeds: Sequence[float] = (),
+        rate: float = 1.0,
+        averaging: int = 0,
     ) -> None: ...
     def point(self) -> _FloatArray: ...
     def tell(self, gradient: _FloatArray | None) -> None: ...

@@ -15,7 +15,7 @@ from ._run cimport LearnerRun, pv_admissible, pv_state
 
 cnp.import_array()
 
-UPDATES = ("greedy", "lazy", "coin")
+UPDATES = ("greedy", "lazy", "coin", "experts")
 PACES = ("constant", "root", "inverse", "adaptive")
 
 
@@ -47,20 +47,26 @@ cdef class LocalRun(ReportRun):
         What a gradient becomes before the learner sees it.
     cost : float
         Squared mu of the whole run: what the first report is charged with.
-    update : {"greedy", "lazy", "coin"}
+    update : {"greedy", "lazy", "coin", "experts"}
     pace : {"constant", "root", "inverse", "adaptive"}
     length, base : float
-        Of the steps; for "coin" the direction's own.
+        Of the steps; for "coin" and "experts" the direction's own.
     bets, drift, observed, counted, wealth, cap
         For "coin": see pv_local.h.
+    radii, log_prior, speeds, rate, drift
+        For "experts": see pv_experts.h.
+    averaging : {0, 1, 2}
+        Whether later releases count more in the average, see pv_run.h.
     """
 
     def __init__(self, *, int64_t dim, bint intercept, loss, domain, int64_t every, releases, int64_t horizon,
                  int64_t last_row, double x_bound, double y_bound, bint signs, double magnitude, Source source,
                  unsigned stream, Report report not None, double cost, str update, str pace, double length,
                  double base=0.0, double bets=1.0, double drift=0.0, double observed=0.0, bint counted=False,
-                 double wealth=1.0, double cap=float("inf")):
+                 double wealth=1.0, double cap=float("inf"), radii=(), log_prior=(), speeds=(), double rate=1.0,
+                 int averaging=0):
         cdef int64_t words
+        cdef int64_t k
         if report.c.d != dim:
             raise InvalidParameter(f"the report has {report.c.d} coordinates, the model {dim}")
         words = max(<int64_t>1, report.c.words)
@@ -80,6 +86,16 @@ cdef class LocalRun(ReportRun):
         self.own_plan.counted = counted
         self.own_plan.wealth = wealth
         self.own_plan.cap = cap
+        self.own_plan.run.averaging = averaging
+        self.own_plan.experts.n = len(radii)
+        if self.own_plan.experts.n > PV_EXPERTS_MOST:
+            raise InvalidParameter(f"at most {PV_EXPERTS_MOST} radii, found {len(radii)}")
+        for k in range(self.own_plan.experts.n):
+            self.own_plan.experts.radius[k] = radii[k]
+            self.own_plan.experts.log_prior[k] = log_prior[k]
+            self.own_plan.experts.speed[k] = speeds[k]
+        self.own_plan.experts.most = rate
+        self.own_plan.experts.drift = drift
         self.it.gradient = self.secret
         self.it.point = self.public
         self.it.sum = self.public + dim
@@ -137,17 +153,33 @@ cdef class LocalRun(ReportRun):
                 )
         return &vector[0]
 
+    cdef dict expert_arrays(self):
+        cdef int64_t experts = self.own_plan.experts.n
+        if not experts:
+            return {}
+        return {
+            "expert_losses": self.vector(self.it.experts.loss, experts),
+            "travelled": np.array([self.it.experts.travelled]),
+        }
+
     cdef dict own_arrays(self):
         return {
             "point": self.vector(self.it.point, self.plan.d),
             "sum": self.vector(self.it.sum, self.plan.d),
             "coin": np.array([self.it.squares, self.it.x, self.it.y]),
             "steps": np.array([self.it.steps], dtype=np.int64),
+            **self.expert_arrays(),
         }
 
     cdef int restore_own(self, arrays) except -1:
+        cdef int64_t experts = self.own_plan.experts.n
         for name, n in (("point", self.plan.d), ("sum", self.plan.d), ("coin", 3)):
             self.check_vector(arrays, name, n)
+        if experts:
+            self.check_vector(arrays, "expert_losses", experts)
+            self.check_vector(arrays, "travelled", 1)
+            self.fill_vector(self.it.experts.loss, arrays, "expert_losses", experts)
+            self.it.experts.travelled = float(arrays["travelled"][0])
         self.it.steps = int(arrays["steps"][0])
         self.it.squares, self.it.x, self.it.y = (float(number) for number in arrays["coin"])
         self.fill_vector(self.it.point, arrays, "point", self.plan.d)

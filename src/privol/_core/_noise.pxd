@@ -25,6 +25,7 @@ cdef extern from "pv_first_pass.h" nogil:
         uint64_t (*run)(pv_law law, const double *x, double h, double b, double uncertainty, const uint64_t *word,
                         double *out, int64_t n) noexcept
         void (*quantile)(pv_law law, const uint32_t *top, float *z, int64_t n) noexcept
+        int level
 
     int PV_FIRST_PASS_CHUNK
     int pv_first_pass_levels() noexcept

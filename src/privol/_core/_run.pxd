@@ -39,6 +39,7 @@ cdef extern from "pv_run.h" nogil:
         int64_t last_row
         double magnitude
         unsigned stream
+        int averaging
 
     ctypedef struct pv_state:
         double *work
@@ -61,6 +62,7 @@ cdef extern from "pv_run.h" nogil:
         double *losses
 
     int64_t pv_next_release(const pv_plan *plan, int64_t t, int64_t *position) noexcept
+    double pv_average_total(const pv_plan *plan, double k) noexcept
     pv_status pv_run(pv_state *state, const pv_plan *plan, const pv_rows *rows, const double *y, int64_t *i,
                      pv_draws *draws, const pv_progress *progress) noexcept
     void pv_evaluate(const pv_state *state, const pv_plan *plan, const pv_progress *progress) noexcept

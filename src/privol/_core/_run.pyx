@@ -87,6 +87,13 @@ cdef class Progress:
         return 0
 
 
+def average_total(int averaging, int64_t releases) -> float:
+    """What so many releases count together in the sum of an average, by its weighting (see pv_run.h)."""
+    cdef pv_plan plan
+    plan.averaging = averaging
+    return pv_average_total(&plan, <double>releases)
+
+
 cdef class LearnerRun:
     """One run of a learner: made by a subclass, which gives the method and its memory."""
 
@@ -503,12 +510,16 @@ cdef class LearnerRun:
             return self.vector(self.state.released, self.plan.d)
 
     def released_average(self):
-        """Mean of all released points, shape (dim,); before the first release the starting point."""
+        """Weighted mean of all released points, shape (dim,); before the first release the starting point."""
+        cdef double released
+        cdef double total
         self.enter(False)
         with self.lock:
             if self.state.n_released == 0:
                 return self.vector(self.state.released, self.plan.d)
-            return self.vector(self.state.released_sum, self.plan.d) / self.state.n_released
+            released = <double>self.state.n_released
+            total = pv_average_total(self.plan, released)
+            return self.vector(self.state.released_sum, self.plan.d) / total
 
     # ---- private ------------------------------------------------------------------------------
 

@@ -80,16 +80,10 @@ static void step_lazily(pv_local *it, const pv_local_plan *plan, double *r, cons
     settle(it, plan, r, vectors);
 }
 
-/* Coin betting on the gain of the direction q, whose own steps are scale-free. */
-static void bet(pv_local *it, const pv_local_plan *plan, double *r, const pv_vectors *vectors) {
+/* The scale-free step of a direction q of the unit ball. */
+static void turn(pv_local *it, const pv_local_plan *plan, const double *r, const pv_vectors *vectors) {
     const int64_t d = plan->run.d;
     double *q = it->sum;
-    const double gain = -vectors->dot(r, q, d);
-    it->x += gain;
-    if (plan->observed > 0.0)
-        it->y += plan->observed * (gain * gain);
-    else
-        it->y += plan->counted ? plan->drift : plan->drift * vectors->sqnorm(q, d);
     it->squares += vectors->sqnorm(r, d);
     if (it->squares > 0.0) {
         const double length = plan->length / sqrt(it->squares);
@@ -97,11 +91,35 @@ static void bet(pv_local *it, const pv_local_plan *plan, double *r, const pv_vec
         const double nn = vectors->sqnorm(q, d), f = nn > 1.0 ? 1.0 / sqrt(nn) : 1.0;
         for (int64_t c = 0; c < d; ++c) q[c] = q[c] * f + 0.0;
     }
+}
+
+static void go_along(pv_local *it, const pv_local_plan *plan, double m, double *work, const pv_vectors *vectors) {
+    for (int64_t c = 0; c < plan->run.d; ++c) work[c] = m * it->sum[c];
+    settle(it, plan, work, vectors);
+}
+
+/* Coin betting on the gain of the direction. */
+static void bet(pv_local *it, const pv_local_plan *plan, double *r, const pv_vectors *vectors) {
+    const int64_t d = plan->run.d;
+    const double gain = -vectors->dot(r, it->sum, d);
+    it->x += gain;
+    if (plan->observed > 0.0)
+        it->y += plan->observed * (gain * gain);
+    else
+        it->y += plan->counted ? plan->drift : plan->drift * vectors->sqnorm(it->sum, d);
+    turn(it, plan, r, vectors);
     double m = pv_magnitude(it->x, it->y, plan->a);
     m = m > plan->cap ? plan->cap : (m < -plan->cap ? -plan->cap : m);
-    m = held(held(m) * plan->wealth); /* which may have been infinite */
-    for (int64_t c = 0; c < d; ++c) r[c] = m * q[c];
-    settle(it, plan, r, vectors);
+    go_along(it, plan, held(held(m) * plan->wealth), r, vectors); /* m may have been infinite */
+}
+
+/* Experts of its length. */
+static void advise(pv_local *it, const pv_local_plan *plan, double *r, const pv_vectors *vectors) {
+    const double gain = -vectors->dot(r, it->sum, plan->run.d);
+    it->x += gain;
+    pv_experts_learn(&it->experts, &plan->experts, gain, vectors->sqnorm(it->sum, plan->run.d));
+    turn(it, plan, r, vectors);
+    go_along(it, plan, pv_experts_magnitude(&it->experts, &plan->experts), r, vectors);
 }
 
 /* One step by a report, which is overwritten; r has room for 3 d values. */
@@ -111,6 +129,7 @@ static void move(pv_local *it, const pv_local_plan *plan, double *r, const pv_ve
     case PV_GREEDY: step_greedily(it, plan, r, vectors); break;
     case PV_LAZY: step_lazily(it, plan, r, vectors); break;
     case PV_COIN: bet(it, plan, r, vectors); break;
+    case PV_EXPERTS: advise(it, plan, r, vectors); break;
     }
 }
 

@@ -39,8 +39,9 @@ double pv_into_set(const pv_plan *plan, double *x, double *work, const pv_vector
 }
 
 void pv_publish(pv_state *state, const pv_plan *plan, const double *x, double f, const pv_vectors *vectors) {
-    vectors->publish(x, f, state->released, state->released_sum, plan->d);
     ++state->n_released;
+    const double weight = pv_average_weight(plan, (double)state->n_released);
+    vectors->publish(x, f, weight, state->released, state->released_sum, plan->d);
     state->next_release = pv_next_release(plan, state->t, &state->list_position);
 }
 

@@ -5,10 +5,11 @@ LEVEL static double VECTOR(sqnorm)(const double *x, int64_t n) { RETURN_SUM(x, x
 
 LEVEL static double VECTOR(dot)(const double *x, const double *y, int64_t n) { RETURN_SUM(x, y, n) }
 
-LEVEL static void VECTOR(publish)(const double *restrict x, double f, double *restrict out, double *restrict sum, int64_t n) {
+LEVEL static void VECTOR(publish)(const double *restrict x, double f, double weight, double *restrict out,
+                                  double *restrict sum, int64_t n) {
     for (int64_t j = 0; j < n; ++j) {
         out[j] = x[j] * f + 0.0;
-        sum[j] += out[j];
+        sum[j] += weight * out[j];
     }
 }
 

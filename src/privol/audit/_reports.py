@@ -20,7 +20,7 @@ from ..calibration import BanditCalibration, LocalCalibration, ReportNoise, cali
 from ..errors import InvalidParameter
 from ..geometry import WholeSpace
 from ..guarantees import gdp_epsilon
-from ..learners import BANCO, LDPSGD, MIOGD, AgnosticBANCO, BanditMIOGD, OnlineLearner
+from ..learners import BANCO, LDPSGD, MIOGD, AgnosticBANCO, BanditMIOGD, MultiscaleSGD, OnlineLearner
 from ..noise import make_source
 from ..randomizers import compiled
 from ._bounds import FloatArray
@@ -36,6 +36,7 @@ _DIMS = {"gaussian": 8, "privunit": 8, "duchi": 8, "laplace": 2, "l2laplace": 2}
 #: Learners of reports that can be audited, by name.
 REPORTERS: dict[str, type[Any]] = {
     "miogd": MIOGD, "ldpsgd": LDPSGD, "banco": BANCO, "agnostic": AgnosticBANCO, "bandit": BanditMIOGD,
+    "multiscale": MultiscaleSGD,
 }  # fmt: skip
 # The slope of the absolute loss is 1 at every point, the sign of the target's.
 _ABSOLUTE = {"loss": "absolute", "y_bound": _FAR, "fit_intercept": False}
@@ -44,13 +45,14 @@ _WORST: dict[type[Any], dict[str, Any]] = {
     LDPSGD: {**_ABSOLUTE, "domain": WholeSpace(), "step_size": 1.0},  # what is not projected shows the reports
     BANCO: {**_ABSOLUTE, "magnitude_cap": 1.0},
     AgnosticBANCO: {**_ABSOLUTE, "magnitude_cap": 1.0},
+    MultiscaleSGD: _ABSOLUTE,
     # predictions are within 1/4: values of the target 1 are above the interval, those of 0 below
     BanditMIOGD: {"loss": "absolute", "fit_intercept": False, "radius": 0.25, "value_bounds": (0.3, 0.6)},
 }
 # With other ones than those above the rows are not known to be the worst.
 _OF_ROWS = {
     "loss", "x_bound", "y_bound", "radius", "domain", "gradient_bound", "value_bounds", "fit_intercept", "shrink",
-    "step_size", "wealth", "magnitude_cap",
+    "step_size", "wealth", "magnitude_cap", "smallest_radius", "largest_radius",
 }  # fmt: skip
 
 

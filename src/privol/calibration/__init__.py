@@ -1,15 +1,18 @@
 """From a budget to noise: sensitivities of what is perturbed, as computed, and the scales that follow.
 
 ``"tight"`` is what is proved (the rounding of the kernels charged as derived in ``docs/proofs``). ``"published"``
-reproduces the formulas of Jain, Kothari & Thakurta (2012), Algorithms 2, 3 and 5; the guarantee then states what they
-really give. Iterates: :func:`calibrate_iterates`; prefix sums: :func:`calibrate_sums`; gradients:
-:func:`calibrate_gradients`; leaders on sums of gradients: :func:`calibrate_leaders`; coin betting on noisy gradients:
-:func:`betting_regret`.
+reproduces formulas of Jain, Kothari & Thakurta (2012) and of Monteleoni & Chaudhuri (2008); the guarantee then states
+what they really give. Iterates: :func:`calibrate_iterates`, and their average: :func:`calibrate_average`; prefix sums:
+:func:`calibrate_sums`; gradients: :func:`calibrate_gradients`; leaders on sums of gradients:
+:func:`calibrate_leaders`; coin betting on noisy gradients: :func:`betting_regret`; experts of many magnitudes:
+:func:`experts_regret`; minimisers over all rows at once: :func:`calibrate_output` and :func:`calibrate_objective`.
 """
 
+from ._averages import AVERAGE_WEIGHTS, AverageCalibration, calibrate_average, sample_size
 from ._bandit import BanditCalibration, bounds_of_values, calibrate_bandit, inner_radius
 from ._betting import BETTING_CALIBRATIONS, Betting, agnostic_bet, agnostic_regret, betting_regret
 from ._epochs import RENEWALS, Epochs, make_epochs
+from ._experts import MOST_EXPERTS, Experts, experts_of, experts_regret
 from ._gradients import GradientCalibration, calibrate_gradients
 from ._iterates import (
     CALIBRATIONS,
@@ -21,29 +24,41 @@ from ._iterates import (
 )
 from ._leaders import LeaderCalibration, calibrate_leaders
 from ._least_squares import LeastSquaresCalibration, calibrate_least_squares
-from ._local import Coin, LocalCalibration, betting_of, bound_of_gradients, calibrate_steps
+from ._local import Coin, GradientTerms, LocalCalibration, betting_of, bound_of_gradients, calibrate_steps
+from ._objective import MIN_L2, OBJECTIVE_CALIBRATIONS, ObjectiveCalibration, calibrate_objective
+from ._offline import MOST_OUTPUTS, OutputCalibration, calibrate_output, minimiser_bound
 from ._reports import RANDOMIZERS, ReportNoise, calibrate_report
 from ._sums import INTEGER_DESIGNS, MOST_ROWS, NO_LAST_ROW, SumCalibration, calibrate_sums
 
 __all__ = [
+    "AVERAGE_WEIGHTS",
     "BETTING_CALIBRATIONS",
     "CALIBRATIONS",
     "INTEGER_DESIGNS",
     "L2_SCHEDULES",
+    "MIN_L2",
+    "MOST_EXPERTS",
+    "MOST_OUTPUTS",
     "MOST_ROWS",
     "NOISE_SHAPES",
     "NO_LAST_ROW",
+    "OBJECTIVE_CALIBRATIONS",
     "RANDOMIZERS",
     "RENEWALS",
+    "AverageCalibration",
     "BanditCalibration",
     "Betting",
     "Coin",
     "Epochs",
+    "Experts",
     "GradientCalibration",
+    "GradientTerms",
     "IterateCalibration",
     "LeaderCalibration",
     "LeastSquaresCalibration",
     "LocalCalibration",
+    "ObjectiveCalibration",
+    "OutputCalibration",
     "ReleaseSchedule",
     "ReportNoise",
     "SumCalibration",
@@ -53,14 +68,21 @@ __all__ = [
     "betting_regret",
     "bound_of_gradients",
     "bounds_of_values",
+    "calibrate_average",
     "calibrate_bandit",
     "calibrate_gradients",
     "calibrate_iterates",
     "calibrate_leaders",
     "calibrate_least_squares",
+    "calibrate_objective",
+    "calibrate_output",
     "calibrate_report",
     "calibrate_steps",
     "calibrate_sums",
+    "experts_of",
+    "experts_regret",
     "inner_radius",
     "make_epochs",
+    "minimiser_bound",
+    "sample_size",
 ]

@@ -12,10 +12,11 @@ from ..geometry import ConvexSet
 from ..guarantees import Claim
 from ..losses import Loss
 from ._betting import BETTING_CALIBRATIONS, Betting, proxy_betting, published_betting
+from ._experts import Experts
 from ._iterates import ReleaseSchedule
 from ._reports import ReportNoise
 
-__all__ = ["Coin", "LocalCalibration", "betting_of", "bound_of_gradients", "calibrate_steps"]
+__all__ = ["Coin", "GradientTerms", "LocalCalibration", "betting_of", "bound_of_gradients", "calibrate_steps"]
 
 _SMALL, _LARGE = 1e-30, 1e30
 _UP = 1.0 + 1e-12
@@ -50,6 +51,25 @@ class Coin:
 
 
 @dataclass(frozen=True)
+class GradientTerms:
+    """How a gradient is taken of a row: what a device has to know besides the report.
+
+    Attributes
+    ----------
+    loss : Loss
+    intercept : bool
+        The last coordinate of the point multiplies the constant 1.
+    x_bound, y_bound : float
+        Of a row's L2 norm, and of a real target's magnitude.
+    """
+
+    loss: Loss
+    intercept: bool
+    x_bound: float
+    y_bound: float
+
+
+@dataclass(frozen=True)
 class LocalCalibration:
     """Everything that the reports and the steps of a run depend on; all of it public.
 
@@ -63,7 +83,7 @@ class LocalCalibration:
         L2 norm that gradients are scaled to where they exceed it.
     row_bound : float
         L2 bound of a row with the intercept's constant.
-    update : {"greedy", "lazy", "coin"}
+    update : {"greedy", "lazy", "coin", "experts"}
     pace : {"constant", "root", "inverse", "adaptive"}
         Of the steps: ``length``, ``length / sqrt(t)``, ``length / t``, ``length / sqrt(base + squared norms so far)``.
     length, base : float
@@ -75,6 +95,9 @@ class LocalCalibration:
     norm : float
         Of the set's points, at most.
     coin : Coin or None
+    experts : Experts or None
+    gradients : GradientTerms or None
+        Of a learner's run.
     claim : Claim or None
         What the source of a published calibration says.
     """
@@ -91,6 +114,8 @@ class LocalCalibration:
     reach: float = math.inf
     norm: float = math.inf
     coin: Coin | None = None
+    experts: Experts | None = None
+    gradients: GradientTerms | None = None
     claim: Claim | None = None
 
     @property
@@ -112,21 +137,28 @@ class LocalCalibration:
         scale = {"constant": 1.0, "root": math.sqrt(step), "inverse": step, "adaptive": math.sqrt(self.base or 1.0)}
         return self.length / scale[self.pace]
 
+    @property
+    def _scaled_by_reports(self) -> bool:
+        return self.coin is not None or self.experts is not None
+
     def convexity(self, row: int) -> float:
         """Mean strong convexity of the rows up to ``row``."""
         return self.l2
 
     def sensitivity(self, row: int) -> float:
-        """Change of the un-noised point after ``row`` by the gradient that came last; of "coin", of that gradient."""
-        return self.report.sensitivity * (1.0 if self.coin is not None else self.step_length(row))
+        """Change of the un-noised point after ``row`` by the gradient that came last.
+
+        Of "coin" and "experts", whose scale the reports themselves set: of that gradient.
+        """
+        return self.report.sensitivity * (1.0 if self._scaled_by_reports else self.step_length(row))
 
     def std(self, row: int) -> float:
         """Standard deviation per coordinate of all noise in the point after ``row``, had nothing been projected.
 
-        Of "coin", whose scale the reports themselves set: of one report.
+        Of "coin" and "experts": of one report.
         """
         noise = self.report.deviation
-        if self.coin is not None:
+        if self._scaled_by_reports:
             return noise
         if self.update == "lazy":
             return noise * self.step_length(row + 1) * math.sqrt(row)
@@ -150,10 +182,10 @@ class LocalCalibration:
         Raises
         ------
         InvalidParameter
-            Where nothing is proved: adaptive steps, a set without a bound, coin betting (which has its own).
+            Where nothing is proved: adaptive steps, a set without a bound; coin betting and experts have their own.
         """
         rows = integer(rows=rows, at_least=1)
-        if self.coin is not None or self.pace == "adaptive" or math.isinf(self.reach):
+        if self._scaled_by_reports or self.pace == "adaptive" or math.isinf(self.reach):
             raise InvalidParameter("no bound of the regret is proved for these steps over this set")
         if self.pace == "inverse":
             slope = self.gradient_bound + self.l2 * self.norm

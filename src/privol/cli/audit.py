@@ -14,6 +14,7 @@ __all__ = ["AUDITED", "audit"]
 
 AUDITED = (  # those of privol.audit, which takes long to import
     "pigd", "pgiga", "nogd", "dpftrl", "pqftl", "prefix", "miogd", "ldpsgd", "banco", "agnostic", "bandit",
+    "multiscale",
 )  # fmt: skip
 
 
@@ -38,7 +39,7 @@ AUDITED = (  # those of privol.audit, which takes long to import
 @click.option(
     "--randomizer",
     type=click.Choice(["privunit", "duchi", "l2laplace", "laplace", "gaussian"]),
-    help="ldpsgd, banco, agnostic, bandit.  [default: the learner's]",
+    help="ldpsgd, banco, agnostic, multiscale, bandit.  [default: the learner's]",
 )
 @click.option("--leakage", type=float, help="miogd, bandit: nats per report, instead of epsilon.")
 @click.option("--values", type=click.IntRange(1, 2), help="bandit: values of a loss in a report.  [default: 1]")

@@ -282,7 +282,7 @@ LEARNER_OPTIONS = (
         "randomizer",
         click.Choice(["privunit", "duchi", "l2laplace", "laplace", "gaussian"]),
         "privunit; agnostic: l2laplace; bandit: gaussian",
-        "ldpsgd, banco, agnostic, bandit: what a device does to its gradient, or its loss.",
+        "ldpsgd, banco, agnostic, multiscale, bandit: what a device does to its gradient, or its loss.",
     ),
     LearnerOption(
         "step",
@@ -300,14 +300,26 @@ LEARNER_OPTIONS = (
     LearnerOption(
         "wealth", float, "1.0", "banco, agnostic: the bettor's at the start; about the size of first models."
     ),
-    LearnerOption("theta", float, "0.25", "banco: how near bets come to where the moments of Laplace noise end."),
+    LearnerOption("theta", float, "0.25", "banco, multiscale: how near bets come to the end of Laplace noise."),
     LearnerOption("weighting", click.Choice(["norm", "count"]), "norm", "banco: count: as published."),
     LearnerOption(
-        "proxy", click.Choice(["numerical", "hoeffding"]), "numerical", "banco: constant of privunit and duchi."
+        "proxy", click.Choice(["numerical", "hoeffding"]), "numerical", "banco, multiscale: for privunit and duchi."
     ),
     LearnerOption("growth", float, "1.0", "agnostic: how fast bets fall with the squared gains."),
-    LearnerOption("direction_step", float, "1.0", "banco, agnostic: step of the direction."),
+    LearnerOption(
+        "direction_step", float, "1.0; multiscale: 1.4", "banco, agnostic, multiscale: step of the direction."
+    ),
     LearnerOption("magnitude_cap", float, "none", "banco, agnostic: clips the magnitude of the bets; without a proof."),
+    LearnerOption("smallest_radius", float, "0.001", "multiscale: of the experts, over the bound of gradients."),
+    LearnerOption("largest_radius", float, "1000.0", "multiscale: likewise."),
+    LearnerOption("radii_per_decade", int, "2", "multiscale: experts to a factor of 10."),
+    LearnerOption("prior_decay", float, "0.15", "multiscale: how much more small radii weigh at the start."),
+    LearnerOption(
+        "averaging",
+        click.Choice(["uniform", "linear", "quadratic"]),
+        "uniform; multiscale: quadratic",
+        "miogd, ldpsgd, banco, agnostic, multiscale: whether later models count more in the average.",
+    ),
     LearnerOption(
         "class_weight",
         WeightsType(),
@@ -356,14 +368,14 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--learner",
         type=click.Choice(
-            ["dpftrl", "pqftl", "nogd", "pigd", "pgiga", "miogd", "bandit", "ldpsgd", "banco", "agnostic"]
+            ["dpftrl", "pqftl", "nogd", "pigd", "pgiga", "miogd", "bandit", "ldpsgd", "banco", "agnostic", "multiscale"]
         ),
         help="dpftrl: perturbs running sums of gradients. pqftl: running sums of moments, for squared loss. nogd: "
         "every gradient. Releases of these three cost nothing. pigd: implicit steps, every loss. pgiga: gradient "
         "steps, smooth losses. These two perturb what they release, and are for few releases. The others simulate "
         "users' devices, which randomize what they send and need not trust the learner: gradients (miogd, ldpsgd), "
-        "losses (bandit), gradients for coin betting without a step size (banco, agnostic).  [default: dpftrl; for "
-        "squared loss pqftl]",
+        "losses (bandit), gradients for learners without a step size (multiscale, banco, agnostic).  [default: "
+        "dpftrl; for squared loss pqftl]",
     )(command)
 
 

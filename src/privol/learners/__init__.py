@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from ..losses import Loss, get_loss
 from ._base import OnlineLearner
+from ._ledgered import LedgeredModel
 from ._model import Release
+from .averaged import POL
 from .bandit import BanditMIOGD
 from .betting import BANCO, AgnosticBANCO
 from .descent import LDPSGD, MIOGD
+from .experts import MultiscaleSGD
 from .gradient import NOGD
 from .iterate import PGIGA, PIGD
 from .leader import DPFTRL
 from .least_squares import PQFTL
+from .offline import ObjectivePerturbation, OutputPerturbation
 
 __all__ = [
     "BANCO",
@@ -22,10 +26,15 @@ __all__ = [
     "NOGD",
     "PGIGA",
     "PIGD",
+    "POL",
     "PQFTL",
     "AgnosticBANCO",
     "BanditMIOGD",
+    "LedgeredModel",
+    "MultiscaleSGD",
+    "ObjectivePerturbation",
     "OnlineLearner",
+    "OutputPerturbation",
     "Release",
     "default_learner",
     "default_name",
@@ -35,6 +44,7 @@ __all__ = [
 LEARNERS: dict[str, type[OnlineLearner]] = {
     "pigd": PIGD, "pgiga": PGIGA, "nogd": NOGD, "dpftrl": DPFTRL, "pqftl": PQFTL,
     "miogd": MIOGD, "bandit": BanditMIOGD, "ldpsgd": LDPSGD, "banco": BANCO, "agnostic": AgnosticBANCO,
+    "multiscale": MultiscaleSGD,
 }  # fmt: skip
 
 

@@ -17,38 +17,32 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from .._core._noise import Source
-from .._core._rows import squared_norms
 from .._core._run import LearnerRun
-from .._validate import choice, integer, number
+from .._validate import integer
 from ..calibration import MOST_ROWS
 from ..errors import BudgetExceeded, InvalidParameter, PrivacyWarning, StateError
 from ..guarantees import Guarantee, square_up, weaknesses
-from ..ledger import Ledger, LedgerSeat, LostLedger
+from ..ledger import Ledger, LedgerSeat
 from ..losses import get_loss
-from ._model import Export, Release, ReleasedModel, is_classifier
+from ._ledgered import LedgeredModel
+from ._model import Export, Release, is_classifier
 from ._runs import Keeper, Observer, RowStream, Run, promised_by
-from ._targets import MOST_CLASSES, Targets, declared_labels, labels_in
+from ._targets import Targets, declared_labels
 
 __all__ = ["Keeper", "Observer", "OnlineLearner", "RowStream", "Run"]
 
 FloatArray = NDArray[np.float64]
 
-_FOUND_LABELS = "the set of labels, which fit found in the rows, is public (declare_classes says it before)"
-
 #: Rows per call of the kernel: interrupts, progress and other threads are served between blocks.
 BLOCK_ROWS = 65536
 
 
-class OnlineLearner(ReleasedModel):
+class OnlineLearner(LedgeredModel):
     """Base of the online learners: subclasses give the abstract methods, and share the rest."""
 
     horizon: int | None
-    y_bound: float
-    on_invalid: str
-    ledger: Ledger | LostLedger | None
     random_state: Any
 
     # ---- to be given by the learner -------------------------------------------------------------
@@ -84,6 +78,11 @@ class OnlineLearner(ReleasedModel):
     def _endless(self) -> bool:
         """Whether a run may do without a last row."""
         return False
+
+    def _averaging(self) -> int:
+        """How ``average_coef_`` weighs the releases, as the kernels number it: all alike."""
+        return 0
+
     def _most_rows(self, horizon: int) -> int:
         """Rows that a run of that horizon may learn."""
         return horizon
@@ -117,12 +116,7 @@ class OnlineLearner(ReleasedModel):
         rows, labels = self._validate(X, y, reset=True)
         horizon = rows.shape[0] if self.horizon is None else self._needed_horizon()
         self._check_horizon(rows.shape[0], 0, self._most_rows(horizon))
-        classes: NDArray[Any] | None = None
-        conditions: tuple[str, ...] = ()
-        if is_classifier(self):
-            classes = self.__dict__.get("_declared")
-            if classes is None:
-                classes, conditions = labels_in(labels, self._refuse(), self._most_classes()), (_FOUND_LABELS,)
+        classes, conditions = self._classes_of_fit(labels)
         targets = self._targets(classes)
         encoded = targets.encode(labels, 0)
         self._check_rows(rows, targets, 0)
@@ -180,11 +174,6 @@ class OnlineLearner(ReleasedModel):
         if run is None or run.closed or run.of_stream or run.unlabelled or run.keeper or run.account.closed:
             return self.partial_fit(np.asarray(x)[None, ...], np.asarray(y)[None])
         run.state.learn_one(x, run.targets.encode_one(y, run.state.n_rows), not run.targets.refuse)
-        return self
-
-    def declare_classes(self, classes: ArrayLike) -> Self:
-        """Declare the public labels before the first row: it can come by ``learn_one``, and ``fit`` looks for none."""
-        self._declared = declared_labels(classes, most=self._most_classes())
         return self
 
     def fit_stream(
@@ -346,23 +335,6 @@ class OnlineLearner(ReleasedModel):
             self.classes_ = run.targets.classes
         return run
 
-    def _ledger(self) -> Ledger:
-        if self.ledger is not None:
-            if isinstance(self.ledger, LostLedger):
-                raise StateError(
-                    "this learner was pickled and its ledger stayed behind: set ledger= to learn (None: one of its own)"
-                )
-            if not isinstance(self.ledger, Ledger):
-                raise InvalidParameter(f"ledger must be a privol.ledger.Ledger or None, found {self.ledger!r}")
-            return self.ledger
-        own: Ledger | None = self.__dict__.get("_own_ledger")
-        if own is None or own.closed:
-            own = self._own_ledger = Ledger(adjacency=self._adjacency())
-        return own
-
-    @abstractmethod
-    def _adjacency(self) -> str: ...
-
     def _current_run(self) -> Run | None:
         run: Run | None = self.__dict__.get("_run")
         if run is not None and run.keeper is not None and not run.account.closed:
@@ -457,39 +429,6 @@ class OnlineLearner(ReleasedModel):
                 on_release(self._release(run))
             start = stop
 
-    @staticmethod
-    def _check_rows(X: Any, targets: Targets, learnt: int) -> None:
-        """Refuse a row that is not finite before anything of its block is learnt; null rows are left to the kernel."""
-        if targets.refuse:
-            squared_norms(X, learnt=learnt, refuse=True)
-
-    def _validate(self, X: ArrayLike, y: ArrayLike, reset: bool) -> tuple[Any, Any]:
-        """scikit-learn's checks of shapes and types; values are checked by row number afterwards."""
-        if y is None:
-            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
-        rows = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=False,
-            accept_large_sparse=True,
-        )
-        targets = column_or_1d(y, warn=True)
-        check_consistent_length(rows, targets)
-        return rows, targets
-
-    def _refuse(self) -> bool:
-        return choice(("raise", "zero"), on_invalid=self.on_invalid) == "raise"
-
-    def _targets(self, classes: NDArray[Any] | None) -> Targets:
-        indexed = classes is not None and (len(classes) > 2 or get_loss(self.loss).joint)
-        return Targets(classes, number(y_bound=self.y_bound, above=0), self._refuse(), indexed)
-
-    def _most_classes(self) -> int:
-        return MOST_CLASSES if self._many_classes else 2
-
     def _run_targets(self, classes: Any, run: Run | None) -> Targets:
         """The targets of the current run, or of the one that the first block will open."""
         if not is_classifier(self):
@@ -538,12 +477,6 @@ class OnlineLearner(ReleasedModel):
         return "_run" in self.__dict__ or "_export" in self.__dict__
 
     # ---- pickling: the public export -------------------------------------------------------------------
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        seat = state.get("ledger")
-        if isinstance(seat, LedgerSeat):
-            state = {**state, "ledger": seat.ledger}
-        super().__setstate__(state)
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())

@@ -114,6 +114,10 @@ class GaussianLearner(OnlineLearner):
         made: GaussianPlan = self.calibrate(n_features, horizon)
         return made
 
+    def _promise(self, n_features: int, n_rows: int, n_classes: int) -> Guarantee:
+        plan = self._calibrate_classes(n_features, n_rows, n_classes)
+        return self.guarantee_of(plan, private=False, bit_source="not drawn yet")
+
     def _loss_at_zero(self, calibration: GaussianPlan) -> float:
         """Largest loss of a row by the model of zeros."""
         return loss_at_zero(get_loss(self.loss), y_bound=self.y_bound)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.exceptions import NotFittedError
 
 from .. import calibration as calibrate
 from .._core._local import LocalRun
 from .._core._noise import Source
 from .._validate import choice, integer, number
-from ..calibration import NO_LAST_ROW, RANDOMIZERS, LocalCalibration, ReportNoise
+from ..calibration import NO_LAST_ROW, RANDOMIZERS, GradientTerms, LocalCalibration, ReportNoise
 from ..errors import InvalidParameter, StateError
 from ..guarantees import Guarantee, square_up
 from ..losses import get_loss
@@ -25,6 +27,8 @@ from ._gaussian import DELTA_TOO_LARGE
 
 __all__ = ["GradientReportLearner", "LocalLearner"]
 
+#: Of the average: all releases alike, or release k in proportion to k or to k (k + 1).
+AVERAGINGS = ("uniform", "linear", "quadratic")
 _NO_NOISE = "double precision, no noise"
 #: Nats per report where nothing is asked for: a guess among a million equally likely rows is right once in 17 times at
 #: most (Fano).
@@ -37,6 +41,14 @@ class LocalLearner(AskingLearner):
     _perturbed = "gradient"
 
     # ---- the device, and the learner apart from it ---------------------------------------------------
+
+    @property
+    def plan_(self) -> Any:
+        """Calibration of the current or last run: public, and what its guarantee is about, whatever was set since."""
+        run: Run | None = self.__dict__.get("_run")
+        if run is None:
+            raise NotFittedError(f"This {type(self).__name__} instance has no run: ask() or a first row begins it.")
+        return run.plan
 
     def device(self, n_features: int, *, random_state: Any = None) -> Randomizer:
         """Return what a user's device makes reports with: ``tell(report=...)`` takes what it returns.
@@ -134,6 +146,8 @@ class LocalLearner(AskingLearner):
 class GradientReportLearner(LocalLearner):
     """Base of those whose reports are of gradients."""
 
+    averaging: str
+
     # ---- to be given by the learner -----------------------------------------------------------------
 
     @abstractmethod
@@ -187,6 +201,9 @@ class GradientReportLearner(LocalLearner):
 
     # ---- what the base asks for ---------------------------------------------------------------------
 
+    def _averaging(self) -> int:
+        return AVERAGINGS.index(choice(AVERAGINGS, averaging=self.averaging))
+
     def calibrate(self, n_features: int, horizon: int, release: Any = None) -> LocalCalibration:
         """Return the calibration of a run before anything is spent.
 
@@ -206,13 +223,15 @@ class GradientReportLearner(LocalLearner):
         """
         dim = self._dimension(n_features)
         bound, row_bound = calibrate.bound_of_gradients(dim=dim, gradient_bound=self.gradient_bound, **self._bounds())
-        return self._steps(
+        steps = self._steps(
             self._report(dim, bound),
             dim,
             row_bound,
             integer(horizon=horizon, at_least=1, at_most=(1 << 40) - 1),
             self._default_release(whole=True) if release is None else release,
         )
+        taken = GradientTerms(get_loss(self.loss), bool(self.fit_intercept), float(self.x_bound), float(self.y_bound))
+        return replace(steps, gradients=taken)
 
     def _open_run(
         self, n_features: int, horizon: int, release: Any, *, source: Source | None = None
@@ -221,7 +240,15 @@ class GradientReportLearner(LocalLearner):
         source, guarantee = self._begin(plan, source)
         words = self._run_words(plan, n_features, source) | {"stream": STREAM_REPORTS}
         del words["decide"]
-        coin = plan.coin
+        coin, experts = plan.coin, plan.experts
+        if experts is not None:
+            words |= {
+                "radii": experts.radii,
+                "log_prior": experts.log_prior,
+                "speeds": experts.speeds,
+                "rate": experts.rate,
+                "drift": experts.drift,
+            }
         if coin is not None:
             words |= {
                 "bets": coin.bets,
@@ -238,6 +265,7 @@ class GradientReportLearner(LocalLearner):
             pace=plan.pace,
             length=plan.length,
             base=plan.base,
+            averaging=self._averaging(),
             magnitude=plan.gradient_bound * 1.01,
             **words,
         )

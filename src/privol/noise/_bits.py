@@ -15,6 +15,7 @@ __all__ = [
     "STREAM_GENERATOR",
     "STREAM_INTEGERS",
     "STREAM_METRICS",
+    "STREAM_OBJECTIVE",
     "STREAM_RELEASES",
     "STREAM_REPORTS",
     "STREAM_SAMPLES",
@@ -29,6 +30,7 @@ STREAM_METRICS = 2
 STREAM_GENERATOR = 3
 STREAM_INTEGERS = 4
 STREAM_REPORTS = 5
+STREAM_OBJECTIVE = 6
 
 _SOURCE_BITS = "AES-256 in counter mode (OpenSSL), key from the operating system's entropy"
 _SEEDED_BITS = "AES-256 in counter mode (OpenSSL), key derived from a known seed"

@@ -1,6 +1,6 @@
 """Rounds between a learner and its users' devices: what is asked, what is answered, and what either side refuses.
 
-A learner on reports (:class:`privol.MIOGD`, :class:`privol.LDPSGD`, :class:`privol.BANCO`) needs a gradient at its
+A learner on reports (:class:`privol.LDPSGD`, :class:`privol.MultiscaleSGD`, ...) needs a gradient at its
 point, and the row stays where it is. So a round is two messages: the learner's question has the point and the terms
 (loss, bounds, randomizer); the device's answer is a report. :class:`Collector` is the learner's side, :class:`Device`
 the user's. Neither trusts the other: a device makes no report with less noise than its owner asks for, whatever the

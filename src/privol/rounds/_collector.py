@@ -9,9 +9,8 @@ from typing import Any, Protocol
 
 from .._validate import integer
 from ..calibration import LocalCalibration, ReportNoise
-from ..errors import BudgetExceeded, InvalidMessage, InvalidParameter
+from ..errors import BudgetExceeded, InvalidMessage, InvalidParameter, StateError
 from ..guarantees import Guarantee
-from ..losses import Loss, get_loss
 from ._messages import RUN_BYTES, FloatArray, pack_question, parse_answer, place_of, read_place
 from ._terms import Terms
 
@@ -22,13 +21,10 @@ _TAIL = 50.0
 
 
 class ReportLearner(Protocol):
-    """A learner on reports: MIOGD, LDPSGD, BANCO, AgnosticBANCO."""
+    """A learner on reports of gradients."""
 
-    loss: str | Loss
-    x_bound: float
-    y_bound: float
-    fit_intercept: bool
-
+    @property
+    def plan_(self) -> Any: ...
     @property
     def n_rows_(self) -> int: ...
     @property
@@ -63,8 +59,9 @@ class Collector:
 
     Parameters
     ----------
-    learner : MIOGD, LDPSGD, BANCO or AgnosticBANCO
-        With a ``horizon``. Its run is begun if none is open. For two classes call ``declare_classes`` before.
+    learner : MIOGD, LDPSGD, MultiscaleSGD, BANCO or AgnosticBANCO
+        With a ``horizon``. Its run is begun if none is open. For two classes call ``declare_classes`` before. The terms
+        are those of that run, whatever is set later.
     n_features : int
         Features of the devices' rows.
 
@@ -86,22 +83,25 @@ class Collector:
 
     def __init__(self, learner: ReportLearner, n_features: int) -> None:
         n_features = integer(n_features=n_features, at_least=1)
-        plan = learner.calibrate(n_features, 1, "all") if hasattr(learner, "calibrate") else None
-        if not isinstance(plan, LocalCalibration):
+        if not (hasattr(learner, "plan_") or hasattr(type(learner), "plan_")) or not isinstance(
+            learner.calibrate(n_features, 1, "all"), LocalCalibration
+        ):
             raise InvalidParameter(
-                f"learner must learn from reports of gradients (MIOGD, LDPSGD, BANCO, AgnosticBANCO), found {learner!r}"
+                "learner must learn from reports of gradients (MIOGD, LDPSGD, MultiscaleSGD, BANCO, AgnosticBANCO), "
+                f"found {learner!r}"
             )
+        self.dim = len(learner.ask(n_features))
+        plan = learner.plan_  # of the open run: what its guarantee is about
+        if self.dim != n_features + plan.gradients.intercept:
+            raise InvalidParameter(f"the learner's run has points of {self.dim} coordinates, not {n_features} features")
         self._terms = Terms.of(
             plan.report,
-            loss=get_loss(learner.loss),
-            intercept=bool(learner.fit_intercept),
-            x_bound=float(learner.x_bound),
-            y_bound=float(learner.y_bound),
+            loss=plan.gradients.loss,
+            intercept=plan.gradients.intercept,
+            x_bound=plan.gradients.x_bound,
+            y_bound=plan.gradients.y_bound,
         ).pack()
-        self._learner = learner
-        self.dim = len(learner.ask(n_features))
-        if self.dim != plan.report.dim:
-            raise InvalidParameter(f"the learner's run has points of {self.dim} coordinates, not {plan.report.dim}")
+        self._learner, self._plan = learner, plan
         self._horizon = learner.guarantee_.horizon
         self.run = os.urandom(RUN_BYTES)
         self.longest = longest_report(plan.report)
@@ -127,8 +127,11 @@ class Collector:
         ------
         BudgetExceeded
             If the horizon is used up.
+        StateError
+            If the learner has begun another run since.
         """
         with self._lock:
+            self._same_run()
             number = self._learner.n_rows_ + 1
             if number > self._horizon:
                 raise BudgetExceeded(f"the horizon of {self._horizon} rounds is used up")
@@ -148,6 +151,7 @@ class Collector:
         """
         place, report, square = parse_answer(answer, self.dim)
         with self._lock:
+            self._same_run()
             this = self._learner.n_rows_ + 1
             if place != place_of(self.run, this):
                 raise InvalidMessage(f"{self._elsewhere(place, this)}; nothing was learnt")
@@ -157,6 +161,10 @@ class Collector:
                     f"a report of this run has a norm of at most {self.longest:g}, found {length:g}; nothing was learnt"
                 )
             self._learner.tell(report=report)
+
+    def _same_run(self) -> None:
+        if self._learner.plan_ is not self._plan:
+            raise StateError("the learner has begun another run, whose reports are not those that are asked for here")
 
     def _elsewhere(self, place: bytes, this: int) -> str:
         """What an answer belongs to."""

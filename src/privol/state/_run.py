@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from .. import __version__
 from .._core._noise import Source
+from .._core._run import average_total
 from .._files import sync_folder
 from .._validate import integer
 from ..errors import StateError
@@ -199,9 +200,10 @@ class State:
                 self._refuse("no run to go on with is here")
             account, arrays, _ = self._resume
             rows, releases = (int(count) for count in arrays["counts"][:2])
+            total = average_total(learner._averaging(), releases)
             export = Export(
                 model=arrays["released"],
-                average=arrays["released_sum"] / releases if releases else arrays["released"],
+                average=arrays["released_sum"] / total if releases else arrays["released"],
                 n_rows=rows,
                 n_releases=releases,
                 guarantee=account.guarantee,

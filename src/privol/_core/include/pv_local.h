@@ -5,6 +5,7 @@
 #define PV_LOCAL_H
 
 #include <stdint.h>
+#include "pv_experts.h"
 #include "pv_report.h"
 #include "pv_run.h"
 
@@ -12,7 +13,8 @@
 typedef enum pv_update {
     PV_GREEDY, /* w <- Proj(keep w - step r) */
     PV_LAZY,   /* theta <- theta - r, w <- Proj(step theta) */
-    PV_COIN    /* w = wealth m(X, Y, a) q: the direction q by scale-free steps, the magnitude by coin betting */
+    PV_COIN,   /* w = wealth m(X, Y, a) q: the direction q by scale-free steps, the magnitude by coin betting */
+    PV_EXPERTS /* the same direction, the magnitude a mean of experts */
 } pv_update;
 
 /* Length of the step that makes the point of report t + 1. */
@@ -37,15 +39,17 @@ typedef struct pv_local_plan {
     int counted;
     double wealth; /* at the start */
     double cap;    /* of |m|; infinite: none */
+    pv_experts_plan experts; /* PV_EXPERTS */
 } pv_local_plan;
 
 typedef struct pv_local {
     pv_state run;
     double *gradient; /* secret: between its row and its report, else 0 */
     double *point;    /* public: where gradients are taken */
-    double *sum;      /* public: PV_LAZY: minus the sum of all reports; PV_COIN: the direction q */
+    double *sum;      /* public: PV_LAZY: minus the sum of all reports; PV_COIN, PV_EXPERTS: the direction q */
     double squares;   /* of the norms of all reports */
-    double x, y;      /* PV_COIN */
+    double x, y;      /* gains of the direction, and PV_COIN: what noise may have had a part in */
+    pv_experts experts; /* PV_EXPERTS */
     int64_t steps;    /* reports */
 } pv_local;
 

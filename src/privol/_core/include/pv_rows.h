@@ -56,7 +56,8 @@ int64_t pv_rows_bad_column(const pv_rows *rows, int64_t i, double *value);
 typedef struct pv_vectors {
     double (*sqnorm)(const double *x, int64_t n); /* in the same lanes */
     double (*dot)(const double *x, const double *y, int64_t n); /* likewise */
-    void (*publish)(const double *x, double f, double *out, double *sum, int64_t n); /* out = f x, never -0; sum += out */
+    /* out = f x, never -0; sum += weight out */
+    void (*publish)(const double *x, double f, double weight, double *out, double *sum, int64_t n);
     /* The q buffers of a BLT, n values each. x = w + sum of omega_j b_j, then b_j <- theta_j b_j + w. */
     void (*mix)(const double *theta, const double *omega, int q, const double *w, double *buffers, double *x, int64_t n);
     /* y <- y - sum of omega_j b_j, then b_j <- theta_j b_j + y and sum += y. */

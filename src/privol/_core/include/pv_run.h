@@ -50,6 +50,9 @@ struct pv_plan {
     int64_t last_row;   /* no release after it (published loop: horizon - 1) */
     double magnitude;   /* public bound of every coordinate of what is perturbed */
     unsigned stream;    /* noise stream */
+    /* 0: the average is of all releases alike; 1: release k counts k times, 2: k (k + 1) / 2 times, 3: k + 1 times, the
+     * number of the iterate that the point after row k is */
+    int averaging;
 };
 
 struct pv_state {
@@ -130,6 +133,24 @@ void pv_spend(pv_state *state, double cost);
 /* Bring x into the set, up to the factor that is returned: the L2 ball is met by scaling, which is left to the caller,
  * other sets by projecting x in place with 2 d values of scratch. */
 double pv_into_set(const pv_plan *plan, double *x, double *work, const pv_vectors *vectors);
+
+/* What release k counts in the average, and what k releases count together. */
+static inline double pv_average_weight(const pv_plan *plan, double k) {
+    switch (plan->averaging) {
+    case 1: return k;
+    case 2: return 0.5 * (k * (k + 1.0));
+    case 3: return k + 1.0;
+    default: return 1.0;
+    }
+}
+static inline double pv_average_total(const pv_plan *plan, double k) {
+    switch (plan->averaging) {
+    case 1: return 0.5 * (k * (k + 1.0));
+    case 2: return k * (k + 1.0) * (k + 2.0) / 6.0;
+    case 3: return 0.5 * (k * (k + 3.0));
+    default: return k;
+    }
+}
 
 /* Release the point f x after row state->t. */
 void pv_publish(pv_state *state, const pv_plan *plan, const double *x, double f, const pv_vectors *vectors);

@@ -1,0 +1,100 @@
+"""Experts of many radii against gradient descent with the best step in hindsight, with the same reports.
+
+    python experiments/multiscale.py FOLDER [--quick] [--runs 20]
+
+The settings of the specification's tables on made-up rows, with best models of more norms, and real rows as in
+``betting_data.py``, for which FOLDER holds adult.data.gz and adult.test.gz. Excess risks in units of the best constant
+step's, whose average is of all points. Half an hour.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from betting import Regression
+from betting_data import ROWS, SETTINGS, Logistic, found_in
+from common import arguments, say, table, write
+from sweeps import descend, half_decades, run, spread, sweep
+
+from privol import BANCO, MultiscaleSGD
+
+NORMS = (0.01, 0.1, 1.0, 20.0, 100.0)
+# Randomizer, dimension, rows, epsilon, norms.
+MADE_UP: tuple[tuple[str, int, int, float, tuple[float, ...]], ...] = (
+    ("l2laplace", 2, 20_000, 1.0, NORMS),
+    ("l2laplace", 10, 50_000, 1.0, NORMS),
+    ("l2laplace", 10, 50_000, 4.0, NORMS),
+    ("l2laplace", 10, 20_000, 1.0, NORMS),
+    ("l2laplace", 100, 20_000, 4.0, (20.0,)),
+    ("privunit", 10, 20_000, 1.0, NORMS),
+    ("privunit", 100, 20_000, 4.0, (20.0,)),
+)
+LEARNERS: dict[str, tuple[type[Any], dict[str, Any]]] = {
+    "MultiscaleSGD": (MultiscaleSGD, {}),
+    "BANCO": (BANCO, {}),
+    "BANCO, quadratic average": (BANCO, {"averaging": "quadratic"}),
+}
+BEST_QUADRATIC = "its step, quadratic average"
+
+
+def of_regression(
+    randomizer: str, dim: int, n_rows: int, epsilon: float, norms: tuple[float, ...], runs: int
+) -> dict[str, list[Any]]:
+    """Return the ratios by learner, norm and run."""
+    given: dict[str, Any] = {"epsilon": epsilon, "randomizer": randomizer}
+    keys = range(runs)
+    unit = Regression(dim, n_rows, 1.0)
+    best = sweep(unit, half_decades(unit.eta0(**given), 1, 4), range(1000, 1005), **given).best
+    least = float(np.mean([descend(unit, key, best, **given) / unit.null for key in keys]))
+    better = [descend(unit, key, best, averaging="quadratic", **given) / unit.null / least for key in keys]
+    found: dict[str, list[Any]] = {"null": [f"{1.0 / least:.3g}"] * len(norms)}
+    for name, (kind, words) in LEARNERS.items():
+        games = [Regression(dim, n_rows, norm) for norm in norms]
+        found[name] = [[run(kind, game, key, **words, **given) / game.null / least for key in keys] for game in games]
+    found[BEST_QUADRATIC] = [better] * len(norms)
+    return found
+
+
+def of_rows(game: Logistic, randomizer: str, epsilon: float, runs: int) -> dict[str, Any]:
+    """Return the ratios by learner and run."""
+    given: dict[str, Any] = {"epsilon": epsilon, "randomizer": randomizer}
+    keys = range(runs)
+    best = sweep(game, half_decades(game.eta0(**given), 1, 4), range(1000, 1008), **given).best
+    least = float(np.mean([descend(game, key, best, **given) for key in keys]))
+    found: dict[str, Any] = {"null": game.excess(np.zeros(game.X.shape[1] + 1)) / least}
+    for name, (kind, words) in LEARNERS.items():
+        found[name] = [run(kind, game, key, **words, **given) / least for key in keys]
+    found[BEST_QUADRATIC] = [descend(game, key, best, averaging="quadratic", **given) / least for key in keys]
+    return found
+
+
+def main() -> None:
+    given = arguments(__doc__, folder="adult.data.gz and adult.test.gz", runs=20, page="local.md")
+    names = ["model of zeros", *LEARNERS, BEST_QUADRATIC]
+    lines = []
+    for randomizer, dim, n_rows, epsilon, norms in MADE_UP[:1] if given.quick else MADE_UP:
+        found = of_regression(randomizer, dim, 300 if given.quick else n_rows, epsilon, norms, given.runs)
+        for k, norm in enumerate(norms):
+            cells = [found["null"][k], *(spread(found[name][k]) for name in names[1:])]
+            lines.append([randomizer, f"{dim}, {n_rows:,}, {epsilon:g}, {norm:g}", *cells])
+            say(*lines[-1])
+    real = []
+    for game in found_in(given.folder, 400 if given.quick else ROWS):
+        for randomizer, epsilons in SETTINGS[1:] if given.quick else SETTINGS:
+            for epsilon in epsilons[1:2] if given.quick else epsilons:
+                own = of_rows(game, randomizer, epsilon, given.runs)
+                cells = [f"{own['null']:.3g}", *(spread(own[name]) for name in names[1:])]
+                real.append([game.name, randomizer, f"{epsilon:g}", *cells])
+                say(*real[-1])
+    lines = [
+        "Made-up rows:", "",
+        *table(["randomizer", "d, T, epsilon, norm", *names], lines), "",
+        f"Real rows, {ROWS:,} of each:", "",
+        *table(["rows", "randomizer", "epsilon", *names], real),
+    ]  # fmt: skip
+    write("multiscale", lines, given.page)
+
+
+if __name__ == "__main__":
+    main()

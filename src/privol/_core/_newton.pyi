@@ -1,0 +1,25 @@
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ._objective import Objective
+
+MOST_DENSE: int
+
+@dataclass(frozen=True)
+class Minimiser:
+    point: NDArray[np.float64]
+    gradient_norm: float
+    iterations: int
+    evaluations: int
+
+def minimise(
+    objective: Objective,
+    *,
+    start: ArrayLike | None = None,
+    gradient_norm: float,
+    max_iterations: int = 200,
+    method: Literal["cholesky", "cg"] | None = None,
+) -> Minimiser: ...

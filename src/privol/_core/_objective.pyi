@@ -1,0 +1,56 @@
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+_FloatArray: TypeAlias = NDArray[np.float64]
+_Rows: TypeAlias = NDArray[Any] | sparse.csr_array | sparse.csr_matrix
+
+class Objective:
+    # loss: privol.losses.Loss, which this layer may not know
+    def __init__(
+        self,
+        X: _Rows,
+        targets: ArrayLike,
+        *,
+        loss: object,
+        l2_sum: float,
+        linear: ArrayLike | None = None,
+        intercept: bool = False,
+        x_bound: float = 1.0,
+        y_bound: float = ...,
+        refuse: bool = True,
+    ) -> None: ...
+    @property
+    def loss(self) -> Any: ...
+    @property
+    def n(self) -> int: ...
+    @property
+    def dim(self) -> int: ...
+    @property
+    def n_clipped(self) -> int: ...
+    @property
+    def n_null(self) -> int: ...
+    @property
+    def x_bound(self) -> float: ...
+    @property
+    def y_bound(self) -> float: ...
+    @property
+    def l2_sum(self) -> float: ...
+    @property
+    def linear(self) -> _FloatArray | None: ...
+    def with_changes(
+        self,
+        *,
+        targets: ArrayLike | None = None,
+        l2_sum: float | None = None,
+        linear: ArrayLike | None = None,
+        level: int | None = None,
+    ) -> Objective: ...
+    def value_gradient(self, w: ArrayLike) -> tuple[float, _FloatArray]: ...
+    def hessian_product(self, w: ArrayLike, v: ArrayLike) -> _FloatArray: ...
+    def hessian(self, w: ArrayLike) -> _FloatArray: ...
+    def gradient_norm_bound(self, w: ArrayLike) -> float: ...
+    def certificate(self, w: ArrayLike) -> tuple[float, float]: ...
+    def __reduce__(self) -> Any: ...

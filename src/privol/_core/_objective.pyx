@@ -1,0 +1,342 @@
+"""Regularised empirical risk of linear models: values, gradients with a certificate, second derivatives."""
+
+import math
+
+import numpy as np
+
+cimport numpy as cnp
+from libc.math cimport isfinite
+from libc.stdint cimport int64_t
+
+from ..errors import InvalidParameter, InvalidRow, StateError
+from ._losses cimport bind_loss
+from ._noise cimport first_pass, pv_first_pass_levels
+from ._rows cimport PV_ENTRY_MAX, invalid_row, pv_rows_bind, view_block
+
+cnp.import_array()
+
+cdef int64_t MOST_COORDINATES = 1 << 29  # docs/proofs/solver.md
+
+
+cdef class Objective:
+    """The objective ``F(w) = sum_i phi(s_i . w, y_i) + (l2_sum / 2) |w|^2 + linear . w`` on fixed rows.
+
+    ``s_i`` is row i, scaled to ``x_bound`` where it is longer, and the constant 1 where there is an intercept (the
+    last coordinate of ``w``, regularised like the others). ``F`` is the real function of the doubles given, the
+    computed factor of a scaled row among them: ``|s_i| <= sqrt(x_bound^2 + 1) (1 + (d/8 + 8) 2^-53)`` with an
+    intercept (docs/proofs/solver.md). Values and gradients are the same bits for dense, strided and CSR rows, for
+    float32 and float64, at every instruction-set level.
+
+    Everything here is secret: rows, and what is computed from them. Rows are not copied where they can be read in
+    place, and must not change as long as the objective is used. Methods may run in several threads at once.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n, d)
+        float32 or float64 in place; other types are copied.
+    targets : ndarray of shape (n,)
+        -1 and +1 for classification losses, real numbers within 1e150 for others; NaN: the null row, which has no loss
+        term. Copied.
+    loss : privol.losses.Loss
+        Logistic, SmoothHinge, Squared or Huber.
+    l2_sum : float
+        Lambda, in sum form: ``n * l2``. From 1e-150 to 1e150.
+    linear : ndarray of shape (dim,) or None
+        The vector b, in sum form. ``None``: 0. Copied.
+    intercept : bool
+    x_bound : float
+        From 1e-30 to 1e30.
+    y_bound : float, default=inf
+        Real targets are clipped to it.
+    refuse : bool, default=True
+        Raise for a row with an unusable entry (not finite, or beyond 1e150) and a target; ``False``: it is a null row.
+
+    Attributes
+    ----------
+    n : int
+        Rows given, null rows among them.
+    dim : int
+        Coordinates of w: ``d``, one more with an intercept.
+    n_clipped, n_null : int
+        Rows scaled to ``x_bound``; rows without a loss term. Private.
+
+    Raises
+    ------
+    InvalidParameter
+        For a parameter out of its range, and a loss without the second derivative: one with a kink (take smooth_hinge
+        for hinge, huber for absolute), of several scores, or the user's own.
+    InvalidRow
+        With ``refuse``; for a CSR matrix whose structure is broken, always.
+
+    Notes
+    -----
+    Cost: one pass over the rows, 16 bytes for each.
+    """
+
+    def __init__(self, X, targets, *, loss, double l2_sum, linear=None, bint intercept=False, double x_bound=1.0,
+                 double y_bound=math.inf, bint refuse=True):
+        cdef double *norm
+        cdef double *factor
+        cdef int64_t i, scaled
+        if self.loss is not None:
+            raise InvalidParameter("an objective cannot be made twice")
+        _check_loss(loss)
+        self.c.code = loss.code
+        bind_loss(&self.c.loss, loss, None)
+        if not 1e-30 <= x_bound <= 1e30:
+            raise InvalidParameter(f"x_bound must be a number from 1e-30 to 1e30, found {x_bound!r}")
+        if not y_bound >= 0.0:
+            raise InvalidParameter(f"y_bound must be a number of at least 0, found {y_bound!r}")
+        self.rows_owner = view_block(&self.c.rows, X)
+        self.use(first_pass().level)
+        self.n, self.x_bound, self.y_bound = self.c.rows.n, x_bound, y_bound
+        self.dim = self.c.dim = self.c.rows.d + intercept
+        self.c.intercept = intercept
+        if not 1 <= self.dim <= MOST_COORDINATES:
+            raise InvalidParameter(f"a model has 1 to {MOST_COORDINATES} coordinates, found {self.dim}")
+        self.norms, self.factors = np.empty(max(self.n, 1)), np.empty(max(self.n, 1))
+        norm, factor = <double *>cnp.PyArray_DATA(self.norms), <double *>cnp.PyArray_DATA(self.factors)
+        with nogil:
+            scaled = pv_objective_factors(&self.c.rows, x_bound, norm, factor)
+        if scaled:
+            self.c.factors = factor
+        self.usable = self.norms[:self.n] >= 0.0
+        self.norms = None
+        self.loss = loss
+        self.bind_targets(targets)
+        if refuse and not self.usable.all():
+            for i in np.flatnonzero(~self.usable & ~np.isnan(self.targets)):
+                raise invalid_row(&self.c.rows, i, 0)
+        self.c.l2 = _l2(l2_sum)
+        self.bind_linear(linear)
+
+    cdef void use(self, int level) noexcept:
+        self.c.level = level
+        self.c.many = pv_loss_rows_at(self.c.code, level)
+        self.c.vectors = pv_vectors_at(level)
+        pv_rows_bind(&self.c.rows)
+        pv_rows_use(&self.c.rows, level)
+
+    def with_changes(self, *, targets=None, l2_sum=None, linear=None, level=None):
+        """The objective of the same rows with other targets, another ``l2_sum`` or another ``linear``.
+
+        What is not given stays; a ``linear`` of zeros is how it is dropped. The rows are neither copied nor read: cheap
+        for one-versus-rest models and for paths of ``l2_sum``. ``level``, for tests, is an instruction-set level.
+
+        Returns
+        -------
+        Objective
+        """
+        cdef Objective other = Objective.__new__(Objective)
+        other.c = self.c
+        other.loss, other.n, other.dim = self.loss, self.n, self.dim
+        other.n_clipped, other.n_null = self.n_clipped, self.n_null
+        other.x_bound, other.y_bound = self.x_bound, self.y_bound
+        other.rows_owner, other.usable, other.factors = self.rows_owner, self.usable, self.factors
+        other.targets, other.index, other.slopes = self.targets, self.index, self.slopes
+        if level is not None:
+            if not 0 <= level < pv_first_pass_levels():
+                raise InvalidParameter(f"level must be one that this processor has, found {level!r}")
+            other.use(level)
+        if targets is not None:
+            other.bind_targets(targets)
+        if l2_sum is not None:
+            other.c.l2 = _l2(l2_sum)
+        if linear is not None:
+            other.bind_linear(linear)
+        return other
+
+    @property
+    def l2_sum(self) -> float:
+        """Lambda, the strong convexity of the objective."""
+        return self.c.l2
+
+    @property
+    def linear(self):
+        """The vector b, shape (dim,), or None."""
+        return None if self.slopes is None else self.slopes.copy()
+
+    def value_gradient(self, w):
+        """The objective and its gradient at ``w``, as computed.
+
+        Parameters
+        ----------
+        w : ndarray of shape (dim,)
+            Finite.
+
+        Returns
+        -------
+        value : float
+            Within about ``2^-46`` of its terms' sum, and of n.
+        gradient : ndarray of shape (dim,)
+            Its rounding errors are bounded by ``gradient_allowance``.
+
+        Notes
+        -----
+        Cost: one pass, two operations with each row.
+        """
+        owner = []
+        cdef const double *point = self.vector(w, "w", owner)
+        cdef cnp.ndarray work = np.empty(3 * self.dim)
+        cdef cnp.ndarray gradient = np.empty(self.dim)
+        cdef double *scratch = <double *>cnp.PyArray_DATA(work)
+        cdef double *out = <double *>cnp.PyArray_DATA(gradient)
+        cdef pv_risk risk
+        with nogil:
+            risk = pv_objective_gradient(&self.c, point, scratch, out, NULL, NULL)
+        return risk.value, gradient
+
+    def hessian_product(self, w, v):
+        """The Hessian at ``w`` times ``v``; where the loss's slope bends, one of its generalised Hessians.
+
+        Parameters
+        ----------
+        w, v : ndarray of shape (dim,)
+            Finite.
+
+        Returns
+        -------
+        ndarray of shape (dim,)
+
+        Notes
+        -----
+        Cost: two passes, 8 bytes for each row.
+        """
+        owner = []
+        cdef const double *point = self.vector(w, "w", owner)
+        cdef const double *direction = self.vector(v, "v", owner)
+        cdef cnp.ndarray work = np.empty(4 * self.dim)
+        cdef cnp.ndarray curvatures = np.empty(max(self.c.n, 1))
+        cdef cnp.ndarray product = np.empty(self.dim)
+        cdef double *scratch = <double *>cnp.PyArray_DATA(work)
+        cdef double *curves = <double *>cnp.PyArray_DATA(curvatures)
+        cdef double *out = <double *>cnp.PyArray_DATA(product)
+        with nogil:
+            pv_objective_gradient(&self.c, point, scratch, scratch + 3 * self.dim, NULL, curves)
+            pv_objective_product(&self.c, curves, direction, out)
+        return product
+
+    def hessian(self, w):
+        """The Hessian at ``w``, shape (dim, dim); where the loss's slope bends, a generalised one."""
+        owner = []
+        cdef const double *point = self.vector(w, "w", owner)
+        cdef int64_t width = pv_hessian_width(self.dim)
+        cdef cnp.ndarray work = np.empty(pv_hessian_work(self.dim) + 4 * self.dim)
+        cdef cnp.ndarray curvatures = np.empty(max(self.c.n, 1))
+        cdef cnp.ndarray matrix = np.empty((width, width))
+        cdef double *scratch = <double *>cnp.PyArray_DATA(work)
+        cdef double *curves = <double *>cnp.PyArray_DATA(curvatures)
+        cdef double *out = <double *>cnp.PyArray_DATA(matrix)
+        with nogil:
+            pv_objective_gradient(&self.c, point, scratch, scratch + 3 * self.dim, NULL, curves)
+            pv_objective_hessian(&self.c, curves, 1, scratch, out)
+        lower = np.tril(matrix[:self.dim, :self.dim])
+        return lower + np.tril(lower, -1).T
+
+    def gradient_norm_bound(self, w) -> float:
+        """A proven upper bound of ``|grad F(w)|``, the exact gradient of the real function at the doubles ``w``.
+
+        The gradient is computed anew; the bound is its norm and an allowance for every rounding on the way
+        (docs/proofs/solver.md). Infinite where the arithmetic leaves the finite numbers.
+
+        Parameters
+        ----------
+        w : ndarray of shape (dim,)
+            Finite.
+
+        Notes
+        -----
+        Cost: one pass, three operations with each row.
+        """
+        return self.certificate(w)[0]
+
+    def certificate(self, w):
+        """``gradient_norm_bound(w)`` and the part of it that stands for rounding, as a pair of floats."""
+        owner = []
+        cdef const double *point = self.vector(w, "w", owner)
+        cdef cnp.ndarray work = np.empty(4 * self.dim)
+        cdef double *scratch = <double *>cnp.PyArray_DATA(work)
+        cdef double bound, allowance = math.inf
+        with nogil:
+            bound = pv_objective_bound(&self.c, point, scratch, scratch + 3 * self.dim, &allowance)
+        if not (isfinite(bound) and isfinite(allowance)):
+            return math.inf, math.inf
+        return bound, allowance
+
+    def __repr__(self) -> str:
+        return f"<Objective: {self.n} rows, {self.dim} coordinates>"
+
+    def __reduce__(self):
+        raise StateError("an objective holds secret rows and cannot be pickled or copied; with_changes() shares them")
+
+    # ---- private ------------------------------------------------------------------------------
+
+    cdef int bind_targets(self, object targets) except -1:
+        """Copy and check the targets; find the rows that count."""
+        cdef cnp.ndarray y = np.array(targets, dtype=np.float64, order="C")
+        if y.ndim != 1 or y.shape[0] != self.n:
+            raise InvalidParameter(
+                f"targets must have one value per row: {self.n} rows, found shape {np.shape(targets)}"
+            )
+        if self.loss.kind == "classification":
+            wrong = ~((np.abs(y) == 1.0) | np.isnan(y))
+            allowed = "-1 or +1"
+        else:
+            np.clip(y, -self.y_bound, self.y_bound, out=y)
+            wrong = np.abs(y) > PV_ENTRY_MAX
+            allowed = f"within {PV_ENTRY_MAX:g}"
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            raise InvalidRow(f"row {i + 1}, target: found {y[i]}, allowed are numbers {allowed}", row=i + 1)
+        counts = self.usable & ~np.isnan(y)
+        self.index = None if counts.all() else np.flatnonzero(counts).astype(np.int64)
+        self.targets = y
+        self.c.y = <const double *>cnp.PyArray_DATA(y)
+        self.c.index, self.c.n = NULL, self.n
+        if self.index is not None:
+            self.c.index, self.c.n = <const int64_t *>cnp.PyArray_DATA(self.index), self.index.shape[0]
+        self.n_null = self.n - self.c.n
+        self.n_clipped = 0 if self.c.factors == NULL else int(np.count_nonzero(self.factors[:self.n][counts] != 1.0))
+        return 0
+
+    cdef int bind_linear(self, object linear) except -1:
+        cdef cnp.ndarray b
+        if linear is None:
+            return 0
+        b = np.array(linear, dtype=np.float64, order="C")
+        if b.ndim != 1 or b.shape[0] != self.dim or not (np.abs(b) <= PV_ENTRY_MAX).all():
+            raise InvalidParameter(
+                f"linear must have shape ({self.dim},) and finite numbers within {PV_ENTRY_MAX:g}, found shape "
+                f"{np.shape(linear)}"
+            )
+        self.slopes = b
+        self.c.linear = <const double *>cnp.PyArray_DATA(b)
+        return 0
+
+    cdef const double *vector(self, object w, object name, object owner) except? NULL:
+        """The numbers of a vector of dim finite doubles, kept alive by the list ``owner``."""
+        cdef cnp.ndarray x = np.ascontiguousarray(w, dtype=np.float64)
+        if x.ndim != 1 or x.shape[0] != self.dim:
+            raise InvalidParameter(f"{name} must have shape ({self.dim},), found {np.shape(w)}")
+        if not np.isfinite(x).all():
+            raise InvalidParameter(f"{name} must be finite")
+        owner.append(x)
+        return <const double *>cnp.PyArray_DATA(x)
+
+
+def _check_loss(loss):
+    instead = {"hinge": "; take 'smooth_hinge'", "absolute": "; take 'huber'"}.get(loss.name, "")
+    if instead:
+        raise InvalidParameter(f"the {loss.name} loss has a kink, the minimiser needs a derivative{instead}")
+    if loss.joint or pv_loss_rows_at(loss.code, 0) == NULL:
+        raise InvalidParameter(
+            f"the objective takes the losses 'logistic', 'smooth_hinge', 'squared' and 'huber', found {loss.name!r}"
+            + ("; a loss of the user's own has no second derivative" if loss.vouched else "")
+        )
+
+
+def _l2(l2_sum):
+    cdef double x = l2_sum
+    if not 1e-150 <= x <= 1e150:
+        raise InvalidParameter(f"l2_sum must be a number from 1e-150 to 1e150, found {l2_sum!r}")
+    return x

@@ -1,0 +1,322 @@
+"""Averages of the secret iterates of implicit steps over all rows: one release, whose sensitivity is theirs, averaged.
+
+Proofs, rounding included: ``docs/proofs/offline.md`` and ``iterates.md``. ``"published"`` is Algorithm 6 of Jain,
+Kothari and Thakurta (2012).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .._core._schedule import Schedule
+from .._validate import choice, integer, number
+from ..errors import InvalidParameter
+from ..geometry import ConvexSet, L2Ball
+from ..guarantees import Claim, gdp_mu, gdp_mu_of_pure
+from ..losses import Loss
+from ._iterates import IterateCalibration, calibrate_iterates
+from ._offline import check_scale
+
+__all__ = ["AVERAGE_WEIGHTS", "AverageCalibration", "calibrate_average", "sample_size"]
+
+#: Which of the iterates are averaged: all, by their number; all alike; or the last alone.
+AVERAGE_WEIGHTS = ("linear", "uniform", "last")
+
+_UNIT = 2.0**-53
+_UP = 1.0 + 1e-12
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class AverageCalibration:
+    """Everything that the noise of a released average depends on; all of it public.
+
+    The iterate number t, from 1, is the point before row t: the first depends on no row. "linear" and "uniform" are
+    averages of the iterates 1 to T with the weights t and 1, of T rows; "last" is the point after row T.
+
+    Attributes
+    ----------
+    weights : {"linear", "uniform", "last"}
+    iterates : IterateCalibration
+        Steps and sensitivities of the iterates, none of which is released: it has no noise.
+    horizon : int
+        T, if the run does not end earlier.
+    law : {"l2_laplace", "gaussian", "none"}
+        Density proportional to ``exp(-||e|| / scale)``, independent Gaussians, or no noise (infinite epsilon).
+    scale : float
+        Of the noise at the horizon: the Gaussian's standard deviation per coordinate. 0 without noise, and where the
+        average depends on no row.
+    sensitivity : float
+        L2 norm of the change of the average at the horizon when one row changes, all rounding charged.
+    epsilon : float
+        Of pure differential privacy, as proved; infinite for Gaussian noise and without noise.
+    mu : float
+        Parameter of Gaussian differential privacy, as proved; infinite without noise.
+    claim : Claim or None
+        The source's, for ``"published"``.
+    """
+
+    weights: str
+    iterates: IterateCalibration
+    horizon: int
+    law: str
+    scale: float
+    sensitivity: float
+    epsilon: float
+    mu: float
+    claim: Claim | None
+    _radius: float
+
+    @property
+    def schedule(self) -> Schedule:
+        """Step weights and sensitivities of the iterates by row number."""
+        return self.iterates.schedule
+
+    def weight(self, t: int) -> float:
+        """Weight of the iterate t among the averaged ones, before they are divided by its sum."""
+        return float(t) if self.weights == "linear" else 1.0
+
+    def sensitivity_after(self, rows: int) -> float:
+        """Sensitivity of the average where the run ends after so many rows, which is public. O(rows)."""
+        return _sensitivity(self.iterates, self.weights, rows, self._radius)
+
+    def scale_after(self, rows: int) -> float:
+        """Scale of the noise with the same guarantee where the run ends after so many rows. O(rows)."""
+        rows = integer(rows=rows, at_least=1, at_most=self.horizon)
+        if self.law == "none" or rows == self.horizon:
+            return self.scale
+        if self.claim is not None:
+            raise InvalidParameter("calibration='published' is of the whole horizon: its noise is for no other end")
+        sensitivity = self.sensitivity_after(rows)
+        scale = sensitivity / (self.epsilon if self.law == "l2_laplace" else self.mu) * _UP
+        check_scale(self.law if sensitivity > 0.0 else "none", scale)
+        return scale
+
+
+def calibrate_average(
+    *,
+    loss: Loss,
+    domain: ConvexSet,
+    dim: int,
+    intercept: bool,
+    horizon: int,
+    l2: float,
+    epsilon: float,
+    delta: float,
+    adjacency: str,
+    x_bound: float,
+    y_bound: float,
+    weights: str = "linear",
+    step_offset: float | None = None,
+    calibration: str = "tight",
+) -> AverageCalibration:
+    """Calibrate POL: implicit steps (PIGD's) over all rows, and one release of their average.
+
+    Parameters
+    ----------
+    loss, domain, dim, intercept, horizon, l2, adjacency, x_bound, y_bound, step_offset
+        As of PIGD; ``dim`` counts the intercept.
+    epsilon, delta : float
+        ``epsilon`` may be infinite: no noise. ``delta = 0``: L2-Laplace noise, which is pure; else Gaussian noise.
+    weights : {"linear", "uniform", "last"}, default="linear"
+    calibration : {"tight", "published"}, default="tight"
+        ``"published"``: the uniform average with the noise of Algorithm 6, its ``||x*||`` the radius and its alpha
+        ``l2``.
+
+    Returns
+    -------
+    AverageCalibration
+
+    Raises
+    ------
+    InvalidParameter
+        If the loss, the set or the parameters admit no guarantee; the message says which and why.
+
+    Notes
+    -----
+    Cost O(horizon), memory flat.
+    """
+    horizon = integer(horizon=horizon, at_least=1)
+    epsilon = number(epsilon=epsilon, above=0.0, infinite=True)
+    delta = number(delta=delta, at_least=0.0, below=1.0)
+    choice(AVERAGE_WEIGHTS, weights=weights)
+    published = choice(("tight", "published"), calibration=calibration) == "published"
+    if published and (
+        weights != "uniform"
+        or delta == 0.0
+        or adjacency != "replace"
+        or step_offset is not None
+        or not isinstance(domain, L2Ball)
+        or horizon < 2
+    ):
+        raise InvalidParameter(
+            "calibration='published' is of weights='uniform' on an L2 ball, with delta above 0, adjacency='replace', "
+            "no step_offset and at least two rows, as the source has it"
+        )
+    iterates = calibrate_iterates(
+        update="implicit",
+        loss=loss,
+        domain=domain,
+        dim=dim,
+        intercept=intercept,
+        horizon=horizon,
+        release="last",
+        epsilon=math.inf,
+        delta=0.5,
+        adjacency=adjacency,
+        x_bound=x_bound,
+        y_bound=y_bound,
+        l2=l2,
+        l2_schedule="constant",
+        step_offset=step_offset,
+        noise_shape="lipschitz",
+        calibration="tight",
+    )
+    radius = domain.norm_bound(dim)
+    sensitivity = _sensitivity(iterates, weights, horizon, radius)
+    claim = None
+    if math.isinf(epsilon):
+        law, scale, mu = "none", 0.0, math.inf
+    elif published:
+        lipschitz = loss.gradient_bound(iterates.row_bound, radius, y_bound)
+        law, scale = "gaussian", published_scale(lipschitz + l2 * radius, horizon, epsilon, delta)
+        claim = Claim(epsilon=epsilon, delta=delta, source="Jain, Kothari and Thakurta 2012, Theorem 10")
+        mu, epsilon = sensitivity / scale * _UP, math.inf
+    elif delta == 0.0:
+        law, scale, mu = "l2_laplace", sensitivity / epsilon * _UP, gdp_mu_of_pure(epsilon)
+    else:
+        mu = gdp_mu(epsilon, delta)
+        law, scale, epsilon = "gaussian", sensitivity / mu * _UP, math.inf
+    check_scale(law if sensitivity > 0.0 else "none", scale)
+    return AverageCalibration(
+        weights=weights,
+        iterates=replace(iterates, mu=mu),
+        horizon=horizon,
+        law=law,
+        scale=scale,
+        sensitivity=sensitivity,
+        epsilon=epsilon,
+        mu=mu,
+        claim=claim,
+        _radius=radius,
+    )
+
+
+def _sensitivity(iterates: IterateCalibration, weights: str, rows: int, radius: float) -> float:
+    """Sensitivity of the average after so many rows, rounded up: that of the iterates, averaged, and the roundings."""
+    schedule = iterates.schedule
+    if weights == "last":
+        return schedule.sensitivity(rows) * _UP
+    if rows == 1:
+        return 0.0  # the first iterate depends on no row
+    # The iterate t + 1 is the point after row t. Without rounding, a change of row s moves it by at most min(D, width
+    # A_s) / A_t, and row 1 moves all the most unless the set is too narrow for that.
+    width, first, step = schedule.sensitivity(1), schedule.weight(0), iterates.convexity(rows)
+    narrow = width * schedule.weight(1) < iterates.diameter and schedule.rounding(rows) < width
+    largest, later, total = 0.0, 0.0, 0.0
+    for stop in range(rows, 1, -_CHUNK):
+        start = max(1, stop - _CHUNK)
+        each, _ = schedule.arrays(start, 1, stop - start)
+        share = np.arange(start + 1.0, stop + 1.0) if weights == "linear" else np.ones(stop - start)
+        total += float(np.dot(each, share))
+        if narrow:
+            weight = first + step * np.arange(float(start), float(stop))
+            suffix = np.cumsum((share / weight)[::-1])[::-1] + later
+            largest = max(largest, float(np.max(np.minimum(iterates.diameter, width * weight) * suffix)))
+            later = float(suffix[0])
+    if narrow:
+        rounding = schedule.rounding(rows) * schedule.weight(rows)  # of all rows: it grows with them
+        total = min(total, largest + rounding * later)
+    whole = 0.5 * rows * (rows + 1.0) if weights == "linear" else float(rows)
+    # a chunk's sum errs by less than 2^-36, relatively, whatever the order, and the chunks' as they are counted
+    total *= 1.0 + 2.0**-34 + (rows / _CHUNK + 1.0) * 4 * _UNIT
+    return (total / whole + 2.02 * (rows + 24) * _UNIT * radius) * _UP  # both runs round
+
+
+def published_scale(lipschitz: float, horizon: int, epsilon: float, delta: float) -> float:
+    """Beta of Algorithm 6, as printed; ``lipschitz`` is that of a row's regularised loss."""
+    root = math.sqrt(math.log(1.0 / delta) + epsilon)
+    return 2.0 * math.sqrt(2.0) * lipschitz * math.log(horizon) / (horizon * epsilon) * root
+
+
+def sample_size(
+    *,
+    error: float,
+    norm_bound: float,
+    lipschitz: float,
+    dim: int,
+    epsilon: float,
+    delta: float,
+    failure: float,
+    constant: float = 1.0,
+    calibration: str = "tight",
+) -> int:
+    """Return the rows that Theorem 12 of Jain, Kothari and Thakurta asks for, up to its unspecified constant.
+
+    An order of magnitude to plan with, no guarantee: the source's constant is not stated, and one of 1 need not do.
+
+    Parameters
+    ----------
+    error : float
+        The expected loss above that of the best model, at most; above 0. ``l2`` is then ``error / norm_bound^2``.
+    norm_bound : float
+        L2 norm of the best model, at most.
+    lipschitz : float
+        Bound of the gradient of one row's loss.
+    dim : int
+    epsilon, delta : float
+        ``delta`` above 0.
+    failure : float
+        Probability with which the error may be exceeded, in (0, 1).
+    constant : float, default=1.0
+    calibration : {"tight", "published"}, default="tight"
+        ``"published"``: as printed. ``"tight"``: with the noise that is proved, of the uniform average.
+
+    Returns
+    -------
+    int
+
+    Notes
+    -----
+    The theorem asks for at least ``constant`` times the larger of ``sqrt(d) L L' sqrt(ln(1/failure) ln(1/delta)) /
+    (error epsilon)`` and ``(L' norm_bound)^2 ln T ln(ln T / failure) / error^2``, with ``L' = L + error /
+    norm_bound``. The second is that of learning without noise, and stands. The first is what noise costs, and does not:
+    the noise of Theorem 10 lacks a factor ``1 / l2 = norm_bound^2 / error`` (and the last step of the proof drops ``ln
+    T``). With the noise that is proved it is ``sqrt(d) L D norm_bound^2 ln T sqrt(ln(1/failure)) / (error^2 mu)``, D =
+    2 L, mu of the analytic calibration: it grows with ``1 / error^2``, not ``1 / error``.
+    """
+    error = number(error=error, above=0.0)
+    norm_bound = number(norm_bound=norm_bound, above=0.0)
+    lipschitz = number(lipschitz=lipschitz, above=0.0)
+    dim = integer(dim=dim, at_least=1)
+    epsilon = number(epsilon=epsilon, above=0.0)
+    delta = number(delta=delta, above=0.0, below=1.0)
+    failure = number(failure=failure, above=0.0, below=1.0)
+    constant = number(constant=constant, above=0.0)
+    published = choice(("tight", "published"), calibration=calibration) == "published"
+    slope = lipschitz + error / norm_bound
+    tail = math.sqrt(math.log(1.0 / failure))
+    if published:
+        noise = math.sqrt(dim) * lipschitz * slope * tail * math.sqrt(math.log(1.0 / delta)) / (error * epsilon)
+    else:
+        ratio = lipschitz * norm_bound / error
+        noise = math.sqrt(dim) * 2.0 * ratio * ratio * tail / gdp_mu(epsilon, delta)
+
+    def needed(rows: float) -> float:
+        log = math.log(rows)
+        learning = (slope * norm_bound / error) ** 2 * log * math.log(max(log / failure, 1.0))
+        return constant * max(noise if published else noise * log, learning)
+
+    rows = 3.0
+    while rows < needed(rows):
+        rows *= 2.0
+        if rows > 2.0**1000:
+            raise InvalidParameter("the parameters are too far apart for double precision")
+    low, high = max(rows / 2.0, 2.0), rows
+    while high - low > 1.0 and high > low * (1.0 + 1e-15):
+        middle = math.floor(low + 0.5 * (high - low))
+        low, high = (low, middle) if middle >= needed(middle) else (middle, high)
+    return math.ceil(high)

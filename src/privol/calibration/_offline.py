@@ -1,0 +1,344 @@
+"""Output perturbation: the minimiser of a regularised sum of losses over all rows, and noise that is added to it once.
+
+Proofs, rounding included: ``docs/proofs/offline.md``. ``"published"`` is Algorithm 1 of Monteleoni and Chaudhuri
+(2008).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from .._validate import choice, integer, number
+from ..errors import InvalidParameter
+from ..guarantees import ADJACENCIES, Claim, gdp_mu, gdp_mu_of_pure
+from ..losses import Huber, Logistic, Loss, SmoothHinge, Squared
+
+__all__ = ["MOST_OUTPUTS", "OutputCalibration", "calibrate_output", "minimiser_bound"]
+
+#: Most outputs, one for each class against the rest.
+MOST_OUTPUTS = 1 << 10
+
+_SMALL, _LARGE = 1e-30, 1e30
+_MOST_ROWS = 1 << 53
+_UNIT = 2.0**-53
+_UP = 1.0 + 1e-12
+_LEAST_SCALE, _LARGEST_SCALE = 1e-140, 1e140
+_LAMBERT = 0.2784645427610739  # sup of m sigmoid(-m), rounded up; at 1 more
+
+
+@dataclass(frozen=True)
+class OutputCalibration:
+    """Everything that the noise of an output perturbation depends on; all of it public.
+
+    Attributes
+    ----------
+    law : {"l2_laplace", "gaussian", "none"}
+        Density proportional to ``exp(-||e|| / scale)``, independent Gaussians, or no noise (infinite epsilon).
+    scale : float
+        Of the noise: the Gaussian's standard deviation per coordinate. 0 without noise.
+    dim : int
+        Of the released vector: outputs times coordinates.
+    l2_sum : float
+        Lambda: what ``||w||^2 / 2`` is multiplied by in the sum of losses that is minimised.
+    gradient_norm : float
+        Norm of the gradient of each output's sum, at most, where the solver may stop: its certificate.
+    sensitivity : float
+        L2 norm of the change of what the noise is added to when one row changes, solver and rounding charged.
+    diameter : float
+        Gradient diameter D of one output.
+    minimiser_bound : float
+        L2 bound of one output's minimiser, whatever the rows; infinite where D needs none.
+    row_bound : float
+        L2 bound of a row with the intercept's constant, as computed.
+    radius : float or None
+        L2 norm that the minimiser is scaled to where it exceeds it, before the noise is added.
+    epsilon : float
+        Of pure differential privacy, as proved; infinite for Gaussian noise and without noise.
+    mu : float
+        Parameter of Gaussian differential privacy, as proved; infinite without noise.
+    claim : Claim or None
+        The source's, for ``"published"``.
+    """
+
+    law: str
+    scale: float
+    dim: int
+    l2_sum: float
+    gradient_norm: float
+    sensitivity: float
+    diameter: float
+    minimiser_bound: float
+    row_bound: float
+    radius: float | None
+    epsilon: float
+    mu: float
+    claim: Claim | None
+
+
+class Rows(NamedTuple):
+    """The public bounds of an offline problem, checked."""
+
+    dim: int
+    outputs: int
+    n: int
+    l2_sum: float
+    row_bound: float  # as computed: rows are scaled by a rounded factor
+    y_bound: float
+    replace: bool
+
+
+def check_rows(
+    *,
+    loss: Loss,
+    dim: int,
+    intercept: bool,
+    n: int,
+    l2: float,
+    adjacency: str,
+    x_bound: float,
+    y_bound: float,
+    outputs: int,
+) -> Rows:
+    """Check what output and objective perturbation have in common.
+
+    Raises
+    ------
+    InvalidParameter
+        If the loss is not smooth or is of several scores at once, or a parameter is out of its range.
+    """
+    if loss.joint:
+        raise InvalidParameter(
+            f"loss={loss.name!r} is of several scores at once, and the offline learners need one of each: "
+            "take a loss for two classes, which is then that of each class against the rest"
+        )
+    if math.isinf(loss.curvature):
+        raise InvalidParameter(
+            f"loss={loss.name!r} has a kink: no gradient certifies its minimiser, and noise in the objective leaves "
+            "it at kinks with positive probability. Use a smooth loss ('smooth_hinge' for 'hinge', 'huber' for "
+            "'absolute')"
+        )
+    dim, n = integer(dim=dim, at_least=1), integer(n=n, at_least=1, at_most=_MOST_ROWS)
+    outputs = integer(outputs=outputs, at_least=1, at_most=MOST_OUTPUTS)
+    if outputs > 1 and loss.kind != "classification":
+        raise InvalidParameter(f"loss={loss.name!r} has one output; several are for classes against the rest")
+    l2 = number(l2=l2, at_least=_SMALL, at_most=_LARGE)
+    x_bound = number(x_bound=x_bound, at_least=_SMALL, at_most=_LARGE)
+    y_bound = number(y_bound=y_bound, at_least=_SMALL, at_most=_LARGE)
+    replace = choice(ADJACENCIES, adjacency=adjacency) == "replace"
+    row_bound = math.sqrt(x_bound * x_bound + 1.0) * _UP if intercept else x_bound
+    row_bound *= 1.0 + 2 * (dim / 8 + 16) * _UNIT  # the computed norm that a row is scaled by
+    return Rows(dim, outputs, n, n * l2, row_bound * (1.0 + 4 * _UNIT), y_bound, replace)
+
+
+def calibrate_output(
+    *,
+    loss: Loss,
+    dim: int,
+    intercept: bool,
+    n: int,
+    l2: float,
+    epsilon: float,
+    delta: float,
+    adjacency: str,
+    x_bound: float,
+    y_bound: float,
+    radius: float | None = None,
+    outputs: int = 1,
+    gradient_norm: float | None = None,
+    calibration: str = "tight",
+) -> OutputCalibration:
+    """Calibrate output perturbation.
+
+    Parameters
+    ----------
+    loss : Loss
+        Of one score, of finite curvature.
+    dim : int
+        Coordinates of one output, the intercept's included.
+    intercept : bool
+        Whether the last coordinate is the intercept's, whose constant 1 is within the row's norm. It is regularised.
+    n : int
+        Rows: public, null rows included.
+    l2 : float
+        Strong convexity of the mean of the losses: ``l2_sum`` is ``n l2``.
+    epsilon, delta : float
+        ``epsilon`` may be infinite: no noise. ``delta = 0``: L2-Laplace noise, which is pure; else Gaussian noise.
+    adjacency, x_bound, y_bound
+        As of the learners.
+    radius : float, optional
+        Norm that the minimiser (of all outputs, as one vector) is scaled to where it exceeds it, before noise is added.
+        Then the sensitivity is at most ``2 radius``.
+    outputs : int, default=1
+        Above 1: of a classification, one for each class against the rest, released together.
+    gradient_norm : float, optional
+        The solver's certificate. Default: ``1e-9 n`` largest gradients of a row, less where that would cost more than
+        ``1e-4`` of the noise; but no less than double precision reaches.
+    calibration : {"tight", "published"}, default="tight"
+
+    Returns
+    -------
+    OutputCalibration
+
+    Raises
+    ------
+    InvalidParameter
+        If the loss or a parameter is not admitted; the message says which and why.
+
+    Notes
+    -----
+    ``"published"`` has the scale ``2 x_bound / (n l2 epsilon)`` (with the intercept's constant in the bound) and the
+    source's claim. What is proved for it is ``epsilon`` times the ratio of the sensitivity to ``2 x_bound / (n l2)``:
+    the source's lemma is right for exact minimisers, so this is about the claim or below. It is the epsilon of
+    ``exp(epsilon)``, not of ``1 + epsilon``, which the source's definition has.
+    """
+    rows = check_rows(
+        loss=loss,
+        dim=dim,
+        intercept=intercept,
+        n=n,
+        l2=l2,
+        adjacency=adjacency,
+        x_bound=x_bound,
+        y_bound=y_bound,
+        outputs=outputs,
+    )
+    epsilon = number(epsilon=epsilon, above=0.0, infinite=True)
+    delta = number(delta=delta, at_least=0.0, below=1.0)
+    published = choice(("tight", "published"), calibration=calibration) == "published"
+    if published and not (
+        isinstance(loss, Logistic) and rows.outputs == 1 and delta == 0.0 and rows.replace and radius is None
+    ):
+        raise InvalidParameter(
+            "calibration='published' is of the logistic loss and one output, with delta=0, adjacency='replace' and no "
+            "radius, as the source has it"
+        )
+    ball = minimiser_bound(loss, rows.row_bound, rows.y_bound, l2)
+    diameter = loss.gradient_diameter(rows.row_bound, ball, rows.y_bound, adjacency)
+    slope = loss.gradient_bound(rows.row_bound, ball, rows.y_bound)
+    if gradient_norm is None:
+        gradient_norm = max(min(1e-9 * n * slope, 4e-5 * diameter), reachable(loss, rows, slope, ball, 0.0))
+    gradient_norm = number(gradient_norm=gradient_norm, above=0.0, at_most=_LARGE)
+    sensitivity = math.sqrt(rows.outputs) * (diameter + 2.0 * gradient_norm) / rows.l2_sum * _UP
+    total = rows.outputs * rows.dim
+    if radius is not None:
+        radius = number(radius=radius, at_least=_SMALL, at_most=_LARGE)
+        # scaled by a rounded factor: either may lie outside, and each coordinate is rounded
+        sensitivity = min(sensitivity + 2 * (total / 8 + 40) * _UNIT * radius, 2.0 * radius) * (
+            1.0 + 2 * (total / 8 + 40) * _UNIT
+        )
+    claim = None
+    if math.isinf(epsilon):
+        law, scale, epsilon, mu = "none", 0.0, math.inf, math.inf
+    elif published:
+        bare = math.sqrt(x_bound * x_bound + 1.0) if intercept else x_bound
+        law, scale = "l2_laplace", 2.0 * bare / rows.l2_sum / epsilon
+        claim = Claim(epsilon=epsilon, delta=0.0, source="Monteleoni and Chaudhuri 2008, Theorem 1")
+        epsilon = sensitivity / scale * _UP
+        mu = gdp_mu_of_pure(epsilon)
+    elif delta == 0.0:
+        law, scale, mu = "l2_laplace", sensitivity / epsilon * _UP, gdp_mu_of_pure(epsilon)
+    else:
+        mu = gdp_mu(epsilon, delta)
+        law, scale, epsilon = "gaussian", sensitivity / mu * _UP, math.inf
+    check_scale(law, scale)
+    return OutputCalibration(
+        law=law,
+        scale=scale,
+        dim=total,
+        l2_sum=rows.l2_sum,
+        gradient_norm=gradient_norm,
+        sensitivity=sensitivity,
+        diameter=diameter,
+        minimiser_bound=ball,
+        row_bound=rows.row_bound,
+        radius=radius,
+        epsilon=epsilon,
+        mu=mu,
+        claim=claim,
+    )
+
+
+def check_scale(law: str, scale: float) -> None:
+    """Refuse noise whose scale is far from 1 by more than double precision admits."""
+    if law != "none" and not _LEAST_SCALE < scale < _LARGEST_SCALE:
+        raise InvalidParameter(
+            f"the noise would have the scale {scale:g}: epsilon, l2 and the bounds are too far apart for double "
+            "precision"
+        )
+
+
+def reachable(loss: Loss, rows: Rows, slope: float, point: float, linear: float) -> float:
+    """Norm of a gradient that a solver in double precision can be expected to reach, and to certify.
+
+    A default, on which no privacy rests: the certificate is the solver's.
+
+    Parameters
+    ----------
+    loss : Loss
+    rows : Rows
+    slope : float
+        Bound of a row's gradient.
+    point, linear : float
+        Norms of the minimiser and of the objective's linear term, about.
+    """
+    # rows are summed in blocks of 256; a prediction is off by the roundings of its sum over columns in eight lanes
+    moved = min(slope, _UNIT * (rows.dim / 8 + 16) * loss.curvature * rows.row_bound * rows.row_bound * point)
+    return 4.0 * (rows.n * (320 * _UNIT * slope + moved) + 8 * _UNIT * (rows.l2_sum * point + linear))
+
+
+def minimiser_bound(loss: Loss, row_bound: float, y_bound: float, l2: float) -> float:
+    """Return an L2 bound of the minimiser of ``mean of the losses + l2 ||w||^2 / 2``, whatever the rows; rounded up.
+
+    It is attained, by rows that are all the same, for the built-in losses.
+
+    Parameters
+    ----------
+    loss : Loss
+    row_bound, y_bound : float
+        Public bounds of rows (the intercept's constant included) and targets.
+    l2 : float
+        Above 0.
+
+    Notes
+    -----
+    At the minimiser ``l2 ||w||^2`` is the mean of ``-phi'(m) m`` over the rows' predictions m, none of which exceeds
+    ``row_bound ||w||``. So ``||w||`` is at most the largest solution r of ``l2 r^2 = sup of -phi'(m) m over |m| <=
+    row_bound r``, and there is one, as the quotient of the sides increases with r.
+    """
+
+    def outside(r: float) -> bool:
+        return l2 * r * r * (1.0 - 1e-13) > _pull(loss, row_bound * r * _UP, y_bound) * (1.0 + 1e-13)
+
+    high = 1.0
+    while not outside(high):
+        high *= 16.0
+        if high > 1e140:
+            raise InvalidParameter("l2 and the bounds are too far apart for double precision")
+    low = high
+    while low > 1e-140 and outside(low):
+        low /= 16.0
+    while high > low * (1.0 + 1e-14):
+        middle = math.sqrt(low) * math.sqrt(high)
+        if not low < middle < high:
+            break
+        low, high = (low, middle) if outside(middle) else (middle, high)
+    return high * _UP
+
+
+def _pull(loss: Loss, most: float, y_bound: float) -> float:
+    """Return ``sup of -phi'(m; y) m over |m| <= most``, to about a rounding; for custom losses, a bound."""
+    if isinstance(loss, Logistic):
+        if most >= 1.0 + _LAMBERT:
+            return _LAMBERT
+        return most / (1.0 + math.exp(most))
+    if isinstance(loss, SmoothHinge):
+        h = loss.width
+        m = min(most, max(1.0 - h, 0.5 * (1.0 + h)))
+        return m * min(1.0, (1.0 + h - m) / (2.0 * h))
+    if isinstance(loss, Squared | Huber):
+        cap = math.inf if isinstance(loss, Squared) else loss.width
+        m = min(most, max(y_bound - cap, 0.5 * y_bound))
+        return m * min(cap, y_bound - m)
+    return loss.lipschitz(most, y_bound) * most

@@ -1,0 +1,107 @@
+"""What all learners share: the ledger they pay from, checks of rows, labels as the kernels read them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
+
+from .._core._rows import squared_norms
+from .._validate import choice, number
+from ..errors import InvalidParameter, StateError
+from ..guarantees import Guarantee
+from ..ledger import Ledger, LedgerSeat, LostLedger
+from ..losses import get_loss
+from ._model import ReleasedModel, is_classifier
+from ._targets import MOST_CLASSES, Targets, declared_labels, labels_in
+
+__all__ = ["FOUND_LABELS", "LedgeredModel"]
+
+FOUND_LABELS = "the set of labels, which fit found in the rows, is public (declare_classes says it before)"
+
+
+class LedgeredModel(ReleasedModel):
+    """Base of all learners: what they pay from, and how they read rows and targets."""
+
+    y_bound: float
+    on_invalid: str
+    ledger: Ledger | LostLedger | None
+
+    def _ledger(self) -> Ledger:
+        if self.ledger is not None:
+            if isinstance(self.ledger, LostLedger):
+                raise StateError(
+                    "this learner was pickled and its ledger stayed behind: set ledger= to learn (None: one of its own)"
+                )
+            if not isinstance(self.ledger, Ledger):
+                raise InvalidParameter(f"ledger must be a privol.ledger.Ledger or None, found {self.ledger!r}")
+            return self.ledger
+        own: Ledger | None = self.__dict__.get("_own_ledger")
+        if own is None or own.closed:
+            own = self._own_ledger = Ledger(adjacency=self._adjacency())
+        return own
+
+    @abstractmethod
+    def _adjacency(self) -> str: ...
+
+    @abstractmethod
+    def _promise(self, n_features: int, n_rows: int, n_classes: int) -> Guarantee:
+        """What a fit of so many rows would guarantee, before anything is spent."""
+
+    def declare_classes(self, classes: ArrayLike) -> Self:
+        """Declare the public labels before the first row: it can come by ``learn_one``, and ``fit`` looks for none."""
+        self._declared = declared_labels(classes, most=self._most_classes())
+        return self
+
+    @staticmethod
+    def _check_rows(X: Any, targets: Targets, learnt: int) -> None:
+        """Refuse a row that is not finite before anything of its block is learnt; null rows are left to the kernel."""
+        if targets.refuse:
+            squared_norms(X, learnt=learnt, refuse=True)
+
+    def _validate(self, X: ArrayLike, y: ArrayLike, reset: bool) -> tuple[Any, Any]:
+        """scikit-learn's checks of shapes and types; values are checked by row number afterwards."""
+        if y is None:
+            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
+        rows = validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+            accept_large_sparse=True,
+        )
+        targets = column_or_1d(y, warn=True)
+        check_consistent_length(rows, targets)
+        return rows, targets
+
+    def _classes_of_fit(self, labels: NDArray[Any]) -> tuple[NDArray[Any] | None, tuple[str, ...]]:
+        """Labels that were declared, or found where nobody declared them, and what the guarantee says of that."""
+        if not is_classifier(self):
+            return None, ()
+        declared: NDArray[Any] | None = self.__dict__.get("_declared")
+        if declared is not None:
+            return declared, ()
+        return labels_in(labels, self._refuse(), self._most_classes()), (FOUND_LABELS,)
+
+    def _refuse(self) -> bool:
+        return choice(("raise", "zero"), on_invalid=self.on_invalid) == "raise"
+
+    def _targets(self, classes: NDArray[Any] | None) -> Targets:
+        indexed = classes is not None and (len(classes) > 2 or get_loss(self.loss).joint)
+        return Targets(classes, number(y_bound=self.y_bound, above=0), self._refuse(), indexed)
+
+    def _most_classes(self) -> int:
+        return MOST_CLASSES if self._many_classes else 2
+
+    # ---- pickling: the ledger stays behind --------------------------------------------------------------
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        seat = state.get("ledger")
+        if isinstance(seat, LedgerSeat):
+            state = {**state, "ledger": seat.ledger}
+        super().__setstate__(state)

@@ -1,0 +1,341 @@
+"""What the learners of data at rest share: all rows in one fit, one release, one charge."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+
+from .._core._noise import Source
+from .._core._rows import squared_norms
+from .._validate import choice, number
+from ..errors import InvalidParameter, PrivacyWarning, SolverFailure, StateError
+from ..guarantees import ADJACENCIES, Claim, Guarantee, square_up, weaknesses
+from ..ledger import Account, Ledger, LedgerSeat
+from ..losses import get_loss
+from ..noise import STREAM_RELEASES, decide_lattice_point, decide_mixture_point, granularity, make_source
+from ._gaussian import DELTA_TOO_LARGE
+from ._ledgered import LedgeredModel
+from ._model import Export, is_classifier
+from ._runs import RowStream, promised_by
+from ._targets import Targets, declared_labels
+
+__all__ = ["Found", "OfflineLearner", "OfflinePlan", "noisy"]
+
+FloatArray = NDArray[np.float64]
+
+#: Where epsilon is stated besides, of guarantees that hold without a delta.
+STATED_DELTA = 1e-6
+
+
+class OfflinePlan(Protocol):
+    """What a calibration of one release says. All of it is public."""
+
+    @property
+    def law(self) -> str: ...
+    @property
+    def epsilon(self) -> float: ...
+    @property
+    def claim(self) -> Claim | None: ...
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a fit found: the model that is released, and private counts of rows."""
+
+    model: FloatArray  # with its noise
+    clipped: int
+    null: int
+
+
+def noisy(source: Source | None, x: FloatArray, law: str, scale: float) -> FloatArray:
+    """Return the vector with the noise of a release on its grid; each source is for one such call."""
+    out = np.array(x, dtype=np.float64, ndmin=2)
+    if law == "none" or scale == 0.0:
+        return np.asarray(out[0] + 0.0)
+    assert source is not None
+    bound = float(np.max(np.abs(out), initial=0.0))
+    if law == "gaussian":
+        return np.asarray(
+            source.add(out[0], scale, stream=STREAM_RELEASES, row=1, decide=decide_lattice_point, bound=bound)
+        )
+    step = granularity(scale * math.sqrt(out.shape[1] + 1))
+    source.add_mixture(
+        out, scale, step, kind=law, bound=bound, stream=STREAM_RELEASES, row=1, decide=decide_mixture_point, out=out
+    )
+    return np.asarray(out[0])
+
+
+class OfflineLearner(LedgeredModel):
+    """Base of the learners that see all rows at once and release one model."""
+
+    epsilon: float
+    delta: float
+    adjacency: str
+    random_state: Any
+
+    #: What the noise is added to, in the words of the guarantee.
+    _perturbed: str = "minimiser"
+
+    # ---- to be given by the learner -------------------------------------------------------------
+
+    @abstractmethod
+    def calibrate(self, n_features: int, n_rows: int, n_classes: int = 2) -> Any:
+        """Return the calibration of a fit before anything is spent."""
+
+    @abstractmethod
+    def _find(self, X: Any, codes: FloatArray, plan: Any, outputs: int, source: Source | None) -> Found:
+        """Compute the model and perturb it."""
+
+    def _conditions(self) -> tuple[str, ...]:
+        """What the guarantee says of this learner besides."""
+        return ()
+
+    # ---- learning ----------------------------------------------------------------------------------
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn all rows and release one model. Every call pays again.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, n_features)
+            float32 and float64 are read in place, CSR too: another thread may not change them meanwhile.
+        y : array-like of shape (n,)
+            Labels or real targets. Where ``declare_classes`` has not said which labels there are, those found are taken
+            as public, and the guarantee says so.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameter, InvalidRow, BudgetExceeded
+            Before anything is spent or released.
+        SolverFailure
+            If the minimiser could not be certified. Nothing was released; the budget counts as spent, as that it failed
+            is seen, and may depend on the rows. The same holds for any other error once the budget is reserved; an
+            interrupt (Ctrl-C) gives it back.
+        """
+        with self._as_before_if_it_fails():
+            rows, labels = self._validate(X, y, reset=True)
+            classes, conditions = self._classes_of_fit(labels)
+            targets = self._targets(classes)
+            return self._fit_rows(rows, targets.encode(labels, 0), targets, None, conditions)
+
+    def fit_stream(self, stream: RowStream) -> Self:
+        """Read a whole stream into memory and fit it.
+
+        Parameters
+        ----------
+        stream : RowStream
+            Such as :func:`privol.open_stream` returns.
+
+        Raises
+        ------
+        InvalidParameter
+            If the stream has no rows or targets, or the loss needs classes and the stream has none.
+        InvalidRow, BudgetExceeded, SolverFailure
+            As :meth:`fit`.
+        """
+        classes = None
+        if is_classifier(self):
+            if stream.classes is None:
+                raise InvalidParameter(
+                    f"loss={get_loss(self.loss).name!r} needs a stream with classes: open_stream(..., classes=)"
+                )
+            classes = declared_labels(stream.classes, most=self._most_classes(), ordered=True)
+        targets = self._targets(classes)
+        blocks, codes, seen = [], [], 0
+        for block in stream:
+            if block.y is None:
+                raise InvalidParameter("the stream has no targets")
+            codes.append((targets.encode if classes is None else targets.encode_indices)(block.y, seen))
+            self._check_rows(block.X, targets, seen)
+            blocks.append(block.X.copy())  # streams may use their memory again
+            seen += block.X.shape[0]
+        if not seen:
+            raise InvalidParameter("the stream has no rows")
+        joined = sparse.vstack(blocks, format="csr") if sparse.issparse(blocks[0]) else np.vstack(blocks)
+        del blocks
+        with self._as_before_if_it_fails():
+            self.n_features_in_ = joined.shape[1]
+            return self._fit_rows(joined, np.concatenate(codes), targets, stream, ())
+
+    @contextmanager
+    def _as_before_if_it_fails(self) -> Iterator[None]:
+        """A fit that fails leaves the model of the one before, if there is one: with its features, not with others."""
+        names = ("n_features_in_", "feature_names_in_")
+        before = {name: self.__dict__[name] for name in names if name in self.__dict__}
+        try:
+            yield
+        except BaseException:
+            for name in names:
+                self.__dict__.pop(name, None)
+            self.__dict__.update(before)
+            raise
+
+    def _fit_rows(
+        self, X: Any, codes: FloatArray, targets: Targets, stream: RowStream | None, conditions: tuple[str, ...]
+    ) -> Self:
+        self._check_rows(X, targets, 0)
+        if not targets.refuse and sparse.issparse(X):
+            squared_norms(X)  # refuses a broken structure, of which no row is null
+        n, outputs = X.shape[0], 1
+        if targets.classes is not None and len(targets.classes) > 2:
+            outputs = len(targets.classes)
+        # what is calibrated is what is run, whoever sets parameters meanwhile (another thread, a hook of warnings)
+        fixed = object.__new__(type(self))
+        fixed.__dict__.update(self.__dict__)
+        plan = fixed.calibrate(X.shape[1], n, 2 if targets.classes is None else len(targets.classes))
+        source = None if plan.law == "none" else make_source(fixed.random_state)
+        guarantee = promised_by(stream, fixed.guarantee_of(plan, n, source))
+        guarantee = replace(guarantee, conditions=(*guarantee.conditions, *conditions))
+        for words in weaknesses(guarantee, rows=n):
+            warnings.warn(words, PrivacyWarning, stacklevel=3)
+        account = self._ledger().open(learner=type(self).__name__, guarantee=guarantee)
+        spent = [0, 0, 0.0]
+        account.attach(lambda: (int(spent[0]), int(spent[1]), float(spent[2])))
+        self._account = account
+        whole, failure = square_up(guarantee.mu), None
+        try:
+            found = fixed._find(X, codes, plan, outputs, source)
+            spent[:] = n, 1, whole
+        except SolverFailure as error:
+            spent[:] = n, 0, whole
+            failure = error.asked
+        except Exception:  # whatever it is, it may be the rows that made it happen; an interrupt is the caller's
+            spent[:] = n, 0, whole
+            raise
+        finally:
+            account.close()
+        if failure is not None:  # raised here, so that nothing leads to the solver's own, which says how far it came
+            raise SolverFailure(
+                f"the gradient of a minimiser could not be certified to be within {failure:.3g}: nothing was released, "
+                "and the budget counts as spent, as that it failed is seen. More steps (max_iter) or a larger l2 may "
+                "help",
+                iterations=0,
+                reached=math.inf,
+                asked=failure,
+            )
+        if targets.classes is not None:
+            self.classes_ = targets.classes
+        self._counts = {"clipped_rows": found.clipped, "null_rows": found.null}
+        self._export = Export(found.model, found.model, n, 1, guarantee, targets.classes)
+        return self
+
+    # ---- the guarantee -----------------------------------------------------------------------------
+
+    def _promise(self, n_features: int, n_rows: int, n_classes: int) -> Guarantee:
+        return self.guarantee_of(self.calibrate(n_features, n_rows, n_classes), n_rows)
+
+    def _adjacency(self) -> str:
+        return choice(ADJACENCIES, adjacency=self.adjacency)
+
+    def _budget(self) -> dict[str, Any]:
+        return {
+            "epsilon": number(epsilon=self.epsilon, above=0, infinite=True),
+            "delta": number(delta=self.delta, at_least=0, below=1),
+            "adjacency": self._adjacency(),
+            "x_bound": self.x_bound,
+            "y_bound": self.y_bound,
+            "intercept": bool(self.fit_intercept),
+        }
+
+    def guarantee_of(self, plan: OfflinePlan, n_rows: int, source: Source | None = None) -> Guarantee:
+        """Return the guarantee of a fit with the given calibration and noise bits.
+
+        Parameters
+        ----------
+        plan : OfflinePlan
+            As :meth:`calibrate` returns.
+        n_rows : int
+        source : Source, optional
+            Of the noise. Default: without noise, or not yet known; then it is not marked private.
+        """
+        delta = self.delta if plan.claim is None else plan.claim.delta
+        stated = delta if delta > 0.0 else STATED_DELTA
+        conditions = [
+            "the bounds, the labels and all other parameters, but for the number of rows, which is public, were chosen "
+            "without looking at the rows",
+            "whether a row was refused, by the learner or by the reader of a file, is not hidden",
+            *self._conditions(),
+        ]
+        vouched = get_loss(self.loss).vouched
+        if vouched is not None:
+            conditions.append(vouched)
+        if plan.law == "none":
+            kind, parameter = "none", math.inf
+        elif plan.law == "l2_laplace":
+            kind, parameter = "pure", plan.epsilon
+        elif hasattr(plan, "mu"):
+            kind, parameter = "gdp", float(plan.mu)
+            if stated * n_rows >= 1.0:
+                conditions.append(DELTA_TOO_LARGE)
+        else:
+            raise InvalidParameter(
+                f"{type(self).__name__} has no guarantee for noise of the law {plan.law!r}: what is proved is epsilon "
+                "with the one delta, which is neither pure nor Gaussian differential privacy"
+            )
+        noise = "L2-Laplace vector" if kind == "pure" else "Gaussian variable"
+        return Guarantee(
+            kind=kind,
+            parameter=parameter,
+            adjacency=self._adjacency(),
+            horizon=n_rows,
+            releases=1,
+            delta=stated,
+            claim=plan.claim,
+            conditions=tuple(conditions),
+            arithmetic="double precision, no noise"
+            if kind == "none"
+            else f"the real-valued sum of the double-precision {self._perturbed} and the {noise}, correctly rounded to "
+            "a power-of-two grid between 2^-11 and 2^-10 of the noise's standard deviation; what the minimiser is off "
+            "by is charged",
+            bit_source="none" if source is None or kind == "none" else source.description,
+            private=source is not None and source.private,
+        )
+
+    # ---- what is released ----------------------------------------------------------------------------
+
+    def _public(self, attribute: str) -> Any:
+        export: Export | None = self.__dict__.get("_export")
+        if export is None:
+            raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet: call fit first.")
+        value = getattr(export, attribute)
+        return value.copy() if attribute in ("model", "average") else value  # what a caller writes into is its own
+
+    @property
+    def ledger_(self) -> Ledger:
+        """The ledger that the fits of this learner are written into, those that failed among them."""
+        account: Account | None = self.__dict__.get("_account")
+        if account is None:
+            raise NotFittedError(f"This {type(self).__name__} instance has no fit and so no ledger.")
+        return account.ledger
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_export" in self.__dict__
+
+    def _diagnostics(self) -> dict[str, int]:
+        """Rows scaled to the bound, and null rows: NOT private."""
+        counts: dict[str, int] | None = self.__dict__.get("_counts")
+        if counts is None:
+            raise StateError("there are no counts: they stay in the process that fitted the model")
+        return counts
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = dict(super().__getstate__())
+        for name in ("_own_ledger", "_account", "_counts"):
+            state.pop(name, None)
+        if "_export" in state and self.ledger is not None:
+            state["ledger"] = LedgerSeat(self.ledger)
+        return state

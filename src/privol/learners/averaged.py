@@ -1,0 +1,242 @@
+"""Offline learning from an online run: one pass of implicit gradient steps, one release of their average."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import calibration as calibrate
+from .._core._iterate import IterateRun
+from .._core._noise import Source
+from .._validate import choice, integer, number
+from ..calibration import AVERAGE_WEIGHTS, CALIBRATIONS, AverageCalibration
+from ..errors import InvalidParameter
+from ..geometry import ConvexSet, L2Ball
+from ..ledger import Ledger
+from ..losses import Loss, get_loss
+from ..noise import STREAM_RELEASES, decide_lattice_point
+from ._base import BLOCK_ROWS
+from ._offline import Found, OfflineLearner, noisy
+
+__all__ = ["POL"]
+
+FloatArray = NDArray[np.float64]
+
+_FROM_THE_FIRST = 3  # of the kernel's averages: the point after row t counts t + 1 times
+
+
+class POL(OfflineLearner):
+    """Private offline learning: one pass of implicit gradient descent, and noise once, on the average of its iterates.
+
+    Released: one model, projected onto the set. Secret: all iterates, their average, the noise. One pass, so it is
+    the fastest of the offline learners; it takes every loss, kinks included, and every set.
+
+    Parameters
+    ----------
+    loss : str or Loss, default="logistic"
+        ``"logistic"``, ``"hinge"``, ``"smooth_hinge"`` (classification, two classes), ``"squared"``, ``"absolute"``,
+        ``"huber"`` (regression), or an object of :mod:`privol.losses`, such as ``losses.Custom``.
+    epsilon : float, default=1.0
+        Budget of a fit, above 0; ``inf``: no noise and no guarantee.
+    delta : float, default=0.0
+        0: L2-Laplace noise, pure differential privacy. Above 0, below 1: Gaussian noise.
+    adjacency : {"replace", "zero_out"}, default="replace"
+        What a neighbouring data set may change in one row: anything, or its absence.
+    ledger : Ledger, optional
+        Shared budget. Default: one of the learner's own, without a limit.
+    radius : float, default=1.0
+        Radius of the L2 ball of models.
+    domain : ConvexSet, optional
+        Another feasible set instead of the ball.
+    x_bound : float, default=1.0
+        Public bound of a row's L2 norm, above 0; longer rows are scaled to it.
+    y_bound : float, default=1.0
+        Public bound of a real target's magnitude; targets beyond are clipped to it.
+    l2 : float, default=0.01
+        Strong convexity: every row's loss gets ``l2 / 2 ||w||^2``. The sensitivity is about ``2 D / (l2 n)``, D the
+        diameter of a row's gradients.
+    error : float, optional
+        Instead: how much the regulariser may add to the risk of the best model; ``l2`` is then ``error`` over the
+        squared norm bound of the set, which is what Theorem 12 asks for.
+    weights : {"linear", "uniform", "last"}, default="linear"
+        Iterate t counts t times in the average, or all alike, or the last one is released.
+    fit_intercept : bool, default=True
+        Append the constant 1 to every row; the calibration counts it, and it is regularised like the rest.
+    calibration : {"tight", "published"}, default="tight"
+        "published": Algorithm 6's noise (``weights="uniform"`` and a delta), with the sentence what it claims and what
+        is proved.
+    on_invalid : {"raise", "zero"}, default="raise"
+        A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
+    random_state : None, int, BitGenerator or Generator, optional
+        ``None``: noise nobody can reproduce. Anything else is for tests: every export is marked not private.
+
+    Attributes
+    ----------
+    coef_, intercept_ : ndarray
+        The released model.
+    guarantee_ : Guarantee
+    ledger_ : Ledger
+    n_rows_, n_releases_ : int
+    classes_ : ndarray of shape (2,)
+
+    Notes
+    -----
+    The order of rows matters to the model, not to the guarantee. How many rows suffice:
+    :func:`privol.calibration.sample_size`.
+
+    Cost per row: two passes over its non-zeros, O(n_features) for the average. Memory O(n_features).
+
+    References
+    ----------
+    Jain, Kothari and Thakurta, "Differentially private online learning", 2012, Algorithm 6 and Theorems 10 to 12; what
+    is wrong there is in ``docs/errata.md``, the proof of the noise in ``docs/proofs/offline.md``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privol import POL
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(20000, 3)) / 3
+    >>> y = np.where(X @ [1.0, -2.0, 0.5] > 0, "yes", "no")
+    >>> learner = POL(epsilon=1.0, radius=5.0).fit(X, y)
+    >>> bool(learner.score(X, y) > 0.9)
+    True
+    """
+
+    _perturbed = "average"
+
+    def __init__(
+        self,
+        *,
+        loss: str | Loss = "logistic",
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        adjacency: str = "replace",
+        ledger: Ledger | None = None,
+        radius: float = 1.0,
+        domain: ConvexSet | None = None,
+        x_bound: float = 1.0,
+        y_bound: float = 1.0,
+        l2: float = 0.01,
+        error: float | None = None,
+        weights: str = "linear",
+        fit_intercept: bool = True,
+        calibration: str = "tight",
+        on_invalid: str = "raise",
+        random_state: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.ledger = ledger
+        self.radius = radius
+        self.domain = domain
+        self.x_bound = x_bound
+        self.y_bound = y_bound
+        self.l2 = l2
+        self.error = error
+        self.weights = weights
+        self.fit_intercept = fit_intercept
+        self.calibration = calibration
+        self.on_invalid = on_invalid
+        self.random_state = random_state
+
+    def calibrate(self, n_features: int, n_rows: int, n_classes: int = 2) -> AverageCalibration:
+        """Return the calibration of a fit before anything is spent.
+
+        Parameters
+        ----------
+        n_features : int
+            Features of a row, at least 1, the intercept not counted.
+        n_rows : int
+            At least 1.
+        n_classes : int, default=2
+            Labels: two.
+
+        Returns
+        -------
+        AverageCalibration
+            Steps, sensitivity and noise. All of it is public.
+        """
+        loss = get_loss(self.loss)
+        if loss.joint:
+            raise InvalidParameter(f"POL learns with a single score, and the {loss.name} loss is of one for each class")
+        if n_classes > 2:
+            raise InvalidParameter(
+                f"POL learns two classes, found {n_classes}: OutputPerturbation and ObjectivePerturbation learn more"
+            )
+        dim = integer(n_features=n_features, at_least=1) + bool(self.fit_intercept)
+        domain = self._domain()
+        domain.check_dimension(dim)
+        l2 = self.l2
+        if self.error is not None:
+            l2 = number(error=self.error, above=0.0) / domain.norm_bound(dim) ** 2
+        return calibrate.calibrate_average(
+            loss=loss,
+            domain=domain,
+            dim=dim,
+            horizon=integer(n_rows=n_rows, at_least=1),
+            l2=l2,
+            weights=choice(AVERAGE_WEIGHTS, weights=self.weights),
+            calibration=choice(CALIBRATIONS, calibration=self.calibration),
+            **self._budget(),
+        )
+
+    def _domain(self) -> ConvexSet:
+        if self.domain is None:
+            return L2Ball(number(radius=self.radius, at_least=1e-30, at_most=1e30))
+        if not isinstance(self.domain, ConvexSet):
+            raise InvalidParameter(f"domain must be a set of privol.geometry or None, found {self.domain!r}")
+        return self.domain
+
+    def _find(
+        self, X: Any, codes: FloatArray, plan: AverageCalibration, outputs: int, source: Source | None
+    ) -> Found:
+        n, loss, domain = X.shape[0], get_loss(self.loss), self._domain()
+        dim = X.shape[1] + bool(self.fit_intercept)
+        run = IterateRun(
+            update="implicit",
+            constrained=plan.iterates.constrained,
+            schedule=plan.schedule,
+            refresh=plan.iterates.refresh,
+            magnitude=domain.norm_bound(dim) * 1.01,
+            dim=dim,
+            intercept=bool(self.fit_intercept),
+            loss=loss,
+            domain=domain,
+            every=1,
+            releases=np.empty(0, dtype=np.int64),
+            horizon=n,
+            last_row=n,
+            x_bound=float(self.x_bound),
+            y_bound=float(self.y_bound),
+            signs=loss.kind == "classification",
+            source=None,
+            stream=STREAM_RELEASES,
+            decide=decide_lattice_point,
+            averaging=_FROM_THE_FIRST if plan.weights == "linear" else 0,
+        )
+        try:
+            if plan.weights == "last":
+                self._learn(run, X, codes)
+                point = run.released_model()
+            else:  # of the iterates 1 to n, the first of which is the start: row n moves none of them
+                point = np.asarray(domain.start(dim), dtype=np.float64)
+                self._learn(run, X[: n - 1], codes[: n - 1])
+                if n > 1:
+                    linear = plan.weights == "linear"
+                    whole, others = (0.5 * n * (n + 1.0), 0.5 * (n - 1.0) * (n + 2.0)) if linear else (n, n - 1.0)
+                    point = (point + run.released_average() * others) / whole
+            counts = run._diagnostics()
+        finally:
+            run.close()
+        released = domain.project(noisy(source, point, plan.law, plan.scale))
+        return Found(np.asarray(released), counts["clipped_rows"], counts["null_rows"])
+
+    @staticmethod
+    def _learn(run: IterateRun, X: Any, codes: FloatArray) -> None:
+        for start in range(0, X.shape[0], BLOCK_ROWS):  # interrupts are served between blocks
+            run.learn(X[start : start + BLOCK_ROWS], codes[start : start + BLOCK_ROWS])

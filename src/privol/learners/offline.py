@@ -1,0 +1,395 @@
+"""Learners of data at rest: the minimiser of a regularised sum of losses, with noise in its place or in the objective.
+
+The sum is minimised by a compiled Newton method that stops at a certified norm of the gradient; how far it may be off
+is part of the calibration.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import calibration as calibrate
+from .._core._newton import minimise
+from .._core._noise import Source
+from .._core._objective import Objective
+from .._core._rows import squared_norms
+from .._validate import choice, integer
+from ..calibration import CALIBRATIONS, MIN_L2, OBJECTIVE_CALIBRATIONS, ObjectiveCalibration, OutputCalibration
+from ..errors import InvalidParameter
+from ..ledger import Ledger
+from ..losses import Loss, get_loss
+from ..noise import STREAM_OBJECTIVE, decide_mixture_point
+from ._offline import Found, OfflineLearner, noisy
+
+__all__ = ["ObjectivePerturbation", "OutputPerturbation"]
+
+FloatArray = NDArray[np.float64]
+
+
+class _Minimiser(OfflineLearner):
+    """Base of both: what is minimised, class by class, to the certificate that the calibration asks for."""
+
+    l2: float
+    max_iter: int
+    _many_classes: ClassVar[bool] = True
+
+    def _sizes(self, n_features: int, n_rows: int, n_classes: int) -> dict[str, Any]:
+        loss = get_loss(self.loss)
+        if loss.vouched is not None:
+            raise InvalidParameter(
+                f"loss={loss.name!r} is of your own, without the second derivative that the solver needs: the offline "
+                "learners take 'logistic', 'smooth_hinge', 'squared' and 'huber'"
+            )
+        self._steps()
+        width = integer(n_features=n_features, at_least=1) + bool(self.fit_intercept)
+        n_classes = integer(n_classes=n_classes, at_least=2)
+        return {
+            "dim": width,
+            "n": integer(n_rows=n_rows, at_least=1),
+            "outputs": n_classes if n_classes > 2 else 1,
+        }
+
+    def _steps(self) -> int:
+        return integer(max_iter=self.max_iter, at_least=1, at_most=1 << 62)
+
+    def _conditions(self) -> tuple[str, ...]:
+        return ("that a solver failed, which ends a fit with an error, is not hidden",)
+
+    def _minimisers(
+        self, X: Any, codes: FloatArray, plan: Any, loss: Loss, outputs: int, linear: FloatArray | None
+    ) -> tuple[FloatArray, Objective]:
+        """Certified minimisers of each output's objective, one after the other; SECRET."""
+        first = Objective(
+            X,
+            self._against_rest(codes, 0) if outputs > 1 else codes,
+            loss=loss,
+            l2_sum=plan.l2_sum,
+            linear=None if linear is None else linear[: len(linear) // outputs],
+            intercept=bool(self.fit_intercept),
+            x_bound=float(self.x_bound),
+            y_bound=float(self.y_bound),
+            refuse=self._refuse(),
+        )
+        most, found = self._steps(), []
+        for k in range(outputs):
+            own = first
+            if k:
+                slope = None if linear is None else linear[k * first.dim : (k + 1) * first.dim]
+                own = first.with_changes(targets=self._against_rest(codes, k), linear=slope)
+            found.append(minimise(own, gradient_norm=plan.gradient_norm, max_iterations=most).point)
+        return np.concatenate(found), first
+
+    @staticmethod
+    def _against_rest(codes: FloatArray, k: int) -> FloatArray:
+        signs = np.where(codes == k, 1.0, -1.0)
+        signs[np.isnan(codes)] = np.nan
+        return signs
+
+
+class OutputPerturbation(_Minimiser):
+    """Regularised empirical risk, minimised to a certificate; noise on the minimiser.
+
+    Released: one model. Secret: the minimiser, the noise. The sensitivity is ``(D + 2 gamma) / (n l2)``: D the
+    diameter of a row's gradients over the ball that holds every minimiser, gamma the certified norm of the gradient.
+
+    Parameters
+    ----------
+    loss : str or Loss, default="logistic"
+        ``"logistic"``, ``"smooth_hinge"`` (classification; of more than two classes each against the rest),
+        ``"huber"``, ``"squared"`` (regression), or such an object of :mod:`privol.losses`.
+    epsilon : float, default=1.0
+        Budget of a fit, above 0; ``inf``: no noise and no guarantee.
+    delta : float, default=0.0
+        0: L2-Laplace noise, pure differential privacy. Above 0, below 1: Gaussian noise, less in many dimensions.
+    adjacency : {"replace", "zero_out"}, default="replace"
+        What a neighbouring data set may change in one row: anything, or its absence.
+    ledger : Ledger, optional
+        Shared budget. Default: one of the learner's own, without a limit.
+    l2 : float, default=0.01
+        Strong convexity of the mean of the losses: ``l2 / 2 ||w||^2`` is added to it. The noise falls with ``n l2``:
+        for some ten thousand rows at epsilon = 1 less than the default lets it drown the model.
+    x_bound : float, default=1.0
+        Public bound of a row's L2 norm, above 0; longer rows are scaled to it.
+    y_bound : float, default=1.0
+        Public bound of a real target's magnitude; targets beyond are clipped to it.
+    radius : float, optional
+        The minimiser is scaled to this L2 norm (of all classes together) before the noise, which is then no more than a
+        sensitivity of twice it asks for. Default: it is not.
+    fit_intercept : bool, default=True
+        Append the constant 1 to every row; the calibration counts it, and it is regularised like the rest.
+    max_iter : int, default=200
+        Newton steps of a class, at most: beyond them the fit fails.
+    calibration : {"tight", "published"}, default="tight"
+        "published": the slides' noise, with the sentence what it claims and what is proved.
+    on_invalid : {"raise", "zero"}, default="raise"
+        A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
+    random_state : None, int, BitGenerator or Generator, optional
+        ``None``: noise nobody can reproduce. Anything else is for tests: every export is marked not private.
+
+    Attributes
+    ----------
+    coef_, intercept_ : ndarray
+        The released model.
+    guarantee_ : Guarantee
+    ledger_ : Ledger
+    n_rows_, n_releases_ : int
+    classes_ : ndarray of shape (n_classes,)
+
+    Notes
+    -----
+    Error of the model: the noise has the mean length ``dim * sensitivity / epsilon`` ("pure"). Objective perturbation
+    has less in most cases.
+
+    Cost: some tens of passes over the rows. Memory O(n + n_features^2) for up to 512 coordinates, else O(n +
+    n_features).
+
+    References
+    ----------
+    Chaudhuri, Monteleoni and Sarwate, "Differentially private empirical risk minimization", 2011, Algorithm 1;
+    ``docs/proofs/offline.md`` has the proof, the solver's error included.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privol import OutputPerturbation
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(20000, 3)) / 3
+    >>> y = np.where(X @ [1.0, -2.0, 0.5] > 0, "yes", "no")
+    >>> learner = OutputPerturbation(epsilon=1.0).fit(X, y)
+    >>> bool(learner.score(X, y) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        loss: str | Loss = "logistic",
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        adjacency: str = "replace",
+        ledger: Ledger | None = None,
+        l2: float = 0.01,
+        x_bound: float = 1.0,
+        y_bound: float = 1.0,
+        radius: float | None = None,
+        fit_intercept: bool = True,
+        max_iter: int = 200,
+        calibration: str = "tight",
+        on_invalid: str = "raise",
+        random_state: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.ledger = ledger
+        self.l2 = l2
+        self.x_bound = x_bound
+        self.y_bound = y_bound
+        self.radius = radius
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.calibration = calibration
+        self.on_invalid = on_invalid
+        self.random_state = random_state
+
+    def calibrate(self, n_features: int, n_rows: int, n_classes: int = 2) -> OutputCalibration:
+        """Return the calibration of a fit before anything is spent.
+
+        Parameters
+        ----------
+        n_features : int
+            Features of a row, at least 1, the intercept not counted.
+        n_rows : int
+            At least 1.
+        n_classes : int, default=2
+            Labels; without effect for regression.
+
+        Returns
+        -------
+        OutputCalibration
+            Sensitivity and noise, the solver's certificate. All of it is public.
+        """
+        return calibrate.calibrate_output(
+            loss=get_loss(self.loss),
+            l2=self.l2,
+            radius=self.radius,
+            calibration=choice(CALIBRATIONS, calibration=self.calibration),
+            **self._sizes(n_features, n_rows, n_classes),
+            **self._budget(),
+        )
+
+    def _find(
+        self, X: Any, codes: FloatArray, plan: OutputCalibration, outputs: int, source: Source | None
+    ) -> Found:
+        point, objective = self._minimisers(X, codes, plan, get_loss(self.loss), outputs, None)
+        if plan.radius is not None:
+            norm = math.sqrt(squared_norms(point[None])[0])  # summed as the calibration's charge for rounding has it
+            if norm > plan.radius:
+                point = point * (plan.radius / norm)
+        return Found(noisy(source, point, plan.law, plan.scale), objective.n_clipped, objective.n_null)
+
+
+class ObjectivePerturbation(_Minimiser):
+    """Regularised empirical risk with a random linear term, minimised to a certificate.
+
+    The random term b is what hides a row; the noise on the minimiser, for a hundredth of epsilon, is what hides where
+    the solver stopped. Released: one model. Secret: b, the minimiser, the noise.
+
+    Parameters
+    ----------
+    loss : str or Loss, default="logistic"
+        ``"logistic"``, ``"smooth_hinge"`` (classification; of more than two classes each against the rest),
+        ``"huber"``, ``"squared"`` (regression), or such an object of :mod:`privol.losses`.
+    epsilon : float, default=1.0
+        Budget of a fit, above 0; ``inf``: no noise and no guarantee.
+    adjacency : {"replace", "zero_out"}, default="replace"
+        What a neighbouring data set may change in one row: anything, or its absence.
+    ledger : Ledger, optional
+        Shared budget. Default: one of the learner's own, without a limit.
+    l2 : float, default=0.001
+        Strong convexity of the mean of the losses, at least: ``l2 / 2 ||w||^2`` is added to it. The default shrinks
+        models little; ``n l2 epsilon`` of at least ``2 x_bound^2`` costs nothing.
+    min_l2 : {"quarter", "full"}, default="quarter"
+        Where ``n l2`` is so small that the curvature of the losses would cost much of epsilon, it is increased: until
+        that costs half of it at most, or nothing ("full", of the logistic loss).
+    x_bound : float, default=1.0
+        Public bound of a row's L2 norm, above 0; longer rows are scaled to it.
+    y_bound : float, default=1.0
+        Public bound of a real target's magnitude; targets beyond are clipped to it.
+    radius : float, optional
+        Of the squared loss, which needs it: it is taken as Huber's, the same for every model within the radius.
+    fit_intercept : bool, default=True
+        Append the constant 1 to every row; the calibration counts it, and it is regularised like the rest.
+    max_iter : int, default=200
+        Newton steps of a class, at most: beyond them the fit fails.
+    calibration : {"tight", "published", "jmlr"}, default="tight"
+        "published": the slides' noise, which omits the losses' curvature: the sentence says what that proves. "jmlr":
+        Chaudhuri, Monteleoni and Sarwate's, which is proved and looser.
+    on_invalid : {"raise", "zero"}, default="raise"
+        A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
+    random_state : None, int, BitGenerator or Generator, optional
+        ``None``: noise nobody can reproduce. Anything else is for tests: every export is marked not private.
+
+    Attributes
+    ----------
+    coef_, intercept_ : ndarray
+        The released model.
+    guarantee_ : Guarantee
+    ledger_ : Ledger
+    n_rows_, n_releases_ : int
+    classes_ : ndarray of shape (n_classes,)
+
+    Notes
+    -----
+    Pure differential privacy, by L2-Laplace noise. Of more than two classes one b of all of them together.
+
+    Cost: some tens of passes over the rows. Memory O(n + n_features^2) for up to 512 coordinates, else O(n +
+    n_features).
+
+    References
+    ----------
+    Chaudhuri, Monteleoni and Sarwate, "Differentially private empirical risk minimization", 2011, Algorithm 2; Iyengar
+    et al., "Towards practical differentially private convex optimization", 2019. ``docs/proofs/offline.md`` has the
+    proof of the noise used here; ``docs/errata.md`` what is wrong in the slides' version.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privol import ObjectivePerturbation
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(20000, 3)) / 3
+    >>> y = np.where(X @ [1.0, -2.0, 0.5] > 0, "yes", "no")
+    >>> learner = ObjectivePerturbation(epsilon=1.0).fit(X, y)
+    >>> bool(learner.score(X, y) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        loss: str | Loss = "logistic",
+        epsilon: float = 1.0,
+        adjacency: str = "replace",
+        ledger: Ledger | None = None,
+        l2: float = 0.001,
+        min_l2: str = "quarter",
+        x_bound: float = 1.0,
+        y_bound: float = 1.0,
+        radius: float | None = None,
+        fit_intercept: bool = True,
+        max_iter: int = 200,
+        calibration: str = "tight",
+        on_invalid: str = "raise",
+        random_state: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.epsilon = epsilon
+        self.adjacency = adjacency
+        self.ledger = ledger
+        self.l2 = l2
+        self.min_l2 = min_l2
+        self.x_bound = x_bound
+        self.y_bound = y_bound
+        self.radius = radius
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.calibration = calibration
+        self.on_invalid = on_invalid
+        self.random_state = random_state
+
+    #: Gaussian noise in the objective proves (epsilon, delta) and no more, for which there is no kind of guarantee.
+    delta = 0.0
+
+    def calibrate(self, n_features: int, n_rows: int, n_classes: int = 2) -> ObjectiveCalibration:
+        """Return the calibration of a fit before anything is spent.
+
+        Parameters
+        ----------
+        n_features : int
+            Features of a row, at least 1, the intercept not counted.
+        n_rows : int
+            At least 1.
+        n_classes : int, default=2
+            Labels; without effect for regression.
+
+        Returns
+        -------
+        ObjectiveCalibration
+            Both noises, the regularisation, the solver's certificate. All of it is public.
+        """
+        return calibrate.calibrate_objective(
+            loss=get_loss(self.loss),
+            l2=self.l2,
+            radius=self.radius,
+            min_l2=choice(MIN_L2, min_l2=self.min_l2),
+            calibration=choice(OBJECTIVE_CALIBRATIONS, calibration=self.calibration),
+            **self._sizes(n_features, n_rows, n_classes),
+            **self._budget(),
+        )
+
+    def _find(
+        self, X: Any, codes: FloatArray, plan: ObjectiveCalibration, outputs: int, source: Source | None
+    ) -> Found:
+        linear = None
+        if plan.law != "none":
+            assert source is not None
+            linear = np.zeros((1, plan.dim))
+            source.add_mixture(
+                None,
+                plan.scale,
+                plan.step,
+                kind=plan.law,
+                bound=0.0,
+                stream=STREAM_OBJECTIVE,
+                row=1,
+                decide=decide_mixture_point,
+                out=linear,
+            )
+            linear = linear[0]
+        point, objective = self._minimisers(X, codes, plan, plan.loss, outputs, linear)
+        return Found(noisy(source, point, plan.law, plan.final_scale), objective.n_clipped, objective.n_null)

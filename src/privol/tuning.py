@@ -1,0 +1,381 @@
+"""Private tuning: the best of many fits within one budget, whatever the number of candidates.
+
+Fitting every candidate and publishing the best is a release of all fits, and a choice by raw scores is one of the rows
+that were scored besides. Here a random number of fits of random candidates is made, and the best of them by a private
+score is the only release: the cost is twice that of a single fit, however many fits there were (Papernot and Steinke
+2022; ``docs/proofs/selection.md``).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+from ._core._rows import squared_norms
+from ._validate import choice, number
+from .errors import InvalidParameter, PrivacyWarning, SelectionFailure, SolverFailure, StateError
+from .guarantees import ADJACENCIES, Guarantee, square_up, weaknesses
+from .learners import LedgeredModel
+from .ledger import Account, Ledger
+from .losses import get_loss
+from .noise import BitGenerator, DiscreteLaplace
+
+__all__ = ["PrivateSelection", "repetitions_of"]
+
+FloatArray = NDArray[np.float64]
+
+_SHARE = 1 << 20  # a score of 1, in integers
+
+
+def repetitions_of(mean: float) -> int:
+    """Return m of the law of the number of fits: P(k) in proportion to ``(1 - 1/m)^k / k``.
+
+    Parameters
+    ----------
+    mean : float
+        Of the number of fits, above 1, at most 1e6.
+
+    Returns
+    -------
+    int
+        The smallest m, at least 2, with the mean ``(m - 1) / ln m`` at least as large.
+    """
+    mean = number(repetitions=mean, above=1.0, at_most=1e6)
+    low, high = 1, 2
+    while (high - 1) / math.log(high) < mean:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if (middle - 1) / math.log(middle) < mean else (low, middle)
+    return high
+
+
+def _number_of_fits(m: int, bits: np.random.Generator) -> int:
+    """Draw k with P(k) in proportion to ``(1 - 1/m)^k / k``, exactly: a geometric k is kept with probability 1/k."""
+    while True:
+        k = 1
+        while bits.integers(m):
+            k += 1
+        if bits.integers(k) == 0:
+            return k
+
+
+@dataclass(frozen=True)
+class _Scored:
+    score: int  # noisy
+    tie: int
+    index: int
+    learner: Any
+
+
+class PrivateSelection(BaseEstimator):  # type: ignore[misc]
+    """The best of a random number of private fits, as one release of pure differential privacy.
+
+    A logarithmic number of times a candidate is drawn at random, fitted to the first rows with half of epsilon, and
+    scored on the last ones with noise for half of epsilon. The fit with the best noisy score is released, with its
+    score and its parameters. Secret: all other fits and scores, and how many there were.
+
+    Parameters
+    ----------
+    candidates : sequence of learners
+        Of privol, with guarantees of pure differential privacy (``OutputPerturbation``, ``ObjectivePerturbation``,
+        ``POL`` with ``delta=0``; ``LDPSGD``, ``BANCO``, ``MultiscaleSGD`` with a pure randomizer), all for classes or
+        all for targets. Their ``epsilon``, ``adjacency``, ``ledger`` and ``random_state`` are set here.
+    epsilon : float, default=1.0
+        Of the whole selection, above 0.
+    repetitions : float, default=20.0
+        Mean number of fits, above 1. It costs time, not privacy. Of k candidates it should be some times k.
+    validation : float, default=0.2
+        Share of the rows, the last ones, that candidates are scored on. In (0, 1).
+    error_bound : float, default=1.0
+        Of regression: absolute errors count up to it.
+    adjacency : {"replace", "zero_out"}, default="replace"
+    ledger : Ledger, optional
+        Shared budget. Default: one of its own, without a limit.
+    random_state : None, int, BitGenerator or Generator, optional
+        ``None``: noise nobody can reproduce. Anything else is for tests: the release is marked not private.
+
+    Attributes
+    ----------
+    best_estimator_ : learner
+        The released one, with the guarantee of the whole selection.
+    best_index_ : int
+        Its place among the candidates.
+    best_score_ : float
+        Its score with its noise: share of the validation rows that it labels rightly, or of ``error_bound`` that the
+        mean absolute error leaves.
+    guarantee_ : Guarantee
+    ledger_ : Ledger
+    classes_ : ndarray
+
+    Notes
+    -----
+    Whoever knows how long the selection took may guess how many fits there were, which depends on no row, and how long
+    they took, which may.
+
+    References
+    ----------
+    Papernot and Steinke, "Hyperparameter tuning with Renyi differential privacy", 2022: the truncated negative binomial
+    law with eta = 0. Liu and Talwar, "Private selection from private candidates", 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privol import ObjectivePerturbation
+    >>> from privol.tuning import PrivateSelection
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(20000, 3)) / 3
+    >>> y = np.where(X @ [1.0, -2.0, 0.5] > 0, "yes", "no")
+    >>> candidates = [ObjectivePerturbation(l2=l2) for l2 in (1e-4, 1e-2, 1.0)]
+    >>> chosen = PrivateSelection(candidates, epsilon=1.0).fit(X, y)
+    >>> bool(chosen.score(X, y) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        candidates: Sequence[Any],
+        *,
+        epsilon: float = 1.0,
+        repetitions: float = 20.0,
+        validation: float = 0.2,
+        error_bound: float = 1.0,
+        adjacency: str = "replace",
+        ledger: Ledger | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.candidates = candidates
+        self.epsilon = epsilon
+        self.repetitions = repetitions
+        self.validation = validation
+        self.error_bound = error_bound
+        self.adjacency = adjacency
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Select, and release one fit. Every call pays again.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n, n_features)
+        y : array-like of shape (n,)
+            Labels (those found are taken as public, where the candidates have not declared any) or real targets.
+
+        Raises
+        ------
+        InvalidParameter, InvalidRow, BudgetExceeded
+            Before anything is fitted or spent.
+        SelectionFailure
+            If every fit failed; it counts as a release, and any other error after the budget is reserved is charged as
+            one. An interrupt (Ctrl-C) gives it back.
+        """
+        whole = number(epsilon=self.epsilon, above=0.0)
+        half = 0.5 * whole
+        m = repetitions_of(self.repetitions)
+        adjacency = choice(ADJACENCIES, adjacency=self.adjacency)
+        first = self._candidates()
+        rows, labels = first._validate(X, y, reset=True)
+        labels = column_or_1d(labels)
+        check_consistent_length(rows, labels)
+        if first._refuse():
+            squared_norms(rows, learnt=0, refuse=True)
+        classes, conditions = first._classes_of_fit(labels)
+        first._targets(classes).encode(labels, 0)
+        n = rows.shape[0]
+        held = math.floor(n * number(validation=self.validation, above=0.0, below=1.0))
+        if not 0 < held < n:
+            raise InvalidParameter(f"validation={self.validation:g} of {n} rows leaves none to fit or none to score")
+        # what is checked is what is run, whoever sets parameters meanwhile
+        fixed = object.__new__(type(self))
+        fixed.__dict__.update(self.__dict__)
+        fixed.candidates = tuple(clone(candidate) for candidate in self.candidates)
+        for candidate in fixed.candidates:
+            fixed._check_pure(candidate, half, rows.shape[1], n - held, classes)
+        number(error_bound=fixed.error_bound, above=0.0)
+        bits = BitGenerator(self.random_state)
+        guarantee = self._guarantee(whole, n, held, adjacency, conditions, bits)
+        for words in weaknesses(guarantee, rows=n):
+            warnings.warn(words, PrivacyWarning, stacklevel=2)
+        account = self._ledger(adjacency).open(learner=type(self).__name__, guarantee=guarantee)
+        spent = [0, 0, 0.0]
+        account.attach(lambda: (int(spent[0]), int(spent[1]), float(spent[2])))
+        try:
+            best = fixed._best(rows, labels, classes, half, n - held, m, np.random.Generator(bits))
+            spent[:] = n, 1, square_up(guarantee.mu)
+            if best is None:
+                raise SelectionFailure("every fit of the selection failed, which is what it released")
+        except Exception:  # whatever it is, it may be the rows that made it happen; an interrupt is the caller's
+            spent[:] = n, spent[1], square_up(guarantee.mu)
+            raise
+        finally:
+            account.close()
+        self._account: Account = account
+        self.best_estimator_ = _with_guarantee(best.learner, guarantee)
+        self.best_index_ = best.index
+        self.best_score_ = best.score / (_SHARE * held)
+        self.guarantee_ = guarantee
+        if classes is not None:
+            self.classes_ = classes
+        return self
+
+    # ---- what is tried ------------------------------------------------------------------------------
+
+    def _candidates(self) -> LedgeredModel:
+        """Check that they are learners of one kind; return the first."""
+        if not isinstance(self.candidates, Sequence) or not self.candidates:
+            raise InvalidParameter(f"candidates must be a sequence of learners, found {self.candidates!r}")
+        for candidate in self.candidates:
+            if not isinstance(candidate, LedgeredModel):
+                raise InvalidParameter(f"candidates must be learners of privol, found {candidate!r}")
+        kinds = {get_loss(candidate.loss).kind for candidate in self.candidates}
+        if len(kinds) > 1:
+            raise InvalidParameter("candidates must all be for classes or all for targets, found both")
+        refusing = {candidate.on_invalid for candidate in self.candidates}
+        if len(refusing) > 1:
+            raise InvalidParameter("candidates must have the same on_invalid, found several")
+        first: LedgeredModel = clone(self.candidates[0])
+        if "_declared" in vars(self.candidates[0]):
+            first._declared = self.candidates[0]._declared
+        return first
+
+    def _made(self, candidate: Any, epsilon: float, classes: NDArray[Any] | None, random_state: Any) -> Any:
+        made = clone(candidate)
+        made.set_params(epsilon=epsilon, adjacency=self.adjacency, ledger=None, random_state=random_state)
+        return made if classes is None else made.declare_classes(classes)
+
+    def _check_pure(
+        self, candidate: Any, epsilon: float, n_features: int, n_rows: int, classes: NDArray[Any] | None
+    ) -> None:
+        """Refuse a candidate whose guarantee is not pure, before anything is fitted."""
+        made = self._made(candidate, epsilon, classes, 0)
+        guarantee = made._promise(n_features, n_rows, 2 if classes is None else len(classes))
+        if guarantee.kind != "pure" or guarantee.parameter > epsilon or guarantee.claim is not None:
+            raise InvalidParameter(
+                f"candidates must have guarantees of pure differential privacy, proved for their epsilon; found "
+                f"{candidate!r}, of kind {guarantee.kind!r}"
+            )
+
+    def _best(
+        self,
+        X: Any,
+        y: NDArray[Any],
+        classes: NDArray[Any] | None,
+        epsilon: float,
+        n_train: int,
+        m: int,
+        bits: np.random.Generator,
+    ) -> _Scored | None:
+        best: _Scored | None = None
+        for _ in range(_number_of_fits(m, bits)):
+            index = int(bits.integers(len(self.candidates)))
+            tie = int(bits.integers(1 << 62))
+            keys = [None if self.random_state is None else int(bits.integers(1 << 62)) for _ in range(2)]
+            made = self._made(self.candidates[index], epsilon, classes, keys[0])
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", PrivacyWarning)  # what is released has the selection's guarantee
+                    made.fit(X[:n_train], y[:n_train])
+            except SolverFailure:
+                continue  # the worst of all outcomes
+            exact = self._score(made, X[n_train:], y[n_train:])
+            # one row counts _SHARE at most; the scale is an exact double
+            scale = math.nextafter(_SHARE / epsilon, math.inf)
+            noisy = int(DiscreteLaplace(scale=scale, random_state=keys[1]).add(np.array([exact]))[0])
+            if best is None or (noisy, tie) > (best.score, best.tie):
+                best = _Scored(noisy, tie, index, made)
+        return best
+
+    def _score(self, made: Any, X: Any, y: NDArray[Any]) -> int:
+        """Sum over rows of integers from 0 to ``_SHARE``, of null rows 0."""
+        usable = squared_norms(X) >= 0.0
+        if y.dtype.kind == "f":
+            usable &= np.isfinite(y)
+        if not usable.any():
+            return 0
+        predicted = made.predict(X[usable])
+        if "classes_" in vars(made):
+            return int(np.count_nonzero(predicted == y[usable])) * _SHARE
+        bound = number(error_bound=self.error_bound, above=0.0)
+        wrong = np.minimum(np.abs(predicted - y[usable].astype(np.float64)) / bound, 1.0)
+        return int(np.sum(np.floor((1.0 - wrong) * _SHARE).astype(np.int64)))
+
+    # ---- what is released ---------------------------------------------------------------------------
+
+    def _guarantee(
+        self, epsilon: float, n: int, held: int, adjacency: str, conditions: tuple[str, ...], bits: BitGenerator
+    ) -> Guarantee:
+        return Guarantee(
+            kind="pure",
+            parameter=epsilon,
+            adjacency=adjacency,
+            horizon=n,
+            releases=1,
+            delta=1e-6,
+            conditions=(
+                "the candidates, the bounds, the labels and all other parameters, but for the number of rows, which is "
+                "public, were chosen without looking at the rows",
+                f"the last {held} rows are those that candidates are scored on",
+                "whether a row was refused is not hidden, and the time that the selection took is not covered",
+                *conditions,
+            ),
+            arithmetic="that of the candidates; scores are integers with discrete Laplace noise",
+            bit_source=bits.description,
+            private=bits.private,
+        )
+
+    def _ledger(self, adjacency: str) -> Ledger:
+        if self.ledger is None:
+            return Ledger(adjacency=adjacency)
+        if not isinstance(self.ledger, Ledger):
+            raise InvalidParameter(f"ledger must be a privol.ledger.Ledger or None, found {self.ledger!r}")
+        return self.ledger
+
+    def _fitted(self) -> Any:
+        if "best_estimator_" not in vars(self):
+            raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet: call fit first.")
+        return self.best_estimator_
+
+    @property
+    def ledger_(self) -> Ledger:
+        """The ledger that the selection was written into."""
+        self._fitted()
+        account: Account | None = self.__dict__.get("_account")
+        if account is None:
+            raise StateError("this is a copy of what was released: the ledger stayed behind")
+        return account.ledger
+
+    def predict(self, X: ArrayLike) -> Any:
+        """Of the released model: class labels or targets, shape (n,)."""
+        return self._fitted().predict(X)
+
+    def predict_proba(self, X: ArrayLike) -> Any:
+        """Of the released model, where it has probabilities: shape (n, n_classes)."""
+        return self._fitted().predict_proba(X)
+
+    def score(self, X: ArrayLike, y: ArrayLike) -> float:
+        """Accuracy or R squared of the released model. Computed from raw rows: not private."""
+        return float(self._fitted().score(X, y))
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = dict(super().__getstate__())
+        state.pop("_account", None)
+        state["ledger"] = None
+        return state
+
+
+def _with_guarantee(made: Any, guarantee: Guarantee) -> Any:
+    """The released part of a learner, with the guarantee of the selection in place of its own."""
+    state = made.__getstate__()
+    released = clone(made)
+    released.__setstate__({**state, "ledger": None, "_export": replace(state["_export"], guarantee=guarantee)})
+    return released

@@ -1,0 +1,170 @@
+"""Private selection: the law of the number of fits, what is released, and the audit that exposes naive tuning."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from alpha import rate
+from scipy import sparse
+from scipy.stats import beta, chisquare
+
+from privol import DPFTRL, POL, MultiscaleSGD, ObjectivePerturbation, OutputPerturbation
+from privol.errors import BudgetExceeded, InvalidParameter, InvalidRow, SelectionFailure
+from privol.ledger import Ledger
+from privol.noise import BitGenerator
+from privol.tuning import PrivateSelection, _number_of_fits, repetitions_of
+
+N, D = 400, 3
+RNG = np.random.default_rng(11)
+X = RNG.normal(size=(N, D)) / 2
+Y = np.where(X @ [2.0, -2.0, 1.0] > 0, "yes", "no")
+GOOD, BAD = ObjectivePerturbation(l2=1e-3), ObjectivePerturbation(l2=1e6)
+
+
+def test_the_number_of_fits_has_its_law():
+    m, draws = 30, 20_000
+    bits = np.random.Generator(BitGenerator(5))
+    found = np.array([_number_of_fits(m, bits) for _ in range(draws)])
+    k = np.arange(1, 40)
+    law = (1 - 1 / m) ** k / (k * math.log(m))
+    expected = np.append(law, 1.0 - law.sum()) * draws
+    counts = np.append([np.count_nonzero(found == i) for i in k], np.count_nonzero(found >= 40))
+    assert chisquare(counts, expected).pvalue > rate("tuning.fits")
+    geometric = np.append((1 - 1 / m) ** (k - 1) / m, (1 - 1 / m) ** 39) * draws
+    assert chisquare(counts, geometric).pvalue < 1e-12  # what three times epsilon would be paid for
+
+
+@pytest.mark.parametrize("mean", [1.01, 2.0, 20.0, 1000.0])
+def test_repetitions(mean):
+    m = repetitions_of(mean)
+    assert (m - 1) / math.log(m) >= mean
+    assert m == 2 or (m - 2) / math.log(m - 1) < mean
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 2.0])
+@pytest.mark.parametrize("g", [0.5, 0.01])
+def test_the_claim_on_binary_outputs(epsilon, g):
+    """Q of a bit, as unequal as epsilon lets it be: the best of K is within twice epsilon, and near it for small g."""
+
+    def best(p):  # probability that the best of K is 1, if Q is 1 with probability p
+        return 1.0 - math.log(1.0 - (1.0 - g) * (1.0 - p)) / math.log(g)
+
+    ratios = []
+    for p in np.geomspace(1e-9, 0.5, 400):
+        other = min(p * math.exp(epsilon), 1.0 - (1.0 - p) * math.exp(-epsilon))
+        ratios += [math.log(best(other) / best(p)), math.log((1.0 - best(p)) / (1.0 - best(other)))]
+    assert max(ratios) <= 2.0 * epsilon
+    if g == 0.01:
+        assert max(ratios) > 1.3 * epsilon  # one epsilon does not do
+
+
+def test_it_finds_the_better_candidate_and_has_one_guarantee():
+    ledger = Ledger(epsilon=30.0, delta=1e-6)
+    chosen = PrivateSelection([BAD, GOOD, BAD], epsilon=8.0, ledger=ledger, random_state=1).fit(X, Y)
+    assert chosen.best_index_ == 1
+    assert chosen.score(X, Y) > 0.85
+    assert chosen.best_score_ == pytest.approx(chosen.score(X[-80:], Y[-80:]), abs=0.1)
+    (account,) = ledger.accounts
+    assert (account.learner, account.guarantee.parameter) == ("PrivateSelection", 8.0)
+    for record in (chosen.guarantee_, chosen.best_estimator_.guarantee_):
+        assert (record.kind, record.parameter, record.releases, record.horizon) == ("pure", 8.0, 1, N)
+        assert not record.private
+    assert chosen.ledger_ is ledger
+    assert chosen.best_estimator_.get_params()["epsilon"] == 4.0
+    with pytest.raises(BudgetExceeded):
+        PrivateSelection([GOOD], epsilon=30.0, ledger=ledger).fit(X, Y)
+
+
+def test_what_is_released_is_all_that_is_left():
+    chosen = PrivateSelection([GOOD, BAD], random_state=2).fit(X, Y)
+    copied = pickle.loads(pickle.dumps(chosen))
+    np.testing.assert_array_equal(copied.predict(X), chosen.predict(X))
+    np.testing.assert_array_equal(copied.predict_proba(X), chosen.predict_proba(X))
+    assert "_account" not in vars(copied)
+    kept = set(vars(chosen)) - set(chosen.get_params())
+    assert kept == {"best_estimator_", "best_index_", "best_score_", "guarantee_", "classes_", "_account"}
+    assert not {"_counts", "_account", "_run"} & set(vars(chosen.best_estimator_))
+
+
+def test_all_kinds_of_pure_learners():
+    for candidates, rows in (
+        ([OutputPerturbation(l2=1.0), POL(radius=3.0)], X),
+        ([MultiscaleSGD(), GOOD], sparse.csr_array(X)),
+    ):
+        chosen = PrivateSelection(candidates, epsilon=20.0, repetitions=3.0, random_state=0).fit(rows, Y)
+        assert chosen.predict(rows).shape == (N,)
+    three = np.where(X[:, 0] > 0.4, "maybe", Y)
+    assert PrivateSelection([GOOD], epsilon=50.0, random_state=0).fit(X, three).predict_proba(X).shape == (N, 3)
+    errors = PrivateSelection([ObjectivePerturbation(loss="huber", l2=l2) for l2 in (1e-3, 1e3)], epsilon=50.0,
+                              random_state=0).fit(X, X @ [0.5, -0.5, 0.2])  # fmt: skip
+    assert (errors.best_index_, errors.best_score_ > 0.8) == (0, True)
+
+
+def test_what_is_refused():
+    for candidates, words, said in (
+        ([], {}, "sequence of learners"), ([3], {}, "learners of privol"),
+        ([GOOD, ObjectivePerturbation(loss="huber")], {}, "found both"),
+        ([GOOD, DPFTRL()], {}, "pure differential privacy"),
+        ([OutputPerturbation(delta=1e-6)], {}, "pure differential privacy"),
+        ([ObjectivePerturbation(calibration="published")], {}, "pure differential privacy"),
+        ([GOOD, ObjectivePerturbation(on_invalid="zero")], {}, "same on_invalid"),
+        ([GOOD], {"validation": 1e-9}, "leaves none"), ([GOOD], {"repetitions": 1.0}, "repetitions must be"),
+        ([GOOD], {"epsilon": math.inf}, "epsilon must be"), ([GOOD], {"adjacency": "add"}, "adjacency must be"),
+    ):  # fmt: skip
+        ledger = Ledger()
+        with pytest.raises(InvalidParameter, match=said):
+            PrivateSelection(candidates, ledger=ledger, **words).fit(X, Y)
+        assert not ledger.accounts
+    bad = X.copy()
+    bad[N - 1, 0] = math.nan
+    with pytest.raises(InvalidRow, match=f"row {N}"):
+        PrivateSelection([GOOD]).fit(bad, Y)
+    PrivateSelection([ObjectivePerturbation(on_invalid="zero")], repetitions=2.0).fit(bad, Y)
+
+
+def test_a_selection_whose_fits_all_fail_is_a_release():
+    ledger = Ledger()
+    with pytest.raises(SelectionFailure, match="every fit"):
+        PrivateSelection([ObjectivePerturbation(max_iter=1)], ledger=ledger).fit(X, Y)
+    assert ledger.spent.mu > 0.0
+
+
+# ---- the naive way ------------------------------------------------------------------------------------------------
+
+
+def lower_epsilon(hits, others, runs, confidence):
+    """Clopper-Pearson: log of the ratio of two probabilities, at least."""
+    low = beta.ppf((1 - confidence) / 2, hits, runs - hits + 1)
+    high = beta.ppf(1 - (1 - confidence) / 2, others + 1, runs - others)
+    return math.log(low / high)
+
+
+def test_an_audit_exposes_naive_tuning_and_not_this_one():
+    """The last row alone is scored. In one world it is labelled as the model of sign + would, in the other reversed.
+
+    The event: the published model labels it as in the first world. Two fits of epsilon 1 on a balanced row are a coin
+    each; naive tuning publishes the one that happens to be right. Claims: 1 and 1.
+    """
+    runs = 300
+    rows = np.array([[1.0], [1.0], [1.0]])
+    events = {}
+    for world, label in (("one", 1), ("two", 0)):
+        labels = np.array([1, 0, label])
+        published = []
+        for seed in range(runs):
+            fits = [ObjectivePerturbation(l2=1e-2, epsilon=1.0, fit_intercept=False, random_state=100 * seed + k)
+                    .declare_classes([0, 1]).fit(rows[:-1], labels[:-1]) for k in range(8)]  # fmt: skip
+            scores = [fit.score(rows[-1:], labels[-1:]) for fit in fits]
+            published.append(int(fits[int(np.argmax(scores))].predict(rows[-1:])[0]))
+        events[world] = sum(published)
+        candidates = [ObjectivePerturbation(l2=1e-2, fit_intercept=False).declare_classes([0, 1])]
+        words = {"epsilon": 1.0, "repetitions": 8.0, "validation": 0.34}
+        chosen = [PrivateSelection(candidates, random_state=seed, **words).fit(rows, labels) for seed in range(runs)]
+        events["private " + world] = sum(int(found.predict(rows[-1:])[0]) for found in chosen)
+    confidence = 1.0 - rate("tuning.audit")
+    assert lower_epsilon(events["one"], events["two"], runs, confidence) > 2.0  # the claim was 1
+    private = [events["private one"], events["private two"]]
+    assert lower_epsilon(max(private), min(private), runs, confidence) < 1.0
