@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -63,6 +64,20 @@ def listed(folder):
 def entries_of(folder):
     """What the ledger of a run directory says of each run."""
     return Ledger.read(Path(folder) / "ledger.jsonl").entries()
+
+
+@contextlib.contextmanager
+def no_file_above(limit):
+    """A limit of the size of files stands for a full disk: it fails in the write, whoever owns the process."""
+    import resource
+
+    before, deaf = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, deaf)
 
 
 def start(*words, **settings):

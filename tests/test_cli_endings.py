@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_tools import RUN as DEFAULT
-from cli_tools import N, entries_of, listed, privol_cli, run_json, start
+from cli_tools import N, entries_of, listed, no_file_above, privol_cli, run_json, start
 from patience import WAIT
 
 import privol.cli.run as command
@@ -243,20 +243,6 @@ def test_full_standard_output(here, clinic):
     assert process.returncode == IO
     assert err == "privol: error: standard output: No space left on device; the run is in R\n"
     assert load_model("R").n_rows_ == N
-
-
-@contextmanager
-def no_file_above(limit):
-    """A limit of the size of files stands for a full disk: it fails in the write, whoever owns the process."""
-    import resource
-
-    before, deaf = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, deaf)
 
 
 @posix

@@ -352,7 +352,7 @@ def test_runs_fixed_beforehand_have_the_exact_figure_rounded_up(mu, groups, delt
     assert exact <= found <= exact * (1 + close) + 1e-9
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     st.sampled_from([0.0, 0.05, 0.4, 1.5]),
     st.lists(st.tuples(st.floats(1e-4, 3.0), st.integers(1, 4)), min_size=1, max_size=3, unique_by=lambda g: g[0]),

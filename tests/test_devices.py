@@ -36,12 +36,11 @@ SEED = 4
 CASES = {
     "miogd": (["--learner=miogd", "--leakage=0.2"], {"leakage": 0.2}, MIOGD(leakage=0.2, radius=5.0)),
     "privunit": (["--epsilon=1"], {"epsilon": 1.0}, LDPSGD(epsilon=1.0, radius=5.0)),
-    "l2laplace": (
-        ["--epsilon=1", "--randomizer=l2laplace"],
-        {"epsilon": 1.0},
-        LDPSGD(epsilon=1.0, randomizer="l2laplace", radius=5.0),
+    "banco": (
+        ["--learner=banco", "--epsilon=2", "--randomizer=l2laplace"],
+        {"epsilon": 2.0},
+        BANCO(epsilon=2.0, randomizer="l2laplace"),
     ),
-    "banco": (["--learner=banco", "--epsilon=2"], {"epsilon": 2.0}, BANCO(epsilon=2.0)),
 }
 
 

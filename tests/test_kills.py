@@ -35,7 +35,7 @@ CLASSES = ("kill", "interrupt", "torn", "lost", "failing", "room", "damaged", "f
 
 def test_nothing_is_violated():
     words = [word for name in CLASSES for word in ("--only", name)]
-    found = campaign(*words, "--share", "0.03")["classes"]
+    found = campaign(*words, "--share", "0.02")["classes"]
     assert len(found) == len(CLASSES)
     for each in found:
         assert each["violations"] == [], each["name"]
@@ -46,7 +46,7 @@ def test_what_is_broken_is_found():
     """Without the sync of files, folders or the journal, and with a ledger that forgets."""
     mutants = ("files", "folders", "journal", "ledger")
     words = [word for name in mutants for word in ("--mutant", name)]
-    found = campaign("--only", "mutants", *words, "--share", "0.012")["mutants"]
+    found = campaign("--only", "mutants", *words, "--share", "0.008")["mutants"]
     assert len(found) == len(mutants)
     for each in found:
         assert each["violations"], each["name"]

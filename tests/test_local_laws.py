@@ -249,11 +249,10 @@ def test_gradients_beyond_the_bound_are_scaled_and_counted():
     assert two._run.state._diagnostics()["clipped_rows"] == 0
 
 
-@pytest.mark.parametrize("wealth", [1.0, 1e20])
-def test_millions_of_rows_do_not_overflow(wealth):
+def test_millions_of_rows_do_not_overflow():
     """Gradients that are all the same, and noise-free: the largest magnitude there can be."""
     X, y = np.ones((1 << 16, 1)), np.full(1 << 16, 1.0)
-    learner = BANCO(loss="absolute", epsilon=1.0, randomizer="l2laplace", y_bound=1e30, wealth=wealth, horizon=10**7,
+    learner = BANCO(loss="absolute", epsilon=1.0, randomizer="l2laplace", y_bound=1e30, wealth=1e20, horizon=10**7,
                     random_state=1, release=1 << 16, fit_intercept=False)  # fmt: skip
     y[:] = 1e30  # never reached
     for _ in range(10**7 >> 16):

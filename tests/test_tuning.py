@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import pickle
 
@@ -25,7 +26,7 @@ GOOD, BAD = ObjectivePerturbation(l2=1e-3), ObjectivePerturbation(l2=1e6)
 
 
 def test_the_number_of_fits_has_its_law():
-    m, draws = 30, 20_000
+    m, draws = 30, 10_000
     bits = np.random.Generator(BitGenerator(5))
     found = np.array([_number_of_fits(m, bits) for _ in range(draws)])
     k = np.arange(1, 40)
@@ -148,18 +149,22 @@ def test_an_audit_exposes_naive_tuning_and_not_this_one():
     The event: the published model labels it as in the first world. Two fits of epsilon 1 on a balanced row are a coin
     each; naive tuning publishes the one that happens to be right. Claims: 1 and 1.
     """
-    runs = 300
+    runs = 200
     rows = np.array([[1.0], [1.0], [1.0]])
     events = {}
+
+    @functools.cache
+    def naive_fit(seed, k):
+        """How the k-th of eight fits, which sees no label of the last row, labels it: its score is 1 or 0."""
+        fit = ObjectivePerturbation(l2=1e-2, epsilon=1.0, fit_intercept=False, random_state=100 * seed + k)
+        return int(fit.declare_classes([0, 1]).fit(rows[:-1], [1, 0]).predict(rows[-1:])[0])
+
     for world, label in (("one", 1), ("two", 0)):
         labels = np.array([1, 0, label])
-        published = []
-        for seed in range(runs):
-            fits = [ObjectivePerturbation(l2=1e-2, epsilon=1.0, fit_intercept=False, random_state=100 * seed + k)
-                    .declare_classes([0, 1]).fit(rows[:-1], labels[:-1]) for k in range(8)]  # fmt: skip
-            scores = [fit.score(rows[-1:], labels[-1:]) for fit in fits]
-            published.append(int(fits[int(np.argmax(scores))].predict(rows[-1:])[0]))
-        events[world] = sum(published)
+        events[world] = sum(
+            next((said for k in range(8) if (said := naive_fit(seed, k)) == label), naive_fit(seed, 0))
+            for seed in range(runs)
+        )
         candidates = [ObjectivePerturbation(l2=1e-2, fit_intercept=False).declare_classes([0, 1])]
         words = {"epsilon": 1.0, "repetitions": 8.0, "validation": 0.34}
         chosen = [PrivateSelection(candidates, random_state=seed, **words).fit(rows, labels) for seed in range(runs)]

@@ -428,11 +428,16 @@ def tell(words: str) -> None:
     print(words, file=sys.stderr, flush=True)
 
 
+def folder_in_memory() -> tempfile.TemporaryDirectory[str]:
+    """A kill loses nothing of what the system has, and what a loss of power takes is taken by kill_layers."""
+    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    return tempfile.TemporaryDirectory(dir=base, prefix="privol-kills-")
+
+
 def run(names: list[str], share: float, seed: int) -> list[Tally]:
     found = []
-    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # a kill loses nothing of what the system has
     for k, name in enumerate(names):
-        with tempfile.TemporaryDirectory(dir=base, prefix="privol-kills-") as folder:
+        with folder_in_memory() as folder:
             words, strike = CLASSES[name]
             tally = Tally(words)
             began = time.perf_counter()
@@ -450,7 +455,7 @@ def mutants(names: list[str], share: float, seed: int) -> list[Tally]:
     """Take away one sync after the other: the layer that loses what was not synced must find it."""
     found = []
     for mutant in names:
-        with tempfile.TemporaryDirectory(prefix="privol-kills-") as folder:
+        with folder_in_memory() as folder:
             tally = Tally(f"without the sync of {mutant}")
             lost(Campaign(Path(folder), min(share, 0.1), np.random.default_rng(seed)), tally, mutant)
         tell(f"{tally.name}: {len(tally.violations)} violations in {tally.cases} runs")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from .. import calibration as calibrate
 from .._core._least_squares import LeastSquaresRun
@@ -28,6 +29,12 @@ from ._gaussian import GaussianLearner, GaussianPlan
 __all__ = ["PQFTL"]
 
 FloatArray = NDArray[np.float64]
+
+
+@cache
+def _blas() -> Any:
+    """Where the threads of the linear algebra are limited: the search for it reads the process's memory map, once."""
+    return ThreadpoolController().select(user_api="blas")
 
 
 class PQFTL(GaussianLearner):
@@ -279,7 +286,7 @@ class PQFTL(GaussianLearner):
         return state, plan, guarantee
 
     def _learn(self, run: Run, *args: Any, **kwargs: Any) -> None:
-        with threadpool_limits(limits=1, user_api="blas"):  # small systems: threads cost more than they give
+        with _blas().limit(limits=1):  # small systems: threads cost more than they give
             super()._learn(run, *args, **kwargs)
 
     def _release_last(self, run: Run) -> None:
