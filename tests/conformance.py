@@ -1,7 +1,8 @@
 """What every learner must pass: a run of each kind, for the tests of kept runs, of leaks and of kills.
 
 Whoever adds a learner adds its kinds here, and nothing else: the suites that must hold for all learners take them from
-``LEARNERS``, and ``test_conformance.py`` refuses a learner, a design or an option of the noise that is in none of them.
+``LEARNERS``, and of data at rest from ``OFFLINE``; ``test_conformance.py`` refuses a learner, a design or an option of
+the noise that is in none of them.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from privol import (
     NOGD,
     PGIGA,
     PIGD,
+    POL,
     PQFTL,
     AgnosticBANCO,
     BanditMIOGD,
     MultiscaleSGD,
+    ObjectivePerturbation,
+    OutputPerturbation,
 )
 
 N, D = 600, 4
@@ -48,10 +52,25 @@ LEARNERS = {
     "BanditMIOGD": (BanditMIOGD, {"values": 2}),
 }
 
+OFFLINE = {
+    "OutputPerturbation": (OutputPerturbation, {}),
+    "OutputPerturbation gaussian": (OutputPerturbation, {"delta": 1e-6, "radius": 2.0}),
+    "OutputPerturbation classes": (OutputPerturbation, {"loss": "smooth_hinge"}),
+    "ObjectivePerturbation": (ObjectivePerturbation, {}),
+    "ObjectivePerturbation classes": (ObjectivePerturbation, {"min_l2": "full"}),
+    "POL": (POL, {}),
+    "POL gaussian": (POL, {"delta": 1e-6, "weights": "last", "loss": "hinge"}),
+}
+
 
 def make(name, **words):
-    kind, parameters = LEARNERS[name]
+    kind, parameters = {**LEARNERS, **OFFLINE}[name]
     return kind(**{"random_state": 3, "epsilon": 2.0, **parameters, **words})
+
+
+def rows_for(name):
+    """Rows and labels for an offline learner: of three classes where it is named so."""
+    return X, Y + (np.arange(N) % 5 == 0) if name.endswith("classes") else Y
 
 
 class Stream:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conformance import LEARNERS, Stream, X, Y, fingerprint, make
+from conformance import LEARNERS, OFFLINE, Stream, X, Y, fingerprint, make, rows_for
 
 from privol.learners import LEARNERS as KINDS
+from privol.learners import OFFLINE_LEARNERS
 from privol.prefix import DESIGNS
 
 
@@ -16,6 +17,8 @@ def test_every_kind_of_learner_is_there():
     assert designs | {"independent"} == set(DESIGNS)  # of independent noise NOGD is the learner
     used = {name for _, words in LEARNERS.values() for name in words}
     assert {"release", "batch", "window", "discount", "renewal", "class_weight", "loss", "leakage", "values"} <= used
+    assert {kind for kind, _ in OFFLINE.values()} == set(OFFLINE_LEARNERS.values())
+    assert not set(OFFLINE_LEARNERS) & set(KINDS)
 
 
 @pytest.mark.parametrize("name", LEARNERS)
@@ -31,3 +34,24 @@ def test_a_run_of_each_kind_learns_and_is_private(name):
     for other in (other_noise, other_rows):
         assert not np.array_equal(one.coef_, other.coef_)
     assert one.predict(X).shape == (len(X),)
+
+
+@pytest.mark.parametrize("name", OFFLINE)
+def test_an_offline_fit_of_each_kind_learns_and_is_private(name):
+    x, y = rows_for(name)
+    classes = tuple(range(int(y.max()) + 1))
+    one, again = (make(name).fit_stream(labelled(x, y, classes, size)) for size in (64, 7))
+    assert fingerprint(one) == fingerprint(again) == fingerprint(make(name).declare_classes(classes).fit(x, y))
+    assert (one.n_rows_, one.n_releases_) == (len(x), 1)
+    assert 0 < one.ledger_.spent.mu <= one.guarantee_.mu * (1 + 1e-6)
+    other_noise = make(name, random_state=4).fit(x, y)
+    other_rows = make(name).fit(x, classes[-1] - y)
+    for other in (other_noise, other_rows):
+        assert not np.array_equal(one.coef_, other.coef_)
+    assert one.predict(x).shape == (len(x),)
+
+
+def labelled(x, y, classes, size):
+    stream = Stream(size=size, rows=x, targets=y)
+    stream.classes = classes
+    return stream

@@ -6,6 +6,7 @@ from ..losses import Loss, get_loss
 from ._base import OnlineLearner
 from ._ledgered import LedgeredModel
 from ._model import Release
+from ._offline import OfflineLearner
 from .averaged import POL
 from .bandit import BanditMIOGD
 from .betting import BANCO, AgnosticBANCO
@@ -24,6 +25,7 @@ __all__ = [
     "LEARNERS",
     "MIOGD",
     "NOGD",
+    "OFFLINE_LEARNERS",
     "PGIGA",
     "PIGD",
     "POL",
@@ -33,6 +35,7 @@ __all__ = [
     "LedgeredModel",
     "MultiscaleSGD",
     "ObjectivePerturbation",
+    "OfflineLearner",
     "OnlineLearner",
     "OutputPerturbation",
     "Release",
@@ -45,6 +48,11 @@ LEARNERS: dict[str, type[OnlineLearner]] = {
     "pigd": PIGD, "pgiga": PGIGA, "nogd": NOGD, "dpftrl": DPFTRL, "pqftl": PQFTL,
     "miogd": MIOGD, "bandit": BanditMIOGD, "ldpsgd": LDPSGD, "banco": BANCO, "agnostic": AgnosticBANCO,
     "multiscale": MultiscaleSGD,
+}  # fmt: skip
+
+#: Those of data at rest, likewise: all rows at once, and one release.
+OFFLINE_LEARNERS: dict[str, type[OfflineLearner]] = {
+    "objective-perturbation": ObjectivePerturbation, "output-perturbation": OutputPerturbation, "pol": POL,
 }  # fmt: skip
 
 

@@ -26,11 +26,13 @@ from .._files import write_atomically
 from ..errors import InvalidParameter, StateError
 from ..geometry import Box, ConvexSet, L1Ball, L2Ball, Simplex, WholeSpace
 from ..guarantees import Guarantee
-from ..learners import LEARNERS, OnlineLearner
+from ..learners import LEARNERS, OFFLINE_LEARNERS, OfflineLearner, OnlineLearner
 from ..learners._model import Export
 from ..losses import Custom, Huber, Loss, SmoothHinge, get_loss
 
 __all__ = ["FORMAT", "VERSION", "describe_parameters", "load_model", "read_record", "save_model"]
+
+Learner = OnlineLearner | OfflineLearner
 
 FORMAT = "privol.model"
 VERSION = 1
@@ -96,7 +98,7 @@ def _set_of(record: dict[str, Any] | None) -> ConvexSet | None:
     return _SETS[values.pop("set")](**values)
 
 
-def describe_parameters(learner: OnlineLearner) -> dict[str, Any]:
+def describe_parameters(learner: Learner) -> dict[str, Any]:
     """Return a learner's constructor parameters as JSON values, without ``ledger`` and ``random_state``.
 
     Infinite numbers are the word ``"inf"``; losses and sets are small objects.
@@ -140,7 +142,7 @@ def classes_of(record: dict[str, Any] | None) -> NDArray[Any] | None:
 
 
 def save_model(
-    learner: OnlineLearner,
+    learner: Learner,
     directory: str | os.PathLike[str],
     *,
     inputs: dict[str, Any] | None = None,
@@ -149,7 +151,7 @@ def save_model(
 
     Parameters
     ----------
-    learner : OnlineLearner
+    learner : OnlineLearner or OfflineLearner
         With at least one release. A live run stays as it is: only what it released is written.
     directory : path
         Made if it does not exist (its parent must); must not hold a model yet.
@@ -179,14 +181,14 @@ def save_model(
     write_released(learner, folder, inputs)
 
 
-def write_released(learner: OnlineLearner, folder: Path, inputs: dict[str, Any] | None) -> None:
+def write_released(learner: Learner, folder: Path, inputs: dict[str, Any] | None) -> None:
     """Write what a learner has released, over what is there."""
     write_export(
         learner, Export(**{field.name: learner._public(field.name) for field in fields(Export)}), folder, inputs
     )
 
 
-def write_export(learner: OnlineLearner, export: Export, folder: Path, inputs: dict[str, Any] | None = None) -> None:
+def write_export(learner: Learner, export: Export, folder: Path, inputs: dict[str, Any] | None = None) -> None:
     """Write a public export, over what is there."""
     buffer = io.BytesIO()
     np.savez(buffer, model=export.model, average=export.average)
@@ -214,8 +216,8 @@ def write_export(learner: OnlineLearner, export: Export, folder: Path, inputs: d
     write_atomically(folder / RECORD, text.encode())
 
 
-def name_of(learner: OnlineLearner) -> str:
-    for name, kind in LEARNERS.items():
+def name_of(learner: Learner) -> str:
+    for name, kind in (*LEARNERS.items(), *OFFLINE_LEARNERS.items()):
         if type(learner) is kind:
             return name
     raise InvalidParameter(f"{type(learner).__name__} is not a learner of privol")
@@ -276,7 +278,7 @@ def _read_arrays(folder: Path, record: dict[str, Any], dim: int) -> tuple[NDArra
     return model, average
 
 
-def load_model(directory: str | os.PathLike[str], *, loss: Loss | None = None) -> OnlineLearner:
+def load_model(directory: str | os.PathLike[str], *, loss: Loss | None = None) -> Learner:
     """Return the learner saved by :func:`save_model`: it predicts, and has no live run.
 
     Parameters
@@ -287,7 +289,7 @@ def load_model(directory: str | os.PathLike[str], *, loss: Loss | None = None) -
 
     Returns
     -------
-    OnlineLearner
+    OnlineLearner or OfflineLearner
         With ``coef_``, ``intercept_``, ``guarantee_``, ``classes_``, ... Learning with it starts a new run, which
         pays again.
 
@@ -311,8 +313,8 @@ def load_model(directory: str | os.PathLike[str], *, loss: Loss | None = None) -
     folder = Path(directory)
     record = read_record(folder)
     try:
-        kind = LEARNERS[record["learner"]]
-        learner = kind(**parameters_of(record["parameters"], loss))
+        kind: Any = {**LEARNERS, **OFFLINE_LEARNERS}[record["learner"]]
+        learner: Learner = kind(**parameters_of(record["parameters"], loss))
         guarantee = Guarantee.from_record(record["guarantee"])
         labels = classes_of(record["classes"])
         n_features, n_rows, n_releases = record["n_features"], record["n_rows"], record["n_releases"]
