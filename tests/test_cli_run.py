@@ -18,7 +18,7 @@ import privol
 from privol.cli.app import DATA, IO, OK, USAGE
 from privol.cli.options import LEARNER_OPTIONS
 from privol.data import covtype_path, covtype_ranges, open_covtype
-from privol.learners import LEARNERS
+from privol.learners import LEARNERS, OFFLINE_LEARNERS
 from privol.ledger import Ledger
 from privol.state import load_model
 
@@ -120,6 +120,7 @@ def test_every_learner_option_reaches_the_learner(here, clinic):
     others = {"batch", "gradient_bound", "regularization", "design", "buffers", "objective", "noise_shift", "renewal"}
     others |= {"class_weight", "discount", "window", "leakage", "sigma", "randomizer", "step", "step_size", "lazy"}
     others |= {"values", "value_bounds", "shrink", "wealth", "theta", "weighting", "proxy", "growth", "direction_step"}
+    others |= {"min_l2", "error", "weights", "max_iter"}
     others |= {"magnitude_cap", "smallest_radius", "largest_radius", "radii_per_decade", "prior_decay", "averaging"}
     assert {option.parameter for option in LEARNER_OPTIONS} - others == set(record["parameters"]) - {"horizon"}
 
@@ -289,7 +290,7 @@ def test_help_states_the_true_defaults():
     for option in LEARNER_OPTIONS:
         common, *rest = option.default.split("; ")
         own = {name: words for part in rest for names, words in [part.rsplit(": ", 1)] for name in names.split(", ")}
-        for name, learner in LEARNERS.items():
+        for name, learner in (*LEARNERS.items(), *OFFLINE_LEARNERS.items()):
             value = learner().get_params().get(option.parameter)
             if value is not None and (name, option.parameter) != ("pqftl", "loss"):
                 shown = "yes" if value is True else "0" if value == 0 else str(value)

@@ -22,6 +22,7 @@ from patience import WAIT
 
 import privol
 from privol.cli.app import DATA, IO, OK
+from privol.cli.options import OFFLINE
 from privol.evaluate import compare, progressive
 from privol.plots import plot_comparison
 
@@ -109,6 +110,20 @@ def test_a_run_prints_and_writes_nothing_secret(ward, here, words, learner):
     predicted = privol_cli("predict", "R", "train.csv")
     info = privol_cli("info")
     check(ward, predicted.stdout, predicted.stderr, info.stdout)
+    assert not [path for path in here.rglob("*") if "secret" in path.name or path.suffix == ".tmp"]
+
+
+@pytest.mark.parametrize("learner", OFFLINE)
+def test_a_fit_of_all_rows_prints_and_writes_nothing_secret(ward, here, learner):
+    words = ("run", "train.csv", "--schema", "clinic.toml", "--seed", "5", "--learner", learner, "--out")
+    for folder, more in (("R", ()), ("S", ("--json",))):
+        result = privol_cli(*words, folder, *more)
+        assert result.exit_code == OK, result.output
+        check(ward, result.stdout, result.stderr, *files_of(folder).values())
+    if learner != "pol":
+        result = privol_cli(*words, "T", "--max-iter", "1")
+        assert result.exit_code == DATA
+        check(ward, result.stdout, result.stderr, *files_of("T").values())
     assert not [path for path in here.rglob("*") if "secret" in path.name or path.suffix == ".tmp"]
 
 

@@ -107,11 +107,11 @@ def _facts(record: Mapping[str, Any]) -> RenderableType:
     labels = "" if classes is None else f"; {_classes(classes)}"
     table.add_row("learner", f"{record['learner']}, {record['parameters']['loss']['name']} loss, on {record['source']}")
     parameters = record["parameters"]
-    most = f"of a horizon of {record['horizon']:,}"
+    most = "" if record["horizon"] is None else f" of a horizon of {record['horizon']:,}"
     if parameters.get("renewal", "none") != "none":
         more = " each" if parameters["renewal"] == "repeat" else ", twice as many and so on"
-        most = f"in epochs of {parameters['horizon']:,}{more}"
-    table.add_row("rows learnt", f"{record['rows']:,} {most}; {record['features']:,} features{labels}")
+        most = f" in epochs of {parameters['horizon']:,}{more}"
+    table.add_row("rows learnt", f"{record['rows']:,}{most}; {record['features']:,} features{labels}")
     evaluated = " (read, learnt and evaluated" if record["diagnostics"] else " (read and learnt"
     table.add_row("throughput", f"{record['rows_per_second']:,.0f} rows/s{evaluated} in {record['seconds']:.2f} s)")
     if record["x_bound_from"] in ("schema", "ranges"):
@@ -130,11 +130,13 @@ def _facts(record: Mapping[str, Any]) -> RenderableType:
             )
     table.add_row("models released", _releases(record))
     if record["noise"] is not None:
-        noise = record["noise"]
+        noise, reach = record["noise"], record["noise"]["largest_score"]
+        most = "at most " if noise.get("bound") else ""  # of noise that the losses' curvature damps
         table.add_row(
-            "noise of the last",
-            f"std {noise['std']:.4g} per coordinate, norm about {noise['noise_norm']:.4g}; "
-            f"std {noise['score_std']:.3g} in the score of the longest row (scores reach {noise['largest_score']:.3g})",
+            "noise of the last" if record["horizon"] is not None else "its noise",
+            f"std {most}{noise['std']:.4g} per coordinate, norm about {noise['noise_norm']:.4g}; "
+            f"std {noise['score_std']:.3g} in the score of the longest row"
+            + ("" if reach is None else f" (scores reach {reach:.3g})"),
         )
     return table
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from .. import __version__
-from ..errors import BudgetExceeded, InvalidParameter, InvalidRow, PrivolError, StreamError
+from ..errors import BudgetExceeded, InvalidParameter, InvalidRow, PrivolError, SolverFailure, StreamError
 from .options import in_options
 
 __all__ = ["BUDGET", "DATA", "INTERRUPTED", "IO", "OK", "PIPE", "REFUTED", "USAGE", "app", "exit_code"]
@@ -30,7 +30,7 @@ what was released by then: privol resume goes on with it."""
 
 def exit_code(error: BaseException) -> int:
     """Return the exit code of an error that the user can do something about."""
-    if isinstance(error, (InvalidRow, StreamError)):
+    if isinstance(error, (InvalidRow, StreamError, SolverFailure)):
         return DATA
     if isinstance(error, BudgetExceeded):
         return BUDGET

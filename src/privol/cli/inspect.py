@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from .options import GroupedCommand, TargetType, given_parameters, learner_name, learner_options
+from .options import OFFLINE, GroupedCommand, TargetType, given_parameters, learner_name, learner_options
 from .outputs import printing
 from .streams import FILE_OPTIONS, file_options, width_of_schema
 
@@ -59,6 +59,11 @@ def plan(
             given.setdefault("x_bound", row_bound)
     if n_features is None:
         raise click.UsageError("--n-features or --schema is needed: the number of features")
+    if learner in OFFLINE:
+        raise click.UsageError(
+            f"a plan is of a learner that learns row by row, and {learner} takes all rows at once; in Python its "
+            "calibrate(n_features, n_rows) says what noise there would be"
+        )
     name = learner_name(learner, given)
     if n_classes is not None:
         given["n_classes"] = n_classes

@@ -16,6 +16,7 @@ from ..errors import InvalidParameter
 
 __all__ = [
     "LEARNER_OPTIONS",
+    "OFFLINE",
     "GroupedCommand",
     "ReleaseType",
     "SeparatorType",
@@ -29,6 +30,8 @@ __all__ = [
 ]
 
 TAB = "\t"
+#: Learners of data at rest: privol.learners.OFFLINE_LEARNERS, which takes long to import.
+OFFLINE = ("objective-perturbation", "output-perturbation", "pol")
 
 if TYPE_CHECKING:  # older releases of click have no type parameter here
     _ParamType = click.ParamType[Any]
@@ -183,7 +186,12 @@ LEARNER_OPTIONS = (
         "all at once, the others each against the rest.",
     ),
     LearnerOption("epsilon", float, "1.0", "Budget of the whole run, above 0; inf: no noise and no guarantee."),
-    LearnerOption("delta", float, "1e-06", "In (0, 1); well below one over the number of rows."),
+    LearnerOption(
+        "delta",
+        float,
+        "1e-06; output-perturbation, pol: 0",
+        "In (0, 1); well below one over the number of rows. 0, of these two: pure, by L2-Laplace noise.",
+    ),
     LearnerOption(
         "adjacency",
         click.Choice(["replace", "zero_out"]),
@@ -217,8 +225,31 @@ LEARNER_OPTIONS = (
     LearnerOption(
         "l2",
         float,
-        "0.01; nogd, dpftrl, ldpsgd: 0",
+        "0.01; nogd, dpftrl, ldpsgd: 0; objective-perturbation: 0.001",
         "Strong convexity: larger means less noise and a model closer to 0.",
+    ),
+    LearnerOption(
+        "min_l2",
+        click.Choice(["quarter", "full"]),
+        "quarter",
+        "objective-perturbation: where l2 is too small for the losses' curvature, it is increased until that costs "
+        "half of epsilon at most, or (logistic loss) nothing.",
+    ),
+    LearnerOption(
+        "error", float, "by l2", "pol: instead of --l2, what the regulariser may add to the risk of the best model."
+    ),
+    LearnerOption(
+        "weights",
+        click.Choice(["linear", "uniform", "last"]),
+        "linear",
+        "pol: iterate t counts t times in the average, or all alike, or the last alone.",
+    ),
+    LearnerOption(
+        "max_iter",
+        int,
+        "200",
+        "objective-perturbation, output-perturbation: Newton steps for a class, at most; beyond them the fit fails, "
+        "and is paid for.",
     ),
     LearnerOption(
         "l2_schedule",
@@ -330,9 +361,10 @@ LEARNER_OPTIONS = (
     LearnerOption("fit_intercept", bool, "yes", "Append a constant to every row (regularised like the rest)."),
     LearnerOption(
         "calibration",
-        click.Choice(["tight", "published"]),
+        click.Choice(["tight", "published", "jmlr"]),
         "tight",
-        "published: the paper's noise; the guarantee then says what it claims and what is true.",
+        "published: the paper's noise; the guarantee then says what it claims and what is true. jmlr: "
+        "objective-perturbation's of 2011, proved and looser.",
     ),
     LearnerOption(
         "on_invalid",
@@ -368,14 +400,17 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--learner",
         type=click.Choice(
-            ["dpftrl", "pqftl", "nogd", "pigd", "pgiga", "miogd", "bandit", "ldpsgd", "banco", "agnostic", "multiscale"]
+            ["dpftrl", "pqftl", "nogd", "pigd", "pgiga", "miogd", "bandit", "ldpsgd", "banco", "agnostic", "multiscale",
+             *OFFLINE]
         ),
         help="dpftrl: perturbs running sums of gradients. pqftl: running sums of moments, for squared loss. nogd: "
         "every gradient. Releases of these three cost nothing. pigd: implicit steps, every loss. pgiga: gradient "
         "steps, smooth losses. These two perturb what they release, and are for few releases. The others simulate "
         "users' devices, which randomize what they send and need not trust the learner: gradients (miogd, ldpsgd), "
-        "losses (bandit), gradients for learners without a step size (multiscale, banco, agnostic).  [default: "
-        "dpftrl; for squared loss pqftl]",
+        "losses (bandit), gradients for learners without a step size (multiscale, banco, agnostic). The last three are "
+        "for data at rest: they need all rows in memory and make one release, with noise in what is minimised "
+        "(objective-perturbation), on the minimiser (output-perturbation), or on the average of one pass (pol).  "
+        "[default: dpftrl; for squared loss pqftl]",
     )(command)
 
 
@@ -401,10 +436,11 @@ def given_parameters(options: dict[str, Any]) -> dict[str, Any]:
 
 def learner_name(name: str | None, given: Mapping[str, Any]) -> str:
     """Return the name of the learner, by default that for the loss, which must have the given parameters."""
-    from ..learners import LEARNERS, default_name
+    from ..learners import LEARNERS, OFFLINE_LEARNERS, default_name
 
     found = default_name(given.get("loss", "logistic")) if name is None else name
-    known = LEARNERS[found]().get_params(deep=False)
+    kind: Any = OFFLINE_LEARNERS[found] if found in OFFLINE else LEARNERS[found]
+    known = kind().get_params(deep=False)
     for parameter in given:
         if parameter not in known:
             why = " (the default for this loss; others: see --learner)" if name is None else ""

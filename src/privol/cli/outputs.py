@@ -161,6 +161,10 @@ class RunDirectory:
         """What is in it stays, whatever comes."""
         self._kept = True
 
+    def drop(self) -> None:
+        """Nothing in it is to stay, after all."""
+        self._kept = False
+
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._kept:
             return

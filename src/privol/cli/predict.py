@@ -82,6 +82,8 @@ def _has_model(run: str) -> None:
         status, rows = record["status"], record["rows"]
     except (OSError, ValueError, KeyError, TypeError):
         return  # no run at all: said when its model is looked for
+    if status == "failed":
+        raise StateError(f"{folder}: the run has no model, because its fit failed, and released nothing")
     how = "it was interrupted" if status in ("interrupted", "ended") else "its rows ended"
     when = f"{how} after row {rows:,}"
     raise StateError(f"{folder}: the run has no model, because {when}, before its first release")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-__all__ = ["counting", "watched"]
+__all__ = ["counting", "fitting", "watched"]
 
 _EVERY = 0.1  # seconds
 
@@ -18,13 +18,26 @@ _EVERY = 0.1  # seconds
 @contextmanager
 def counting(source: str, *, wanted: bool) -> Iterator[None]:
     """Say that the rows are being counted, which takes as long as decompressing them, if stderr is a terminal."""
+    with _saying(f"counting the rows of {source} (--horizon N does without)", wanted):
+        yield
+
+
+@contextmanager
+def fitting(source: str, *, wanted: bool) -> Iterator[None]:
+    """Say that all rows are read and fitted, if stderr is a terminal."""
+    with _saying(f"reading all rows of {source}, and fitting them", wanted):
+        yield
+
+
+@contextmanager
+def _saying(words: str, wanted: bool) -> Iterator[None]:
     if not wanted or not sys.stderr.isatty():
         yield
         return
     from rich.console import Console
     from rich.markup import escape
 
-    with Console(stderr=True).status(f"counting the rows of {escape(source)} (--horizon N does without)"):
+    with Console(stderr=True).status(escape(words)):
         yield
 
 

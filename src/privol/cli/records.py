@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-__all__ = ["describe_cells", "describe_run", "write_run"]
+__all__ = ["describe_cells", "describe_dropped", "describe_run", "figures_of", "write_run"]
 
 _SHOWN_RELEASES = 12
 #: From this share of a column's cells on, a schema probably declares another column than the data have.
@@ -23,6 +23,11 @@ def _json_number(x: float) -> float | str:
 def describe_cells(stream: Any) -> dict[str, Any] | None:
     """Return the counts of cells that the stream's schema does not take as they are; None where there are none."""
     return {"rows": stream.cell_rows, "columns": stream.cells} if stream.cells else None
+
+
+def describe_dropped(stream: Any) -> dict[str, Any] | None:
+    """Return the counts of rows that a stream left out; None where there are none."""
+    return {"private": False, "notice": _NOT_PRIVATE, "rows": stream.counts} if stream.counts else None
 
 
 def describe_run(
@@ -55,7 +60,7 @@ def describe_run(
     users = None
     if guarantee.rows_per_user is not None:
         mu = compose_gdp([promise.user_mu for promise in promises.values()])
-        users = {"most_rows": guarantee.rows_per_user, **_figures(mu, gdp_epsilon(mu, delta))}
+        users = {"most_rows": guarantee.rows_per_user, **figures_of(mu, gdp_epsilon(mu, delta))}
     reserved, spent = compose_gdp([promise.mu for promise in promises.values()]), ledger.spent
     # one account's own figure is exact, where composing it would round it up
     reserved_epsilon = guarantee.epsilon(delta) if len(promises) == 1 else gdp_epsilon(reserved, delta)
@@ -92,14 +97,14 @@ def describe_run(
         "users": users,
         "budget": {
             "delta": delta,
-            "reserved": _figures(reserved if len(promises) > 1 else guarantee.mu, reserved_epsilon),
-            "spent": _figures(spent.mu, spent.epsilon(delta)),
-            "shares": {name: _figures(promise.mu, promise.epsilon(delta)) for name, promise in promises.items()},
+            "reserved": figures_of(reserved if len(promises) > 1 else guarantee.mu, reserved_epsilon),
+            "spent": figures_of(spent.mu, spent.epsilon(delta)),
+            "shares": {name: figures_of(promise.mu, promise.epsilon(delta)) for name, promise in promises.items()},
         },
         "releases": made.n_releases_,
         "release_rows": rows if len(rows) <= _SHOWN_RELEASES else [rows[0], rows[-1]],
         "noise": None if noise is None else asdict(noise),
-        "dropped": None if not stream.counts else {"private": False, "notice": _NOT_PRIVATE, "rows": stream.counts},
+        "dropped": describe_dropped(stream),
         "seconds": seconds,
         "rows_per_second": n / max(seconds, 1e-9),
         "out": None,
@@ -130,7 +135,8 @@ def _warnings(made: Any, noise: Any, dim: int) -> list[str]:
     return warnings
 
 
-def _figures(mu: float, epsilon: float) -> dict[str, Any]:
+def figures_of(mu: float, epsilon: float) -> dict[str, Any]:
+    """A budget as JSON values."""
     return {"mu": _json_number(mu), "epsilon": _json_number(epsilon)}
 
 

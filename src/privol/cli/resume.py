@@ -44,6 +44,10 @@ def resume(
     evaluate them (diagnostics, private metrics) they are learnt once more, with the same noise, which costs time and no
     budget: the same models are released.
 
+    The fit of a learner of data at rest is one step, and has nothing to go on from. Where its model was ready when it
+    was killed, that is paid for and shown; else nothing was released, its budget counts as spent, and only --end is
+    left.
+
     \b
     Examples:
         privol resume RUN
@@ -52,6 +56,7 @@ def resume(
         privol resume RUN --end
     """
     from ..state import State
+    from .offline import resume_fit
     from .run import learn_rows, run
 
     if end and (file is not None or plain):
@@ -59,6 +64,9 @@ def resume(
     path = Path(directory).absolute()
     kept = State(path).read() if path.is_dir() else None
     if kept is None:
+        others = file is not None or plain
+        if path.is_dir() and resume_fit(directory, path, end=end, others=others, as_json=as_json, quiet=quiet):
+            return
         where = "the run is finished" if (path / "model.json").exists() else "no run to go on with is here"
         raise StateError(f"{directory}: {where}")
     if end:

@@ -14,13 +14,13 @@ from typing import Any
 import click
 
 from ..errors import BudgetExceeded, InvalidParameter
-from .options import LEARNER_OPTIONS, GroupedCommand, given_parameters, learner_name, learner_options
+from .options import LEARNER_OPTIONS, OFFLINE, GroupedCommand, given_parameters, learner_name, learner_options
 from .outputs import RunDirectory, naming_rows, printing, uninterrupted
 from .progress import counting, watched
 from .records import describe_cells, describe_run, write_run
 from .streams import FILE_OPTIONS, open_for_run, stream_options, unread_pipe
 
-__all__ = ["run"]
+__all__ = ["check_labels", "learn_rows", "run"]
 
 #: For the embedded rows, chosen by experiment on rows of the same source that are not among them, of which linear
 #: models without privacy classify 75.6 % and the commoner class 51 %. At epsilon 1: DPFTRL's last model 71 %, NOGD's
@@ -120,6 +120,9 @@ def run(out: str | None, **options: Any) -> None:
     model is for. Everything that the options and the schema say counts as public: choose bounds, labels, ranges and
     releases without looking at the rows. Rows longer than --x-bound are scaled down to it.
 
+    Learners of data at rest (objective-perturbation, output-perturbation, pol) take all rows into memory and release
+    one model: they need no --horizon, and have no schedule, no checkpoints and no diagnostics.
+
     \b
     Writes into RUN:
         model.npz, model.json   the last released model, its parameters and its guarantee
@@ -130,7 +133,8 @@ def run(out: str | None, **options: Any) -> None:
 
     Ctrl-C stops a run without another release and leaves RUN with what was released and spent by then; privol resume
     goes on with it, as after a crash. A run that an error ends before a row was learnt leaves nothing: as no model was
-    handed out, nothing is spent.
+    handed out, nothing is spent. The fit of a learner of data at rest has nothing to go on from: Ctrl-C leaves and
+    spends nothing, and a fit that fails or is killed leaves RUN without a model and with its budget spent.
 
     \b
     Examples:
@@ -141,10 +145,16 @@ def run(out: str | None, **options: Any) -> None:
         privol run reviews.svm.bz2 --classes -1,1 --n-features 47236 --radius 10
         privol run events.jsonl --target clicked --classes false,true
         privol run prices.csv --sep tab --target price --loss huber --y-bound 5 --epsilon 0.5
+        privol run clinic.csv --schema clinic.toml --learner objective-perturbation --l2 0.002
         zcat rows.csv.gz | privol run - --schema rows.toml --horizon 100000
     """
-    words = click.get_current_context().meta[_WORDS]
-    command = {"words": words, "folder": os.getcwd()}
+    ctx = click.get_current_context()
+    if options["learner"] in OFFLINE:
+        from .offline import fit_rows
+
+        fit_rows(ctx, out, **options)
+        return
+    command = {"words": ctx.meta[_WORDS], "folder": os.getcwd()}
     with RunDirectory(out) as directory:
         learn_rows(directory, command, None, **options)
 
@@ -216,7 +226,7 @@ def learn_rows(
     if "class_weight" in given:
         given["class_weight"] = _weights_of(given["class_weight"], stream.classes)
     made = _make(learner, {**given, "horizon": horizon})
-    _check_labels(made, stream, file)
+    check_labels(made, stream, file)
     n_classes = 2 if stream.classes is None else len(stream.classes)
     # refuses parameters before a row is read
     releases = made._calibrate_classes(stream.n_features, horizon, n_classes).releases
@@ -371,7 +381,7 @@ def _split(
     return {**given, "epsilon": split.epsilon}, private, {"epsilon": whole.epsilon, "delta": whole.delta}
 
 
-def _check_labels(made: Any, stream: Any, file: str | None) -> None:
+def check_labels(made: Any, stream: Any, file: str | None) -> None:
     from ..losses import get_loss
 
     loss, schema = get_loss(made.loss), stream.schema

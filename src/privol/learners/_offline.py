@@ -29,7 +29,7 @@ from ._model import Export, is_classifier
 from ._runs import RowStream, promised_by
 from ._targets import Targets, declared_labels
 
-__all__ = ["Found", "OfflineLearner", "OfflinePlan", "noisy"]
+__all__ = ["Found", "OfflineLearner", "OfflinePlan", "Sealer", "noisy"]
 
 FloatArray = NDArray[np.float64]
 
@@ -46,6 +46,16 @@ class OfflinePlan(Protocol):
     def epsilon(self) -> float: ...
     @property
     def claim(self) -> Claim | None: ...
+
+
+class Sealer(Protocol):
+    """Keeps the one release on the disk from before it is paid for; :class:`privol.state.SealedRelease` is one."""
+
+    def seal(self, learner: Any, export: Export, plan_id: str) -> None:
+        """The release is made: write it where nobody looks, until the account is closed."""
+
+    def settled(self) -> None:
+        """The account is closed, for good: show what was sealed."""
 
 
 @dataclass(frozen=True)
@@ -132,13 +142,16 @@ class OfflineLearner(LedgeredModel):
             targets = self._targets(classes)
             return self._fit_rows(rows, targets.encode(labels, 0), targets, None, conditions)
 
-    def fit_stream(self, stream: RowStream) -> Self:
+    def fit_stream(self, stream: RowStream, *, seal: Sealer | None = None) -> Self:
         """Read a whole stream into memory and fit it.
 
         Parameters
         ----------
         stream : RowStream
             Such as :func:`privol.open_stream` returns.
+        seal : privol.state.SealedRelease, optional
+            Directory that keeps the released model: on the disk before the ledger closes the account of the fit, and
+            shown after that. Where it cannot be written nothing is released, and the budget counts as spent.
 
         Raises
         ------
@@ -169,7 +182,7 @@ class OfflineLearner(LedgeredModel):
         del blocks
         with self._as_before_if_it_fails():
             self.n_features_in_ = joined.shape[1]
-            return self._fit_rows(joined, np.concatenate(codes), targets, stream, ())
+            return self._fit_rows(joined, np.concatenate(codes), targets, stream, (), seal)
 
     @contextmanager
     def _as_before_if_it_fails(self) -> Iterator[None]:
@@ -185,7 +198,13 @@ class OfflineLearner(LedgeredModel):
             raise
 
     def _fit_rows(
-        self, X: Any, codes: FloatArray, targets: Targets, stream: RowStream | None, conditions: tuple[str, ...]
+        self,
+        X: Any,
+        codes: FloatArray,
+        targets: Targets,
+        stream: RowStream | None,
+        conditions: tuple[str, ...],
+        seal: Sealer | None = None,
     ) -> Self:
         self._check_rows(X, targets, 0)
         if not targets.refuse and sparse.issparse(X):
@@ -209,7 +228,11 @@ class OfflineLearner(LedgeredModel):
         whole, failure = square_up(guarantee.mu), None
         try:
             found = fixed._find(X, codes, plan, outputs, source)
-            spent[:] = n, 1, whole
+            export = Export(found.model, found.model, n, 1, guarantee, targets.classes)
+            spent[:] = n, 0, whole
+            if seal is not None:
+                seal.seal(fixed, export, account.plan_id)
+            spent[1] = 1
         except SolverFailure as error:
             spent[:] = n, 0, whole
             failure = error.asked
@@ -227,10 +250,12 @@ class OfflineLearner(LedgeredModel):
                 reached=math.inf,
                 asked=failure,
             )
+        if seal is not None:
+            seal.settled()
         if targets.classes is not None:
             self.classes_ = targets.classes
         self._counts = {"clipped_rows": found.clipped, "null_rows": found.null}
-        self._export = Export(found.model, found.model, n, 1, guarantee, targets.classes)
+        self._export = export
         return self
 
     # ---- the guarantee -----------------------------------------------------------------------------

@@ -1,15 +1,18 @@
 """What of a run is on the disk: released models, which are public, and runs that outlive their process, which are not.
 
 :func:`save_model` and :func:`load_model` write and read what a learner has released. :class:`State` keeps a run that is
-still learning, its secrets included, so that it survives a crash.
+still learning, its secrets included, so that it survives a crash. :class:`SealedRelease` is for fits of data at rest,
+which have nothing to go on from, and one model.
 """
 
 from ._models import FORMAT, VERSION, describe_parameters, load_model, read_record, save_model
 from ._run import State
+from ._sealed import SealedRelease
 
 __all__ = [
     "FORMAT",
     "VERSION",
+    "SealedRelease",
     "State",
     "describe_parameters",
     "load_model",

@@ -1,0 +1,318 @@
+"""``privol run`` with a learner of data at rest: all rows in memory, one release, nothing to go on from."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..errors import StateError
+from .options import given_parameters, learner_name
+from .outputs import RunDirectory, naming_rows, printing, uninterrupted
+from .progress import fitting
+from .records import describe_dropped, figures_of, write_run
+from .run import check_labels
+from .streams import open_for_run, unread_pipe
+
+__all__ = ["fit_rows", "resume_fit"]
+
+LEDGER = "ledger.jsonl"
+#: For the embedded rows, as those of privol run; l2 by docs/offline.md's rule for their number at epsilon 1.
+EMBEDDED: dict[str, dict[str, Any]] = {
+    "objective-perturbation": {"x_bound": 2.0, "l2": 0.0006},
+    "output-perturbation": {"x_bound": 2.0, "l2": 0.002},
+    "pol": {"x_bound": 2.0, "radius": 10.0},
+}
+#: What belongs to runs of rows in order, and the value that asks for nothing.
+_NOT_OFFLINE: dict[str, Any] = {
+    "horizon": None, "private_metrics": None, "metric_windows": None, "checkpoint": 0, "diagnostics": False,
+    "delay": None,
+}  # fmt: skip
+
+
+def fit_rows(
+    ctx: click.Context,
+    out: str | None,
+    *,
+    file: str | None,
+    learner: str,
+    seed: int | None,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Do what a command says: fit all rows, and leave the run in a directory.
+
+    The budget is reserved in the journal before the fit, and the model is on the disk before it is paid for; nothing is
+    printed before both are there for good. What ends a fit after its reservation, other than Ctrl-C, may be the rows'
+    doing: the budget then counts as spent, and the directory stays to say so.
+    """
+    from ..learners import OFFLINE_LEARNERS
+    from ..ledger import Ledger
+    from ..state import SealedRelease
+
+    _refuse_others(ctx, learner, {name: options.pop(name) for name in _NOT_OFFLINE})
+    given = given_parameters(options)
+    if seed is not None:
+        given["random_state"] = seed
+    name = learner_name(learner, given)
+    with RunDirectory(out) as directory:
+        directory.keep_out_of(file)
+        stream, inputs = open_for_run(file, options, False)
+        chosen = "embedded" if file is None and "x_bound" not in given else None
+        if file is None:
+            given = {**EMBEDDED[name], **given}
+        implied = "x_bound" not in given and stream.row_bound is not None
+        if implied:
+            given["x_bound"] = stream.row_bound
+            chosen = "schema" if stream.schema is not None else "ranges"
+        made: Any = OFFLINE_LEARNERS[name](**given)
+        check_labels(made, stream, file)
+        n_classes = 2 if stream.classes is None else len(stream.classes)
+        made.calibrate(stream.n_features, stream.n_rows or 1, n_classes)  # refuses parameters before a row is read
+        talking, start = not (as_json or quiet), time.perf_counter()
+        directory.keep()  # until it is known that nothing was spent
+        try:
+            with closing(Ledger(adjacency=made._adjacency(), journal=directory.path / LEDGER)) as made.ledger:
+                seal = SealedRelease(directory.path, inputs=inputs)
+                with naming_rows(stream), fitting(stream.source, wanted=talking):
+                    made.fit_stream(stream, seal=seal)
+            seconds = time.perf_counter() - start
+            with uninterrupted():
+                record = describe_fit(made, stream, inputs, seconds=seconds, x_bound_from=chosen)
+                if file is None and unread_pipe():
+                    record["warnings"].append(
+                        "what comes through the pipe was not read: these are the rows that come with the package; "
+                        "privol run - reads standard input"
+                    )
+                write_run(directory.path, made, record, None, None)
+        except BaseException as error:
+            _say_what_is_left(error, made, directory)
+            raise
+    with printing(f"; the run is in {record['out']}"):
+        if as_json:
+            click.echo(json.dumps(record, allow_nan=False))
+        elif not quiet:
+            from ..report import run_report, show
+
+            show(run_report(record))
+
+
+def _refuse_others(ctx: click.Context, learner: str, given: Mapping[str, Any]) -> None:
+    """Refuse options of runs of rows in order."""
+    from click.core import ParameterSource
+
+    for name, value in given.items():
+        stated = ctx.get_parameter_source(name) not in (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
+        if stated and value != _NOT_OFFLINE[name]:
+            raise click.UsageError(
+                f"--{name.replace('_', '-')} is not an option of --learner {learner}, which takes all rows at once and "
+                "makes one release"
+            )
+
+
+def _say_what_is_left(error: BaseException, made: Any, directory: RunDirectory) -> None:
+    """Leave nothing where nothing was spent; else say that, in the directory too."""
+    with uninterrupted():
+        ledger = made.ledger
+        entries = [] if ledger is None else ledger.entries()
+        if not any(entry.open or entry.mu_squared for entry in entries):
+            directory.drop()
+            return
+        if (directory.path / "model.json").exists():
+            error.add_note(f"the model and what it spent are in {directory.path}")
+            return
+        (entry,) = entries
+        sealed = (directory.path / "secret").exists()
+        error.add_note(
+            f"no model is shown, but the budget counts as spent: {directory.path}/{LEDGER} says so"
+            + (f"; privol resume {directory.path} ends the run" if sealed else "")
+        )
+        with suppress(OSError):
+            if not sealed:
+                _write_ended(directory.path, _ended("failed", entry.last_row, 0, entry.mu_squared, None))
+
+
+def describe_fit(
+    made: Any, stream: Any, inputs: dict[str, Any], *, seconds: float, x_bound_from: str | None
+) -> dict[str, Any]:
+    """Return the record of a fit, in the words of :func:`privol.cli.records.describe_run`."""
+    from .. import __version__
+    from ..guarantees import weaknesses
+    from ..state import describe_parameters
+
+    guarantee, ledger, n = made.guarantee_, made.ledger_, made.n_rows_
+    (account,), spent, delta = ledger.accounts, ledger.spent, guarantee.delta
+    reserved = figures_of(guarantee.mu, guarantee.epsilon(delta))
+    noise = None if guarantee.kind == "none" else _noise_of(made, stream)
+    warnings = list(weaknesses(guarantee, rows=n))
+    if noise is not None and noise["largest_score"] is not None and not noise["bound"]:
+        share = noise["score_std"] / noise["largest_score"]
+        if share > _DROWNED:
+            warnings.append(
+                f"NOISE: it moves a row's score by {100 * share:.3g} % of the largest score there is (one standard "
+                "deviation); expect a model that is little better than chance. More rows, a larger --l2 or a larger "
+                "--epsilon help"
+            )
+    if stream.schema is not None and stream.schema.derived_from_data:
+        warnings.insert(
+            0,
+            f"{stream.schema.name} was derived from the data (derived_from_data = true): the guarantee does not hold "
+            "until each range, level and label in it is replaced or confirmed by public knowledge",
+        )
+    users = None
+    if guarantee.rows_per_user is not None:
+        users = {
+            "most_rows": guarantee.rows_per_user,
+            **figures_of(guarantee.user_mu, guarantee.user_epsilon(delta)),
+        }
+    return {
+        "format": "privol.run",
+        "version": 1,
+        "privol": __version__,
+        "status": "complete",
+        "interrupted_while": None,
+        "resumed": False,
+        "source": stream.source,
+        "learner": type(made).__name__,
+        "parameters": describe_parameters(made),
+        "inputs": inputs,
+        "rows": n,
+        "horizon": None,
+        "features": stream.n_features,
+        "classes": None if stream.classes is None else [str(label) for label in stream.classes],
+        "model_private": guarantee.private and guarantee.kind != "none",
+        "summary": guarantee.summary(),
+        "warnings": warnings,
+        "guarantee": guarantee.to_record(),
+        "sentence": guarantee.sentence(),
+        "together": None,
+        "users": users,
+        "budget": {
+            "delta": delta,
+            "reserved": reserved,
+            "spent": figures_of(spent.mu, spent.epsilon(delta)),
+            "shares": {account.learner: reserved},
+        },
+        "releases": made.n_releases_,
+        "release_rows": [n],
+        "noise": noise,
+        "dropped": describe_dropped(stream),
+        "seconds": seconds,
+        "rows_per_second": n / max(seconds, 1e-9),
+        "x_bound_from": x_bound_from,
+        "out": None,
+        "files": {},
+        "private_metrics": None,
+        "diagnostics": None,
+    }
+
+
+#: As privol.planning's: above it noise drowns the signal.
+_DROWNED = 0.1
+
+
+def _noise_of(made: Any, stream: Any) -> dict[str, Any]:
+    """Public figures of the noise: of all scores as one vector, and of the score of a row of the largest norm."""
+    from ..planning import PlanRow
+
+    n_classes = 2 if stream.classes is None else len(stream.classes)
+    plan, dim = made.calibrate(stream.n_features, made.n_rows_, n_classes), len(made._public("model"))
+    longest = math.hypot(float(made.x_bound), float(bool(made.fit_intercept)))
+    inside = hasattr(plan, "final_scale")  # b: the model moves by b / l2_sum at most
+    scale = plan.scale / plan.l2_sum + plan.final_scale if inside else plan.scale
+    std = scale * (math.sqrt(dim + 1.0) if plan.law == "l2_laplace" else 1.0)
+    reach = math.inf
+    if hasattr(plan, "iterates"):
+        reach = made._domain().norm_bound(dim)
+    elif not inside:
+        reach = min(plan.minimiser_bound, math.inf if plan.radius is None else plan.radius)
+    row = PlanRow(
+        row=made.n_rows_,
+        sensitivity=plan.error if inside else plan.sensitivity,
+        std=std,
+        noise_norm=std * math.sqrt(dim),
+        score_std=std * longest,
+        largest_score=reach * longest,
+        signal_score=reach * longest,
+    )
+    figures = {name: None if math.isinf(value) else value for name, value in asdict(row).items()}
+    if inside:
+        figures["sensitivity"] = None  # no released vector has one: b hides the rows within the objective
+    return {**figures, "bound": inside}
+
+
+# ---- after a crash ------------------------------------------------------------------------------------------
+
+
+def resume_fit(directory: str, path: Path, *, end: bool, others: bool, as_json: bool, quiet: bool) -> bool:
+    """End a fit that was killed; False where there is none.
+
+    A model that was sealed is paid for and shown. Without one nothing was released; the budget counts as spent, and no
+    other fit is begun here, because it would pay again.
+    """
+    from ..learners import OFFLINE_LEARNERS
+    from ..ledger import Ledger
+    from ..state import SealedRelease
+
+    if not (path / LEDGER).exists() or (path / "model.json").exists():
+        return False
+    found = Ledger.read(path / LEDGER)
+    accounts = found.accounts
+    if len(accounts) != 1 or accounts[0].learner not in {kind.__name__ for kind in OFFLINE_LEARNERS.values()}:
+        return False
+    if others:
+        raise click.UsageError("this run takes no FILE and has no diagnostics: all that can be done is to end it")
+    seal = SealedRelease(path)
+    if seal.read() is None and not end:
+        raise StateError(
+            f"{directory}: the fit was cut short before its one release, and has nothing to go on from. Nothing was "
+            "released, but its budget counts as spent, as what ended it may depend on the rows; another privol run "
+            f"pays again. privol resume {directory} --end closes its account"
+        )
+    with closing(Ledger(adjacency=found.adjacency, journal=path / LEDGER)) as ledger:
+        account, sentence = ledger.accounts[0], None
+        record = seal.read()
+        if record is not None:
+            sentence = seal.complete(ledger)["sentence"]
+        elif not account.closed:
+            account.close_at(account.entry().last_row, 0, account.reserved_mu_squared)
+        entry = account.entry()
+    rows = entry.last_row if record is None else int(record["n_rows"])
+    said = _ended("ended" if record is None else "complete", rows, entry.releases, entry.mu_squared, sentence)
+    _write_ended(path, said)
+    with printing(f"; the run is in {directory}"):
+        if as_json:
+            click.echo(json.dumps(said, allow_nan=False))
+        elif not quiet:
+            what = "nothing was released, and its budget counts as spent"
+            if record is not None:
+                what = f"the model that was ready is in {directory}, and paid for"
+            click.echo(f"{directory}: ended; {what}")
+    return True
+
+
+def _ended(status: str, rows: int, releases: int, mu_squared: float, sentence: str | None) -> dict[str, Any]:
+    mu = math.sqrt(mu_squared)
+    return {
+        "format": "privol.ended-run",
+        "version": 1,
+        "status": status,
+        "rows": rows,
+        "releases": releases,
+        "spent": {"mu": "inf" if math.isinf(mu) else mu},
+        "sentence": sentence,
+    }
+
+
+def _write_ended(path: Path, record: dict[str, Any]) -> None:
+    from .._files import write_atomically
+
+    write_atomically(path / "run.json", json.dumps(record, indent=1, allow_nan=False).encode() + b"\n")

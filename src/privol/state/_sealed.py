@@ -1,0 +1,128 @@
+"""The one release of a fit on the disk: sealed until it is paid for, so that no crash spends without a model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from .._files import sync_folder, write_atomically
+from ..errors import StateError
+from ..learners import OfflineLearner
+from ..learners._model import Export
+from ..ledger import Ledger
+from ._checkpoints import Checkpoints
+from ._models import ARRAYS, RECORD, read_record, write_export
+
+__all__ = ["SealedRelease"]
+
+ACCOUNT = "account.json"
+
+
+class SealedRelease:
+    """The directory of a fit of an offline learner, whose model survives a crash from the moment it is paid for.
+
+    ``learner.fit_stream(stream, seal=SealedRelease("RUN"))`` reserves the budget, fits, writes the model with its noise
+    into the folder ``secret`` (mode 0700), closes the account, and only then moves ``model.npz`` and ``model.json`` to
+    where they are looked for. There are no checkpoints: noise is drawn once, at the end.
+
+    Parameters
+    ----------
+    directory : path
+        Exists, and holds no model.
+    inputs : dict, optional
+        As in :func:`save_model`.
+
+    Notes
+    -----
+    A process that is killed leaves one of three things. Nothing sealed: nothing was released, and the reservation
+    counts as spent, as that the process ended may depend on the rows; another fit pays again. A sealed model:
+    :meth:`complete` closes the account, if the process could not, and shows the model; its noise is never drawn again.
+    A model that is shown: the fit is complete.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str], *, inputs: dict[str, Any] | None = None) -> None:
+        self.directory = Path(directory)
+        self._inputs = inputs
+        self._files = Checkpoints(self.directory)
+
+    def __repr__(self) -> str:
+        return f"<SealedRelease of {self.directory}>"
+
+    # ---- what fit_stream calls ------------------------------------------------------------------------------
+
+    def seal(self, learner: OfflineLearner, export: Export, plan_id: str) -> None:
+        """Write the release, and whose account pays for it, where nobody looks."""
+        if (self.directory / RECORD).exists():
+            raise StateError(f"{self.directory}: holds a model already")
+        folder = self._files.folder
+        folder.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(self.directory)
+        self._files.clear_model()
+        write_atomically(folder / ACCOUNT, json.dumps({"plan_id": plan_id}).encode(), mode=0o600)
+        write_export(learner, export, folder, self._inputs)
+
+    def settled(self) -> None:
+        """Show what was sealed: its account is closed."""
+        folder = self._files.folder
+        for name in (ARRAYS, RECORD):  # the record last: it says that the model is whole
+            if (folder / name).exists():
+                os.replace(folder / name, self.directory / name)
+        sync_folder(self.directory)
+        (folder / ACCOUNT).unlink(missing_ok=True)
+        self._files.leave_nothing()
+
+    # ---- after a crash --------------------------------------------------------------------------------------
+
+    def read(self) -> dict[str, Any] | None:
+        """Return the record of the model that is sealed here (``model.json``), if it is whole; else None."""
+        folder = self._files.folder
+        try:
+            record = read_record(folder)
+            json.loads((folder / ACCOUNT).read_text(encoding="utf-8"))["plan_id"]
+        except (StateError, OSError, ValueError, KeyError, TypeError):
+            return None
+        for place in (folder, self.directory):  # struck between the two, it is there already
+            try:
+                content = (place / ARRAYS).read_bytes()
+            except OSError:
+                continue
+            if hashlib.sha256(content).hexdigest() == record["arrays"]["sha256"]:
+                return record
+        return None
+
+    def complete(self, ledger: Ledger) -> dict[str, Any]:
+        """End a fit whose process was killed when its model was sealed: pay for it, and show it.
+
+        Parameters
+        ----------
+        ledger : Ledger
+            That of the fit, by its journal.
+
+        Returns
+        -------
+        dict
+            The record of the model.
+
+        Raises
+        ------
+        StateError
+            If nothing whole is sealed here, or the ledger has no account of it, or one that was closed unspent.
+        """
+        record = self.read()
+        if record is None:
+            raise StateError(f"{self.directory}: no released model is sealed here")
+        plan_id = json.loads((self._files.folder / ACCOUNT).read_text(encoding="utf-8"))["plan_id"]
+        account = next((a for a in ledger.accounts if a.plan_id == plan_id), None)
+        if account is None or account.facts.get("included"):
+            raise StateError(
+                f"{self.directory}: the ledger {ledger.journal} has no account of the fit whose model is sealed here"
+            )
+        if not account.closed:
+            account.close_at(record["n_rows"], 1, account.reserved_mu_squared)
+        elif account.entry().mu_squared < account.reserved_mu_squared * (1.0 - 1e-9):
+            raise StateError(f"{self.directory}: the account of the model that is sealed here was closed without it")
+        self.settled()
+        return record
