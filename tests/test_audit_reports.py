@@ -25,7 +25,7 @@ from privol.cli.app import OK, REFUTED, USAGE
 from privol.errors import InvalidParameter
 from privol.geometry import WholeSpace
 from privol.guarantees import gdp_epsilon, gdp_mu_of_pure
-from privol.learners import LEARNERS
+from privol.learners import LEARNERS, OFFLINE_LEARNERS
 from privol.ledger import Ledger
 
 RANDOMIZERS = ("privunit", "duchi", "l2laplace", "laplace", "gaussian")
@@ -285,7 +285,7 @@ def test_a_likelihood_ratio_of_caps_is_within_epsilon():
 
 
 def test_every_learner_can_be_audited():
-    assert set(MECHANISMS) == {*LEARNERS, "prefix"}
+    assert set(MECHANISMS) == {*LEARNERS, *OFFLINE_LEARNERS, "prefix"}
 
 
 @pytest.mark.parametrize(

@@ -13,16 +13,17 @@ import numpy as np
 from .._validate import choice, integer, number
 from ..errors import InvalidParameter
 from ..guarantees import format_up, gdp_epsilon
-from ..learners import OnlineLearner
+from ..learners import OfflineLearner, OnlineLearner
 from ._bounds import FloatArray, bounds, fit_direction, gaussian_mu_lower
 from ._cases import MECHANISMS as _PERTURBED
 from ._cases import PREFIX_PARAMETERS, Case, LearnerCase, PrefixCase, worst_learner
+from ._offline import OFFLINE, OfflineCase, worst_offline
 from ._reports import REPORTERS, ReportCase, reporting
 
 __all__ = ["MECHANISMS", "STATISTICS", "Audit", "audit", "audit_black_box"]
 
 #: Names of what can be audited.
-MECHANISMS: tuple[str, ...] = (*_PERTURBED, *REPORTERS)
+MECHANISMS: tuple[str, ...] = (*_PERTURBED, *REPORTERS, *OFFLINE)
 
 #: Ways to make one number of what a run releases.
 STATISTICS = ("auto", "fitted")
@@ -50,6 +51,8 @@ class Audit:
         or the caller's).
     proved_mu : float or None
         What is proved of this noise: ``mu``, but where a source claims something else. None: nothing is known.
+    proved_epsilon : float or None
+        The same as a pure epsilon, of learners of data at rest without a delta.
     epsilon_lower : float
         Of epsilon at ``delta``. Assumes nothing but that the runs are independent, as does:
     mu_lower : float
@@ -87,6 +90,7 @@ class Audit:
     statistic: str
     attainable: float | None
     noise: float
+    proved_epsilon: float | None = None
 
     @property
     def ratio(self) -> float:
@@ -151,7 +155,7 @@ def _down(x: float) -> str:
 
 
 def audit(
-    learner: str | OnlineLearner,
+    learner: str | OnlineLearner | OfflineLearner,
     *,
     runs: int = 100_000,
     confidence: float = 0.99,
@@ -165,7 +169,7 @@ def audit(
 
     Parameters
     ----------
-    learner : str or OnlineLearner
+    learner : str, OnlineLearner or OfflineLearner
         A name of :data:`MECHANISMS`: with streams and parameters on which the claim is attained, as far as these are
         known; "prefix" is :class:`privol.prefix.PrefixSum`. A learner: with all of its own parameters, and rows that
         move it far; one that sees reports alone is told gradients (values) beyond their bound. Nothing is spent in its
@@ -176,7 +180,7 @@ def audit(
         Of each lower bound on its own, at least 0.5, below 1.
     steps : int, default=8
         Steps of a run, for learners that perturb running sums, or that release all rows; where a horizon is given, it
-        decides.
+        decides. Of learners of data at rest: rows of a data set.
     statistic : {"auto", "fitted"}, default="auto"
         "auto": the likelihood ratio where it is known. "fitted": the best linear statistic of the first half of the
         runs, which sees mistakes that the likelihood ratio of the right mechanism may overlook.
@@ -203,8 +207,9 @@ def audit(
     The runs are those of the compiled learner, each with a noise key of its own. Where rows can lie along coordinates
     that do not touch each other, a run is ``width`` experiments; their independence is that of the noise's
     coordinates, which other tests hold. Of a learner that sees reports alone every row of a run is an experiment: what
-    depends on it follows from its report, whose noise is its own. Thresholds (and fits) are chosen on one half of the
-    runs and judged on the other.
+    depends on it follows from its report, whose noise is its own. Of a learner of data at rest every fit is one, and
+    the likelihood ratio of noise in the objective has the determinant of the Hessian. Thresholds (and fits) are chosen
+    on one half of the runs and judged on the other.
 
     Examples
     --------
@@ -245,13 +250,18 @@ def audit(
         statistic="fitted" if fitted else "likelihood ratio",
         attainable=case.attainable,
         noise=noise,
+        proved_epsilon=case.proved_epsilon,
     )
 
 
-def _case(learner: str | OnlineLearner, parameters: dict[str, Any], steps: int, noise: float, state: Any) -> Case:
-    if isinstance(learner, OnlineLearner):
+def _case(
+    learner: str | OnlineLearner | OfflineLearner, parameters: dict[str, Any], steps: int, noise: float, state: Any
+) -> Case:
+    if isinstance(learner, (OnlineLearner, OfflineLearner)):
         if parameters:
             raise InvalidParameter(f"a learner has its own parameters: {', '.join(parameters)} must be set there")
+        if isinstance(learner, OfflineLearner):
+            return OfflineCase(learner, rows=steps, noise=noise, random_state=state)
         if isinstance(learner, tuple(REPORTERS.values())):
             return ReportCase(learner, by_rows=False, noise=noise, random_state=state)
         return LearnerCase(learner, steps=steps, noise=noise, random_state=state)
@@ -259,6 +269,8 @@ def _case(learner: str | OnlineLearner, parameters: dict[str, Any], steps: int, 
     if name in REPORTERS:
         reporter, by_rows = reporting(name, parameters)
         return ReportCase(reporter, by_rows=by_rows, noise=noise, random_state=state)
+    if name in OFFLINE:
+        return OfflineCase(worst_offline(name, parameters), rows=steps, noise=noise, random_state=state)
     if name != "prefix":
         return LearnerCase(worst_learner(name, parameters), steps=steps, noise=noise, random_state=state)
     wrong = ", ".join(sorted(set(parameters) - set(PREFIX_PARAMETERS)))
@@ -270,10 +282,11 @@ def _case(learner: str | OnlineLearner, parameters: dict[str, Any], steps: int, 
 def _sampled(case: Case, runs: int, fitted: bool) -> tuple[FloatArray, FloatArray]:
     """Values of the statistic on both streams, ``runs`` each."""
     weights: FloatArray = np.zeros(case.size)
+    each = case.width * case.repeats
     kept: list[list[FloatArray]] = [[], []]
     if fitted:
         first = min(_FITTED_ON, runs // 2)
-        kept = [[case.run(world) for _ in range(-(-first // case.width))] for world in (0, 1)]
+        kept = [[case.run(world) for _ in range(-(-first // each))] for world in (0, 1)]
         weights = fit_direction(*(np.concatenate(found)[:first] for found in kept))
 
     def statistic(series: FloatArray) -> FloatArray:
@@ -282,7 +295,7 @@ def _sampled(case: Case, runs: int, fitted: bool) -> tuple[FloatArray, FloatArra
     values = []
     for world in (0, 1):
         found = [statistic(series) for series in kept[world]]
-        found += [statistic(case.run(world)) for _ in range(-(-runs // case.width) - len(found))]
+        found += [statistic(case.run(world)) for _ in range(-(-runs // each) - len(found))]
         values.append(np.concatenate(found)[:runs])
     return values[0], values[1]
 

@@ -40,11 +40,14 @@ from ..prefix import plan_of
 from ._bounds import FloatArray
 from ._covariance import noise_covariance
 
-__all__ = ["MECHANISMS", "PREFIX_PARAMETERS", "Case", "LearnerCase", "PrefixCase", "built", "title_of", "worst_learner"]
+__all__ = [
+    "FAR", "MECHANISMS", "PREFIX_PARAMETERS", "Case", "LearnerCase", "PrefixCase", "built", "title_of",
+    "worst_learner",
+]  # fmt: skip
 
 _WIDTH = 128  # most rows along coordinates of their own: of learners without steps of several rows,
 _MOST_WIDTH, _MOST_PAIRS = 512, 32  # of those with, and of PQFTL, whose moments grow with the square
-_FAR = 8.0  # standard deviations that nothing exceeds
+FAR = 8.0  # standard deviations that nothing exceeds
 _MOST_RELEASES = 4096  # of a run
 
 
@@ -59,8 +62,12 @@ class Case(ABC):
         What is claimed; ``mu`` is None where the claim is a source's and not of Gaussian differential privacy.
     proved_mu : float
         What is proved of the same noise.
+    proved_epsilon : float or None
+        The same of a pure guarantee.
     width, size : int
         Experiments of a run, and numbers that each releases.
+    repeats : int
+        Runs that a call of :meth:`run` makes.
     weights : ndarray of shape (size,) or None
         Of the best linear statistic, which is that of the likelihood ratio unless ``ratio`` says otherwise. None: it is
         not known here.
@@ -78,13 +85,15 @@ class Case(ABC):
     proved_mu: float
     width: int
     size: int
+    repeats: int = 1
+    proved_epsilon: float | None = None
     weights: FloatArray | None = None
     gaussian: bool = True
     attainable: float | None = None
 
     @abstractmethod
     def run(self, world: int) -> FloatArray:
-        """Released numbers of a run on stream 0 or 1, noise by a key of its own, shape (width, size)."""
+        """Released numbers of runs on stream 0 or 1, noise by keys of their own, shape (repeats * width, size)."""
 
     @abstractmethod
     def twin(self, world: int) -> FloatArray:
@@ -389,7 +398,7 @@ class LearnerCase(Case):
         radius = float(self._words["radius"]) if domain is None else domain.radius
         dim = self._features + bool(self._words["fit_intercept"])
         return all(
-            (math.sqrt(dim) + _FAR) * self._plan.std(t) + math.sqrt(dim) * self._plan.sensitivity(t) <= radius
+            (math.sqrt(dim) + FAR) * self._plan.std(t) + math.sqrt(dim) * self._plan.sensitivity(t) <= radius
             for t in self._ends
         )
 
@@ -495,8 +504,8 @@ class PrefixCase(Case):
         return np.array([run.add_block(block, every=False) for block in blocks]).T
 
 
-_TOLD = ("loss", "design", "randomizer", "values", "release", "noise_shape", "calibration")
-_UNTOLD = {"noise_shape": "lipschitz", "calibration": "tight", "release": None, "values": 1}
+_TOLD = ("loss", "weights", "design", "randomizer", "values", "release", "noise_shape", "calibration")
+_UNTOLD = {"noise_shape": "lipschitz", "calibration": "tight", "release": None, "values": 1, "weights": "linear"}
 
 
 def title_of(name: str, words: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ __all__ = ["AUDITED", "audit"]
 
 AUDITED = (  # those of privol.audit, which takes long to import
     "pigd", "pgiga", "nogd", "dpftrl", "pqftl", "prefix", "miogd", "ldpsgd", "banco", "agnostic", "bandit",
-    "multiscale",
+    "multiscale", "objective-perturbation", "output-perturbation", "pol",
 )  # fmt: skip
 
 
@@ -23,7 +23,7 @@ AUDITED = (  # those of privol.audit, which takes long to import
 @click.option(
     "--epsilon", "epsilons", type=float, multiple=True, help="Budget; may be given several times.  [default: 0.5, 1, 4]"
 )
-@click.option("--delta", type=float, help="[default: 1e-06]")
+@click.option("--delta", type=float, help="[default: 1e-06; learners of data at rest: 0]")
 @click.option("--adjacency", type=click.Choice(["replace", "zero_out"]), help="[default: replace]")
 @click.option(
     "--design",
@@ -33,8 +33,9 @@ AUDITED = (  # those of privol.audit, which takes long to import
 @click.option("--release", type=ReleaseType(), metavar="last|all|K|N1,N2,...", help="pigd, pgiga.  [default: last]")
 @click.option(
     "--calibration",
-    type=click.Choice(["tight", "published"]),
-    help="pigd, pgiga, prefix with design tree; published: what the paper claims is audited.  [default: tight]",
+    type=click.Choice(["tight", "published", "jmlr"]),
+    help="pigd, pgiga, prefix with design tree, and of data at rest; published: what the paper claims is audited.  "
+    "[default: tight]",
 )
 @click.option(
     "--randomizer",
@@ -43,7 +44,17 @@ AUDITED = (  # those of privol.audit, which takes long to import
 )
 @click.option("--leakage", type=float, help="miogd, bandit: nats per report, instead of epsilon.")
 @click.option("--values", type=click.IntRange(1, 2), help="bandit: values of a loss in a report.  [default: 1]")
-@click.option("--steps", type=int, help="Steps of a run, for learners that perturb running sums.  [default: 8]")
+@click.option(
+    "--loss",
+    type=click.Choice(["logistic", "hinge", "smooth_hinge", "squared", "absolute", "huber"]),
+    help="objective-perturbation, output-perturbation, pol.  [default: one that attains the claim]",
+)
+@click.option("--l2", type=float, help="Likewise.")
+@click.option(
+    "--steps",
+    type=int,
+    help="Steps of a run, for learners that perturb running sums; rows, of those of data at rest.  [default: 8]",
+)
 @click.option("--runs", type=int, help="Runs on each of the two streams.  [default: 100000]")
 @click.option("--confidence", type=float, help="Of each lower bound on its own.  [default: 0.99]")
 @click.option(
@@ -73,6 +84,7 @@ def audit(learner: str, epsilons: tuple[float, ...], as_json: bool, seed: int | 
         privol audit pigd --calibration published
         privol audit ldpsgd --randomizer privunit --epsilon 4
         privol audit miogd --leakage 0.1
+        privol audit objective-perturbation --calibration published
     """
     from ..audit import audit as make_audit
     from ..report import audit_report, show

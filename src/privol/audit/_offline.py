@@ -1,0 +1,220 @@
+"""Worst neighbouring data sets of the learners of data at rest, and fits of them.
+
+A fit is one experiment: L2-Laplace noise of the coordinates is dependent. The models of noise on a point (a minimiser,
+an average) differ by the point alone, so the likelihood ratio is that of the noise. Noise in the objective makes the
+model a function of it that a change of variables inverts: the density is that of the noise for which the model is the
+minimiser, times the determinant of the objective's Hessian there.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidParameter
+from ..guarantees import gdp_mu_of_pure
+from ..learners import OFFLINE_LEARNERS, POL, ObjectivePerturbation, OfflineLearner, OutputPerturbation
+from ..losses import Logistic, Loss, SmoothHinge, get_loss
+from ..noise import make_source
+from ._bounds import FloatArray
+from ._cases import FAR, Case, built, title_of
+
+__all__ = ["OFFLINE", "OfflineCase", "worst_offline"]
+
+#: Learners of data at rest that can be audited, by name.
+OFFLINE: dict[str, type[Any]] = dict(OFFLINE_LEARNERS)
+
+_FITS = 256  # in one call
+_HELD = 256  # rows of a data set of which all but one hold the minimiser far from 0
+_ANGLES = 64  # tried between the changed row and the others
+
+_WORST: dict[type[Any], dict[str, Any]] = {
+    # Gradients of constant size where the models are: the sensitivity is attained.
+    OutputPerturbation: {"loss": "smooth_hinge", "l2": 4.0},
+    ObjectivePerturbation: {"loss": "smooth_hinge", "l2": 100.0},
+    POL: {"loss": "hinge", "l2": 1.0, "radius": 1e3},
+}
+_PUBLISHED: dict[type[Any], dict[str, Any]] = {
+    OutputPerturbation: {"loss": "logistic", "l2": 0.01},
+    # A row adds much to the Hessian only where the regulariser has little: a determinant that the noise forgets.
+    ObjectivePerturbation: {"loss": "logistic", "l2": 1e-5},
+    # The published noise grows with the radius; of such short rows the hinge keeps its slope all the way.
+    POL: {"weights": "uniform", "delta": 1e-6, "l2": 0.01, "x_bound": 0.1, "radius": 40.0},
+}
+
+
+def worst_offline(name: str, parameters: dict[str, Any]) -> OfflineLearner:
+    """A learner with the given parameters, the others such that its claim is attained or nearly so."""
+    kind = OFFLINE[name]
+    published = _PUBLISHED[kind] if parameters.get("calibration") in ("published", "jmlr") else {}
+    if parameters.get("calibration") == "jmlr":
+        published = {"loss": "logistic"}
+    words = {**_WORST[kind], "fit_intercept": False, **published, **parameters}
+    made: OfflineLearner = built(kind, words, parameters)
+    return made
+
+
+class OfflineCase(Case):
+    """Fits of a learner of data at rest.
+
+    Parameters
+    ----------
+    learner : OfflineLearner
+        Its parameters are what is audited; nothing is spent or changed in it.
+    rows : int
+        Of a data set, all of which but the changed one are null; where the minimiser is to be held, there are more.
+    noise : float
+        Factor of the noise, for audits that are to find something.
+    random_state : optional
+        Of the noise.
+    """
+
+    def __init__(self, learner: OfflineLearner, *, rows: int, noise: float, random_state: Any) -> None:
+        words = {**learner.get_params(deep=False), "ledger": None, "on_invalid": "zero", "random_state": random_state}
+        self._kind: type[Any] = type(learner)
+        if self._kind not in OFFLINE.values():
+            raise InvalidParameter(f"no worst data sets are known of {self._kind.__name__}: use audit_black_box")
+        if get_loss(words["loss"]).joint:
+            raise InvalidParameter(
+                "an audit by the learner's own data sets is of two classes or real targets, found the "
+                f"{words['loss']!r} loss"
+            )
+        self._learner: Any = self._kind(**words)
+        self._state, self.adjacency = random_state, words["adjacency"]
+        self.title = title_of(self._kind.__name__, words)
+        self.width, self.repeats, self.size = 1, _FITS, 2 + bool(words["fit_intercept"])
+        held, curved = self._form(words, rows)
+        n = max(rows, _HELD) if held else rows
+        plan = self._learner.calibrate(2, n)
+        if plan.law == "none":
+            raise InvalidParameter("epsilon must be finite: without noise there is no claim to audit")
+        if not plan.scale > 0.0:
+            raise InvalidParameter("what is released depends on no row: there is nothing to audit (more steps)")
+        self._claim(plan, words)
+        self._inside = hasattr(plan, "final_scale")
+        self._quiet = replace(plan, law="none")
+        scaled = {"scale": plan.scale * noise} | ({"final_scale": plan.final_scale * noise} if self._inside else {})
+        self._plan: Any = replace(plan, **scaled)
+        self._worlds = self._largest_change(n) if held else [self._alone(n, world, curved) for world in (0, 1)]
+        self._points = [self.twin(world)[0] for world in (0, 1)]
+        # that of Gaussian noise on a point; elsewhere the ratio is not linear
+        self.weights = (self._points[1] - self._points[0]) / self._plan.scale**2
+        self.gaussian = plan.law == "gaussian" and not self._inside and self._unprojected(words)
+        if self.gaussian:
+            self.attainable = float(np.linalg.norm(self._points[1] - self._points[0])) / self._plan.scale
+
+    def _form(self, words: dict[str, Any], rows: int) -> tuple[bool, bool]:
+        """Whether other rows are to hold the minimiser, and whether a row's curvature is what is to be seen."""
+        if not isinstance(get_loss(words["loss"]), Logistic) or self._kind is POL:
+            return False, False
+        if self._kind is OutputPerturbation:
+            return True, False
+        costs = rows * float(words["l2"]) * float(words["epsilon"]) < 2.0 * float(words["x_bound"]) ** 2
+        return not costs, costs
+
+    def _unprojected(self, words: dict[str, Any]) -> bool:
+        """Whether what is released is not projected onto a set after the noise."""
+        if self._kind is not POL:
+            return True
+        if words["domain"] is not None:
+            return False
+        noise = (math.sqrt(self.size) + FAR) * self._plan.scale
+        return bool(max(float(np.linalg.norm(point)) for point in self._points) + noise <= float(words["radius"]))
+
+    def _claim(self, plan: Any, words: dict[str, Any]) -> None:
+        pure = plan.law == "l2_laplace"
+        mu = float(plan.mu) if hasattr(plan, "mu") else gdp_mu_of_pure(plan.epsilon)
+        self.claimed(plan.claim, mu, float(words["epsilon"]), 0.0 if pure else float(words["delta"]))
+        if pure:
+            self.mu, self.proved_epsilon = None, float(plan.epsilon)
+
+    # ---- the data sets -------------------------------------------------------------------------------------
+
+    def _alone(self, n: int, world: int, curved: bool) -> tuple[FloatArray, FloatArray]:
+        """One row of the largest norm, with one target and the other; the others are null.
+
+        ``curved``: the row, or in its place one of zeros, which adds nothing to the objective's Hessian.
+        """
+        X, y = np.zeros((n, 2)), np.full(n, math.nan)
+        zero_out = world == 1 and self.adjacency == "zero_out"
+        if not zero_out:
+            sign = 1.0 if curved else 1.0 - 2.0 * world
+            X[0, 0] = 0.0 if curved and world else float(self._learner.x_bound)
+            top = 1.0 if get_loss(self._learner.loss).kind == "classification" else float(self._learner.y_bound)
+            y[0] = sign * top
+        return X, y
+
+    def _largest_change(self, n: int) -> list[tuple[FloatArray, FloatArray]]:
+        """All rows but one hold the minimiser where the gradients of the changed one nearly reach their bound."""
+        bound = float(self._learner.x_bound)
+        best: tuple[float, list[tuple[FloatArray, FloatArray]]] = (-1.0, [])
+        for angle in np.linspace(0.0, math.pi / 2, _ANGLES, endpoint=False):
+            worlds = []
+            for sign in (1.0, -1.0):
+                X, y = np.tile([bound, 0.0], (n, 1)), np.ones(n)
+                X[0] = bound * np.array([-math.sin(angle), sign * math.cos(angle)])
+                if sign < 0.0 and self.adjacency == "zero_out":
+                    y[0] = math.nan
+                worlds.append((X, y))
+            one, other = (self._learner._find(X, y, self._quiet, 1, None).model for X, y in worlds)
+            change = float(np.linalg.norm(one - other))
+            if change > best[0]:
+                best = change, worlds
+        return best[1]
+
+    # ---- fits ----------------------------------------------------------------------------------------------
+
+    def run(self, world: int) -> FloatArray:
+        """See :meth:`Case.run`."""
+        X, y = self._worlds[world]
+        found = [self._learner._find(X, y, self._plan, 1, make_source(self._state)).model for _ in range(self.repeats)]
+        return np.array(found)
+
+    def twin(self, world: int) -> FloatArray:
+        """See :meth:`Case.twin`."""
+        X, y = self._worlds[world]
+        return np.asarray(self._learner._find(X, y, self._quiet, 1, None).model)[None]
+
+    # ---- what is known -------------------------------------------------------------------------------------
+
+    def ratio(self, series: FloatArray) -> FloatArray:
+        """See :meth:`Case.ratio`."""
+        if self._inside:
+            return self._density(series, 1) - self._density(series, 0)
+        if self._plan.law == "gaussian":
+            return super().ratio(series)
+        away = [np.linalg.norm(series - point, axis=1) for point in self._points]
+        return np.asarray((away[0] - away[1]) / self._plan.scale)
+
+    def _density(self, series: FloatArray, world: int) -> FloatArray:
+        """Log density of models that noise in the objective makes, but for a summand: shape (n,).
+
+        The little noise that covers the solver is left out: a statistic may be any, and that one is nearly the best.
+        """
+        plan, (X, y) = self._plan, self._worlds[world]
+        counts = ~np.isnan(y)
+        rows, targets = X[counts], y[counts]
+        if self._learner.fit_intercept:
+            rows = np.column_stack([rows, np.ones(len(rows))])
+        predictions = series @ rows.T
+        slopes = np.asarray(plan.loss.gradient(predictions, np.broadcast_to(targets, predictions.shape)))
+        noise = -(plan.l2_sum * series + slopes @ rows)
+        lengths = np.linalg.norm(noise, axis=1) / plan.scale
+        curves = _curvatures(plan.loss, slopes, predictions, targets)
+        hessians = plan.l2_sum * np.eye(self.size) + np.einsum("nm,mi,mj->nij", curves, rows, rows)
+        log_noise = -lengths if plan.law == "l2_laplace" else -0.5 * lengths**2
+        return np.asarray(log_noise + np.linalg.slogdet(hessians)[1])
+
+
+def _curvatures(loss: Loss, slopes: FloatArray, predictions: FloatArray, targets: FloatArray) -> FloatArray:
+    """Second derivatives of the losses that objective perturbation takes."""
+    if isinstance(loss, Logistic):
+        p = np.abs(slopes)
+        return np.asarray(p * (1.0 - p))
+    if isinstance(loss, SmoothHinge):
+        bent = np.abs(1.0 - targets * predictions) < loss.width
+        return np.asarray(bent / (2.0 * loss.width))
+    return (np.abs(predictions - targets) < loss.width).astype(np.float64)
