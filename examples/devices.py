@@ -209,7 +209,7 @@ def main() -> None:
     parser.add_argument("--delta", type=float, help="of Gaussian reports; without it devices make none by --epsilon")
     parser.add_argument("--leakage", type=float, help="of a report of miogd, in nats, instead of --epsilon")
     parser.add_argument("--randomizer", default="privunit", help="privunit, duchi, l2laplace, laplace or gaussian")
-    parser.add_argument("--radius", type=float, default=5.0, help="of the models' ball (default: 5); only ldpsgd and miogd have one")
+    parser.add_argument("--radius", type=float, default=5.0, help="of the models' ball (default: 5): ldpsgd, miogd")
     parser.add_argument("--x-bound", type=float, default=1.0, help="rows are scaled to this norm (default: 1)")
     parser.add_argument("--y-bound", type=float, default=1.0, help="real targets are clipped to it (default: 1)")
     parser.add_argument("--users", type=int, help="how many answer (default: all rows); with --listen the horizon")

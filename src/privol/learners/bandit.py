@@ -200,7 +200,7 @@ class BanditMIOGD(LocalLearner):
         convex losses within ``value_bounds`` and with ``gradient_bound`` as their Lipschitz constant. ``n_features``:
         by default those of the last run.
         """
-        return self._planned(n_rows, n_features).regret_bound(n_rows)
+        return self.calibrate(self._width(n_features), n_rows).regret_bound(n_rows)
 
     def tell(self, *, value: ArrayLike | None = None, report: ArrayLike | None = None) -> Self:  # type: ignore[override]
         """Learn one row by the loss at what ``ask`` returns, or by what a device made of it.

@@ -216,7 +216,7 @@ class BANCO(_Betting):
         n_features : int, optional
             At least 1; default: those of the last run.
         """
-        report = self._planned(n_rows, n_features).report
+        report = self.calibrate(self._width(n_features), n_rows).report
         self._uncapped()
         wealth, step = number(wealth=self.wealth, above=0.0), number(direction_step=self.direction_step, above=0.0)
         return calibrate.betting_regret(self._betting(report), u_norm, n_rows, wealth=wealth, step=step)
@@ -348,7 +348,7 @@ class AgnosticBANCO(_Betting):
 
     def regret_bound(self, u_norm: float, n_rows: int, n_features: int | None = None) -> float:
         """As :meth:`BANCO.regret_bound`, of the noise that this learner's own randomizer has."""
-        report = self._planned(n_rows, n_features).report
+        report = self.calibrate(self._width(n_features), n_rows).report
         self._uncapped()
         return calibrate.agnostic_regret(
             u_norm,

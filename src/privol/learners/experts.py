@@ -183,7 +183,7 @@ class MultiscaleSGD(GradientReportLearner):
         n_features : int, optional
             At least 1; default: those of the last run.
         """
-        plan = self._planned(n_rows, n_features)
+        plan = self.calibrate(self._width(n_features), n_rows)
         assert plan.experts is not None
         return calibrate.experts_regret(self._betting(plan.report), plan.experts, u_norm, n_rows, step=plan.length)
 
