@@ -98,7 +98,7 @@ class MultiscaleSGD(GradientReportLearner):
     mean of that.
 
     With the same reports it was within 1.5 times the excess risk of gradient descent with the best constant step in
-    hindsight, averaged over all its points, on nearly all settings of ``docs/local.md``, Covertype and Adult included.
+    hindsight, averaged over all its points, on all settings of ``docs/local.md`` but one, Covertype and Adult included.
     Against that step with the quadratic average it is behind by up to 2 in two dimensions.
 
     Cost per row: two passes over its non-zeros, O(n_features) with as many noise words, some rounds of one exponential
