@@ -158,8 +158,8 @@ def test_figures_of_the_record_for_users():
     "words",
     [{"slack": 0.0}, {"slack": 1.0, "delta": 0.5}, {"slack": -1e-9}, {"slack": math.nan}, {"slack": True},
      {"slack": 1e-5, "delta": 1e-6}, {"releases": 2}, {"released": "reports"}, {"released": "sums"},
-     {"released": "metrics"}, {"released": "metrics_beyond_models"}, {"kind": "pure", "slack": 1e-6}, {"kind": "gdp", "slack": 1e-6},
-     {"kind": "none", "parameter": math.inf, "slack": 1e-6}, {"parameter": math.inf}],
+     {"released": "metrics"}, {"released": "metrics_beyond_models"}, {"kind": "pure", "slack": 1e-6},
+     {"kind": "gdp", "slack": 1e-6}, {"kind": "none", "parameter": math.inf, "slack": 1e-6}, {"parameter": math.inf}],
 )  # fmt: skip
 def test_records_that_make_no_sense(words):
     with pytest.raises(InvalidParameter):
