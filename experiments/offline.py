@@ -128,6 +128,7 @@ def of_one_set(rows: Split, given: Namespace) -> dict[str, list[list[float]]]:
         batch = 1 if rows.X.shape[1] < WORDS else 100
         gaussian: tuple[tuple[type[Any], dict[str, Any]], ...] = (
             (OutputPerturbation, {"l2": l2}),
+            (ObjectivePerturbation, {"l2": rule(CHOSEN[ObjectivePerturbation], rows, epsilon, DELTA)}),
             (POL, {"l2": l2, **ball}),
             (PIGD, {"l2": l2, "release": "last", **ball}),
             (DPFTRL, {"batch": batch, **ball}),
