@@ -6,8 +6,8 @@ d = 47,236, 73 entries a row). Every side must come to a point whose gradient, i
 did is timed. All sides take turns within a round; the least of ``--rounds`` is kept, and ratios are those to quote.
 
 With ``--diffprivlib PYTHON``, the interpreter of an environment with diffprivlib 0.6.6 (scikit-learn before 1.6, NumPy
-before 2.3): whole private fits of the Covertype rows that come with privol, beside its LogisticRegression, at the same
-epsilon, bound and l2. Its solver stops where its default tolerance lets it.
+before 2.3): whole private fits of the Covertype rows that come with privol, or (``--covtype``) of all, beside its
+LogisticRegression, at the same epsilon, bound and l2. Its solver stops where its default tolerance lets it.
 
 Then one pass each, beside what the machine can do: gradients beside the rows read once by ``numpy.add.reduce``,
 Hessians beside BLAS's product of matrices of the same shape, which makes both triangles.
@@ -34,7 +34,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from privol import ObjectivePerturbation
+from privol import ObjectivePerturbation, open_stream
 from privol._core._newton import minimise
 from privol._core._objective import Objective
 from privol.data import open_covtype
@@ -42,7 +42,8 @@ from privol.errors import PrivacyWarning
 from privol.losses import Logistic
 
 FloatArray = NDArray[np.float64]
-WORKER = Path(__file__).parent.parent / "experiments" / "diffprivlib_worker.py"
+ROOT = Path(__file__).parent.parent
+WORKER, SCHEMA = ROOT / "experiments" / "diffprivlib_worker.py", ROOT / "examples" / "covtype.toml"
 
 
 def timed(run: Callable[[], Any]) -> tuple[float, Any]:
@@ -144,9 +145,9 @@ def passes(o: Objective, X: Any, rounds: int) -> None:
         print(f"        a Hessian's own {flops / own / 1e9:.1f} Gflop/s, BLAS {2 * flops / blas / 1e9:.1f}")
 
 
-def whole_fits(python: str, rounds: int, part: int) -> None:
+def whole_fits(python: str, rounds: int, part: int, table: Path | None) -> None:
     """ObjectivePerturbation from rows to released model, checks and noise included, beside diffprivlib's."""
-    blocks = list(open_covtype())
+    blocks = list(open_covtype() if table is None else open_stream(table, schema=SCHEMA))
     X = np.vstack([block.X for block in blocks])[::part].copy()
     y = np.concatenate([block.y for block in blocks if block.y is not None])[::part].copy()
     n, bound = len(y), 3.0
@@ -178,13 +179,14 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="that BLAS and scikit-learn may use; privol uses one")
     parser.add_argument("--only", choices=["dense", "scaled", "csr", "fits"], help="one part")
     parser.add_argument("--diffprivlib", metavar="PYTHON", help="whole fits, beside its: see above")
+    parser.add_argument("--covtype", metavar="FILE", type=Path, help="covtype.data.gz: whole fits of all of its rows")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", PrivacyWarning)  # keys are fixed
     part = 10 if arguments.quick else 1
     with threadpool_limits(arguments.threads):
         print(f"threads of the others: {arguments.threads}")
         if arguments.diffprivlib is not None:
-            whole_fits(arguments.diffprivlib, arguments.rounds, part)
+            whole_fits(arguments.diffprivlib, arguments.rounds, part, arguments.covtype)
         if arguments.only in (None, "dense"):
             compare("dense, d = 54", *dense(1_000_000 // part), arguments.rounds)
         if arguments.only in (None, "scaled"):

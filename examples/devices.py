@@ -29,14 +29,14 @@ from typing import Any
 
 import numpy as np
 
-from privol import BANCO, LDPSGD, MIOGD, open_stream
+from privol import BANCO, LDPSGD, MIOGD, MultiscaleSGD, open_stream
 from privol.data import open_covtype
 from privol.errors import InvalidMessage, PrivolError
 from privol.losses import get_loss
 from privol.rounds import Collector, Device, receive_answer, receive_question
 from privol.state import load_model, save_model
 
-LEARNERS = {"ldpsgd": LDPSGD, "banco": BANCO, "miogd": MIOGD}
+LEARNERS = {"ldpsgd": LDPSGD, "multiscale": MultiscaleSGD, "banco": BANCO, "miogd": MIOGD}
 PATIENCE = 30.0  # seconds for an answer; then the round is asked again, of the next device
 
 
@@ -53,7 +53,7 @@ def make_learner(options: argparse.Namespace, horizon: int) -> Any:
         words["epsilon"] = options.epsilon
     if options.learner != "miogd":
         words["randomizer"] = options.randomizer
-    if options.learner != "banco":
+    if options.learner in ("ldpsgd", "miogd"):
         words["radius"] = options.radius
     return LEARNERS[options.learner](**words)
 
@@ -209,7 +209,7 @@ def main() -> None:
     parser.add_argument("--delta", type=float, help="of Gaussian reports; without it devices make none by --epsilon")
     parser.add_argument("--leakage", type=float, help="of a report of miogd, in nats, instead of --epsilon")
     parser.add_argument("--randomizer", default="privunit", help="privunit, duchi, l2laplace, laplace or gaussian")
-    parser.add_argument("--radius", type=float, default=5.0, help="of the models' ball (default: 5); not for banco")
+    parser.add_argument("--radius", type=float, default=5.0, help="of the models' ball (default: 5): ldpsgd, miogd")
     parser.add_argument("--x-bound", type=float, default=1.0, help="rows are scaled to this norm (default: 1)")
     parser.add_argument("--y-bound", type=float, default=1.0, help="real targets are clipped to it (default: 1)")
     parser.add_argument("--users", type=int, help="how many answer (default: all rows); with --listen the horizon")

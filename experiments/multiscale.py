@@ -77,16 +77,22 @@ class Ratios:
     """The figure: a panel of made-up rows by the norm of their best model, one of real rows by epsilon."""
 
     def __init__(self) -> None:
-        self.figure = Figure(figsize=(11.0, 5.6), layout="constrained")
+        self.figure = Figure(figsize=(11.0, 6.4), layout="constrained")
         self.panels = self.figure.subplots(1, 2, sharey=True)
         words = (("made-up rows", "norm of the best model"), ("real rows", "epsilon of a report"))
+        self.figure.suptitle("MultiscaleSGD (lines), BANCO (dotted), the aim (grey)", fontsize=11)
         for panel, (title, label) in zip(self.panels, words, strict=True):
             panel.set_xscale("log")
             panel.set_yscale("log")
+            for axis in (panel.xaxis, panel.yaxis):
+                axis.set_major_formatter("{x:g}")
+                axis.set_minor_formatter("")
+            panel.set_yticks([0.5, 1.0, AIM, 2.0, 4.0, 8.0])
             panel.axhline(AIM, color="grey", linewidth=0.8)
             panel.set_title(title, fontsize=10)
             panel.set_xlabel(label)
             panel.grid(alpha=0.2)
+        self.panels[1].set_xticks(sorted({epsilon for _, epsilons in SETTINGS for epsilon in epsilons}))
         self.figure.supylabel("excess risk, that of the best constant step is 1", fontsize=10)
 
     def add(self, panel: int, colour: int, label: str, x: Sequence[float], means: dict[str, list[float]]) -> None:
@@ -97,7 +103,7 @@ class Ratios:
 
     def save(self, quick: bool) -> None:
         for panel in self.panels:
-            panel.legend(fontsize=7)
+            panel.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)
         picture(self.figure, "multiscale.svg", quick)
 
 

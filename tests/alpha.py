@@ -59,6 +59,7 @@ RATES: dict[str, float] = {
     "offline.scale": 1e-6,
     "offline.law": 1e-6,
     "offline.audit": 1e-6,
+    "offline.gaussian": 1e-6,
 }
 
 

@@ -103,8 +103,8 @@ def test_an_unfinished_run_counts_with_all_it_reserved(tmp_path):
 def test_a_limit_and_what_is_left(tmp_path):
     path = journal(tmp_path / "b.jsonl", ("E", "pure", 0.25), ("E", "pure", 0.25), epsilon=1.0, delta=1e-6)
     found = account_json(path)["journals"][0]
-    assert found["limit"] == {"epsilon": 1.0, "delta": 1e-6, "mu": Ledger(epsilon=1, delta=1e-6).mu}
-    assert found["remaining"] == {"mu": 0.0, "pure_epsilon": 0.5}
+    assert found["limit"] == {"epsilon": 1.0, "delta": 1e-6, "mu": Ledger(epsilon=1, delta=1e-6).mu, "slack": 0.0}
+    assert found["remaining"] == {"mu": 0.0, "pure_epsilon": 0.5, "slack": 0.0}
     text = account_text(path)
     assert "2 runs; limit: epsilon 1 at delta 1e-6 (mu 0.236704); left for a new run: mu 0, or" in text
     assert "or a pure epsilon of 0.5" in text

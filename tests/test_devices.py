@@ -17,7 +17,7 @@ import pytest
 from leaks import Secrets
 from patience import WAIT
 
-from privol import BANCO, LDPSGD, MIOGD
+from privol import BANCO, LDPSGD, MIOGD, MultiscaleSGD
 from privol._core._local import PointGradients
 from privol.losses import get_loss
 from privol.noise._bits import new_key
@@ -41,6 +41,7 @@ CASES = {
         {"epsilon": 2.0},
         BANCO(epsilon=2.0, randomizer="l2laplace"),
     ),
+    "multiscale": (["--learner=multiscale", "--epsilon=2"], {"epsilon": 2.0}, MultiscaleSGD(epsilon=2.0)),
 }
 
 

@@ -25,7 +25,7 @@ from privol.errors import StateError
 from privol.ledger import Ledger
 from privol.ledger._journal import Journal
 from privol.state import State, load_model
-from privol.state._checkpoints import noise_digest
+from privol.state._checkpoints import Checkpoints, noise_digest
 from privol.state._digest import RowDigest
 
 
@@ -63,10 +63,9 @@ def test_what_is_seen_is_on_the_disk(name, tmp_path, monkeypatch):
         seen.append((learner.n_rows_, fingerprint(learner)))
         kept = json.loads((run / "ledger.jsonl").read_text().splitlines()[-1])
         assert (kept["rows"], kept["releases"]) == (learner.n_rows_, learner.n_releases_)
-        with np.load(run / "secret" / kept["facts"]["checkpoint"]) as arrays:
-            assert arrays["counts"][0] == learner.n_rows_
-            model = np.append(learner.coef_, learner.intercept_)
-            np.testing.assert_array_equal(arrays["released"], model)
+        arrays = Checkpoints(run).read(kept["facts"])
+        assert arrays["counts"][0] == learner.n_rows_
+        np.testing.assert_array_equal(arrays["released"], np.append(learner.coef_, learner.intercept_))
 
     learner = make(name)
     found = releases_of(learner, Stream(size=64), checkpoint=State(run, every=100), progress=look)
@@ -175,7 +174,7 @@ def test_secrets_are_for_their_owner_and_end_with_the_run(tmp_path):
     def look(learner, stream):
         folder = run / "secret"
         modes.append(
-            (stat.S_IMODE(folder.stat().st_mode), {stat.S_IMODE(p.stat().st_mode) for p in folder.glob("*.npz")})
+            (stat.S_IMODE(folder.stat().st_mode), {stat.S_IMODE(p.stat().st_mode) for p in folder.glob("*.bin")})
         )
 
     before = os.umask(0)

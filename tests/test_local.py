@@ -247,7 +247,11 @@ def test_values_worked_out_by_hand():
 
 
 def test_bounds_of_the_regret():
-    assert MIOGD(sigma=1.0, step="horizon", **ONES).regret_bound(25, 1) == pytest.approx(math.sqrt(50))
+    learner = MIOGD(sigma=1.0, step="horizon", **ONES)
+    with pytest.raises(InvalidParameter, match="n_features must be given"):
+        learner.regret_bound(25)
+    learner.fit(np.zeros((3, 1)), [0, 1, 0])
+    assert learner.regret_bound(25) == learner.regret_bound(25, 1) == pytest.approx(math.sqrt(50))
     assert MIOGD(sigma=1.0, **ONES).regret_bound(10**6, 1) == pytest.approx(math.sqrt(2 * 2e6), rel=1e-3)
     one = BanditMIOGD(leakage=0.5, value_bounds=(-1.0, 1.0), step="horizon", **ONES)
     assert one.regret_bound(10**6, 5) == pytest.approx(224300.38386, rel=1e-9)

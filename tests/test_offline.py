@@ -78,8 +78,10 @@ def minimiser(loss, S, y, l2_sum, b=0.0):
     raise AssertionError(f"the reference did not converge: {np.linalg.norm(g)}")
 
 
-def vector(source, dim, scale, step, stream):
-    """An L2-Laplace vector of a source, as a learner draws it."""
+def vector(source, dim, scale, step, stream, law="l2_laplace"):
+    """A vector of a source, as a learner draws it."""
+    if law == "gaussian":
+        return source.add(np.zeros(dim), scale, step=step, stream=stream, row=1, decide=decide_lattice_point)
     out = np.zeros((1, dim))
     source.add_mixture(
         None, scale, step, kind="l2_laplace", bound=0.0, stream=stream, row=1, decide=decide_mixture_point, out=out
@@ -153,19 +155,22 @@ def test_output_perturbation_is_the_minimiser_and_the_noise_of_its_key(loss, out
         assert np.all(released(learner) == np.round(released(learner) / step) * step)
 
 
-@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize(("delta", "intercept"), [(0.0, True), (0.0, False), (1e-6, True)])
 @pytest.mark.parametrize(("loss", "outputs"), LOSSES.values(), ids=LOSSES)
-def test_objective_perturbation_minimises_with_the_linear_term_of_its_key(loss, outputs, intercept):
+def test_objective_perturbation_minimises_with_the_linear_term_of_its_key(loss, outputs, delta, intercept):
     """Every class has its own slice of b, in order, and the final noise is of another address."""
     real = get_loss(loss).kind == "regression"
     X, y = problem(40, 3, 2, outputs, real)
     learner = fitted(
-        ObjectivePerturbation, X, y, loss=loss, epsilon=2.0, x_bound=0.8, fit_intercept=intercept, random_state=11,
-        radius=3.0 if loss == "squared" else None,
+        ObjectivePerturbation, X, y, loss=loss, epsilon=2.0, delta=delta, x_bound=0.8, fit_intercept=intercept,
+        random_state=11, radius=3.0 if loss == "squared" else None,
     )  # fmt: skip
     plan = learner.calibrate(3, 40, max(2, outputs))
     S, dim, source = seen(X, 0.8, intercept), 3 + intercept, make_source(11)
-    b = vector(source, plan.dim, plan.scale, plan.step, STREAM_OBJECTIVE)
+    assert plan.law == ("gaussian" if delta else "l2_laplace")
+    b = vector(source, plan.dim, plan.scale, plan.step, STREAM_OBJECTIVE, plan.law)
+    assert not np.any(np.mod(b, plan.step))
+    assert np.any(np.mod(b, plan.step * 2.0**19))  # not the grid of a release
     targets = [np.clip(y, -1, 1)] if real else signs(y, outputs)
     points = np.concatenate(
         [
@@ -173,8 +178,8 @@ def test_objective_perturbation_minimises_with_the_linear_term_of_its_key(loss, 
             for k, t in enumerate(targets)
         ]
     )
-    step = granularity(plan.final_scale * math.sqrt(plan.dim + 1))
-    noise = vector(source, plan.dim, plan.final_scale, step, STREAM_RELEASES)
+    step = granularity(plan.final_scale * (1.0 if delta else math.sqrt(plan.dim + 1)))
+    noise = vector(source, plan.dim, plan.final_scale, step, STREAM_RELEASES, plan.law)
     off = released(learner) - points - noise
     assert np.linalg.norm(off) <= plan.error + step * math.sqrt(plan.dim) + 1e-11 * np.linalg.norm(points)
     assert np.linalg.norm(noise) > 20 * plan.error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 import pickle
 import signal
@@ -15,12 +16,11 @@ from leaks import Secrets, reachable, story, surface
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from test_offline import fitted, problem, released
+from test_offline import fitted, problem, released, vector
 
 from privol import DPFTRL, ObjectivePerturbation, OutputPerturbation, noise
 from privol._core._noise import Source
 from privol._core._objective import Objective
-from privol.calibration import calibrate_objective
 from privol.errors import (
     BudgetExceeded,
     InvalidParameter,
@@ -33,7 +33,7 @@ from privol.errors import (
 from privol.guarantees import square_up
 from privol.learners import offline
 from privol.ledger import Ledger
-from privol.losses import Custom, Logistic
+from privol.losses import Custom
 from privol.noise import STREAM_RELEASES, make_source
 from privol.streams import open_stream
 
@@ -301,22 +301,6 @@ def test_the_guarantee_is_of_the_law_that_was_drawn():
         assert "NOT PRIVATE" in seeded.sentence()
 
 
-def test_gaussian_noise_in_the_objective_is_never_called_pure():
-    """What it proves is an epsilon with one delta; an epsilon alone would be a false guarantee."""
-    learner, ledger = ObjectivePerturbation(), Ledger()
-    plan = calibrate_objective(
-        loss=Logistic(), dim=4, intercept=True, n=60, l2=0.1, epsilon=1.0, delta=1e-6, adjacency="replace", x_bound=1.0,
-        y_bound=1.0,
-    )  # fmt: skip
-    with pytest.raises(InvalidParameter, match="no guarantee"):
-        learner.guarantee_of(plan, 60)
-    learner.delta, learner.ledger = 1e-6, ledger  # no parameter of its, but nothing keeps one from writing it
-    with pytest.raises(InvalidParameter, match="no guarantee"):
-        learner.fit(X, Y)
-    assert ledger.accounts == ()
-    assert "delta" not in learner.get_params()
-
-
 def test_published_noise_is_stated_as_proved():
     with pytest.warns(PrivacyWarning, match="published"):
         learner = ObjectivePerturbation(calibration="published", l2=1e-3).fit(X, Y)
@@ -531,9 +515,11 @@ def test_what_is_handed_out_is_a_copy(kind):
     assert released(learner).tobytes() == before
 
 
-@both
-@pytest.mark.parametrize("outputs", [1, 3])
-def test_nothing_secret_is_seen(kind, outputs, monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "outputs", "delta"),
+    [*itertools.product(KINDS, (1, 3), (0.0,)), (ObjectivePerturbation, 3, 1e-6)],
+)
+def test_nothing_secret_is_seen(kind, outputs, delta, monkeypatch):
     """Rows, targets, minimisers, linear terms, noise and its key: in no attribute, copy, error or warning."""
     secrets, y = Secrets(), problem(60, 3, 21, outputs)[1]
     secrets.numbers("rows", X, many=True)
@@ -552,15 +538,11 @@ def test_nothing_secret_is_seen(kind, outputs, monkeypatch):
     secrets.key("key", key.astype("<u4").tobytes())
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        learner = kind(epsilon=20.0, random_state=9).fit(X, y)
+        learner = kind(epsilon=20.0, delta=delta, random_state=9).fit(X, y)
     plan = learner.calibrate(3, 60, max(2, outputs))
     scale = plan.scale if kind is OutputPerturbation else plan.final_scale
-    out, step = np.zeros((1, plan.dim)), noise.granularity(scale * math.sqrt(plan.dim + 1))
-    make_source(9).add_mixture(
-        None, scale, step, kind="l2_laplace", bound=0.0, stream=STREAM_RELEASES, row=1,
-        decide=noise.decide_mixture_point, out=out,
-    )  # fmt: skip
-    secrets.numbers("noise", out)
+    step = noise.granularity(scale * (1.0 if delta else math.sqrt(plan.dim + 1)))
+    secrets.numbers("noise", vector(make_source(9), plan.dim, scale, step, STREAM_RELEASES, plan.law))
     seen = [surface(learner, plan, learner.ledger_, *learner.ledger_.accounts), *(str(w.message) for w in said)]
     seen += [pickle.dumps(learner), surface(pickle.loads(pickle.dumps(learner)), copy.copy(learner), private=True)]
     seen += [surface(clone(learner), private=True), repr(learner), repr(learner.get_params()), repr(vars(learner))]

@@ -36,11 +36,13 @@ from privol.noise import (
     L2Laplace,
     Laplace,
     Sphere,
+    _decide,
     _lattice,
     _vectors,
     decide_lattice_point,
     decide_mixture_point,
     granularity,
+    make_source,
 )
 
 SCALARS = {"gaussian": Gaussian, "laplace": Laplace, "exponential": Exponential}
@@ -150,12 +152,63 @@ def test_vectors_near_a_boundary(kind, dim, monkeypatch):
     np.testing.assert_array_equal(noise.add(x), expected)
     assert len(asked) == n * dim
 
-    def guess(kind, words, extra, coordinate, x, scale, step, factor):
+    def guess(kind, words, extra, coordinate, x, scale, step, factor, enclosures):
         return first_guess("gaussian")(words[coordinate], None, x, scale * factor[0], step)
 
     monkeypatch.setattr(_vectors, "decide_mixture_point", guess)
     again = VECTORS[kind](scale=scale, dim=dim, random_state=9).add(x)
     assert np.mean(again != expected) > 0.1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_factor_of_a_vector_is_enclosed_once(kind, monkeypatch):
+    """Of all its coordinates together; what comes out is what each of them would find by itself."""
+    scale, dim, h, found = 1.3, 12, 2.0**-10, []
+    whole, levels = _decide._factor, []
+
+    def counting(*args):
+        levels.append(args[2][0].bits)
+        return whole(*args)
+
+    monkeypatch.setattr(_decide, "_factor", counting)
+    for decide in (decide_mixture_point, lambda *args: decide_mixture_point(*args[:8])):
+        rng, extra = np.random.default_rng(2), Chosen(3)
+        words = rng.integers(0, 1 << 64, words_of_vector(kind, dim), dtype=np.uint64).tolist()
+        ideals = ideal_vector(kind, dim, words, extra)
+        x = np.array([to_boundary(5.0 * scale, scale, z, h, j) for j, z in enumerate(ideals)])
+        levels.clear()
+        values, undecided, _ = round_mixture_with_words(
+            x, scale, h, np.array(words, np.uint64), decide, extra, kind=kind
+        )
+        assert undecided == dim
+        found.append((values, list(levels)))
+    (values, once), (each, again) = found
+    np.testing.assert_array_equal(values, each)
+    np.testing.assert_array_equal(values, nearest_all(x, scale, ideals, h))
+    assert len(once) == len(set(once)) < len(again)
+    assert again.count(63) == dim
+
+
+def test_gaussian_sums_on_a_finer_grid():
+    """As the linear term of an objective is drawn; the last resort has that grid too."""
+    scale, row, n = 3.7, 5, 400
+    h, asked = granularity(scale) * 2.0**-20, []
+
+    def counting(*args):
+        asked.append(args)
+        return decide_lattice_point(*args)
+
+    source = make_source(4)
+    at = AtRow(source, STREAM_SAMPLES, row)
+    ideals = ideal_values(at.words(n), at, "gaussian")
+    near = np.array([to_boundary(scale, scale, z, h, j) if j % 4 == 0 else 0.0 for j, z in enumerate(ideals)])
+    for x in (np.zeros(n), near):
+        asked.clear()
+        found = source.add(x, scale, stream=STREAM_SAMPLES, row=row, decide=counting, step=h)
+        np.testing.assert_array_equal(found, nearest_all(x, scale, ideals, h))
+        assert np.any(np.mod(found, granularity(scale)))
+    assert len(asked) >= n // 4
+    assert {args[4] for args in asked} == {h}
 
 
 @pytest.mark.parametrize("law", LAWS)

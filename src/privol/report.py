@@ -393,10 +393,14 @@ def _limit(journal: Mapping[str, Any]) -> str:
     limit, left = journal["limit"], journal["remaining"]
     if limit is None:
         return f"{_runs(len(journal['runs']))}, no limit"
+    slack = aside = ""
+    if limit["slack"] > 0.0:
+        slack = f", of that delta a slack of {format_up(limit['slack'])} for runs that are proved at one delta alone"
+        aside = f", of the slack {format_down(left['slack'])}"
     return (
         f"{_runs(len(journal['runs']))}; limit: epsilon {format_up(limit['epsilon'])} at delta "
-        f"{format_up(limit['delta'])} (mu {format_down(limit['mu'])}); left for a new run: mu "
-        f"{format_down(left['mu'])}, or a pure epsilon of {format_down(left['pure_epsilon'])}"
+        f"{format_up(limit['delta'])} (mu {format_down(limit['mu'])}{slack}); left for a new run: mu "
+        f"{format_down(left['mu'])}, or a pure epsilon of {format_down(left['pure_epsilon'])}{aside}"
     )
 
 
@@ -405,7 +409,12 @@ def _accounts(journal: Mapping[str, Any], delta: float) -> RenderableType:
     for name in ("run", "rows", "releases", "promised", "reserved", "spent", ""):
         table.add_column(name, justify="right" if name in ("rows", "releases") else "left")
     for run in journal["runs"]:
-        promised = {"gdp": "{}-GDP", "pure": "pure epsilon {}", "none": "nothing"}[run["kind"]]
+        promised = {
+            "gdp": "{}-GDP",
+            "pure": "pure epsilon {}",
+            "approximate": "epsilon {} at delta " + format_up(run["delta"]),
+            "none": "nothing",
+        }[run["kind"]]
         table.add_row(
             f"{run['learner']}\n{run['plan_id'][:12]}",
             f"{run['rows']:,}",
@@ -425,7 +434,8 @@ def _accounts(journal: Mapping[str, Any], delta: float) -> RenderableType:
 
 
 def _epsilon(figures: Mapping[str, Any]) -> str:
-    return f"epsilon {_up(figures['epsilon'])}\nmu {_up(figures['mu'])}"
+    slack = figures["slack"]
+    return f"epsilon {_up(figures['epsilon'])}\n" + (f"slack {_up(slack)}" if slack else f"mu {_up(figures['mu'])}")
 
 
 def _up(figure: float | str) -> str:

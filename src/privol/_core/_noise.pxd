@@ -106,6 +106,8 @@ cdef class Source:
     cdef int resolve_mixture(self, pv_undecided *und, str kind, unsigned stream, uint64_t row, double scale,
                              double step, object decide, list words, double factor, double error) except -1
     cdef int resolve(self, pv_undecided *und, unsigned stream, uint64_t row, double scale, object decide) except -1
+    cdef int resolve_on_grid(self, pv_undecided *und, unsigned stream, uint64_t row, double scale, double step,
+                             object decide) except -1
 
 # Scratch memory of a list of undecided coordinates.
 cdef class Undecided:

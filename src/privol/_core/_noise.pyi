@@ -9,9 +9,11 @@ _FloatArray: TypeAlias = NDArray[np.float64]
 # (word, extra words by level, noiseless value, scale, step) -> lattice point in units of the step
 _Decide: TypeAlias = Callable[[int, Callable[[int], tuple[int, int]], float, float, float], float]
 
-# (kind, words, extra words by level and word, coordinate, noiseless value, scale, step, factor and its relative error)
+# (kind, words, extra words by level and word, coordinate, noiseless value, scale, step, factor and its relative error,
+# what was found of the factor for other coordinates)
+_Extra: TypeAlias = Callable[[int, int], tuple[int, int]]
 _DecideMixture: TypeAlias = Callable[
-    [str, list[int], Callable[[int, int], tuple[int, int]], int, float, float, float, tuple[float, float]], float
+    [str, list[int], _Extra, int, float, float, float, tuple[float, float], dict[int, Any]], float
 ]
 
 class Source:
@@ -35,6 +37,7 @@ class Source:
         bound: float | None = None,
         law: str = "gaussian",
         out: _FloatArray | None = None,
+        step: float | None = None,
     ) -> _FloatArray: ...
     def add_mixture(
         self,

@@ -183,9 +183,13 @@ cdef class Source:
             pv_wipe(out, 32)
 
     cdef int resolve(self, pv_undecided *und, unsigned stream, uint64_t row, double scale, object decide) except -1:
-        """Round the listed coordinates with as many extra words as it takes."""
-        cdef int64_t k
+        """Round the listed coordinates to the grid of the scale with as many extra words as it takes."""
         cdef double step = pv_lattice_step(scale)
+        return self.resolve_on_grid(und, stream, row, scale, step, decide)
+
+    cdef int resolve_on_grid(self, pv_undecided *und, unsigned stream, uint64_t row, double scale, double step,
+                             object decide) except -1:
+        cdef int64_t k
         for k in range(und.n):
             coordinate = und.coord[k]
 
@@ -197,8 +201,8 @@ cdef class Source:
         return 0
 
     def add(self, cnp.ndarray x not None, double scale, *, unsigned stream, uint64_t row, decide,
-            bound=None, str law="gaussian", cnp.ndarray out=None):
-        """round_h(x + scale Z) for one address row, h the grid of the scale.
+            bound=None, str law="gaussian", cnp.ndarray out=None, step=None):
+        """round_h(x + scale Z) for one address row.
 
         Parameters
         ----------
@@ -215,6 +219,8 @@ cdef class Source:
             "gaussian", "laplace" or "exponential": Z has variance 1, 2 or 1.
         out : ndarray of shape (d,), float64, C-contiguous, or None
             Where the result goes; not x.
+        step : float or None
+            The grid h, a power of two, above 2^-40 of the scale; None: that of the scale.
 
         Returns
         -------
@@ -236,6 +242,8 @@ cdef class Source:
         cdef Undecided und = Undecided(d)
         cdef pv_status status
         cdef pv_lattice lattice = lattice_of(law, scale)
+        cdef double h = lattice.step if step is None else step
+        lattice.step = h
         cdef double magnitude = np.max(np.abs(x)) if bound is None else bound
         pv_address_row(&addresses[0], stream, row, d)
         self.fill(&addresses[0], n, &words[0])
@@ -243,7 +251,7 @@ cdef class Source:
             with nogil:
                 status = pv_lattice_round(&lattice, &u[0], 1.0, d, magnitude, &words[0], &noisy[0], &und.c)
             if status == PV_UNDECIDED:
-                self.resolve(&und.c, stream, row, scale, decide)
+                self.resolve_on_grid(&und.c, stream, row, scale, h, decide)
                 status = pv_lattice_round(&lattice, &u[0], 1.0, d, magnitude, &words[0], &noisy[0], &und.c)
         finally:
             pv_wipe(&words[0], n + 16)
@@ -339,12 +347,14 @@ cdef class Source:
                              double step, object decide, list words, double factor, double error) except -1:
         """Round the listed coordinates of one vector with as many extra words as it takes."""
         cdef int64_t k
+        cdef dict enclosures = {}  # of the factor, which is the same for all of them
 
         def extra(level, word):
             return self.words(stream=stream, level=level, block=word, row=row)
 
         for k in range(und.n):
-            und.value[k] = decide(kind, words, extra, und.coord[k], und.x[k], scale, step, (factor, error))
+            und.value[k] = decide(kind, words, extra, und.coord[k], und.x[k], scale, step, (factor, error),
+                                  enclosures)
         und.resolved = und.n
         return 0
 
@@ -487,10 +497,11 @@ def round_mixture_with_words(x, double scale, double step, words, decide, extra,
     n = und.c.n
     if status == PV_UNDECIDED:
         listed = [int(word) for word in words]
+        enclosures = {}
         for k in range(n):
             und.c.value[k] = decide(
                 kind, listed, lambda level, word: extra(word, level), und.c.coord[k], und.c.x[k], scale, step,
-                (factor.z, factor.error),
+                (factor.z, factor.error), enclosures,
             )
         und.c.resolved = n
         status = pv_mixture_round(code, &lattice, &u[0], d, magnitude, bytes_of, &out[0], &und.c, &factor)

@@ -45,7 +45,7 @@ cdef class VectorSampler(KeyedSampler):
     Vector number n has the words of address row n. Words of short vectors are drawn ahead.
 
     A subclass has ``_shape(size)``, a checked shape, and ``_decide(kind, words, extra, coordinate, x, scale, step,
-    factor)``, the last resort: see :func:`privol.noise.decide_mixture_point`.
+    factor, enclosures)``, the last resort: see :func:`privol.noise.decide_mixture_point`.
 
     Parameters
     ----------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,7 +68,7 @@ def describe_account(runs: Sequence[str], delta: float | None) -> dict[str, Any]
         If a journal cannot be read.
     """
     from .._validate import number
-    from ..ledger import IF_FIXED, compose, describe
+    from ..ledger import IF_FIXED, compose, delta_of, describe
 
     if delta is not None:
         delta = number(delta=delta, above=0.0, below=1.0)
@@ -89,6 +90,9 @@ def describe_account(runs: Sequence[str], delta: float | None) -> dict[str, Any]
             other = shares.get(known.plan_id, share)
             shares[known.plan_id] = max(other, share, key=lambda held: (held.mu_squared, held.releases))
     together = compose(shares.values(), adjacency=one.adjacency, delta=where)
+    if delta is None and together.slack > 0.0 and math.isinf(together.epsilon()):
+        where = delta_of(shares.values())  # the slacks of several runs are more than each of their deltas
+        together = compose(shares.values(), adjacency=one.adjacency, delta=where)
     fixed = _if_fixed(together) if together.private else None
     return {
         "format": "privol.account",
@@ -138,7 +142,13 @@ def _if_fixed(together: Spent) -> float | None:
 def _figures(spent: Spent) -> dict[str, Any]:
     from ..ledger import as_json
 
-    figures = {"epsilon": spent.epsilon(), "mu": spent.mu, "rho": spent.rho, "pure_epsilon": spent.pure_epsilon}
+    figures = {
+        "epsilon": spent.epsilon(),
+        "mu": spent.mu,
+        "rho": spent.rho,
+        "pure_epsilon": spent.pure_epsilon,
+        "slack": spent.slack,
+    }
     return {name: as_json(figure) for name, figure in figures.items()}
 
 
@@ -148,11 +158,13 @@ def _describe_journal(path: Path, ledger: Ledger, delta: float) -> dict[str, Any
     together = compose([known.held() for known in ledger.accounts], adjacency=ledger.adjacency, delta=delta)
     limit = None
     if ledger.mu is not None:
-        limit = {"epsilon": ledger.epsilon, "delta": ledger.delta, "mu": ledger.mu}
+        limit = {"epsilon": ledger.epsilon, "delta": ledger.delta, "mu": ledger.mu, "slack": ledger.slack}
     return {
         "path": str(path),
         "limit": limit,
-        "remaining": None if limit is None else {"mu": ledger.remaining, "pure_epsilon": ledger.remaining_pure},
+        "remaining": None
+        if limit is None
+        else {"mu": ledger.remaining, "pure_epsilon": ledger.remaining_pure, "slack": ledger.remaining_slack},
         "runs": [_describe_run(known, delta) for known in ledger.accounts],
         "together": _figures(together),
     }

@@ -98,7 +98,7 @@ def _end(directory: str, path: Path, as_json: bool, quiet: bool) -> None:
     from ..state import State
 
     found = Ledger.read(path / "ledger.jsonl")
-    limit = {"epsilon": found.epsilon, "delta": found.delta}
+    limit: dict[str, Any] = {"epsilon": found.epsilon, "delta": found.delta, "slack": found.slack}
     with closing(Ledger(adjacency=found.adjacency, journal=path / "ledger.jsonl", **limit)) as ledger:
         learner = State(path).end(ledger=ledger)
         spent = ledger.spent

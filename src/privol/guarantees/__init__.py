@@ -7,10 +7,12 @@ out of its stated range raises :class:`~privol.errors.InvalidParameter`.
 
 Sources: Balle and Wang 2018 (the exact curve of the Gaussian mechanism), Dong, Roth and Su 2022 (Gaussian
 differential privacy and its composition), Canonne, Kamath and Steinke 2020 (from zero-concentrated to
-approximate differential privacy), Kairouz, Oh and Viswanath 2015 (pure differential privacy), Feldman, McMillan and
-Talwar 2021 (reports in a secret random order).
+approximate differential privacy), Kairouz, Oh and Viswanath 2015 (pure differential privacy, and what is proved at one
+epsilon and delta), Feldman, McMillan and Talwar 2021 (reports in a secret random order), Papernot and Steinke 2022 (the
+best of a random number of runs).
 """
 
+from ._approximate import Bound, approximate_delta, approximate_epsilon, group_slack, left_of_delta
 from ._arithmetic import (
     BudgetSplit,
     compose_gdp,
@@ -24,9 +26,11 @@ from ._arithmetic import (
     zcdp_epsilon,
     zcdp_rho_of_gdp,
 )
+from ._composition import describe_composition
 from ._mixed import compose_fixed, compose_pure
 from ._pure import gdp_mu_of_pure, pure_delta, pure_epsilon, pure_within_gdp, zcdp_rho_of_pure
-from ._record import ADJACENCIES, KINDS, RELEASED, Claim, Guarantee, describe_composition, format_up
+from ._record import ADJACENCIES, KINDS, RELEASED, Claim, Guarantee, format_up
+from ._selection import selection_epsilon, selection_mu
 from ._shuffled import shuffled_delta, shuffled_epsilon, shuffled_epsilon_of_gdp
 from ._weaknesses import WEAK_EPSILON, weaknesses
 
@@ -35,9 +39,12 @@ __all__ = [
     "KINDS",
     "RELEASED",
     "WEAK_EPSILON",
+    "Bound",
     "BudgetSplit",
     "Claim",
     "Guarantee",
+    "approximate_delta",
+    "approximate_epsilon",
     "compose_fixed",
     "compose_gdp",
     "compose_pure",
@@ -48,9 +55,13 @@ __all__ = [
     "gdp_mu",
     "gdp_mu_of_pure",
     "group_mu",
+    "group_slack",
+    "left_of_delta",
     "pure_delta",
     "pure_epsilon",
     "pure_within_gdp",
+    "selection_epsilon",
+    "selection_mu",
     "shuffled_delta",
     "shuffled_epsilon",
     "shuffled_epsilon_of_gdp",

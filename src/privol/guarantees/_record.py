@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from decimal import ROUND_CEILING, Context
@@ -13,17 +12,18 @@ from typing import Any, NoReturn
 
 from .._validate import choice, integer, number
 from ..errors import InvalidParameter
+from ._approximate import Bound, approximate_delta, approximate_epsilon, group_slack
 from ._arithmetic import gdp_delta, gdp_epsilon, group_mu, zcdp_rho_of_gdp
 from ._pure import gdp_mu_of_pure, pure_delta, pure_epsilon, zcdp_rho_of_pure
 from ._shuffled import shuffled_epsilon, shuffled_epsilon_of_gdp
 
-__all__ = ["ADJACENCIES", "KINDS", "RELEASED", "Claim", "Guarantee", "describe_composition", "format_up"]
+__all__ = ["ADJACENCIES", "KINDS", "RELEASED", "Claim", "Guarantee", "format_up"]
 
 ADJACENCIES = ("replace", "zero_out")
 """The neighbouring relations, for two streams of the same public length that differ in one row."""
 
-KINDS = ("gdp", "pure", "none")
-"""What can be promised: Gaussian differential privacy, pure differential privacy, nothing."""
+KINDS = ("gdp", "pure", "approximate", "none")
+"""What can be promised: Gaussian, pure, or at one point (epsilon, delta)-differential privacy, or nothing."""
 
 UNITS = ("row",)
 _TOTALS = "the noisy totals (of correct predictions or absolute errors, and of losses) of at most"
@@ -67,9 +67,6 @@ _FORMAT = "privol.guarantee"
 _VERSION = 1
 
 
-#: Runs, or kinds of equal ones, that a sentence on several names.
-_LISTED = 20
-
 #: Above it a horizon stands for an open number of rows, not for one of users that could be put in an order.
 _MOST_SHUFFLED = 10**12
 
@@ -91,78 +88,6 @@ def format_up(x: float, digits: int = 4) -> str:
         return "0"
     decimal = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(x)).normalize()
     return f"{decimal:f}" if -4 <= decimal.adjusted() < 6 else f"{decimal:e}"
-
-
-def describe_composition(
-    mus: list[float],
-    names: list[str],
-    *,
-    mu: float,
-    pure: float,
-    pures: list[float],
-    user_mu: float | None,
-    user_pure: float | None,
-    users: list[str | None],
-    delta: float,
-    adjacency: str,
-    private: bool,
-) -> str:
-    """Say in one sentence what several runs on the same rows guarantee together, every figure rounded up.
-
-    Parameters
-    ----------
-    mus, names, pures : list
-        Of each run: its mu, what it is called, and its epsilon of pure differential privacy (``inf``: none).
-    mu, pure : float
-        The compositions: the root of the sum of squares, and the sum of the epsilons.
-    user_mu, user_pure : float or None
-        The compositions when all rows of one user change; None where that is unknown.
-    users : list of str or None
-        Of each run: the column that tells its users apart. Where they differ nothing is said of users.
-    delta : float
-        Where epsilon is stated.
-    adjacency : {"replace", "zero_out"}
-    private : bool
-        False if the noise of one of them came from a known seed.
-    """
-    if not mus:
-        return "Nothing was released and nothing is reserved."
-    counts = Counter(
-        f"{name}: {format_up(each)}" + ("" if math.isinf(epsilon) else f" by its pure epsilon of {format_up(epsilon)}")
-        for name, each, epsilon in zip(names, mus, pures, strict=True)
-    )
-    listed = [part if count == 1 else f"{count} of {part}" for part, count in counts.items()]
-    more = len(mus) - sum(list(counts.values())[:_LISTED])
-    parts = ", ".join(listed[:_LISTED]) + (f", and {more} more" if more else "")
-    runs = "1 run" if len(mus) == 1 else f"{len(mus)} runs together"
-    if math.isinf(mu):
-        return f"NO PRIVACY: of {runs} (mu by run: {parts}) at least one has no noise, and nothing is guaranteed."
-    several = "several rows of one person are not protected as one"
-    if user_mu is not None and len(set(users)) > 1:
-        several += " (the runs tell users apart by different columns)"
-    elif user_mu is not None and user_pure is not None:
-        whom = "one user" if users[0] is None else f"one user (column {users[0]!r})"
-        figures, _ = _pair(user_mu, user_pure, delta)
-        several = f"all rows of {whom} that are learnt: {format_up(user_mu)}-GDP, {figures}, by group privacy"
-    (figures, link), add = _pair(mu, pure, delta), "squares add up"
-    if not math.isinf(pure):
-        add += ", and so do pure epsilons"
-    body = (
-        f"Differential privacy with {figures}, {link} {format_up(mu)}-GDP, for one row "
-        f'(adjacency "{adjacency}") that may have been in every one of {runs} (mu by run: {parts}; {add}), what was '
-        f"released and what open runs have reserved, under the conditions of each; {several}."
-    )
-    if private:
-        return body
-    return f"NOT PRIVATE: noise of one run or more came from a known seed. What they would guarantee otherwise: {body}"
-
-
-def _pair(mu: float, pure: float, delta: float) -> tuple[str, str]:
-    """What runs are together, of all pure ones the sum of their epsilons where it is smaller; how mu goes with it."""
-    epsilon = gdp_epsilon(mu, delta)
-    if pure <= epsilon:
-        return f"(epsilon, delta) = ({format_up(pure)}, 0)", "and"
-    return f"(epsilon, delta) = ({format_up(epsilon)}, {format_up(delta)})", "from"
 
 
 def _refuse(what: str) -> NoReturn:
@@ -213,10 +138,11 @@ class Guarantee:
 
     Attributes
     ----------
-    kind : {"gdp", "pure", "none"}
-        Gaussian differential privacy, pure differential privacy, or no guarantee at all (a run without noise).
+    kind : {"gdp", "pure", "approximate", "none"}
+        Gaussian differential privacy, pure differential privacy, (epsilon, delta)-differential privacy that is proved
+        at one point alone, or no guarantee at all (a run without noise).
     parameter : float
-        ``mu`` for "gdp", ``epsilon`` for "pure" (finite, at least 0), ``inf`` for "none".
+        ``mu`` for "gdp", ``epsilon`` for "pure" and "approximate" (finite, at least 0), ``inf`` for "none".
     adjacency : {"replace", "zero_out"}
         One row is replaced by any other admissible row, or by the null row.
     unit : {"row"}
@@ -224,7 +150,7 @@ class Guarantee:
     horizon, releases : int
         Largest numbers of rows the run may read (at least 1, public) and of models (or windows) it may release.
     delta : float
-        Above 0, below 1: where epsilon is stated unless another delta is asked for.
+        Above 0, below 1: where epsilon is stated unless another delta is asked for. At least the slack.
     claim : Claim or None
         What the source of a published calibration says, where that calibration is used.
     conditions : tuple of str
@@ -246,6 +172,9 @@ class Guarantee:
     leakage : float or None
         Of "reports": bound, in nats, of the mutual information of a row and its report given all reports before,
         whatever law the row has. ``None``: none is stated besides what the other figures imply.
+    slack : float
+        Of "approximate": the delta of its point, above 0 and below 1, and so the probability with which nothing is
+        promised. 0 of all other kinds. One release of models is what there may be of this kind.
     """
 
     kind: str
@@ -264,6 +193,7 @@ class Guarantee:
     rows_per_user: int | None = None
     user: str | None = None
     leakage: float | None = None
+    slack: float = 0.0
 
     def __post_init__(self) -> None:
         choice(KINDS, kind=self.kind)
@@ -296,33 +226,72 @@ class Guarantee:
             ("conditions", tuple(_text(conditions=c) for c in self.conditions)),
         ):
             object.__setattr__(self, name, value)
+        self._check_slack()
         _text(arithmetic=self.arithmetic)
         _text(bit_source=self.bit_source)
         if not isinstance(self.private, bool):
             raise InvalidParameter(f"private must be True or False, found {self.private!r}")
 
-    # The four currencies. "none" is the infinite end of each scale.
+    def _check_slack(self) -> None:
+        slack = number(slack=self.slack, at_least=0.0, below=1.0)
+        object.__setattr__(self, "slack", slack)
+        if (self.kind == "approximate") != (slack > 0.0):
+            allowed = "above 0" if self.kind == "approximate" else "0"
+            raise InvalidParameter(f"slack must be {allowed} for kind {self.kind!r}, found {slack!r}")
+        if self.delta < slack:
+            raise InvalidParameter(f"delta must be at least the slack, {slack!r}, found {self.delta!r}")
+        if slack > 0.0 and (self.released != "models" or self.releases > 1):
+            raise InvalidParameter("kind must be another than 'approximate' but for one release of a model")
+
+    # The four currencies. "none" is the infinite end of each scale; "approximate" has epsilon and delta alone.
+
+    @property
+    def bound(self) -> Bound:
+        """What composes: mu and epsilon of all but the slack, and the slack, which no other figure has in it."""
+        if self.kind in ("pure", "approximate"):
+            return Bound(gdp_mu_of_pure(self.parameter), self.parameter, self.slack)
+        return Bound(self.parameter, math.inf)
+
+    @property
+    def user_bound(self) -> Bound | None:
+        """:attr:`bound` when all rows of one user change; ``None`` where their number is unknown."""
+        parameter = self._user_parameter
+        if parameter is None or self.rows_per_user is None:
+            return None
+        if self.kind not in ("pure", "approximate"):
+            return Bound(parameter, math.inf)
+        slack = group_slack(self.parameter, self.slack, self.rows_per_user)
+        return Bound(gdp_mu_of_pure(parameter), parameter, slack)
 
     @property
     def mu(self) -> float:
-        """Parameter of Gaussian differential privacy, of "pure" rounded up; ``inf`` without noise."""
+        """Parameter of Gaussian differential privacy, of "pure" rounded up; ``inf`` without noise and of "approximate",
+        which has none."""
+        if self.kind == "approximate":
+            return math.inf
         return gdp_mu_of_pure(self.parameter) if self.kind == "pure" else self.parameter
 
     @property
     def rho(self) -> float:
-        """Parameter of zero-concentrated differential privacy, in nats, rounded up."""
+        """Parameter of zero-concentrated differential privacy, in nats, rounded up; ``inf`` where mu is."""
         return zcdp_rho_of_pure(self.parameter) if self.kind == "pure" else zcdp_rho_of_gdp(self.mu)
 
     def epsilon(self, delta: float | None = None) -> float:
         """Epsilon at ``delta`` (default: the record's own), rounded up; ``inf`` without noise.
 
-        ``delta`` is above 0 (of "pure" at least 0, where it gives the parameter) and below 1.
+        ``delta`` is above 0 (of "pure" at least 0, where it gives the parameter) and below 1. Of "approximate" it is
+        ``inf`` below the slack.
         """
         delta = self.delta if delta is None else delta
+        if self.kind == "approximate":
+            return approximate_epsilon(self.parameter, self.slack, delta)
         return pure_epsilon(self.parameter, delta) if self.kind == "pure" else gdp_epsilon(self.mu, delta)
 
     def delta_at(self, epsilon: float) -> float:
-        """Delta at ``epsilon``, rounded up; 1 without noise, 0 for "pure" at its parameter and beyond."""
+        """Delta at ``epsilon``, rounded up; 1 without noise, 0 for "pure" at its parameter and beyond, where it is the
+        slack for "approximate"."""
+        if self.kind == "approximate":
+            return approximate_delta(epsilon, self.parameter, self.slack)
         return pure_delta(epsilon, self.parameter) if self.kind == "pure" else gdp_delta(epsilon, self.mu)
 
     @property
@@ -335,19 +304,24 @@ class Guarantee:
         """``mu`` when all rows of one user change, rounded up; ``None`` where their number is unknown.
 
         Group privacy: k steps to a neighbouring stream cost k times the mu (Dong, Roth and Su 2022, Theorem 2.14), and
-        k times the epsilon of "pure", of which this is the mu: no more than k times the mu.
+        k times the epsilon of "pure", of which this is the mu: no more than k times the mu. ``inf`` where mu is.
         """
         parameter = self._user_parameter
+        if parameter is not None and self.kind == "approximate":
+            return math.inf
         return gdp_mu_of_pure(parameter) if parameter is not None and self.kind == "pure" else parameter
 
     def user_epsilon(self, delta: float | None = None) -> float | None:
         """Epsilon at ``delta`` (as in :meth:`epsilon`) when all rows of one user change, rounded up.
 
-        ``None`` where the number of rows of a user is unknown.
+        ``None`` where the number of rows of a user is unknown. Of "approximate" the slack is that of so many rows
+        (:func:`privol.guarantees.group_slack`), below which it is ``inf``.
         """
         parameter, delta = self._user_parameter, self.delta if delta is None else delta
-        if parameter is None:
+        if parameter is None or self.rows_per_user is None:
             return None
+        if self.kind == "approximate":
+            return approximate_epsilon(parameter, group_slack(self.parameter, self.slack, self.rows_per_user), delta)
         return pure_epsilon(parameter, delta) if self.kind == "pure" else gdp_epsilon(parameter, delta)
 
     def sentence(self) -> str:
@@ -369,13 +343,20 @@ class Guarantee:
         row = "one row" if self.adjacency == "replace" else "the presence of one row"
         pure = self.kind == "pure"
         figures = f"epsilon {format_up(self.epsilon())} at delta {format_up(self.delta)}"
+        curve = f"{format_up(self.mu)}-GDP"
         if pure:
             figures = f"epsilon {format_up(self.parameter)} (delta 0)"
-        line = f"{'pure ' if pure else ''}differential privacy with {figures} for {row} ({format_up(self.mu)}-GDP)"
-        users = self._user_parameter if pure else self.user_epsilon()
-        if users is not None:
+        elif self.slack > 0.0:
+            curve = f"proved at delta {format_up(self.slack)} alone, which implies no GDP"
+        line = f"{'pure ' if pure else ''}differential privacy with {figures} for {row} ({curve})"
+        users, bound = self._user_parameter if pure else self.user_epsilon(), self.user_bound
+        if users is not None and bound is not None:
             most = "at most 1 row" if self.rows_per_user == 1 else f"at most {self.rows_per_user} rows"
-            line += f"; epsilon {format_up(users)} for one user" + (
+            at = ""
+            if self.slack > 0.0:
+                users = bound.pure if bound.slack < 1.0 else math.inf
+                at = f" at delta {format_up(bound.slack)}"
+            line += f"; epsilon {format_up(users)}{at} for one user" + (
                 f" ({most})" if self.user is None else f" (column {self.user!r}, {most})"
             )
         if self.claim is not None:
@@ -393,6 +374,14 @@ class Guarantee:
                 "guaranteed (epsilon is infinite)."
             )
         pair = f"({format_up(self.epsilon())}, {format_up(self.delta)})"
+        if self.kind == "approximate":
+            point = f"({format_up(self.parameter)}, {format_up(self.slack)})"
+            more = "" if self.delta == self.slack else f", which implies {pair}"
+            return (
+                f"Differential privacy with (epsilon, delta) = {point}{more}. It is proved at this one delta: with a "
+                "probability of up to that much nothing is promised (\"slack\"), so no smaller delta has an epsilon, "
+                "and Gaussian, zero-concentrated or Renyi differential privacy does not follow."
+            )
         if self.kind == "pure":
             return (
                 f"Pure differential privacy with epsilon = {format_up(self.parameter)} (delta = 0), which implies "
@@ -421,7 +410,7 @@ class Guarantee:
         know their order (docs/proofs/shuffling.md). ``None`` of anything but reports, of users with several rows, and
         where the number of users is open.
         """
-        if self.released != "reports" or self.kind == "none" or (self.rows_per_user or 1) > 1:
+        if self.released != "reports" or self.kind not in ("gdp", "pure") or (self.rows_per_user or 1) > 1:
             return None
         if self.horizon > _MOST_SHUFFLED:
             return None
@@ -463,6 +452,9 @@ class Guarantee:
             if self.kind != "none":
                 twice = format_up(2.0 * self.parameter)
                 covered = f"{twice}-GDP, twice the mu" if self.kind == "gdp" else f"epsilon = {twice}, twice as much"
+                if self.slack > 0.0:
+                    slack = format_up(group_slack(self.parameter, self.slack, 2))
+                    covered = f"(epsilon, delta) = ({twice}, {slack}), by group privacy"
                 relation += f" (to replace it by another row is covered by {covered})"
         one, several, uncovered = _RELEASED[self.released]
         what = one if self.releases == 1 else several.format(self.releases)
@@ -475,10 +467,10 @@ class Guarantee:
         )
 
     def _users(self) -> str:
-        parameter, epsilon = self._user_parameter, self.user_epsilon()
-        if parameter is None or epsilon is None:
+        parameter, epsilon, bound = self._user_parameter, self.user_epsilon(), self.user_bound
+        if parameter is None or epsilon is None or bound is None:
             return "several rows of one person are not protected as one."
-        if math.isinf(parameter):
+        if math.isinf(parameter) or bound.slack >= 1.0:
             return "nothing is guaranteed for several rows of one user either."
         most = "1 row is" if self.rows_per_user == 1 else f"{self.rows_per_user} rows are"
         change = "replacing what they hold" if self.adjacency == "replace" else "replacing them by null rows"
@@ -486,6 +478,8 @@ class Guarantee:
         figures = f"{format_up(parameter)}-GDP, (epsilon, delta) = ({format_up(epsilon)}, {format_up(self.delta)})"
         if self.kind == "pure":
             figures = f"(epsilon, delta) = ({format_up(parameter)}, 0)"
+        elif self.kind == "approximate":
+            figures = f"(epsilon, delta) = ({format_up(parameter)}, {format_up(bound.slack)})"
         return (
             f"of {whom} at most {most} learnt, and {change}, all of them together, is covered by {figures}, by group "
             "privacy; which rows are whose, and so which of them are dropped, is held fixed and is not hidden."
@@ -500,8 +494,11 @@ class Guarantee:
         record: dict[str, Any] = {"format": _FORMAT, "version": _VERSION}
         for field in fields(self):
             record[field.name] = getattr(self, field.name)
+        # younger than the format: releases that do not know them read all other records
         if self.leakage is None:
-            del record["leakage"]  # younger than the format: releases that do not know it read all other records
+            del record["leakage"]
+        if self.slack == 0.0:
+            del record["slack"]
         # JSON has no infinity; the word stands for it.
         record["parameter"] = "inf" if math.isinf(self.parameter) else self.parameter
         record["conditions"] = list(self.conditions)
@@ -525,7 +522,7 @@ class Guarantee:
         if type(version) is not int or version != _VERSION:
             _refuse(f"has version {version!r}; this release of privol reads version {_VERSION}")
         names = {"format", "version", *(field.name for field in fields(cls))}
-        values = _known_fields(record, names if "leakage" in record else names - {"leakage"})
+        values = _known_fields(record, names - {name for name in ("leakage", "slack") if name not in record})
         del values["format"], values["version"]
         if values["parameter"] == "inf":
             values["parameter"] = math.inf

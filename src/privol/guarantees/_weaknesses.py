@@ -26,7 +26,8 @@ def weaknesses(guarantee: Guarantee, *, rows: int | None = None) -> list[str]:
     -------
     list of str
         On the claim of a published calibration; on delta, if it is not below one over the number of rows, or not below
-        1e-3; on epsilon, for rows or else for users, if it is above 10. Empty where none of these holds.
+        1e-3 (for users too, where theirs is another); on epsilon, for rows or else for users, if it is above 10. Empty
+        where none of these holds.
 
     Notes
     -----
@@ -41,7 +42,11 @@ def weaknesses(guarantee: Guarantee, *, rows: int | None = None) -> list[str]:
     # pure differential privacy has no delta: it is judged by the epsilon that holds without one
     pure = guarantee.kind == "pure"
     delta = 0.0 if pure else guarantee.delta
-    epsilon, users = guarantee.epsilon(delta), guarantee.user_epsilon(delta)
+    epsilon, users, user_delta = guarantee.epsilon(delta), guarantee.user_epsilon(delta), delta
+    bound = guarantee.user_bound
+    if guarantee.kind == "approximate" and bound is not None:
+        # of users it is another point that is proved, beyond which nothing is
+        users, user_delta = bound.pure, bound.slack
     rows = guarantee.horizon if rows is None else rows
     if delta * rows >= 1.0:
         found.append(
@@ -52,6 +57,11 @@ def weaknesses(guarantee: Guarantee, *, rows: int | None = None) -> list[str]:
         found.append(
             f"delta is {format_up(delta)}: publishing each row in the clear with that probability would also meet it; "
             "choose a much smaller one"
+        )
+    if user_delta >= WEAK_DELTA > delta:
+        found.append(
+            f"delta for users is {format_up(user_delta)}: publishing all rows of each in the clear with that "
+            "probability would also meet it; lower their number of rows, delta or epsilon"
         )
     whom, what = "", "a row as with another in its place"
     if epsilon <= WEAK_EPSILON and users is not None and users > WEAK_EPSILON:

@@ -298,6 +298,7 @@ class OfflineLearner(LedgeredModel):
         vouched = get_loss(self.loss).vouched
         if vouched is not None:
             conditions.append(vouched)
+        slack = float(getattr(plan, "delta", 0.0)) if plan.law == "gaussian" and not hasattr(plan, "mu") else 0.0
         if plan.law == "none":
             kind, parameter = "none", math.inf
         elif plan.law == "l2_laplace":
@@ -306,11 +307,12 @@ class OfflineLearner(LedgeredModel):
             kind, parameter = "gdp", float(plan.mu)
             if stated * n_rows >= 1.0:
                 conditions.append(DELTA_TOO_LARGE)
+        elif slack > 0.0:  # what is proved is epsilon with this one delta, and no curve
+            kind, parameter, stated = "approximate", plan.epsilon, max(stated, slack)
+            if stated * n_rows >= 1.0:
+                conditions.append(DELTA_TOO_LARGE)
         else:
-            raise InvalidParameter(
-                f"{type(self).__name__} has no guarantee for noise of the law {plan.law!r}: what is proved is epsilon "
-                "with the one delta, which is neither pure nor Gaussian differential privacy"
-            )
+            raise InvalidParameter(f"{type(self).__name__} has no guarantee for noise of the law {plan.law!r}")
         noise = "L2-Laplace vector" if kind == "pure" else "Gaussian variable"
         return Guarantee(
             kind=kind,
@@ -328,6 +330,7 @@ class OfflineLearner(LedgeredModel):
             "by is charged",
             bit_source="none" if source is None or kind == "none" else source.description,
             private=source is not None and source.private,
+            slack=slack,
         )
 
     # ---- what is released ----------------------------------------------------------------------------

@@ -193,13 +193,14 @@ class BanditMIOGD(LocalLearner):
         self.on_invalid = on_invalid
         self.random_state = random_state
 
-    def regret_bound(self, n_rows: int, n_features: int) -> float:
+    def regret_bound(self, n_rows: int, n_features: int | None = None) -> float:
         """Return the bound of the expected regret of ``n_rows`` rows, which are the horizon too.
 
         Of the points that were asked for (of a pair the mean of both) against the best fixed point of the set, for
-        convex losses within ``value_bounds`` and with ``gradient_bound`` as their Lipschitz constant.
+        convex losses within ``value_bounds`` and with ``gradient_bound`` as their Lipschitz constant. ``n_features``:
+        by default those of the last run.
         """
-        return self.calibrate(n_features, n_rows).regret_bound(n_rows)
+        return self.calibrate(self._width(n_features), n_rows).regret_bound(n_rows)
 
     def tell(self, *, value: ArrayLike | None = None, report: ArrayLike | None = None) -> Self:  # type: ignore[override]
         """Learn one row by the loss at what ``ask`` returns, or by what a device made of it.

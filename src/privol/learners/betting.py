@@ -204,17 +204,19 @@ class BANCO(_Betting):
         self.on_invalid = on_invalid
         self.random_state = random_state
 
-    def regret_bound(self, u_norm: float, n_rows: int, n_features: int) -> float:
+    def regret_bound(self, u_norm: float, n_rows: int, n_features: int | None = None) -> float:
         """Return the bound of the expected regret against every model of one norm, after so many rows.
 
         Parameters
         ----------
         u_norm : float
             L2 norm of the model, its intercept included, at least 0.
-        n_rows, n_features : int
+        n_rows : int
             At least 1.
+        n_features : int, optional
+            At least 1; default: those of the last run.
         """
-        report = self.calibrate(n_features, n_rows).report
+        report = self.calibrate(self._width(n_features), n_rows).report
         self._uncapped()
         wealth, step = number(wealth=self.wealth, above=0.0), number(direction_step=self.direction_step, above=0.0)
         return calibrate.betting_regret(self._betting(report), u_norm, n_rows, wealth=wealth, step=step)
@@ -344,9 +346,9 @@ class AgnosticBANCO(_Betting):
         self.on_invalid = on_invalid
         self.random_state = random_state
 
-    def regret_bound(self, u_norm: float, n_rows: int, n_features: int) -> float:
+    def regret_bound(self, u_norm: float, n_rows: int, n_features: int | None = None) -> float:
         """As :meth:`BANCO.regret_bound`, of the noise that this learner's own randomizer has."""
-        report = self.calibrate(n_features, n_rows).report
+        report = self.calibrate(self._width(n_features), n_rows).report
         self._uncapped()
         return calibrate.agnostic_regret(
             u_norm,

@@ -160,18 +160,18 @@ class MIOGD(GradientReportLearner):
         self.on_invalid = on_invalid
         self.random_state = random_state
 
-    def regret_bound(self, n_rows: int, n_features: int) -> float:
+    def regret_bound(self, n_rows: int, n_features: int | None = None) -> float:
         """Return the theorem's bound of the expected regret of ``n_rows`` rows, which are the horizon too.
 
         Against the best fixed point of the set, over the randomness of the noise; for convex losses whose gradients are
-        within ``gradient_bound``, chosen without looking at the noise.
+        within ``gradient_bound``, chosen without looking at the noise. Default of ``n_features``: the last run's.
 
         Raises
         ------
         InvalidParameter
-            If nothing is proved for these steps.
+            If nothing is proved for these steps, or no row has told how many features there are.
         """
-        return self.calibrate(n_features, n_rows).regret_bound(n_rows)
+        return self.calibrate(self._width(n_features), n_rows).regret_bound(n_rows)
 
     def _report(self, dim: int, bound: float) -> ReportNoise:
         return self._leaking(dim, bound)
@@ -327,9 +327,9 @@ class LDPSGD(GradientReportLearner):
         self.on_invalid = on_invalid
         self.random_state = random_state
 
-    def regret_bound(self, n_rows: int, n_features: int) -> float:
+    def regret_bound(self, n_rows: int, n_features: int | None = None) -> float:
         """As :meth:`MIOGD.regret_bound`, of the regularised losses where ``l2`` is above 0."""
-        return self.calibrate(n_features, n_rows).regret_bound(n_rows)
+        return self.calibrate(self._width(n_features), n_rows).regret_bound(n_rows)
 
     def _report(self, dim: int, bound: float) -> ReportNoise:
         return self._randomized(dim, bound)

@@ -98,7 +98,7 @@ class MultiscaleSGD(GradientReportLearner):
     mean of that.
 
     With the same reports it was within 1.5 times the excess risk of gradient descent with the best constant step in
-    hindsight, averaged over all its points, on nearly all settings of ``docs/local.md``, Covertype and Adult included.
+    hindsight, averaged over all its points, on all settings of ``docs/local.md`` but one, Covertype and Adult included.
     Against that step with the quadratic average it is behind by up to 2 in two dimensions.
 
     Cost per row: two passes over its non-zeros, O(n_features) with as many noise words, some rounds of one exponential
@@ -171,17 +171,19 @@ class MultiscaleSGD(GradientReportLearner):
         self.on_invalid = on_invalid
         self.random_state = random_state
 
-    def regret_bound(self, u_norm: float, n_rows: int, n_features: int) -> float:
+    def regret_bound(self, u_norm: float, n_rows: int, n_features: int | None = None) -> float:
         """Return the bound of the expected regret against every model of one norm, after so many rows.
 
         Parameters
         ----------
         u_norm : float
             L2 norm of the model, its intercept included, at least 0; beyond the largest radius the bound is infinite.
-        n_rows, n_features : int
+        n_rows : int
             At least 1.
+        n_features : int, optional
+            At least 1; default: those of the last run.
         """
-        plan = self.calibrate(n_features, n_rows)
+        plan = self.calibrate(self._width(n_features), n_rows)
         assert plan.experts is not None
         return calibrate.experts_regret(self._betting(plan.report), plan.experts, u_norm, n_rows, step=plan.length)
 

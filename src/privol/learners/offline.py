@@ -22,7 +22,7 @@ from ..calibration import CALIBRATIONS, MIN_L2, OBJECTIVE_CALIBRATIONS, Objectiv
 from ..errors import InvalidParameter
 from ..ledger import Ledger
 from ..losses import Loss, get_loss
-from ..noise import STREAM_OBJECTIVE, decide_mixture_point
+from ..noise import STREAM_OBJECTIVE, decide_lattice_point, decide_mixture_point
 from ._offline import Found, OfflineLearner, noisy
 
 __all__ = ["ObjectivePerturbation", "OutputPerturbation"]
@@ -247,6 +247,9 @@ class ObjectivePerturbation(_Minimiser):
         ``"huber"``, ``"squared"`` (regression), or such an object of :mod:`privol.losses`.
     epsilon : float, default=1.0
         Budget of a fit, above 0; ``inf``: no noise and no guarantee.
+    delta : float, default=0.0
+        0: L2-Laplace noise, pure differential privacy. Above 0, below 1: Gaussian noise, less in many dimensions; what
+        is proved is then epsilon at this delta alone, so that a ledger with a limit needs a ``slack`` for it.
     adjacency : {"replace", "zero_out"}, default="replace"
         What a neighbouring data set may change in one row: anything, or its absence.
     ledger : Ledger, optional
@@ -256,7 +259,7 @@ class ObjectivePerturbation(_Minimiser):
         models little; ``n l2 epsilon`` of at least ``2 x_bound^2`` costs nothing.
     min_l2 : {"quarter", "full"}, default="quarter"
         Where ``n l2`` is so small that the curvature of the losses would cost much of epsilon, it is increased: until
-        that costs half of it at most, or nothing ("full", of the logistic loss).
+        that costs half of it at most, or nothing ("full", of the logistic loss and ``delta=0``).
     x_bound : float, default=1.0
         Public bound of a row's L2 norm, above 0; longer rows are scaled to it.
     y_bound : float, default=1.0
@@ -286,7 +289,9 @@ class ObjectivePerturbation(_Minimiser):
 
     Notes
     -----
-    Pure differential privacy, by L2-Laplace noise. Of more than two classes one b of all of them together.
+    Pure differential privacy, by L2-Laplace noise, or (epsilon, delta)-differential privacy, by Gaussian noise: that
+    is b's whole guarantee, no Gaussian differential privacy (kind "approximate"). Of more than two classes one b of
+    all of them together; with a delta their loss must be the logistic one or the smoothed hinge.
 
     Cost: some tens of passes over the rows. Memory O(n + n_features^2) for up to 512 coordinates, else O(n +
     n_features).
@@ -314,6 +319,7 @@ class ObjectivePerturbation(_Minimiser):
         *,
         loss: str | Loss = "logistic",
         epsilon: float = 1.0,
+        delta: float = 0.0,
         adjacency: str = "replace",
         ledger: Ledger | None = None,
         l2: float = 0.001,
@@ -329,6 +335,7 @@ class ObjectivePerturbation(_Minimiser):
     ) -> None:
         self.loss = loss
         self.epsilon = epsilon
+        self.delta = delta
         self.adjacency = adjacency
         self.ledger = ledger
         self.l2 = l2
@@ -341,9 +348,6 @@ class ObjectivePerturbation(_Minimiser):
         self.calibration = calibration
         self.on_invalid = on_invalid
         self.random_state = random_state
-
-    #: Gaussian noise in the objective proves (epsilon, delta) and no more, for which there is no kind of guarantee.
-    delta = 0.0
 
     def calibrate(self, n_features: int, n_rows: int, n_classes: int = 2) -> ObjectiveCalibration:
         """Return the calibration of a fit before anything is spent.
@@ -378,18 +382,35 @@ class ObjectivePerturbation(_Minimiser):
         linear = None
         if plan.law != "none":
             assert source is not None
-            linear = np.zeros((1, plan.dim))
-            source.add_mixture(
-                None,
-                plan.scale,
-                plan.step,
-                kind=plan.law,
-                bound=0.0,
-                stream=STREAM_OBJECTIVE,
-                row=1,
-                decide=decide_mixture_point,
-                out=linear,
-            )
-            linear = linear[0]
+            linear = _linear_term(source, plan)
         point, objective = self._minimisers(X, codes, plan, plan.loss, outputs, linear)
         return Found(noisy(source, point, plan.law, plan.final_scale), objective.n_clipped, objective.n_null)
+
+
+def _linear_term(source: Source, plan: ObjectiveCalibration) -> FloatArray:
+    """Draw b of all outputs on its own grid, far finer than that of a release; SECRET, and once from a source."""
+    out = np.zeros((1, plan.dim))
+    if plan.law == "gaussian":
+        source.add(
+            np.zeros(plan.dim),
+            plan.scale,
+            step=plan.step,
+            bound=0.0,
+            stream=STREAM_OBJECTIVE,
+            row=1,
+            decide=decide_lattice_point,
+            out=out[0],
+        )
+    else:
+        source.add_mixture(
+            None,
+            plan.scale,
+            plan.step,
+            kind=plan.law,
+            bound=0.0,
+            stream=STREAM_OBJECTIVE,
+            row=1,
+            decide=decide_mixture_point,
+            out=out,
+        )
+    return np.asarray(out[0])

@@ -8,12 +8,13 @@ data nor noise.
 The filter is the Gaussian one (Dong, Roth and Su 2022; spent ``mu^2`` adds up): runs may be chosen adaptively,
 from the releases of earlier ones, as long as what was reserved and not given back stays within the limit. Runs that
 are all of pure differential privacy are also admitted as long as their epsilons add up to no more than the limit's.
+Runs that are proved at one (epsilon, delta) alone are as pure ones, if the limit sets a slack aside for their deltas.
 
 With a journal, a file that only grows, a ledger outlives its process: what a crash leaves open stays reserved.
 """
 
 from ._account import Account, Counters
-from ._entries import IF_FIXED, LedgerEntry, Share, Spent, compose, describe
+from ._entries import IF_FIXED, LedgerEntry, Share, Spent, compose, delta_of, describe
 from ._journal import as_json
 from ._ledger import Ledger
 from ._shared import LedgerSeat, LostLedger
@@ -31,6 +32,7 @@ __all__ = [
     "Spent",
     "as_json",
     "compose",
+    "delta_of",
     "describe",
     "format_down",
 ]

@@ -23,7 +23,8 @@ Counters = Callable[[], tuple[int, int, float]]
 """What a run shows its account: rows learnt, models (or windows) released, and ``mu^2`` spent on them so far.
 
 Of a run of kind "pure" ``mu^2`` may be a part of the reservation only if so much is Gaussian differential privacy by
-itself; its epsilon is spent as a whole, as soon as there is a release or ``mu^2`` is above 0.
+itself; its epsilon is spent as a whole, as soon as there is a release or ``mu^2`` is above 0. So is a run of kind
+"approximate", of which ``mu^2`` is infinite once it is above 0.
 """
 
 # A learner adds up a term per release in double precision; this covers the rounding of 10^6 additions many times over.
@@ -42,7 +43,7 @@ class Account(Shared):
     guarantee : Guarantee
         What the whole run guarantees, if it goes to its horizon.
     reserved_mu_squared : float
-        ``mu^2`` of that guarantee, rounded up; ``inf`` without noise.
+        ``mu^2`` of that guarantee, rounded up; ``inf`` without noise, and of kind "approximate".
     reserved_pure_epsilon : float
         Its epsilon, if it is one of pure differential privacy; otherwise ``inf`` (0 if it releases nothing).
     facts : dict
@@ -64,6 +65,7 @@ class Account(Shared):
         self.guarantee = guarantee
         self.reserved_mu_squared = square_up(guarantee.mu)
         self.reserved_pure_epsilon = pure_epsilon_of(guarantee, 0, self.reserved_mu_squared)
+        self._beside_slack = square_up(guarantee.bound.mu) if guarantee.kind == "approximate" else None
         self.facts: Record = {} if facts is None else facts
         self.commits: list[Record] = []
         self._written = (0, 0, 0.0)  # what the journal says
@@ -204,6 +206,7 @@ class Account(Shared):
             releases=releases,
             mu_squared=spent,
             pure_epsilon=pure_epsilon_of(self.guarantee, releases, spent),
+            slack=self._share(releases, spent).slack,
             open=not closed,
             private=self.guarantee.private and self.guarantee.kind != "none",
         )
@@ -218,7 +221,15 @@ class Account(Shared):
         """What it may have spent at the end: what it has, once it is closed, or else its reservation."""
         with self._ledger._lock:
             releases, square = self._last[1], self._last[2] if self._closed else self.reserved_mu_squared
-        return Share(self.plan_id, self.learner, self.guarantee, releases, square)
+        return self._share(releases, square)
+
+    def _held_square(self) -> float:
+        """Square of the mu of :meth:`held`, of all but slack, without making it; the lock is held."""
+        square = self._last[2] if self._closed else self.reserved_mu_squared
+        return self._beside_slack if square > 0.0 and self._beside_slack is not None else square
+
+    def _share(self, releases: int, mu_squared: float) -> Share:
+        return Share(self.plan_id, self.learner, self.guarantee, releases, mu_squared)
 
     def _read(self) -> None:
         """Read the counters, check them and remember the largest values seen."""
@@ -244,7 +255,9 @@ class Account(Shared):
             rows, releases = integer(rows=rows, at_least=0), integer(releases=releases, at_least=0)
             if self.guarantee.kind == "none":
                 return rows, releases, math.inf if releases else 0.0
-            spent = number(mu_squared=spent, at_least=0.0)
+            spent = number(mu_squared=spent, at_least=0.0, infinite=self.guarantee.kind == "approximate")
+            if self.guarantee.kind == "approximate":  # it has no part, and no finite mu
+                return rows, releases, math.inf if releases or spent else 0.0
             if self.guarantee.kind == "pure" and releases and not spent:
                 spent = self.reserved_mu_squared  # whole or nothing, unless the run says otherwise
         except (TypeError, ValueError) as error:

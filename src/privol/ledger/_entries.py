@@ -10,14 +10,14 @@ from typing import NamedTuple
 from .._validate import number
 from ..errors import InvalidParameter
 from ..guarantees import (
+    Bound,
     Guarantee,
     compose_fixed,
     describe_composition,
     format_up,
-    gdp_delta,
-    gdp_epsilon,
     gdp_mu_of_pure,
     group_mu,
+    left_of_delta,
     square_up,
     sum_up,
     zcdp_rho_of_gdp,
@@ -25,7 +25,7 @@ from ..guarantees import (
 )
 from ._sums import root_up
 
-__all__ = ["IF_FIXED", "LedgerEntry", "Share", "Spent", "compose", "describe", "pure_epsilon_of"]
+__all__ = ["IF_FIXED", "LedgerEntry", "Share", "Spent", "compose", "delta_of", "describe", "pure_epsilon_of"]
 
 IF_FIXED = (
     "if the number of runs, the kind and parameter of each and where it ends were fixed before the first of them, and "
@@ -36,7 +36,7 @@ IF_FIXED = (
 
 def pure_epsilon_of(guarantee: Guarantee, releases: int, mu_squared: float) -> float:
     """Epsilon of pure differential privacy of what a run has spent: the whole or nothing; ``inf`` for other kinds."""
-    if mu_squared == 0.0 and (guarantee.kind != "pure" or releases == 0):
+    if mu_squared == 0.0 and (guarantee.kind not in ("pure", "approximate") or releases == 0):
         return 0.0
     return guarantee.parameter if guarantee.kind == "pure" else math.inf
 
@@ -56,9 +56,12 @@ class LedgerEntry:
     releases : int
         Number of models, or of windows of metrics, released.
     mu_squared : float
-        Square of the Gaussian differential privacy parameter of these releases, rounded up; ``inf`` without noise.
+        Square of the Gaussian differential privacy parameter of these releases, rounded up; ``inf`` without noise, and
+        of kind "approximate".
     pure_epsilon : float
         Their epsilon of pure differential privacy, 0 if nothing was spent; ``inf`` for runs of another kind.
+    slack : float
+        Of kind "approximate", once something was spent: the delta of its guarantee, which has the epsilon. Else 0.
     open : bool
         Whether the run may still spend.
     private : bool
@@ -74,6 +77,7 @@ class LedgerEntry:
     pure_epsilon: float
     open: bool
     private: bool
+    slack: float = 0.0
 
 
 class Share(NamedTuple):
@@ -98,15 +102,37 @@ class Share(NamedTuple):
         return whole if self.mu_squared == square_up(whole) else root_up(self.mu_squared)
 
     @property
+    def slack(self) -> float:
+        """Of kind "approximate": its delta, as a whole or not at all; else 0."""
+        return self.guarantee.slack if self.mu_squared > 0.0 or self.releases > 0 else 0.0
+
+    @property
+    def bound(self) -> Bound:
+        """What composes: its mu and pure epsilon, of kind "approximate" beside its slack, and the slack."""
+        if self.guarantee.kind != "approximate":
+            return Bound(self.mu, self.pure_epsilon)
+        return self.guarantee.bound if self.slack > 0.0 else Bound(0.0, 0.0)
+
+    @property
+    def bound_squared(self) -> float:
+        """Square of the mu of :attr:`bound`, rounded up."""
+        return square_up(self.bound.mu) if self.guarantee.kind == "approximate" else self.mu_squared
+
+    @property
+    def bound_pure(self) -> float:
+        """The epsilon of :attr:`bound`."""
+        return self.bound.pure if self.guarantee.kind == "approximate" else self.pure_epsilon
+
+    @property
     def private(self) -> bool:
         """False if the run has no noise or its noise comes from a known seed."""
         return self.guarantee.private and self.guarantee.kind != "none"
 
     @property
     def whole(self) -> bool:
-        """Whether it is the whole of a pure run, and not a part that is only known as Gaussian."""
+        """Whether it is the whole of a pure run (beside a slack or not), and not a part only known as Gaussian."""
         guarantee = self.guarantee
-        return guarantee.kind == "pure" and self.mu_squared >= square_up(guarantee.mu)
+        return guarantee.kind in ("pure", "approximate") and self.mu_squared >= square_up(guarantee.mu)
 
     @property
     def rho(self) -> float:
@@ -116,63 +142,82 @@ class Share(NamedTuple):
         return min(rho, zcdp_rho_of_pure(self.guarantee.parameter)) if self.guarantee.kind == "pure" else rho
 
     @property
-    def user_pure_epsilon(self) -> float | None:
-        """:attr:`pure_epsilon` when all rows of one user change; ``None`` where their number is unknown."""
-        rows = self.guarantee.rows_per_user
-        return None if rows is None else group_mu(self.pure_epsilon, rows)
-
-    @property
-    def user_mu(self) -> float | None:
-        """Its mu when all rows of one user change; ``None`` where their number is unknown."""
+    def user_bound(self) -> Bound | None:
+        """:attr:`bound` when all rows of one user change; ``None`` where their number is unknown."""
         rows = self.guarantee.rows_per_user
         if rows is None:
             return None
-        return min(group_mu(self.mu, rows), gdp_mu_of_pure(group_mu(self.pure_epsilon, rows)))
+        if self.guarantee.kind == "approximate":
+            return self.guarantee.user_bound if self.slack > 0.0 else Bound(0.0, 0.0)
+        pure = group_mu(self.pure_epsilon, rows)
+        return Bound(min(group_mu(self.mu, rows), gdp_mu_of_pure(pure)), pure)
 
 
 def compose(shares: Iterable[Share], *, adjacency: str, delta: float | None) -> Spent:
     """Compose what several runs hold of the same rows."""
     shares = [share for share in shares if share.mu_squared > 0.0 or share.releases > 0]
-    mu = _together(shares)
+    bound = _together(shares)
+    # what needs a slack is no Gaussian, zero-concentrated or pure differential privacy
+    mu = bound.mu if bound.slack == 0.0 else math.inf
     return Spent(
         mu=mu,
         rho=min(sum_up([share.rho for share in shares]), zcdp_rho_of_gdp(mu)),
         pure_epsilon=sum_up([share.pure_epsilon for share in shares]),
+        slack=bound.slack,
         adjacency=adjacency,
         releases=sum(share.releases for share in shares),
         delta=delta,
         private=all(share.private for share in shares),
+        bound=bound,
         parts=(
-            _together([share for share in shares if not share.whole]),
-            tuple(share.pure_epsilon for share in shares if share.whole),
+            _together([share for share in shares if not share.whole]).mu,
+            tuple(share.bound_pure for share in shares if share.whole),
         ),
     )
 
 
-def _together(shares: list[Share]) -> float:
+def _together(shares: list[Share]) -> Bound:
+    squares = [share.bound_squared for share in shares]
+    paying = [share for share, square in zip(shares, squares, strict=True) if square > 0.0]
+    return Bound(
+        paying[0].bound.mu if len(paying) == 1 else root_up(sum_up(squares)),
+        sum_up([share.bound_pure for share in shares]),
+        sum_up([share.slack for share in shares]),
+    )
+
+
+def _users_together(bounds: list[Bound]) -> Bound:
+    return Bound(
+        root_up(sum_up([square_up(bound.mu) for bound in bounds])),
+        sum_up([bound.pure for bound in bounds]),
+        sum_up([bound.slack for bound in bounds]),
+    )
+
+
+def delta_of(shares: Iterable[Share]) -> float:
+    """Where what several runs hold is stated by default: the largest delta of theirs, beside the slacks of all."""
     paying = [share for share in shares if share.mu_squared > 0.0]
-    return paying[0].mu if len(paying) == 1 else root_up(sum_up([share.mu_squared for share in paying]))
+    if not paying:
+        return 0.5
+    slack = sum_up([share.slack for share in paying])
+    rest = max((share.guarantee.delta for share in paying if share.slack == 0.0), default=0.0)
+    return min(sum_up([slack, rest]), math.nextafter(1.0, 0.0))
 
 
 def describe(shares: Iterable[Share], *, adjacency: str, delta: float | None, if_fixed: bool) -> str:
-    """Say in one sentence what several runs guarantee together; ``delta``: default the largest of theirs."""
+    """Say in one sentence what several runs guarantee together; ``delta``: default :func:`delta_of` them."""
     shares = [share for share in shares if share.mu_squared > 0.0]
     promises = [share.guarantee for share in shares]
     if delta is None:
-        delta = max((g.delta for g in promises), default=0.5)
+        delta = delta_of(shares)
     delta = number(delta=delta, above=0.0, below=1.0)
-    user_mus = [mu for share in shares if (mu := share.user_mu) is not None]
-    user_pures = [epsilon for share in shares if (epsilon := share.user_pure_epsilon) is not None]
-    known = len(user_mus) == len(shares)
+    user_bounds = [bound for share in shares if (bound := share.user_bound) is not None]
     together = compose(shares, adjacency=adjacency, delta=delta)
     sentence = describe_composition(
-        [share.mu for share in shares],
+        [share.bound for share in shares],
         [share.learner for share in shares],
-        mu=together.mu,
-        pure=together.pure_epsilon,
-        pures=[share.pure_epsilon for share in shares],
-        user_mu=root_up(sum_up([square_up(mu) for mu in user_mus])) if known else None,
-        user_pure=sum_up(user_pures) if known else None,
+        together=together.bound,
+        for_users=_users_together(user_bounds) if len(user_bounds) == len(shares) else None,
         users=[g.user for g in promises],
         delta=delta,
         adjacency=adjacency,
@@ -193,11 +238,14 @@ class Spent:
     Attributes
     ----------
     mu : float
-        Composed parameter of Gaussian differential privacy, rounded up; ``inf`` after a release without noise.
+        Composed parameter of Gaussian differential privacy, rounded up; ``inf`` after a release without noise or of
+        kind "approximate".
     rho : float
-        Composed parameter of zero-concentrated differential privacy, in nats, rounded up.
+        Composed parameter of zero-concentrated differential privacy, in nats, rounded up; ``inf`` where mu is.
     pure_epsilon : float
         Sum of the epsilons of pure runs, rounded up; ``inf`` as soon as a run of another kind is among them.
+    slack : float
+        Sum of the deltas of runs of kind "approximate", rounded up: below it no epsilon is finite.
     adjacency : {"replace", "zero_out"}
         The relation of every run in it.
     releases : int
@@ -206,17 +254,21 @@ class Spent:
         Where :meth:`epsilon` is stated unless another delta is asked for (the ledger's limit).
     private : bool
         False as soon as one run that released something had no noise, or noise from a known seed.
+    bound : Bound
+        What :meth:`epsilon` and :meth:`delta_at` follow from: mu and pure epsilon of all but the slack, and the slack.
     parts : tuple
-        ``mu`` of the runs that are Gaussian, and the epsilon of each pure one.
+        ``mu`` of the runs that are Gaussian, and the epsilon of each pure one, those beside a slack among them.
     """
 
     mu: float
     rho: float
     pure_epsilon: float
+    slack: float
     adjacency: str
     releases: int
     delta: float | None
     private: bool
+    bound: Bound
     parts: tuple[float, tuple[float, ...]]
 
     def _delta(self, delta: float | None) -> float:
@@ -228,14 +280,15 @@ class Spent:
     def epsilon(self, delta: float | None = None) -> float:
         """Epsilon at ``delta`` (above 0, below 1; default: the limit's), rounded up.
 
-        By :attr:`mu`, or :attr:`pure_epsilon` where that is smaller.
+        By :attr:`mu`, or :attr:`pure_epsilon` where that is smaller, of all but the :attr:`slack` and at what that
+        leaves of delta; ``inf`` where delta does not cover it.
 
         Raises
         ------
         InvalidParameter
             If ``delta`` is out of its range, or not given for a ledger without a limit.
         """
-        return min(gdp_epsilon(self.mu, self._delta(delta)), self.pure_epsilon)
+        return self.bound.epsilon(self._delta(delta))
 
     def epsilon_if_fixed(self, delta: float | None = None) -> float:
         """Epsilon at ``delta``, rounded up, **if** all was fixed before the first run: smaller than :meth:`epsilon`.
@@ -252,9 +305,11 @@ class Spent:
             If dp-accounting is needed and not installed (``pip install 'privol[accounting]'``).
         """
         delta = self._delta(delta)
-        return min(compose_fixed(*self.parts, delta), self.epsilon(delta))
+        rest = left_of_delta(delta, self.slack)
+        if not rest:
+            return self.epsilon(delta)
+        return min(compose_fixed(*self.parts, rest), self.epsilon(delta))
 
     def delta_at(self, epsilon: float) -> float:
-        """Delta at ``epsilon`` (at least 0), rounded up; 0 from :attr:`pure_epsilon` on."""
-        delta = gdp_delta(epsilon, self.mu)
-        return 0.0 if epsilon >= self.pure_epsilon else delta
+        """Delta at ``epsilon`` (at least 0), rounded up; the :attr:`slack` from the sum of all epsilons on."""
+        return self.bound.delta_at(epsilon)

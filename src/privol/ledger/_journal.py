@@ -18,7 +18,9 @@ from ..errors import StateError
 __all__ = ["Journal", "JournalRecords", "read_journal"]
 
 FORMAT = "privol.ledger"
-VERSION = 1
+#: 2: the limit sets a slack aside, which a release that knows 1 alone would spend a second time. Other journals are 1;
+#: whoever does not know the kind of a run's guarantee refuses it by that.
+VERSIONS = (1, 2)
 
 Record = dict[str, Any]
 
@@ -117,10 +119,10 @@ def read_journal(path: str | os.PathLike[str]) -> JournalRecords:
         first = records[0]
         if first.get("format") != FORMAT:
             _refuse(target, f"is not a journal of format {FORMAT!r}")
-        if type(first.get("version")) is not int or first["version"] != VERSION:
-            raise StateError(
-                f"{target}: has version {first.get('version')!r}; this release of privol reads version {VERSION}"
-            )
+        version = first.get("version")
+        if type(version) is not int or version not in VERSIONS or (version == 2) != ("slack" in first):
+            read = " and ".join(map(str, VERSIONS))
+            raise StateError(f"{target}: has version {version!r}; this release of privol reads versions {read}")
     elif content:
         _refuse(
             target, "holds no whole record: if a crash struck while it was made, remove it. If not, it is no journal"

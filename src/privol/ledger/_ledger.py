@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .._files import write_atomically
-from .._validate import choice
+from .._validate import choice, number
 from ..errors import BudgetExceeded, InvalidParameter, StateError
 from ..guarantees import (
     ADJACENCIES,
@@ -21,12 +21,13 @@ from ..guarantees import (
     gdp_delta,
     gdp_epsilon,
     gdp_mu,
+    left_of_delta,
     pure_within_gdp,
     sum_up,
 )
 from ._account import Account
 from ._entries import LedgerEntry, Share, Spent, compose, describe
-from ._journal import FORMAT, VERSION, Journal, Record, as_json, read_journal
+from ._journal import FORMAT, Journal, Record, as_json, read_journal
 from ._shared import Shared
 from ._sums import difference_down, format_down, left, root_up
 
@@ -50,7 +51,10 @@ class Ledger(Shared):
         more than ``epsilon``.
     adjacency : {"replace", "zero_out"}
         The relation that every run must have.
-
+    slack : float, default=0.0
+        Part of ``delta`` that is set aside for runs of kind "approximate" (such as ``ObjectivePerturbation`` with a
+        delta), whose deltas add up to no more than it; all other figures have the rest. At most ``delta``: then every
+        run must be pure or approximate. Needs a limit; without one such runs are all admitted.
     journal : path, optional
         File that outlives the process: every reservation is on the disk before a run begins, and every run's end before
         it is given back. A file that exists is gone on with; its limit and adjacency must be those given. Runs that it
@@ -72,15 +76,26 @@ class Ledger(Shared):
         epsilon: float | None = None,
         delta: float | None = None,
         adjacency: str = "replace",
+        slack: float = 0.0,
         journal: str | os.PathLike[str] | None = None,
     ) -> None:
         if (epsilon is None) != (delta is None):
             raise InvalidParameter("epsilon and delta must be given together: a limit needs both, no limit neither")
         self._adjacency = choice(ADJACENCIES, adjacency=adjacency)
+        self._slack = number(slack=slack, at_least=0.0, below=1.0)
         self._limit: tuple[float, float, float] | None = None
+        # of the limit's delta: what the slack leaves, fixed before the first run, whatever of the slack is used
+        self._rest = 0.0
         if epsilon is not None and delta is not None:
             mu = gdp_mu(epsilon, delta)
-            self._limit = (float(epsilon), float(delta), mu)
+            rest = left_of_delta(float(delta), self._slack)
+            if rest is None:
+                raise InvalidParameter(f"slack is a part of delta and must be at most {delta!r}, found {slack!r}")
+            if self._slack > 0.0:
+                mu = gdp_mu(epsilon, rest) if rest > 0.0 else 0.0
+            self._limit, self._rest = (float(epsilon), float(delta), mu), rest
+        elif self._slack > 0.0:
+            raise InvalidParameter("slack must be 0 without a limit, of whose delta it is a part")
         self._accounts: list[Account] = []
         self._lock = threading.RLock()
         self._pid = os.getpid()
@@ -94,19 +109,24 @@ class Ledger(Shared):
 
     def _header(self) -> Record:
         epsilon, delta, _ = self._limit or (None, None, None)
-        limit = {"epsilon": None if epsilon is None else as_json(epsilon), "delta": delta}
-        return {"format": FORMAT, "version": VERSION, "kind": "ledger", "adjacency": self.adjacency, **limit}
+        limit: Record = {"epsilon": None if epsilon is None else as_json(epsilon), "delta": delta}
+        if self._slack > 0.0:
+            limit["slack"] = self._slack
+        version = 2 if self._slack > 0.0 else 1
+        return {"format": FORMAT, "version": version, "kind": "ledger", "adjacency": self.adjacency, **limit}
 
     def _take_over(self, journal: Journal) -> Journal:
         """Go on with a journal: its accounts become this ledger's."""
         try:
-            first = journal.found.records[:1]
-            for name, own in self._header().items():
-                if first and first[0][name] != own:
-                    raise StateError(
-                        f"{journal.path}: this journal has {name} {first[0][name]!r}, and {own!r} is asked for: a "
-                        "limit stays what it was when the first run was reserved under it"
-                    )
+            own = {"slack": 0.0, **self._header(), "version": None}  # the version follows from the slack
+            for found in journal.found.records[:1]:
+                found = {"slack": 0.0, **found, "version": None}
+                for name in own:
+                    if found[name] != own[name]:
+                        raise StateError(
+                            f"{journal.path}: this journal has {name} {found[name]!r}, and {own[name]!r} is asked for: "
+                            "a limit stays what it was when the first run was reserved under it"
+                        )
             self._replay(journal.found.records)
         except BaseException:
             journal.close()
@@ -162,7 +182,8 @@ class Ledger(Shared):
         if not found.records:
             raise StateError(f"{found.path}: is empty")
         first = found.records[0]
-        ledger = cls(epsilon=_or_none(first["epsilon"]), delta=first["delta"], adjacency=first["adjacency"])
+        limit = {"epsilon": _or_none(first["epsilon"]), "delta": first["delta"], "slack": first.get("slack", 0.0)}
+        ledger = cls(adjacency=first["adjacency"], **limit)
         ledger._replay(found.records)
         ledger._pid = -1
         return ledger
@@ -234,13 +255,19 @@ class Ledger(Shared):
 
     @property
     def mu(self) -> float | None:
-        """The limit as Gaussian differential privacy, rounded down; ``None`` without a limit."""
+        """The limit as Gaussian differential privacy, of all but the slack, rounded down; ``None`` without a limit."""
         return None if self._limit is None else self._limit[2]
+
+    @property
+    def slack(self) -> float:
+        """The part of the limit's delta that is set aside for runs of kind "approximate"."""
+        return self._slack
 
     def __repr__(self) -> str:
         limit = "no limit"
         if self._limit is not None:
             limit = f"epsilon={self._limit[0]:g}, delta={self._limit[1]:g}"
+            limit += f", slack={self._slack:g}" if self._slack > 0.0 else ""
         return f"<Ledger ({limit}, adjacency={self.adjacency!r}) of {len(self._accounts)} accounts>"
 
     def _same_process(self, what: str) -> None:
@@ -298,32 +325,48 @@ class Ledger(Shared):
         return [account.held() for account in self._accounts]
 
     def _squares(self) -> list[float]:
-        return [a._last[2] if a._closed else a.reserved_mu_squared for a in self._accounts]
+        """Squares of the mu that they hold, of all but slack; the lock is held."""
+        return [a._held_square() for a in self._accounts]
 
     def _admit(self, account: Account) -> None:
         """Refuse a run with which neither rule holds for all runs together; docs/guarantee.md has the proof."""
         if self._limit is None:
             return
-        epsilon, delta, _ = self._limit
-        total = root_up(sum_up([*self._squares(), account.reserved_mu_squared]))
-        # The limit is (epsilon, delta) itself, not its mu: that one is a hair smaller, and a sum of squares is a
-        # hair larger than it is on paper. gdp_delta is rounded up, so what is admitted is within the limit.
-        if account.reserved_mu_squared == 0.0 or gdp_delta(epsilon, total) <= delta:
+        if account.reserved_mu_squared == 0.0:
             return
-        if sum_up([share.pure_epsilon for share in [*self._held(), account.held()]]) <= epsilon:
+        epsilon = self._limit[0]
+        shares: list[Share] | None = None
+        if any(a.guarantee.slack > 0.0 for a in [*self._accounts, account]):
+            shares = [*self._held(), account.held()]
+            if sum_up([share.slack for share in shares]) > self._slack:
+                raise BudgetExceeded(self._refusal(account.learner, account.guarantee))
+        total = root_up(sum_up([*self._squares(), account._held_square()]))
+        # The limit is (epsilon, rest of delta) itself, not its mu: that one is a hair smaller, and a sum of squares is
+        # a hair larger than it is on paper. gdp_delta is rounded up, so what is admitted is within the limit.
+        if gdp_delta(epsilon, total) <= self._rest:
+            return
+        if sum_up([share.bound_pure for share in shares or [*self._held(), account.held()]]) <= epsilon:
             return
         raise BudgetExceeded(self._refusal(account.learner, account.guarantee))
 
     def _refusal(self, learner: str, guarantee: Guarantee) -> str:
         assert self._limit is not None
         (epsilon, delta, mu), held = self._limit, self._held()
-        committed = sum_up([share.mu_squared for share in held])
-        pures = sum_up([share.pure_epsilon for share in held])
+        committed = sum_up([share.bound_squared for share in held])
+        pures = sum_up([share.bound_pure for share in held])
+        slacks = [share.slack for share in held]
+        if sum_up([*slacks, guarantee.slack]) > self._slack:
+            return (
+                f"{learner} asks for a delta of {format_up(guarantee.slack)} of its own, as it is proved at that delta "
+                f"alone; of the ledger's delta = {delta:g} its slack of {self._slack:g} is set aside for such runs "
+                f"(Ledger(slack=)), of which {format_up(sum_up(slacks))} is spent or reserved by earlier runs"
+            )
         rest = left(mu, committed)
         asks = f"mu = {guarantee.mu:.6g} (epsilon = {format_up(guarantee.epsilon(delta))} at delta = {delta:g})"
-        what, why = f"mu = {format_down(rest)} (epsilon = {format_down(gdp_epsilon(rest, delta))})", ""
-        if guarantee.kind == "pure":
-            asks = f"a pure epsilon of {format_up(guarantee.parameter)} (mu = {guarantee.mu:.6g})"
+        at_rest = gdp_epsilon(rest, self._rest) if self._rest > 0.0 else 0.0
+        what, why = f"mu = {format_down(rest)} (epsilon = {format_down(at_rest)})", ""
+        if guarantee.kind in ("pure", "approximate"):
+            asks = f"a pure epsilon of {format_up(guarantee.parameter)} (mu = {guarantee.bound.mu:.6g})"
             what = f"a pure epsilon of {format_down(self.remaining_pure or 0.0)}"
             why = ", and the epsilons of runs that are all pure"
         taken = f"mu = {root_up(committed):.6g} is"
@@ -368,7 +411,7 @@ class Ledger(Shared):
 
     @property
     def remaining(self) -> float | None:
-        """Largest ``mu`` that a new run can still reserve, rounded down; ``None`` without a limit."""
+        """Largest ``mu`` that a new run can still reserve, of all but slack, rounded down; ``None`` without a limit."""
         if self._limit is None:
             return None
         with self._lock:
@@ -381,8 +424,19 @@ class Ledger(Shared):
             return None
         with self._lock:
             held = self._held()
-        rest = left(self._limit[2], sum_up([share.mu_squared for share in held]))
-        return max(pure_within_gdp(rest), difference_down(self._limit[0], [share.pure_epsilon for share in held]))
+        rest = left(self._limit[2], sum_up([share.bound_squared for share in held]))
+        return max(pure_within_gdp(rest), difference_down(self._limit[0], [share.bound_pure for share in held]))
+
+    @property
+    def remaining_slack(self) -> float | None:
+        """Largest delta of a new run of kind "approximate", rounded down; ``None`` without a limit.
+
+        Its epsilon may be up to :attr:`remaining_pure`.
+        """
+        if self._limit is None:
+            return None
+        with self._lock:
+            return difference_down(self._slack, [share.slack for share in self._held()])
 
     def sentence(self, delta: float | None = None, *, if_fixed: bool = False) -> str:
         """Say in one sentence what all runs together guarantee: what closed ones spent, and what open ones reserved.
@@ -411,6 +465,8 @@ class Ledger(Shared):
         for account in self.accounts:
             record: dict[str, Any] = {"format": _ENTRY_FORMAT, "version": _ENTRY_VERSION, **asdict(account.entry())}
             record["reserved_mu_squared"] = account.reserved_mu_squared
+            if not record["slack"]:
+                del record["slack"]  # younger than the format; where it counts, mu_squared says that there is no mu
             for name in ("mu_squared", "pure_epsilon", "reserved_mu_squared"):
                 record[name] = as_json(record[name])
             record["guarantee"] = account.guarantee.to_record()

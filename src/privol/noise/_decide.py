@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -18,6 +17,9 @@ _MP = mpmath.MPContext()
 _MP_LOCK = threading.RLock()
 
 _Found = TypeVar("_Found")
+
+Enclosures = dict[int, "tuple[Any, Any] | None"]
+"""Enclosures of a vector's random factor, by the number of extra words of each of its words; None: not bounded yet."""
 
 _REMEMBERED = 4096  # bits; no decision needs more but with a probability below 2**-3000
 _ATTEMPTS = 4
@@ -177,6 +179,7 @@ def decide_mixture_point(
     scale: float,
     step: float,
     factor: tuple[float, float],
+    enclosures: Enclosures | None = None,
 ) -> float:
     """Round ``(x + scale F Z) / step`` to the nearest integer, F the random factor that all coordinates share.
 
@@ -194,37 +197,40 @@ def decide_mixture_point(
         Noiseless value, scale, grid (a power of two).
     factor : (float, float)
         F by double precision, and a bound on its relative error (infinite: none is known).
+    enclosures : dict, optional
+        What is found of F, by the number of words that followed each: one for all coordinates of a vector, empty at
+        first. F is a function of all words, and by far the dearest part of a long vector.
 
     Returns
     -------
     float
         The integer that all digits that may follow lead to.
     """
-    dim = len(words) if kind == "sphere" else _dim(len(words))
-    digits = [_Digits(word) for word in words]
-    own = digits[coordinate]
+    enclosures = {} if enclosures is None else enclosures
+    own, level = _Digits(words[coordinate]), 0
     value, error = factor
+    known = error < 0.5  # nearly always enough: the kernel's own error is mostly that of Z
 
     def find() -> float | None:
         magnitude = own.magnitude("gaussian")
-        shared: tuple[Any, Any] | None
-        if error < 0.5:  # nearly always enough: the kernel's own error is mostly that of Z
+        shared = enclosures.get(level)
+        if known:
             shared = _MP.mpf(value) * (1 - _MP.mpf(error)), _MP.mpf(value) * (1 + _MP.mpf(error))
-        else:
-            shared = _factor(kind, dim, digits)
         if magnitude is None or shared is None:
             return None
         return _nearest((magnitude[0] * shared[0], magnitude[1] * shared[1]), own.negative, x, scale, step)
 
     while True:
+        if not known and level not in enclosures:
+            # remembered only once it is known to be right; see _evaluate
+            enclosures[level] = _evaluate(own.bits, _whole_factor(kind, words, extra, level))
         point = _evaluate(own.bits, find)
         if point is not None:
             return point
-        if error < 0.5:
-            error = math.inf
-        else:
-            for i, word in enumerate(digits):
-                word.extend(partial(_swapped, extra, i))
+        if not known:
+            own.extend(partial(_swapped, extra, coordinate))
+            level += 1
+        known = False
 
 
 def decide_side(
@@ -294,6 +300,18 @@ def _swapped(extra: Callable[[int, int], tuple[int, int]], word: int, level: int
 def _dim(words: int) -> int:
     """Return the d with d + ceil(d / 2) words, one more where d is even."""
     return next(d for d in range(1, words + 1) if d + (d + 1) // 2 + (d % 2 == 0) == words)
+
+
+def _whole_factor(
+    kind: str, words: Sequence[int], extra: Callable[[int, int], tuple[int, int]], level: int
+) -> Callable[[], tuple[Any, Any] | None]:
+    """What :func:`_factor` finds of all words with so many more behind each."""
+    digits = [_Digits(word) for word in words]
+    for i, word in enumerate(digits):
+        for _ in range(level):
+            word.extend(partial(_swapped, extra, i))
+    dim = len(words) if kind == "sphere" else _dim(len(words))
+    return lambda: _factor(kind, dim, digits)
 
 
 def _factor(kind: str, dim: int, digits: Sequence[_Digits]) -> tuple[Any, Any] | None:

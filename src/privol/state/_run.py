@@ -487,7 +487,7 @@ class State:
 
     def _write(self, run: Run, export: Export, arrays: Arrays, entry: LedgerEntry, digest: str) -> None:
         """Beside the learning: in this order."""
-        facts = self._files.write(f"checkpoint-{export.n_rows:015d}.npz", arrays)
+        facts = self._files.write(f"checkpoint-{export.n_rows:015d}.bin", arrays)
         run.account.commit(entry, **facts, digest=digest, state=state_digest(self._key, arrays))
         run.handed = export
         self._verified = export.n_rows

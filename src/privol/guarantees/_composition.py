@@ -1,0 +1,105 @@
+"""The sentence that says what several runs on the same rows guarantee together."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from ._approximate import Bound, left_of_delta
+from ._arithmetic import sum_up
+from ._record import format_up
+
+__all__ = ["describe_composition"]
+
+#: Runs, or kinds of equal ones, that a sentence on several names.
+_LISTED = 20
+
+
+def describe_composition(
+    bounds: list[Bound],
+    names: list[str],
+    *,
+    together: Bound,
+    for_users: Bound | None,
+    users: list[str | None],
+    delta: float,
+    adjacency: str,
+    private: bool,
+) -> str:
+    """Say in one sentence what several runs on the same rows guarantee together, every figure rounded up.
+
+    Parameters
+    ----------
+    bounds, names : list
+        Of each run: what it guarantees, and what it is called.
+    together : Bound
+        The composition: the root of the sum of squared mu, the sum of the epsilons, the sum of the slacks.
+    for_users : Bound or None
+        The composition when all rows of one user change; None where that is unknown.
+    users : list of str or None
+        Of each run: the column that tells its users apart. Where they differ nothing is said of users.
+    delta : float
+        Where epsilon is stated; of users what is left of it is added to their slack.
+    adjacency : {"replace", "zero_out"}
+    private : bool
+        False if the noise of one of them came from a known seed.
+    """
+    if not bounds:
+        return "Nothing was released and nothing is reserved."
+    counts = Counter(f"{name}: {_part(bound)}" for name, bound in zip(names, bounds, strict=True))
+    listed = [part if count == 1 else f"{count} of {part}" for part, count in counts.items()]
+    more = len(bounds) - sum(list(counts.values())[:_LISTED])
+    parts = ", ".join(listed[:_LISTED]) + (f", and {more} more" if more else "")
+    runs = "1 run" if len(bounds) == 1 else f"{len(bounds)} runs together"
+    if math.isinf(together.mu):
+        return f"NO PRIVACY: of {runs} (mu by run: {parts}) at least one has no noise, and nothing is guaranteed."
+    several = "several rows of one person are not protected as one"
+    if for_users is not None and len(set(users)) > 1:
+        several += " (the runs tell users apart by different columns)"
+    elif for_users is not None:
+        several = _for_users(for_users, users[0], left_of_delta(delta, together.slack))
+    figures, link = _pair(together, delta)
+    add = "squares add up"
+    if not math.isinf(together.pure):
+        add += ", and so do pure epsilons"
+    if together.slack > 0.0:
+        add += ", and so do slacks, the deltas of runs that are proved at one delta alone"
+        link = (
+            f"of which a delta of {format_up(together.slack)} is slack (with a probability of up to that much nothing "
+            f"is promised), all else {link}"
+        )
+    body = (
+        f"Differential privacy with {figures}, {link} {format_up(together.mu)}-GDP, for one row "
+        f'(adjacency "{adjacency}") that may have been in every one of {runs} (mu by run: {parts}; {add}), what was '
+        f"released and what open runs have reserved, under the conditions of each; {several}."
+    )
+    if private:
+        return body
+    return f"NOT PRIVATE: noise of one run or more came from a known seed. What they would guarantee otherwise: {body}"
+
+
+def _part(bound: Bound) -> str:
+    text = format_up(bound.mu)
+    if not math.isinf(bound.pure):
+        text += f" by its pure epsilon of {format_up(bound.pure)}"
+    return f"{text} beside a slack of {format_up(bound.slack)}" if bound.slack > 0.0 else text
+
+
+def _for_users(bound: Bound, column: str | None, rest: float | None) -> str:
+    """Of all rows of a user: stated at the delta that leaves as much beside their slack as the one for rows does."""
+    whom = "one user" if column is None else f"one user (column {column!r})"
+    delta = sum_up([bound.slack, rest or 0.0])
+    if delta >= 1.0 or math.isinf(bound.mu):
+        return f"nothing is guaranteed for all rows of {whom}"
+    figures, _ = _pair(bound, delta)
+    beside = f" beside a slack of {format_up(bound.slack)}" if bound.slack > 0.0 else ""
+    return f"all rows of {whom} that are learnt: {format_up(bound.mu)}-GDP{beside}, {figures}, by group privacy"
+
+
+def _pair(bound: Bound, delta: float) -> tuple[str, str]:
+    """Epsilon and delta, of pure runs and slacks their sums where these are smaller; how mu goes with them."""
+    epsilon = bound.epsilon(delta)
+    rest = left_of_delta(delta, bound.slack)
+    if rest is not None and bound.pure <= epsilon:
+        return f"(epsilon, delta) = ({format_up(bound.pure)}, {format_up(bound.slack)})", "and"
+    return f"(epsilon, delta) = ({format_up(epsilon)}, {format_up(delta)})", "from"
