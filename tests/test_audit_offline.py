@@ -97,6 +97,18 @@ def test_what_the_slides_leave_out_is_caught(epsilon):
     assert found.gaussian_mu_lower <= found.attainable <= found.proved_mu * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("noise", [1.0, 0.4])
+def test_noise_in_the_objective_with_a_delta(noise):
+    """What is proved is an epsilon at this delta, and no mu."""
+    found = audit(
+        OBJECTIVE, delta=1e-3, epsilon=1.0, runs=6_000, confidence=CONFIDENCE, noise=noise, random_state=3
+    )
+    assert (found.epsilon, found.delta, found.mu, found.proved_mu) == (1.0, 1e-3, None, None)
+    assert (found.proved_epsilon, found.gaussian_mu_lower) == (1.0, None)
+    assert found.exceeded_by == (() if noise == 1.0 else ("epsilon",))
+    assert found.epsilon_lower > 0.05
+
+
 # ---- the likelihood ratio -------------------------------------------------------------------------------------------
 
 
@@ -234,5 +246,5 @@ def test_the_page_says_what_is_proved():
         assert bool(cells["refuted by"]) == refuted
         seen.add((cells["configuration"], claimed))
     names = {name for name, _ in seen}
-    assert len(names) == 11
+    assert len(names) == 12
     assert len(seen) == 3 * len(names)

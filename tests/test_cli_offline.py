@@ -124,6 +124,17 @@ def test_published_noise_says_what_is_proved(here, clinic):
     assert run_json(*run_of("objective-perturbation", "--calibration", "jmlr", out="S"))["guarantee"]["claim"] is None
 
 
+def test_gaussian_noise_in_the_objective(here, clinic):
+    """Proved at one epsilon and delta, so that no mu is shown, and spent as a whole."""
+    record = run_json(*run_of("objective-perturbation", "--delta", "1e-6"))
+    assert (record["guarantee"]["kind"], record["guarantee"]["slack"]) == ("approximate", 1e-6)
+    assert record["budget"]["spent"] == {"mu": "inf", "epsilon": 1.0}
+    assert load_model("R").guarantee_.epsilon() == 1.0
+    text = " ".join(privol_cli(*run_of("objective-perturbation", "--delta", "1e-6", out="S")).stdout.split())
+    assert "budget spent all of it" in text
+    assert "closed" in privol_cli("account", "S").stdout
+
+
 def test_regression_and_standard_input(here):
     rng = np.random.default_rng(3)
     X = rng.uniform(-1, 1, size=(300, 2))

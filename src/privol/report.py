@@ -128,6 +128,8 @@ def _facts(record: Mapping[str, Any]) -> RenderableType:
                 f"the models alone epsilon {format_up(models['epsilon'])} (mu {format_up(models['mu'])}); the metrics "
                 f"add mu {format_up(metrics['mu'])} (squares of mu add up)",
             )
+    elif record["guarantee"]["kind"] == "approximate":  # of one release, which has no parts
+        table.add_row("budget spent", "all of it")
     table.add_row("models released", _releases(record))
     if record["noise"] is not None:
         noise, reach = record["noise"], record["noise"]["largest_score"]

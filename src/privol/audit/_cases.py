@@ -60,10 +60,10 @@ class Case(ABC):
     adjacency : str
     epsilon, delta, mu : float
         What is claimed; ``mu`` is None where the claim is a source's and not of Gaussian differential privacy.
-    proved_mu : float
-        What is proved of the same noise.
+    proved_mu : float or None
+        What is proved of the same noise; None where that is an epsilon at one delta.
     proved_epsilon : float or None
-        The same of a pure guarantee.
+        The same of a guarantee that is an epsilon: pure, or at that delta.
     width, size : int
         Experiments of a run, and numbers that each releases.
     repeats : int
@@ -82,7 +82,7 @@ class Case(ABC):
     epsilon: float
     delta: float
     mu: float | None
-    proved_mu: float
+    proved_mu: float | None
     width: int
     size: int
     repeats: int = 1

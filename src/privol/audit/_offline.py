@@ -128,8 +128,9 @@ class OfflineCase(Case):
         pure = plan.law == "l2_laplace"
         mu = float(plan.mu) if hasattr(plan, "mu") else gdp_mu_of_pure(plan.epsilon)
         self.claimed(plan.claim, mu, float(words["epsilon"]), 0.0 if pure else float(words["delta"]))
-        if pure:
+        if pure or not hasattr(plan, "mu"):  # with a delta, noise in the objective is proved at that one point
             self.mu, self.proved_epsilon = None, float(plan.epsilon)
+            self.proved_mu = mu if pure else None
 
     # ---- the data sets -------------------------------------------------------------------------------------
 

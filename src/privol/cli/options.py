@@ -189,8 +189,8 @@ LEARNER_OPTIONS = (
     LearnerOption(
         "delta",
         float,
-        "1e-06; output-perturbation, pol: 0",
-        "In (0, 1); well below one over the number of rows. 0, of these two: pure, by L2-Laplace noise.",
+        "1e-06; objective-perturbation, output-perturbation, pol: 0",
+        "In (0, 1); well below one over the number of rows. 0, of those three: pure, by L2-Laplace noise.",
     ),
     LearnerOption(
         "adjacency",
