@@ -12,6 +12,7 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from ..errors import InvalidParameter, SolverFailure
+from ._noise cimport pv_wipe
 from ._objective cimport (
     Objective,
     pv_hessian_width,
@@ -115,6 +116,12 @@ cdef class _Search:
         cdef cnp.ndarray array = np.zeros(max(n, 1))
         self.owners.append(array)
         return <double *>cnp.PyArray_DATA(array)
+
+    cdef void wipe(self) noexcept:
+        """Nothing of the search is left in memory: points, gradients, predictions, Hessians."""
+        cdef cnp.ndarray array
+        for array in self.owners:
+            pv_wipe(cnp.PyArray_DATA(array), cnp.PyArray_SIZE(array) * sizeof(double))
 
     cdef double length(self, const double *x) noexcept nogil:
         return sqrt(self.o.vectors.sqnorm(x, self.dim))
@@ -348,11 +355,6 @@ def minimise(Objective objective not None, *, start=None, double gradient_norm, 
     Cost: ten to thirty gradients and some Hessians, ``n dim^2 / 2`` additions and products each; beyond 512
     coordinates, tens to hundreds of passes. Memory: three doubles for each row, and ``2 dim^2``.
     """
-    cdef double bound, allowance = math.inf, best = math.inf, reached = math.inf, smallest = math.inf
-    cdef double lowest = math.inf, before
-    cdef int64_t iterations = 0
-    cdef int idle = 0
-    cdef const double *given
     if not (gradient_norm > 0.0 and isfinite(gradient_norm)):
         raise InvalidParameter(f"gradient_norm must be a finite number above 0, found {gradient_norm!r}")
     if max_iterations < 1:
@@ -361,10 +363,22 @@ def minimise(Objective objective not None, *, start=None, double gradient_norm, 
         raise InvalidParameter(f"method must be one of 'cholesky', 'cg', or None, found {method!r}")
     cdef bint dense = objective.dim <= MOST_DENSE if method is None else method == "cholesky"
     cdef _Search s = _Search()
-    s.begin(objective, dense, gradient_norm)
+    try:
+        s.begin(objective, dense, gradient_norm)
+        return _descend(s, start, gradient_norm, max_iterations)
+    finally:
+        s.wipe()
+
+
+cdef object _descend(_Search s, object start, double gradient_norm, int64_t max_iterations):
+    cdef double bound, allowance = math.inf, best = math.inf, reached = math.inf, smallest = math.inf
+    cdef double lowest = math.inf, before
+    cdef int64_t iterations = 0
+    cdef int idle = 0
+    cdef const double *given
     if start is not None:
         owner = []
-        given = objective.vector(start, "start", owner)
+        given = s.objective.vector(start, "start", owner)
         memcpy(s.trial, given, s.dim * sizeof(double))
     s.evaluate()
     s.accept()

@@ -404,6 +404,19 @@ cdef class Undecided:
             pv_wipe(self.c.x, self.c.most * sizeof(double))
 
 
+def wipe(cnp.ndarray array not None):
+    """Overwrite an array that held a secret with zeros, which the compiler may not leave out.
+
+    Parameters
+    ----------
+    array : ndarray of float64
+        C-contiguous and writeable. Copies that were made of it are not reached.
+    """
+    if array.dtype != np.float64 or not array.flags.c_contiguous or not array.flags.writeable:
+        raise ValueError("what is wiped must be a contiguous, writeable array of float64")
+    pv_wipe(cnp.PyArray_DATA(array), cnp.PyArray_SIZE(array) * sizeof(double))
+
+
 def lattice_step(double scale) -> float:
     """Grid h of a noise scale: the power of two with 2**10 h <= scale < 2**11 h."""
     return pv_lattice_step(scale)

@@ -10,7 +10,7 @@ from libc.stdint cimport int64_t
 
 from ..errors import InvalidParameter, InvalidRow, StateError
 from ._losses cimport bind_loss
-from ._noise cimport first_pass, pv_first_pass_levels
+from ._noise cimport first_pass, pv_first_pass_levels, pv_wipe
 from ._rows cimport PV_ENTRY_MAX, invalid_row, pv_rows_bind, view_block
 
 cnp.import_array()
@@ -262,6 +262,13 @@ cdef class Objective:
         if not (isfinite(bound) and isfinite(allowance)):
             return math.inf, math.inf
         return bound, allowance
+
+    def forget(self) -> None:
+        """Overwrite the copy of ``linear`` with zeros, here and in objectives that share it; only then let go."""
+        cdef cnp.ndarray b
+        if self.slopes is not None:
+            b = self.slopes
+            pv_wipe(cnp.PyArray_DATA(b), cnp.PyArray_SIZE(b) * sizeof(double))
 
     def __repr__(self) -> str:
         return f"<Objective: {self.n} rows, {self.dim} coordinates>"

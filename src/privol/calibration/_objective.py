@@ -15,7 +15,7 @@ from ..errors import InvalidParameter
 from ..guarantees import Claim, gdp_delta, gdp_mu
 from ..losses import Huber, Logistic, Loss, SmoothHinge, Squared
 from ..noise import granularity
-from ._offline import Rows, check_rows, check_scale, minimiser_bound, reachable
+from ._offline import Rows, certificate, check_rows, check_scale, minimiser_bound, reachable
 
 __all__ = ["MIN_L2", "OBJECTIVE_CALIBRATIONS", "ObjectiveCalibration", "calibrate_objective"]
 
@@ -287,7 +287,8 @@ def _law(loss: Loss, rows: Rows, lipschitz: float) -> Law:
 def _gradient_norm(loss: Loss, rows: Rows, law: Law, l2_sum: float, deviation: float) -> float:
     linear = 2.0 * deviation * math.sqrt(rows.dim)
     point = minimiser_bound(loss, rows.row_bound, rows.y_bound, l2_sum / rows.n) + linear / l2_sum
-    return max(min(1e-9 * rows.n, 1e-7) * law.slope, reachable(loss, rows, law.slope, point, linear))
+    wanted = max(min(1e-9 * rows.n, 1e-7) * law.slope, reachable(loss, rows, law.slope, point, linear))
+    return certificate(wanted, loss, law.slope)
 
 
 def _without_noise(

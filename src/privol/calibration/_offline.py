@@ -218,7 +218,9 @@ def calibrate_output(
     diameter = loss.gradient_diameter(rows.row_bound, ball, rows.y_bound, adjacency)
     slope = loss.gradient_bound(rows.row_bound, ball, rows.y_bound)
     if gradient_norm is None:
-        gradient_norm = max(min(1e-9 * n * slope, 4e-5 * diameter), reachable(loss, rows, slope, ball, 0.0))
+        gradient_norm = certificate(
+            max(min(1e-9 * n * slope, 4e-5 * diameter), reachable(loss, rows, slope, ball, 0.0)), loss, slope
+        )
     gradient_norm = number(gradient_norm=gradient_norm, above=0.0, at_most=_LARGE)
     sensitivity = math.sqrt(rows.outputs) * (diameter + 2.0 * gradient_norm) / rows.l2_sum * _UP
     total = rows.outputs * rows.dim
@@ -267,6 +269,31 @@ def check_scale(law: str, scale: float) -> None:
             f"the noise would have the scale {scale:g}: epsilon, l2 and the bounds are too far apart for double "
             "precision"
         )
+
+
+def certificate(gradient_norm: float, loss: Loss, slope: float) -> float:
+    """A default of the solver's certificate, unless bounds make it one that no solver in double precision can have.
+
+    Parameters
+    ----------
+    gradient_norm : float
+    loss : Loss
+    slope : float
+        Bound of a row's gradient.
+
+    Raises
+    ------
+    InvalidParameter
+        Which names what sets it: the bounds, not the certificate, which nobody gave.
+    """
+    if 0.0 < gradient_norm <= _LARGE:
+        return gradient_norm
+    bounds = "x_bound" if loss.kind == "classification" else "x_bound, y_bound, the radius"
+    size = "small" if gradient_norm < 1.0 else "large"
+    raise InvalidParameter(
+        f"{bounds} and l2 are too {size} or too far apart for double precision: a row's gradient may be {slope:.3g} "
+        "long. Scale rows and targets so that their bounds are about 1"
+    )
 
 
 def reachable(loss: Loss, rows: Rows, slope: float, point: float, linear: float) -> float:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from .._core._noise import Source
+from .._core._noise import Source, wipe
 from .._core._rows import squared_norms
 from .._validate import choice, number
 from ..errors import InvalidParameter, PrivacyWarning, SolverFailure, StateError
@@ -75,9 +75,12 @@ def noisy(source: Source | None, x: FloatArray, law: str, scale: float) -> Float
     assert source is not None
     bound = float(np.max(np.abs(out), initial=0.0))
     if law == "gaussian":
-        return np.asarray(
-            source.add(out[0], scale, stream=STREAM_RELEASES, row=1, decide=decide_lattice_point, bound=bound)
-        )
+        try:
+            return np.asarray(
+                source.add(out[0], scale, stream=STREAM_RELEASES, row=1, decide=decide_lattice_point, bound=bound)
+            )
+        finally:
+            wipe(out)
     step = granularity(scale * math.sqrt(out.shape[1] + 1))
     source.add_mixture(
         out, scale, step, kind=law, bound=bound, stream=STREAM_RELEASES, row=1, decide=decide_mixture_point, out=out

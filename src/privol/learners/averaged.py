@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from .. import calibration as calibrate
 from .._core._iterate import IterateRun
-from .._core._noise import Source
+from .._core._noise import Source, wipe
 from .._validate import choice, integer, number
 from ..calibration import AVERAGE_WEIGHTS, CALIBRATIONS, AverageCalibration
 from ..errors import InvalidParameter
@@ -224,16 +224,23 @@ class POL(OfflineLearner):
                 self._learn(run, X, codes)
                 point = run.released_model()
             else:  # of the iterates 1 to n, the first of which is the start: row n moves none of them
-                point = np.asarray(domain.start(dim), dtype=np.float64)
+                point = np.array(domain.start(dim), dtype=np.float64)
                 self._learn(run, X[: n - 1], codes[: n - 1])
                 if n > 1:
                     linear = plan.weights == "linear"
                     whole, others = (0.5 * n * (n + 1.0), 0.5 * (n - 1.0) * (n + 2.0)) if linear else (n, n - 1.0)
-                    point = (point + run.released_average() * others) / whole
+                    average = run.released_average()
+                    average *= others
+                    point += average
+                    point /= whole
+                    wipe(average)
             counts = run._diagnostics()
         finally:
             run.close()
-        released = domain.project(noisy(source, point, plan.law, plan.scale))
+        try:
+            released = domain.project(noisy(source, point, plan.law, plan.scale))
+        finally:
+            wipe(point)
         return Found(np.asarray(released), counts["clipped_rows"], counts["null_rows"])
 
     @staticmethod

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .. import calibration as calibrate
 from .._core._newton import minimise
-from .._core._noise import Source
+from .._core._noise import Source, wipe
 from .._core._objective import Objective
 from .._core._rows import squared_norms
 from .._validate import choice, integer
@@ -62,7 +62,7 @@ class _Minimiser(OfflineLearner):
     def _minimisers(
         self, X: Any, codes: FloatArray, plan: Any, loss: Loss, outputs: int, linear: FloatArray | None
     ) -> tuple[FloatArray, Objective]:
-        """Certified minimisers of each output's objective, one after the other; SECRET."""
+        """Certified minimisers of each output's objective, one after the other; SECRET, and the caller's to wipe."""
         first = Objective(
             X,
             self._against_rest(codes, 0) if outputs > 1 else codes,
@@ -75,13 +75,20 @@ class _Minimiser(OfflineLearner):
             refuse=self._refuse(),
         )
         most, found = self._steps(), []
-        for k in range(outputs):
-            own = first
-            if k:
-                slope = None if linear is None else linear[k * first.dim : (k + 1) * first.dim]
-                own = first.with_changes(targets=self._against_rest(codes, k), linear=slope)
-            found.append(minimise(own, gradient_norm=plan.gradient_norm, max_iterations=most).point)
-        return np.concatenate(found), first
+        try:
+            for k in range(outputs):
+                own = first
+                if k:
+                    slope = None if linear is None else linear[k * first.dim : (k + 1) * first.dim]
+                    own = first.with_changes(targets=self._against_rest(codes, k), linear=slope)
+                try:
+                    found.append(minimise(own, gradient_norm=plan.gradient_norm, max_iterations=most).point)
+                finally:
+                    own.forget()
+            return np.concatenate(found), first
+        finally:
+            for point in found:
+                wipe(point)
 
     @staticmethod
     def _against_rest(codes: FloatArray, k: int) -> FloatArray:
@@ -227,11 +234,14 @@ class OutputPerturbation(_Minimiser):
         self, X: Any, codes: FloatArray, plan: OutputCalibration, outputs: int, source: Source | None
     ) -> Found:
         point, objective = self._minimisers(X, codes, plan, get_loss(self.loss), outputs, None)
-        if plan.radius is not None:
-            norm = math.sqrt(squared_norms(point[None])[0])  # summed as the calibration's charge for rounding has it
-            if norm > plan.radius:
-                point = point * (plan.radius / norm)
-        return Found(noisy(source, point, plan.law, plan.scale), objective.n_clipped, objective.n_null)
+        try:
+            if plan.radius is not None:
+                norm = math.sqrt(squared_norms(point[None])[0])  # as the calibration's charge for rounding has it
+                if norm > plan.radius:
+                    point *= plan.radius / norm
+            return Found(noisy(source, point, plan.law, plan.scale), objective.n_clipped, objective.n_null)
+        finally:
+            wipe(point)
 
 
 class ObjectivePerturbation(_Minimiser):
@@ -383,8 +393,15 @@ class ObjectivePerturbation(_Minimiser):
         if plan.law != "none":
             assert source is not None
             linear = _linear_term(source, plan)
-        point, objective = self._minimisers(X, codes, plan, plan.loss, outputs, linear)
-        return Found(noisy(source, point, plan.law, plan.final_scale), objective.n_clipped, objective.n_null)
+        try:
+            point, objective = self._minimisers(X, codes, plan, plan.loss, outputs, linear)
+        finally:
+            if linear is not None:
+                wipe(linear)
+        try:
+            return Found(noisy(source, point, plan.law, plan.final_scale), objective.n_clipped, objective.n_null)
+        finally:
+            wipe(point)
 
 
 def _linear_term(source: Source, plan: ObjectiveCalibration) -> FloatArray:
