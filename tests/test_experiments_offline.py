@@ -115,16 +115,16 @@ def test_offline_runs(tmp_path, experiments, monkeypatch):  # noqa: F811
     rows = experiments.sample(
         "offline", tmp_path, str(tmp_path), "--diffprivlib", str(stand_in(tmp_path)), "--runs", "1"
     )
-    assert [len(cells) for cells in rows] == [6] * 10 + [4] * 16
-    for part in (rows[10:18], rows[18:]):
-        assert part[6] == ["diffprivlib", "50.0", "50.0", "50.0"]
-        assert number(part[7][1]) > 80
+    assert [len(cells) for cells in rows] == [6] * 10 + [4] * 22
+    for part in (rows[10:21], rows[21:]):
+        assert part[9] == ["diffprivlib", "50.0", "50.0", "50.0"]
+        assert number(part[10][1]) > 80
 
 
 def test_offline_without_what_is_missing(tmp_path, experiments, capsys):  # noqa: F811
     covtype(tmp_path)
     rows = experiments.sample("offline", tmp_path, str(tmp_path), "--runs", "1")
-    assert [len(cells) for cells in rows] == [4] * 7  # nothing of diffprivlib's
+    assert [len(cells) for cells in rows] == [4] * 10  # nothing of diffprivlib's
     assert "rcv1 is left out: " in capsys.readouterr().err
     with pytest.raises(SystemExit, match="has none of the data sets"):
         experiments.run("offline", str(tmp_path / "empty"), "--quick")
