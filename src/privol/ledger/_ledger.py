@@ -363,8 +363,8 @@ class Ledger(Shared):
         if sum_up(slacks) > self._slack:  # included, where nobody asked
             return (
                 f"{learner} asks for more than is left, which is nothing: earlier runs that are proved at one delta "
-                f"alone hold {format_up(sum_up(slacks))} of delta, and the ledger sets a slack of {self._slack:g} aside "
-                "for such runs"
+                f"alone hold {format_up(sum_up(slacks))} of delta, and the ledger sets a slack of {self._slack:g} "
+                "aside for such runs"
             )
         if sum_up([*slacks, guarantee.slack]) > self._slack:
             return (
