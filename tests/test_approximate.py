@@ -284,11 +284,13 @@ def test_sentences_of_several():
     ledger = held(("approximate", 0.5, 1e-6), ("approximate", 0.25, 2e-6))
     said = ledger.sentence()
     assert said.startswith("Differential privacy with (epsilon, delta) = (0.75, 3e-6), of which a delta of 3e-6")
+    assert "nothing is promised), and beside it 0.698-GDP, for one row" in said
     assert "approximate: 0.6239 by its pure epsilon of 0.5 beside a slack of 1e-6" in said
     assert "squares add up, and so do pure epsilons, and so do slacks" in said
     mixed = held(("approximate", 0.5, 1e-6), ("gdp", 0.1))
     said, figure = mixed.sentence(), mixed.committed.epsilon(2e-6)
     assert ", 2e-6), of which a delta of 1e-6 is slack" in said
+    assert "nothing is promised), all else from 0.6319-GDP, for one row" in said
     assert figure <= float(said.split("(epsilon, delta) = (")[1].split(",")[0]) <= figure * 1.001
     assert "(epsilon, delta) = (infinity, 5e-7)" in mixed.sentence(5e-7)
     assert held(("approximate", 0.5), ("none", math.inf)).sentence().startswith("NO PRIVACY")
@@ -549,9 +551,9 @@ def test_runs_of_another_ledger_count_with_their_slack(path):
     # nothing is refused that was spent; but then nothing is left of a limit that has no room for it
     ledger = Ledger(epsilon=1.0, delta=1e-6)
     ledger.include(other)
-    assert ledger.remaining_slack == 0.0
-    for guarantee in (plan("pure", 0.01), plan("gdp", 1e-3)):
-        with pytest.raises(BudgetExceeded):
+    assert ledger.remaining_slack == ledger.remaining == ledger.remaining_pure == 0.0
+    for guarantee in (plan("pure", 0.01), plan("gdp", 1e-3), plan(parameter=0.01, delta=1e-9)):
+        with pytest.raises(BudgetExceeded, match=r"hold 6.*e-7 of delta, and the ledger sets a slack of 0"):
             ledger.open(learner="E", guarantee=guarantee)
 
 

@@ -115,16 +115,16 @@ def test_offline_runs(tmp_path, experiments, monkeypatch):  # noqa: F811
     rows = experiments.sample(
         "offline", tmp_path, str(tmp_path), "--diffprivlib", str(stand_in(tmp_path)), "--runs", "1"
     )
-    assert [len(cells) for cells in rows] == [6] * 10 + [4] * 16
-    for part in (rows[10:18], rows[18:]):
-        assert part[6] == ["diffprivlib", "50.0", "50.0", "50.0"]
-        assert number(part[7][1]) > 80
+    assert [len(cells) for cells in rows] == [6] * 10 + [4] * 22
+    for part in (rows[10:21], rows[21:]):
+        assert part[9] == ["diffprivlib", "50.0", "50.0", "50.0"]
+        assert number(part[10][1]) > 80
 
 
 def test_offline_without_what_is_missing(tmp_path, experiments, capsys):  # noqa: F811
     covtype(tmp_path)
     rows = experiments.sample("offline", tmp_path, str(tmp_path), "--runs", "1")
-    assert [len(cells) for cells in rows] == [4] * 7  # nothing of diffprivlib's
+    assert [len(cells) for cells in rows] == [4] * 10  # nothing of diffprivlib's
     assert "rcv1 is left out: " in capsys.readouterr().err
     with pytest.raises(SystemExit, match="has none of the data sets"):
         experiments.run("offline", str(tmp_path / "empty"), "--quick")
@@ -166,3 +166,23 @@ def test_the_page_shows_accuracy_by_epsilon():
             for mine, worse in zip(part["ObjectivePerturbation"][1:], part["OutputPerturbation"][1:], strict=True):
                 assert number(mine) > number(worse)
     assert "offline.svg" in OFFLINE.read_text(encoding="utf-8")
+
+
+# ---- tuning ----------------------------------------------------------------------------------------------------
+
+
+def test_tuning_runs(tmp_path, experiments):  # noqa: F811
+    adult(tmp_path)
+    rows = experiments.sample("tuning", tmp_path, str(tmp_path), "--runs", "1")
+    assert [len(cells) for cells in rows] == [3] * 10
+
+
+def test_the_page_shows_that_private_tuning_beats_a_blind_choice():
+    rows = written("tuning")
+    assert [len(cells) for cells in rows] == [5] * 10
+    for start in (0, 5):
+        best, blind, worst, chosen, _ = ([number(cell) for cell in cells[2:]] for cells in rows[start : start + 5])
+        assert chosen[-1] > blind[-1]
+        for k in range(3):
+            assert worst[k] <= blind[k] <= best[k]
+            assert chosen[k] <= best[k] + 0.5

@@ -42,7 +42,7 @@ LEARNERS = [
     OutputPerturbation(loss="logistic", **AT_REST),
     OutputPerturbation(loss="squared", delta=1e-3, radius=50.0, **AT_REST, y_bound=500.0),
     ObjectivePerturbation(loss="logistic", **AT_REST),
-    ObjectivePerturbation(loss="smooth_hinge", **AT_REST),
+    ObjectivePerturbation(loss="smooth_hinge", delta=1e-3, **AT_REST),
     ObjectivePerturbation(loss="huber", **AT_REST, y_bound=500.0),
 ]
 

@@ -12,10 +12,11 @@ from alpha import rate
 from scipy import sparse
 from scipy.stats import beta, chisquare
 
-from privol import DPFTRL, POL, MultiscaleSGD, ObjectivePerturbation, OutputPerturbation
+from privol import DPFTRL, LDPSGD, PIGD, POL, MultiscaleSGD, ObjectivePerturbation, OutputPerturbation, tuning
 from privol.errors import BudgetExceeded, InvalidParameter, InvalidRow, SelectionFailure
+from privol.guarantees import selection_mu
 from privol.ledger import Ledger
-from privol.noise import BitGenerator
+from privol.noise import BitGenerator, Gaussian
 from privol.tuning import PrivateSelection, _number_of_fits, repetitions_of
 
 N, D = 400, 3
@@ -104,6 +105,56 @@ def test_all_kinds_of_pure_learners():
     assert (errors.best_index_, errors.best_score_ > 0.8) == (0, True)
 
 
+def test_gaussian_runs_cost_what_the_proof_has(monkeypatch):
+    """Every fit is within mu-GDP and close to it, and so is the noise on its score: a row moves that by _SHARE."""
+    epsilon, delta, m = 4.0, 1e-6, repetitions_of(20.0)
+    mu = selection_mu(epsilon, delta, m)
+    fits, scales = [], []
+
+    class Noted(Gaussian):
+        def __init__(self, *, scale, **words):
+            scales.append(scale)
+            super().__init__(scale=scale, **words)
+
+    monkeypatch.setattr(tuning, "Gaussian", Noted)
+    candidates = [DPFTRL(radius=5.0), PIGD(radius=5.0, release="last"), OutputPerturbation(delta=1e-5),
+                  LDPSGD(randomizer="gaussian"), POL(delta=1e-9), ObjectivePerturbation(), MultiscaleSGD()]  # fmt: skip
+    for candidate in candidates:
+        kind = type(candidate)
+        true = kind.fit
+
+        def noted(self, *rows, true=true, **words):
+            found = true(self, *rows, **words)
+            fits.append(self.guarantee_)
+            return found
+
+        monkeypatch.setattr(kind, "fit", noted)
+    for seed in range(4):
+        chosen = PrivateSelection(candidates, epsilon=epsilon, delta=delta, random_state=seed).fit(X, Y)
+        whole = chosen.guarantee_
+        assert (whole.kind, whole.parameter, whole.slack, whole.delta) == ("approximate", epsilon, delta, delta)
+        assert chosen.best_estimator_.guarantee_ == whole
+        assert chosen.ledger_.spent.epsilon(delta) == epsilon
+    assert {guarantee.kind for guarantee in fits} == {"gdp", "pure"}
+    for guarantee in fits:
+        assert (1 - 1e-6) * mu < guarantee.mu <= mu
+    assert len(scales) == len(fits) > 20
+    assert all(1 << 20 <= scale * mu <= (1 << 20) * (1 + 1e-12) for scale in scales)
+
+
+def test_of_a_gaussian_selection_better_candidates_are_found():
+    ledger = Ledger(epsilon=20.0, delta=1e-5, slack=2e-6)
+    candidates = [OutputPerturbation(delta=1e-6, l2=l2) for l2 in (1e3, 0.1, 1e4)]
+    words = {"epsilon": 8.0, "delta": 1e-6, "ledger": ledger}
+    chosen = PrivateSelection(candidates, random_state=3, **words).fit(X, Y)
+    assert chosen.best_index_ == 1
+    assert chosen.score(X, Y) > 0.85
+    assert chosen.best_score_ == pytest.approx(chosen.score(X[-80:], Y[-80:]), abs=0.2)
+    PrivateSelection(candidates, random_state=3, **words).fit(X, Y)
+    with pytest.raises(BudgetExceeded, match="slack"):
+        PrivateSelection(candidates, **words).fit(X, Y)
+
+
 def test_what_is_refused():
     for candidates, words, said in (
         ([], {}, "sequence of learners"), ([3], {}, "learners of privol"),
@@ -112,6 +163,9 @@ def test_what_is_refused():
         ([OutputPerturbation(delta=1e-6)], {}, "pure differential privacy"),
         ([ObjectivePerturbation(calibration="published")], {}, "pure differential privacy"),
         ([GOOD, ObjectivePerturbation(on_invalid="zero")], {}, "same on_invalid"),
+        ([GOOD], {"delta": 1.0}, "delta must be"), ([GOOD], {"delta": -0.1}, "delta must be"),
+        ([ObjectivePerturbation(delta=1e-6)], {"delta": 1e-6}, "Gaussian or pure"),
+        ([DPFTRL(), OutputPerturbation(calibration="published")], {"delta": 1e-6}, "Gaussian or pure"),
         ([GOOD], {"validation": 1e-9}, "leaves none"), ([GOOD], {"repetitions": 1.0}, "repetitions must be"),
         ([GOOD], {"epsilon": math.inf}, "epsilon must be"), ([GOOD], {"adjacency": "add"}, "adjacency must be"),
     ):  # fmt: skip

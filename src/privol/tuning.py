@@ -2,8 +2,8 @@
 
 Fitting every candidate and publishing the best is a release of all fits, and a choice by raw scores is one of the rows
 that were scored besides. Here a random number of fits of random candidates is made, and the best of them by a private
-score is the only release: the cost is twice that of a single fit, however many fits there were (Papernot and Steinke
-2022; ``docs/proofs/selection.md``).
+score is the only release: the cost is about twice that of a single fit, however many fits there were (Papernot and
+Steinke 2022; ``docs/proofs/selection.md``).
 """
 
 from __future__ import annotations
@@ -23,11 +23,19 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 from ._core._rows import squared_norms
 from ._validate import choice, number
 from .errors import InvalidParameter, PrivacyWarning, SelectionFailure, SolverFailure, StateError
-from .guarantees import ADJACENCIES, Guarantee, square_up, weaknesses
+from .guarantees import (
+    ADJACENCIES,
+    Guarantee,
+    gdp_epsilon,
+    pure_within_gdp,
+    selection_mu,
+    square_up,
+    weaknesses,
+)
 from .learners import LedgeredModel
 from .ledger import Account, Ledger
 from .losses import get_loss
-from .noise import BitGenerator, DiscreteLaplace
+from .noise import BitGenerator, DiscreteLaplace, Gaussian
 
 __all__ = ["PrivateSelection", "repetitions_of"]
 
@@ -70,28 +78,63 @@ def _number_of_fits(m: int, bits: np.random.Generator) -> int:
 
 
 @dataclass(frozen=True)
+class _OneRun:
+    """What a fit may cost, and so may its score: pure differential privacy, or what is within mu-GDP."""
+
+    epsilon: float
+    mu: float | None = None
+
+    @classmethod
+    def of_selection(cls, epsilon: float, delta: float, m: int) -> _OneRun:
+        if delta == 0.0:
+            return cls(0.5 * epsilon)
+        mu = selection_mu(epsilon, delta, m)
+        return cls(pure_within_gdp(mu), mu)
+
+    def covers(self, guarantee: Guarantee) -> bool:
+        if guarantee.claim is not None:
+            return False
+        if guarantee.kind == "pure":
+            return guarantee.parameter <= self.epsilon
+        return guarantee.kind == "gdp" and self.mu is not None and guarantee.mu <= self.mu
+
+    def add_noise(self, total: int, random_state: Any) -> float:
+        """To a sum of which one row moves _SHARE at most; scales are exact doubles."""
+        if self.mu is None:
+            scale = math.nextafter(_SHARE / self.epsilon, math.inf)
+            return int(DiscreteLaplace(scale=scale, random_state=random_state).add(np.array([total]))[0])
+        scale = math.nextafter(_SHARE / self.mu, math.inf)
+        return float(Gaussian(scale=scale, random_state=random_state).add(np.array([float(total)]))[0])
+
+
+@dataclass(frozen=True)
 class _Scored:
-    score: int  # noisy
+    score: float  # noisy
     tie: int
     index: int
     learner: Any
 
 
 class PrivateSelection(BaseEstimator):  # type: ignore[misc]
-    """The best of a random number of private fits, as one release of pure differential privacy.
+    """The best of a random number of private fits, as one release.
 
-    A logarithmic number of times a candidate is drawn at random, fitted to the first rows with half of epsilon, and
-    scored on the last ones with noise for half of epsilon. The fit with the best noisy score is released, with its
+    A logarithmic number of times a candidate is drawn at random, fitted to the first rows with about half of the
+    budget, and scored on the last ones with noise for as much. The fit with the best noisy score is released, with its
     score and its parameters. Secret: all other fits and scores, and how many there were.
 
     Parameters
     ----------
     candidates : sequence of learners
-        Of privol, with guarantees of pure differential privacy (``OutputPerturbation``, ``ObjectivePerturbation``,
-        ``POL`` with ``delta=0``; ``LDPSGD``, ``BANCO``, ``MultiscaleSGD`` with a pure randomizer), all for classes or
-        all for targets. Their ``epsilon``, ``adjacency``, ``ledger`` and ``random_state`` are set here.
+        Of privol, all for classes or all for targets. With guarantees of pure differential privacy
+        (``OutputPerturbation``, ``ObjectivePerturbation``, ``POL`` with ``delta=0``; ``LDPSGD``, ``BANCO``,
+        ``MultiscaleSGD`` with a pure randomizer), or where `delta` is above 0 of Gaussian differential privacy too (the
+        same with a delta, but for ``ObjectivePerturbation``, and the learners of streams: ``DPFTRL``, ``PIGD``, ...).
+        Their ``epsilon``, ``adjacency``, ``ledger`` and ``random_state`` are set here.
     epsilon : float, default=1.0
         Of the whole selection, above 0.
+    delta : float, default=0.0
+        0: pure differential privacy, every fit has half of epsilon. Above 0, below 1: the selection is (epsilon,
+        delta)-differentially private, by fits and scores of Gaussian differential privacy.
     repetitions : float, default=20.0
         Mean number of fits, above 1. It costs time, not privacy. Of k candidates it should be some times k.
     validation : float, default=0.2
@@ -146,6 +189,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         candidates: Sequence[Any],
         *,
         epsilon: float = 1.0,
+        delta: float = 0.0,
         repetitions: float = 20.0,
         validation: float = 0.2,
         error_bound: float = 1.0,
@@ -155,6 +199,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self.candidates = candidates
         self.epsilon = epsilon
+        self.delta = delta
         self.repetitions = repetitions
         self.validation = validation
         self.error_bound = error_bound
@@ -180,8 +225,9 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
             one. An interrupt (Ctrl-C) gives it back.
         """
         whole = number(epsilon=self.epsilon, above=0.0)
-        half = 0.5 * whole
+        delta = number(delta=self.delta, at_least=0.0, below=1.0)
         m = repetitions_of(self.repetitions)
+        one = _OneRun.of_selection(whole, delta, m)
         adjacency = choice(ADJACENCIES, adjacency=self.adjacency)
         first = self._candidates()
         rows, labels = first._validate(X, y, reset=True)
@@ -199,18 +245,20 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         fixed = object.__new__(type(self))
         fixed.__dict__.update(self.__dict__)
         fixed.candidates = tuple(clone(candidate) for candidate in self.candidates)
-        for candidate in fixed.candidates:
-            fixed._check_pure(candidate, half, rows.shape[1], n - held, classes)
+        shape = (rows.shape[1], n - held, 2 if classes is None else len(classes))
+        budgets = [fixed._budget(candidate, one, classes, shape) for candidate in fixed.candidates]
+        vouched = dict.fromkeys(get_loss(candidate.loss).vouched for candidate in fixed.candidates)
+        conditions += tuple(words for words in vouched if words is not None)
         number(error_bound=fixed.error_bound, above=0.0)
         bits = BitGenerator(self.random_state)
-        guarantee = self._guarantee(whole, n, held, adjacency, conditions, bits)
+        guarantee = self._guarantee(whole, delta, n, held, adjacency, conditions, bits)
         for words in weaknesses(guarantee, rows=n):
             warnings.warn(words, PrivacyWarning, stacklevel=2)
         account = self._ledger(adjacency).open(learner=type(self).__name__, guarantee=guarantee)
         spent = [0, 0, 0.0]
         account.attach(lambda: (int(spent[0]), int(spent[1]), float(spent[2])))
         try:
-            best = fixed._best(rows, labels, classes, half, n - held, m, np.random.Generator(bits))
+            best = fixed._best(rows, labels, classes, one, budgets, n - held, m, np.random.Generator(bits))
             spent[:] = n, 1, square_up(guarantee.mu)
             if best is None:
                 raise SelectionFailure("every fit of the selection failed, which is what it released")
@@ -253,24 +301,33 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         made.set_params(epsilon=epsilon, adjacency=self.adjacency, ledger=None, random_state=random_state)
         return made if classes is None else made.declare_classes(classes)
 
-    def _check_pure(
-        self, candidate: Any, epsilon: float, n_features: int, n_rows: int, classes: NDArray[Any] | None
-    ) -> None:
-        """Refuse a candidate whose guarantee is not pure, before anything is fitted."""
-        made = self._made(candidate, epsilon, classes, 0)
-        guarantee = made._promise(n_features, n_rows, 2 if classes is None else len(classes))
-        if guarantee.kind != "pure" or guarantee.parameter > epsilon or guarantee.claim is not None:
-            raise InvalidParameter(
-                f"candidates must have guarantees of pure differential privacy, proved for their epsilon; found "
-                f"{candidate!r}, of kind {guarantee.kind!r}"
-            )
+    def _budget(
+        self, candidate: Any, one: _OneRun, classes: NDArray[Any] | None, shape: tuple[int, int, int]
+    ) -> float:
+        """Return the epsilon of a candidate's fits; refuse it, before anything is fitted, if one of them costs more."""
+        own = candidate.get_params(deep=False).get("delta") or 0.0
+        budgets = [one.epsilon]
+        if one.mu is not None and own > 0.0:
+            budgets.insert(0, gdp_epsilon(one.mu, own) * (1.0 - 1e-9))  # down: the fit's mu is checked
+        found = []
+        for epsilon in budgets:
+            guarantee = self._made(candidate, epsilon, classes, 0)._promise(*shape)
+            if one.covers(guarantee):
+                return epsilon
+            found.append(guarantee.kind)
+        kinds = "pure differential privacy" if one.mu is None else "Gaussian or pure differential privacy"
+        raise InvalidParameter(
+            f"candidates must have guarantees of {kinds}, proved for their epsilon; found {candidate!r}, of kind "
+            f"{found[0]!r}"
+        )
 
     def _best(
         self,
         X: Any,
         y: NDArray[Any],
         classes: NDArray[Any] | None,
-        epsilon: float,
+        one: _OneRun,
+        budgets: Sequence[float],
         n_train: int,
         m: int,
         bits: np.random.Generator,
@@ -280,7 +337,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
             index = int(bits.integers(len(self.candidates)))
             tie = int(bits.integers(1 << 62))
             keys = [None if self.random_state is None else int(bits.integers(1 << 62)) for _ in range(2)]
-            made = self._made(self.candidates[index], epsilon, classes, keys[0])
+            made = self._made(self.candidates[index], budgets[index], classes, keys[0])
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", PrivacyWarning)  # what is released has the selection's guarantee
@@ -288,9 +345,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
             except SolverFailure:
                 continue  # the worst of all outcomes
             exact = self._score(made, X[n_train:], y[n_train:])
-            # one row counts _SHARE at most; the scale is an exact double
-            scale = math.nextafter(_SHARE / epsilon, math.inf)
-            noisy = int(DiscreteLaplace(scale=scale, random_state=keys[1]).add(np.array([exact]))[0])
+            noisy = one.add_noise(exact, keys[1])
             if best is None or (noisy, tie) > (best.score, best.tie):
                 best = _Scored(noisy, tie, index, made)
         return best
@@ -312,15 +367,23 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
     # ---- what is released ---------------------------------------------------------------------------
 
     def _guarantee(
-        self, epsilon: float, n: int, held: int, adjacency: str, conditions: tuple[str, ...], bits: BitGenerator
+        self,
+        epsilon: float,
+        delta: float,
+        n: int,
+        held: int,
+        adjacency: str,
+        conditions: tuple[str, ...],
+        bits: BitGenerator,
     ) -> Guarantee:
         return Guarantee(
-            kind="pure",
+            kind="approximate" if delta else "pure",
             parameter=epsilon,
+            slack=delta,
             adjacency=adjacency,
             horizon=n,
             releases=1,
-            delta=1e-6,
+            delta=delta or 1e-6,
             conditions=(
                 "the candidates, the bounds, the labels and all other parameters, but for the number of rows, which is "
                 "public, were chosen without looking at the rows",
@@ -328,7 +391,8 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
                 "whether a row was refused is not hidden, and the time that the selection took is not covered",
                 *conditions,
             ),
-            arithmetic="that of the candidates; scores are integers with discrete Laplace noise",
+            arithmetic="that of the candidates; scores are integers with "
+            + ("correctly rounded Gaussian noise" if delta else "discrete Laplace noise"),
             bit_source=bits.description,
             private=bits.private,
         )

@@ -417,7 +417,7 @@ def gaussian_scale(law: Law, epsilon: float, delta: float, l2_sum: float) -> tup
             "several outputs with delta above 0 need the logistic loss or the smoothed hinge, whose slopes do not "
             "change their sign; take delta=0, or one of these"
         )
-    l2_sum = max(l2_sum, curve / math.expm1(0.5 * epsilon / law.outputs) * _UP)
+    l2_sum = max(l2_sum, curve / math.expm1(min(0.5 * epsilon / law.outputs, 700.0)) * _UP)
     left = (epsilon - law.outputs * math.log1p(curve / l2_sum) * (1.0 + 1e-14)) * (1.0 - 1e-14)
     shifts = gaussian_shifts(law)
 

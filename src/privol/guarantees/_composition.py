@@ -66,7 +66,7 @@ def describe_composition(
         add += ", and so do slacks, the deltas of runs that are proved at one delta alone"
         link = (
             f"of which a delta of {format_up(together.slack)} is slack (with a probability of up to that much nothing "
-            f"is promised), all else {link}"
+            f"is promised), {'and beside it' if link == 'and' else 'all else from'}"
         )
     body = (
         f"Differential privacy with {figures}, {link} {format_up(together.mu)}-GDP, for one row "

@@ -300,8 +300,8 @@ class ObjectivePerturbation(_Minimiser):
     Notes
     -----
     Pure differential privacy, by L2-Laplace noise, or (epsilon, delta)-differential privacy, by Gaussian noise: that
-    is b's whole guarantee, no Gaussian differential privacy (kind "approximate"). Of more than two classes one b of
-    all of them together; with a delta their loss must be the logistic one or the smoothed hinge.
+    is the whole guarantee, no Gaussian differential privacy (kind "approximate"). Of more than two classes one b of
+    all of them together.
 
     Cost: some tens of passes over the rows. Memory O(n + n_features^2) for up to 512 coordinates, else O(n +
     n_features).

@@ -328,6 +328,11 @@ class Ledger(Shared):
         """Squares of the mu that they hold, of all but slack; the lock is held."""
         return [a._held_square() for a in self._accounts]
 
+    def _overdrawn(self) -> bool:
+        """Whether runs that were included hold more slack than the limit sets aside; the lock is held."""
+        slacks = [a.held().slack for a in self._accounts if a.guarantee.slack > 0.0]
+        return sum_up(slacks) > self._slack
+
     def _admit(self, account: Account) -> None:
         """Refuse a run with which neither rule holds for all runs together; docs/guarantee.md has the proof."""
         if self._limit is None:
@@ -355,6 +360,12 @@ class Ledger(Shared):
         committed = sum_up([share.bound_squared for share in held])
         pures = sum_up([share.bound_pure for share in held])
         slacks = [share.slack for share in held]
+        if sum_up(slacks) > self._slack:  # included, where nobody asked
+            return (
+                f"{learner} asks for more than is left, which is nothing: earlier runs that are proved at one delta "
+                f"alone hold {format_up(sum_up(slacks))} of delta, and the ledger sets a slack of {self._slack:g} "
+                "aside for such runs"
+            )
         if sum_up([*slacks, guarantee.slack]) > self._slack:
             return (
                 f"{learner} asks for a delta of {format_up(guarantee.slack)} of its own, as it is proved at that delta "
@@ -415,7 +426,7 @@ class Ledger(Shared):
         if self._limit is None:
             return None
         with self._lock:
-            return left(self._limit[2], sum_up(self._squares()))
+            return 0.0 if self._overdrawn() else left(self._limit[2], sum_up(self._squares()))
 
     @property
     def remaining_pure(self) -> float | None:
@@ -423,7 +434,9 @@ class Ledger(Shared):
         if self._limit is None:
             return None
         with self._lock:
-            held = self._held()
+            held, overdrawn = self._held(), self._overdrawn()
+        if overdrawn:
+            return 0.0
         rest = left(self._limit[2], sum_up([share.bound_squared for share in held]))
         return max(pure_within_gdp(rest), difference_down(self._limit[0], [share.bound_pure for share in held]))
 
