@@ -6,6 +6,7 @@ plain NumPy arrays; none of the library's solver is in it.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import warnings
 
@@ -16,6 +17,7 @@ from scipy import stats
 
 from privol import ObjectivePerturbation, OutputPerturbation
 from privol.errors import PrivacyWarning
+from privol.learners import offline
 from privol.losses import Huber, SmoothHinge, get_loss
 from privol.noise import (
     STREAM_RELEASES,
@@ -414,3 +416,40 @@ def test_published_noise_exceeds_its_claim_and_the_default_does_not():
         found, stated = audited(calibration)
         assert stated.claim is None
         assert found <= stated.parameter == 1.0
+
+
+# ---- warm starts ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [OutputPerturbation, ObjectivePerturbation])
+def test_a_path_begins_where_the_last_release_was(kind, monkeypatch):
+    """From what is public, if it is better than zeros; to the same release but for what the certificate leaves open."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(3000, 4)) / 4
+    y = rng.choice(3, size=3000, p=[0.6, 0.3, 0.1])
+    starts, minimise = [], offline.minimise
+
+    def noted(objective, *, start=None, **words):
+        starts.append(None if start is None else start.copy())
+        return minimise(objective, start=start, **words)
+
+    monkeypatch.setattr(offline, "minimise", noted)
+    learner = kind(epsilon=50.0, warm_start=True, random_state=1)
+    for k, l2 in enumerate((0.1, 0.05, 0.02)):
+        before = None if k == 0 else np.column_stack([learner.coef_, learner.intercept_])
+        learner.set_params(l2=l2, random_state=k).fit(X, y)
+        for j, start in enumerate(starts[-3:]):
+            assert (start is None) == (k == 0)
+            if k:
+                np.testing.assert_array_equal(start, before[j])
+        cold = kind(epsilon=50.0, l2=l2, random_state=k).fit(X, y)
+        np.testing.assert_allclose(learner.coef_, cold.coef_, atol=1e-3 * np.abs(cold.coef_).max())
+    assert learner.ledger_.spent.pure_epsilon == pytest.approx(150.0)
+    far = kind(epsilon=50.0, warm_start=True).fit(X, y)
+    far._export = dataclasses.replace(far._export, model=far._export.model + 1e12)
+    first = far.set_params(random_state=None).fit(X, y).coef_
+    assert starts[-3:] == [None] * 3
+    assert (far.fit(X, y).coef_ != first).all()  # the noise is another
+    assert starts[-1] is not None
+    far.fit(X[:, :3], y)
+    assert starts[-3:] == [None] * 3

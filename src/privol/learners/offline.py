@@ -23,6 +23,7 @@ from ..errors import InvalidParameter
 from ..ledger import Ledger
 from ..losses import Loss, get_loss
 from ..noise import STREAM_OBJECTIVE, decide_lattice_point, decide_mixture_point
+from ._model import Export
 from ._offline import Found, OfflineLearner, noisy
 
 __all__ = ["ObjectivePerturbation", "OutputPerturbation"]
@@ -35,6 +36,7 @@ class _Minimiser(OfflineLearner):
 
     l2: float
     max_iter: int
+    warm_start: bool
     _many_classes: ClassVar[bool] = True
 
     def _sizes(self, n_features: int, n_rows: int, n_classes: int) -> dict[str, Any]:
@@ -75,14 +77,17 @@ class _Minimiser(OfflineLearner):
             refuse=self._refuse(),
         )
         most, found = self._steps(), []
+        starts = self._starts(outputs * first.dim)
         try:
             for k in range(outputs):
                 own = first
                 if k:
                     slope = None if linear is None else linear[k * first.dim : (k + 1) * first.dim]
                     own = first.with_changes(targets=self._against_rest(codes, k), linear=slope)
+                start = None if starts is None else _better_start(own, starts[k * first.dim : (k + 1) * first.dim])
                 try:
-                    found.append(minimise(own, gradient_norm=plan.gradient_norm, max_iterations=most).point)
+                    words = {"gradient_norm": plan.gradient_norm, "max_iterations": most}
+                    found.append(minimise(own, start=start, **words).point)
                 finally:
                     own.forget()
             return np.concatenate(found), first
@@ -90,11 +95,28 @@ class _Minimiser(OfflineLearner):
             for point in found:
                 wipe(point)
 
+    def _starts(self, size: int) -> FloatArray | None:
+        """Where the solver begins: at what the last fit released, which is public, if it has as many numbers."""
+        export: Export | None = self.__dict__.get("_export")
+        if not self.warm_start or export is None or len(export.model) != size:
+            return None
+        return export.model
+
     @staticmethod
     def _against_rest(codes: FloatArray, k: int) -> FloatArray:
         signs = np.where(codes == k, 1.0, -1.0)
         signs[np.isnan(codes)] = np.nan
         return signs
+
+
+def _better_start(objective: Objective, start: FloatArray) -> FloatArray | None:
+    """That point, or None for zeros: noise may have thrown it far off."""
+    values = []
+    for point in (start, np.zeros(len(start))):
+        value, slope = objective.value_gradient(point)
+        wipe(slope)
+        values.append(value)
+    return start if values[0] < values[1] else None
 
 
 class OutputPerturbation(_Minimiser):
@@ -130,6 +152,10 @@ class OutputPerturbation(_Minimiser):
         Append the constant 1 to every row; the calibration counts it, and it is regularised like the rest.
     max_iter : int, default=200
         Newton steps of a class, at most: beyond them the fit fails.
+    warm_start : bool, default=False
+        The solver begins at the model that this object released last, for a path of `l2` or for rows that grow. That is
+        public; noise is drawn anew, every fit pays, and what is released is as close to the minimiser as without. It
+        saves a step or two of some ten, where noise is small.
     calibration : {"tight", "published"}, default="tight"
         "published": the slides' noise, with the sentence what it claims and what is proved.
     on_invalid : {"raise", "zero"}, default="raise"
@@ -185,6 +211,7 @@ class OutputPerturbation(_Minimiser):
         radius: float | None = None,
         fit_intercept: bool = True,
         max_iter: int = 200,
+        warm_start: bool = False,
         calibration: str = "tight",
         on_invalid: str = "raise",
         random_state: Any = None,
@@ -200,6 +227,7 @@ class OutputPerturbation(_Minimiser):
         self.radius = radius
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
+        self.warm_start = warm_start
         self.calibration = calibration
         self.on_invalid = on_invalid
         self.random_state = random_state
@@ -280,6 +308,10 @@ class ObjectivePerturbation(_Minimiser):
         Append the constant 1 to every row; the calibration counts it, and it is regularised like the rest.
     max_iter : int, default=200
         Newton steps of a class, at most: beyond them the fit fails.
+    warm_start : bool, default=False
+        The solver begins at the model that this object released last, for a path of `l2` or for rows that grow. That is
+        public; noise is drawn anew, every fit pays, and what is released is as close to the minimiser as without. It
+        saves a step or two of some ten, where noise is small.
     calibration : {"tight", "published", "jmlr"}, default="tight"
         "published": the slides' noise, which omits the losses' curvature: the sentence says what that proves. "jmlr":
         Chaudhuri, Monteleoni and Sarwate's, which is proved and looser.
@@ -339,6 +371,7 @@ class ObjectivePerturbation(_Minimiser):
         radius: float | None = None,
         fit_intercept: bool = True,
         max_iter: int = 200,
+        warm_start: bool = False,
         calibration: str = "tight",
         on_invalid: str = "raise",
         random_state: Any = None,
@@ -355,6 +388,7 @@ class ObjectivePerturbation(_Minimiser):
         self.radius = radius
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
+        self.warm_start = warm_start
         self.calibration = calibration
         self.on_invalid = on_invalid
         self.random_state = random_state
