@@ -52,16 +52,22 @@ def test_the_figure_of_one_run_is_not_enough(mu, delta, m):
     assert max(divergence(mu, gdp_epsilon(mu, delta), m, keys) for keys in orders(m)) > 3.0 * delta
 
 
-@pytest.mark.parametrize(("mu", "delta", "m"), CASES)
+SMALL = [(mu, delta, m) for mu in (1e-8, 1e-3, 0.1) for delta in (1e-6, 1e-2) for m in (2, 90, 1000, 10**7)]
+
+
+@pytest.mark.parametrize(("mu", "delta", "m"), CASES + SMALL)
 def test_the_closed_form(mu, delta, m):
-    with mp.workdps(40):
+    with mp.workdps(60):
         mean = (m - 1) / mp.log(m)
         point = -mp.sqrt(2) * mp.erfinv(1 - mp.mpf(2) / m)
         more = mp.log(m * mp.ncdf(point + mp.mpf(mu)))
         curve = lambda e: mp.ncdf(-e / mu + mp.mpf(mu) / 2) - mp.exp(e) * mp.ncdf(-e / mu - mp.mpf(mu) / 2)  # noqa: E731
-        one = mp.findroot(lambda e: curve(e) * mean / delta - 1, gdp_epsilon(mu, float(delta / mean)))
+        allowed, one, above = delta / mean, mp.mpf(0), mp.mpf(2 * gdp_epsilon(mu, float(delta / mean)))
+        while curve(one) > allowed and above - one > above * mp.mpf(10) ** -20:
+            middle = (one + above) / 2
+            one, above = (middle, above) if curve(middle) > allowed else (one, middle)
         exact = float(one + more)
-    assert exact <= selection_epsilon(mu, delta, m) <= exact * (1 + 1e-9)
+    assert exact <= selection_epsilon(mu, delta, m) <= exact * (1 + 1e-9) + 3e-10
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-10])

@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.stats import beta, chisquare
 
 from privol import DPFTRL, LDPSGD, PIGD, POL, MultiscaleSGD, ObjectivePerturbation, OutputPerturbation, tuning
-from privol.errors import BudgetExceeded, InvalidParameter, InvalidRow, SelectionFailure
+from privol.errors import BudgetExceeded, InvalidParameter, InvalidRow, SelectionFailure, StateError
 from privol.guarantees import selection_mu
 from privol.ledger import Ledger
 from privol.noise import BitGenerator, Gaussian
@@ -138,7 +138,7 @@ def test_gaussian_runs_cost_what_the_proof_has(monkeypatch):
     assert {guarantee.kind for guarantee in fits} == {"gdp", "pure"}
     for guarantee in fits:
         assert (1 - 1e-6) * mu < guarantee.mu <= mu
-    assert len(scales) == len(fits) > 20
+    assert len(scales) == len(fits) + 4 > 20  # one beforehand, thrown away
     assert all(1 << 20 <= scale * mu <= (1 << 20) * (1 + 1e-12) for scale in scales)
 
 
@@ -163,6 +163,8 @@ def test_what_is_refused():
         ([OutputPerturbation(delta=1e-6)], {}, "pure differential privacy"),
         ([ObjectivePerturbation(calibration="published")], {}, "pure differential privacy"),
         ([GOOD, ObjectivePerturbation(on_invalid="zero")], {}, "same on_invalid"),
+        ([DPFTRL(horizon=100)], {"delta": 1e-6}, "horizon of 100"),
+        ([GOOD], {"epsilon": 1e-200, "delta": 1e-6}, "leaves nothing"), ([GOOD], {"epsilon": 1e-9}, "scale"),
         ([GOOD], {"delta": 1.0}, "delta must be"), ([GOOD], {"delta": -0.1}, "delta must be"),
         ([ObjectivePerturbation(delta=1e-6)], {"delta": 1e-6}, "Gaussian or pure"),
         ([DPFTRL(), OutputPerturbation(calibration="published")], {"delta": 1e-6}, "Gaussian or pure"),
@@ -180,11 +182,75 @@ def test_what_is_refused():
     PrivateSelection([ObjectivePerturbation(on_invalid="zero")], repetitions=2.0).fit(bad, Y)
 
 
-def test_a_selection_whose_fits_all_fail_is_a_release():
+def test_a_solver_that_fails_ends_the_selection_and_is_paid_for():
+    """Another candidate in its place would tell that it failed, without a word of that in the guarantee."""
     ledger = Ledger()
-    with pytest.raises(SelectionFailure, match="every fit"):
-        PrivateSelection([ObjectivePerturbation(max_iter=1)], ledger=ledger).fit(X, Y)
-    assert ledger.spent.mu > 0.0
+    for candidates, seed in (([ObjectivePerturbation(max_iter=1)], 0), ([GOOD, ObjectivePerturbation(max_iter=1)], 1)):
+        with pytest.raises(SelectionFailure, match=f"solver of candidate {seed} failed") as caught:
+            PrivateSelection(candidates, ledger=ledger, random_state=seed, repetitions=1e3).fit(X, Y)
+        assert caught.value.__cause__ is caught.value.__context__ is None
+    assert ledger.spent.pure_epsilon == 2.0
+    conditions = PrivateSelection([GOOD], random_state=0).fit(X, Y).guarantee_.conditions
+    assert any("that a solver failed, which ends the selection with an error" in words for words in conditions)
+
+
+@pytest.mark.parametrize("kind", [object, "U32", float])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_row_moves_the_sum_of_scores_by_its_share(kind, delta, monkeypatch):
+    """Whatever its target is, not a number in an array of objects or strings among them; and by one from 0 to 1."""
+    sums = []
+    monkeypatch.setattr(tuning._OneRun, "add_noise", lambda self, total, key: sums.append(total) or total)
+    rows, targets = X[:100].copy(), X[:100] @ [0.5, -0.5, 0.2]
+    learner = OutputPerturbation(loss="huber", on_invalid="zero", l2=1.0)
+    words = {"repetitions": 1.01, "random_state": 0, "delta": delta, "validation": 0.2}
+
+    def total(X, y):
+        PrivateSelection([learner], **words).fit(X, np.asarray(y).astype(kind))
+        return sums[-1]
+
+    whole = total(rows, targets)
+    assert 0 < whole <= 20 << 20
+    for value in (math.nan, 1e300, -5.0, 0.0):
+        changed = targets.astype(object)
+        changed[-1] = value
+        assert abs(whole - total(rows, changed)) <= 1 << 20
+    rows[-1] = math.nan
+    assert 0 <= whole - total(rows, targets) <= 1 << 20
+    rows[-5:] = math.nan
+    assert 0 <= total(sparse.csr_array(rows), targets) <= 15 << 20
+
+
+def test_null_rows_leave_the_others_where_they_are():
+    held, usable = tuning._usable(np.array([[1.0, 2.0], [math.nan, 1.0], [3.0, 4.0]]), np.array([1.0, 1.0, math.nan]))
+    np.testing.assert_array_equal(usable, [True, False, False])
+    np.testing.assert_array_equal(held, [[1.0, 2.0], [0.0, 0.0], [0.0, 0.0]])
+    thin, same = tuning._usable(sparse.csr_array([[0.0, 2.0], [math.inf, 1.0], [3.0, 0.0]]), np.array([1.0, 1.0, 1.0]))
+    np.testing.assert_array_equal(same, [True, False, True])
+    np.testing.assert_array_equal(thin.toarray(), [[0.0, 2.0], [0.0, 0.0], [3.0, 0.0]])
+
+
+def test_what_was_checked_is_what_runs():
+    selection = PrivateSelection([OutputPerturbation(delta=1e-6)], delta=1e-6, random_state=0)
+
+    class Turning:
+        def __array__(self, *words, **more):
+            selection.set_params(adjacency="zero_out", epsilon=100.0, candidates=[BAD], delta=0.5)
+            return X
+
+    selection.fit(Turning(), Y)
+    assert (selection.guarantee_.adjacency, selection.guarantee_.parameter) == ("replace", 1.0)
+    made = selection.best_estimator_
+    assert (made.adjacency, made.delta, selection.guarantee_.slack) == ("replace", 1e-6, 1e-6)
+    expected = PrivateSelection([OutputPerturbation(delta=1e-6)], delta=1e-6, random_state=0).fit(X, Y)
+    np.testing.assert_array_equal(made.coef_, expected.best_estimator_.coef_)
+
+
+def test_a_guarantee_that_is_not_the_checked_one_ends_it(monkeypatch):
+    monkeypatch.setattr(PrivateSelection, "_budget", lambda *given: 0.51)
+    ledger = Ledger()
+    with pytest.raises(StateError, match="not the one that was checked"):
+        PrivateSelection([OutputPerturbation()], ledger=ledger).fit(X, Y)
+    assert ledger.spent.pure_epsilon == 1.0
 
 
 # ---- the naive way ------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_consistent_length, column_or_1d
@@ -33,6 +34,7 @@ from .guarantees import (
     weaknesses,
 )
 from .learners import LedgeredModel
+from .learners._gaussian import DELTA_TOO_LARGE
 from .ledger import Account, Ledger
 from .losses import get_loss
 from .noise import BitGenerator, DiscreteLaplace, Gaussian
@@ -89,6 +91,8 @@ class _OneRun:
         if delta == 0.0:
             return cls(0.5 * epsilon)
         mu = selection_mu(epsilon, delta, m)
+        if not 0.0 < mu < math.inf:
+            raise InvalidParameter(f"epsilon={epsilon:g} with delta={delta:g} leaves nothing for a fit, or is no limit")
         return cls(pure_within_gdp(mu), mu)
 
     def covers(self, guarantee: Guarantee) -> bool:
@@ -113,6 +117,28 @@ class _Scored:
     tie: int
     index: int
     learner: Any
+
+
+@dataclass(frozen=True)
+class _Selected:
+    best: _Scored
+    guarantee: Guarantee
+    account: Account
+    held: int
+    classes: NDArray[Any] | None
+
+
+def _usable(X: Any, codes: FloatArray) -> tuple[Any, NDArray[np.bool_]]:
+    """Rows with zeros in the place of those that are null or have no target, and which are not.
+
+    As many rows as before: a product of matrices rounds by their shape, and no row may move another's prediction.
+    """
+    usable = (squared_norms(X) >= 0.0) & ~np.isnan(codes)
+    if sparse.issparse(X):
+        kept = X.copy()
+        kept.data[np.repeat(~usable, np.diff(kept.indptr))] = 0.0
+        return kept, usable
+    return np.where(usable[:, None], X, 0.0), usable
 
 
 class PrivateSelection(BaseEstimator):  # type: ignore[misc]
@@ -221,80 +247,88 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         InvalidParameter, InvalidRow, BudgetExceeded
             Before anything is fitted or spent.
         SelectionFailure
-            If every fit failed; it counts as a release, and any other error after the budget is reserved is charged as
-            one. An interrupt (Ctrl-C) gives it back.
+            If a fit's solver failed. That, and any other error after the budget is reserved, is charged as a release;
+            an interrupt (Ctrl-C) gives it back.
         """
+        # what is checked is what is run, whoever sets parameters meanwhile
+        return self._take(self._fixed()._select(X, y))
+
+    def _fixed(self) -> Self:
+        """The parameters and candidates as they are now."""
+        fixed = object.__new__(type(self))
+        fixed.__dict__.update(self.__dict__)
+        if not isinstance(fixed.candidates, Sequence) or not fixed.candidates:
+            raise InvalidParameter(f"candidates must be a sequence of learners, found {fixed.candidates!r}")
+        copies = []
+        for candidate in fixed.candidates:
+            if not isinstance(candidate, LedgeredModel):
+                raise InvalidParameter(f"candidates must be learners of privol, found {candidate!r}")
+            copies.append(clone(candidate))
+            if "_declared" in vars(candidate):
+                copies[-1]._declared = candidate._declared
+        fixed.candidates = tuple(copies)
+        return fixed
+
+    def _take(self, found: _Selected) -> Self:
+        self._account: Account = found.account
+        self.best_estimator_ = _with_guarantee(found.best.learner, found.guarantee)
+        self.best_index_ = found.best.index
+        self.best_score_ = found.best.score / (_SHARE * found.held)
+        self.guarantee_ = found.guarantee
+        if found.classes is not None:
+            self.classes_ = found.classes
+        return self
+
+    def _select(self, X: ArrayLike, y: ArrayLike) -> _Selected:
         whole = number(epsilon=self.epsilon, above=0.0)
         delta = number(delta=self.delta, at_least=0.0, below=1.0)
         m = repetitions_of(self.repetitions)
         one = _OneRun.of_selection(whole, delta, m)
         adjacency = choice(ADJACENCIES, adjacency=self.adjacency)
-        first = self._candidates()
+        first = self._first()
+        number(error_bound=self.error_bound, above=0.0)
+        one.add_noise(0, 0)  # refuses a scale that cannot be drawn
         rows, labels = first._validate(X, y, reset=True)
         labels = column_or_1d(labels)
         check_consistent_length(rows, labels)
         if first._refuse():
             squared_norms(rows, learnt=0, refuse=True)
         classes, conditions = first._classes_of_fit(labels)
-        first._targets(classes).encode(labels, 0)
+        codes = first._targets(classes).encode(labels, 0)
         n = rows.shape[0]
         held = math.floor(n * number(validation=self.validation, above=0.0, below=1.0))
         if not 0 < held < n:
             raise InvalidParameter(f"validation={self.validation:g} of {n} rows leaves none to fit or none to score")
-        # what is checked is what is run, whoever sets parameters meanwhile
-        fixed = object.__new__(type(self))
-        fixed.__dict__.update(self.__dict__)
-        fixed.candidates = tuple(clone(candidate) for candidate in self.candidates)
         shape = (rows.shape[1], n - held, 2 if classes is None else len(classes))
-        budgets = [fixed._budget(candidate, one, classes, shape) for candidate in fixed.candidates]
-        vouched = dict.fromkeys(get_loss(candidate.loss).vouched for candidate in fixed.candidates)
-        conditions += tuple(words for words in vouched if words is not None)
-        number(error_bound=fixed.error_bound, above=0.0)
+        budgets = [self._budget(candidate, one, classes, shape) for candidate in self.candidates]
         bits = BitGenerator(self.random_state)
         guarantee = self._guarantee(whole, delta, n, held, adjacency, conditions, bits)
         for words in weaknesses(guarantee, rows=n):
-            warnings.warn(words, PrivacyWarning, stacklevel=2)
+            warnings.warn(words, PrivacyWarning, stacklevel=3)
         account = self._ledger(adjacency).open(learner=type(self).__name__, guarantee=guarantee)
         spent = [0, 0, 0.0]
         account.attach(lambda: (int(spent[0]), int(spent[1]), float(spent[2])))
         try:
-            best = fixed._best(rows, labels, classes, one, budgets, n - held, m, np.random.Generator(bits))
+            best = self._best(rows, labels, codes, classes, one, budgets, m, np.random.Generator(bits), n - held)
             spent[:] = n, 1, square_up(guarantee.mu)
-            if best is None:
-                raise SelectionFailure("every fit of the selection failed, which is what it released")
         except Exception:  # whatever it is, it may be the rows that made it happen; an interrupt is the caller's
-            spent[:] = n, spent[1], square_up(guarantee.mu)
+            spent[:] = n, 1, square_up(guarantee.mu)
             raise
         finally:
             account.close()
-        self._account: Account = account
-        self.best_estimator_ = _with_guarantee(best.learner, guarantee)
-        self.best_index_ = best.index
-        self.best_score_ = best.score / (_SHARE * held)
-        self.guarantee_ = guarantee
-        if classes is not None:
-            self.classes_ = classes
-        return self
+        return _Selected(best, guarantee, account, held, classes)
 
     # ---- what is tried ------------------------------------------------------------------------------
 
-    def _candidates(self) -> LedgeredModel:
-        """Check that they are learners of one kind; return the first."""
-        if not isinstance(self.candidates, Sequence) or not self.candidates:
-            raise InvalidParameter(f"candidates must be a sequence of learners, found {self.candidates!r}")
-        for candidate in self.candidates:
-            if not isinstance(candidate, LedgeredModel):
-                raise InvalidParameter(f"candidates must be learners of privol, found {candidate!r}")
+    def _first(self) -> Any:
+        """Check that the candidates are of one kind; return the first."""
         kinds = {get_loss(candidate.loss).kind for candidate in self.candidates}
         if len(kinds) > 1:
             raise InvalidParameter("candidates must all be for classes or all for targets, found both")
         refusing = {candidate.on_invalid for candidate in self.candidates}
         if len(refusing) > 1:
             raise InvalidParameter("candidates must have the same on_invalid, found several")
-        first: LedgeredModel = clone(self.candidates[0])
-        if "_declared" in vars(self.candidates[0]):
-            first._declared = self.candidates[0]._declared
-        return first
+        return self.candidates[0]
 
     def _made(self, candidate: Any, epsilon: float, classes: NDArray[Any] | None, random_state: Any) -> Any:
         made = clone(candidate)
@@ -305,7 +339,10 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         self, candidate: Any, one: _OneRun, classes: NDArray[Any] | None, shape: tuple[int, int, int]
     ) -> float:
         """Return the epsilon of a candidate's fits; refuse it, before anything is fitted, if one of them costs more."""
-        own = candidate.get_params(deep=False).get("delta") or 0.0
+        given = candidate.get_params(deep=False)
+        own, horizon = given.get("delta") or 0.0, given.get("horizon")
+        if horizon is not None and horizon < shape[1]:
+            raise InvalidParameter(f"{candidate!r} has a horizon of {horizon}, and {shape[1]} rows are to be fitted")
         budgets = [one.epsilon]
         if one.mu is not None and own > 0.0:
             budgets.insert(0, gdp_epsilon(one.mu, own) * (1.0 - 1e-9))  # down: the fit's mu is checked
@@ -325,44 +362,50 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         self,
         X: Any,
         y: NDArray[Any],
+        codes: FloatArray,
         classes: NDArray[Any] | None,
         one: _OneRun,
         budgets: Sequence[float],
-        n_train: int,
         m: int,
         bits: np.random.Generator,
-    ) -> _Scored | None:
+        n_train: int,
+    ) -> _Scored:
         best: _Scored | None = None
+        held, usable = _usable(X[n_train:], codes[n_train:])
+        asked = codes[n_train:] if classes is None else y[n_train:]
         for _ in range(_number_of_fits(m, bits)):
             index = int(bits.integers(len(self.candidates)))
             tie = int(bits.integers(1 << 62))
             keys = [None if self.random_state is None else int(bits.integers(1 << 62)) for _ in range(2)]
             made = self._made(self.candidates[index], budgets[index], classes, keys[0])
+            failed = False
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", PrivacyWarning)  # what is released has the selection's guarantee
                     made.fit(X[:n_train], y[:n_train])
             except SolverFailure:
-                continue  # the worst of all outcomes
-            exact = self._score(made, X[n_train:], y[n_train:])
-            noisy = one.add_noise(exact, keys[1])
+                failed = True
+            if failed:  # raised here, so that nothing leads to the solver's own
+                raise SelectionFailure(
+                    f"the solver of candidate {index} failed: nothing was released, and the budget counts as spent, as "
+                    "that it failed is seen. More steps (max_iter) or a larger l2 may help"
+                )
+            if not one.covers(made.guarantee_) or made.guarantee_.adjacency != self.adjacency:
+                raise StateError(f"the guarantee of candidate {index} is not the one that was checked")
+            noisy = one.add_noise(self._score(made, held, asked, usable), keys[1])
             if best is None or (noisy, tie) > (best.score, best.tie):
                 best = _Scored(noisy, tie, index, made)
+        assert best is not None
         return best
 
-    def _score(self, made: Any, X: Any, y: NDArray[Any]) -> int:
-        """Sum over rows of integers from 0 to ``_SHARE``, of null rows 0."""
-        usable = squared_norms(X) >= 0.0
-        if y.dtype.kind == "f":
-            usable &= np.isfinite(y)
-        if not usable.any():
-            return 0
-        predicted = made.predict(X[usable])
+    def _score(self, made: Any, X: Any, asked: NDArray[Any], usable: NDArray[np.bool_]) -> int:
+        """Sum over rows of integers from 0 to ``_SHARE``; of those that are not usable 0."""
+        predicted = made.predict(X)
         if "classes_" in vars(made):
-            return int(np.count_nonzero(predicted == y[usable])) * _SHARE
-        bound = number(error_bound=self.error_bound, above=0.0)
-        wrong = np.minimum(np.abs(predicted - y[usable].astype(np.float64)) / bound, 1.0)
-        return int(np.sum(np.floor((1.0 - wrong) * _SHARE).astype(np.int64)))
+            return int(np.count_nonzero((predicted == asked) & usable)) * _SHARE
+        wrong = np.abs(predicted - np.where(usable, asked, 0.0)) / float(self.error_bound)
+        right = usable & (wrong < 1.0)  # not where a prediction overflowed
+        return int(np.sum(np.floor((1.0 - wrong[right]) * _SHARE).astype(np.int64)))
 
     # ---- what is released ---------------------------------------------------------------------------
 
@@ -376,6 +419,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         conditions: tuple[str, ...],
         bits: BitGenerator,
     ) -> Guarantee:
+        vouched = dict.fromkeys(get_loss(candidate.loss).vouched for candidate in self.candidates)
         return Guarantee(
             kind="approximate" if delta else "pure",
             parameter=epsilon,
@@ -388,8 +432,11 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
                 "the candidates, the bounds, the labels and all other parameters, but for the number of rows, which is "
                 "public, were chosen without looking at the rows",
                 f"the last {held} rows are those that candidates are scored on",
-                "whether a row was refused is not hidden, and the time that the selection took is not covered",
+                "whether a row was refused, and that a solver failed, which ends the selection with an error, is not "
+                "hidden, and the time that the selection took is not covered",
                 *conditions,
+                *(words for words in vouched if words is not None),
+                *((DELTA_TOO_LARGE,) if delta * n >= 1.0 else ()),
             ),
             arithmetic="that of the candidates; scores are integers with "
             + ("correctly rounded Gaussian noise" if delta else "discrete Laplace noise"),

@@ -46,7 +46,8 @@ def selection_epsilon(mu: float, delta: float, m: int) -> float:
         return mu
     mean = (m - 1) / math.log(m)
     one = gdp_epsilon(mu, delta / mean * (1.0 - _MARGIN))
-    point = float(ndtri(1.0 / m)) * (1.0 - math.copysign(_MARGIN, ndtri(1.0 / m))) + mu
+    start = float(ndtri(1.0 / m))
+    point = start + _MARGIN * (1.0 + abs(start)) + mu
     more = max(math.log(m) + float(log_ndtr(point)), 0.0)
     return (one + more + _MARGIN * (1.0 + math.log(m))) * (1.0 + _MARGIN)
 
