@@ -182,7 +182,7 @@ def from_edges(n_nodes: int, edges: NDArray[Any] | Iterable[Sequence[int]], *, s
     if len(keys) < len(pairs) and not simplify:
         k = int(np.setdiff1d(np.arange(len(pairs)), first)[0])
         raise InvalidParameter(
-            f"edge {k}: the link {_pair(pairs[k])} is there already (links have no direction; simplify=True keeps one)"
+            f"edge {k}: the link {_pair(listed[k])} is there already (links have no direction; simplify=True keeps one)"
         )
     return Topology(n, np.stack([keys // n, keys % n], axis=1))
 

@@ -42,7 +42,7 @@ def public_words(seed: int, purpose: int, number: int, count: int, item: int = 0
     NumPy promises the raw stream of its bit generators for ever, unlike what its ``Generator`` makes of it: only raw
     words are used, compared and sorted as integers.
     """
-    counter = [0, item, number, purpose]
+    counter = item << 64 | number << 128 | purpose << 192  # a list of large integers would become doubles
     return np.asarray(np.random.Philox(key=seed, counter=counter).random_raw(count), dtype=np.uint64)
 
 
