@@ -213,7 +213,8 @@ def test_edge_colours() -> None:
 
 def brute_window(n: int, rounds: list[list[list[int]]]) -> int | None:
     for size in range(1, len(rounds) + 1):
-        unions = [sum(rounds[s : s + size], []) for s in range(len(rounds) - size + 1)]
+        spans = [rounds[s : s + size] for s in range(len(rounds) - size + 1)]
+        unions = [list(itertools.chain.from_iterable(span)) for span in spans]
         if all(tp.from_edges(n, union, simplify=True).is_connected for union in unions):
             return size
     return None
@@ -319,7 +320,7 @@ HALF = [[0.5, 0.5], [0.5, 0.5]]
         (lambda: tp.second_singular_value(np.eye(2)), "matrix must be a MixingMatrix, found ndarray"),
         (lambda: tp.second_singular_value(tp.metropolis_weights(tp.ring(4097))), "n_nodes must be .* at most 4096"),
         (lambda: tp.mean_square_rate(tp.MatchingCycle(GRID)), "one law, found a period of 4 rounds"),
-        (lambda: tp.mean_square_rate(tp.LinkFailures(tp.Gossip(GRID, seed=0, full_every=3), 0.1, seed=0)), "full_every"),
+        (lambda: tp.mean_square_rate(tp.LinkFailures(tp.Gossip(GRID, seed=0, full_every=3), 0.1, seed=0)), "law"),
         (lambda: tp.transition_matrix(tp.StaticMixing(GRID), 3, 5), "last must be"),
         (lambda: tp.transition_bound(0.0, 1, 4), "min_weight must be"),
         (lambda: tp.transition_bound(0.5, 0, 4), "window must be"),

@@ -6,11 +6,14 @@ Schedules and rates are in test_mixing.py.
 from __future__ import annotations
 
 import copy
+import importlib.util
 import itertools
 import math
 import pickle
+import re
 import sys
 from fractions import Fraction
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -365,3 +368,21 @@ def test_matrices_of_ones_own() -> None:
     assert tp.mixing_matrix(changed((0, 0, 0.5 + 9e-13))).n_nodes == 3
     lopsided = tp.mixing_matrix([[0.5, 0.25, 0.25], [0.125, 0.5, 0.375], [0.375, 0.25, 0.375]])
     assert not lopsided.is_symmetric
+
+
+def test_the_page_has_what_the_script_writes() -> None:
+    """All graphs, and one schedule of each sort of rate; the script has no state that a row depends on."""
+    root = Path(__file__).parents[1]
+    spec = importlib.util.spec_from_file_location("topology_table", root / "tools" / "topology_table.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    page = (root / "docs" / "topology.md").read_text(encoding="utf-8")
+    found = dict(re.findall(r"<!-- (\w+): tools/topology_table.py -->\n(.*?)<!-- end", page, re.DOTALL))
+    rows = {name: table.splitlines()[2:] for name, table in found.items()}
+    assert rows["graphs"] == [script.graph_row(name) for name in script.GRAPHS]
+    assert len(rows["schedules"]) == len(script.SCHEDULES)
+    for k, name in enumerate(script.SCHEDULES):
+        if name.startswith(("`MatchingCycle", "`RandomMatching")):
+            assert rows["schedules"][k] == script.schedule_row(name)
