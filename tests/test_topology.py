@@ -46,8 +46,8 @@ PINNED_GRAPHS = {
     "geometric": "7bc1d4220bea5adb",
     "small_world": "24b21d6111ba3b33",
     "sparse": "96e93205aa970789",
-    "medium": "4029e55c1e626418",
-    "dense": "9c648502a20587a3",
+    "medium": "cf778a0273665ef4",
+    "dense": "e07b3a888b138c73",
 }
 
 
@@ -98,6 +98,7 @@ def test_a_graph_is_consistent(name: str) -> None:
             array[:1] = 0
     for same in (copy.deepcopy(graph), pickle.loads(pickle.dumps(graph))):
         assert same == graph
+        assert not same.edges.flags.writeable
         assert hash(same) == hash(graph)
 
 
@@ -159,6 +160,8 @@ def test_the_densities_are_in_order() -> None:
     """Topology 1, 2, 3: the same places, longer links; few neighbours, more, most."""
     sparse, medium, dense = (tp.preset(name) for name in tp.PRESETS)
     assert sparse.n_nodes == medium.n_nodes == dense.n_nodes == 64
+    links = [{tuple(edge) for edge in graph.edges.tolist()} for graph in (sparse, medium, dense)]
+    assert links[0] < links[1] < links[2]
     assert 2 * sparse.n_edges / 64 < 7 < 2 * medium.n_edges / 64 < 11 < 2 * dense.n_edges / 64
     rates = [tp.second_singular_value(tp.metropolis_weights(graph)) for graph in (sparse, medium, dense)]
     assert 1 > rates[0] > rates[1] > rates[2] > 0
@@ -306,6 +309,10 @@ def test_a_matrix_is_read_only_and_has_a_digest() -> None:
     matrix = tp.metropolis_weights(tp.ring(5))
     with pytest.raises(ValueError, match="read-only"):
         matrix.weights[0] = 1.0
+    same = pickle.loads(pickle.dumps(matrix))
+    assert same.digest == matrix.digest
+    assert not same.weights.flags.writeable
+    assert tp.mixing_matrix(matrix).digest == matrix.digest
     with pytest.raises(AttributeError):
         matrix.weights = matrix.weights
     sparse = matrix.to_scipy()

@@ -163,7 +163,7 @@ def erdos_renyi(n_nodes: int, probability: float, *, seed: int) -> Topology:
         ]
         return _from_later_neighbors(n, linked)
 
-    return _until_connected(draw, n, f"probability = {probability}")
+    return _until_connected(draw, n, f"probability = {probability}")[0]
 
 
 def random_geometric(n_nodes: int, radius: float, *, seed: int) -> Topology:
@@ -190,24 +190,21 @@ def random_geometric(n_nodes: int, radius: float, *, seed: int) -> Topology:
         If a parameter is out of its range, or no draw of 1000 (of large graphs fewer, at least 20) is connected.
     """
     n = _nodes(n_nodes, _MAX_DRAWN)
-    reach = number(radius=radius, above=0.0)
-    return _geometric(n, Fraction(reach) ** 2, checked_seed(seed), f"radius = {radius}")
+    squared = Fraction(number(radius=radius, above=0.0)) ** 2
+    key = checked_seed(seed)
+    return _until_connected(lambda attempt: _geometric(n, squared, key, attempt), n, f"radius = {radius}")[0]
 
 
-def _geometric(n: int, squared_radius: Fraction, key: int, found: str) -> Topology:
+def _geometric(n: int, squared_radius: Fraction, key: int, attempt: int) -> Topology:
     limit = min(math.floor(squared_radius * _SIDE**2), 2**63 - 1)
-
-    def draw(attempt: int) -> Topology:
-        words = public_words(key, Purpose.GEOMETRIC, attempt, n)
-        x = (words >> np.uint64(33)).astype(np.int64)
-        y = (words & np.uint64(_SIDE - 1)).astype(np.int64)
-        linked = []
-        for i in range(n - 1):
-            dx, dy = x[i + 1 :] - x[i], y[i + 1 :] - y[i]
-            linked.append(np.flatnonzero(dx * dx + dy * dy <= limit) + i + 1)
-        return _from_later_neighbors(n, linked)
-
-    return _until_connected(draw, n, found)
+    words = public_words(key, Purpose.GEOMETRIC, attempt, n)
+    x = (words >> np.uint64(33)).astype(np.int64)
+    y = (words & np.uint64(_SIDE - 1)).astype(np.int64)
+    linked = []
+    for i in range(n - 1):
+        dx, dy = x[i + 1 :] - x[i], y[i + 1 :] - y[i]
+        linked.append(np.flatnonzero(dx * dx + dy * dy <= limit) + i + 1)
+    return _from_later_neighbors(n, linked)
 
 
 def small_world(n_nodes: int, neighbors: int, rewiring: float, *, seed: int) -> Topology:
@@ -263,7 +260,7 @@ def small_world(n_nodes: int, neighbors: int, rewiring: float, *, seed: int) -> 
             adjacent[target].add(i)
         return from_edges(n, [(i, k) for i in range(n) for k in adjacent[i] if i < k])
 
-    return _until_connected(draw, n, f"neighbors = {degree}, rewiring = {rewiring}")
+    return _until_connected(draw, n, f"neighbors = {degree}, rewiring = {rewiring}")[0]
 
 
 def preset(name: str, n_nodes: int = 64, *, seed: int = 0) -> Topology:
@@ -280,17 +277,22 @@ def preset(name: str, n_nodes: int = 64, *, seed: int = 0) -> Topology:
     n_nodes : int, default=64
         64 and 4 are the paper's.
     seed : int, default=0
-        Public, 0 to 2**128 - 1. The same seed has the same places for all three, unless one had to be drawn again.
+        Public, 0 to 2**128 - 1. The same seed has the same places for all three: those of the first draw for which
+        "sparse" is connected. So its links are among those of "medium", and these among those of "dense".
 
     Returns
     -------
     Topology
     """
-    factor = PRESETS[choice(tuple(PRESETS), name=name)]
+    asked = choice(tuple(PRESETS), name=name)
     n = _nodes(n_nodes, _MAX_DRAWN)
+    key = checked_seed(seed)
     # so coarse that the last bit of a machine's log cannot matter
-    squared = Fraction(round(factor * math.log(max(n, 2)) / (math.pi * n) * 2**24), 2**24)
-    return _geometric(n, squared, checked_seed(seed), f"n_nodes = {n}, seed = {seed}")
+    unit = math.log(max(n, 2)) / (math.pi * n) * 2**24
+    squared = {density: Fraction(round(factor * unit), 2**24) for density, factor in PRESETS.items()}
+    found = f"n_nodes = {n}, seed = {seed}"
+    sparse, attempt = _until_connected(lambda attempt: _geometric(n, squared["sparse"], key, attempt), n, found)
+    return sparse if asked == "sparse" else _geometric(n, squared[asked], key, attempt)
 
 
 def _from_later_neighbors(n: int, linked: list[Integers]) -> Topology:
@@ -301,10 +303,11 @@ def _from_later_neighbors(n: int, linked: list[Integers]) -> Topology:
     return Topology(n, np.stack([first, np.concatenate(linked)], axis=1).astype(np.int64))
 
 
-def _until_connected(draw: Callable[[int], Topology], n: int, found: str) -> Topology:
+def _until_connected(draw: Callable[[int], Topology], n: int, found: str) -> tuple[Topology, int]:
+    """Return the first connected graph and the number of the draw."""
     attempts = min(_ATTEMPTS, max(20, _PAIRS // n**2))
     for attempt in range(attempts):
         topology = draw(attempt)
         if topology.is_connected:
-            return topology
+            return topology, attempt
     raise InvalidParameter(f"{attempts} random graphs were drawn and none is connected: {found} links too few nodes")

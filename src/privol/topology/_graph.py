@@ -30,7 +30,7 @@ def frozen(values: NDArray[Any]) -> NDArray[Any]:
 
 def connected_labels(n_nodes: int, edges: Integers) -> tuple[int, Integers]:
     """Return the number of connected components of a graph, and the component of every node."""
-    ones = np.ones(len(edges), dtype=np.int8)
+    ones = np.ones(len(edges))  # those of double links are added up
     count, labels = connected_components(csr_array((ones, (edges[:, 0], edges[:, 1])), shape=(n_nodes, n_nodes)), False)
     return int(count), np.asarray(labels, dtype=np.int64)
 
@@ -65,6 +65,9 @@ class Topology:
         self.degrees: Integers = frozen(np.bincount(both[:, 0], minlength=n_nodes).astype(np.int64))
         self.indptr: Integers = frozen(np.concatenate([[0], np.cumsum(self.degrees)]).astype(np.int64))
         self.indices: Integers = frozen(np.ascontiguousarray(both[:, 1]))
+
+    def __reduce__(self) -> tuple[type[Topology], tuple[int, Integers]]:
+        return Topology, (self.n_nodes, self.edges)  # a copy is read-only as well
 
     @property
     def n_edges(self) -> int:

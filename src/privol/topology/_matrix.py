@@ -47,6 +47,9 @@ class MixingMatrix:
         for values in (self.indptr, self.indices, self.weights):
             frozen(values)
 
+    def __reduce__(self) -> tuple[type[MixingMatrix], tuple[Integers, Integers, Floats]]:
+        return MixingMatrix, (self.indptr, self.indices, self.weights)  # a copy is read-only as well
+
     @property
     def n_nodes(self) -> int:
         """Number of nodes, m."""
@@ -169,7 +172,7 @@ def mixing_matrix(
 
     Parameters
     ----------
-    values : array-like or SciPy sparse array, shape (n_nodes, n_nodes)
+    values : array-like, SciPy sparse array or MixingMatrix, shape (n_nodes, n_nodes)
         Real and finite. Explicit zeros are dropped, duplicates of sparse formats added up.
     topology : Topology, optional
         Graph outside of which no weight may be.
@@ -191,8 +194,10 @@ def mixing_matrix(
     """
     eta = number(min_weight=min_weight, at_least=0.0, at_most=1.0)
     slack = number(tolerance=tolerance, at_least=0.0, at_most=1e-6)
+    if isinstance(values, MixingMatrix):
+        values = values.to_scipy()
     try:
-        dense = values if issparse(values) else np.atleast_2d(np.asarray(values))
+        dense: Any = values if issparse(values) else np.atleast_2d(np.asarray(values))
         if dense.dtype.kind not in "iuf":
             raise TypeError(f"found entries of type {dense.dtype}")
         given = csr_array(dense, dtype=np.float64, copy=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from .._validate import integer, number
 from ..errors import InvalidParameter
 from ._connectivity import smallest_window, spans_of
-from ._graph import Topology, connected_labels
+from ._graph import Integers, Topology, connected_labels
 from ._matrix import Floats, MixingMatrix, mixing_matrix
 from ._schedules import Gossip, MixingSchedule, PeriodicMixing
 from ._words import MAX_ROUND
@@ -367,25 +367,29 @@ def check_schedule(
     asked = schedule.window if window is None else integer(window=window, at_least=1, at_most=MAX_ROUND)
     topology = schedule.topology
     smallest = 1.0
-    links = []
-    sound: MixingMatrix | None = None
-    for t in range(1, count + 1):
-        matrix = schedule.matrix(t)
-        if matrix is not sound:  # static mixing has one
-            try:
-                mixing_matrix(matrix.to_scipy(), topology=topology, min_weight=eta)
-            except InvalidParameter as err:
-                raise InvalidParameter(f"round {t}: {err}") from err
-            sound = matrix
-        smallest = min(smallest, matrix.min_weight)
-        links.append(matrix.edges)
-    spans = spans_of(topology, links)
+
+    def checked() -> Iterator[Integers]:
+        nonlocal smallest
+        sound: MixingMatrix | None = None
+        for t in range(1, count + 1):
+            matrix = schedule.matrix(t)
+            if matrix is not sound:  # static mixing has one
+                try:
+                    mixing_matrix(matrix, topology=topology, min_weight=eta)
+                except InvalidParameter as err:
+                    raise InvalidParameter(f"round {t}: {err}") from err
+                sound = matrix
+                smallest = min(smallest, matrix.min_weight)
+            yield matrix.edges
+
+    spans = spans_of(topology, checked())
     found = smallest_window(spans)
     limit = count if asked is None else min(asked, count)
     if found is None or found > limit:
         end = next(t for t in range(limit, count + 1) if (span := spans[t - 1]) is None or span > limit)
         begin = end - limit + 1
-        labels = connected_labels(topology.n_nodes, np.concatenate(links[begin - 1 : end]))[1]
+        links = np.concatenate([schedule.matrix(t).edges for t in range(begin, end + 1)])
+        labels = connected_labels(topology.n_nodes, np.unique(links, axis=0))[1]
         apart = int(np.flatnonzero(labels != labels[0])[0])
         raise InvalidParameter(
             f"any {limit} consecutive rounds must connect all nodes, found rounds {begin} to {end} without a path "

@@ -35,6 +35,8 @@ __all__ = [
 class MixingSchedule(ABC):
     """Mixing matrices A_1, A_2, ... of the rounds; any of them can be asked for, in any order, by any process.
 
+    The classes below are all there are; rounds of one's own are :class:`PeriodicMixing` or :class:`CustomMixing`.
+
     Attributes
     ----------
     topology : Topology
@@ -112,7 +114,7 @@ class PeriodicMixing(MixingSchedule):
     Parameters
     ----------
     matrices : sequence of MixingMatrix or array-like
-        Those that are no :class:`MixingMatrix` go through :func:`mixing_matrix`. Together their links must connect all
+        Each goes through :func:`mixing_matrix`. Together their links must connect all
         nodes; a single one need not.
     topology : Topology, optional
         Graph that they must respect; default: all their links.
@@ -129,8 +131,7 @@ class PeriodicMixing(MixingSchedule):
         checked = []
         for k, given in enumerate(matrices):
             try:
-                values = given.to_scipy() if isinstance(given, MixingMatrix) else given
-                checked.append(mixing_matrix(values, topology=topology))
+                checked.append(mixing_matrix(given, topology=topology))
             except InvalidParameter as err:
                 raise InvalidParameter(f"matrices[{k}]: {err}") from err
             if checked[k].n_nodes != checked[0].n_nodes:
@@ -415,9 +416,8 @@ class CustomMixing(MixingSchedule):
 
     def _matrix(self, t: int) -> MixingMatrix:
         given = self.function(t)
-        values = given.to_scipy() if isinstance(given, MixingMatrix) else given
         try:
-            return mixing_matrix(values, topology=self.topology, min_weight=self.min_weight)
+            return mixing_matrix(given, topology=self.topology, min_weight=self.min_weight)
         except InvalidParameter as err:
             raise InvalidParameter(f"round {t}: {err}") from err
 
