@@ -246,7 +246,7 @@ def test_long_windows_that_fail() -> None:
     """Hundreds of rounds with the same link: they are one link, however often it is counted."""
     pair = tp.metropolis_weights(tp.from_edges(3, [(0, 1)]))
     schedule = tp.CustomMixing(lambda t: pair, topology=tp.grid(1, 3), min_weight=0.5)
-    with pytest.raises(InvalidParameter, match="any 256 consecutive rounds .* rounds 1 to 256 .* node 0 to node 2"):
+    with pytest.raises(InvalidParameter, match=r"any 256 consecutive rounds .* rounds 1 to 256 .* node 0 to node 2"):
         tp.check_schedule(schedule, 256)
     assert tp.joint_window(schedule, 256) is None
 

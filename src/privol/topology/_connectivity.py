@@ -31,7 +31,7 @@ class RecentLinks:
         if n == 1:
             return 1
         seen = self._last > 0
-        ends = self._topology.edges[seen]
+        ends = self._topology.edges[seen].astype(np.int32)  # all that older SciPys take here
         age = (t + 1 - self._last[seen]).astype(np.float64)
         tree = minimum_spanning_tree(csr_array((age, (ends[:, 0], ends[:, 1])), shape=(n, n)))
         return int(tree.data.max()) if tree.nnz == n - 1 else None

@@ -31,7 +31,9 @@ def frozen(values: NDArray[Any]) -> NDArray[Any]:
 def connected_labels(n_nodes: int, edges: Integers) -> tuple[int, Integers]:
     """Return the number of connected components of a graph, and the component of every node."""
     ones = np.ones(len(edges))  # those of double links are added up
-    count, labels = connected_components(csr_array((ones, (edges[:, 0], edges[:, 1])), shape=(n_nodes, n_nodes)), False)
+    ends = edges.astype(np.int32)  # all that older SciPys take here
+    graph = csr_array((ones, (ends[:, 0], ends[:, 1])), shape=(n_nodes, n_nodes))
+    count, labels = connected_components(graph, directed=False)
     return int(count), np.asarray(labels, dtype=np.int64)
 
 
