@@ -60,6 +60,7 @@ RATES: dict[str, float] = {
     "offline.law": 1e-6,
     "offline.audit": 1e-6,
     "offline.gaussian": 1e-6,
+    "mixing.laws": 1e-7,
 }
 
 

@@ -50,6 +50,7 @@ ONLY = {
     "data": {"streams", "errors", "_validate"},
     "config": {"_core"},
     "factorizations": {"errors", "_validate"},  # pure mathematics
+    "topology": {"errors", "_validate"},  # likewise, and public
 }
 
 # Compiled modules, bottom first, each with those it may cimport or import.
@@ -87,6 +88,7 @@ LAZY = {
     ("streams", "pyarrow"): "optional: the parser without it is slower",
     ("state", "sklearn"): "a check that only an export needs",
     ("guarantees", "dp_accounting"): "optional: only runs of several kinds need it, for a tighter figure",
+    ("topology", "networkx"): "optional: graphs go to it, they are not made by it",
 }
 
 LIBC = {"math.h", "pthread.h", "stddef.h", "stdint.h", "string.h"}

@@ -26,6 +26,7 @@ _MODULES = (
     "rounds",
     "state",
     "streams",
+    "topology",
     "tuning",
 )
 _NAMES = {
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from . import rounds as rounds
     from . import state as state
     from . import streams as streams
+    from . import topology as topology
     from . import tuning as tuning
     from .config import show_config as show_config
     from .learners import BANCO as BANCO

@@ -37,7 +37,7 @@ def show_config() -> dict[str, Any]:
             return None
 
     needed = ("numpy", "scipy", "scikit-learn", "cryptography", "mpmath", "filelock", "xxhash")
-    optional = ("pyarrow", "click", "rich", "matplotlib", "dp-accounting")
+    optional = ("pyarrow", "click", "rich", "matplotlib", "dp-accounting", "networkx")
     return {
         "privol": __version__,
         "python": sys.version.split()[0],
