@@ -118,6 +118,13 @@ class Checkpoints:
         for name in (RECORD, ARRAYS):
             (self.folder / name).unlink(missing_ok=True)
 
+    def show_model(self) -> None:
+        """Let a sealed model out: it is paid for."""
+        for name in (ARRAYS, RECORD):  # the record last: it says that the model is whole
+            if (self.folder / name).exists():
+                os.replace(self.folder / name, self._directory / name)
+        sync_folder(self._directory)
+
     def leave_nothing(self) -> None:
         """Remove the folder, if nothing but its lock is in it: while that is held, as later it is another's."""
         with suppress(OSError):

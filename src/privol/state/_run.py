@@ -33,7 +33,6 @@ from ._checkpoints import Arrays, Beside, Checkpoints, noise_digest, state_diges
 from ._digest import RowDigest
 from ._joined import Joined
 from ._models import (
-    ARRAYS,
     RECORD,
     classes_of,
     describe_classes,
@@ -532,11 +531,7 @@ class State:
 
     def settled(self) -> None:
         """The account is closed: the model comes out, and nothing secret is needed any more."""
-        folder = self._files.folder
-        for name in (ARRAYS, RECORD):  # the record last: it says that the model is whole
-            if (folder / name).exists():
-                os.replace(folder / name, self.directory / name)
-        sync_folder(self.directory)
+        self._files.show_model()
         if self._sealed is not None:
             run, export = self._sealed
             run.handed = export

@@ -66,12 +66,8 @@ class SealedRelease:
 
     def settled(self) -> None:
         """Show what was sealed: its account is closed."""
-        folder = self._files.folder
-        for name in (ARRAYS, RECORD):  # the record last: it says that the model is whole
-            if (folder / name).exists():
-                os.replace(folder / name, self.directory / name)
-        sync_folder(self.directory)
-        (folder / ACCOUNT).unlink(missing_ok=True)
+        self._files.show_model()
+        (self._files.folder / ACCOUNT).unlink(missing_ok=True)
         self._files.leave_nothing()
 
     # ---- after a crash --------------------------------------------------------------------------------------
