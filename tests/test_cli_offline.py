@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +25,7 @@ import privol.cli.offline as command
 from privol.cli.app import DATA, INTERRUPTED, IO, OK, USAGE
 from privol.cli.options import OFFLINE
 from privol.data import open_covtype
-from privol.errors import SolverFailure
+from privol.errors import InvalidParameter, SolverFailure, StateError
 from privol.learners import OFFLINE_LEARNERS, averaged, offline
 from privol.ledger import Ledger
 from privol.state import SealedRelease, _sealed, load_model
@@ -249,17 +252,21 @@ def test_a_fit_that_fails_is_paid_for(here, clinic):
 
 
 @each
-def test_ctrl_c_within_a_fit_leaves_and_spends_nothing(here, clinic, monkeypatch, name):
+def test_ctrl_c_within_a_fit_is_paid_for(here, clinic, monkeypatch, name):
     def strike(*_, **__):
         assert whole_of("R")[1].open  # the whole budget is reserved by then
         raise KeyboardInterrupt
 
     for module in (offline, averaged):
         monkeypatch.setattr(module, "noisy", strike)
-    before = sorted(here.iterdir())
     result = privol_cli(*run_of(name))
     assert result.exit_code == INTERRUPTED
-    assert sorted(here.iterdir()) == before
+    assert listed("R") == ["ledger.jsonl", "run.json"]
+    reserved, entry = whole_of("R")
+    assert (entry.releases, entry.open) == (0, False)
+    assert entry.mu_squared == pytest.approx(reserved, rel=1e-8)
+    ended = json.loads(Path("R/run.json").read_text())
+    assert (ended["status"], ended["spent"]["mu"]) == ("failed", pytest.approx(math.sqrt(reserved), rel=1e-6))
 
 
 @pytest.mark.parametrize("at", ["describe_fit", "write_run"])
@@ -432,7 +439,7 @@ def test_a_fit_that_goes_on_is_let_alone(here, clinic):
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=WAIT)
     assert process.returncode == INTERRUPTED
-    assert not Path("R").exists()
+    assert listed("R") == ["ledger.jsonl", "run.json"]
 
 
 # ---- sealed releases in Python --------------------------------------------------------------------------------------
@@ -469,3 +476,51 @@ def test_a_sealed_release_needs_its_account(tmp_path, table):
         assert (tmp_path / "a" / "secret").stat().st_mode & 0o777 == 0o700
     with pytest.raises(SolverFailure):
         privol.OutputPerturbation(max_iter=1).fit_stream(stream, seal=SealedRelease(tmp_path / "a"))
+
+
+class Cut(SealedRelease):
+    """Its process ends when the account is closed and the model sealed."""
+
+    def settled(self):
+        raise KeyboardInterrupt
+
+
+def test_a_sealed_model_of_another_fit_is_not_what_an_account_pays_for(tmp_path, clinic):
+    for name, epsilon in (("a", 10.0), ("b", 0.1)):
+        folder = tmp_path / name
+        folder.mkdir()
+        stream = privol.open_stream((np.eye(4), [0, 1, 0, 1]), classes=(0, 1))
+        learner = privol.OutputPerturbation(epsilon=epsilon, l2=1.0, ledger=Ledger(journal=folder / "ledger.jsonl"))
+        with closing(learner.ledger), pytest.raises(KeyboardInterrupt):
+            learner.fit_stream(stream, seal=Cut(folder))
+        assert SealedRelease(folder).read()["guarantee"]["parameter"] == epsilon
+    kept = (tmp_path / "b" / "secret" / "account.json").read_text()
+    for file in ("model.npz", "model.json"):
+        shutil.copy(tmp_path / "a" / "secret" / file, tmp_path / "b" / "secret" / file)
+    assert SealedRelease(tmp_path / "b").read() is None
+    other = json.loads((tmp_path / "a" / "secret" / "account.json").read_text())
+    (tmp_path / "b" / "secret" / "account.json").write_text(json.dumps({**json.loads(kept), "record": other["record"]}))
+    ledger = Ledger(journal=tmp_path / "b" / "ledger.jsonl")
+    with closing(ledger), pytest.raises(StateError, match="another guarantee than its account"):
+        SealedRelease(tmp_path / "b").complete(ledger)
+    with closing(Ledger(journal=tmp_path / "a" / "ledger.jsonl")) as ledger:
+        assert SealedRelease(tmp_path / "a").complete(ledger)["guarantee"]["parameter"] == 10.0
+    assert load_model(tmp_path / "a").n_rows_ == 4
+
+
+def test_what_cannot_be_sealed_is_refused_before_it_is_paid_for(tmp_path):
+    class Own(privol.OutputPerturbation):
+        pass
+
+    full, ledger = tmp_path / "full", Ledger()
+    full.mkdir()
+    (full / "model.json").write_text("{}")
+    stream = privol.open_stream((np.eye(4), [0, 1, 0, 1]), classes=(0, 1))
+    for kind, folder, error, said in (
+        (privol.OutputPerturbation, full, StateError, "holds a model already"),
+        (privol.OutputPerturbation, tmp_path / "none", StateError, "not a directory"),
+        (Own, tmp_path, InvalidParameter, "not a learner of privol"),
+    ):
+        with pytest.raises(error, match=said):
+            kind(ledger=ledger).fit_stream(stream, seal=SealedRelease(folder))
+    assert ledger.entries() == []

@@ -18,7 +18,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from test_offline import fitted, problem, released, vector
 
-from privol import DPFTRL, ObjectivePerturbation, OutputPerturbation, noise
+from privol import DPFTRL, POL, ObjectivePerturbation, OutputPerturbation, noise
 from privol._core._noise import Source
 from privol._core._objective import Objective
 from privol.errors import (
@@ -31,7 +31,8 @@ from privol.errors import (
     StateError,
 )
 from privol.guarantees import square_up
-from privol.learners import offline
+from privol.learners import _offline as noise_of
+from privol.learners import averaged, offline
 from privol.ledger import Ledger
 from privol.losses import Custom
 from privol.noise import STREAM_RELEASES, make_source
@@ -444,8 +445,8 @@ def test_other_errors_within_a_fit_are_paid_for(kind, monkeypatch):
 
 @both
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timer here")
-def test_an_interrupted_fit_gives_its_budget_back(kind, monkeypatch):
-    """Ctrl-C while the solver runs: nothing was released, and the next fit draws other noise."""
+def test_an_interrupted_fit_is_paid_for(kind, monkeypatch):
+    """Ctrl-C while the solver runs: nothing was released, but how long it ran may be the rows' doing."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(100_000, 30)), rng.integers(0, 2, size=100_000)
     ledger, begun = Ledger(epsilon=1.0, delta=1e-6), []
@@ -471,11 +472,46 @@ def test_an_interrupted_fit_gives_its_budget_back(kind, monkeypatch):
     monkeypatch.undo()
     assert begun
     (entry,) = ledger.entries()
-    assert (entry.releases, entry.mu_squared, entry.pure_epsilon, entry.open) == (0, 0.0, 0.0, False)
+    assert (entry.releases, entry.pure_epsilon, entry.open) == (0, 1.0, False)
     with pytest.raises(NotFittedError):
         learner.predict(x)
-    learner.set_params(loss="logistic", l2=0.01).fit(x[:100], y[:100])
-    assert ledger.spent.pure_epsilon == 1.0
+    with pytest.raises(BudgetExceeded):
+        learner.set_params(loss="logistic", l2=0.01).fit(x[:100], y[:100])
+
+
+@pytest.mark.parametrize("kind", [POL, OutputPerturbation, ObjectivePerturbation])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_whatever_ends_a_fit_has_paid_for_the_model_in_the_traceback(kind, delta, error, monkeypatch):
+    """It is struck when the noise is on: the model is in no frame unpaid, and without its noise in none at all."""
+
+    def struck(*_):
+        raise error
+
+    for module in (offline, averaged):
+        monkeypatch.setattr(module, "Found", struck)
+    ledger = Ledger()
+    with pytest.raises(error):
+        kind(epsilon=1.0, delta=delta, ledger=ledger).fit(X, Y)
+    (entry,) = ledger.entries()
+    assert not entry.open
+    assert ledger.spent.epsilon(1e-6) >= 0.9
+
+
+@pytest.mark.parametrize("law", ["l2_laplace", "gaussian"])
+def test_what_fails_while_noise_is_drawn_leaves_no_minimiser(law, monkeypatch):
+    seen = []
+
+    class Struck:
+        def add(self, x, *_, **__):
+            seen.append(x)
+            raise KeyboardInterrupt
+
+        add_mixture = add
+
+    with pytest.raises(KeyboardInterrupt):
+        noise_of.noisy(Struck(), np.array([1.0, 2.0, 3.0]), law, 0.5)
+    assert (seen[0] == 0.0).all()
 
 
 # ---- copies, and what may be seen -----------------------------------------------------------------------------------

@@ -247,8 +247,8 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         InvalidParameter, InvalidRow, BudgetExceeded
             Before anything is fitted or spent.
         SelectionFailure
-            If a fit's solver failed. That, and any other error after the budget is reserved, is charged as a release;
-            an interrupt (Ctrl-C) gives it back.
+            If a fit's solver failed. That, and any other end after the budget is reserved, Ctrl-C among them, is
+            charged as a release.
         """
         # what is checked is what is run, whoever sets parameters meanwhile
         return self._take(self._fixed()._select(X, y))
@@ -308,12 +308,10 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         account = self._ledger(adjacency).open(learner=type(self).__name__, guarantee=guarantee)
         spent = [0, 0, 0.0]
         account.attach(lambda: (int(spent[0]), int(spent[1]), float(spent[2])))
+        # however it ends, the rows may have made it: an error, a clock that ran out; and fits may be in a traceback
+        spent[:] = n, 1, square_up(guarantee.mu)
         try:
             best = self._best(rows, labels, codes, classes, one, budgets, m, np.random.Generator(bits), n - held)
-            spent[:] = n, 1, square_up(guarantee.mu)
-        except Exception:  # whatever it is, it may be the rows that made it happen; an interrupt is the caller's
-            spent[:] = n, 1, square_up(guarantee.mu)
-            raise
         finally:
             account.close()
         return _Selected(best, guarantee, account, held, classes)

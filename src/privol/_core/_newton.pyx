@@ -117,11 +117,12 @@ cdef class _Search:
         self.owners.append(array)
         return <double *>cnp.PyArray_DATA(array)
 
-    cdef void wipe(self) noexcept:
+    cdef int wipe(self) except -1:
         """Nothing of the search is left in memory: points, gradients, predictions, Hessians."""
         cdef cnp.ndarray array
         for array in self.owners:
             pv_wipe(cnp.PyArray_DATA(array), cnp.PyArray_SIZE(array) * sizeof(double))
+        return 0
 
     cdef double length(self, const double *x) noexcept nogil:
         return sqrt(self.o.vectors.sqnorm(x, self.dim))

@@ -184,6 +184,7 @@ cdef class Objective:
         cdef pv_risk risk
         with nogil:
             risk = pv_objective_gradient(&self.c, point, scratch, out, NULL, NULL)
+        pv_wipe(scratch, 3 * self.dim * sizeof(double))
         return risk.value, gradient
 
     def hessian_product(self, w, v):
@@ -263,7 +264,7 @@ cdef class Objective:
             return math.inf, math.inf
         return bound, allowance
 
-    def forget(self) -> None:
+    def forget(self):
         """Overwrite the copy of ``linear`` with zeros, here and in objectives that share it; only then let go."""
         cdef cnp.ndarray b
         if self.slopes is not None:

@@ -519,7 +519,9 @@ cdef class LearnerRun:
                 return self.vector(self.state.released, self.plan.d)
             released = <double>self.state.n_released
             total = pv_average_total(self.plan, released)
-            return self.vector(self.state.released_sum, self.plan.d) / total
+            mean = self.vector(self.state.released_sum, self.plan.d)
+            mean /= total  # in place: the sum is secret where models are (POL)
+            return mean
 
     # ---- private ------------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ def fit_rows(
     """Do what a command says: fit all rows, and leave the run in a directory.
 
     The budget is reserved in the journal before the fit, and the model is on the disk before it is paid for; nothing is
-    printed before both are there for good. What ends a fit after its reservation, other than Ctrl-C, may be the rows'
+    printed before both are there for good. What ends a fit after its reservation, Ctrl-C among it, may be the rows'
     doing: the budget then counts as spent, and the directory stays to say so.
     """
     from ..learners import OFFLINE_LEARNERS
@@ -137,7 +137,8 @@ def _say_what_is_left(error: BaseException, made: Any, directory: RunDirectory) 
         )
         with suppress(OSError):
             if not sealed:
-                _write_ended(directory.path, _ended("failed", entry.last_row, 0, entry.mu_squared, None))
+                held = ledger.accounts[0].reserved_mu_squared if entry.open else entry.mu_squared
+                _write_ended(directory.path, _ended("failed", entry.last_row, 0, held, None))
 
 
 def describe_fit(
@@ -280,6 +281,8 @@ def resume_fit(directory: str, path: Path, *, end: bool, others: bool, as_json: 
     with closing(Ledger(adjacency=found.adjacency, journal=path / LEDGER)) as ledger:
         account, sentence = ledger.accounts[0], None
         record = seal.read()
+        if (path / "model.json").exists():  # finished by its own process meanwhile
+            return False
         if record is not None:
             sentence = seal.complete(ledger)["sentence"]
         elif not account.closed:

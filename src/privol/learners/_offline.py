@@ -51,6 +51,9 @@ class OfflinePlan(Protocol):
 class Sealer(Protocol):
     """Keeps the one release on the disk from before it is paid for; :class:`privol.state.SealedRelease` is one."""
 
+    def begin(self, learner: Any, classes: NDArray[Any] | None) -> None:
+        """Refuse what could not be written, before anything is spent."""
+
     def seal(self, learner: Any, export: Export, plan_id: str) -> None:
         """The release is made: write it where nobody looks, until the account is closed."""
 
@@ -74,18 +77,18 @@ def noisy(source: Source | None, x: FloatArray, law: str, scale: float) -> Float
         return np.asarray(out[0] + 0.0)
     assert source is not None
     bound = float(np.max(np.abs(out), initial=0.0))
-    if law == "gaussian":
-        try:
+    try:
+        if law == "gaussian":
             return np.asarray(
                 source.add(out[0], scale, stream=STREAM_RELEASES, row=1, decide=decide_lattice_point, bound=bound)
             )
-        finally:
-            wipe(out)
-    step = granularity(scale * math.sqrt(out.shape[1] + 1))
-    source.add_mixture(
-        out, scale, step, kind=law, bound=bound, stream=STREAM_RELEASES, row=1, decide=decide_mixture_point, out=out
-    )
-    return np.asarray(out[0])
+        step = granularity(scale * math.sqrt(out.shape[1] + 1))
+        words: dict[str, Any] = {"kind": law, "bound": bound, "stream": STREAM_RELEASES, "row": 1}
+        made = np.empty_like(out)
+        source.add_mixture(out, scale, step, decide=decide_mixture_point, out=made, **words)
+        return np.asarray(made[0])
+    finally:
+        wipe(out)
 
 
 class OfflineLearner(LedgeredModel):
@@ -136,8 +139,8 @@ class OfflineLearner(LedgeredModel):
             Before anything is spent or released.
         SolverFailure
             If the minimiser could not be certified. Nothing was released; the budget counts as spent, as that it failed
-            is seen, and may depend on the rows. The same holds for any other error once the budget is reserved; an
-            interrupt (Ctrl-C) gives it back.
+            is seen, and may depend on the rows. The same holds for any other end of the fit once the budget is
+            reserved, Ctrl-C among them.
         """
         with self._as_before_if_it_fails():
             rows, labels = self._validate(X, y, reset=True)
@@ -224,24 +227,23 @@ class OfflineLearner(LedgeredModel):
         guarantee = replace(guarantee, conditions=(*guarantee.conditions, *conditions))
         for words in weaknesses(guarantee, rows=n):
             warnings.warn(words, PrivacyWarning, stacklevel=3)
+        if seal is not None:
+            seal.begin(fixed, targets.classes)
         account = self._ledger().open(learner=type(self).__name__, guarantee=guarantee)
         spent = [0, 0, 0.0]
         account.attach(lambda: (int(spent[0]), int(spent[1]), float(spent[2])))
         self._account = account
-        whole, failure = square_up(guarantee.mu), None
+        failure = None
+        # however it ends, the rows may have made it: an error, a clock that ran out; and a model may be in a traceback
+        spent[:] = n, 0, square_up(guarantee.mu)
         try:
             found = fixed._find(X, codes, plan, outputs, source)
             export = Export(found.model, found.model, n, 1, guarantee, targets.classes)
-            spent[:] = n, 0, whole
             if seal is not None:
                 seal.seal(fixed, export, account.plan_id)
             spent[1] = 1
         except SolverFailure as error:
-            spent[:] = n, 0, whole
             failure = error.asked
-        except Exception:  # whatever it is, it may be the rows that made it happen; an interrupt is the caller's
-            spent[:] = n, 0, whole
-            raise
         finally:
             account.close()
         if failure is not None:  # raised here, so that nothing leads to the solver's own, which says how far it came
@@ -255,10 +257,9 @@ class OfflineLearner(LedgeredModel):
             )
         if seal is not None:
             seal.settled()
-        if targets.classes is not None:
-            self.classes_ = targets.classes
-        self._counts = {"clipped_rows": found.clipped, "null_rows": found.null}
-        self._export = export
+        shown: dict[str, Any] = {} if targets.classes is None else {"classes_": targets.classes}
+        counts = {"clipped_rows": found.clipped, "null_rows": found.null}
+        self.__dict__.update(shown, _counts=counts, _export=export)  # all of it, or nothing
         return self
 
     # ---- the guarantee -----------------------------------------------------------------------------

@@ -219,28 +219,27 @@ class POL(OfflineLearner):
             decide=decide_lattice_point,
             averaging=_FROM_THE_FIRST if plan.weights == "linear" else 0,
         )
+        secret: list[FloatArray] = []
         try:
             if plan.weights == "last":
                 self._learn(run, X, codes)
-                point = run.released_model()
+                secret.append(run.released_model())
             else:  # of the iterates 1 to n, the first of which is the start: row n moves none of them
-                point = np.array(domain.start(dim), dtype=np.float64)
+                secret.append(np.array(domain.start(dim), dtype=np.float64))
                 self._learn(run, X[: n - 1], codes[: n - 1])
                 if n > 1:
                     linear = plan.weights == "linear"
                     whole, others = (0.5 * n * (n + 1.0), 0.5 * (n - 1.0) * (n + 2.0)) if linear else (n, n - 1.0)
-                    average = run.released_average()
-                    average *= others
-                    point += average
-                    point /= whole
-                    wipe(average)
+                    secret.append(run.released_average())
+                    secret[1] *= others
+                    secret[0] += secret[1]
+                    secret[0] /= whole
             counts = run._diagnostics()
+            released = domain.project(noisy(source, secret[0], plan.law, plan.scale))
         finally:
             run.close()
-        try:
-            released = domain.project(noisy(source, point, plan.law, plan.scale))
-        finally:
-            wipe(point)
+            for vector in secret:
+                wipe(vector)
         return Found(np.asarray(released), counts["clipped_rows"], counts["null_rows"])
 
     @staticmethod

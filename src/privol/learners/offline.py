@@ -441,27 +441,31 @@ class ObjectivePerturbation(_Minimiser):
 def _linear_term(source: Source, plan: ObjectiveCalibration) -> FloatArray:
     """Draw b of all outputs on its own grid, far finer than that of a release; SECRET, and once from a source."""
     out = np.zeros((1, plan.dim))
-    if plan.law == "gaussian":
-        source.add(
-            np.zeros(plan.dim),
-            plan.scale,
-            step=plan.step,
-            bound=0.0,
-            stream=STREAM_OBJECTIVE,
-            row=1,
-            decide=decide_lattice_point,
-            out=out[0],
-        )
-    else:
-        source.add_mixture(
-            None,
-            plan.scale,
-            plan.step,
-            kind=plan.law,
-            bound=0.0,
-            stream=STREAM_OBJECTIVE,
-            row=1,
-            decide=decide_mixture_point,
-            out=out,
-        )
+    try:
+        if plan.law == "gaussian":
+            source.add(
+                np.zeros(plan.dim),
+                plan.scale,
+                step=plan.step,
+                bound=0.0,
+                stream=STREAM_OBJECTIVE,
+                row=1,
+                decide=decide_lattice_point,
+                out=out[0],
+            )
+        else:
+            source.add_mixture(
+                None,
+                plan.scale,
+                plan.step,
+                kind=plan.law,
+                bound=0.0,
+                stream=STREAM_OBJECTIVE,
+                row=1,
+                decide=decide_mixture_point,
+                out=out,
+            )
+    except BaseException:
+        wipe(out)
+        raise
     return np.asarray(out[0])

@@ -123,7 +123,7 @@ class Checkpoints:
         for name in (ARRAYS, RECORD):  # the record last: it says that the model is whole
             if (self.folder / name).exists():
                 os.replace(self.folder / name, self._directory / name)
-        sync_folder(self._directory)
+            sync_folder(self._directory)
 
     def leave_nothing(self) -> None:
         """Remove the folder, if nothing but its lock is in it: while that is held, as later it is another's."""

@@ -8,13 +8,23 @@ import os
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
 from .._files import sync_folder, write_atomically
 from ..errors import StateError
 from ..learners import OfflineLearner
 from ..learners._model import Export
 from ..ledger import Ledger
 from ._checkpoints import Checkpoints
-from ._models import ARRAYS, RECORD, read_record, write_export
+from ._models import (
+    ARRAYS,
+    RECORD,
+    describe_classes,
+    describe_parameters,
+    name_of,
+    read_record,
+    write_export,
+)
 
 __all__ = ["SealedRelease"]
 
@@ -53,16 +63,27 @@ class SealedRelease:
 
     # ---- what fit_stream calls ------------------------------------------------------------------------------
 
-    def seal(self, learner: OfflineLearner, export: Export, plan_id: str) -> None:
-        """Write the release, and whose account pays for it, where nobody looks."""
+    def begin(self, learner: OfflineLearner, classes: NDArray[Any] | None) -> None:
+        """Refuse what could not be written: a directory with a model or none at all, labels without a JSON form."""
         if (self.directory / RECORD).exists():
             raise StateError(f"{self.directory}: holds a model already")
+        name_of(learner)
+        describe_parameters(learner)
+        describe_classes(classes)
+        if not self.directory.is_dir():
+            raise StateError(f"{self.directory}: is not a directory that exists")
+
+    def seal(self, learner: OfflineLearner, export: Export, plan_id: str) -> None:
+        """Write the release, and whose account pays for it, where nobody looks."""
         folder = self._files.folder
         folder.mkdir(mode=0o700, exist_ok=True)
         sync_folder(self.directory)
         self._files.clear_model()
-        write_atomically(folder / ACCOUNT, json.dumps({"plan_id": plan_id}).encode(), mode=0o600)
+        (folder / ACCOUNT).unlink(missing_ok=True)
         write_export(learner, export, folder, self._inputs)
+        # of this model alone: another's, copied here, is not what the account pays for
+        bound = {"plan_id": plan_id, "record": hashlib.sha256((folder / RECORD).read_bytes()).hexdigest()}
+        write_atomically(folder / ACCOUNT, json.dumps(bound).encode(), mode=0o600)
 
     def settled(self) -> None:
         """Show what was sealed: its account is closed."""
@@ -77,7 +98,10 @@ class SealedRelease:
         folder = self._files.folder
         try:
             record = read_record(folder)
-            json.loads((folder / ACCOUNT).read_text(encoding="utf-8"))["plan_id"]
+            account = json.loads((folder / ACCOUNT).read_text(encoding="utf-8"))
+            if account["record"] != hashlib.sha256((folder / RECORD).read_bytes()).hexdigest():
+                return None
+            account["plan_id"]
         except (StateError, OSError, ValueError, KeyError, TypeError):
             return None
         for place in (folder, self.directory):  # struck between the two, it is there already
@@ -116,6 +140,8 @@ class SealedRelease:
             raise StateError(
                 f"{self.directory}: the ledger {ledger.journal} has no account of the fit whose model is sealed here"
             )
+        if record["guarantee"] != account.guarantee.to_record():
+            raise StateError(f"{self.directory}: the model that is sealed here has another guarantee than its account")
         if not account.closed:
             account.close_at(record["n_rows"], 1, account.reserved_mu_squared)
         elif account.entry().mu_squared < account.reserved_mu_squared * (1.0 - 1e-9):
