@@ -56,7 +56,7 @@ ONLY = {
 # Compiled modules, bottom first, each with those it may cimport or import.
 CORE_ORDER = (
     "_rows", "_losses", "_geometry", "_schedule", "_noise", "_sampler", "_vectors", "_report", "_bitgen", "_discrete",
-    "coin", "_prefix_plan", "_prefix", "_run", "_iterate", "_gradient", "_local", "_bandit",
+    "coin", "_prefix_plan", "_prefix", "_run", "_iterate", "_gradient", "_local", "_network", "_bandit",
     "_leader", "_least_squares", "_objective", "_newton",
 )  # fmt: skip
 

@@ -31,6 +31,8 @@ _MODULES = (
 )
 _NAMES = {
     "AgnosticBANCO": "learners",
+    "DOLA": "learners",
+    "SparseDOLA": "learners",
     "ObjectivePerturbation": "learners",
     "POL": "learners",
     "OutputPerturbation": "learners",
@@ -88,6 +90,7 @@ if TYPE_CHECKING:
     from . import tuning as tuning
     from .config import show_config as show_config
     from .learners import BANCO as BANCO
+    from .learners import DOLA as DOLA
     from .learners import DPFTRL as DPFTRL
     from .learners import LDPSGD as LDPSGD
     from .learners import MIOGD as MIOGD
@@ -101,6 +104,7 @@ if TYPE_CHECKING:
     from .learners import MultiscaleSGD as MultiscaleSGD
     from .learners import ObjectivePerturbation as ObjectivePerturbation
     from .learners import OutputPerturbation as OutputPerturbation
+    from .learners import SparseDOLA as SparseDOLA
     from .learners import default_learner as default_learner
     from .planning import plan as plan
     from .streams import open_stream as open_stream

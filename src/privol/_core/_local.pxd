@@ -75,13 +75,13 @@ cdef extern from "pv_local.h" nogil:
 
 cdef class ReportRun(LearnerRun):
     cdef Report report
+    cdef const double *checked(self, str name, const double[::1] vector, double most) except? NULL
 
 
 cdef class LocalRun(ReportRun):
     cdef pv_local_plan own_plan
     cdef pv_local it
     cdef dict expert_arrays(self)
-    cdef const double *checked(self, str name, const double[::1] vector, double most) except? NULL
 
 
 # The device's part: gradients of a loss at points that somebody else chose.

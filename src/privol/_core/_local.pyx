@@ -33,6 +33,18 @@ cdef class ReportRun(LearnerRun):
             return self.report.resolve(&self.draws, source, self.plan.stream)
         return LearnerRun.serve(self, status)
 
+    cdef const double *checked(self, str name, const double[::1] vector, double most) except? NULL:
+        cdef int64_t j
+        if vector.shape[0] != self.plan.d:
+            raise InvalidParameter(f"{name} must have shape ({self.plan.d},), found ({vector.shape[0]},)")
+        for j in range(self.plan.d):
+            if not -most <= vector[j] <= most:
+                raise InvalidParameter(
+                    f"{name} must be finite and at most {most:g} in magnitude, coordinate {j} is {vector[j]}; "
+                    "nothing was learnt"
+                )
+        return &vector[0]
+
 
 cdef class LocalRun(ReportRun):
     """One run of MIOGD, LDPSGD or BANCO. Secret: a row's gradient until its report is made, the noise ahead.
@@ -140,18 +152,6 @@ cdef class LocalRun(ReportRun):
         self.publish_last(self.it.point)
 
     # ---- private ------------------------------------------------------------------------------
-
-    cdef const double *checked(self, str name, const double[::1] vector, double most) except? NULL:
-        cdef int64_t j
-        if vector.shape[0] != self.plan.d:
-            raise InvalidParameter(f"{name} must have shape ({self.plan.d},), found ({vector.shape[0]},)")
-        for j in range(self.plan.d):
-            if not -most <= vector[j] <= most:
-                raise InvalidParameter(
-                    f"{name} must be finite and at most {most:g} in magnitude, coordinate {j} is {vector[j]}; "
-                    "nothing was learnt"
-                )
-        return &vector[0]
 
     cdef dict expert_arrays(self):
         cdef int64_t experts = self.own_plan.experts.n

@@ -2,15 +2,20 @@
 
 #include <math.h>
 
-int64_t pv_next_release(const pv_plan *plan, int64_t t, int64_t *position) {
-    int64_t row;
+int64_t pv_next_planned(const pv_plan *plan, int64_t t, int64_t *position) {
+    int64_t next;
     if (plan->every > 0) {
-        row = plan->every == 1 ? t + 1 : (t / plan->every + 1) * plan->every;
+        next = plan->every == 1 ? t + 1 : (t / plan->every + 1) * plan->every;
     } else {
         while (*position < plan->n_releases_planned && plan->releases[*position] <= t) ++*position;
-        row = *position < plan->n_releases_planned ? plan->releases[*position] : plan->last_row + 1;
+        next = *position < plan->n_releases_planned ? plan->releases[*position] : INT64_MAX;
     }
-    return row <= plan->last_row ? row : plan->horizon + 1;
+    return next <= plan->last_row ? next : INT64_MAX;
+}
+
+int64_t pv_next_release(const pv_plan *plan, int64_t t, int64_t *position) {
+    const int64_t row = pv_next_planned(plan, t, position);
+    return row <= plan->horizon ? row : plan->horizon + 1;
 }
 
 int64_t pv_upcoming_releases(const pv_state *state, const pv_plan *plan, int64_t capacity, uint64_t *rows) {
@@ -54,18 +59,18 @@ double pv_admissible(const pv_plan *plan, double y) {
     return y > plan->y_bound ? plan->y_bound : (y < -plan->y_bound ? -plan->y_bound : y);
 }
 
-/* The released model on one row, scaled and clipped as it is learnt. */
-static void observe(const pv_state *state, const pv_plan *plan, const pv_rows *rows, int64_t i, double y, double norm,
+/* A public model on one row, scaled and clipped as it is learnt. */
+static void observe(const double *model, const pv_plan *plan, const pv_rows *rows, int64_t i, double y, double norm,
                     const pv_progress *progress) {
     const int64_t n = plan->outputs.n > 1 ? plan->outputs.n : 1;
     double *scores = progress->scores + i * n, loss = (double)NAN;
     if (norm >= 0.0) {
         double f = norm > plan->x_bound * plan->x_bound ? plan->x_bound / sqrt(norm) : 1.0;
         if (n > 1) {
-            pv_scores(state->released, plan, rows, i, f, scores);
+            pv_scores(model, plan, rows, i, f, scores);
             loss = pv_outputs_value(&plan->outputs, &plan->loss, scores, y);
         } else {
-            *scores = pv_predict(state->released, plan, rows, i, f);
+            *scores = pv_predict(model, plan, rows, i, f);
             loss = plan->loss.value(&plan->loss, *scores, y);
         }
         loss *= pv_outputs_weight(&plan->outputs, y);
@@ -80,13 +85,13 @@ static inline double norm_of(const pv_rows *rows, const double *y, int64_t i) {
     return y[i] == y[i] ? pv_rows_norm(rows, i) : -1.0;
 }
 
-static inline void observe_row(const pv_state *state, const pv_plan *plan, const pv_progress *progress, int64_t i) {
-    observe(state, plan, progress->rows, i, pv_admissible(plan, progress->y[i]), norm_of(progress->rows, progress->y, i),
+static inline void observe_row(const double *model, const pv_plan *plan, const pv_progress *progress, int64_t i) {
+    observe(model, plan, progress->rows, i, pv_admissible(plan, progress->y[i]), norm_of(progress->rows, progress->y, i),
             progress);
 }
 
 void pv_evaluate(const pv_state *state, const pv_plan *plan, const pv_progress *progress) {
-    for (int64_t i = 0; i < progress->rows->n; ++i) observe_row(state, plan, progress, i);
+    for (int64_t i = 0; i < progress->rows->n; ++i) observe_row(state->released, plan, progress, i);
 }
 
 pv_status pv_run(pv_state *state, const pv_plan *plan, const pv_rows *given, const double *y, int64_t *i,
@@ -107,10 +112,11 @@ pv_status pv_run(pv_state *state, const pv_plan *plan, const pv_rows *given, con
         /* the norm that scales the row is taken here, not before: what is learnt is within its bound */
         double target = pv_admissible(plan, y[*i]), norm = norm_of(rows, y, *i);
         if (progress) {
+            const double *model = method.shown ? method.shown(state, plan) : state->released;
             if (progress->rows)
-                observe_row(state, plan, progress, *i);
+                observe_row(model, plan, progress, *i);
             else
-                observe(state, plan, rows, *i, target, norm, progress);
+                observe(model, plan, rows, *i, target, norm, progress);
         }
         state->pending = ++state->t == state->next_release;
         status = method.learn(state, plan, rows, *i, target, norm);

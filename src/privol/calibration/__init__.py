@@ -1,11 +1,12 @@
 """From a budget to noise: sensitivities of what is perturbed, as computed, and the scales that follow.
 
 ``"tight"`` is what is proved (the rounding of the kernels charged as derived in ``docs/proofs``). ``"published"``
-reproduces formulas of Jain, Kothari & Thakurta (2012) and of Monteleoni & Chaudhuri (2008); the guarantee then states
-what they really give. Iterates: :func:`calibrate_iterates`, and their average: :func:`calibrate_average`; prefix sums:
-:func:`calibrate_sums`; gradients: :func:`calibrate_gradients`; leaders on sums of gradients:
-:func:`calibrate_leaders`; coin betting on noisy gradients: :func:`betting_regret`; experts of many magnitudes:
-:func:`experts_regret`; minimisers over all rows at once: :func:`calibrate_output` and :func:`calibrate_objective`.
+reproduces formulas of Jain, Kothari & Thakurta (2012), of Monteleoni & Chaudhuri (2008) and of Li et al. (2018); the
+guarantee then states what they really give. Iterates: :func:`calibrate_iterates`, and their average:
+:func:`calibrate_average`; prefix sums: :func:`calibrate_sums`; gradients: :func:`calibrate_gradients`; leaders on sums
+of gradients: :func:`calibrate_leaders`; coin betting on noisy gradients: :func:`betting_regret`; experts of many
+magnitudes: :func:`experts_regret`; nodes that learn together: :func:`calibrate_network`; minimisers over all rows at
+once: :func:`calibrate_output` and :func:`calibrate_objective`.
 """
 
 from ._averages import AVERAGE_WEIGHTS, AverageCalibration, calibrate_average, sample_size
@@ -25,6 +26,7 @@ from ._iterates import (
 from ._leaders import LeaderCalibration, calibrate_leaders
 from ._least_squares import LeastSquaresCalibration, calibrate_least_squares
 from ._local import Coin, GradientTerms, LocalCalibration, betting_of, bound_of_gradients, calibrate_steps
+from ._network import NOISE_POSITIONS, REGULARIZERS, THRESHOLDS, NetworkCalibration, calibrate_network
 from ._objective import MIN_L2, OBJECTIVE_CALIBRATIONS, ObjectiveCalibration, calibrate_objective
 from ._offline import MOST_OUTPUTS, OutputCalibration, calibrate_output, minimiser_bound
 from ._reports import RANDOMIZERS, ReportNoise, calibrate_report
@@ -40,11 +42,14 @@ __all__ = [
     "MOST_EXPERTS",
     "MOST_OUTPUTS",
     "MOST_ROWS",
+    "NOISE_POSITIONS",
     "NOISE_SHAPES",
     "NO_LAST_ROW",
     "OBJECTIVE_CALIBRATIONS",
     "RANDOMIZERS",
+    "REGULARIZERS",
     "RENEWALS",
+    "THRESHOLDS",
     "AverageCalibration",
     "BanditCalibration",
     "Betting",
@@ -57,6 +62,7 @@ __all__ = [
     "LeaderCalibration",
     "LeastSquaresCalibration",
     "LocalCalibration",
+    "NetworkCalibration",
     "ObjectiveCalibration",
     "OutputCalibration",
     "ReleaseSchedule",
@@ -74,6 +80,7 @@ __all__ = [
     "calibrate_iterates",
     "calibrate_leaders",
     "calibrate_least_squares",
+    "calibrate_network",
     "calibrate_objective",
     "calibrate_output",
     "calibrate_report",

@@ -47,6 +47,13 @@ _RELEASED = {
         "them,",
         "the rows, the exact gradients, the noise, progressive accuracy or any other diagnostic",
     ),
+    "parameters": (
+        "at most 1 round of the noisy parameters that nodes send to their neighbours, and go on from themselves, with "
+        "every point, model and figure computed from them,",
+        "at most {} rounds of the noisy parameters that nodes send to their neighbours, and go on from themselves, "
+        "with every point, model and figure computed from them,",
+        "the rows, the exact gradients and steps, the noise, progressive accuracy or any other diagnostic",
+    ),
     "metrics": (
         f"{_TOTALS} 1 window of rows, with the models that are evaluated, whether these are published or not,",
         f"{_TOTALS} {{}} windows of rows, with the models that are evaluated, whether these are published or not,",
@@ -160,7 +167,7 @@ class Guarantee:
     private : bool
         False if the noise came from a seed that somebody may know: the figures are then those that the same
         run would have with secret noise, and :meth:`sentence` says that there is no privacy.
-    released : {"models", "sums", "reports", "metrics", "metrics_beyond_models"}
+    released : {"models", "sums", "reports", "parameters", "metrics", "metrics_beyond_models"}
         What is released: models; prefix sums; randomized gradients or values, and all that follows; noisy
         totals of windows of rows, the models that were evaluated counted in; or what these windows add to the guarantee
         of the models.

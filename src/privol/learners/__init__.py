@@ -16,10 +16,12 @@ from .gradient import NOGD
 from .iterate import PGIGA, PIGD
 from .leader import DPFTRL
 from .least_squares import PQFTL
+from .network import DOLA, SparseDOLA
 from .offline import ObjectivePerturbation, OutputPerturbation
 
 __all__ = [
     "BANCO",
+    "DOLA",
     "DPFTRL",
     "LDPSGD",
     "LEARNERS",
@@ -39,6 +41,7 @@ __all__ = [
     "OnlineLearner",
     "OutputPerturbation",
     "Release",
+    "SparseDOLA",
     "default_learner",
     "default_name",
 ]
@@ -47,7 +50,7 @@ __all__ = [
 LEARNERS: dict[str, type[OnlineLearner]] = {
     "pigd": PIGD, "pgiga": PGIGA, "nogd": NOGD, "dpftrl": DPFTRL, "pqftl": PQFTL,
     "miogd": MIOGD, "bandit": BanditMIOGD, "ldpsgd": LDPSGD, "banco": BANCO, "agnostic": AgnosticBANCO,
-    "multiscale": MultiscaleSGD,
+    "multiscale": MultiscaleSGD, "dola": DOLA, "sparse-dola": SparseDOLA,
 }  # fmt: skip
 
 #: Those of data at rest, likewise: all rows at once, and one release.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
@@ -87,6 +87,10 @@ class OnlineLearner(LedgeredModel):
         """Rows that a run of that horizon may learn."""
         return horizon
 
+    def _uses(self) -> int:
+        """Times that a whole run learns each of its rows."""
+        return 1
+
     # ---- learning ----------------------------------------------------------------------------------
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -114,8 +118,9 @@ class OnlineLearner(LedgeredModel):
             If a row or a target is not finite (``on_invalid="raise"``). Nothing was learnt, spent or released.
         """
         rows, labels = self._validate(X, y, reset=True)
-        horizon = rows.shape[0] if self.horizon is None else self._needed_horizon()
-        self._check_horizon(rows.shape[0], 0, self._most_rows(horizon))
+        uses = self._uses()
+        horizon = uses * rows.shape[0] if self.horizon is None else self._needed_horizon()
+        self._check_horizon(uses * rows.shape[0], 0, self._most_rows(horizon))
         classes, conditions = self._classes_of_fit(labels)
         targets = self._targets(classes)
         encoded = targets.encode(labels, 0)
@@ -123,7 +128,8 @@ class OnlineLearner(LedgeredModel):
         release = self._default_release(whole=True)
         run = self._start(rows.shape[1], horizon, release, targets, conditions=conditions)
         try:
-            self._learn(run, rows, encoded)
+            for _ in range(uses):
+                self._learn(run, rows, encoded)
         except BaseException:
             self._settle(run)  # a fit that failed releases nothing
             raise
@@ -248,7 +254,7 @@ class OnlineLearner(LedgeredModel):
     ) -> Run:
         run: Run | None = None
         seen = 0
-        for block in stream:
+        for block in self._passes(stream):
             if block.y is None:
                 raise InvalidParameter("the stream has no targets")
             X, n = block.X, block.X.shape[0]
@@ -269,6 +275,17 @@ class OnlineLearner(LedgeredModel):
         if run is None:
             raise InvalidParameter("the stream has no rows")
         return run
+
+    def _passes(self, stream: RowStream) -> Iterator[Any]:
+        """The blocks of a stream, as often as its rows are used."""
+        yield from stream
+        for _ in range(self._uses() - 1):
+            blocks = 0
+            for block in stream:
+                blocks += 1
+                yield block
+            if not blocks:
+                raise InvalidParameter("the stream gives its rows once only: epochs must be 1")
 
     def close(self) -> Self:
         """End the current run: make its last release if one is due, wipe the secret state, settle the account.
@@ -366,6 +383,8 @@ class OnlineLearner(LedgeredModel):
 
     def _stream_horizon(self, stream: RowStream) -> int:
         horizon = stream.n_rows if self.horizon is None else self._needed_horizon()
+        if horizon is not None and self.horizon is None:
+            horizon *= self._uses()
         if horizon is None and self._endless():
             return MOST_ROWS
         if horizon is None:

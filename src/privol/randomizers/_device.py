@@ -39,10 +39,11 @@ _CONDITIONS = (
 )
 
 
-def compiled(noise: ReportNoise) -> Report:
-    """Return the compiled plan of a calibration."""
+def compiled(noise: ReportNoise, *, bound: float | None = None) -> Report:
+    """Return the compiled plan of a calibration; ``bound``: of the vectors' norm, where that is not the noise's."""
     side = decide_side if noise.kind == "cap" else None
-    return Report(decide=_DECIDE.get(noise.kind), decide_side=side, **noise.numbers)
+    words = noise.numbers if bound is None else noise.numbers | {"bound": bound}
+    return Report(decide=_DECIDE.get(noise.kind), decide_side=side, **words)
 
 
 def randomizer_of(noise: ReportNoise, *, delta: float = 1e-6, random_state: Any = None) -> Randomizer:

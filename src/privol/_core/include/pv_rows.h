@@ -58,6 +58,8 @@ typedef struct pv_vectors {
     double (*dot)(const double *x, const double *y, int64_t n); /* likewise */
     /* out = f x, never -0; sum += weight out */
     void (*publish)(const double *x, double f, double weight, double *out, double *sum, int64_t n);
+    /* out = sum of weights_k x_k over the count vectors, at least one, added in their order; never -0. */
+    void (*combine)(const double *weights, const double *const *x, int64_t count, double *out, int64_t n);
     /* The q buffers of a BLT, n values each. x = w + sum of omega_j b_j, then b_j <- theta_j b_j + w. */
     void (*mix)(const double *theta, const double *omega, int q, const double *w, double *buffers, double *x, int64_t n);
     /* y <- y - sum of omega_j b_j, then b_j <- theta_j b_j + y and sum += y. */

@@ -30,6 +30,8 @@ typedef struct pv_method {
     pv_status (*release)(pv_state *state, const pv_plan *plan, pv_draws *draws);
     /* Address rows of the next draws, in order, from the pending one on: at most `capacity`. Returns how many. */
     int64_t (*upcoming)(const pv_state *state, const pv_plan *plan, int64_t capacity, uint64_t *rows);
+    /* The public model that the row which is learnt next is evaluated with; NULL: the released one. */
+    const double *(*shown)(const pv_state *state, const pv_plan *plan);
 } pv_method;
 
 struct pv_plan {
@@ -82,6 +84,9 @@ pv_status pv_run(pv_state *state, const pv_plan *plan, const pv_rows *rows, cons
 
 /* Evaluate the released model on rows that are not learnt now. */
 void pv_evaluate(const pv_state *state, const pv_plan *plan, const pv_progress *progress);
+
+/* First number of the release schedule after t, or INT64_MAX. */
+int64_t pv_next_planned(const pv_plan *plan, int64_t t, int64_t *list_position);
 
 /* First release row after row t, or horizon + 1. */
 int64_t pv_next_release(const pv_plan *plan, int64_t t, int64_t *list_position);

@@ -1,0 +1,297 @@
+"""The state of nodes that learn together, and the calls that move it."""
+
+import numpy as np
+
+cimport numpy as cnp
+from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
+from libc.stdint cimport int64_t
+
+from ..errors import InvalidParameter, StateError
+from ._local import PACES
+from ._noise cimport Source
+from ._report cimport PV_REPORT_ROW_BITS, Report
+from ._rows cimport PV_ENTRY_MAX, PV_NEED_FAR, pv_rows, pv_status
+from ._run cimport pv_average_total
+
+cnp.import_array()
+
+POSITIONS = ("gradient", "scaled_gradient", "output")
+THRESHOLDS = ("none", "step", "steps", "noise")
+
+
+cdef class NetworkRun(ReportRun):
+    """One run of DOLA or SparseDOLA, of all nodes or of those of one process.
+
+    Secret: a node's gradients until it sends, the noise ahead. All that is sent, and all else, is public.
+
+    Parameters
+    ----------
+    dim, intercept, loss, domain, horizon, x_bound, y_bound, signs, magnitude
+        As for :class:`privol._core._iterate.IterateRun`; ``horizon`` counts the rows of the nodes here.
+    every, releases, last_row
+        As there, in rounds.
+    source, stream, report, cost, averaging
+        As for :class:`privol._core._local.LocalRun`; the report is of the sum of a batch's gradients, or of what
+        ``position`` says.
+    variance : float
+        Of a coordinate of the report's noise.
+    bound : float
+        L2 norm that the gradient of a row is scaled to.
+    nodes, own, first : int
+        Nodes of the network; those here are ``first``, ..., ``first + own - 1``.
+    batch, rounds : int
+    position : {"gradient", "scaled_gradient", "output"}
+        What the report is of: the sum of gradients, that over the length of the step, or the projected step over its
+        length and times ``batch``.
+    pace : {"constant", "root", "inverse"}
+    length : float
+    implicit : bool
+        For "inverse", whose length is ``1 / (l2 t)``.
+    threshold : {"none", "step", "steps", "noise"}
+    l1 : float
+        See pv_network.h.
+    mixing : callable
+        ``mixing(t)`` returns what is known of the mixing matrices from round t on: first round, rounds, whether they
+        repeat, row pointers (rounds x (nodes + 1), absolute), columns, weights.
+    heard : ndarray of int64
+        Nodes elsewhere that those here hear, in the order in which ``exchange`` has them.
+    exchange : callable or None
+        ``exchange(round, sent)``: ``sent`` of shape (own + heard, dim) has what the nodes here have sent in that round,
+        and gets what the others have.
+    """
+
+    def __cinit__(self):
+        self.own_plan.heard = NULL
+
+    def __init__(self, *, int64_t dim, bint intercept, loss, domain, int64_t every, releases, int64_t horizon,
+                 int64_t last_row, double x_bound, double y_bound, bint signs, double magnitude, Source source,
+                 unsigned stream, Report report not None, double cost, double variance, double bound, int64_t nodes,
+                 int64_t own, int64_t first, int64_t batch, int64_t rounds, str position, str pace, double length,
+                 bint implicit, str threshold, double l1, mixing, heard=(), exchange=None, int averaging=0):
+        cdef int64_t n_own = own * dim
+        cdef int64_t n_gradients = dim if batch == 1 else n_own
+        cdef int64_t n_spread = 2 * nodes * nodes if threshold == "noise" else 0
+        cdef int64_t n_models = 0 if threshold == "none" else n_own
+        cdef int64_t[::1] places
+        cdef cnp.ndarray others = np.asarray(heard, dtype=np.int64)
+        if report.c.d != dim:
+            raise InvalidParameter(f"the report has {report.c.d} coordinates, the model {dim}")
+        if batch < 1 or rounds < 1 or nodes < 1 or own < 1 or first < 0 or first + own > nodes:
+            raise InvalidParameter(f"no run: {own} nodes from {first} on, of {nodes}, {rounds} rounds of {batch} rows")
+        if not 0 < horizon <= rounds * own * batch:
+            raise InvalidParameter(f"horizon must be from 1 to {rounds * own * batch}, found {horizon}")
+        if rounds > ((<int64_t>1 << PV_REPORT_ROW_BITS) - 1) // nodes:
+            raise InvalidParameter(f"rounds times nodes must be below 2**{PV_REPORT_ROW_BITS}: {rounds} x {nodes}")
+        self.n_sent = n_own + len(others) * dim
+        self.begin(&self.own_plan.run, &self.it.run, sizeof(pv_network), &pv_network_method, dim, intercept, loss,
+                   domain, every, releases, horizon, last_row, x_bound, y_bound, signs, magnitude, source, stream, None,
+                   max(<int64_t>1, report.c.words), n_gradients, self.n_sent + 2 * n_own + n_models + n_spread)
+        places = np.full(nodes, -1, dtype=np.int64)
+        np.asarray(places)[first : first + own] = np.arange(own)
+        np.asarray(places)[others] = own + np.arange(len(others))
+        self.places = places
+        self.report = report
+        self.mixing, self.exchange = mixing, exchange
+        self.own_plan.report = report.c
+        self.own_plan.bound = bound
+        self.own_plan.cost = cost
+        self.own_plan.variance = variance
+        self.own_plan.nodes, self.own_plan.own, self.own_plan.first = nodes, own, first
+        self.own_plan.batch, self.own_plan.rounds = batch, rounds
+        self.own_plan.position = <pv_position><int>POSITIONS.index(position)
+        self.own_plan.pace = <pv_pace><int>PACES.index(pace)
+        self.own_plan.length = length
+        self.own_plan.implicit = implicit
+        self.own_plan.threshold = <pv_threshold><int>THRESHOLDS.index(threshold)
+        self.own_plan.l1 = l1
+        self.own_plan.place = &places[0]
+        self.own_plan.run.averaging = averaging
+        self.own_plan.heard = <const double **>PyMem_RawCalloc(nodes, sizeof(double *))
+        if self.own_plan.heard == NULL:
+            raise MemoryError
+        self.it.gradients = self.secret
+        self.it.sent = self.public
+        self.it.mixes = self.it.sent + self.n_sent
+        self.it.sums = self.it.mixes + n_own
+        self.it.models = self.it.sums + n_own if n_models else self.it.mixes
+        self.it.spread = self.it.sums + n_own + n_models
+        pv_network_start(&self.it, &self.own_plan)
+        pv_network_plan_release(&self.it, &self.own_plan)
+
+    def __dealloc__(self):
+        PyMem_RawFree(self.own_plan.heard)
+
+    cdef int refill(self) except -1:
+        cdef Source source = self.source
+        cdef int64_t row = <int64_t>pv_network_address(&self.it, &self.own_plan)
+        cdef int64_t own = self.own_plan.own
+        cdef int64_t last = row + own - self.it.node - 1  # of this round
+        if own == self.own_plan.nodes:
+            last = self.own_plan.rounds * own
+        return self.report.refill(&self.draws, self.addresses, source, self.plan.stream, row, last)
+
+    cdef int serve(self, pv_status status) except -1:
+        if status != PV_NEED_FAR:
+            return ReportRun.serve(self, status)
+        if pv_network_matrix(&self.it, &self.own_plan) == NULL:
+            return self.provide()
+        return self.hear()
+
+    cdef int provide(self) except -1:
+        """Learn which mixing matrices come next."""
+        cdef int64_t t = self.it.round + 2
+        cdef const int64_t[::1] indptr
+        cdef const int64_t[::1] columns
+        cdef const double[::1] weights
+        first, rounds, periodic, indptr, columns, weights = self.mixing(t)
+        if indptr.shape[0] != rounds * (self.own_plan.nodes + 1) or not first <= t < first + rounds and not periodic:
+            raise StateError(f"the mixing matrices of round {t} were asked for, and others came")
+        self.window = (indptr, columns, weights)
+        self.own_plan.mixing.first = first
+        self.own_plan.mixing.rounds = rounds
+        self.own_plan.mixing.periodic = periodic
+        self.own_plan.mixing.indptr = &indptr[0]
+        self.own_plan.mixing.columns = &columns[0]
+        self.own_plan.mixing.weights = &weights[0]
+        return 0
+
+    cdef int hear(self) except -1:
+        """Take part in the exchange that ends a round."""
+        cdef cnp.npy_intp shape[2]
+        if self.exchange is None:
+            raise StateError("nothing connects these nodes with the others")
+        shape[0], shape[1] = self.n_sent // self.plan.d, self.plan.d
+        sent = cnp.PyArray_SimpleNewFromData(2, shape, cnp.NPY_FLOAT64, self.it.sent)
+        self.exchange(self.it.round + 1, sent)
+        self.it.exchanged = 1
+        return 0
+
+    def point(self):
+        """Copy of the point at which the next gradient is taken, shape (dim,): of the node whose turn it is."""
+        self.enter(False)
+        with self.lock:
+            return self.vector(self.it.models + self.it.turn * self.plan.d, self.plan.d)
+
+    def tell(self, gradient):
+        """Learn one row by its gradient at ``point()``, a float64 array of shape (dim,); None: the null row."""
+        cdef const double[::1] vector
+        cdef const double *numbers = NULL
+        cdef pv_rows none
+        self.enter(True)
+        if gradient is not None:
+            vector = gradient
+            numbers = self.checked("gradient", vector, PV_ENTRY_MAX)
+        none.n = 0
+        with self.lock:
+            self.check_room(1)
+            self.run(&none, NULL, NULL)  # what an interrupt left to be done
+            pv_network_tell(&self.it, &self.own_plan, numbers)
+            self.run(&none, NULL, NULL)
+
+    def release_last(self):
+        """Publish the models of the last whole round of a run that ends before the round that was to release."""
+        self.enter(False)
+        with self.lock:
+            self.check_open()
+            if self.state.n_released:
+                raise StateError("only a run that has released nothing may end with such a release")
+            pv_network_publish(&self.it, &self.own_plan)
+            self.state.next_release = self.plan.horizon + 1
+
+    # ---- public -------------------------------------------------------------------------------
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that are complete."""
+        return self.it.round
+
+    @property
+    def turn(self) -> int:
+        """Which of the nodes here the next row goes to."""
+        return self.it.turn
+
+    def models(self):
+        """Copy of the models of the nodes here after the last whole round, shape (own, dim)."""
+        self.enter(False)
+        with self.lock:
+            return self.of_nodes(self.it.models)
+
+    def mixes(self):
+        """Copy of what the nodes here make of what they heard after the last whole round, shape (own, dim)."""
+        self.enter(False)
+        with self.lock:
+            return self.of_nodes(self.it.mixes)
+
+    def averages(self):
+        """Weighted means of the released models of the nodes here, shape (own, dim); before the first: the models."""
+        self.enter(False)
+        with self.lock:
+            if self.state.n_released == 0:
+                return self.of_nodes(self.it.models)
+            means = self.of_nodes(self.it.sums)
+            means /= pv_average_total(self.plan, <double>self.state.n_released)
+            return means
+
+    def released_average(self):
+        """Mean over the nodes of their averages, shape (dim,), added in the nodes' order."""
+        means = self.averages()
+        total = means[0].copy()
+        for mean in means[1:]:
+            total += mean
+        total /= len(means)
+        return total
+
+    # ---- private ------------------------------------------------------------------------------
+
+    cdef cnp.ndarray of_nodes(self, const double *x):
+        return self.vector(x, self.own_plan.own * self.plan.d).reshape(self.own_plan.own, self.plan.d)
+
+    cdef dict parts(self):
+        """The learner's own numbers, by name: address and count."""
+        cdef int64_t n_own = self.own_plan.own * self.plan.d
+        found = {
+            "gradients": (<size_t>self.it.gradients, self.n_secret),
+            "sent": (<size_t>self.it.sent, self.n_sent),
+            "mixes": (<size_t>self.it.mixes, n_own),
+            "sums": (<size_t>self.it.sums, n_own),
+        }
+        if self.own_plan.threshold != PV_DENSE:
+            found["models"] = (<size_t>self.it.models, n_own)
+        if self.own_plan.threshold == PV_OF_NOISE:
+            found["spread"] = (<size_t>self.it.spread, self.own_plan.nodes * self.own_plan.nodes)
+        return found
+
+    cdef dict own_arrays(self):
+        cdef size_t x
+        cdef int64_t n
+        found = {}
+        for name, (x, n) in self.parts().items():
+            found[name] = self.vector(<const double *>x, n)
+        found["lengths"] = np.array([self.it.lengths, self.it.network])
+        found["place"] = np.array([self.it.round, self.it.node, self.it.turn], dtype=np.int64)
+        return found
+
+    cdef int restore_own(self, arrays) except -1:
+        cdef size_t x
+        cdef int64_t n
+        parts = self.parts()
+        for name, (_, n) in parts.items():
+            self.check_vector(arrays, name, n)
+        self.check_vector(arrays, "lengths", 2)
+        self.check_vector(arrays, "place", 3)
+        for name, (x, n) in parts.items():
+            self.fill_vector(<double *>x, arrays, name, n)
+        self.it.lengths, self.it.network = (float(x) for x in arrays["lengths"])
+        self.it.round, self.it.node, self.it.turn = (int(n) for n in arrays["place"])
+        return 0
+
+    def _restore(self, arrays):
+        ReportRun._restore(self, arrays)
+        self.state.list_position = 0
+        pv_network_plan_release(&self.it, &self.own_plan)
+
+    def _secret_gradients(self):
+        """The gradients that nodes have taken and not yet sent: SECRET, for tests."""
+        self.enter(False)
+        with self.lock:
+            return self.vector(self.it.gradients, self.n_secret).reshape(-1, self.plan.d)

@@ -1,0 +1,307 @@
+"""Nodes that learn together: every row is in one message of one node, so a run is one randomizer, whatever its length.
+
+What the kernel's arithmetic adds is charged as derived in ``docs/proofs/network.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .._validate import choice, integer, number
+from ..errors import InvalidParameter
+from ..geometry import ConvexSet, L2Ball
+from ..guarantees import Claim, gdp_mu, gdp_mu_of_pure
+from ._iterates import CALIBRATIONS, ReleaseSchedule
+from ._reports import RANDOMIZERS, ReportNoise, calibrate_report
+
+__all__ = ["NOISE_POSITIONS", "REGULARIZERS", "THRESHOLDS", "NetworkCalibration", "calibrate_network"]
+
+NOISE_POSITIONS = ("gradient", "output")
+REGULARIZERS = ("explicit", "implicit")
+THRESHOLDS = ("noise", "rda", "published")
+
+_SOURCE = "Li et al. 2018"
+_SMALL, _LARGE = 1e-30, 1e30
+_UNIT = 2.0**-53
+_UP = 1.0 + 1e-12
+_MOST_BATCH = 1 << 20
+_MOST_NODES = 1 << 20
+_MOST_MESSAGES = (1 << 40) - 1  # address rows of noise
+
+
+@dataclass(frozen=True)
+class NetworkCalibration:
+    """Everything that the messages and the steps of a run depend on; all of it public.
+
+    Attributes
+    ----------
+    releases : ReleaseSchedule
+        After which rounds (not rows) models are counted as released and averaged. All messages are public, so it costs
+        nothing.
+    report : ReportNoise
+        What randomizes: the sum of the gradients of a node's batch, or what ``position`` says. Its ``bound`` is what
+        the noise is scaled to; the vectors may be longer: ``magnitude``.
+    magnitude : float
+        L2 norm of what is randomized, at most.
+    position : {"gradient", "scaled_gradient", "output"}
+        What is randomized: the sum of gradients; that over the length of the round's step, so that the noise is in
+        proportion to it; the projected step over its length, times ``batch``.
+    mu, epsilon : float
+        Of the whole run: Gaussian differential privacy, infinite without noise; pure differential privacy, infinite
+        where there is none.
+    nodes, batch, rounds, horizon, epochs : int
+        ``horizon`` counts rows, every use of a row as one; a row is used ``epochs`` times at most.
+    gradient_bound : float
+        L2 norm that the gradient of a row is scaled to where it exceeds it.
+    row_bound : float
+        L2 bound of a row with the intercept's constant.
+    pace : {"root", "inverse"}
+        The step of round t has ``length / sqrt(t)``, or ``length / t`` where ``l2`` is above 0.
+    length, l2 : float
+    implicit : bool
+        The regulariser's gradient is taken at the new point.
+    diameter, norm : float
+        Of the feasible set: distance of two of its points, norm of one, at most; infinite where all are feasible.
+    threshold : {"none", "noise", "rda", "published"}
+    l1 : float
+    claim : Claim or None
+        What the source of a published calibration says.
+    """
+
+    releases: ReleaseSchedule
+    report: ReportNoise
+    magnitude: float
+    position: str
+    mu: float
+    epsilon: float
+    nodes: int
+    batch: int
+    rounds: int
+    horizon: int
+    epochs: int
+    gradient_bound: float
+    row_bound: float
+    pace: str
+    length: float
+    l2: float = 0.0
+    implicit: bool = False
+    diameter: float = math.inf
+    norm: float = math.inf
+    threshold: str = "none"
+    l1: float = 0.0
+    claim: Claim | None = None
+
+    def step_length(self, round_: int) -> float:
+        """Length of the step of a round, numbered from 1, along the mean of a batch's gradients."""
+        return self.length / (round_ if self.pace == "inverse" else math.sqrt(round_))
+
+    def gradient_noise(self, round_: int) -> float:
+        """Standard deviation per coordinate of the noise in a round, as noise of the mean of a batch's gradients."""
+        unit = self.step_length(round_) if self.position == "scaled_gradient" else 1.0
+        return self.report.deviation * unit / self.batch
+
+    @property
+    def power(self) -> float:
+        """Bound of the mean squared norm of a noisy mean gradient, without the regulariser."""
+        return self.gradient_bound**2 + self.report.variance(0.0) / self.batch**2
+
+    def regret_bound(self, rounds: int) -> float:
+        """Bound of the expected regret of all nodes together after so many rounds, against any fixed feasible point.
+
+        The losses (means of a batch) that nodes pay at their own points, summed over nodes and rounds, minus those of
+        the fixed point. It does not depend on who hears whom.
+
+        Raises
+        ------
+        InvalidParameter
+            Where nothing is proved: a set without a bound, thresholds, noise after the projection, an implicit
+            regulariser, noise in proportion to steps.
+        """
+        rounds = integer(rounds=rounds, at_least=1)
+        if self.position != "gradient" or self.implicit or self.threshold != "none" or math.isinf(self.diameter):
+            raise InvalidParameter("no bound of the regret is proved for these steps over this set")
+        noise = self.power - self.gradient_bound**2
+        square = (self.gradient_bound + self.l2 * self.norm) ** 2 + noise
+        if self.pace == "inverse":
+            return self.nodes * square * self.length * (1.0 + math.log(rounds)) / 2.0
+        lengths = self.length * (2.0 * math.sqrt(rounds) - 1.0)
+        return self.nodes * (self.diameter**2 / (2.0 * self.step_length(rounds)) + square * lengths / 2.0)
+
+
+def calibrate_network(
+    *,
+    randomizer: str,
+    epsilon: float,
+    delta: float,
+    adjacency: str,
+    domain: ConvexSet,
+    dim: int,
+    gradient_bound: float,
+    row_bound: float,
+    nodes: int,
+    batch: int,
+    horizon: int,
+    release: Any,
+    epochs: int = 1,
+    l2: float = 0.0,
+    step_size: float | None = None,
+    noise_position: str = "gradient",
+    regularizer: str = "explicit",
+    calibration: str = "tight",
+    threshold: str = "none",
+    l1: float | None = None,
+    reach: float | None = None,
+) -> NetworkCalibration:
+    """Calibrate DOLA and SparseDOLA.
+
+    Parameters are those of the learners; ``dim`` counts the intercept, ``gradient_bound`` and ``row_bound`` are what
+    :func:`bound_of_gradients` returns. ``epsilon`` may be infinite: no noise.
+
+    Parameters
+    ----------
+    reach : float, optional
+        Distance that steps are measured by; default: the diameter of the set.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter is out of its range; the message says which and why.
+    """
+    randomizer = choice(RANDOMIZERS, randomizer=randomizer)
+    position = choice(NOISE_POSITIONS, noise_position=noise_position)
+    implicit = choice(REGULARIZERS, regularizer=regularizer) == "implicit"
+    published = choice(CALIBRATIONS, calibration=calibration) == "published"
+    nodes = integer(nodes=nodes, at_least=1, at_most=_MOST_NODES)
+    batch = integer(batch=batch, at_least=1, at_most=_MOST_BATCH)
+    epochs = integer(epochs=epochs, at_least=1, at_most=1 << 20)
+    horizon = integer(horizon=horizon, at_least=1)
+    rounds = -(-horizon // (nodes * batch))
+    if rounds * nodes > _MOST_MESSAGES:
+        raise InvalidParameter(f"{horizon} rows are {rounds} messages of {nodes} nodes, more than {_MOST_MESSAGES:,}")
+    l2 = number(l2=l2, at_least=0.0, at_most=_LARGE)
+    if 0.0 < l2 < _SMALL:
+        raise InvalidParameter(f"l2 must be 0 or at least {_SMALL:g}, found {l2:g}")
+    if randomizer in ("privunit", "duchi") and (batch > 1 or position == "output"):
+        raise InvalidParameter(
+            f"randomizer={randomizer!r} randomizes single gradients: batch must be 1 and noise_position 'gradient'"
+        )
+    if position == "output" and not isinstance(domain, L2Ball):
+        raise InvalidParameter("noise_position='output' is of the L2 ball: give radius, not domain")
+    if published:
+        _check_published(randomizer, position, batch, epochs)
+
+    bound = gradient_bound
+    if batch > 1:  # a sum: what single gradients exceed the bound by, and what adding them rounds
+        bound = gradient_bound + (2 * (dim / 8 + 40) + 1.01 * batch * (batch + 1)) * _UNIT * gradient_bound
+    report = _report_of(randomizer, bound, dim, adjacency, epsilon, delta, epochs)
+    if step_size is not None and l2 > 0.0:
+        raise InvalidParameter("step_size must be None where l2 is above 0: steps are 1 / (l2 t)")
+    distance = domain.diameter(dim) if reach is None else reach
+    if l2 > 0.0:
+        pace, length = "inverse", 1.0 / l2
+    elif step_size is not None:
+        pace, length = "root", number(step_size=step_size, above=0.0, at_most=_LARGE)
+    elif math.isinf(distance):
+        raise InvalidParameter(f"step_size must be given: {domain!r} has no size that a step could be measured by")
+    else:
+        power = gradient_bound**2 + report.variance(0.0) / batch**2
+        pace, length = "root", distance / math.sqrt(2.0 * power)
+    last = length / (rounds if pace == "inverse" else math.sqrt(rounds))
+
+    kind, magnitude, claim = position, 1.01 * batch * gradient_bound, None
+    if position == "output":
+        # what is randomized is the step's end over its length: roundings of the whole point are in it
+        radius = domain.norm_bound(dim)
+        rounding = ((dim / 8 + 30) * radius * batch / last + 7 * batch * gradient_bound) * _UNIT
+        bound = (bound + 2.0 * rounding) * _UP
+        report = _report_of(randomizer, bound, dim, adjacency, epsilon, delta, epochs)
+        magnitude = 1.01 * radius * batch / last
+    if published:
+        report, kind, claim = _published(report, epsilon, delta, rounds, position, last)
+        if kind == "scaled_gradient":
+            magnitude /= last
+    if not (magnitude < 1e100 and report.scale < 1e100):
+        raise InvalidParameter("steps and bounds are too far apart for double precision")
+    mu, pure = report.mu, report.epsilon
+    if epochs > 1 and not math.isinf(epsilon):
+        gaussian = randomizer == "gaussian"
+        mu, pure = (gdp_mu(epsilon, delta), math.inf) if gaussian else (gdp_mu_of_pure(epsilon), epsilon)
+    return NetworkCalibration(
+        releases=ReleaseSchedule.of(release, rounds),
+        report=report,
+        magnitude=magnitude,
+        position=kind,
+        mu=mu,
+        epsilon=pure,
+        nodes=nodes,
+        batch=batch,
+        rounds=rounds,
+        horizon=horizon,
+        epochs=epochs,
+        gradient_bound=gradient_bound,
+        row_bound=row_bound,
+        pace=pace,
+        length=length,
+        l2=l2,
+        implicit=implicit,
+        diameter=domain.diameter(dim),
+        norm=domain.norm_bound(dim),
+        threshold=threshold,
+        l1=_threshold_factor(threshold, l1, dim),
+        claim=claim,
+    )
+
+
+def _report_of(
+    randomizer: str, bound: float, dim: int, adjacency: str, epsilon: float, delta: float, epochs: int
+) -> ReportNoise:
+    """What randomizes one message, so that as many as there are epochs keep the budget: in mu they add up squared."""
+    words: dict[str, Any] = {"dim": dim, "bound": bound, "adjacency": adjacency}
+    if randomizer != "gaussian":
+        return calibrate_report(randomizer, epsilon=epsilon if epochs == 1 else epsilon / epochs / _UP, **words)
+    if epochs == 1 or math.isinf(epsilon):
+        return calibrate_report(randomizer, epsilon=epsilon, delta=delta, **words)
+    return calibrate_report(randomizer, mu=gdp_mu(epsilon, delta) / math.sqrt(epochs) / _UP, **words)
+
+
+def _threshold_factor(threshold: str, l1: float | None, dim: int) -> float:
+    """What the threshold is a multiple of: standard deviations of noise, or step lengths."""
+    if threshold == "noise":
+        return math.sqrt(2.0 * math.log(max(dim, 2))) if l1 is None else number(l1=l1, at_least=0.0, at_most=_LARGE)
+    if threshold == "none":
+        return 0.0
+    if l1 is None:
+        raise InvalidParameter(f"l1 must be given for threshold={threshold!r}: what a step takes off a coordinate")
+    return number(l1=l1, at_least=0.0, at_most=_LARGE)
+
+
+def _check_published(randomizer: str, position: str, batch: int, epochs: int) -> None:
+    if epochs > 1:
+        raise InvalidParameter("calibration='published' is of one epoch")
+    if (randomizer, position) not in (("laplace", "output"), ("gaussian", "gradient")):
+        raise InvalidParameter(
+            "calibration='published' is of randomizer='laplace' with noise_position='output' (Algorithms 1 and 4), or "
+            f"of 'gaussian' with 'gradient' (Algorithm 2), found {randomizer!r} with {position!r}"
+        )
+    if randomizer == "gaussian" and batch > 1:
+        raise InvalidParameter("calibration='published' of gaussian noise is of batch=1")
+
+
+def _published(
+    report: ReportNoise, epsilon: float, delta: float, rounds: int, position: str, last: float
+) -> tuple[ReportNoise, str, Claim | None]:
+    """The source's noise with what is proved of it, what it is added to, and what the source claims."""
+    if math.isinf(epsilon):
+        return report, position, None
+    if position == "output":  # the noise of Lemma 2, which is right; Theorem 3 claims it for every round anew
+        return report, position, Claim(epsilon=epsilon * rounds, delta=0.0, source=f"{_SOURCE}, Theorems 3 and 4")
+    # J_t is in proportion to the step's length, so the last round has the least noise
+    factor = math.log(rounds / delta) * math.log(1.0 / delta)
+    scale = 2.0 * math.sqrt(report.dim) * report.bound * math.sqrt(rounds * factor) / epsilon
+    sensitivity = report.sensitivity / last * (1.0 + 4.0 * _UNIT)
+    made = replace(
+        report, scale=scale, deviation=scale, sensitivity=sensitivity, mu=sensitivity / scale * _UP, leakage=None
+    )
+    return made, "scaled_gradient", Claim(epsilon=epsilon, delta=delta, source=f"{_SOURCE}, Theorem 6")

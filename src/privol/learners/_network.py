@@ -1,0 +1,300 @@
+"""What learners of many nodes share: who hears whom, the noise of a message, the guarantee, the models of nodes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
+
+from .. import calibration as calibrate
+from .. import topology as graphs
+from .._core._network import NetworkRun
+from .._core._noise import Source
+from .._core._report import Report
+from .._validate import choice, integer, number
+from ..calibration import NetworkCalibration
+from ..errors import InvalidParameter, StateError
+from ..guarantees import Guarantee, square_up
+from ..losses import get_loss
+from ..noise import STREAM_REPORTS
+from ..randomizers import compiled
+from ..topology import MixingSchedule, PeriodicMixing, StaticMixing, Topology
+from ._asking import AskingLearner
+from ._base import Run
+from ._gaussian import DELTA_TOO_LARGE
+from ._local import AVERAGINGS
+
+__all__ = ["NetworkLearner", "mixing_windows"]
+
+FloatArray = NDArray[np.float64]
+
+#: Graphs that can be asked for by name.
+TOPOLOGIES: dict[str, Callable[[int], Topology]] = {
+    "ring": graphs.ring,
+    "grid": lambda nodes: graphs.grid(*_sides(nodes)),
+    "star": graphs.star,
+    "complete": graphs.complete,
+}
+DEFAULT_NODES = 16
+_THRESHOLDS = {"none": "none", "noise": "noise", "rda": "steps", "published": "step"}  # as the kernel calls them
+_WINDOW = 1 << 16  # weights that are handed to the kernel at a time
+
+
+def _sides(nodes: int) -> tuple[int, int]:
+    """The two factors of a number that are nearest to each other."""
+    side = next(k for k in range(math.isqrt(nodes), 0, -1) if nodes % k == 0)
+    return side, nodes // side
+
+
+def mixing_windows(schedule: MixingSchedule) -> Callable[[int], tuple[Any, ...]]:
+    """Return what the kernel asks for mixing matrices: those of a whole period, or of some rounds from t on."""
+
+    def window(first: int, rounds: int, periodic: bool) -> tuple[Any, ...]:
+        matrices = [schedule.matrix(t) for t in range(first, first + rounds)]
+        ends = np.cumsum([0, *(len(matrix.weights) for matrix in matrices)])
+        indptr = np.concatenate([end + matrix.indptr for end, matrix in zip(ends, matrices, strict=False)])
+        columns = np.concatenate([matrix.indices for matrix in matrices])
+        weights = np.concatenate([matrix.weights for matrix in matrices])
+        return first, rounds, periodic, indptr, columns, weights
+
+    size = max(1, _WINDOW // (schedule.n_nodes + 2 * schedule.topology.n_edges))
+    if isinstance(schedule, PeriodicMixing) and schedule.period <= size:
+        return lambda t: window(1, schedule.period, True)
+    return lambda t: window(t, size, False)
+
+
+class NetworkLearner(AskingLearner):
+    """Base of the learners of nodes that send each other noisy parameters."""
+
+    nodes: int | None
+    topology: str | Topology | MixingSchedule
+    batch: int
+    epochs: int
+    averaging: str
+
+    _perturbed = "gradient"
+
+    # ---- to be given by the learner -----------------------------------------------------------------
+
+    def _own_words(self, dim: int) -> dict[str, Any]:
+        """What the calibration takes besides."""
+        return {}
+
+    # ---- who hears whom -------------------------------------------------------------------------------
+
+    def mixing(self) -> MixingSchedule:
+        """Return the mixing matrices of the rounds, as ``nodes`` and ``topology`` say: public.
+
+        Raises
+        ------
+        InvalidParameter
+            If the two do not fit each other, or the graph leaves nodes apart.
+        """
+        nodes = None if self.nodes is None else integer(nodes=self.nodes, at_least=1, at_most=1 << 20)
+        made = self.topology
+        if isinstance(made, str):
+            make = TOPOLOGIES[choice(tuple(TOPOLOGIES), topology=made)]
+            made = make(DEFAULT_NODES if nodes is None else nodes)
+        if isinstance(made, Topology):
+            made = StaticMixing(made)
+        if not isinstance(made, MixingSchedule):
+            allowed = ", ".join(map(repr, TOPOLOGIES))
+            raise InvalidParameter(
+                f"topology must be {allowed}, a Topology or a MixingSchedule of privol.topology, found {made!r}"
+            )
+        if nodes is not None and made.n_nodes != nodes:
+            raise InvalidParameter(f"nodes must be None or the topology's {made.n_nodes}, found {nodes}")
+        return made
+
+    # ---- what the base asks for ---------------------------------------------------------------------
+
+    def _uses(self) -> int:
+        return integer(epochs=self.epochs, at_least=1)
+
+    def _averaging(self) -> int:
+        return AVERAGINGS.index(choice(AVERAGINGS, averaging=self.averaging))
+
+    def _told_bound(self, run: Run | None) -> float | None:
+        return math.inf if run is None else float(run.plan.gradient_bound)
+
+    def calibrate(self, n_features: int, horizon: int, release: Any = None) -> NetworkCalibration:
+        """Return the calibration of a run before anything is spent.
+
+        Parameters
+        ----------
+        n_features : int
+            Features of a row, at least 1, the intercept not counted.
+        horizon : int
+            Rows, at least 1; of several epochs every use of a row counts.
+        release : optional
+            As the parameter ``release``; default: that parameter.
+
+        Returns
+        -------
+        NetworkCalibration
+            The noise of a message, the proven guarantee, step lengths. All of it is public.
+        """
+        return self._calibrate(self.mixing().n_nodes, n_features, horizon, release)
+
+    def _calibrate(self, nodes: int, n_features: int, horizon: int, release: Any) -> NetworkCalibration:
+        dim = self._dimension(n_features)
+        horizon = integer(horizon=horizon, at_least=1, at_most=1 << 52)
+        uses = self._uses()
+        if uses > 1 and horizon % (uses * nodes):
+            raise InvalidParameter(
+                f"epochs must be 1 where the rows of an epoch are no multiple of the {nodes} nodes, which rows would "
+                f"not stay at: found {uses} epochs of {horizon / uses:g} rows"
+            )
+        bound, row_bound = calibrate.bound_of_gradients(dim=dim, gradient_bound=self.gradient_bound, **self._bounds())
+        words: dict[str, Any] = {
+            "randomizer": self.randomizer,
+            "epsilon": number(epsilon=self.epsilon, above=0, infinite=True),
+            "delta": number(delta=self.delta, above=0, below=1),
+            "adjacency": self._adjacency(),
+            "domain": self._domain(),
+            "dim": dim,
+            "gradient_bound": bound,
+            "row_bound": row_bound,
+            "nodes": nodes,
+            "batch": self.batch,
+            "horizon": horizon,
+            "release": self._default_release(whole=True) if release is None else release,
+            "epochs": uses,
+            "step_size": self.step_size,
+        }
+        return calibrate.calibrate_network(**(words | self._own_words(dim)))
+
+    def guarantee_of(self, plan: Any, *, private: bool, bit_source: str) -> Guarantee:
+        """Return the guarantee of a run with the given calibration and noise bits."""
+        uses = "one round" if plan.epochs == 1 else f"{plan.epochs} rounds at most"
+        conditions = [
+            "the bounds, the labels and all other parameters, but for the number of rows, which is public, were chosen "
+            "without looking at the rows",
+            f"every row is used by its node in {uses}; which row is at which node, who hears whom and when, mixing "
+            "weights and step lengths do not depend on rows",
+            "whether a row was refused, by the learner or by the reader of a file, is not hidden",
+        ]
+        loss = get_loss(self.loss)
+        if loss.vouched is not None:
+            conditions.append(loss.vouched)
+        none = math.isinf(plan.mu)
+        if self.delta * plan.horizon >= 1.0 and not none:
+            conditions.append(DELTA_TOO_LARGE)
+        kind = "none" if none else "pure" if math.isfinite(plan.epsilon) else "gdp"
+        return Guarantee(
+            kind=kind,
+            parameter={"none": math.inf, "pure": plan.epsilon, "gdp": plan.mu}[kind],
+            adjacency=self._adjacency(),
+            horizon=plan.horizon,
+            releases=plan.rounds,
+            delta=self.delta if plan.claim is None or plan.claim.delta == 0.0 else plan.claim.delta,
+            claim=plan.claim,
+            conditions=tuple(conditions),
+            arithmetic="double precision, no noise" if none else self._arithmetic(plan),
+            bit_source="none" if none else bit_source,
+            private=private,
+            released="parameters",
+        )
+
+    def _width(self, n_features: int | None) -> int:
+        """Return the number of features, by default the last run's."""
+        known: int | None = getattr(self, "n_features_in_", None) if n_features is None else n_features
+        if known is None:
+            raise InvalidParameter("n_features must be given: no row has told how many features there are")
+        return known
+
+    @staticmethod
+    def _arithmetic(plan: NetworkCalibration) -> str:
+        perturbed = {
+            "gradient": "total of a node's gradients",
+            "scaled_gradient": "total of a node's gradients over the step's length",
+            "output": "node's projected step over its length",
+        }[plan.position]
+        return plan.report.arithmetic.replace("clipped vector", perturbed)
+
+    def _open_run(
+        self, n_features: int, horizon: int, release: Any, *, source: Source | None = None
+    ) -> tuple[NetworkRun, NetworkCalibration, Guarantee]:
+        schedule = self.mixing()
+        plan = self._calibrate(schedule.n_nodes, n_features, horizon, release)
+        source, guarantee = self._begin(cast(Any, plan), source)
+        words = self._run_words(cast(Any, plan), n_features, source)
+        words |= {"horizon": plan.horizon, "stream": STREAM_REPORTS, "magnitude": plan.magnitude}
+        del words["decide"]
+        state = NetworkRun(
+            report=_report_of(plan),
+            cost=square_up(guarantee.mu),
+            variance=plan.report.deviation**2,
+            bound=plan.gradient_bound,
+            nodes=plan.nodes,
+            own=plan.nodes,
+            first=0,
+            batch=plan.batch,
+            rounds=plan.rounds,
+            position=plan.position,
+            pace=plan.pace,
+            length=plan.length,
+            implicit=plan.implicit,
+            threshold=_THRESHOLDS[plan.threshold],
+            l1=plan.l1,
+            mixing=mixing_windows(schedule),
+            averaging=self._averaging(),
+            **words,
+        )
+        return state, plan, guarantee
+
+    def _release_last(self, run: Run) -> None:
+        if run.plan.releases.only_last and run.state.n_rows < run.guarantee.horizon and run.state.n_releases == 0:
+            cast(NetworkRun, run.state).release_last()
+
+    # ---- what is released ----------------------------------------------------------------------------
+
+    def _nodes_of(self, which: str) -> FloatArray:
+        run: Run | None = self.__dict__.get("_run")
+        if run is None:
+            raise NotFittedError(
+                f"This {type(self).__name__} instance has no run: the models of single nodes are not in an export."
+            )
+        if run.keeper is not None and not run.closed:
+            raise StateError("the run is kept on the disk: the models of its nodes can be seen when it has ended")
+        found: FloatArray = getattr(run.state, which)()
+        return found
+
+    @property
+    def node_coef_(self) -> FloatArray:
+        """Models of all nodes after the last whole round, shape (nodes, n_features): what each predicts with."""
+        models = self._nodes_of("models")
+        return models[:, : models.shape[1] - bool(self.fit_intercept)]
+
+    @property
+    def node_intercept_(self) -> FloatArray:
+        """Their intercepts, shape (nodes,)."""
+        models = self._nodes_of("models")
+        return models[:, -1] if self.fit_intercept else np.zeros(len(models))
+
+    @property
+    def node_average_coef_(self) -> FloatArray:
+        """Means over the released rounds of each node's models, shape (nodes, n_features)."""
+        means = self._nodes_of("averages")
+        return means[:, : means.shape[1] - bool(self.fit_intercept)]
+
+    @property
+    def node_average_intercept_(self) -> FloatArray:
+        """Their intercepts, shape (nodes,)."""
+        means = self._nodes_of("averages")
+        return means[:, -1] if self.fit_intercept else np.zeros(len(means))
+
+    @property
+    def consensus_distance_(self) -> float:
+        """Frobenius norm of the nodes' models minus their mean, intercepts included."""
+        models = self._nodes_of("models")
+        return float(np.linalg.norm(models - models.mean(axis=0)))
+
+
+def _report_of(plan: NetworkCalibration) -> Report:
+    """The compiled randomizer: its noise is the report's, and vectors are as long as the plan says."""
+    return compiled(plan.report, bound=plan.magnitude if plan.report.cap is None else plan.report.bound)
