@@ -253,7 +253,7 @@ cdef class NetworkRun(ReportRun):
             "gradients": (<size_t>self.it.gradients, self.n_secret),
             "sent": (<size_t>self.it.sent, self.n_sent),
             "mixes": (<size_t>self.it.mixes, n_own),
-            "sums": (<size_t>self.it.sums, n_own),
+            "model_sums": (<size_t>self.it.sums, n_own),
         }
         if self.own_plan.threshold != PV_DENSE:
             found["models"] = (<size_t>self.it.models, n_own)

@@ -102,10 +102,22 @@ class NetworkCalibration:
         unit = self.step_length(round_) if self.position == "scaled_gradient" else 1.0
         return self.report.deviation * unit / self.batch
 
+    def _round(self, row: int) -> int:
+        return min(-(-row // (self.nodes * self.batch)), self.rounds)
+
+    def sensitivity(self, row: int) -> float:
+        """Change of a message by one row in the round of ``row``, before it is randomized and projected."""
+        unit = self.step_length(self._round(row)) if self.position == "scaled_gradient" else 1.0
+        return self.step_length(self._round(row)) * self.report.sensitivity * unit / self.batch
+
+    def std(self, row: int) -> float:
+        """Standard deviation per coordinate of the noise in a message of the round of ``row``, had it no projection."""
+        return self.step_length(self._round(row)) * self.gradient_noise(self._round(row))
+
     @property
     def power(self) -> float:
         """Bound of the mean squared norm of a noisy mean gradient, without the regulariser."""
-        return self.gradient_bound**2 + self.report.variance(0.0) / self.batch**2
+        return _power(self.report, self.gradient_bound, self.batch)
 
     def regret_bound(self, rounds: int) -> float:
         """Bound of the expected regret of all nodes together after so many rounds, against any fixed feasible point.
@@ -206,8 +218,7 @@ def calibrate_network(
     elif math.isinf(distance):
         raise InvalidParameter(f"step_size must be given: {domain!r} has no size that a step could be measured by")
     else:
-        power = gradient_bound**2 + report.variance(0.0) / batch**2
-        pace, length = "root", distance / math.sqrt(2.0 * power)
+        pace, length = "root", distance / math.sqrt(2.0 * _power(report, gradient_bound, batch))
     last = length / (rounds if pace == "inverse" else math.sqrt(rounds))
 
     kind, magnitude, claim = position, 1.01 * batch * gradient_bound, None
@@ -264,6 +275,13 @@ def _report_of(
     if epochs == 1 or math.isinf(epsilon):
         return calibrate_report(randomizer, epsilon=epsilon, delta=delta, **words)
     return calibrate_report(randomizer, mu=gdp_mu(epsilon, delta) / math.sqrt(epochs) / _UP, **words)
+
+
+def _power(report: ReportNoise, gradient_bound: float, batch: int) -> float:
+    """Bound of the mean squared norm of a noisy mean of gradients."""
+    if report.cap is not None:
+        return report.power
+    return gradient_bound**2 + report.variance(0.0) / batch**2
 
 
 def _threshold_factor(threshold: str, l1: float | None, dim: int) -> float:
