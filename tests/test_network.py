@@ -100,7 +100,7 @@ class TestReference:
         keep = 1.0 / 1.05 if implicit else 0.95
         expected = (-0.0476190476190476, -0.380952380952381) if implicit else (-0.065, -0.39)
         step = 0.5 * (keep if implicit else 1.0)
-        np.testing.assert_allclose(keep * mix - step * (np.array([0.5, 0.5]) + (0.2, -0.1)), expected, atol=1e-15)
+        np.testing.assert_allclose(keep * mix - step * np.array([0.7, 0.4]), expected, atol=1e-15)
 
     def test_library_without_noise_is_told_noisy_gradients(self):
         learner = DOLA(

@@ -68,6 +68,7 @@ cdef extern from "pv_network.h" nogil:
     uint64_t pv_network_address(const pv_network *it, const pv_network_plan *plan) noexcept
     void pv_network_plan_release(pv_network *it, const pv_network_plan *plan) noexcept
     const int64_t *pv_network_matrix(const pv_network *it, const pv_network_plan *plan) noexcept
+    void pv_network_mean(const pv_network_plan *plan, const double *x, double *mean) noexcept
     void pv_network_publish(pv_network *it, const pv_network_plan *plan) noexcept
     void pv_network_tell(pv_network *it, const pv_network_plan *plan, const double *gradient) noexcept
 
@@ -83,4 +84,5 @@ cdef class NetworkRun(ReportRun):
     cdef int provide(self) except -1
     cdef int hear(self) except -1
     cdef cnp.ndarray of_nodes(self, const double *x)
+    cdef void sum_nodes(self) noexcept
     cdef dict parts(self)

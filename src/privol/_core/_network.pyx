@@ -233,18 +233,20 @@ cdef class NetworkRun(ReportRun):
             return means
 
     def released_average(self):
-        """Mean over the nodes of their averages, shape (dim,), added in the nodes' order."""
-        means = self.averages()
-        total = means[0].copy()
-        for mean in means[1:]:
-            total += mean
-        total /= len(means)
-        return total
+        """Weighted mean of all released models of all nodes, shape (dim,); before the first the starting point."""
+        self.enter(False)
+        with self.lock:
+            self.sum_nodes()
+        return ReportRun.released_average(self)
 
     # ---- private ------------------------------------------------------------------------------
 
     cdef cnp.ndarray of_nodes(self, const double *x):
         return self.vector(x, self.own_plan.own * self.plan.d).reshape(self.own_plan.own, self.plan.d)
+
+    cdef void sum_nodes(self) noexcept:
+        """The sum of released models is the mean of the nodes' sums, added in their order."""
+        pv_network_mean(&self.own_plan, self.it.sums, self.state.released_sum)
 
     cdef dict parts(self):
         """The learner's own numbers, by name: address and count."""
@@ -265,6 +267,7 @@ cdef class NetworkRun(ReportRun):
         cdef size_t x
         cdef int64_t n
         found = {}
+        self.sum_nodes()
         for name, (x, n) in self.parts().items():
             found[name] = self.vector(<const double *>x, n)
         found["lengths"] = np.array([self.it.lengths, self.it.network])

@@ -86,6 +86,9 @@ void pv_network_plan_release(pv_network *it, const pv_network_plan *plan);
 /* Rows of the mixing matrix that ends the round under way, of round `round` + 2; NULL: it is not known yet. */
 const int64_t *pv_network_matrix(const pv_network *it, const pv_network_plan *plan);
 
+/* The mean of the rows of x, one of each node here, added in their order. */
+void pv_network_mean(const pv_network_plan *plan, const double *x, double *mean);
+
 /* Release the models of the last round that is complete. */
 void pv_network_publish(pv_network *it, const pv_network_plan *plan);
 
