@@ -17,7 +17,7 @@ from .._core._noise import Source
 from .._core._report import Report
 from .._validate import choice, integer, number
 from ..calibration import NetworkCalibration
-from ..distributed import Ranks
+from ..distributed import Ranks, on_all_ranks
 from ..errors import InvalidParameter, RankFailure, StateError
 from ..guarantees import Guarantee, square_up
 from ..losses import get_loss
@@ -165,7 +165,8 @@ class NetworkLearner(AskingLearner):
         except RankFailure:
             raise
         except BaseException as error:
-            ranks.fail(f"{type(error).__name__}; its own message says more")
+            if not getattr(error, "on_all_ranks", False):
+                ranks.fail(f"{type(error).__name__}; its own message says more")
             raise
         finally:
             self.__dict__.pop("_spread", None)
@@ -411,10 +412,11 @@ class _Spread:
             first, own = ranks.part(nodes, rank)
             expected = full * own + min(max(rest - first, 0), own)
             if found[rank] != expected or not expected:
-                raise InvalidParameter(
+                error = InvalidParameter(
                     f"every node must have as many rows as the others, or one less: of {total} in all, the {own} nodes "
                     f"of rank {rank} have {found[rank]}, not {max(expected, 1)}"
                 )
+                raise on_all_ranks(error)
         self.rows, self.here = total * uses, rows * uses
         self.round_rows, self.unit = nodes * batch, self.own * batch
         self.whole_rounds = self.rows // self.round_rows
