@@ -120,7 +120,7 @@ class NetworkLearner(AskingLearner):
             self._check_epoch(n_rows, self.mixing().n_nodes)
 
     def _check_epoch(self, n_rows: int, nodes: int) -> None:
-        """Refuse rows that would not stay at their nodes, or be twice in a message: the budget is for one use in each."""
+        """Refuse rows that would not stay at their nodes, or be twice in a message: the noise is for one use in it."""
         uses = self._uses()
         batch = integer(batch=self.batch, at_least=1)
         if uses > 1 and (n_rows % nodes or n_rows < nodes * batch):
@@ -160,7 +160,7 @@ class NetworkLearner(AskingLearner):
         horizon = integer(horizon=horizon, at_least=1, at_most=1 << 52)
         uses = self._uses()
         if horizon % uses:
-            raise InvalidParameter(f"horizon must be a multiple of epochs={uses}, every use of a row counted: {horizon}")
+            raise InvalidParameter(f"horizon must be a multiple of epochs={uses}, as every use counts: found {horizon}")
         self._check_epoch(horizon // uses, nodes)
         bound, row_bound = calibrate.bound_of_gradients(dim=dim, gradient_bound=self.gradient_bound, **self._bounds())
         words: dict[str, Any] = {
