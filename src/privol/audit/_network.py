@@ -42,9 +42,7 @@ _NEVER = 50.0  # standard deviations that no noise exceeds, whatever its law her
 NETWORKS: dict[str, type[Any]] = {"dola": DOLA, "sparse-dola": SparseDOLA}
 _ABSOLUTE = {"loss": "absolute", "y_bound": FAR_TARGETS, "fit_intercept": False}  # slopes of 1 at every point
 # With other ones than these the rows are not known to be the worst.
-_OF_ROWS = {
-    "loss", "x_bound", "y_bound", "radius", "domain", "gradient_bound", "fit_intercept", "step_size", "threshold", "l1",
-}  # fmt: skip
+_OF_ROWS = {"loss", "x_bound", "y_bound", "radius", "domain", "gradient_bound", "fit_intercept"}
 
 
 def _of_gradients(words: dict[str, Any]) -> bool:
