@@ -7,6 +7,7 @@ proof is docs/proofs/network.md; the two leaks that the source's text allows exi
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -14,7 +15,7 @@ import mpmath
 import numpy as np
 import pytest
 from alpha import rate
-from test_audit import DELTA, seed_of
+from test_audit import DELTA, PAGE, seed_of
 
 from privol import DOLA, SparseDOLA
 from privol.audit import audit
@@ -542,3 +543,32 @@ def test_no_row_is_twice_in_a_message(words, n):
             call()
         assert not hasattr(learner, "ledger_") or learner.ledger_.spent() == 0.0
     assert DOLA(**{**words, "horizon": None}).fit(ROWS[:36], LABELS[:36]).guarantee_.horizon == 36 * words["epochs"]
+
+
+# ---- the page --------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_says_what_is_proved():
+    text = PAGE.read_text(encoding="utf-8")
+    (table,) = re.findall(r"<!-- networks: tools/audit_campaign.py -->\n(.*?)<!-- end of networks -->", text, re.DOTALL)
+    head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line]
+    found = set()
+    for row in rows:
+        cells = dict(zip(head, row, strict=True))
+        claimed, proved = (float(cells[name].strip("()").split(",")[0]) for name in ("claimed", "proved"))
+        wrong = "steps 1/(10 t)" in cells["configuration"]
+        found.add((cells["configuration"], cells["adjacency"], claimed))
+        assert int(cells["runs"].replace(",", "")) >= 20_000
+        assert float(cells["epsilon >="]) <= proved
+        assert ("epsilon" in cells["refuted by"]) == wrong
+        assert (proved > claimed) == wrong
+        if "published" not in cells["configuration"]:
+            fair = cells["adjacency"] == "zero_out" and "duchi" in cells["configuration"]  # a null row's report is
+            attainable = math.log((1 + math.exp(claimed)) / 2) / claimed if fair else 1.0
+            assert 0.65 * attainable <= float(cells["ratio"]) <= attainable
+    kinds = ("privunit", "duchi", "l2laplace", "laplace", "gaussian")
+    names = {f"{name} {kind}" for name in ("DOLA", "SparseDOLA") for kind in kinds}
+    names |= {f"DOLA {kind}, {what}" for kind in kinds[2:] for what in ("output", "batch of 16")}
+    names |= {"DOLA gaussian, output, batch of 16", "DOLA gaussian, 4 epochs"}
+    shipped = {(name, how, epsilon) for name in names for how in ("replace", "zero_out") for epsilon in (0.5, 1.0, 4.0)}
+    assert {one for one in found if "published" not in one[0]} == shipped

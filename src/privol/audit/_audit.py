@@ -54,7 +54,8 @@ class Audit:
     proved_mu : float or None
         What is proved of this noise: ``mu``, but where a source claims something else. None: nothing is known.
     proved_epsilon : float or None
-        The same where it is an epsilon, pure or at that one delta: of learners of data at rest.
+        The same where it is an epsilon, pure or at that one delta: of learners of data at rest, and of DOLA with the
+        source's Laplace noise.
     epsilon_lower : float
         Of epsilon at ``delta``. Assumes nothing but that the runs are independent, as does:
     mu_lower : float

@@ -145,6 +145,7 @@ class NetworkCase(Case):
         plan = self._plan
         if plan.claim is not None:
             self.claimed(plan.claim, plan.mu, plan.claim.epsilon, plan.claim.delta)
+            self.proved_epsilon = plan.epsilon if math.isfinite(plan.epsilon) else None
         elif math.isfinite(plan.epsilon):
             self.claimed(None, plan.mu, plan.epsilon, 0.0)
             self.mu = None  # nothing but epsilon is claimed
