@@ -11,6 +11,7 @@ import numpy as np
 
 from privol import (
     BANCO,
+    DOLA,
     DPFTRL,
     LDPSGD,
     MIOGD,
@@ -24,7 +25,9 @@ from privol import (
     MultiscaleSGD,
     ObjectivePerturbation,
     OutputPerturbation,
+    SparseDOLA,
 )
+from privol.topology import RandomMatching, ring
 
 N, D = 600, 4
 RNG = np.random.default_rng(5)
@@ -50,6 +53,10 @@ LEARNERS = {
     "AgnosticBANCO": (AgnosticBANCO, {"epsilon": 8.0}),
     "MultiscaleSGD": (MultiscaleSGD, {"epsilon": 8.0, "release": 3}),
     "BanditMIOGD": (BanditMIOGD, {"values": 2}),
+    "DOLA": (DOLA, {"nodes": 7, "topology": "star"}),
+    "DOLA batch": (DOLA, {"nodes": 6, "topology": "grid", "batch": 5, "randomizer": "l2laplace", "release": 3}),
+    "DOLA output": (DOLA, {"nodes": 4, "noise_position": "output", "topology": RandomMatching(ring(4), seed=1)}),
+    "SparseDOLA": (SparseDOLA, {"nodes": 5, "l1": 1.0}),
 }
 
 OFFLINE = {

@@ -199,9 +199,9 @@ def of_run(secrets: Secrets, state: Any, moments: Any = ()) -> None:
     if "counts" in arrays and arrays["counts"][1] and "released_sum" in arrays:
         released.append(arrays["released_sum"] / arrays["counts"][1])
     for name, array in arrays.items():
-        if name in ("iterate", "scale_norm", "sum", "sums", "memory"):
+        if name in ("iterate", "scale_norm", "sum", "sums", "memory", "gradients"):
             secrets.numbers(name, array, but=[*released, *moments], many=array.size > 50)
-    for hook in ("_secret_iterate", "_secret_sum", "_secret_gradient"):
+    for hook in ("_secret_iterate", "_secret_sum", "_secret_gradient", "_secret_gradients"):
         if hasattr(state, hook):
             secrets.numbers(hook, getattr(state, hook)(), but=released)
     if arrays["key"].size:

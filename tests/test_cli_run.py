@@ -121,6 +121,7 @@ def test_every_learner_option_reaches_the_learner(here, clinic):
     others |= {"class_weight", "discount", "window", "leakage", "sigma", "randomizer", "step", "step_size", "lazy"}
     others |= {"values", "value_bounds", "shrink", "wealth", "theta", "weighting", "proxy", "growth", "direction_step"}
     others |= {"min_l2", "error", "weights", "max_iter"}
+    others |= {"nodes", "topology", "noise_position", "regularizer", "threshold", "l1"}
     others |= {"magnitude_cap", "smallest_radius", "largest_radius", "radii_per_decade", "prior_decay", "averaging"}
     assert {option.parameter for option in LEARNER_OPTIONS} - others == set(record["parameters"]) - {"horizon"}
 

@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from privol._core._newton import MOST_DENSE, Minimiser, minimise
 from privol._core._objective import Objective
 from privol.errors import InvalidParameter, InvalidRow, SolverFailure, StateError
-from privol.losses import Absolute, Custom, Hinge, Huber, Logistic, SmoothHinge, Squared
+from privol.losses import Absolute, Custom, Hinge, Huber, Logistic, SmoothHinge, Softmax, Squared
 
 LOSSES = [Logistic(), SmoothHinge(), SmoothHinge(width=1e-3), Squared(), Huber(), Huber(width=0.01)]
 NAMES = [f"{loss.name}-{loss.width:g}" for loss in LOSSES]
@@ -397,7 +397,8 @@ ROWS, TARGETS = np.ones((4, 2)), np.array([1.0, -1.0, 1.0, -1.0])
     [
         ({"loss": Hinge()}, "kink.*'smooth_hinge'"),
         ({"loss": Absolute()}, "kink.*'huber'"),
-        ({"loss": Custom(value=lambda p, y: 0.0, gradient=lambda p, y: 0.0, lipschitz=1, smoothness=1)}, "user's own"),
+        ({"loss": Custom(value=lambda p, y: 0.0, gradient=lambda p, y: 0.0, lipschitz=1, smoothness=math.inf)}, "kink"),
+        ({"loss": Softmax()}, "one score"),
         ({"l2_sum": 0.0}, "l2_sum must be"),
         ({"l2_sum": math.nan}, "l2_sum must be"),
         ({"x_bound": 0.0}, "x_bound must be"),

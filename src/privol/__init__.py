@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 _MODULES = (
     "audit",
     "calibration",
+    "distributed",
     "errors",
     "evaluate",
     "factorizations",
@@ -73,6 +74,7 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from . import audit as audit
     from . import calibration as calibration
+    from . import distributed as distributed
     from . import errors as errors
     from . import evaluate as evaluate
     from . import factorizations as factorizations

@@ -15,6 +15,7 @@ __all__ = [
     "InvalidRow",
     "PrivacyWarning",
     "PrivolError",
+    "RankFailure",
     "SelectionFailure",
     "SolverFailure",
     "SourceFailure",
@@ -49,6 +50,20 @@ class InvalidRow(PrivolError, ValueError):
         super().__init__(message)
         self.row = row
         self.column = column
+
+
+class RankFailure(PrivolError, RuntimeError):
+    """Another process of a distributed run cannot go on, or says nothing any more: this one ends too.
+
+    Attributes
+    ----------
+    rank : int or None
+        Number of that process; ``None``: not known.
+    """
+
+    def __init__(self, message: str, *, rank: int | None) -> None:
+        super().__init__(message)
+        self.rank = rank
 
 
 class InvalidMessage(PrivolError, ValueError):

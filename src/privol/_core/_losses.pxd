@@ -1,3 +1,5 @@
+from libc.stdint cimport int64_t
+
 cdef extern from "pv_loss.h" nogil:
     enum:
         PV_LOSS_COUNT
@@ -9,6 +11,7 @@ cdef extern from "pv_loss.h" nogil:
         void (*expand)(const pv_loss *, double, double, double *, double *) noexcept nogil
         double width
         double lipschitz
+        double curvature
         void *user
 
     void pv_loss_bind(pv_loss *loss, int code, double width) noexcept
@@ -20,7 +23,10 @@ cdef class CustomCallbacks:
     cdef object gradient
     cdef object error
     cdef double call(self, object function, double p, double y) noexcept
+    cdef double finite(self, object function, double p, double y) noexcept
 
 # A caller for the user's Python functions, None for the built-in losses.
 cdef CustomCallbacks callbacks_of(object loss)
 cdef int bind_loss(pv_loss *loss, object description, CustomCallbacks user) except -1
+# Values, slopes and curvatures of a user's loss, as pv_loss_rows has them of the built-in ones; for holders of the GIL.
+cdef double custom_rows(const pv_loss *loss, int64_t n, double *p, double *y, double *slope, double *curve) noexcept

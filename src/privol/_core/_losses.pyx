@@ -2,7 +2,10 @@
 
 import numpy as np
 
-from libc.math cimport NAN
+from libc.math cimport NAN, fabs, fmax, fmin, isfinite
+from libc.stdint cimport int64_t
+
+from ..errors import InvalidParameter
 
 ctypedef double (*loss_function)(const pv_loss *, double, double) noexcept nogil
 
@@ -19,6 +22,31 @@ cdef class CustomCallbacks:
                 self.error = error
         return result
 
+    cdef double finite(self, object function, double p, double y) noexcept:
+        """The same, of a finite number; of what else it may end with only the kind is kept, as the row is private."""
+        if self.error is not None:
+            return NAN
+        cdef double result = self.call(function, p, y)
+        if self.error is not None or not isfinite(result):
+            try:
+                self.error = without_rows(self.error)
+            except BaseException as error:  # noqa: raised by the caller of the kernel as well
+                self.error = error
+            return NAN
+        return result
+
+
+cdef object without_rows(object error):
+    """What a user's loss ended with, None for a number that is not finite, as an error that says nothing of its row."""
+    if error is not None and not isinstance(error, Exception):  # an interrupt: its traceback leads to a prediction
+        error.__context__ = error.__cause__ = None
+        return error.with_traceback(None)
+    what = "returned a number that is not finite" if error is None else f"raised {type(error).__name__}"
+    return InvalidParameter(
+        f"the user's loss {what}, for a row that is not named, as it is private: its functions must return finite "
+        "numbers for every prediction and admissible target"
+    )
+
 
 cdef double custom_value(const pv_loss *loss, double p, double y) noexcept:
     cdef CustomCallbacks user = <CustomCallbacks>loss.user
@@ -29,12 +57,31 @@ cdef double custom_slope(const pv_loss *loss, double p, double y) noexcept:
     # a nondecreasing function clamped stays nondecreasing, so the clamp keeps every property that the
     # guarantee needs even where the user's bound was wrong
     cdef CustomCallbacks user = <CustomCallbacks>loss.user
-    cdef double g = user.call(user.gradient, p, y)
-    if g > loss.lipschitz:
-        return loss.lipschitz
-    if g < -loss.lipschitz:
-        return -loss.lipschitz
+    return clamped(user.call(user.gradient, p, y), loss.lipschitz)
+
+
+cdef inline double clamped(double g, double most) noexcept:
+    if g > most:
+        return most
+    if g < -most:
+        return -most
     return g
+
+
+cdef double custom_rows(const pv_loss *loss, int64_t n, double *p, double *y, double *slope, double *curve) noexcept:
+    # the curvature is a difference quotient over a small part of the loss's narrowest bend, above what p itself is
+    # rounded to: it steers a solver, and no certificate rests on it
+    cdef CustomCallbacks user = <CustomCallbacks>loss.user
+    cdef double most = loss.lipschitz, bend = 1.0 if loss.curvature <= most else most / loss.curvature
+    cdef double value = 0.0, near, rise
+    cdef int64_t i
+    for i in range(n):
+        value += user.finite(user.value, p[i], y[i])
+        slope[i] = clamped(user.finite(user.gradient, p[i], y[i]), most)
+        near = p[i] + fmax(2.0 ** -20 * bend, 2.0 ** -36 * (fabs(p[i]) + fabs(y[i])))
+        rise = (clamped(user.finite(user.gradient, near, y[i]), most) - slope[i]) / (near - p[i])
+        curve[i] = fmin(rise, loss.curvature) if rise > 0.0 else 0.0
+    return value
 
 
 cdef CustomCallbacks callbacks_of(object loss):
@@ -55,6 +102,7 @@ cdef int bind_loss(pv_loss *loss, object description, CustomCallbacks user) exce
         loss.expand = NULL
         loss.width = 0.0
         loss.lipschitz = description.lipschitz_constant
+        loss.curvature = description.curvature
         loss.user = <void *>user
     return 0
 

@@ -60,6 +60,7 @@ cdef extern from "pv_network.h" nogil:
         int64_t node
         int64_t planned
         int64_t turn
+        int64_t messages
         int exchanged
 
     const pv_method pv_network_method
@@ -68,6 +69,8 @@ cdef extern from "pv_network.h" nogil:
     uint64_t pv_network_address(const pv_network *it, const pv_network_plan *plan) noexcept
     void pv_network_plan_release(pv_network *it, const pv_network_plan *plan) noexcept
     const int64_t *pv_network_matrix(const pv_network *it, const pv_network_plan *plan) noexcept
+    void pv_network_mean(const double *x, int64_t rows, int64_t d, double *mean) noexcept
+    void pv_network_show(pv_network *it, const pv_network_plan *plan, const double *mixes, int64_t nodes) noexcept
     void pv_network_publish(pv_network *it, const pv_network_plan *plan) noexcept
     void pv_network_tell(pv_network *it, const pv_network_plan *plan, const double *gradient) noexcept
 
@@ -80,7 +83,9 @@ cdef class NetworkRun(ReportRun):
     cdef object window
     cdef object places
     cdef int64_t n_sent
+    cdef dict everyone  # models and sums of all nodes, where others have gathered them
     cdef int provide(self) except -1
     cdef int hear(self) except -1
     cdef cnp.ndarray of_nodes(self, const double *x)
+    cdef void sum_nodes(self) noexcept
     cdef dict parts(self)

@@ -210,11 +210,16 @@ cdef class NetworkRun(ReportRun):
         """Which of the nodes here the next row goes to."""
         return self.it.turn
 
+    @property
+    def messages(self) -> int:
+        """What nodes of the whole network have sent to others, in all rounds that are complete."""
+        return self.it.messages
+
     def models(self):
-        """Copy of the models of the nodes here after the last whole round, shape (own, dim)."""
+        """Copy of the models of the nodes here after the last whole round, shape (own, dim): of all, once gathered."""
         self.enter(False)
         with self.lock:
-            return self.of_nodes(self.it.models)
+            return self.everyone["models"].copy() if self.everyone else self.of_nodes(self.it.models)
 
     def mixes(self):
         """Copy of what the nodes here make of what they heard after the last whole round, shape (own, dim)."""
@@ -222,29 +227,54 @@ cdef class NetworkRun(ReportRun):
         with self.lock:
             return self.of_nodes(self.it.mixes)
 
-    def averages(self):
-        """Weighted means of the released models of the nodes here, shape (own, dim); before the first: the models."""
+    def sums(self):
+        """Copy of the weighted sums of the released models of the nodes here, shape (own, dim)."""
         self.enter(False)
         with self.lock:
-            if self.state.n_released == 0:
-                return self.of_nodes(self.it.models)
-            means = self.of_nodes(self.it.sums)
-            means /= pv_average_total(self.plan, <double>self.state.n_released)
-            return means
+            return self.of_nodes(self.it.sums)
+
+    def averages(self):
+        """Weighted means of the released models of each node, shape (own, dim); before the first: the models."""
+        if self.state.n_released == 0:
+            return self.models()
+        self.enter(False)
+        with self.lock:
+            means = self.everyone["sums"].copy() if self.everyone else self.of_nodes(self.it.sums)
+        means /= pv_average_total(self.plan, <double>self.state.n_released)
+        return means
+
+    def gathered(self, const double[:, ::1] mixes not None, models, sums):
+        """Take in what other processes have of their nodes after the last round: arrays of shape (nodes, dim)."""
+        cdef int64_t d = self.plan.d
+        for found in (np.asarray(mixes), models, sums):
+            if found.shape != (self.own_plan.nodes, d):
+                raise InvalidParameter(f"nodes must have shape {(self.own_plan.nodes, d)}, found {found.shape}")
+        self.enter(False)
+        with self.lock:
+            self.check_open()
+            self.everyone = {"models": models, "sums": np.ascontiguousarray(sums)}
+            pv_network_show(&self.it, &self.own_plan, &mixes[0, 0], self.own_plan.nodes)
 
     def released_average(self):
-        """Mean over the nodes of their averages, shape (dim,), added in the nodes' order."""
-        means = self.averages()
-        total = means[0].copy()
-        for mean in means[1:]:
-            total += mean
-        total /= len(means)
-        return total
+        """Weighted mean of all released models of all nodes, shape (dim,); before the first the starting point."""
+        self.enter(False)
+        with self.lock:
+            self.sum_nodes()
+        return ReportRun.released_average(self)
 
     # ---- private ------------------------------------------------------------------------------
 
     cdef cnp.ndarray of_nodes(self, const double *x):
         return self.vector(x, self.own_plan.own * self.plan.d).reshape(self.own_plan.own, self.plan.d)
+
+    cdef void sum_nodes(self) noexcept:
+        """The sum of released models is the mean of the nodes' sums, added in their order."""
+        cdef const double[:, ::1] all_sums
+        if self.everyone:
+            all_sums = self.everyone["sums"]
+            pv_network_mean(&all_sums[0, 0], self.own_plan.nodes, self.plan.d, self.state.released_sum)
+        else:
+            pv_network_mean(self.it.sums, self.own_plan.own, self.plan.d, self.state.released_sum)
 
     cdef dict parts(self):
         """The learner's own numbers, by name: address and count."""
@@ -253,7 +283,7 @@ cdef class NetworkRun(ReportRun):
             "gradients": (<size_t>self.it.gradients, self.n_secret),
             "sent": (<size_t>self.it.sent, self.n_sent),
             "mixes": (<size_t>self.it.mixes, n_own),
-            "sums": (<size_t>self.it.sums, n_own),
+            "model_sums": (<size_t>self.it.sums, n_own),
         }
         if self.own_plan.threshold != PV_DENSE:
             found["models"] = (<size_t>self.it.models, n_own)
@@ -265,10 +295,12 @@ cdef class NetworkRun(ReportRun):
         cdef size_t x
         cdef int64_t n
         found = {}
+        self.sum_nodes()
         for name, (x, n) in self.parts().items():
             found[name] = self.vector(<const double *>x, n)
         found["lengths"] = np.array([self.it.lengths, self.it.network])
-        found["place"] = np.array([self.it.round, self.it.node, self.it.turn], dtype=np.int64)
+        place = [self.it.round, self.it.node, self.it.turn, self.it.messages]
+        found["place"] = np.array(place, dtype=np.int64)
         return found
 
     cdef int restore_own(self, arrays) except -1:
@@ -278,11 +310,11 @@ cdef class NetworkRun(ReportRun):
         for name, (_, n) in parts.items():
             self.check_vector(arrays, name, n)
         self.check_vector(arrays, "lengths", 2)
-        self.check_vector(arrays, "place", 3)
+        self.check_vector(arrays, "place", 4)
         for name, (x, n) in parts.items():
             self.fill_vector(<double *>x, arrays, name, n)
         self.it.lengths, self.it.network = (float(x) for x in arrays["lengths"])
-        self.it.round, self.it.node, self.it.turn = (int(n) for n in arrays["place"])
+        self.it.round, self.it.node, self.it.turn, self.it.messages = (int(n) for n in arrays["place"])
         return 0
 
     def _restore(self, arrays):

@@ -18,10 +18,7 @@ from ._objective cimport (
     pv_hessian_width,
     pv_hessian_work,
     pv_objective,
-    pv_objective_along,
-    pv_objective_bound,
     pv_objective_diagonal,
-    pv_objective_gradient,
     pv_objective_hessian,
     pv_objective_product,
     pv_risk,
@@ -134,10 +131,8 @@ cdef class _Search:
         """The objective at ``trial``."""
         PyErr_CheckSignals()
         self.passes += 1
-        with nogil:
-            self.trial_risk = pv_objective_gradient(self.o, self.trial, self.work, self.trial_gradient,
-                                                    self.trial_predictions, self.curvatures)
-        return 0
+        return self.objective.gradient_at(self.trial, self.work, self.trial_gradient, self.trial_predictions,
+                                          self.curvatures, &self.trial_risk)
 
     cdef void accept(self) noexcept:
         self.w, self.trial = self.trial, self.w
@@ -147,11 +142,10 @@ cdef class _Search:
         self.norm = self.length(self.gradient)
 
     cdef double certify(self, double *allowance) except? -1.0:
-        cdef double bound
+        cdef double bound = math.inf
         PyErr_CheckSignals()
         self.passes += 1
-        with nogil:
-            bound = pv_objective_bound(self.o, self.w, self.work, self.trial_gradient, allowance)
+        self.objective.bound_at(self.w, self.work, self.trial_gradient, &bound, allowance)
         return bound if isfinite(bound) else math.inf
 
     cdef int factor(self) except -1:
@@ -238,10 +232,10 @@ cdef class _Search:
         memcpy(self.trial, self.w, self.dim * sizeof(double))
         pv_add(a, self.step, self.trial, self.dim)
 
-    cdef double along(self, double a, double linear, double square, double *curve) noexcept nogil:
+    cdef double along(self, double a, double linear, double square, double *curve) except? -1.0:
         """Derivative of the objective along the step, at ``w + a step``, by the predictions at both its ends."""
         cdef double slope = 0.0
-        pv_objective_along(self.o, self.predictions, self.trial_predictions, a, &slope, curve)
+        self.objective.slope_along(self.predictions, self.trial_predictions, a, &slope, curve)
         curve[0] += square
         return slope + linear + a * square
 
@@ -258,8 +252,7 @@ cdef class _Search:
             linear += self.dot(self.o.linear, self.step)
         for k in range(MOST_TRIALS):
             PyErr_CheckSignals()
-            with nogil:
-                slope = self.along(a, linear, square, &curve)
+            slope = self.along(a, linear, square, &curve)
             if not isfinite(slope):
                 high = a
                 a = 0.5 * (low + a) if low > 0.0 else 0.0625 * a

@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t
 
-from ._losses cimport pv_loss
+from ._losses cimport CustomCallbacks, pv_loss
 from ._rows cimport pv_rows
 
 cdef extern from "pv_rows.h" nogil:
@@ -13,6 +13,8 @@ cdef extern from "pv_rows.h" nogil:
 
 cdef extern from "pv_loss_rows.h" nogil:
     ctypedef double (*pv_loss_rows)(const pv_loss *, int64_t, double *, double *, double *, double *) noexcept nogil
+
+    const double PV_CUSTOM_ERROR
 
     pv_loss_rows pv_loss_rows_at(int code, int level) noexcept
 
@@ -54,6 +56,7 @@ cdef extern from "pv_objective.h" nogil:
 
 cdef class Objective:
     cdef pv_objective c
+    cdef CustomCallbacks user  # of a loss of the user's own
     cdef readonly object loss
     cdef readonly int64_t n, dim, n_clipped, n_null
     cdef readonly double x_bound, y_bound
@@ -61,6 +64,14 @@ cdef class Objective:
     cdef object usable      # rows whose entries are, shape (n,)
     cdef object norms, factors, given, targets, index, slopes
     cdef void use(self, int level) noexcept
+    # pv_objective_gradient, pv_objective_bound, pv_objective_along, with the GIL where the loss is the user's own; what
+    # it raises is raised
+    cdef int gradient_at(self, const double *w, double *work, double *gradient, double *predictions,
+                         double *curvatures, pv_risk *risk) except -1
+    cdef int bound_at(self, const double *w, double *work, double *gradient, double *bound,
+                      double *allowance) except -1
+    cdef int slope_along(self, const double *p, const double *q, double a, double *slope, double *curve) except -1
+    cdef int check_user(self) except -1
     cdef int bind_targets(self, object targets) except -1
     cdef int bind_linear(self, object linear) except -1
     cdef const double *vector(self, object w, object name, object owner) except? NULL

@@ -7,6 +7,8 @@ from scipy import sparse
 _FloatArray: TypeAlias = NDArray[np.float64]
 _Rows: TypeAlias = NDArray[Any] | sparse.csr_array | sparse.csr_matrix
 
+CUSTOM_ERROR: float
+
 class Objective:
     # loss: privol.losses.Loss, which this layer may not know
     def __init__(

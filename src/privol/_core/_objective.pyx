@@ -9,13 +9,16 @@ from libc.math cimport isfinite
 from libc.stdint cimport int64_t
 
 from ..errors import InvalidParameter, InvalidRow, StateError
-from ._losses cimport bind_loss
+from ._losses cimport bind_loss, callbacks_of, custom_rows
 from ._noise cimport first_pass, pv_first_pass_levels, pv_wipe
 from ._rows cimport PV_ENTRY_MAX, invalid_row, pv_rows_bind, view_block
 
 cnp.import_array()
 
 cdef int64_t MOST_COORDINATES = 1 << 29  # docs/proofs/solver.md
+
+#: What the slope of a user's loss is taken to be off by, as computed, over ``L + c (1 + |p| + |y|)``.
+CUSTOM_ERROR = PV_CUSTOM_ERROR
 
 
 cdef class Objective:
@@ -38,7 +41,8 @@ cdef class Objective:
         -1 and +1 for classification losses, real numbers within 1e150 for others; NaN: the null row, which has no loss
         term. Copied.
     loss : privol.losses.Loss
-        Logistic, SmoothHinge, Squared or Huber.
+        Logistic, SmoothHinge, Squared, Huber, or a Custom one of finite smoothness. That is called for every row,
+        thrice a pass: by the value and the slope at its prediction, and for the curvature by a slope next to it.
     l2_sum : float
         Lambda, in sum form: ``n * l2``. From 1e-150 to 1e150.
     linear : ndarray of shape (dim,) or None
@@ -63,8 +67,9 @@ cdef class Objective:
     Raises
     ------
     InvalidParameter
-        For a parameter out of its range, and a loss without the second derivative: one with a kink (take smooth_hinge
-        for hinge, huber for absolute), of several scores, or the user's own.
+        For a parameter out of its range, and a loss with a kink (take smooth_hinge for hinge, huber for absolute) or of
+        several scores. Of all methods, where a user's loss raises or returns what is no finite number: the message has
+        nothing of the rows, and nothing can be done with the objective afterwards.
     InvalidRow
         With ``refuse``; for a CSR matrix whose structure is broken, always.
 
@@ -82,7 +87,8 @@ cdef class Objective:
             raise InvalidParameter("an objective cannot be made twice")
         _check_loss(loss)
         self.c.code = loss.code
-        bind_loss(&self.c.loss, loss, None)
+        self.user = callbacks_of(loss)
+        bind_loss(&self.c.loss, loss, self.user)
         if not 1e-30 <= x_bound <= 1e30:
             raise InvalidParameter(f"x_bound must be a number from 1e-30 to 1e30, found {x_bound!r}")
         if not y_bound >= 0.0:
@@ -112,7 +118,8 @@ cdef class Objective:
 
     cdef void use(self, int level) noexcept:
         self.c.level = level
-        self.c.many = pv_loss_rows_at(self.c.code, level)
+        # custom_rows needs the GIL, which the methods below keep for it: the cast through void * says "on purpose"
+        self.c.many = pv_loss_rows_at(self.c.code, level) if self.user is None else <pv_loss_rows><void *>custom_rows
         self.c.vectors = pv_vectors_at(level)
         pv_rows_bind(&self.c.rows)
         pv_rows_use(&self.c.rows, level)
@@ -129,7 +136,7 @@ cdef class Objective:
         """
         cdef Objective other = Objective.__new__(Objective)
         other.c = self.c
-        other.loss, other.n, other.dim = self.loss, self.n, self.dim
+        other.loss, other.user, other.n, other.dim = self.loss, self.user, self.n, self.dim
         other.n_clipped, other.n_null = self.n_clipped, self.n_null
         other.x_bound, other.y_bound = self.x_bound, self.y_bound
         other.rows_owner, other.usable, other.factors = self.rows_owner, self.usable, self.factors
@@ -182,8 +189,7 @@ cdef class Objective:
         cdef double *scratch = <double *>cnp.PyArray_DATA(work)
         cdef double *out = <double *>cnp.PyArray_DATA(gradient)
         cdef pv_risk risk
-        with nogil:
-            risk = pv_objective_gradient(&self.c, point, scratch, out, NULL, NULL)
+        self.gradient_at(point, scratch, out, NULL, NULL, &risk)
         pv_wipe(scratch, 3 * self.dim * sizeof(double))
         return risk.value, gradient
 
@@ -212,8 +218,9 @@ cdef class Objective:
         cdef double *scratch = <double *>cnp.PyArray_DATA(work)
         cdef double *curves = <double *>cnp.PyArray_DATA(curvatures)
         cdef double *out = <double *>cnp.PyArray_DATA(product)
+        cdef pv_risk risk
+        self.gradient_at(point, scratch, scratch + 3 * self.dim, NULL, curves, &risk)
         with nogil:
-            pv_objective_gradient(&self.c, point, scratch, scratch + 3 * self.dim, NULL, curves)
             pv_objective_product(&self.c, curves, direction, out)
         return product
 
@@ -228,8 +235,9 @@ cdef class Objective:
         cdef double *scratch = <double *>cnp.PyArray_DATA(work)
         cdef double *curves = <double *>cnp.PyArray_DATA(curvatures)
         cdef double *out = <double *>cnp.PyArray_DATA(matrix)
+        cdef pv_risk risk
+        self.gradient_at(point, scratch, scratch + 3 * self.dim, NULL, curves, &risk)
         with nogil:
-            pv_objective_gradient(&self.c, point, scratch, scratch + 3 * self.dim, NULL, curves)
             pv_objective_hessian(&self.c, curves, 1, scratch, out)
         lower = np.tril(matrix[:self.dim, :self.dim])
         return lower + np.tril(lower, -1).T
@@ -257,9 +265,8 @@ cdef class Objective:
         cdef const double *point = self.vector(w, "w", owner)
         cdef cnp.ndarray work = np.empty(4 * self.dim)
         cdef double *scratch = <double *>cnp.PyArray_DATA(work)
-        cdef double bound, allowance = math.inf
-        with nogil:
-            bound = pv_objective_bound(&self.c, point, scratch, scratch + 3 * self.dim, &allowance)
+        cdef double bound = math.inf, allowance = math.inf
+        self.bound_at(point, scratch, scratch + 3 * self.dim, &bound, &allowance)
         if not (isfinite(bound) and isfinite(allowance)):
             return math.inf, math.inf
         return bound, allowance
@@ -278,6 +285,41 @@ cdef class Objective:
         raise StateError("an objective holds secret rows and cannot be pickled or copied; with_changes() shares them")
 
     # ---- private ------------------------------------------------------------------------------
+
+    cdef int gradient_at(self, const double *w, double *work, double *gradient, double *predictions,
+                         double *curvatures, pv_risk *risk) except -1:
+        if self.user is not None:
+            self.check_user()
+            risk[0] = pv_objective_gradient(&self.c, w, work, gradient, predictions, curvatures)
+            return self.check_user()
+        with nogil:
+            risk[0] = pv_objective_gradient(&self.c, w, work, gradient, predictions, curvatures)
+        return 0
+
+    cdef int bound_at(self, const double *w, double *work, double *gradient, double *bound,
+                      double *allowance) except -1:
+        if self.user is not None:
+            self.check_user()
+            bound[0] = pv_objective_bound(&self.c, w, work, gradient, allowance)
+            return self.check_user()
+        with nogil:
+            bound[0] = pv_objective_bound(&self.c, w, work, gradient, allowance)
+        return 0
+
+    cdef int slope_along(self, const double *p, const double *q, double a, double *slope, double *curve) except -1:
+        if self.user is not None:
+            self.check_user()
+            pv_objective_along(&self.c, p, q, a, slope, curve)
+            return self.check_user()
+        with nogil:
+            pv_objective_along(&self.c, p, q, a, slope, curve)
+        return 0
+
+    cdef int check_user(self) except -1:
+        """Raise what a user's loss ended with: it stays, for later calls and for objectives of the same rows."""
+        if self.user.error is not None:
+            raise self.user.error
+        return 0
 
     cdef int bind_targets(self, object targets) except -1:
         """Copy and check the targets; find the rows that count."""
@@ -333,14 +375,11 @@ cdef class Objective:
 
 
 def _check_loss(loss):
-    instead = {"hinge": "; take 'smooth_hinge'", "absolute": "; take 'huber'"}.get(loss.name, "")
-    if instead:
+    if loss.joint:
+        raise InvalidParameter(f"the objective is of one score of each row, found the loss {loss.name!r} of several")
+    if math.isinf(loss.curvature):
+        instead = {"hinge": "; take 'smooth_hinge'", "absolute": "; take 'huber'"}.get(loss.name, "")
         raise InvalidParameter(f"the {loss.name} loss has a kink, the minimiser needs a derivative{instead}")
-    if loss.joint or pv_loss_rows_at(loss.code, 0) == NULL:
-        raise InvalidParameter(
-            f"the objective takes the losses 'logistic', 'smooth_hinge', 'squared' and 'huber', found {loss.name!r}"
-            + ("; a loss of the user's own has no second derivative" if loss.vouched else "")
-        )
 
 
 def _l2(l2_sum):

@@ -212,9 +212,9 @@ double pv_implicit_bracketed(const pv_loss *loss, double k, double b, double c, 
     return clamp((b - k * m) / c, -g, g);
 }
 
-#define TABLE(name) {name##_value, name##_slope, name##_implicit, 0, 0.0, 0.0, 0}
+#define TABLE(name) {name##_value, name##_slope, name##_implicit, 0, 0.0, 0.0, 0.0, 0}
 static const pv_loss tables[PV_LOSS_COUNT] = {
-    [PV_LOGISTIC] = {logistic_value, logistic_slope, logistic_implicit, logistic_expand, 0.0, 0.0, 0},
+    [PV_LOGISTIC] = {logistic_value, logistic_slope, logistic_implicit, logistic_expand, 0.0, 0.0, 0.0, 0},
     [PV_HINGE] = TABLE(hinge),
     [PV_SMOOTH_HINGE] = TABLE(smooth_hinge),
     [PV_SQUARED] = TABLE(squared),

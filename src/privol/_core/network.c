@@ -180,20 +180,26 @@ static void mix_noise(pv_network *it, const pv_network_plan *plan, const int64_t
     mix(plan, indptr, 0, m, NULL, other, it->spread, m, vectors);
 }
 
+void pv_network_mean(const double *x, int64_t rows, int64_t d, double *mean) {
+    memcpy(mean, x, (size_t)d * sizeof(double));
+    for (int64_t i = 1; i < rows; ++i)
+        for (int64_t c = 0; c < d; ++c) mean[c] += x[i * d + c];
+    for (int64_t c = 0; c < d; ++c) mean[c] = mean[c] / (double)rows + 0.0;
+}
+
+void pv_network_show(pv_network *it, const pv_network_plan *plan, const double *mixes, int64_t nodes) {
+    double *mean = it->run.released;
+    pv_network_mean(mixes, nodes, plan->run.d, mean);
+    if (plan->threshold != PV_DENSE) cut(mean, it->network, mean, plan->run.d);
+}
+
 void pv_network_publish(pv_network *it, const pv_network_plan *plan) {
     const pv_plan *run = &plan->run;
     pv_state *state = &it->run;
-    const int64_t d = run->d, m = plan->nodes;
     const double weight = pv_average_weight(run, (double)++state->n_released);
-    double *mean = state->released;
-    for (int64_t c = 0; c < plan->own * d; ++c) it->sums[c] += weight * it->models[c];
+    for (int64_t c = 0; c < plan->own * run->d; ++c) it->sums[c] += weight * it->models[c];
     pv_network_plan_release(it, plan);
-    if (plan->own < m) return; /* nobody here knows it */
-    memcpy(mean, it->mixes, (size_t)d * sizeof(double));
-    for (int64_t i = 1; i < m; ++i)
-        for (int64_t c = 0; c < d; ++c) mean[c] += it->mixes[i * d + c];
-    for (int64_t c = 0; c < d; ++c) mean[c] = mean[c] / (double)m + 0.0;
-    if (plan->threshold != PV_DENSE) cut(mean, it->network, mean, d);
+    pv_network_show(it, plan, it->mixes, plan->own);
 }
 
 /* All nodes here have sent in a round: mix, and publish what is due. PV_NEED_FAR: the matrix is not known yet, or what
@@ -216,6 +222,7 @@ static pv_status complete(pv_network *it, const pv_network_plan *plan, const pv_
             cut(it->mixes + i * d, c, it->models + i * d, d);
         }
     }
+    it->messages += indptr[m] - indptr[0] - m;
     ++it->round;
     it->node = 0;
     it->exchanged = 0;

@@ -84,6 +84,10 @@ static inline double slope_error(const pv_objective *o, double p, double y, doub
     case PV_HUBER:
         far = fabs(p - y) <= (width + error) * (1.0 + 0x1p-50) ? fmin(2.0 * width, error) : 0.0;
         break;
+    case PV_CUSTOM:
+        own = PV_CUSTOM_ERROR * (o->loss.lipschitz + o->loss.curvature * (1.0 + fabs(p) + fabs(y)));
+        far = fmin(2.0 * o->loss.lipschitz, o->loss.curvature * error);
+        break;
     default:
         far = error; /* squared */
     }

@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import InvalidParameter
 from ..guarantees import gdp_mu_of_pure
 from ..learners import OFFLINE_LEARNERS, POL, ObjectivePerturbation, OfflineLearner, OutputPerturbation
-from ..losses import Logistic, Loss, SmoothHinge, get_loss
+from ..losses import Custom, Logistic, Loss, SmoothHinge, get_loss
 from ..noise import make_source
 from ._bounds import FloatArray
 from ._cases import FAR, Case, built, title_of
@@ -218,4 +218,8 @@ def _curvatures(loss: Loss, slopes: FloatArray, predictions: FloatArray, targets
     if isinstance(loss, SmoothHinge):
         bent = np.abs(1.0 - targets * predictions) < loss.width
         return np.asarray(bent / (2.0 * loss.width))
+    if isinstance(loss, Custom):
+        step = 2.0**-20
+        rise = np.asarray(loss.gradient(predictions + step, np.broadcast_to(targets, predictions.shape))) - slopes
+        return np.clip(rise / step, 0.0, loss.curvature)
     return (np.abs(predictions - targets) < loss.width).astype(np.float64)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from .._validate import choice, integer, number
 from ..errors import InvalidParameter
 from ..guarantees import ADJACENCIES, Claim, gdp_mu, gdp_mu_of_pure
-from ..losses import Huber, Logistic, Loss, SmoothHinge, Squared
+from ..losses import Custom, Huber, Logistic, Loss, SmoothHinge, Squared
 
 __all__ = ["MOST_OUTPUTS", "OutputCalibration", "calibrate_output", "minimiser_bound"]
 
@@ -117,7 +117,7 @@ def check_rows(
         raise InvalidParameter(
             f"loss={loss.name!r} has a kink: no gradient certifies its minimiser, and noise in the objective leaves "
             "it at kinks with positive probability. Use a smooth loss ('smooth_hinge' for 'hinge', 'huber' for "
-            "'absolute')"
+            "'absolute', a custom one of finite smoothness), or privol.POL, which takes kinks as they are"
         )
     dim, n = integer(dim=dim, at_least=1), integer(n=n, at_least=1, at_most=_MOST_ROWS)
     outputs = integer(outputs=outputs, at_least=1, at_most=MOST_OUTPUTS)
@@ -312,6 +312,9 @@ def reachable(loss: Loss, rows: Rows, slope: float, point: float, linear: float)
     """
     # rows are summed in blocks of 256; a prediction is off by the roundings of its sum over columns in eight lanes
     moved = min(slope, _UNIT * (rows.dim / 8 + 16) * loss.curvature * rows.row_bound * rows.row_bound * point)
+    if isinstance(loss, Custom):  # what its function is taken to be off by
+        within = 1.0 + rows.row_bound * point + (rows.y_bound if loss.kind == "regression" else 1.0)
+        moved += min(2.0 * slope, loss.ERROR * (slope + loss.curvature * rows.row_bound * within))
     return 4.0 * (rows.n * (320 * _UNIT * slope + moved) + 8 * _UNIT * (rows.l2_sum * point + linear))
 
 

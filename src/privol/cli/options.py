@@ -225,7 +225,7 @@ LEARNER_OPTIONS = (
     LearnerOption(
         "l2",
         float,
-        "0.01; nogd, dpftrl, ldpsgd: 0; objective-perturbation: 0.001",
+        "0.01; nogd, dpftrl, ldpsgd, dola: 0; objective-perturbation: 0.001",
         "Strong convexity: larger means less noise and a model closer to 0.",
     ),
     LearnerOption(
@@ -284,7 +284,30 @@ LEARNER_OPTIONS = (
         "dpftrl, pqftl: at the horizon a run ends, or epochs of as many rows, or of twice as many each, follow with "
         "noise of their own. The budget stays that of one epoch.",
     ),
-    LearnerOption("batch", int, "1", "nogd, dpftrl, pqftl: rows of a step."),
+    LearnerOption("batch", int, "1", "nogd, dpftrl, pqftl: rows of a step; dola, sparse-dola: of a node's."),
+    LearnerOption("nodes", int, "16", "dola, sparse-dola: nodes of the network."),
+    LearnerOption(
+        "topology", click.Choice(["ring", "grid", "star", "complete"]), "ring", "dola, sparse-dola: who hears whom."
+    ),
+    LearnerOption(
+        "noise_position",
+        click.Choice(["gradient", "output"]),
+        "gradient",
+        "dola: noise on the gradient, or, as first published, on the projected step.",
+    ),
+    LearnerOption(
+        "regularizer",
+        click.Choice(["explicit", "implicit"]),
+        "explicit",
+        "dola: its gradient is taken before the step or after it.",
+    ),
+    LearnerOption(
+        "threshold",
+        click.Choice(["noise", "rda", "published"]),
+        "noise",
+        "sparse-dola: small coordinates become 0 by what noise they have, or by --l1 and all steps, or by it and one.",
+    ),
+    LearnerOption("l1", float, "sqrt(2 log d)", "sparse-dola: threshold, in deviations of the noise or in steps."),
     LearnerOption(
         "discount",
         float,
@@ -312,8 +335,9 @@ LEARNER_OPTIONS = (
     LearnerOption(
         "randomizer",
         click.Choice(["privunit", "duchi", "l2laplace", "laplace", "gaussian"]),
-        "privunit; agnostic: l2laplace; bandit: gaussian",
-        "ldpsgd, banco, agnostic, multiscale, bandit: what a device does to its gradient, or its loss.",
+        "privunit; agnostic: l2laplace; bandit, dola, sparse-dola: gaussian",
+        "ldpsgd, banco, agnostic, multiscale, bandit, dola, sparse-dola: what is done to a gradient, or a "
+        "loss, where it is made.",
     ),
     LearnerOption(
         "step",
@@ -321,7 +345,7 @@ LEARNER_OPTIONS = (
         "anytime",
         "miogd, ldpsgd, bandit: steps by the row's number, by the horizon, or by the reports so far.",
     ),
-    LearnerOption("step_size", float, "by the bound of the regret", "ldpsgd: what the steps are in proportion to."),
+    LearnerOption("step_size", float, "by the bound of the regret", "ldpsgd, dola: what steps are in proportion to."),
     LearnerOption("lazy", bool, "yes", "miogd: project the sum of all reports, not the last point."),
     LearnerOption("values", int, "1", "bandit: losses that a device is asked for, 1 or 2."),
     LearnerOption(
@@ -349,7 +373,7 @@ LEARNER_OPTIONS = (
         "averaging",
         click.Choice(["uniform", "linear", "quadratic"]),
         "uniform; multiscale: quadratic",
-        "miogd, ldpsgd, banco, agnostic, multiscale: whether later models count more in the average.",
+        "miogd, ldpsgd, banco, agnostic, multiscale, dola: whether later models count more in the average.",
     ),
     LearnerOption(
         "class_weight",
@@ -401,13 +425,14 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--learner",
         type=click.Choice(
             ["dpftrl", "pqftl", "nogd", "pigd", "pgiga", "miogd", "bandit", "ldpsgd", "banco", "agnostic", "multiscale",
-             *OFFLINE]
+             "dola", "sparse-dola", *OFFLINE]
         ),
         help="dpftrl: perturbs running sums of gradients. pqftl: running sums of moments, for squared loss. nogd: "
         "every gradient. Releases of these three cost nothing. pigd: implicit steps, every loss. pgiga: gradient "
         "steps, smooth losses. These two perturb what they release, and are for few releases. The others simulate "
         "users' devices, which randomize what they send and need not trust the learner: gradients (miogd, ldpsgd), "
-        "losses (bandit), gradients for learners without a step size (multiscale, banco, agnostic). The last three are "
+        "losses (bandit), gradients for learners without a step size (multiscale, banco, agnostic). Nodes that send "
+        "each other noisy parameters, and have the rows in turn: dola, sparse-dola. The last three are "
         "for data at rest: they need all rows in memory and make one release, with noise in what is minimised "
         "(objective-perturbation), on the minimiser (output-perturbation), or on the average of one pass (pol).  "
         "[default: dpftrl; for squared loss pqftl]",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,15 @@ from .._core._noise import Source
 from .._core._report import Report
 from .._validate import choice, integer, number
 from ..calibration import NetworkCalibration
-from ..errors import InvalidParameter, StateError
+from ..distributed import Ranks
+from ..errors import InvalidParameter, RankFailure, StateError
 from ..guarantees import Guarantee, square_up
 from ..losses import get_loss
 from ..noise import STREAM_REPORTS
 from ..randomizers import compiled
 from ..topology import MixingSchedule, PeriodicMixing, StaticMixing, Topology
 from ._asking import AskingLearner
-from ._base import Run
+from ._base import Keeper, RowStream, Run
 from ._gaussian import DELTA_TOO_LARGE
 from ._local import AVERAGINGS
 
@@ -110,14 +111,84 @@ class NetworkLearner(AskingLearner):
             raise InvalidParameter(f"nodes must be None or the topology's {made.n_nodes}, found {nodes}")
         return made
 
+    # ---- nodes of several processes -------------------------------------------------------------------
+
+    def fit_ranks(
+        self,
+        stream: RowStream,
+        ranks: Ranks,
+        *,
+        progress: Callable[[Self, RowStream], object] | None = None,
+        checkpoint: Keeper | None = None,
+    ) -> Self:
+        """Learn with the nodes spread over the processes of an MPI job, each of which calls this: with the same bits.
+
+        Parameters
+        ----------
+        stream : RowStream
+            The rows of the nodes that this rank has, in turn: of :class:`privol.distributed.DealtRows` or
+            :class:`privol.distributed.InterleavedRows`.
+        ranks : privol.distributed.Ranks
+        progress : callable, optional
+            As of ``fit_stream``; each rank calls its own.
+        checkpoint : privol.state.State, optional
+            Directory of this rank alone, made with the same ``ranks``.
+
+        Returns
+        -------
+        self
+            With the network's models, on every rank; the counts are of the rows here, and so is the ledger.
+
+        Raises
+        ------
+        InvalidParameter
+            On every rank, before a row is learnt, if ranks differ in what they were given, or their numbers of rows do
+            not fit each other.
+        RankFailure
+            If another rank cannot go on: whatever ends the call on one ends it on all.
+        """
+        if self._default_release(whole=True) not in ("all", "last"):
+            raise InvalidParameter(f"release must be 'all' or 'last' where ranks learn, found {self.release!r}")
+        try:
+            loss, words = get_loss(self.loss), self.get_params(deep=False)
+            words |= {"loss": (loss.name, loss.kind, loss.vouched), "learner": type(self).__name__}
+            if not isinstance(self.random_state, int):  # else a source of each rank's own
+                words["random_state"] = self.random_state is None
+            for name in ("ledger", "topology"):
+                del words[name]
+            ranks.agree(classes=stream.classes, **words)
+            schedule = self.mixing()
+            ranks.agree(topology=(schedule.n_nodes, [schedule.matrix(t).digest for t in (1, 2, 3, 1000)]))
+            batch = integer(batch=self.batch, at_least=1)
+            self._spread = _Spread(ranks, schedule.n_nodes, batch, stream.n_rows, self._uses())
+            return self.fit_stream(stream, progress=progress, checkpoint=checkpoint)
+        except RankFailure:
+            raise
+        except BaseException as error:
+            ranks.fail(f"{type(error).__name__}; its own message says more")
+            raise
+        finally:
+            self.__dict__.pop("_spread", None)
+
+    def _stream_horizon(self, stream: RowStream) -> int:
+        spread: _Spread | None = self.__dict__.get("_spread")
+        if spread is None:
+            return super()._stream_horizon(stream)
+        self._check_pass(spread.here)
+        if self.horizon not in (None, spread.rows):
+            raise InvalidParameter(f"horizon must be None or the {spread.rows} rows of all, found {self.horizon!r}")
+        return spread.rows
+
     # ---- what the base asks for ---------------------------------------------------------------------
 
     def _uses(self) -> int:
         return integer(epochs=self.epochs, at_least=1)
 
     def _check_pass(self, n_rows: int) -> None:
+        spread: _Spread | None = self.__dict__.get("_spread")
         if self._uses() > 1:
-            self._check_epoch(n_rows, self.mixing().n_nodes)
+            total = n_rows if spread is None else spread.rows // self._uses()  # of all nodes
+            self._check_epoch(total, self.mixing().n_nodes)
 
     def _check_epoch(self, n_rows: int, nodes: int) -> None:
         """Refuse rows that would not stay at their nodes, or be twice in a message: the noise is for one use in it."""
@@ -183,7 +254,7 @@ class NetworkLearner(AskingLearner):
 
     def guarantee_of(self, plan: Any, *, private: bool, bit_source: str) -> Guarantee:
         """Return the guarantee of a run with the given calibration and noise bits."""
-        uses = "one round" if plan.epochs == 1 else f"{plan.epochs} rounds at most, once in each"
+        uses = "one round" if plan.uses == 1 else f"{plan.uses} rounds at most, once in each"
         conditions = [
             "the bounds, the labels and all other parameters, but for the number of rows, which is public, were chosen "
             "without looking at the rows",
@@ -234,9 +305,15 @@ class NetworkLearner(AskingLearner):
     ) -> tuple[NetworkRun, NetworkCalibration, Guarantee]:
         schedule = self.mixing()
         plan = self._calibrate(schedule.n_nodes, n_features, horizon, release)
-        source, guarantee = self._begin(cast(Any, plan), source)
-        words = self._run_words(cast(Any, plan), n_features, source)
-        words |= {"horizon": plan.horizon, "stream": STREAM_REPORTS, "magnitude": plan.magnitude}
+        source, guarantee = self._begin(plan, source)
+        words = self._run_words(plan, n_features, source)
+        spread: _Spread | None = self.__dict__.get("_spread")
+        part: dict[str, Any] = {"own": plan.nodes, "first": 0}
+        if spread is not None:
+            part = spread.part(schedule, words["dim"])
+        rounds = plan.round_releases
+        words |= {"every": rounds.every, "releases": rounds.rows, "last_row": rounds.last_row}
+        words |= {"stream": STREAM_REPORTS, "magnitude": plan.magnitude}
         del words["decide"]
         state = NetworkRun(
             report=_report_of(plan),
@@ -244,8 +321,6 @@ class NetworkLearner(AskingLearner):
             variance=plan.report.deviation**2,
             bound=plan.gradient_bound,
             nodes=plan.nodes,
-            own=plan.nodes,
-            first=0,
             batch=plan.batch,
             rounds=plan.rounds,
             position=plan.position,
@@ -256,13 +331,16 @@ class NetworkLearner(AskingLearner):
             l1=plan.l1,
             mixing=mixing_windows(schedule),
             averaging=self._averaging(),
-            **words,
+            **(words | part),
         )
         return state, plan, guarantee
 
     def _release_last(self, run: Run) -> None:
-        if run.plan.releases.only_last and run.state.n_rows < run.guarantee.horizon and run.state.n_releases == 0:
+        if run.plan.round_releases.only_last and run.state.n_rows < run.guarantee.horizon and run.state.n_releases == 0:
             cast(NetworkRun, run.state).release_last()
+        spread: _Spread | None = self.__dict__.get("_spread")
+        if spread is not None:
+            spread.gather(cast(NetworkRun, run.state))
 
     # ---- what is released ----------------------------------------------------------------------------
 
@@ -302,10 +380,72 @@ class NetworkLearner(AskingLearner):
         return means[:, -1] if self.fit_intercept else np.zeros(len(means))
 
     @property
+    def communication_(self) -> dict[str, float]:
+        """What the nodes of the network have sent to each other: public.
+
+        ``messages``, one a round to each neighbour that a mixing matrix has a weight for; ``bytes``, 8 for each
+        coordinate; ``bits_per_row``, of the rows that the whole network has learnt (all, once its run has ended).
+        """
+        run: Run | None = self.__dict__.get("_run")
+        if run is None:
+            raise NotFittedError(f"This {type(self).__name__} instance has no run.")
+        state = cast(NetworkRun, run.state)
+        sent = state.messages * 8 * len(state.point())
+        rows = min(state.rounds * run.plan.nodes * run.plan.batch, run.plan.horizon)
+        return {"messages": state.messages, "bytes": sent, "bits_per_row": 8 * sent / max(rows, 1)}
+
+    @property
     def consensus_distance_(self) -> float:
         """Frobenius norm of the nodes' models minus their mean, intercepts included."""
         models = self._nodes_of("models")
         return float(np.linalg.norm(models - models.mean(axis=0)))
+
+
+class _Spread:
+    """What a run must know of the ranks that its nodes are spread over.
+
+    Attributes
+    ----------
+    ranks : Ranks
+    rows, here : int
+        All uses of rows, of the network and of the nodes here.
+    round_rows, unit : int
+        Those of a round, likewise.
+    whole_rounds : int
+        Rounds in which no node lacks a row.
+    """
+
+    def __init__(self, ranks: Ranks, nodes: int, batch: int, rows: int | None, uses: int) -> None:
+        if rows is None:
+            raise InvalidParameter("the stream must know its number of rows")
+        self.ranks, self._nodes = ranks, nodes
+        self.first, self.own = ranks.part(nodes)
+        found = ranks.gather(np.array([rows]))[:, 0]
+        total = int(found.sum())
+        full, rest = divmod(total, nodes)
+        for rank in range(ranks.size):
+            first, own = ranks.part(nodes, rank)
+            expected = full * own + min(max(rest - first, 0), own)
+            if found[rank] != expected or not expected:
+                raise InvalidParameter(
+                    f"every node must have as many rows as the others, or one less: of {total} in all, the {own} nodes "
+                    f"of rank {rank} have {found[rank]}, not {max(expected, 1)}"
+                )
+        self.rows, self.here = total * uses, rows * uses
+        self.round_rows, self.unit = nodes * batch, self.own * batch
+        self.whole_rounds = self.rows // self.round_rows
+
+    def part(self, schedule: MixingSchedule, dim: int) -> dict[str, Any]:
+        """Words that the kernel takes of the nodes here."""
+        self.ranks.agree(n_features=dim)
+        exchange = self.ranks.exchange(schedule, dim)
+        heard = {"heard": exchange.heard, "exchange": exchange}
+        return {"first": self.first, "own": self.own, "horizon": self.here, **heard}
+
+    def gather(self, state: NetworkRun) -> None:
+        """All nodes' models, on every rank: the network's."""
+        found = [self.ranks.gather_nodes(rows) for rows in (state.mixes(), state.models(), state.sums())]
+        state.gathered(*found)
 
 
 def _report_of(plan: NetworkCalibration) -> Report:

@@ -140,7 +140,8 @@ class OfflineLearner(LedgeredModel):
         SolverFailure
             If the minimiser could not be certified. Nothing was released; the budget counts as spent, as that it failed
             is seen, and may depend on the rows. The same holds for any other end of the fit once the budget is
-            reserved, Ctrl-C among them.
+            reserved: Ctrl-C, or a loss of your own that raises or returns a number that is not finite, which ends it
+            with an ``InvalidParameter`` that says nothing of the row.
         """
         with self._as_before_if_it_fails():
             rows, labels = self._validate(X, y, reset=True)

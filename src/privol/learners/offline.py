@@ -19,7 +19,6 @@ from .._core._objective import Objective
 from .._core._rows import squared_norms
 from .._validate import choice, integer
 from ..calibration import CALIBRATIONS, MIN_L2, OBJECTIVE_CALIBRATIONS, ObjectiveCalibration, OutputCalibration
-from ..errors import InvalidParameter
 from ..ledger import Ledger
 from ..losses import Loss, get_loss
 from ..noise import STREAM_OBJECTIVE, decide_lattice_point, decide_mixture_point
@@ -40,12 +39,6 @@ class _Minimiser(OfflineLearner):
     _many_classes: ClassVar[bool] = True
 
     def _sizes(self, n_features: int, n_rows: int, n_classes: int) -> dict[str, Any]:
-        loss = get_loss(self.loss)
-        if loss.vouched is not None:
-            raise InvalidParameter(
-                f"loss={loss.name!r} is of your own, without the second derivative that the solver needs: the offline "
-                "learners take 'logistic', 'smooth_hinge', 'squared' and 'huber'"
-            )
         self._steps()
         width = integer(n_features=n_features, at_least=1) + bool(self.fit_intercept)
         n_classes = integer(n_classes=n_classes, at_least=2)
@@ -129,7 +122,8 @@ class OutputPerturbation(_Minimiser):
     ----------
     loss : str or Loss, default="logistic"
         ``"logistic"``, ``"smooth_hinge"`` (classification; of more than two classes each against the rest),
-        ``"huber"``, ``"squared"`` (regression), or such an object of :mod:`privol.losses`.
+        ``"huber"``, ``"squared"`` (regression), or an object of :mod:`privol.losses`, such as a ``losses.Custom`` of
+        finite ``smoothness``.
     epsilon : float, default=1.0
         Budget of a fit, above 0; ``inf``: no noise and no guarantee.
     delta : float, default=0.0
@@ -177,8 +171,8 @@ class OutputPerturbation(_Minimiser):
     Error of the model: the noise has the mean length ``dim * sensitivity / epsilon`` ("pure"). Objective perturbation
     has less in most cases.
 
-    Cost: some tens of passes over the rows. Memory O(n + n_features^2) for up to 512 coordinates, else O(n +
-    n_features).
+    Cost: some tens of passes over the rows, of a loss of your own with three calls of its functions for each. Memory
+    O(n + n_features^2) for up to 512 coordinates, else O(n + n_features).
 
     References
     ----------
@@ -282,7 +276,8 @@ class ObjectivePerturbation(_Minimiser):
     ----------
     loss : str or Loss, default="logistic"
         ``"logistic"``, ``"smooth_hinge"`` (classification; of more than two classes each against the rest),
-        ``"huber"``, ``"squared"`` (regression), or such an object of :mod:`privol.losses`.
+        ``"huber"``, ``"squared"`` (regression), or an object of :mod:`privol.losses`, such as a ``losses.Custom`` of
+        finite ``smoothness``, which epsilon then rests on; with `delta` that is of two classes or a real target.
     epsilon : float, default=1.0
         Budget of a fit, above 0; ``inf``: no noise and no guarantee.
     delta : float, default=0.0
@@ -335,8 +330,8 @@ class ObjectivePerturbation(_Minimiser):
     is the whole guarantee, no Gaussian differential privacy (kind "approximate"). Of more than two classes one b of
     all of them together.
 
-    Cost: some tens of passes over the rows. Memory O(n + n_features^2) for up to 512 coordinates, else O(n +
-    n_features).
+    Cost: some tens of passes over the rows, of a loss of your own with three calls of its functions for each. Memory
+    O(n + n_features^2) for up to 512 coordinates, else O(n + n_features).
 
     References
     ----------

@@ -475,7 +475,8 @@ class Custom(Loss):
     lipschitz : float
         Bound of ``|gradient|`` over all predictions and admissible ``y``; finite, above 0.
     smoothness : float
-        Bound of the second derivative in the prediction, at least 0; infinite for losses with a kink.
+        Bound of the second derivative in the prediction, at least 0; infinite for losses with a kink. Offline learners
+        ask for a finite one, and for a gradient that is computed to some hundred roundings (:attr:`vouched`).
     kind : {"classification", "regression"}, default="classification"
         Whether ``y`` is -1 or +1, or a real number.
     name : str, default="custom"
@@ -492,6 +493,9 @@ class Custom(Loss):
     value_function: ScalarLoss
     gradient_function: ScalarLoss
     lipschitz_constant: float
+
+    #: What the gradient is off by, as computed, over ``lipschitz + smoothness (1 + |prediction| + |y|)``.
+    ERROR: ClassVar[float] = 2.0**-46
 
     # Dyadic, so that differences are exact; each point's close partner makes the check of the derivative sharp.
     _COARSE: ClassVar[tuple[float, ...]] = (-32.0, -16.0, -8.0, *(k / 4 for k in range(-16, 17)), 8.0, 16.0, 32.0)
@@ -526,7 +530,13 @@ class Custom(Loss):
     @property
     def vouched(self) -> str:
         """What the user vouched for, to be repeated in the guarantee."""
-        smooth = "" if math.isinf(self.curvature) else f" and its second derivative at most {self.curvature!r}"
+        smooth = ""
+        if not math.isinf(self.curvature):
+            smooth = (
+                f" and returned by its function to within 2^{math.log2(self.ERROR):.0f} ({self.lipschitz_constant!r} + "
+                f"{self.curvature!r} (1 + |prediction| + |target|)), that its second derivative is at most "
+                f"{self.curvature!r}"
+            )
         return (
             f"the user vouches that the loss {self.name!r} is convex in the prediction, that its derivative there "
             f"is at most {self.lipschitz_constant!r} in absolute value{smooth}, for every prediction and admissible "

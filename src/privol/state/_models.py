@@ -29,6 +29,7 @@ from ..guarantees import Guarantee
 from ..learners import LEARNERS, OFFLINE_LEARNERS, OfflineLearner, OnlineLearner
 from ..learners._model import Export
 from ..losses import Custom, Huber, Loss, SmoothHinge, get_loss
+from ..topology import MixingSchedule, Topology, from_record, to_record
 
 __all__ = ["FORMAT", "VERSION", "describe_parameters", "load_model", "read_record", "save_model"]
 
@@ -101,7 +102,7 @@ def _set_of(record: dict[str, Any] | None) -> ConvexSet | None:
 def describe_parameters(learner: Learner) -> dict[str, Any]:
     """Return a learner's constructor parameters as JSON values, without ``ledger`` and ``random_state``.
 
-    Infinite numbers are the word ``"inf"``; losses and sets are small objects.
+    Infinite numbers are the word ``"inf"``; losses, sets and graphs are objects.
     """
     found: dict[str, Any] = learner.get_params(deep=False)
     record = {name: _plain(value) for name, value in found.items() if name not in (*_LEFT_OUT, "loss", "domain")}
@@ -109,6 +110,8 @@ def describe_parameters(learner: Learner) -> dict[str, Any]:
         record["class_weight"] = [[_plain(label), _plain(weight)] for label, weight in found["class_weight"].items()]
     if "domain" in found:
         record["domain"] = _describe_set(found["domain"])
+    if isinstance(found.get("topology"), (Topology, MixingSchedule)):
+        record["topology"] = to_record(found["topology"])
     return {**record, "loss": _describe_loss(found["loss"])}
 
 
@@ -116,6 +119,8 @@ def parameters_of(record: dict[str, Any], loss: Loss | None) -> dict[str, Any]:
     values = {name: math.inf if value == "inf" else value for name, value in record.items()}
     if "domain" in record:
         values["domain"] = _set_of(record["domain"])
+    if isinstance(record.get("topology"), dict):
+        values["topology"] = from_record(record["topology"])
     if record.get("class_weight") is not None:
         values["class_weight"] = {label: float(weight) for label, weight in record["class_weight"]}
     return {**values, "loss": _loss_of(record["loss"], loss)}

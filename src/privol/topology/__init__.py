@@ -41,6 +41,7 @@ from ._rates import (
     transition_bound,
     transition_matrix,
 )
+from ._records import from_record, to_record
 from ._schedules import (
     CustomMixing,
     Gossip,
@@ -79,6 +80,7 @@ __all__ = [
     "erdos_renyi",
     "from_edges",
     "from_networkx",
+    "from_record",
     "greedy_edge_coloring",
     "grid",
     "joint_window",
@@ -92,6 +94,7 @@ __all__ = [
     "small_world",
     "spectral_gap",
     "star",
+    "to_record",
     "torus",
     "transition_bound",
     "transition_matrix",

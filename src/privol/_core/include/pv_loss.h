@@ -25,10 +25,11 @@ struct pv_loss {
     void (*expand)(const pv_loss *, double p, double y, double *slope, double *curve, pv_seen *seen);
     double width;     /* smoothed hinge: half width of the bend; Huber: threshold */
     double lipschitz; /* custom: |slope| is clamped to it */
+    double curvature; /* custom: bound of the second derivative; infinite where there is none */
     void *user;       /* custom: the owner of the callbacks */
 };
 
-enum { PV_LOGISTIC, PV_HINGE, PV_SMOOTH_HINGE, PV_SQUARED, PV_ABSOLUTE, PV_HUBER, PV_LOSS_COUNT };
+enum { PV_LOGISTIC, PV_HINGE, PV_SMOOTH_HINGE, PV_SQUARED, PV_ABSOLUTE, PV_HUBER, PV_LOSS_COUNT, PV_CUSTOM = PV_LOSS_COUNT };
 
 /* Fill the table of a built-in loss. */
 void pv_loss_bind(pv_loss *loss, int code, double width);

@@ -17,6 +17,10 @@ typedef double (*pv_loss_rows)(const pv_loss *loss, int64_t n, double *p, double
 
 #define PV_SLOPE_ERROR 0x1p-50
 
+/* Of the user's own loss, whose slope has the bound L and the curvature c, what is taken of the function that computes
+ * it: within PV_CUSTOM_ERROR (L + c (1 + |p| + |y|)) of the exact slope at the double p. */
+#define PV_CUSTOM_ERROR 0x1p-46
+
 /* Null for losses with a kink and for those of the user's own. */
 pv_loss_rows pv_loss_rows_at(int code, int level);
 

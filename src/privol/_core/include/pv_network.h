@@ -69,6 +69,7 @@ typedef struct pv_network {
     int64_t round, node; /* rounds that are complete; nodes that have sent in the next */
     int64_t planned;     /* round of the next release */
     int64_t turn;      /* node here that the next row goes to */
+    int64_t messages;  /* from node to node, in all rounds that are complete, of the whole network */
     int exchanged;     /* what others sent in the round that has just been completed is here */
 } pv_network;
 
@@ -85,6 +86,12 @@ void pv_network_plan_release(pv_network *it, const pv_network_plan *plan);
 
 /* Rows of the mixing matrix that ends the round under way, of round `round` + 2; NULL: it is not known yet. */
 const int64_t *pv_network_matrix(const pv_network *it, const pv_network_plan *plan);
+
+/* The mean of the rows of x, of d values each, added in their order. */
+void pv_network_mean(const double *x, int64_t rows, int64_t d, double *mean);
+
+/* The released model is that of the mean of some nodes' mixes: of those here, or of all. */
+void pv_network_show(pv_network *it, const pv_network_plan *plan, const double *mixes, int64_t nodes);
 
 /* Release the models of the last round that is complete. */
 void pv_network_publish(pv_network *it, const pv_network_plan *plan);

@@ -1,0 +1,384 @@
+"""Ranks of MPI: the nodes of :class:`privol.DOLA` spread over processes that exchange what nodes send.
+
+A process has some of the nodes, with their rows and their noise, which nobody else sees; what goes from rank to rank is
+what nodes send to their neighbours anyway, and counts. The only module that knows MPI: it needs mpi4py and an MPI
+library, such as ``pip install privol[mpi]`` brings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ._validate import integer, number
+from .errors import InvalidParameter, RankFailure, StateError
+from .topology import MixingMatrix, MixingSchedule, PeriodicMixing
+
+__all__ = ["DealtRows", "Exchange", "InterleavedRows", "Ranks"]
+
+FloatArray = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_PARAMETERS, _FAILURE = 1, 2  # tags
+_WORDS = 512  # bytes of what a rank says when it fails
+_SPINS = 4096  # looks at the requests before the processor is left to others between two of them
+_PAUSE = 5e-5
+
+
+def _mpi() -> Any:
+    try:
+        from mpi4py import MPI
+    except ImportError as error:
+        raise StateError(
+            f"privol.distributed needs mpi4py and an MPI library (pip install 'privol[mpi]' brings both): {error}"
+        ) from error
+    return MPI
+
+
+class Ranks:
+    """The processes of an MPI job, of which this is one.
+
+    Parameters
+    ----------
+    comm : mpi4py.MPI.Comm, optional
+        Default: all processes. It is duplicated: no message of privol meets another's.
+    timeout : float, default=600.0
+        Seconds that the others may say nothing before :class:`privol.errors.RankFailure`; above 0, may be infinite.
+
+    Attributes
+    ----------
+    rank, size : int
+        The number of this process, from 0, and how many there are.
+    messages, bytes : int
+        What this rank has sent to others: messages (one a round to every rank that hears its nodes), and their bytes.
+    """
+
+    def __init__(self, comm: Any = None, *, timeout: float = 600.0) -> None:
+        self._mpi = _mpi()
+        self._timeout = number(timeout=timeout, above=0.0, infinite=True)
+        self._comm = (self._mpi.COMM_WORLD if comm is None else comm).Dup()
+        self.rank: int = self._comm.Get_rank()
+        self.size: int = self._comm.Get_size()
+        self.messages = self.bytes = 0
+        self._said: Any = None  # what this rank says when it fails, and the requests that carry it
+        self._heard = np.zeros(_WORDS, dtype=np.uint8)
+
+    def __repr__(self) -> str:
+        return f"<Ranks: {self.rank} of {self.size}>"
+
+    def __reduce__(self) -> Any:
+        raise StateError("ranks are connections of this process, and cannot be pickled or copied")
+
+    def part(self, nodes: int, rank: int | None = None) -> tuple[int, int]:
+        """Return the first node of a rank (default: this one), and how many it has: all in order, as even as can be.
+
+        Raises
+        ------
+        InvalidParameter
+            If there are more ranks than nodes.
+        """
+        nodes = integer(nodes=nodes, at_least=1)
+        if nodes < self.size:
+            raise InvalidParameter(f"nodes must be at least the number of ranks, {self.size}, found {nodes}")
+        k = self.rank if rank is None else rank
+        share, more = divmod(nodes, self.size)
+        return k * share + min(k, more), share + (k < more)
+
+    # ---- what all do together ---------------------------------------------------------------------------------------
+
+    def gather(self, values: Integers) -> Integers:
+        """Return the integers of all ranks, shape (size, n): as many of every rank."""
+        mine = np.ascontiguousarray(values, dtype=np.int64)
+        found = np.empty((self.size, len(mine)), dtype=np.int64)
+        self.wait([self._comm.Iallgather(mine, found)])
+        return found
+
+    def gather_nodes(self, rows: FloatArray) -> FloatArray:
+        """Return the rows of all nodes, in their order, from those of the nodes of every rank."""
+        mine = np.ascontiguousarray(rows)
+        counts = self.gather(np.array([mine.size]))[:, 0]
+        found = np.empty(int(counts.sum()))
+        self.wait([self._comm.Iallgatherv(mine.reshape(-1), (found, counts))])
+        return found.reshape(-1, mine.shape[1])
+
+    def agree(self, **values: Any) -> None:
+        """Make sure that all ranks have the same values (of which the text is compared).
+
+        Raises
+        ------
+        InvalidParameter
+            On every rank, if they differ: it names the value and the first rank that differs from rank 0.
+        """
+        digests = [hashlib.sha256(repr(value).encode()).digest() for value in values.values()]
+        found = self.gather(np.frombuffer(b"".join(digests), dtype=np.int64)).reshape(self.size, len(digests), 4)
+        for k, (name, value) in enumerate(values.items()):
+            different = np.flatnonzero((found[:, k] != found[0, k]).any(axis=1))
+            if len(different):
+                mine = "" if self.rank not in (0, different[0]) else f" (here: {value!r})"
+                raise InvalidParameter(f"{name} must be the same on all ranks: rank {different[0]} has another{mine}")
+
+    def barrier(self) -> None:
+        """Wait for all ranks."""
+        self.wait([self._comm.Ibarrier()])
+
+    # ---- waiting, and failing ---------------------------------------------------------------------------------------
+
+    def fail(self, words: str) -> None:
+        """Tell the others that this rank cannot go on, so that they end too; ``words`` may have nothing of rows."""
+        if self._said is None and self.size > 1:
+            content = np.zeros(_WORDS, dtype=np.uint8)
+            text = words.encode()[:_WORDS]
+            content[: len(text)] = np.frombuffer(text, dtype=np.uint8)
+            others = [rank for rank in range(self.size) if rank != self.rank]
+            self._said = content, [self._comm.Isend(content, dest=rank, tag=_FAILURE) for rank in others]
+
+    def check(self) -> None:
+        """See whether another rank has failed.
+
+        Raises
+        ------
+        RankFailure
+        """
+        status = self._mpi.Status()
+        if self._comm.Iprobe(tag=_FAILURE, status=status):
+            source = status.Get_source()
+            self._comm.Recv(self._heard, source=source, tag=_FAILURE)
+            words = bytes(self._heard).rstrip(b"\0").decode(errors="replace")
+            raise RankFailure(f"rank {source} cannot go on: {words}", rank=source)
+
+    def wait(self, requests: list[Any]) -> None:
+        """Wait for what is under way; signals are served meanwhile.
+
+        Raises
+        ------
+        RankFailure
+            If another rank has failed, or all have said nothing for as long as ``timeout`` says.
+        """
+        done, spins, start = self._mpi.Request.Testall, 0, 0.0
+        while not done(requests):
+            spins += 1
+            if spins % 64 == 0:
+                self.check()
+            if spins >= _SPINS:
+                start = start or time.monotonic()
+                if time.monotonic() - start > self._timeout:
+                    raise RankFailure(f"the other ranks have said nothing for {self._timeout:g} s", rank=None)
+                time.sleep(_PAUSE)
+
+    def exchange(self, schedule: MixingSchedule, dim: int) -> Exchange:
+        """Return what moves the parameters of neighbours between ranks.
+
+        Parameters
+        ----------
+        schedule : MixingSchedule
+        dim : int
+            Coordinates of what a node sends.
+        """
+        return Exchange(self, schedule, dim)
+
+
+class Exchange:
+    """What nodes of this rank hear from those of others, round by round: only rows that mixing has weights for.
+
+    Made by :meth:`Ranks.exchange`; called by the kernel after every round.
+
+    Attributes
+    ----------
+    heard : ndarray of int64
+        Nodes of other ranks that nodes here may hear, ascending.
+    """
+
+    def __init__(self, ranks: Ranks, schedule: MixingSchedule, dim: int) -> None:
+        self._ranks, self._schedule, self._dim = ranks, schedule, dim
+        nodes = schedule.n_nodes
+        self._first, self._own = ranks.part(nodes)
+        self._owner = np.empty(nodes, dtype=np.int64)
+        for rank in range(ranks.size):
+            first, own = ranks.part(nodes, rank)
+            self._owner[first : first + own] = rank
+        i, j = schedule.topology.edges[:, 0], schedule.topology.edges[:, 1]
+        ends = np.concatenate([j[self._owner[i] == ranks.rank], i[self._owner[j] == ranks.rank]])
+        self.heard: Integers = np.unique(ends[self._owner[ends] != ranks.rank])
+        self._places = np.full(nodes, -1, dtype=np.int64)  # in what the kernel has of all that is sent
+        self._places[self._first : self._first + self._own] = np.arange(self._own)
+        self._places[self.heard] = self._own + np.arange(len(self.heard))
+        self._partners: dict[int, list[tuple[int, Integers, Integers]]] = {}
+        self._under_way: tuple[int, list[Any], list[Any]] | None = None
+
+    def _of_round(self, t: int) -> list[tuple[int, Integers, Integers]]:
+        """Other ranks, with the places of what each is to get, and of what comes from it, in the nodes' order."""
+        schedule, me = self._schedule, self._ranks.rank
+        periodic = isinstance(schedule, PeriodicMixing)
+        key = (t - 1) % schedule.period if isinstance(schedule, PeriodicMixing) else t
+        found = self._partners.get(key)
+        if found is not None:
+            return found
+        matrix: MixingMatrix = schedule.matrix(t)
+        hears, says = self._owner[matrix.rows], self._owner[matrix.indices]
+        between = hears != says
+        found = []
+        for rank in np.unique(np.concatenate([hears[between & (says == me)], says[between & (hears == me)]])).tolist():
+            given = np.unique(matrix.indices[(says == me) & (hears == rank)])
+            taken = np.unique(matrix.indices[(hears == me) & (says == rank)])
+            found.append((rank, self._places[given], self._places[taken]))
+        if not periodic:
+            self._partners.clear()
+        self._partners[key] = found
+        return found
+
+    def __call__(self, round_: int, sent: FloatArray) -> None:
+        """Give the others what nodes here have sent in a round, and get what theirs have: into ``sent``.
+
+        Called again for the same round, where an interrupt has ended the wait, it goes on waiting.
+        """
+        ranks, comm = self._ranks, self._ranks._comm
+        if self._under_way is None or self._under_way[0] != round_:
+            requests: list[Any] = []
+            incoming: list[Any] = []
+            for rank, _, taken in self._of_round(round_ + 1):
+                if len(taken):
+                    rows = np.empty((len(taken), self._dim))
+                    requests.append(comm.Irecv(rows, source=rank, tag=_PARAMETERS))
+                    incoming.append((taken, rows))
+            for rank, given, _ in self._of_round(round_ + 1):
+                if len(given):
+                    rows = sent[given]
+                    requests.append(comm.Isend(rows, dest=rank, tag=_PARAMETERS))
+                    incoming.append((None, rows))  # kept until it has gone
+                    ranks.messages += 1
+                    ranks.bytes += rows.nbytes
+            self._under_way = round_, requests, incoming
+        _, requests, incoming = self._under_way
+        ranks.wait(requests)
+        for places, rows in incoming:
+            if places is not None:
+                sent[places] = rows
+        self._under_way = None
+
+
+# ---- rows of the nodes here --------------------------------------------------------------------------------------
+
+
+class _Block:
+    """A block of rows, as streams give them."""
+
+    def __init__(self, X: Any, y: Any, first_row: int) -> None:
+        self.X, self.y, self.first_row = X, y, first_row
+
+
+class DealtRows:
+    """The rows of one stream that the nodes of a rank have: row k, from 0 on, is node ``k mod nodes``'s.
+
+    Every rank reads the whole stream, and keeps its own.
+
+    Parameters
+    ----------
+    stream : Stream
+        As :func:`privol.open_stream` returns; it must know its number of rows.
+    ranks : Ranks
+    nodes : int
+    """
+
+    def __init__(self, stream: Any, ranks: Ranks, nodes: int) -> None:
+        self._stream, self._nodes = stream, nodes
+        self._first, self._own = ranks.part(nodes)
+        self.classes = stream.classes
+        total = stream.n_rows
+        if total is None:
+            raise InvalidParameter("the stream must know its number of rows, by count_rows(): ranks deal them out")
+        full, rest = divmod(total, nodes)
+        self.n_rows = full * self._own + min(max(rest - self._first, 0), self._own)
+        self.rows_per_user = getattr(stream, "rows_per_user", None)
+        self.user = getattr(stream, "user", None)
+        self.conditions = tuple(getattr(stream, "conditions", ()))
+
+    def __iter__(self) -> Iterator[Any]:
+        seen = 0
+        for block in self._stream:
+            node = (seen + np.arange(block.X.shape[0])) % self._nodes
+            kept = np.flatnonzero((node >= self._first) & (node < self._first + self._own))
+            seen += block.X.shape[0]
+            if len(kept):
+                yield _Block(block.X[kept], None if block.y is None else block.y[kept], block.first_row)
+
+
+class InterleavedRows:
+    """Streams of single nodes as one: a row of each in turn.
+
+    Parameters
+    ----------
+    streams : list of Stream
+        One for each node of this rank, in the nodes' order, which know their numbers of rows: all the same.
+    rounds : int, default=256
+        Rows of each that are read at a time.
+
+    Raises
+    ------
+    InvalidParameter
+        If their numbers of rows or their classes differ.
+    """
+
+    def __init__(self, streams: list[Any], *, rounds: int = 256) -> None:
+        lengths = [stream.n_rows for stream in streams]
+        if None in lengths or len(set(lengths)) != 1:
+            raise InvalidParameter(f"all nodes must have the same number of rows, found {lengths}")
+        classes = {stream.classes for stream in streams}
+        if len(classes) != 1:
+            raise InvalidParameter(f"all nodes must have the same classes, found {sorted(map(str, classes))}")
+        self._streams, self._rounds = streams, integer(rounds=rounds, at_least=1)
+        self.classes = streams[0].classes
+        self.n_rows = sum(lengths)
+        caps = [getattr(stream, "rows_per_user", None) for stream in streams]
+        known = [cap for cap in caps if cap is not None]
+        self.rows_per_user = sum(known) if len(known) == len(caps) else None  # a user may have rows at every node
+        self.user = getattr(streams[0], "user", None)
+        self.conditions = tuple(dict.fromkeys(c for s in streams for c in getattr(s, "conditions", ())))
+
+    def __iter__(self) -> Iterator[Any]:
+        readers = [_Pieces(iter(stream), self._rounds) for stream in self._streams]
+        seen, own = 0, len(readers)
+        while True:
+            read = [reader.read() for reader in readers]
+            pieces = [piece for piece in read if piece is not None]
+            lengths = {piece.X.shape[0] for piece in pieces}
+            if not pieces:
+                return
+            if len(lengths) > 1 or len(pieces) < own:
+                raise InvalidParameter(f"a node's stream ended before others: at most {self._rounds} rows after {seen}")
+            n = lengths.pop()
+            order = np.arange(own * n).reshape(own, n).T.reshape(-1)
+            yield _Block(_joined([p.X for p in pieces])[order], np.concatenate([p.y for p in pieces])[order], seen)
+            seen += own * n
+
+
+class _Pieces:
+    """Cuts the blocks of a stream into pieces of a number of rows."""
+
+    def __init__(self, blocks: Iterator[Any], rows: int) -> None:
+        self._blocks, self._rows = blocks, rows
+        self._X: Any = None
+        self._y: Any = None
+
+    def read(self) -> _Block | None:
+        while self._X is None or self._X.shape[0] < self._rows:
+            block = next(self._blocks, None)
+            if block is None:
+                break
+            # a copy: streams may use their memory again
+            self._X = block.X.copy() if self._X is None else _joined([self._X, block.X])
+            self._y = np.array(block.y) if self._y is None else np.concatenate([self._y, block.y])
+        if self._X is None or self._X.shape[0] == 0:
+            return None
+        piece = _Block(self._X[: self._rows], self._y[: self._rows], 0)
+        self._X, self._y = self._X[self._rows :], self._y[self._rows :]
+        return piece
+
+
+def _joined(blocks: list[Any]) -> Any:
+    return sparse.vstack(blocks, format="csr") if sparse.issparse(blocks[0]) else np.concatenate(blocks)
