@@ -327,7 +327,7 @@ def test_the_page_says_what_is_promised():
         name: [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line[:2] == "| "]
         for name, table in tables.items()
     }
-    assert rows.keys() == {"shipped", "defaults", "reports", "published", "offline"}
+    assert rows.keys() == {"shipped", "defaults", "reports", "published", "offline", "networks"}
     head, *shipped = rows["shipped"]
     assert head[0] == "configuration"
     found = {(row[0], row[1], row[2]) for row in shipped}
