@@ -151,18 +151,35 @@ def over_ranks(dim: int, nodes: int, degree: int, repeats: int) -> None:
         def __iter__(self) -> Any:
             return iter(blocks)
 
-    found = []
+    def make(graph: Topology) -> Any:
+        return DOLA(topology=graph, random_state=0, release="last")
+
+    # what the model of docs/scaling.md adds up: the nodes here alone, and an exchange alone
+    _, own = ranks.part(nodes)
+    near = [(i, i + k) for k in far for i in range(own - k)]
+    alone = from_edges(own, near, simplify=True)
+    exchange = ranks.exchange(make(graph).mixing(), dim)
+    sent = np.zeros((own + len(exchange.heard), dim))
+    kernel, exchanged, whole = [], [], []
     for _ in range(repeats):
+        kernel.append(learn(lambda: make(alone), blocks[0].X, np.where(blocks[0].y > 0, 1.0, -1.0)) * own)
+        ranks.barrier()
+        start = time.perf_counter()
+        for t in range(count):
+            exchange(t + 1, sent)
+        exchanged.append((time.perf_counter() - start) / count)
         before = ranks.bytes
         ranks.barrier()
         start = time.perf_counter()
-        DOLA(topology=graph, random_state=0, release="last").fit_ranks(Here(), ranks)
-        found.append((time.perf_counter() - start) / count)
-        sent = (ranks.bytes - before) / count
+        make(graph).fit_ranks(Here(), ranks)
+        whole.append((time.perf_counter() - start) / count)
+        carried = (ranks.bytes - before) / count
     if ranks.rank == 0:
+        here, carry, round_ = (statistics.median(times) * 1e6 for times in (kernel, exchanged, whole))
         print(
-            f"{ranks.size} ranks, {nodes} nodes of degree {graph.degrees.max()}, {dim} coordinates: "
-            f"{statistics.median(found) * 1e6:9.1f} us a round, {sent:10,.0f} bytes a round from rank 0"
+            f"{ranks.size} ranks, {nodes} nodes of degree {graph.degrees.max()}, {dim:,} numbers: {round_:8.1f} us a "
+            f"round; model {here + carry:8.1f} = {here:8.1f} for {own} nodes + {carry:7.1f} for {carried:,.0f} bytes "
+            "from rank 0"
         )
 
 
