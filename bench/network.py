@@ -129,7 +129,7 @@ def over_ranks(dim: int, nodes: int, degree: int, repeats: int) -> None:
     far = np.arange(1, degree // 2 + 1)
     ends = np.array([(i, (i + k) % nodes) for i in range(nodes) for k in far])
     graph = from_edges(nodes, ends, simplify=True)
-    count = max(20, 200_000 // dim)
+    count = max(64, 200_000 // dim)
     X, y = rows(nodes * count, dim - 1)
 
     class Block:
