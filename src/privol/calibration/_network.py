@@ -9,6 +9,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from .._validate import choice, integer, number
 from ..errors import InvalidParameter
 from ..geometry import ConvexSet, L2Ball
@@ -37,9 +39,9 @@ class NetworkCalibration:
 
     Attributes
     ----------
-    releases : ReleaseSchedule
-        After which rounds (not rows) models are counted as released and averaged. All messages are public, so it costs
-        nothing.
+    releases, round_releases : ReleaseSchedule
+        After which rows, or rounds, models are counted as released and averaged; the horizon ends a last round that is
+        not full. All messages are public, so it costs nothing.
     report : ReportNoise
         What randomizes: the sum of the gradients of a node's batch, or what ``position`` says. Its ``bound`` is what
         the noise is scaled to; the vectors may be longer: ``magnitude``.
@@ -51,8 +53,8 @@ class NetworkCalibration:
     mu, epsilon : float
         Of the whole run: Gaussian differential privacy, infinite without noise; pure differential privacy, infinite
         where there is none.
-    nodes, batch, rounds, horizon, epochs : int
-        ``horizon`` counts rows, every use of a row as one; a row is used ``epochs`` times at most.
+    nodes, batch, rounds, horizon, uses : int
+        ``horizon`` counts rows, every use of a row as one; a row is used ``uses`` times at most.
     gradient_bound : float
         L2 norm that the gradient of a row is scaled to where it exceeds it.
     row_bound : float
@@ -71,6 +73,7 @@ class NetworkCalibration:
     """
 
     releases: ReleaseSchedule
+    round_releases: ReleaseSchedule
     report: ReportNoise
     magnitude: float
     position: str
@@ -80,7 +83,7 @@ class NetworkCalibration:
     batch: int
     rounds: int
     horizon: int
-    epochs: int
+    uses: int
     gradient_bound: float
     row_bound: float
     pace: str
@@ -102,17 +105,36 @@ class NetworkCalibration:
         unit = self.step_length(round_) if self.position == "scaled_gradient" else 1.0
         return self.report.deviation * unit / self.batch
 
+    @property
+    def epochs(self) -> None:
+        """None: a run ends at its horizon."""
+
     def _round(self, row: int) -> int:
         return min(-(-row // (self.nodes * self.batch)), self.rounds)
 
+    def convexity(self, row: int) -> float:
+        """Mean strong convexity of the rows up to ``row``."""
+        return self.l2
+
     def sensitivity(self, row: int) -> float:
-        """Change of a message by one row in the round of ``row``, before it is randomized and projected."""
+        """Change of the nodes' mean after the round of ``row`` by one row of it, without noise and projection."""
         unit = self.step_length(self._round(row)) if self.position == "scaled_gradient" else 1.0
-        return self.step_length(self._round(row)) * self.report.sensitivity * unit / self.batch
+        return self.step_length(self._round(row)) * self.report.sensitivity * unit / (self.batch * self.nodes)
 
     def std(self, row: int) -> float:
-        """Standard deviation per coordinate of the noise in a message of the round of ``row``, had it no projection."""
-        return self.step_length(self._round(row)) * self.gradient_noise(self._round(row))
+        """Standard deviation per coordinate of all noise in the nodes' mean after ``row``, had nothing been projected.
+
+        A bound: projections shorten what earlier rounds brought.
+        """
+        t = self._round(row)
+        noise = self.gradient_noise(1 if self.position == "scaled_gradient" else t) / math.sqrt(self.nodes)
+        if self.pace == "inverse":
+            return noise * self.length / math.sqrt(t)
+        return noise * self.length * math.sqrt(math.log(t) + 1.0)
+
+    def last_std(self, row: int) -> float:
+        """``std(row)``: a run that ends early has the same noise."""
+        return self.std(row)
 
     @property
     def power(self) -> float:
@@ -235,12 +257,14 @@ def calibrate_network(
             magnitude /= last
     if not (magnitude < 1e100 and report.scale < 1e100):
         raise InvalidParameter("steps and bounds are too far apart for double precision")
+    schedule = ReleaseSchedule.of(release, rounds)
     mu, pure = report.mu, report.epsilon
     if epochs > 1 and not math.isinf(epsilon):
         gaussian = randomizer == "gaussian"
         mu, pure = (gdp_mu(epsilon, delta), math.inf) if gaussian else (gdp_mu_of_pure(epsilon), epsilon)
     return NetworkCalibration(
-        releases=ReleaseSchedule.of(release, rounds),
+        releases=_in_rows(schedule, nodes * batch, horizon),
+        round_releases=schedule,
         report=report,
         magnitude=magnitude,
         position=kind,
@@ -250,7 +274,7 @@ def calibrate_network(
         batch=batch,
         rounds=rounds,
         horizon=horizon,
-        epochs=epochs,
+        uses=epochs,
         gradient_bound=gradient_bound,
         row_bound=row_bound,
         pace=pace,
@@ -275,6 +299,13 @@ def _report_of(
     if epochs == 1 or math.isinf(epsilon):
         return calibrate_report(randomizer, epsilon=epsilon, delta=delta, **words)
     return calibrate_report(randomizer, mu=gdp_mu(epsilon, delta) / math.sqrt(epochs) / _UP, **words)
+
+
+def _in_rows(schedule: ReleaseSchedule, size: int, horizon: int) -> ReleaseSchedule:
+    """Rounds of so many rows as the rows that end them."""
+    rows = np.minimum(schedule.rows * size, horizon)
+    last = min(schedule.last_row * size, horizon)
+    return ReleaseSchedule(min(schedule.every * size, horizon), rows, horizon, last)
 
 
 def _power(report: ReportNoise, gradient_bound: float, batch: int) -> float:

@@ -121,7 +121,7 @@ def _warnings(made: Any, noise: Any, dim: int) -> list[str]:
     releases, n = made._run.plan.releases, made.n_rows_
     warnings = []
     if noise is None:
-        if releases.count:
+        if releases.count and not made.n_releases_:
             first = releases.every or int(releases.rows[0])
             warnings.append(f"no model was released: the first was due after row {first:,}, and {n:,} were learnt")
         return warnings
@@ -189,7 +189,8 @@ def write_run(
         from ..plots import plot_comparison
 
         loss = record["parameters"]["loss"]["name"]
-        title = f"{record['learner']}, {loss} loss, {record['source']}, epsilon {made.epsilon:.4g}"
+        epsilon = made.guarantee_.epsilon() if made.epsilon is None else made.epsilon
+        title = f"{record['learner']}, {loss} loss, {record['source']}, epsilon {epsilon:.4g}"
         picture = plot_comparison(metrics, title=title, releases=record["release_rows"])
         # not private, so not for everybody on this machine
         own = _line({"format": "privol.metrics", "version": 1, **metrics})

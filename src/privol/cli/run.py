@@ -28,7 +28,12 @@ __all__ = ["check_labels", "learn_rows", "run"]
 EMBEDDED: dict[str, dict[str, Any]] = {
     "dpftrl": {"radius": 10.0, "x_bound": 2.0, "regularization": 400.0},
     "nogd": {"radius": 10.0, "x_bound": 2.0, "batch": 1000},
+    "dola": {"radius": 10.0, "x_bound": 2.0, "batch": 500},
+    "sparse-dola": {"radius": 10.0, "x_bound": 2.0, "batch": 500},
 }
+#: Of learners for few models, and of those that nothing was chosen for.
+FEW = ("pigd", "pgiga")
+EMBEDDED_OTHERS: dict[str, Any] = {"x_bound": 2.0}
 #: For all seven classes, chosen likewise: DPFTRL's last model 68 % (0.6 %) with the softmax at epsilon 1, where
 #: scikit-learn's SGD without privacy has 71 % and the commonest class 49 %.
 EMBEDDED_CLASSES: dict[str, Any] = {"radius": 80.0, "x_bound": 2.0, "batch": 100}
@@ -214,7 +219,7 @@ def learn_rows(
     learner = learner_name(learner, given)
     if file is None:
         few = {"release": [math.ceil(horizon / 2**k) for k in (3, 2, 1, 0)]}
-        chosen_for = EMBEDDED.get(learner, EMBEDDED_FEW | few)
+        chosen_for = EMBEDDED_FEW | few if learner in FEW else EMBEDDED.get(learner, EMBEDDED_OTHERS)
         given = {**(EMBEDDED_CLASSES if len(stream.classes) > 2 else chosen_for), **given}
     implied = "x_bound" not in given and stream.row_bound is not None
     if implied:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..geometry import L2Ball
+from ..geometry import L2Ball, WholeSpace
 from ..learners._base import Keeper
 from ._hindsight import BestFixed, Objective, best_in_hindsight
 from ._private import MetricsResult, MetricsWindow, PrivateMetrics
@@ -113,6 +113,10 @@ class Comparison:
         }
 
 
+#: Norm of the fixed models that a learner without a feasible set is compared with, at most.
+FARTHEST = 100.0
+
+
 def compare(
     learner: Any,
     stream: Any,
@@ -126,6 +130,8 @@ def compare(
     checkpoint: Keeper | None = None,
 ) -> Comparison:
     """Let a learner learn a stream as one new run, then put it beside what no privacy would have given.
+
+    The best fixed model is that of the learner's feasible set; of learners without one, of norm at most 100.
 
     Parameters
     ----------
@@ -163,17 +169,18 @@ def compare(
         )
         run = learner._run
         say("best fixed model")
+        domain = learner._domain()
+        if isinstance(domain, WholeSpace):
+            domain = L2Ball(FARTHEST)
         settings = {
             "loss": learner.loss,
-            "domain": learner.domain,
-            "radius": learner.radius,
+            "domain": domain,
             "x_bound": learner.x_bound,
             "y_bound": learner.y_bound,
             "fit_intercept": learner.fit_intercept,
             "class_weight": getattr(learner, "class_weight", None),
         }
         best = best_in_hindsight(tape, **settings)
-        domain = learner.domain if learner.domain is not None else L2Ball(learner.radius)
         task = Task.of(learner, tape.classes)
         f = Objective(tape, task, domain, learner.x_bound, learner.y_bound, bool(learner.fit_intercept))
 
@@ -182,9 +189,10 @@ def compare(
             return RunFigures(found, f.score(at._public("model")), regret, at.n_releases_)
 
         def without_noise(release: Any) -> RunFigures:
-            free = clone(learner).set_params(
-                epsilon=math.inf, ledger=None, random_state=None, release=release, horizon=run.horizon
-            )
+            words = {"ledger": None, "random_state": None, "release": release, "horizon": run.horizon}
+            for name in {"leakage", "sigma"} & learner.get_params(deep=False).keys():  # in the place of epsilon
+                words[name] = None
+            free = clone(learner).set_params(epsilon=math.inf, **words)
             if learner.__dict__.get("_declared") is not None:
                 free.declare_classes(learner._declared)
             return figures(free, progressive(free, tape, delay=delay, points=points))

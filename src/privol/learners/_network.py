@@ -159,7 +159,8 @@ class NetworkLearner(AskingLearner):
             ranks.agree(classes=stream.classes, **words)
             schedule = self.mixing()
             ranks.agree(topology=(schedule.n_nodes, [schedule.matrix(t).digest for t in (1, 2, 3, 1000)]))
-            self._spread = _Spread(ranks, schedule, stream.n_rows, self._uses(), self.batch)
+            batch = integer(batch=self.batch, at_least=1)
+            self._spread = _Spread(ranks, schedule.n_nodes, batch, stream.n_rows, self._uses())
             return self.fit_stream(stream, progress=progress, checkpoint=checkpoint)
         except RankFailure:
             raise
@@ -173,11 +174,9 @@ class NetworkLearner(AskingLearner):
         spread: _Spread | None = self.__dict__.get("_spread")
         if spread is None:
             return super()._stream_horizon(stream)
-        if self.horizon not in (None, spread.rows * self._uses()):
-            raise InvalidParameter(
-                f"horizon must be None or the {spread.rows * self._uses()} rows of all ranks, found {self.horizon!r}"
-            )
-        return spread.rows * self._uses()
+        if self.horizon not in (None, spread.rows):
+            raise InvalidParameter(f"horizon must be None or the {spread.rows} rows of all, found {self.horizon!r}")
+        return spread.rows
 
     # ---- what the base asks for ---------------------------------------------------------------------
 
@@ -239,7 +238,7 @@ class NetworkLearner(AskingLearner):
 
     def guarantee_of(self, plan: Any, *, private: bool, bit_source: str) -> Guarantee:
         """Return the guarantee of a run with the given calibration and noise bits."""
-        uses = "one round" if plan.epochs == 1 else f"{plan.epochs} rounds at most"
+        uses = "one round" if plan.uses == 1 else f"{plan.uses} rounds at most"
         conditions = [
             "the bounds, the labels and all other parameters, but for the number of rows, which is public, were chosen "
             "without looking at the rows",
@@ -290,16 +289,15 @@ class NetworkLearner(AskingLearner):
     ) -> tuple[NetworkRun, NetworkCalibration, Guarantee]:
         schedule = self.mixing()
         plan = self._calibrate(schedule.n_nodes, n_features, horizon, release)
-        source, guarantee = self._begin(cast(Any, plan), source)
-        words = self._run_words(cast(Any, plan), n_features, source)
+        source, guarantee = self._begin(plan, source)
+        words = self._run_words(plan, n_features, source)
         spread: _Spread | None = self.__dict__.get("_spread")
         part: dict[str, Any] = {"own": plan.nodes, "first": 0}
         if spread is not None:
-            part, rows = spread.part(schedule, words["dim"])
-            if rows * plan.nodes == 0 or horizon != spread.rows * plan.epochs:
-                raise InvalidParameter(f"every rank must have rows, found {rows}")
-            part["horizon"] = rows * plan.epochs
-        words |= {"horizon": plan.horizon, "stream": STREAM_REPORTS, "magnitude": plan.magnitude}
+            part = spread.part(schedule, words["dim"])
+        rounds = plan.round_releases
+        words |= {"every": rounds.every, "releases": rounds.rows, "last_row": rounds.last_row}
+        words |= {"stream": STREAM_REPORTS, "magnitude": plan.magnitude}
         del words["decide"]
         state = NetworkRun(
             report=_report_of(plan),
@@ -322,7 +320,7 @@ class NetworkLearner(AskingLearner):
         return state, plan, guarantee
 
     def _release_last(self, run: Run) -> None:
-        if run.plan.releases.only_last and run.state.n_rows < run.guarantee.horizon and run.state.n_releases == 0:
+        if run.plan.round_releases.only_last and run.state.n_rows < run.guarantee.horizon and run.state.n_releases == 0:
             cast(NetworkRun, run.state).release_last()
         spread: _Spread | None = self.__dict__.get("_spread")
         if spread is not None:
@@ -388,34 +386,49 @@ class NetworkLearner(AskingLearner):
 
 
 class _Spread:
-    """What a run must know of the ranks that its nodes are spread over."""
+    """What a run must know of the ranks that its nodes are spread over.
 
-    def __init__(self, ranks: Ranks, schedule: MixingSchedule, rows: int | None, uses: int, batch: int) -> None:
+    Attributes
+    ----------
+    ranks : Ranks
+    rows, here : int
+        All uses of rows, of the network and of the nodes here.
+    round_rows, unit : int
+        Those of a round, likewise.
+    whole_rounds : int
+        Rounds in which no node lacks a row.
+    """
+
+    def __init__(self, ranks: Ranks, nodes: int, batch: int, rows: int | None, uses: int) -> None:
         if rows is None:
             raise InvalidParameter("the stream must know its number of rows")
-        self._ranks, self._here = ranks, rows
+        self.ranks, self._nodes = ranks, nodes
+        self.first, self.own = ranks.part(nodes)
         found = ranks.gather(np.array([rows]))[:, 0]
-        self.rows = int(found.sum())
-        full, rest = divmod(self.rows, schedule.n_nodes)
+        total = int(found.sum())
+        full, rest = divmod(total, nodes)
         for rank in range(ranks.size):
-            first, own = ranks.part(schedule.n_nodes, rank)
+            first, own = ranks.part(nodes, rank)
             expected = full * own + min(max(rest - first, 0), own)
-            if found[rank] != expected:
+            if found[rank] != expected or not expected:
                 raise InvalidParameter(
-                    f"the rows of the nodes must be as even as can be: of {self.rows} in all, the {own} nodes of rank "
-                    f"{rank} have {found[rank]}, not {expected}"
+                    f"every node must have as many rows as the others, or one less: of {total} in all, the {own} nodes "
+                    f"of rank {rank} have {found[rank]}, not {max(expected, 1)}"
                 )
+        self.rows, self.here = total * uses, rows * uses
+        self.round_rows, self.unit = nodes * batch, self.own * batch
+        self.whole_rounds = self.rows // self.round_rows
 
-    def part(self, schedule: MixingSchedule, dim: int) -> tuple[dict[str, Any], int]:
-        """Words that the kernel takes of the nodes here, and their rows."""
-        self._ranks.agree(n_features=dim)
-        first, own = self._ranks.part(schedule.n_nodes)
-        exchange = self._ranks.exchange(schedule, dim)
-        return {"first": first, "own": own, "heard": exchange.heard, "exchange": exchange}, self._here
+    def part(self, schedule: MixingSchedule, dim: int) -> dict[str, Any]:
+        """Words that the kernel takes of the nodes here."""
+        self.ranks.agree(n_features=dim)
+        exchange = self.ranks.exchange(schedule, dim)
+        heard = {"heard": exchange.heard, "exchange": exchange}
+        return {"first": self.first, "own": self.own, "horizon": self.here, **heard}
 
     def gather(self, state: NetworkRun) -> None:
         """All nodes' models, on every rank: the network's."""
-        found = (self._ranks.gather_nodes(rows) for rows in (state.mixes(), state.models(), state.sums()))
+        found = [self.ranks.gather_nodes(rows) for rows in (state.mixes(), state.models(), state.sums())]
         state.gathered(*found)
 
 

@@ -47,7 +47,8 @@ class Checkpoints:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self.folder = directory / FOLDER
-        self._last = ""
+        self.kept = 1  # checkpoints, the newest
+        self._names: list[str] = []
 
     def read_plan(self) -> dict[str, Any] | None:
         """What the run was begun with; None if none is here."""
@@ -100,11 +101,12 @@ class Checkpoints:
         return arrays
 
     def keep_only(self, name: str) -> None:
-        """Remove the checkpoint before this one, which the journal knows of by now."""
-        if self._last and self._last != name:
+        """Remove those before this one, which the journal knows of by now, but for as many as are kept."""
+        if name not in self._names:
+            self._names.append(name)
+        while len(self._names) > self.kept:
             with suppress(OSError):
-                (self.folder / self._last).unlink()
-        self._last = name
+                (self.folder / self._names.pop(0)).unlink()
 
     def clear_drafts(self) -> None:
         """Remove what a crash kept from being finished."""

@@ -41,6 +41,7 @@ from ._models import (
     parameters_of,
     write_export,
 )
+from ._together import Alone, company_of
 
 __all__ = ["State"]
 
@@ -67,7 +68,7 @@ class State:
         ``model.json``, the released model.
     every : int, default=65536
         Rows after which the state is kept, at least 1. A crash loses the work of at most twice as many rows, no result:
-        they are learnt again with the same noise.
+        they are learnt again with the same noise. Of ``fit_ranks``: rows of the network; a directory is of one rank.
     inputs : dict, optional
         Public JSON values that say how rows become features, as in :func:`save_model`. A run goes on only with those it
         was begun with.
@@ -118,6 +119,7 @@ class State:
         self._resume: tuple[Account, Arrays, int] | None = None  # the account, what was kept, and its rows
         self._known: dict[int, tuple[str, str]] = {}  # rows -> digests of rows and state, as the journal has them
         self._kept = -1  # rows of the last checkpoint
+        self._company = Alone(self._every)  # who keeps the same run
         self._ending = False
         self._sealed: tuple[Run, Export] | None = None  # the run's end, until the account is closed
         self._caught_up = 0  # rows that the journal knows of
@@ -259,10 +261,13 @@ class State:
         elif getattr(learner.ledger, "journal", None) is None:
             self._refuse("a run that outlives its process needs a ledger that does: Ledger(journal=...), or none")
         ledger = learner._ledger()
+        self._company = company_of(learner, self._every)
+        self._files.kept = self._company.kept
         plan = self._files.read_plan()
         if plan is None:
             if (self.directory / RECORD).exists():
                 self._finished()
+            self._company.common([])
             self._clear(ledger)
             return
         account = next((a for a in ledger.accounts if a.plan_id == plan["plan_id"]), None)
@@ -278,6 +283,7 @@ class State:
         self._key = bytes.fromhex(plan["digest_key"])
         self._digest = RowDigest(self._key)
         if not commits:  # it ended before its first row
+            self._company.common([])
             if not account.closed:
                 account.close_at(0, 0, 0.0)
             self._clear(ledger)
@@ -286,14 +292,14 @@ class State:
         for commit in commits:
             self._known[commit["rows"]] = (commit["facts"]["digest"], commit["facts"]["state"])
         self._caught_up = commits[-1]["rows"]
-        for commit in reversed(commits):
-            arrays = self._files.read(commit["facts"])
-            if arrays is not None:
-                self._resume = (account, arrays, commit["rows"])
-                self._plan, self._kept, self._inputs = plan, commit["rows"], plan["inputs"]
-                self._files.keep_only(commit["facts"]["checkpoint"])
-                return
-        self._refuse("no checkpoint that the ledger knows of is here and whole: the run cannot go on")
+        known = {commit["rows"]: commit["facts"] for commit in commits}
+        whole = {rows: arrays for rows, facts in known.items() if (arrays := self._files.read(facts)) is not None}
+        rows = self._company.common(list(whole))
+        if rows is None:
+            self._refuse("no checkpoint that the ledger knows of is here and whole: the run cannot go on")
+        self._resume = (account, whole[rows], rows)
+        self._plan, self._kept, self._inputs = plan, rows, plan["inputs"]
+        self._files.keep_only(known[rows]["checkpoint"])
 
     def _check_plan(self, learner: OnlineLearner, plan: dict[str, Any]) -> None:
         found, asked = plan["parameters"], describe_parameters(learner)
@@ -432,7 +438,8 @@ class State:
     def room(self) -> int:
         """Rows that may be learnt before the state is to be kept, or compared."""
         rows = self._digest.rows
-        return min((known for known in self._known if known > rows), default=max(self._kept, rows) + self._every) - rows
+        until = max(self._kept, rows) + self._company.every
+        return min((known for known in self._known if known > rows), default=until) - rows
 
     def learning(self, X: Any, targets: NDArray[np.float64]) -> None:
         """Rows are about to be learnt: they are made known meanwhile."""
@@ -454,25 +461,23 @@ class State:
                 self.wait()
                 self._verified = rows
             return rows == self._caught_up
-        if released or rows - self._kept >= self._every:
+        if released or self._company.due(rows, self._kept):
             self.commit(run)
         if released:
             self.wait()
         return released
 
     def commit(self, run: Run) -> None:
-        """Begin to keep the state of a run: first the checkpoint, then what the ledger says of it; then it may be seen.
+        """Begin to keep the state of a run: the checkpoint, then what the ledger says of it; then it may be seen.
 
-        Raises
-        ------
-        OSError
-            If the state before could not be written.
+        Raises ``OSError`` if the state before could not be written.
         """
         assert self._beside is not None
         rows = run.state.n_rows
         if rows == self._kept and run.handed is not None:
             return
         self.wait()
+        self._company.meet()
         write = partial(
             self._write,
             run,
@@ -528,6 +533,7 @@ class State:
         self._files.clear_model()
         if self._sealed[1].n_releases:
             write_export(learner, self._sealed[1], self._files.folder, self._inputs)
+        self._company.meet()  # none ends before all have their model
 
     def settled(self) -> None:
         """The account is closed: the model comes out, and nothing secret is needed any more."""
@@ -565,7 +571,7 @@ class State:
             with suppress(Exception):
                 self.wait()
             with suppress(Exception):
-                going = not (self._ending or run.closed or run.state.ended)
+                going = self._company.alone and not (self._ending or run.closed or run.state.ended)
                 if going and self._digest.rows == run.state.n_rows > self._caught_up:
                     self.commit(run)
                     self.wait()

@@ -1,0 +1,95 @@
+"""Which states a run goes on from: of a process alone the newest, of ranks of a network the newest that all have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import StateError
+
+__all__ = ["Alone", "Together", "company_of"]
+
+
+class Alone:
+    """A run of one process.
+
+    Attributes
+    ----------
+    every : int
+        Rows after which the state is kept.
+    kept : int
+        Checkpoints that are kept, the newest.
+    """
+
+    kept = 1
+
+    def __init__(self, every: int) -> None:
+        self.every = every
+
+    def common(self, rows: list[int]) -> int | None:
+        """Which of the states with so many rows the run goes on from; None: from the newest, or there is none."""
+        return max(rows, default=None)
+
+    def due(self, rows: int, kept: int) -> bool:
+        """Whether the state is to be kept."""
+        return rows - kept >= self.every
+
+    def meet(self) -> None:
+        """All have kept what was to be kept so far."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether the state can be kept when nobody else does."""
+        return True
+
+
+class Together(Alone):
+    """A rank's part of a network's run: whole rounds are kept, the same on all ranks.
+
+    No rank keeps a round before all have kept the one before, and each keeps two; so wherever a crash comes, there is
+    one that all have.
+
+    Parameters
+    ----------
+    spread : object
+        What the learner knows of its ranks: ``unit``, rows here of a round, ``whole_rounds``, ``round_rows``, those of
+        the network in one, ``gather`` and ``meet``.
+    every : int
+        In rows of the whole network.
+    """
+
+    kept = 2
+
+    def __init__(self, spread: Any, every: int) -> None:
+        super().__init__(max(1, every // spread.round_rows) * spread.unit)
+        self._spread = spread
+
+    def due(self, rows: int, kept: int) -> bool:
+        return rows - kept >= self.every and rows // self._spread.unit <= self._spread.whole_rounds
+
+    def common(self, rows: list[int]) -> int | None:
+        mine = max(rows, default=-1)
+        rounds = self._spread.ranks.gather(np.array([mine if mine < 0 else mine // self._spread.unit]))[:, 0]
+        if rounds.min() < 0 <= rounds.max():
+            without = ", ".join(map(str, np.flatnonzero(rounds < 0)))
+            raise StateError(f"rank {without} has no run to go on with, and others have: a run goes on with all ranks")
+        if mine < 0:
+            return None
+        wanted = int(rounds.min()) * int(self._spread.unit)
+        if wanted not in rows:
+            raise StateError(f"what was kept of round {rounds.min()}, which another rank goes on from, is not here")
+        return wanted
+
+    def meet(self) -> None:
+        self._spread.ranks.barrier()
+
+    @property
+    def alone(self) -> bool:
+        return False
+
+
+def company_of(learner: Any, every: int) -> Alone:
+    """What a learner's run is kept with."""
+    spread = learner.__dict__.get("_spread")
+    return Alone(every) if spread is None else Together(spread, every)
