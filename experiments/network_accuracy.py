@@ -41,6 +41,7 @@ PLAIN_L1 = {"rda": (1e-5, 1e-4, 1e-3, 1e-2), "published": (1e-3, 1e-2, 0.1, 1.0)
 SPARSE_NODES = 4
 CURVES = (math.inf, 10.0, 1.0, 0.1)
 POINTS = 12
+EPOCH_BATCHES = (20, 100, 500)
 
 
 def name_of(epsilon: float) -> str:
@@ -194,6 +195,20 @@ def conversion(rows: Rows, runs: int, axis: Any) -> list[str]:
     return lines
 
 
+def epochs(rows: Rows, runs: int) -> list[str]:
+    """Tabulate uses of every row, by epsilon; a whole number of rounds of every batch."""
+    most = max(EPOCH_BATCHES)
+    n = len(rows.y) // (NODES * most) * NODES * most or len(rows.y) // NODES * NODES
+    part = Rows(rows.name, rows.X[:n], rows.y[:n], rows.X_test, rows.y_test)
+    lines = []
+    for batch in EPOCH_BATCHES:
+        for uses in (1, 4, 16):
+            cells = [accuracies(part, runs, epsilon=epsilon, batch=batch, epochs=uses) for epsilon in CURVES[:0:-1]]
+            lines.append([rows.name, f"{n:,}", str(batch), str(uses), *map(shown, cells)])
+            say(*lines[-1])
+    return lines
+
+
 def main() -> None:
     given = arguments(__doc__, folder=f"{RCV1}, covtype.data.gz, adult.*.gz", runs=20, page="network.md")
     folder: Path = given.folder
@@ -210,6 +225,10 @@ def main() -> None:
         say(f"rcv1 is left out: {folder} has no {RCV1}")
     parts = [line for rows, axis in zip(sets, panels[1:], strict=True) for line in conversion(rows, given.runs, axis)]
     lines += ["Averages:", "", *table(["set", "batch", "epsilon", "average model", "last model"], parts)]
+    parts = [line for rows in sets if rows.name == "adult" for line in epochs(rows, given.runs)]
+    if parts:
+        head = ["set", "rows", "batch", "epochs", *(f"epsilon = {epsilon:g}" for epsilon in CURVES[:0:-1])]
+        lines += ["", "Epochs:", "", *table(head, parts)]
     for axis in panels:
         axis.grid(alpha=0.2)
         if axis.lines:

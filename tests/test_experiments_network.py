@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from experiment_tools import experiments, number, written  # noqa: F401 (a fixture)
-from test_experiments_data import adult, covtype
+from test_experiments_data import adult
 from test_experiments_offline import words
 
 from privol import DOLA
@@ -35,8 +35,8 @@ def diabetes(folder: Path, rows: int = 200) -> None:
     lines = [",".join(columns)]
     for row in range(rows):
         cells = {"patient_nbr": str(row), "number_emergency": str(row % 2 * 3), "readmitted": "NO"}
-        for name, words in schema["columns"].items():
-            default = str(words.get("levels", words.get("range", [0]))[0])
+        for name, column in schema["columns"].items():
+            default = str(column.get("levels", column.get("range", [0]))[0])
             cells.setdefault(name, default)
         cells["time_in_hospital"] = str(1 + row % 14)
         lines.append(",".join(cells[name] for name in columns))
@@ -121,13 +121,14 @@ def test_network_runs(tmp_path, experiments, monkeypatch):  # noqa: F811
 
 def test_network_accuracy_runs(tmp_path, experiments, monkeypatch):  # noqa: F811
     words(tmp_path)
-    covtype(tmp_path)
+    adult(tmp_path)
     monkeypatch.setattr(experiments("network_data"), "WORDS", 40)
     script = experiments("network_accuracy")
-    monkeypatch.setattr(script, "NODES", 8)
+    for place in (script, experiments("network_data")):
+        monkeypatch.setattr(place, "NODES", 8)
     monkeypatch.setattr(script, "L1", {"noise": (1.0, None), "rda": (1e-3,), "published": (1e-3,)})
     rows = experiments.sample("network_accuracy", tmp_path, str(tmp_path), "--runs", "1")
-    assert [len(cells) for cells in rows] == [11] * 12 + [7] * (16 + 8) + [5] * 8
+    assert [len(cells) for cells in rows] == [11] * 12 + [7] * (16 + 8) + [5] * 8 + [7] * 9
     assert [number(cells[6]) > 80 for cells in rows[:2]] == [True, True]  # half of the words tell the label
     assert {cells[2] for cells in rows[:3]} == {"82.51", "74.64", "65.72"}
 
