@@ -93,7 +93,7 @@ def by_privacy(rows: Rows, runs: int, axes: list[Any]) -> list[str]:
 def by_batch(rows: Rows, runs: int, axis: Any) -> list[str]:
     """Figure 6 (b)."""
     lines = []
-    for name in ("laplace on the output, published (Algorithm 1)", "gaussian"):
+    for name in ("laplace on the output, published (Algorithm 1)", "gaussian", "gaussian, root steps"):
         for batch in BATCHES:
             words = {**NOISES[name], "batch": batch}
             cells = [rows.regrets(runs, epsilon=epsilon, **words) for epsilon in EPSILONS]
@@ -101,12 +101,12 @@ def by_batch(rows: Rows, runs: int, axis: Any) -> list[str]:
             rough = roughness(rows, runs, epsilon=1.0, **words)
             lines.append([name, str(batch), *map(shown, cells), shown(plain), f"{rough:.2g}"])
             say(*lines[-1])
-            if name == "gaussian":
+            if name == "gaussian, root steps":
                 for epsilon, style in ((0.1, "--"), (1.0, "-")):
                     counts, curve = rows.curve(1, epsilon=epsilon, **words)
                     label = f"batch {batch}, {name_of(epsilon)}"
                     axis.plot(counts, curve, style, color=f"C{BATCHES.index(batch)}", label=label)
-    axis.set_title(f"batches: Gaussian noise, one run, {rows.name}", fontsize=9)
+    axis.set_title(f"batches: Gaussian noise, root steps, one run, {rows.name}", fontsize=9)
     return table(["noise", "batch", *map(name_of, EPSILONS), "no noise", "roughness"], lines)
 
 
@@ -126,8 +126,8 @@ def by_topology(rows: Rows, runs: int, regret: Any, distance: Any) -> list[str]:
             found = [along(learner_of(key, **words), rows) for key in range(runs)]
             own = [float(run.own[-1]) - rows.least for run in found]
             first = [float(run.first[-1]) - rows.least for run in found]
-            apart = [float(run.distance[-1]) for run in found]
-            peak = [float(run.distance.max()) for run in found]
+            apart = [round(float(run.distance[-1]), 9) for run in found]  # a complete graph's is rounding
+            peak = [round(float(run.distance.max()), 9) for run in found]
             speed = graphs.contraction(learner_of(0, **words).mixing(), 1)
             lines.append([noise, name, f"{speed:.4f}", *map(shown, (own, first, peak, apart))])
             say(*lines[-1])
@@ -150,7 +150,8 @@ def draw(regret: Any, distance: Any, name: str, colour: str, found: list[Along],
         return np.asarray(np.mean(curves, axis=0))
 
     regret.plot(found[0].rows, mean([run.first for run in found]) - least, color=colour, label=name)
-    distance.plot(found[0].rows, mean([run.distance for run in found]), color=colour, label=name)
+    if max(run.distance.max() for run in found) > 1e-6:  # not of a complete graph
+        distance.plot(found[0].rows, mean([run.distance for run in found]), color=colour, label=name)
 
 
 def by_set(sets: list[Rows], runs: int, axis: Any) -> list[str]:

@@ -114,7 +114,7 @@ def test_network_runs(tmp_path, experiments, monkeypatch):  # noqa: F811
     monkeypatch.setattr(script, "EPSILONS", (1.0, 10.0))
     monkeypatch.setattr(script, "STEPS", {"a": {"l2": 0.1}, "b": {"radius": 3.0}})
     rows = experiments.sample("network", tmp_path, str(tmp_path), "--runs", "1")
-    noises, batches, graphs = len(script.NOISES), 2 * len(script.BATCHES), 2 * len(script.GRAPHS) + 1
+    noises, batches, graphs = len(script.NOISES), 3 * len(script.BATCHES), 2 * len(script.GRAPHS) + 1
     assert [len(cells) for cells in rows] == [6] * 2 + [5] * noises + [6] * batches + [7] * graphs + [10] * 3
     assert "too slow" in rows[2 + list(script.NOISES).index("privunit")]
 
