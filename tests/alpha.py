@@ -38,6 +38,7 @@ RATES: dict[str, float] = {
     "audit.coverage": 1e-6,
     "audit.reports": 1e-6,
     "audit.offline": 1e-6,
+    "audit.network": 1e-6,
     "gradients.scale": 1e-6,
     "least_squares.scale": 1e-6,
     "least_squares.mean": 1e-6,

@@ -88,6 +88,7 @@ LAZY = {
     ("streams", "pyarrow"): "optional: the parser without it is slower",
     ("state", "sklearn"): "a check that only an export needs",
     ("guarantees", "dp_accounting"): "optional: only runs of several kinds need it, for a tighter figure",
+    ("distributed", "mpi4py"): "optional: names of the module are annotations, and streams of nodes need no MPI",
     ("topology", "networkx"): "optional: graphs go to it, they are not made by it",
 }
 

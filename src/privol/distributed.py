@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from ._validate import integer, number
 from .errors import InvalidParameter, RankFailure, StateError
 from .topology import MixingMatrix, MixingSchedule, PeriodicMixing
 
-__all__ = ["DealtRows", "Exchange", "InterleavedRows", "Ranks"]
+__all__ = ["DealtRows", "Exchange", "InterleavedRows", "Ranks", "on_all_ranks"]
 
 FloatArray = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -39,6 +39,12 @@ def _mpi() -> Any:
             f"privol.distributed needs mpi4py and an MPI library (pip install 'privol[mpi]' brings both): {error}"
         ) from error
     return MPI
+
+
+def on_all_ranks(error: Exception) -> Exception:
+    """Mark an error that every rank raises by itself, so that none need tell the others."""
+    error.__dict__["on_all_ranks"] = True
+    return error
 
 
 class Ranks:
@@ -68,6 +74,7 @@ class Ranks:
         self.messages = self.bytes = 0
         self._said: Any = None  # what this rank says when it fails, and the requests that carry it
         self._heard = np.zeros(_WORDS, dtype=np.uint8)
+        self._failure: RankFailure | None = None
 
     def __repr__(self) -> str:
         return f"<Ranks: {self.rank} of {self.size}>"
@@ -92,7 +99,7 @@ class Ranks:
 
     # ---- what all do together ---------------------------------------------------------------------------------------
 
-    def gather(self, values: Integers) -> Integers:
+    def gather(self, values: Integers | list[int]) -> Integers:
         """Return the integers of all ranks, shape (size, n): as many of every rank."""
         mine = np.ascontiguousarray(values, dtype=np.int64)
         found = np.empty((self.size, len(mine)), dtype=np.int64)
@@ -121,7 +128,8 @@ class Ranks:
             different = np.flatnonzero((found[:, k] != found[0, k]).any(axis=1))
             if len(different):
                 mine = "" if self.rank not in (0, different[0]) else f" (here: {value!r})"
-                raise InvalidParameter(f"{name} must be the same on all ranks: rank {different[0]} has another{mine}")
+                error = InvalidParameter(f"{name} must be the same on all ranks: rank {different[0]} has another{mine}")
+                raise on_all_ranks(error)
 
     def barrier(self) -> None:
         """Wait for all ranks."""
@@ -145,12 +153,19 @@ class Ranks:
         ------
         RankFailure
         """
+        if self._failure is not None:
+            raise self._failure
         status = self._mpi.Status()
         if self._comm.Iprobe(tag=_FAILURE, status=status):
             source = status.Get_source()
             self._comm.Recv(self._heard, source=source, tag=_FAILURE)
             words = bytes(self._heard).rstrip(b"\0").decode(errors="replace")
-            raise RankFailure(f"rank {source} cannot go on: {words}", rank=source)
+            self._failed(f"rank {source} cannot go on: {words}", source)
+
+    def _failed(self, message: str, rank: int | None) -> NoReturn:
+        """From here on all that is waited for ends so: a kernel asks again, where a wait has ended by an error."""
+        self._failure = RankFailure(message, rank=rank)
+        raise self._failure
 
     def wait(self, requests: list[Any]) -> None:
         """Wait for what is under way; signals are served meanwhile.
@@ -160,6 +175,7 @@ class Ranks:
         RankFailure
             If another rank has failed, or all have said nothing for as long as ``timeout`` says.
         """
+        self.check()
         done, spins, start = self._mpi.Request.Testall, 0, 0.0
         while not done(requests):
             spins += 1
@@ -168,7 +184,7 @@ class Ranks:
             if spins >= _SPINS:
                 start = start or time.monotonic()
                 if time.monotonic() - start > self._timeout:
-                    raise RankFailure(f"the other ranks have said nothing for {self._timeout:g} s", rank=None)
+                    self._failed(f"the other ranks have said nothing for {self._timeout:g} s", None)
                 time.sleep(_PAUSE)
 
     def exchange(self, schedule: MixingSchedule, dim: int) -> Exchange:

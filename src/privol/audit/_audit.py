@@ -14,16 +14,18 @@ from .._validate import choice, integer, number
 from ..errors import InvalidParameter
 from ..guarantees import format_up, gdp_epsilon
 from ..learners import OfflineLearner, OnlineLearner
+from ..learners._network import NetworkLearner
 from ._bounds import FloatArray, bounds, fit_direction, gaussian_mu_lower
 from ._cases import MECHANISMS as _PERTURBED
 from ._cases import PREFIX_PARAMETERS, Case, LearnerCase, PrefixCase, worst_learner
+from ._network import NETWORKS, NetworkCase, networking
 from ._offline import OFFLINE, OfflineCase, worst_offline
 from ._reports import REPORTERS, ReportCase, reporting
 
 __all__ = ["MECHANISMS", "STATISTICS", "Audit", "audit", "audit_black_box"]
 
 #: Names of what can be audited.
-MECHANISMS: tuple[str, ...] = (*_PERTURBED, *REPORTERS, *OFFLINE)
+MECHANISMS: tuple[str, ...] = (*_PERTURBED, *REPORTERS, *NETWORKS, *OFFLINE)
 
 #: Ways to make one number of what a run releases.
 STATISTICS = ("auto", "fitted")
@@ -52,7 +54,8 @@ class Audit:
     proved_mu : float or None
         What is proved of this noise: ``mu``, but where a source claims something else. None: nothing is known.
     proved_epsilon : float or None
-        The same where it is an epsilon, pure or at that one delta: of learners of data at rest.
+        The same where it is an epsilon, pure or at that one delta: of learners of data at rest, and of DOLA with the
+        source's Laplace noise.
     epsilon_lower : float
         Of epsilon at ``delta``. Assumes nothing but that the runs are independent, as does:
     mu_lower : float
@@ -207,7 +210,8 @@ def audit(
     The runs are those of the compiled learner, each with a noise key of its own. Where rows can lie along coordinates
     that do not touch each other, a run is ``width`` experiments; their independence is that of the noise's
     coordinates, which other tests hold. Of a learner that sees reports alone every row of a run is an experiment: what
-    depends on it follows from its report, whose noise is its own. Of a learner of data at rest every fit is one, and
+    depends on it follows from its report, whose noise is its own. Of nodes that learn together every node of a round is
+    one, with the messages of that round and of the later ones. Of a learner of data at rest every fit is one, and
     the likelihood ratio of noise in the objective has the determinant of the Hessian. Thresholds (and fits) are chosen
     on one half of the runs and judged on the other.
 
@@ -262,6 +266,8 @@ def _case(
             raise InvalidParameter(f"a learner has its own parameters: {', '.join(parameters)} must be set there")
         if isinstance(learner, OfflineLearner):
             return OfflineCase(learner, rows=steps, noise=noise, random_state=state)
+        if isinstance(learner, NetworkLearner):
+            return NetworkCase(learner, by_rows=False, noise=noise, random_state=state)
         if isinstance(learner, tuple(REPORTERS.values())):
             return ReportCase(learner, by_rows=False, noise=noise, random_state=state)
         return LearnerCase(learner, steps=steps, noise=noise, random_state=state)
@@ -269,6 +275,9 @@ def _case(
     if name in REPORTERS:
         reporter, by_rows = reporting(name, parameters)
         return ReportCase(reporter, by_rows=by_rows, noise=noise, random_state=state)
+    if name in NETWORKS:
+        network, by_rows = networking(name, parameters)
+        return NetworkCase(network, by_rows=by_rows, noise=noise, random_state=state)
     if name in OFFLINE:
         return OfflineCase(worst_offline(name, parameters), rows=steps, noise=noise, random_state=state)
     if name != "prefix":

@@ -504,8 +504,13 @@ class PrefixCase(Case):
         return np.array([run.add_block(block, every=False) for block in blocks]).T
 
 
-_TOLD = ("loss", "weights", "design", "randomizer", "values", "release", "noise_shape", "calibration")
-_UNTOLD = {"noise_shape": "lipschitz", "calibration": "tight", "release": None, "values": 1, "weights": "linear"}
+_TOLD = (
+    "loss", "weights", "design", "randomizer", "values", "release", "noise_shape", "noise_position", "calibration",
+)  # fmt: skip
+_UNTOLD = {
+    "noise_position": "gradient", "noise_shape": "lipschitz", "calibration": "tight", "release": None, "values": 1,
+    "weights": "linear",
+}  # fmt: skip
 
 
 def title_of(name: str, words: dict[str, Any]) -> str:

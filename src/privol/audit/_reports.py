@@ -26,12 +26,12 @@ from ..randomizers import compiled
 from ._bounds import FloatArray
 from ._cases import Case, built, title_of
 
-__all__ = ["REPORTERS", "ReportCase", "reporting"]
+__all__ = ["DIMS", "FAR_TARGETS", "REPORTERS", "ReportCase", "log_ratio", "reporting", "scaled"]
 
 _ROWS, _UNCAPPED_ROWS = 1024, 64  # of a run; of coin betting whose magnitude may grow without end
-_FAR = 1e9  # targets that no prediction comes near
+FAR_TARGETS = 1e9  # targets that no prediction comes near
 # Where the likelihood ratio is near its largest often: of (L2-)Laplace noise that is in the plane.
-_DIMS = {"gaussian": 8, "privunit": 8, "duchi": 8, "laplace": 2, "l2laplace": 2}
+DIMS = {"gaussian": 8, "privunit": 8, "duchi": 8, "laplace": 2, "l2laplace": 2}
 
 #: Learners of reports that can be audited, by name.
 REPORTERS: dict[str, type[Any]] = {
@@ -39,7 +39,7 @@ REPORTERS: dict[str, type[Any]] = {
     "multiscale": MultiscaleSGD,
 }  # fmt: skip
 # The slope of the absolute loss is 1 at every point, the sign of the target's.
-_ABSOLUTE = {"loss": "absolute", "y_bound": _FAR, "fit_intercept": False}
+_ABSOLUTE = {"loss": "absolute", "y_bound": FAR_TARGETS, "fit_intercept": False}
 _WORST: dict[type[Any], dict[str, Any]] = {
     MIOGD: _ABSOLUTE,
     LDPSGD: {**_ABSOLUTE, "domain": WholeSpace(), "step_size": 1.0},  # what is not projected shows the reports
@@ -89,7 +89,7 @@ class ReportCase(Case):
         intercept = bool(words["fit_intercept"])
         noted = self._kind(**words).calibrate(1, 1, "last")
         self._bandit = isinstance(noted, BanditCalibration)
-        features = 1 if self._bandit else max(1, _DIMS[noted.report.name] - intercept)
+        features = 1 if self._bandit else max(1, DIMS[noted.report.name] - intercept)
         horizon = _ROWS if words["horizon"] is None else integer(horizon=words["horizon"], at_least=1)
         if math.isinf(noted.mu):
             raise InvalidParameter("epsilon must be finite: without noise there is no claim to audit")
@@ -234,15 +234,18 @@ class ReportCase(Case):
 
     def ratio(self, series: FloatArray) -> FloatArray:
         """See :meth:`Case.ratio`."""
-        report = self._audited
-        zero, one = self._vectors
-        if report.kind == "cap":
-            return np.asarray(np.log(_accepted(report, series, one)) - np.log(_accepted(report, series, zero)))
-        if report.kind in ("laplace", "l2_laplace"):
-            order = 1 if report.kind == "laplace" else 2
-            away = [np.linalg.norm(series - vector, ord=order, axis=1) for vector in (zero, one)]
-            return np.asarray((away[0] - away[1]) / report.scale)
-        return super().ratio(series)
+        return log_ratio(self._audited, series, *self._vectors)
+
+
+def log_ratio(report: ReportNoise, series: FloatArray, zero: FloatArray, one: FloatArray) -> FloatArray:
+    """Log likelihood ratio of reports of two vectors; of two points and Gaussian noise but for a factor."""
+    if report.kind == "cap":
+        return np.asarray(np.log(_accepted(report, series, one)) - np.log(_accepted(report, series, zero)))
+    if report.kind in ("laplace", "l2_laplace"):
+        order = 1 if report.kind == "laplace" else 2
+        away = [np.linalg.norm(series - vector, ord=order, axis=1) for vector in (zero, one)]
+        return np.asarray((away[0] - away[1]) / report.scale)
+    return np.asarray(series @ (one - zero))
 
 
 def scaled(report: ReportNoise, factor: float) -> ReportNoise:

@@ -211,6 +211,11 @@ def calibrate_network(
     batch = integer(batch=batch, at_least=1, at_most=_MOST_BATCH)
     epochs = integer(epochs=epochs, at_least=1, at_most=1 << 20)
     horizon = integer(horizon=horizon, at_least=1)
+    if epochs > 1 and horizon < epochs * nodes * batch:  # what follows is of one use in a message
+        raise InvalidParameter(
+            f"{epochs} epochs of {horizon / epochs:g} rows would have a row twice in one message: a round takes "
+            f"{nodes * batch} rows"
+        )
     rounds = -(-horizon // (nodes * batch))
     if rounds * nodes > _MOST_MESSAGES:
         raise InvalidParameter(f"{horizon} rows are {rounds} messages of {nodes} nodes, more than {_MOST_MESSAGES:,}")

@@ -148,12 +148,13 @@ app.epilog = _EXIT_CODES
 def _register() -> None:
     from .account import account
     from .audit import audit
+    from .dola import dola
     from .inspect import info, plan
     from .predict import predict
     from .resume import resume
     from .run import run
 
-    for command in (run, resume, predict, plan, account, audit, info):
+    for command in (run, resume, dola, predict, plan, account, audit, info):
         app.add_command(command)
 
 

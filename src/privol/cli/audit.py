@@ -14,7 +14,7 @@ __all__ = ["AUDITED", "audit"]
 
 AUDITED = (  # those of privol.audit, which takes long to import
     "pigd", "pgiga", "nogd", "dpftrl", "pqftl", "prefix", "miogd", "ldpsgd", "banco", "agnostic", "bandit",
-    "multiscale", "objective-perturbation", "output-perturbation", "pol",
+    "multiscale", "dola", "sparse-dola", "objective-perturbation", "output-perturbation", "pol",
 )  # fmt: skip
 
 
@@ -34,13 +34,21 @@ AUDITED = (  # those of privol.audit, which takes long to import
 @click.option(
     "--calibration",
     type=click.Choice(["tight", "published", "jmlr"]),
-    help="pigd, pgiga, prefix with design tree, and of data at rest; published: what the paper claims is audited.  "
-    "[default: tight]",
+    help="pigd, pgiga, dola, prefix with design tree, and of data at rest; published: what the paper claims is "
+    "audited.  [default: tight]",
 )
 @click.option(
     "--randomizer",
     type=click.Choice(["privunit", "duchi", "l2laplace", "laplace", "gaussian"]),
-    help="ldpsgd, banco, agnostic, multiscale, bandit.  [default: the learner's]",
+    help="ldpsgd, banco, agnostic, multiscale, bandit, dola, sparse-dola.  [default: the learner's]",
+)
+@click.option(
+    "--noise-position",
+    type=click.Choice(["gradient", "output"]),
+    help="dola: noise on gradients, or on what is sent.  [default: gradient]",
+)
+@click.option(
+    "--batch", type=int, help="nogd, dpftrl, pqftl, dola, sparse-dola: rows of a step.  [default: 128, 24 or 1]"
 )
 @click.option("--leakage", type=float, help="miogd, bandit: nats per report, instead of epsilon.")
 @click.option("--values", type=click.IntRange(1, 2), help="bandit: values of a loss in a report.  [default: 1]")
@@ -84,6 +92,7 @@ def audit(learner: str, epsilons: tuple[float, ...], as_json: bool, seed: int | 
         privol audit pigd --calibration published
         privol audit ldpsgd --randomizer privunit --epsilon 4
         privol audit miogd --leakage 0.1
+        privol audit dola --noise-position output
         privol audit objective-perturbation --calibration published
     """
     from ..audit import audit as make_audit

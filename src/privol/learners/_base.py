@@ -91,6 +91,9 @@ class OnlineLearner(LedgeredModel):
         """Times that a whole run learns each of its rows."""
         return 1
 
+    def _check_pass(self, n_rows: int) -> None:
+        """Refuse so many rows where they cannot be learnt several times."""
+
     # ---- learning ----------------------------------------------------------------------------------
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -119,6 +122,7 @@ class OnlineLearner(LedgeredModel):
         """
         rows, labels = self._validate(X, y, reset=True)
         uses = self._uses()
+        self._check_pass(rows.shape[0])
         horizon = uses * rows.shape[0] if self.horizon is None else self._needed_horizon()
         self._check_horizon(uses * rows.shape[0], 0, self._most_rows(horizon))
         classes, conditions = self._classes_of_fit(labels)
@@ -278,7 +282,11 @@ class OnlineLearner(LedgeredModel):
 
     def _passes(self, stream: RowStream) -> Iterator[Any]:
         """The blocks of a stream, as often as its rows are used."""
-        yield from stream
+        rows = 0
+        for block in stream:
+            rows += block.X.shape[0]
+            yield block
+        self._check_pass(rows)
         for _ in range(self._uses() - 1):
             blocks = 0
             for block in stream:
@@ -382,6 +390,8 @@ class OnlineLearner(LedgeredModel):
         return integer(horizon=self.horizon, at_least=1)
 
     def _stream_horizon(self, stream: RowStream) -> int:
+        if stream.n_rows is not None:
+            self._check_pass(stream.n_rows)
         horizon = stream.n_rows if self.horizon is None else self._needed_horizon()
         if horizon is not None and self.horizon is None:
             horizon *= self._uses()

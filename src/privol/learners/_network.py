@@ -17,7 +17,7 @@ from .._core._noise import Source
 from .._core._report import Report
 from .._validate import choice, integer, number
 from ..calibration import NetworkCalibration
-from ..distributed import Ranks
+from ..distributed import Ranks, on_all_ranks
 from ..errors import InvalidParameter, RankFailure, StateError
 from ..guarantees import Guarantee, square_up
 from ..losses import get_loss
@@ -165,7 +165,8 @@ class NetworkLearner(AskingLearner):
         except RankFailure:
             raise
         except BaseException as error:
-            ranks.fail(f"{type(error).__name__}; its own message says more")
+            if not getattr(error, "on_all_ranks", False):
+                ranks.fail(f"{type(error).__name__}; its own message says more")
             raise
         finally:
             self.__dict__.pop("_spread", None)
@@ -174,6 +175,7 @@ class NetworkLearner(AskingLearner):
         spread: _Spread | None = self.__dict__.get("_spread")
         if spread is None:
             return super()._stream_horizon(stream)
+        self._check_pass(spread.here)
         if self.horizon not in (None, spread.rows):
             raise InvalidParameter(f"horizon must be None or the {spread.rows} rows of all, found {self.horizon!r}")
         return spread.rows
@@ -182,6 +184,23 @@ class NetworkLearner(AskingLearner):
 
     def _uses(self) -> int:
         return integer(epochs=self.epochs, at_least=1)
+
+    def _check_pass(self, n_rows: int) -> None:
+        spread: _Spread | None = self.__dict__.get("_spread")
+        if self._uses() > 1:
+            total = n_rows if spread is None else spread.rows // self._uses()  # of all nodes
+            self._check_epoch(total, self.mixing().n_nodes)
+
+    def _check_epoch(self, n_rows: int, nodes: int) -> None:
+        """Refuse rows that would not stay at their nodes, or be twice in a message: the noise is for one use in it."""
+        uses = self._uses()
+        batch = integer(batch=self.batch, at_least=1)
+        if uses > 1 and (n_rows % nodes or n_rows < nodes * batch):
+            raise InvalidParameter(
+                f"epochs must be 1 where an epoch's rows are no multiple of the {nodes} nodes, or fewer than a round "
+                f"takes, {nodes * batch}: a row would not stay at its node, or be twice in one message; found {uses} "
+                f"epochs of {n_rows} rows"
+            )
 
     def _averaging(self) -> int:
         return AVERAGINGS.index(choice(AVERAGINGS, averaging=self.averaging))
@@ -212,11 +231,9 @@ class NetworkLearner(AskingLearner):
         dim = self._dimension(n_features)
         horizon = integer(horizon=horizon, at_least=1, at_most=1 << 52)
         uses = self._uses()
-        if uses > 1 and horizon % (uses * nodes):
-            raise InvalidParameter(
-                f"epochs must be 1 where the rows of an epoch are no multiple of the {nodes} nodes, which rows would "
-                f"not stay at: found {uses} epochs of {horizon / uses:g} rows"
-            )
+        if horizon % uses:
+            raise InvalidParameter(f"horizon must be a multiple of epochs={uses}, as every use counts: found {horizon}")
+        self._check_epoch(horizon // uses, nodes)
         bound, row_bound = calibrate.bound_of_gradients(dim=dim, gradient_bound=self.gradient_bound, **self._bounds())
         words: dict[str, Any] = {
             "randomizer": self.randomizer,
@@ -238,7 +255,7 @@ class NetworkLearner(AskingLearner):
 
     def guarantee_of(self, plan: Any, *, private: bool, bit_source: str) -> Guarantee:
         """Return the guarantee of a run with the given calibration and noise bits."""
-        uses = "one round" if plan.uses == 1 else f"{plan.uses} rounds at most"
+        uses = "one round" if plan.uses == 1 else f"{plan.uses} rounds at most, once in each"
         conditions = [
             "the bounds, the labels and all other parameters, but for the number of rows, which is public, were chosen "
             "without looking at the rows",
@@ -411,10 +428,11 @@ class _Spread:
             first, own = ranks.part(nodes, rank)
             expected = full * own + min(max(rest - first, 0), own)
             if found[rank] != expected or not expected:
-                raise InvalidParameter(
+                error = InvalidParameter(
                     f"every node must have as many rows as the others, or one less: of {total} in all, the {own} nodes "
                     f"of rank {rank} have {found[rank]}, not {max(expected, 1)}"
                 )
+                raise on_all_ranks(error)
         self.rows, self.here = total * uses, rows * uses
         self.round_rows, self.unit = nodes * batch, self.own * batch
         self.whole_rounds = self.rows // self.round_rows

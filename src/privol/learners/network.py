@@ -57,7 +57,8 @@ class DOLA(NetworkLearner):
         Rows of a node in a round, 1 to 2**20. The noise is on the sum of their gradients.
     epochs : int, default=1
         Times that every row is used: the noise is as much more as that costs. ``fit`` and ``fit_stream`` repeat their
-        rows, whose number must be a multiple of the nodes, so that all stay at theirs.
+        rows. Their number must be a multiple of the nodes, so that all stay at theirs, and at least a round's, so that
+        none is twice in a message.
     radius : float, default=1.0
         Radius of the L2 ball of models.
     domain : ConvexSet, optional
@@ -264,7 +265,8 @@ class SparseDOLA(NetworkLearner):
         Rows of a node in a round, 1 to 2**20. The noise is on the sum of their gradients.
     epochs : int, default=1
         Times that every row is used: the noise is as much more as that costs. ``fit`` and ``fit_stream`` repeat their
-        rows, whose number must be a multiple of the nodes, so that all stay at theirs.
+        rows. Their number must be a multiple of the nodes, so that all stay at theirs, and at least a round's, so that
+        none is twice in a message.
     radius : float, default=1.0
         L2 norm that models are expected to have, which the default steps are measured by; nothing is projected.
     x_bound : float, default=1.0

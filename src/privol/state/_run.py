@@ -438,7 +438,7 @@ class State:
     def room(self) -> int:
         """Rows that may be learnt before the state is to be kept, or compared."""
         rows = self._digest.rows
-        until = max(self._kept, rows) + self._company.every
+        until = self._company.until(rows, self._kept)
         return min((known for known in self._known if known > rows), default=until) - rows
 
     def learning(self, X: Any, targets: NDArray[np.float64]) -> None:

@@ -31,6 +31,10 @@ class Alone:
         """Which of the states with so many rows the run goes on from; None: from the newest, or there is none."""
         return max(rows, default=None)
 
+    def until(self, rows: int, kept: int) -> int:
+        """Rows at which to see next whether the state is to be kept."""
+        return max(kept, rows) + self.every
+
     def due(self, rows: int, kept: int) -> bool:
         """Whether the state is to be kept."""
         return rows - kept >= self.every
@@ -65,8 +69,11 @@ class Together(Alone):
         super().__init__(max(1, every // spread.round_rows) * spread.unit)
         self._spread = spread
 
+    def until(self, rows: int, kept: int) -> int:
+        return (rows // self.every + 1) * self.every
+
     def due(self, rows: int, kept: int) -> bool:
-        return rows - kept >= self.every and rows // self._spread.unit <= self._spread.whole_rounds
+        return rows > kept and rows % self.every == 0 and rows // self._spread.unit <= self._spread.whole_rounds
 
     def common(self, rows: list[int]) -> int | None:
         mine = max(rows, default=-1)

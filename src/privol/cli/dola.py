@@ -1,0 +1,234 @@
+"""``privol dola``: nodes that learn together, over the processes of an MPI job."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .options import GroupedCommand, given_parameters, learner_name, learner_options
+from .outputs import RunDirectory, naming_rows, printing, uninterrupted
+from .run import check_labels
+from .streams import FILE_OPTIONS, open_for_run, stream_options
+
+__all__ = ["dola"]
+
+LEARNERS = ("dola", "sparse-dola")
+#: For the embedded rows.
+EMBEDDED: dict[str, Any] = {"radius": 10.0, "x_bound": 2.0, "batch": 500}
+
+
+@click.command(cls=GroupedCommand, groups=(("How FILE is written", f"{FILE_OPTIONS} zero_based"),))
+@click.argument("files", nargs=-1, metavar="[FILE]...")
+@stream_options
+@learner_options
+@click.option("--epochs", type=int, help="Times that every row is used; the noise is as much more.  [default: 1]")
+@click.option("--out", metavar="RUN", required=True, help="Directory to write; must not exist or be empty.")
+@click.option(
+    "--checkpoint",
+    type=click.IntRange(min=1),
+    default=65536,
+    show_default=True,
+    metavar="ROWS",
+    help="Keep the run every so many rows of the network: RUN/rank-*/secret then hold noise keys until it ends.",
+)
+@click.option("--resume", is_flag=True, help="Go on with the run in RUN: the same command, with as many ranks.")
+@click.option(
+    "--timeout", type=float, default=600.0, show_default=True, help="Seconds that other ranks may say nothing."
+)
+@click.option("--seed", type=int, help="Reproducible noise, for tests: everything is then marked NOT PRIVATE.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines.")
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+def dola(timeout: float, **options: Any) -> None:
+    """Let nodes learn together that send each other noisy parameters (DOLA), spread over the ranks of an MPI job.
+
+    With one FILE, row k is node (k - 1) mod NODES's, and every rank reads the file and keeps the rows of its nodes;
+    with several, each is the rows of one node, all equally many, and only the rank that has the node reads it. Without
+    FILE: 120,000 real rows that come with the package. Ranks have the nodes in order, as evenly as can be; the models
+    do not depend on how many ranks there are, but for the noise, whose keys are each rank's own (--seed: the same
+    bits).
+
+    When a rank fails or is killed the run ends on all, with what all have kept: --resume goes on with it.
+
+    \b
+    Writes into RUN:
+        model.npz, model.json   the network's model, its parameters and its guarantee
+        run.json                what was run, and what was sent: the object of --json
+        rank-0000, ...          of every rank: the journal of its ledger, its model; RUN/rank-*/secret until the end
+
+    \b
+    Examples:
+        mpiexec -n 4 privol dola covtype.data.gz --positive 2 --nodes 64 --topology grid --batch 100 --out RUN
+        mpiexec -n 2 privol dola clinic-*.csv --schema clinic.toml --epsilon 1 --out RUN
+        privol dola --nodes 16 --out RUN     one rank: without mpiexec
+    """
+    from ..distributed import Ranks
+
+    ranks = Ranks(timeout=timeout)
+    try:
+        _learn(ranks, **options)
+    except BaseException as error:
+        if not getattr(error, "on_all_ranks", False):
+            ranks.fail(f"{type(error).__name__}; its own message says more")
+        raise
+
+
+def _learn(
+    ranks: Any,
+    *,
+    files: tuple[str, ...],
+    learner: str | None,
+    epochs: int | None,
+    out: str,
+    checkpoint: int,
+    resume: bool,
+    seed: int | None,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    from ..learners import LEARNERS as KINDS
+    from ..state import State, save_model
+
+    if learner not in (None, *LEARNERS):
+        raise click.UsageError(f"--learner must be dola or sparse-dola, found {learner}: privol run has the others")
+    given = given_parameters(options)
+    if seed is not None:
+        given["random_state"] = seed
+    if epochs is not None:
+        given["epochs"] = epochs
+    name = learner_name(learner or LEARNERS[0], {k: v for k, v in given.items() if k != "random_state"})
+    if len(files) > 1:
+        if given.setdefault("nodes", len(files)) != len(files):
+            raise click.UsageError(f"--nodes must be the number of FILEs, {len(files)}, found {given['nodes']}")
+    elif not files:
+        given = {**EMBEDDED, **given}
+    with ExitStack() as stack:
+        directory = RunDirectory(out, gone_on=resume)
+        if ranks.rank == 0:
+            stack.enter_context(directory)
+            for file in files:
+                directory.keep_out_of(file)
+        else:
+            directory.path = Path(out)
+        made: Any = KINDS[name](**given)
+        nodes = made.mixing().n_nodes
+        opened, stream, inputs = _rows(ranks, files, options, nodes)
+        if "x_bound" not in given and opened.row_bound is not None:
+            made.set_params(x_bound=opened.row_bound)
+        check_labels(made, opened, files[0] if files else None)
+        ranks.barrier()  # the directory is there
+        own = directory.path / f"rank-{ranks.rank:04d}"
+        state, start = State(own, every=checkpoint, inputs=inputs), time.perf_counter()
+        began = state.read() is not None
+        try:
+            with naming_rows(opened):
+                made.fit_ranks(stream, ranks, checkpoint=state)
+        except BaseException as error:
+            if (own / "secret" / "run.json").exists():
+                directory.keep()
+                error.add_note(
+                    f"what all ranks have kept stays in {out}: the same command with --resume goes on with it"
+                )
+            raise
+        directory.keep()
+        seconds = time.perf_counter() - start
+        sent = ranks.gather([ranks.messages, ranks.bytes])
+        if ranks.rank == 0:
+            with uninterrupted():
+                record = _describe(made, opened, inputs, ranks, seconds, sent, began)
+                record["out"] = str(directory.path)
+                save_model(made, directory.path, inputs=inputs)
+                _write(directory.path, record)
+            with printing(f"; the run is in {out}"):
+                if as_json:
+                    click.echo(json.dumps(record, allow_nan=False))
+                elif not quiet:
+                    click.echo(_lines(record))
+
+
+def _rows(ranks: Any, files: tuple[str, ...], options: dict[str, Any], nodes: int) -> tuple[Any, Any, dict[str, Any]]:
+    """A stream for what is declared, that of the rows of the nodes here, and how rows are read."""
+    from ..distributed import DealtRows, InterleavedRows
+
+    if len(files) < 2:
+        opened, inputs = open_for_run(files[0] if files else None, options, False)
+        if opened.n_rows is None:
+            if not opened.repeatable:
+                raise click.UsageError(f"{opened.source} can be read only once, and rows are dealt out: give a FILE")
+            opened.count_rows()
+        return opened, DealtRows(opened, ranks, nodes), inputs
+    first, own = ranks.part(nodes)
+    streams = []
+    for file in files[first : first + own]:
+        opened, inputs = open_for_run(file, dict(options), False)
+        if opened.n_rows is None:
+            opened.count_rows()
+        streams.append(opened)
+    return opened, InterleavedRows(streams), inputs
+
+
+def _describe(
+    made: Any, opened: Any, inputs: dict[str, Any], ranks: Any, seconds: float, sent: Any, resumed: bool
+) -> dict[str, Any]:
+    from .. import __version__
+    from ..guarantees import weaknesses
+    from ..state import describe_parameters
+
+    guarantee, run = made.guarantee_, made._run
+    rows = run.plan.horizon
+    return {
+        "format": "privol.network-run",
+        "version": 1,
+        "privol": __version__,
+        "status": "complete",
+        "resumed": resumed,
+        "source": opened.source,
+        "learner": type(made).__name__,
+        "parameters": describe_parameters(made),
+        "inputs": inputs,
+        "rows": rows,
+        "features": opened.n_features,
+        "classes": None if opened.classes is None else [str(label) for label in opened.classes],
+        "nodes": run.plan.nodes,
+        "rounds": run.plan.rounds,
+        "ranks": ranks.size,
+        "model_private": guarantee.private and guarantee.kind != "none",
+        "summary": guarantee.summary(),
+        "warnings": list(weaknesses(guarantee, rows=rows)),
+        "guarantee": guarantee.to_record(),
+        "sentence": guarantee.sentence(),
+        "between_nodes": made.communication_,
+        "between_ranks": {"messages": int(sent[:, 0].sum()), "bytes": int(sent[:, 1].sum())},
+        "consensus_distance": made.consensus_distance_,
+        "sparsity": getattr(made, "sparsity_", None),
+        "seconds": seconds,
+        "rows_per_second": rows / max(seconds, 1e-9),
+        "out": None,
+    }
+
+
+def _write(folder: Path, record: dict[str, Any]) -> None:
+    from .._files import write_atomically
+
+    write_atomically(folder / "run.json", json.dumps(record, indent=1, allow_nan=False).encode() + b"\n")
+
+
+def _lines(record: dict[str, Any]) -> str:
+    nodes, ranks = record["between_nodes"], record["between_ranks"]
+    sparsity = "" if record["sparsity"] is None else f", {100 * record['sparsity']:.3g} % of its coefficients 0"
+    lines = [
+        f"{record['learner']} of {record['source']}: {record['rows']:,} rows of {record['nodes']} nodes in "
+        f"{record['rounds']:,} rounds, on {record['ranks']} ranks; {record['rows_per_second']:,.0f} rows/s",
+        f"between nodes {nodes['messages']:,} messages, {nodes['bytes']:,} bytes, {nodes['bits_per_row']:,.0f} bits a "
+        f"row; between ranks {ranks['messages']:,} messages, {ranks['bytes']:,} bytes",
+        f"distance of the nodes from their mean {record['consensus_distance']:.4g}{sparsity}",
+        record["sentence"],
+        *record["warnings"],
+        f"model and guarantee: {record['out']}",
+    ]
+    return "\n".join(lines)
