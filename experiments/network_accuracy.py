@@ -197,11 +197,11 @@ def conversion(rows: Rows, runs: int, axis: Any) -> list[str]:
 
 def epochs(rows: Rows, runs: int) -> list[str]:
     """Tabulate uses of every row, by epsilon; a whole number of rounds of every batch."""
-    most = max(EPOCH_BATCHES)
-    n = len(rows.y) // (NODES * most) * NODES * most or len(rows.y) // NODES * NODES
+    batches = [batch for batch in EPOCH_BATCHES if NODES * batch <= len(rows.y)]
+    n = len(rows.y) // (NODES * batches[-1]) * NODES * batches[-1]
     part = Rows(rows.name, rows.X[:n], rows.y[:n], rows.X_test, rows.y_test)
     lines = []
-    for batch in EPOCH_BATCHES:
+    for batch in batches:
         for uses in (1, 4, 16):
             cells = [accuracies(part, runs, epsilon=epsilon, batch=batch, epochs=uses) for epsilon in CURVES[:0:-1]]
             lines.append([rows.name, f"{n:,}", str(batch), str(uses), *map(shown, cells)])

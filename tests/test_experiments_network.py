@@ -128,7 +128,7 @@ def test_network_accuracy_runs(tmp_path, experiments, monkeypatch):  # noqa: F81
         monkeypatch.setattr(place, "NODES", 8)
     monkeypatch.setattr(script, "L1", {"noise": (1.0, None), "rda": (1e-3,), "published": (1e-3,)})
     rows = experiments.sample("network_accuracy", tmp_path, str(tmp_path), "--runs", "1")
-    assert [len(cells) for cells in rows] == [11] * 12 + [7] * (16 + 8) + [5] * 8 + [7] * 9
+    assert [len(cells) for cells in rows] == [11] * 12 + [7] * (16 + 8) + [5] * 8 + [7] * 3
     assert [number(cells[6]) > 80 for cells in rows[:2]] == [True, True]  # half of the words tell the label
     assert {cells[2] for cells in rows[:3]} == {"82.51", "74.64", "65.72"}
 
