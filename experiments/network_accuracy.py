@@ -197,7 +197,7 @@ def conversion(rows: Rows, runs: int, axis: Any) -> list[str]:
 
 def epochs(rows: Rows, runs: int) -> list[str]:
     """Tabulate uses of every row, by epsilon; a whole number of rounds of every batch."""
-    batches = [batch for batch in EPOCH_BATCHES if NODES * batch <= len(rows.y)]
+    batches = [batch for batch in EPOCH_BATCHES if NODES * batch <= len(rows.y)] or [1]
     n = len(rows.y) // (NODES * batches[-1]) * NODES * batches[-1]
     part = Rows(rows.name, rows.X[:n], rows.y[:n], rows.X_test, rows.y_test)
     lines = []

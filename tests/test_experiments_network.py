@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -139,3 +140,80 @@ def test_network_says_what_is_missing(tmp_path, experiments, capsys):  # noqa: F
     told = capsys.readouterr().err
     assert "diabetic_data is left out: " in told
     assert "adult is left out: " in told
+
+
+# ---- what the page says ---------------------------------------------------------------------------------------
+
+
+def test_the_page_shows_regret_by_privacy_and_noise():
+    rows = [cells for cells in written("network") if len(cells) == 7 and cells[1][0].isdigit()]
+    by_noise = {cells[0]: cells for cells in rows}
+    assert len(by_noise) == len(rows) == 7
+    for cells in rows:
+        found = [number(cell) for cell in cells[2:] if cell != "too slow"]
+        assert all(later <= earlier for earlier, later in pairwise(found))
+        if "Algorithm 2" not in cells[0]:
+            assert cells[1] == "1"
+    assert float(by_noise["gaussian, published (Algorithm 2)"][1]) < 0.05
+    at_1 = {name: number(cells[4]) for name, cells in by_noise.items()}
+    assert at_1["privunit"] < at_1["gaussian"] < at_1["l2laplace"] < at_1["laplace"] < at_1[ALGORITHM_1]
+    assert number(by_noise[ALGORITHM_1][2]) > 1.0  # worse than the model of zeros
+
+
+def test_the_page_has_the_steps_that_were_chosen(experiments):  # noqa: F811
+    script = experiments("network")
+    rows = {cells[0]: number(cells[5]) for cells in written("network") if len(cells) == 6}
+    assert list(rows) == list(script.STEPS)
+    inverse = {name: mean for name, mean in rows.items() if name.startswith("1 /")}
+    root = {name: mean for name, mean in rows.items() if name.startswith("root")}
+    assert min(inverse, key=inverse.__getitem__) == f"1 / ({script.L2:g} t)"
+    assert min(root, key=root.__getitem__) == f"root, radius {script.RADIUS:g}"
+
+
+def test_the_page_shows_that_denser_graphs_have_less_regret():
+    rows = [cells for cells in written("network") if len(cells) == 7 and not cells[1][0].isdigit()]
+    assert [cells[1].split()[0] for cells in rows[:5]] == ["ring", "sparse", "medium", "dense", "complete"]
+    for part in (rows[:5], rows[5:10]):
+        for column in (3, 6):
+            found = [number(cells[column]) for cells in part]
+            assert found == sorted(found, reverse=True)
+        for cells in part[:4]:
+            assert number(cells[6]) < number(cells[5])  # nodes approach each other
+
+
+def test_the_page_shows_that_batches_are_smoother_and_better():
+    rows = [cells for cells in written("network") if len(cells) == 8]
+    assert len(rows) == 9
+    for start in (0, 3, 6):
+        one, ten, hundred = rows[start : start + 3]
+        for column in (2, 3):  # the smallest epsilons
+            assert number(one[column]) > number(ten[column]) > number(hundred[column])
+        assert number(one[4]) > number(ten[4])
+    assert number(rows[0][7]) > number(rows[1][7]) > number(rows[2][7])
+
+
+def test_the_page_shows_table_3():
+    """What is printed cannot be had by Algorithm 1; whole rounds of Gaussian noise are better at epsilon = 1."""
+    rows = [cells for cells in written("network_accuracy") if len(cells) == 11]
+    assert len(rows) == 12
+    for cells in rows:
+        if cells[0] == "none":
+            assert number(cells[4]) > float(cells[2]) + 10
+            continue
+        assert abs(number(cells[4]) - 50) < 3 * 2.7 / math.sqrt(5)
+        assert number(cells[9]) >= number(cells[7]) - spread(cells[7])
+    at_1 = [number(cells[9]) for cells in rows if cells[0] == "1"]
+    assert at_1 == sorted(at_1, reverse=True)
+    assert at_1[0] > 90
+
+
+def test_the_page_shows_sparsity():
+    rows = [cells for cells in written("network_accuracy") if len(cells) == 7 and cells[0] in ("none", "1", "10")]
+    assert len(rows) == 16 + 22
+    plain = [
+        [number(cells[5]) for cells in rows if cells[1] == f"64, {density}" and cells[3] == "rda"]
+        for density in ("sparse", "dense")
+    ]
+    for one, other in zip(*plain, strict=True):
+        assert one == pytest.approx(other, abs=0.2)  # the topology makes no difference
+    assert plain[0] == sorted(plain[0], reverse=True)
