@@ -81,16 +81,19 @@ def bits(ranks, folder):
     np.savez(folder / f"traffic-{ranks.size}-{ranks.rank}.npz", sent=np.array([ranks.messages, ranks.bytes]))
 
 
-def kept(ranks, folder, rank="-1", rows="0", how="kill"):
+def kept(ranks, folder, rank="-1", rows="0", how="kill", every="90"):
     """A run that is kept; one rank is killed, or fails, when it has learnt some rows."""
 
     def progress(learner, stream):
-        if ranks.rank == int(rank) and learner._run.state.n_rows >= int(rows):
+        if how != "lie" and ranks.rank == int(rank) and learner._run.state.n_rows >= int(rows):
             if how == "kill":
                 os.kill(os.getpid(), signal.SIGKILL)
             raise OSError("the disk is gone")
 
-    state = State(folder / f"rank-{ranks.rank}", every=90)
+    if how == "lie" and ranks.rank == int(rank):
+        whole = ranks.exchange
+        ranks.exchange = lambda schedule, dim: Lying(whole(schedule, dim), ranks.part(schedule.n_nodes)[1])
+    state = State(folder / f"rank-{ranks.rank}", every=int(every))
     began = state.read() is not None
     try:
         learner = make("batch").fit_ranks(rows_of("batch", ranks), ranks, progress=progress, checkpoint=state)
@@ -100,6 +103,19 @@ def kept(ranks, folder, rank="-1", rows="0", how="kill"):
     except OSError:
         sys.exit(4)
     np.savez(folder / f"kept-{ranks.rank}.npz", **found_of(learner), began=np.array([began]))
+
+
+class Lying:
+    """A rank of an adversary: what leaves it is other than what its nodes have made."""
+
+    before = None
+
+    def __init__(self, exchange, own):
+        self.exchange, self.own, self.heard = exchange, own, exchange.heard
+
+    def __call__(self, round_, sent):
+        sent[: self.own] *= 0.5
+        self.exchange(round_, sent)
 
 
 def refusals(ranks, folder):

@@ -109,6 +109,24 @@ def test_a_rank_without_its_run_is_no_run(tmp_path):
     assert State(tmp_path / "rank-0").read() is not None
 
 
+def test_no_message_leaves_twice_in_two_forms(tmp_path):
+    """Were a rank told something else in rounds that it makes again, two gradients would have one noise: it refuses."""
+    words = ("kill", 450)  # ten rounds from checkpoint to checkpoint
+    mpi(2, "kept", tmp_path, 0, 380, *words, check=False)
+    sent = (tmp_path / "rank-1" / "secret" / "sent.log").read_bytes()
+    kept = sorted((tmp_path / "rank-1" / "secret").glob("checkpoint-*"))
+    rounds = int(kept[-1].stem.split("-")[1]) // (4 * 5)
+    assert rounds == 10
+    assert len(sent) // 40 > rounds + 2
+    ended = mpi(2, "kept", tmp_path, 0, 0, "lie", 450, check=False)
+    assert ended.returncode != 0
+    assert "would send something else" in ended.stderr
+    assert (tmp_path / "rank-1" / "secret" / "sent.log").read_bytes() == sent
+    mpi(2, "kept", tmp_path, -1, 0, *words)  # the truth goes on
+    whole = found_of(make("batch").fit_stream(rows_of("batch")))
+    assert np.load(tmp_path / "kept-1.npz")["nodes"].tobytes() == whole["nodes"].tobytes()
+
+
 def test_ranks_must_agree(tmp_path):
     mpi(2, "refusals", tmp_path)
     for rank in range(2):

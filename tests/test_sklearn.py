@@ -9,7 +9,22 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from privol import DPFTRL, NOGD, PGIGA, PIGD, PQFTL, ObjectivePerturbation, OutputPerturbation
+from privol import (
+    BANCO,
+    DOLA,
+    DPFTRL,
+    LDPSGD,
+    MIOGD,
+    NOGD,
+    PGIGA,
+    PIGD,
+    PQFTL,
+    AgnosticBANCO,
+    MultiscaleSGD,
+    ObjectivePerturbation,
+    OutputPerturbation,
+    SparseDOLA,
+)
 from privol.ledger import Ledger
 
 # Seeded, with a budget so large that the noise does not decide the checks' small problems.
@@ -25,6 +40,11 @@ SHORT = EASY | {"x_bound": 1.0}
 # Of learners of all rows at once: without horizon, schedule, and a delta where there is none.
 AT_REST = {"epsilon": 1e6, "random_state": 0, "l2": 1e-3, "x_bound": 20.0}
 
+
+def without(*names):
+    return {name: value for name, value in EASY.items() if name not in names}
+
+
 LEARNERS = [
     PIGD(loss="logistic", **EASY),
     PIGD(loss="hinge", **EASY),
@@ -39,6 +59,10 @@ LEARNERS = [
     DPFTRL(loss="softmax", **SHORT),
     DPFTRL(loss="huber", **EASY, y_bound=500.0),
     PQFTL(**EASY, y_bound=20.0),  # its noise is in proportion to the bound, and targets are scaled to variance 1
+    MIOGD(sigma=1e-4, **without("epsilon", "l2")),
+    LDPSGD(randomizer="gaussian", step_size=3.0, **without("l2")),
+    *(kind(randomizer="gaussian", **without("l2", "radius")) for kind in (BANCO, AgnosticBANCO, MultiscaleSGD)),
+    *(kind(nodes=2, step_size=3.0, **without("l2")) for kind in (DOLA, SparseDOLA)),
     OutputPerturbation(loss="logistic", **AT_REST),
     OutputPerturbation(loss="squared", delta=1e-3, radius=50.0, **AT_REST, y_bound=500.0),
     ObjectivePerturbation(loss="logistic", **AT_REST),

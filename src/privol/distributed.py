@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -208,7 +208,11 @@ class Exchange:
     ----------
     heard : ndarray of int64
         Nodes of other ranks that nodes here may hear, ascending.
+    before : callable or None
+        ``before(round, rows)`` sees what the nodes here are about to send, and may refuse it by an error.
     """
+
+    before: Callable[[int, FloatArray], object] | None = None
 
     def __init__(self, ranks: Ranks, schedule: MixingSchedule, dim: int) -> None:
         self._ranks, self._schedule, self._dim = ranks, schedule, dim
@@ -255,6 +259,8 @@ class Exchange:
         """
         ranks, comm = self._ranks, self._ranks._comm
         if self._under_way is None or self._under_way[0] != round_:
+            if self.before is not None:
+                self.before(round_, sent[: self._own])
             requests: list[Any] = []
             incoming: list[Any] = []
             for rank, _, taken in self._of_round(round_ + 1):

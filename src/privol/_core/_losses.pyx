@@ -73,13 +73,16 @@ cdef double custom_rows(const pv_loss *loss, int64_t n, double *p, double *y, do
     # rounded to: it steers a solver, and no certificate rests on it
     cdef CustomCallbacks user = <CustomCallbacks>loss.user
     cdef double most = loss.lipschitz, bend = 1.0 if loss.curvature <= most else most / loss.curvature
-    cdef double value = 0.0, near, rise
+    cdef double value = 0.0, near, rise, g
+    cdef object of_value = user.value, of_gradient = user.gradient
     cdef int64_t i
     for i in range(n):
-        value += user.finite(user.value, p[i], y[i])
-        slope[i] = clamped(user.finite(user.gradient, p[i], y[i]), most)
+        value += user.finite(of_value, p[i], y[i])
+        g = user.finite(of_gradient, p[i], y[i])
+        slope[i] = clamped(g, most)
         near = p[i] + fmax(2.0 ** -20 * bend, 2.0 ** -36 * (fabs(p[i]) + fabs(y[i])))
-        rise = (clamped(user.finite(user.gradient, near, y[i]), most) - slope[i]) / (near - p[i])
+        g = user.finite(of_gradient, near, y[i])
+        rise = (clamped(g, most) - slope[i]) / (near - p[i])
         curve[i] = fmin(rise, loss.curvature) if rise > 0.0 else 0.0
     return value
 

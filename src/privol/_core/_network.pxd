@@ -87,5 +87,5 @@ cdef class NetworkRun(ReportRun):
     cdef int provide(self) except -1
     cdef int hear(self) except -1
     cdef cnp.ndarray of_nodes(self, const double *x)
-    cdef void sum_nodes(self) noexcept
+    cdef int sum_nodes(self) except -1
     cdef dict parts(self)

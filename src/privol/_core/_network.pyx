@@ -267,7 +267,7 @@ cdef class NetworkRun(ReportRun):
     cdef cnp.ndarray of_nodes(self, const double *x):
         return self.vector(x, self.own_plan.own * self.plan.d).reshape(self.own_plan.own, self.plan.d)
 
-    cdef void sum_nodes(self) noexcept:
+    cdef int sum_nodes(self) except -1:
         """The sum of released models is the mean of the nodes' sums, added in their order."""
         cdef const double[:, ::1] all_sums
         if self.everyone:
@@ -275,6 +275,7 @@ cdef class NetworkRun(ReportRun):
             pv_network_mean(&all_sums[0, 0], self.own_plan.nodes, self.plan.d, self.state.released_sum)
         else:
             pv_network_mean(self.it.sums, self.own_plan.own, self.plan.d, self.state.released_sum)
+        return 0
 
     cdef dict parts(self):
         """The learner's own numbers, by name: address and count."""

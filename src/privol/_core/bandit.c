@@ -117,4 +117,4 @@ pv_status pv_bandit_receive(pv_bandit *it, const pv_bandit_plan *plan, double re
 }
 
 /* Reports find the words that they need by themselves. */
-const pv_method pv_bandit_method = {learn, release, NULL};
+const pv_method pv_bandit_method = {learn, release, NULL, NULL};

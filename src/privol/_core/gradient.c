@@ -96,4 +96,4 @@ static int64_t upcoming(const pv_state *state, const pv_plan *run, int64_t capac
     return n;
 }
 
-const pv_method pv_gradient_method = {learn, release, upcoming};
+const pv_method pv_gradient_method = {learn, release, upcoming, NULL};

@@ -110,4 +110,4 @@ static pv_status release(pv_state *state, const pv_plan *run, pv_draws *draws) {
     return PV_OK;
 }
 
-const pv_method pv_iterate_method = {learn, release, pv_upcoming_releases};
+const pv_method pv_iterate_method = {learn, release, pv_upcoming_releases, NULL};

@@ -131,4 +131,4 @@ static int64_t upcoming(const pv_state *state, const pv_plan *run, int64_t capac
     return pv_prefix_upcoming(&((const pv_leader *)state)->sums, capacity, rows);
 }
 
-const pv_method pv_leader_method = {learn, release, upcoming};
+const pv_method pv_leader_method = {learn, release, upcoming, NULL};

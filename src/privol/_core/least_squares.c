@@ -83,4 +83,4 @@ static int64_t upcoming(const pv_state *state, const pv_plan *plan, int64_t capa
     return pv_prefix_upcoming(&((const pv_least_squares *)state)->sums, capacity, rows);
 }
 
-const pv_method pv_least_squares_method = {learn, release, upcoming};
+const pv_method pv_least_squares_method = {learn, release, upcoming, NULL};

@@ -158,4 +158,4 @@ void pv_local_receive(pv_local *it, const pv_local_plan *plan, const double *rep
 }
 
 /* Reports find the words that they need by themselves: one may take several trials. */
-const pv_method pv_local_method = {learn, release, NULL};
+const pv_method pv_local_method = {learn, release, NULL, NULL};

@@ -17,7 +17,7 @@ from .._core._noise import Source
 from .._core._report import Report
 from .._validate import choice, integer, number
 from ..calibration import NetworkCalibration
-from ..distributed import Ranks, on_all_ranks
+from ..distributed import Exchange, Ranks, on_all_ranks
 from ..errors import InvalidParameter, RankFailure, StateError
 from ..guarantees import Guarantee, square_up
 from ..losses import get_loss
@@ -414,7 +414,11 @@ class _Spread:
         Those of a round, likewise.
     whole_rounds : int
         Rounds in which no node lacks a row.
+    exchange : Exchange
+        Of the run, once it has begun.
     """
+
+    exchange: Exchange
 
     def __init__(self, ranks: Ranks, nodes: int, batch: int, rows: int | None, uses: int) -> None:
         if rows is None:
@@ -440,8 +444,8 @@ class _Spread:
     def part(self, schedule: MixingSchedule, dim: int) -> dict[str, Any]:
         """Words that the kernel takes of the nodes here."""
         self.ranks.agree(n_features=dim)
-        exchange = self.ranks.exchange(schedule, dim)
-        heard = {"heard": exchange.heard, "exchange": exchange}
+        self.exchange = self.ranks.exchange(schedule, dim)
+        heard = {"heard": self.exchange.heard, "exchange": self.exchange}
         return {"first": self.first, "own": self.own, "horizon": self.here, **heard}
 
     def gather(self, state: NetworkRun) -> None:

@@ -137,7 +137,7 @@ class Checkpoints:
 
     def clear(self) -> None:
         """Remove all secrets; the plan last, by which a run is known to be here."""
-        for path in sorted([*self.folder.glob("checkpoint-*"), *self.folder.glob("*.key")]):
+        for path in sorted([path for kind in ("checkpoint-*", "*.key", "*.log") for path in self.folder.glob(kind)]):
             path.unlink()
         (self.folder / PLAN).unlink(missing_ok=True)
 

@@ -294,8 +294,7 @@ class State:
         self._caught_up = commits[-1]["rows"]
         known = {commit["rows"]: commit["facts"] for commit in commits}
         whole = {rows: arrays for rows, facts in known.items() if (arrays := self._files.read(facts)) is not None}
-        rows = self._company.common(list(whole))
-        if rows is None:
+        if (rows := self._company.common(list(whole))) is None:
             self._refuse("no checkpoint that the ledger knows of is here and whole: the run cannot go on")
         self._resume = (account, whole[rows], rows)
         self._plan, self._kept, self._inputs = plan, rows, plan["inputs"]
@@ -336,6 +335,7 @@ class State:
                     self._refuse(f"the run that is kept here has {name} {plan[name]!r}, found {found!r}")
             run = learner._adopt(self._restored(learner, targets, partial(promised_by, stream)), stream)
             run.keeper = self
+            self._company.watch(self._files.folder)
             return run
         values: dict[str, Any] = {
             "learner": name_of(learner),
@@ -355,6 +355,7 @@ class State:
         secret = {"plan_id": run.account.plan_id, "noise": noise_digest(run.plan), "digest_key": self._key.hex()}
         self._plan = self._files.write_plan(values | secret)
         run.keeper = self
+        self._company.watch(self._files.folder)
         self.commit(run)
         self.wait()
         return run
@@ -468,10 +469,7 @@ class State:
         return released
 
     def commit(self, run: Run) -> None:
-        """Begin to keep the state of a run: the checkpoint, then what the ledger says of it; then it may be seen.
-
-        Raises ``OSError`` if the state before could not be written.
-        """
+        """Begin to keep a run: the checkpoint, then what the ledger says of it; then it may be seen. Or OSError."""
         assert self._beside is not None
         rows = run.state.n_rows
         if rows == self._kept and run.handed is not None:
@@ -538,6 +536,7 @@ class State:
     def settled(self) -> None:
         """The account is closed: the model comes out, and nothing secret is needed any more."""
         self._files.show_model()
+        self._company.leave()
         if self._sealed is not None:
             run, export = self._sealed
             run.handed = export
@@ -586,6 +585,7 @@ class State:
     def _release(self) -> None:
         """Let another have the directory; an interrupt leaves it no less free."""
         beside, ledger, lock = self._beside, self._ledger, self._lock
+        self._company.leave()
         try:
             if beside is not None:
                 beside.stop()

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+import struct
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from .._files import AppendOnly
 from ..errors import StateError
 
-__all__ = ["Alone", "Together", "company_of"]
+__all__ = ["SENT", "Alone", "Together", "company_of"]
+
+SENT = "sent.log"
+_ENTRY = struct.Struct("<q32s")  # a round, and the SHA-256 of what was sent in it
 
 
 class Alone:
@@ -42,6 +50,12 @@ class Alone:
     def meet(self) -> None:
         """All have kept what was to be kept so far."""
 
+    def watch(self, folder: Path) -> None:
+        """A run has begun, or goes on."""
+
+    def leave(self) -> None:
+        """The call ends."""
+
     @property
     def alone(self) -> bool:
         """Whether the state can be kept when nobody else does."""
@@ -68,6 +82,7 @@ class Together(Alone):
     def __init__(self, spread: Any, every: int) -> None:
         super().__init__(max(1, every // spread.round_rows) * spread.unit)
         self._spread = spread
+        self._sent: _Sent | None = None
 
     def until(self, rows: int, kept: int) -> int:
         return (rows // self.every + 1) * self.every
@@ -91,9 +106,52 @@ class Together(Alone):
     def meet(self) -> None:
         self._spread.ranks.barrier()
 
+    def watch(self, folder: Path) -> None:
+        self._sent = _Sent(folder / SENT)
+        self._spread.exchange.before = self._sent.check
+
+    def leave(self) -> None:
+        if self._sent is not None:
+            self._sent.close()
+            self._sent = None
+
     @property
     def alone(self) -> bool:
         return False
+
+
+class _Sent:
+    """What a rank has sent, by its digest, on the disk before it leaves: it never leaves twice in two forms.
+
+    A run that goes on from a checkpoint makes the messages after it once more, by the same noise. Were they others,
+    because rows are, or because another rank has said something else this time, then their difference would be one of
+    gradients without noise.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        content = path.read_bytes() if path.exists() else b""
+        whole = len(content) // _ENTRY.size * _ENTRY.size  # a piece that a crash cut short was of nothing that left
+        self._known: dict[int, bytes] = dict(_ENTRY.iter_unpack(content[:whole]))
+        self._last = max(self._known, default=0)
+        self._file = AppendOnly(path)
+        self._file.begin(whole)
+
+    def check(self, round_: int, rows: NDArray[np.float64]) -> None:
+        """Let what the nodes here send in a round go, or refuse it."""
+        digest = hashlib.sha256(rows.tobytes()).digest()
+        if round_ > self._last:
+            self._file.append(_ENTRY.pack(round_, digest))
+            self._known, self._last = {round_: digest}, round_
+        elif self._known.get(round_) != digest:
+            raise StateError(
+                f"{self._path}: in round {round_}, which is learnt again, the nodes here would send something else "
+                "than before, with the same noise, which would show the difference of gradients: rows have changed, or "
+                "another rank has sent something else"
+            )
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def company_of(learner: Any, every: int) -> Alone:
