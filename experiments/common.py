@@ -2,7 +2,7 @@
 
 Every experiment is a script of this folder. It measures on public or made-up data with noise of fixed keys, so that the
 figures are the same every time, and writes its table between the two comments that name it, in ``docs/experiments.md``,
-``docs/local.md`` or ``docs/offline.md``.
+``docs/local.md``, ``docs/offline.md`` or ``docs/network.md``.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Task:
         """Read the files; ``most``: rows that are kept of each."""
         schema = tomllib.loads((SCHEMAS / f"{self.name}.toml").read_text(encoding="utf-8"))
         schema["target"].update(self.target)
-        (X, y, bound), *others = (_read(folder / name, schema) for name in self.files)
+        (X, y, bound), *others = (rows_of(folder / name, schema) for name in self.files)
         order = np.random.default_rng(0).permutation(len(y))[:most]
         kept = len(order) if others else len(order) * 9 // 10
         learnt, held = order[:kept], order[kept:]
@@ -66,7 +66,8 @@ TASKS = (
 )
 
 
-def _read(path: Path, schema: dict[str, Any]) -> tuple[Any, FloatArray, float]:
+def rows_of(path: Path, schema: dict[str, Any]) -> tuple[Any, FloatArray, float]:
+    """Return rows, labels as 0 and 1, and the public bound of a row's norm."""
     stream = open_stream(path, schema=schema)
     blocks = list(stream)
     rows = [block.X for block in blocks]

@@ -13,8 +13,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "experiments"
-PAGE, LOCAL, OFFLINE = (ROOT / "docs" / f"{name}.md" for name in ("experiments", "local", "offline"))
-SHARED = {"common", "diffprivlib_worker", "regression", "sweeps", "tasks"}
+PAGE, LOCAL, OFFLINE, NETWORK = (
+    ROOT / "docs" / f"{name}.md" for name in ("experiments", "local", "offline", "network")
+)
+SHARED = {"common", "diffprivlib_worker", "network_data", "regression", "sweeps", "tasks"}
 SCRIPTS = sorted({path.stem for path in FOLDER.glob("*.py")} - SHARED)
 
 
@@ -24,7 +26,7 @@ def place(name: str) -> tuple[str, str]:
 
 def page_of(name: str) -> Path:
     """The page that has the script's place."""
-    (page,) = (page for page in (PAGE, LOCAL, OFFLINE) if place(name)[0] in page.read_text(encoding="utf-8"))
+    (page,) = (page for page in (PAGE, LOCAL, OFFLINE, NETWORK) if place(name)[0] in page.read_text(encoding="utf-8"))
     return page
 
 

@@ -1,0 +1,242 @@
+"""Accuracy on rows held out of nodes that learn together: by nodes, epsilon and batch; of sparse models; of averages.
+
+    python experiments/network_accuracy.py FOLDER [--quick] [--runs 20]
+
+FOLDER holds rcv1_subsets.binary.bz2 (svmlight text, in place of LIBSVM's rcv1_train.binary), covtype.data.gz,
+adult.data.gz and adult.test.gz; sets whose files are missing are left out. The settings of table 3 and figures 5 and
+6 (a) of Li et al. 2018, as far as they say them. A quarter of an hour.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import FloatArray, arguments, picture, say, shown, table, write
+from matplotlib.figure import Figure
+from network_data import DELTA, NODES, RCV1, Rows, found_in, learner_of, rcv1
+from scipy.stats import norm
+
+from privol import DOLA, SparseDOLA, topology
+from privol.guarantees import gdp_mu
+
+PRINTED = {
+    (1, math.inf): 82.51, (4, math.inf): 74.64, (64, math.inf): 65.72,
+    (1, 1.0): 82.51, (4, 1.0): 74.64, (64, 1.0): 65.72,
+    (1, 0.1): 80.17, (4, 0.1): 70.86, (64, 0.1): 62.34,
+    (1, 0.01): 75.69, (4, 0.01): 64.81, (64, 0.01): 50.36,
+}  # fmt: skip
+LAMBDA = 0.001  # of the source's steps 1 / (lambda t), which it does not print
+WORDS_RADIUS = 20.0  # as in experiments/offline.py
+FEW = 5  # runs of batch 1 on 47,236 features
+ALGORITHM_1: dict[str, Any] = {
+    "randomizer": "laplace", "noise_position": "output", "calibration": "published", "l2": LAMBDA,
+    "radius": LAMBDA**-0.5,
+}  # fmt: skip
+L1 = {"noise": (0.0, 1.0, 2.0, 3.0, None), "rda": (1e-4, 1e-3, 1e-2), "published": (1e-4, 1e-3, 1e-2)}
+PLAIN_L1 = {"rda": (1e-5, 1e-4, 1e-3, 1e-2), "published": (1e-3, 1e-2, 0.1, 1.0)}
+SPARSE_NODES = 4
+CURVES = (math.inf, 10.0, 1.0, 0.1)
+POINTS = 12
+EPOCH_BATCHES = (20, 100, 500)
+
+
+def name_of(epsilon: float) -> str:
+    return "none" if math.isinf(epsilon) else f"{epsilon:g}"
+
+
+def graph_of(nodes: int) -> topology.Topology:
+    """Return the source's Topology 2, or a complete graph of few nodes."""
+    return topology.preset("medium", nodes) if nodes > 4 else topology.complete(nodes)
+
+
+def limit(rows: Rows, epsilon: float) -> float:
+    """Return the accuracy, in per cent, that Algorithm 1's noise lets any data have, by a normal approximation.
+
+    Of a regularised run with steps ``1 / (lambda t)``, the projection inactive: the noise of a margin has standard
+    deviation ``sqrt(2) 2 sqrt(d) / epsilon / sqrt(n) / lambda``, the margin is ``1 / lambda`` at most.
+    """
+    if math.isinf(epsilon):
+        return 100.0
+    noise = math.sqrt(2.0) * 2.0 * math.sqrt(rows.X.shape[1]) / epsilon / math.sqrt(len(rows.y))
+    return 100 * float(norm.cdf(1.0 / noise))
+
+
+def rule(features: int, epsilon: float, most: int) -> int:
+    """Return the batch for which the bound of the regret a row is least: ``2 sqrt(features) / mu`` of Gaussian noise.
+
+    That is the norm of the noise of one row's gradient over its bound. No more than the rows of a node.
+    """
+    return max(1, min(most, math.ceil(2.0 * math.sqrt(features) / gdp_mu(epsilon, DELTA))))
+
+
+def accuracies(rows: Rows, runs: int, **given: Any) -> list[float]:
+    """Return the accuracies of the mean of all nodes' last models."""
+    return [rows.accuracy(learner_of(key, **given).fit_stream(rows.stream).coef_) for key in range(runs)]
+
+
+def table_3(rows: Rows, runs: int) -> list[str]:
+    """Nodes by epsilon."""
+    lines = []
+    few = min(runs, FEW)
+    for (nodes, epsilon), printed in PRINTED.items():
+        words: dict[str, Any] = {"topology": graph_of(nodes), "epsilon": epsilon}
+        whole = -(-len(rows.y) // nodes)  # one round
+        once = 1 if math.isinf(epsilon) else few
+        often = 1 if math.isinf(epsilon) else runs
+        batch = 1 if math.isinf(epsilon) else rule(rows.X.shape[1], epsilon, whole)
+        ball = {**words, "radius": WORDS_RADIUS}
+        cells = [
+            accuracies(rows, once, **words, **ALGORITHM_1),
+            accuracies(rows, often, **words, **{**ALGORITHM_1, "batch": whole}),
+            accuracies(rows, once, **ball),
+            accuracies(rows, often, **ball, batch=batch),
+            accuracies(rows, often, **ball, batch=whole),
+        ]
+        lines.append([name_of(epsilon), str(nodes), f"{printed:.2f}", f"{limit(rows, epsilon):.2f}",
+                      *map(shown, cells[:4]), f"{batch:,}", shown(cells[4]), f"{whole:,}"])  # fmt: skip
+        say(*lines[-1])
+    head = ["epsilon", "nodes", "printed", "at most", "Algorithm 1", "Algorithm 4, one round", "Gaussian, batch 1",
+            "Gaussian, batch by the rule", "batch", "Gaussian, one round", "batch"]  # fmt: skip
+    return table(head, lines)
+
+
+def sparse(rows: Rows, key: int, **given: Any) -> SparseDOLA:
+    """Return a learner of sparse models that has learnt the rows."""
+    learner = SparseDOLA(loss="hinge", fit_intercept=False, delta=DELTA, radius=WORDS_RADIUS, random_state=key, **given)
+    return learner.fit_stream(rows.stream)
+
+
+def thresholds(rows: Rows, runs: int, axis: Any) -> list[str]:
+    """Figure 5: accuracy by the share of zeros, without noise and with."""
+    lines = []
+    for number, density in enumerate(topology.PRESETS):
+        graph = topology.preset(density, NODES)
+        for threshold, values in PLAIN_L1.items():
+            if threshold == "published" and density != "medium":
+                continue
+            found = [sparse(rows, 0, epsilon=math.inf, topology=graph, threshold=threshold, l1=l1) for l1 in values]
+            scores, zeros = [rows.accuracy(learner.coef_) for learner in found], [x.sparsity_ for x in found]
+            axis.plot(zeros, scores, "o-" if threshold == "rda" else "s-", color=f"C{number}", markersize=3,
+                      label=f"no noise, {density}, {threshold}")  # fmt: skip
+            for l1, score, zero in zip(values, scores, zeros, strict=True):
+                lines.append(["none", f"{NODES}, {density}", "1", threshold, f"{l1:g}", f"{score:.2f}", f"{zero:.4f}"])
+                say(*lines[-1])
+    batch = -(-len(rows.y) // (SPARSE_NODES * 4))
+    words: dict[str, Any] = {"topology": graph_of(SPARSE_NODES), "batch": batch}
+    for epsilon in (1.0, 10.0):
+        for number, (threshold, values_) in enumerate(L1.items()):
+            means = []
+            for l1 in values_:
+                runs_ = [sparse(rows, key, epsilon=epsilon, threshold=threshold, l1=l1, **words) for key in range(runs)]
+                scores, zeros = [rows.accuracy(learner.coef_) for learner in runs_], [x.sparsity_ for x in runs_]
+                means.append((np.mean(zeros), np.mean(scores)))
+                lines.append([f"{epsilon:g}", f"{SPARSE_NODES}, complete", str(batch), threshold,
+                              "default" if l1 is None else f"{l1:g}", shown(scores), shown(zeros)])  # fmt: skip
+                say(*lines[-1])
+            axis.plot(*zip(*means, strict=True), "--" if epsilon == 1.0 else ":", color=f"C{number + 3}", marker=".",
+                      label=f"epsilon = {epsilon:g}, {threshold}")  # fmt: skip
+    axis.set_xlabel("share of coordinates that are 0")
+    axis.set_title(f"sparsity: {rows.name}", fontsize=9)
+    head = ["epsilon", "nodes", "batch", "threshold", "l1", "accuracy", "zeros"]
+    return [*table(head, lines), "", zeros_of_a_round(rows)]
+
+
+def zeros_of_a_round(rows: Rows) -> str:
+    """Say what share of coordinates the published threshold makes 0 after one row of one node, and what it should."""
+    learner = SparseDOLA(
+        loss="hinge", fit_intercept=False, randomizer="laplace", epsilon=1.0, threshold="published", l1=1.0, nodes=1,
+        step_size=0.5, horizon=len(rows.y), random_state=0,
+    )  # fmt: skip
+    learner.partial_fit(rows.X[:1], rows.y[:1], classes=[0, 1])
+    n = rows.X.shape[1]
+    # the threshold is the second round's, the noise the first one's
+    expected = -math.expm1(-1.0 / math.sqrt(2.0) / (2.0 * math.sqrt(n)))
+    return (
+        f"After the first row of one node at epsilon = 1, rho = l1 = 1, Laplace noise and the published threshold: "
+        f"{100 * learner.sparsity_:.3f} % zeros; expected of noise alone {100 * expected:.3f} %."
+    )
+
+
+def along(rows: Rows, learner: DOLA, counts: Sequence[int]) -> tuple[list[float], list[float]]:
+    """Let a learner learn all rows; return the accuracies of average and last model after so many."""
+    learner.set_params(horizon=len(rows.y))
+    average, last, start = [], [], 0
+    for count in counts:
+        learner.partial_fit(rows.X[start:count], rows.y[start:count], classes=[0, 1])
+        average.append(rows.accuracy(learner.average_coef_))
+        last.append(rows.accuracy(learner.coef_))
+        start = count
+    return average, last
+
+
+def conversion(rows: Rows, runs: int, axis: Any) -> list[str]:
+    """Figure 6 (a): the average model, online to batch."""
+    lines = []
+    n = len(rows.y)
+    for style, batch in (("--", 1), ("-", 100)):
+        round_ = NODES * batch
+        counts = sorted({min(n, round_ * math.ceil(x / round_)) for x in np.geomspace(round_, n, POINTS)})
+        for colour, epsilon in enumerate(CURVES):
+            words = {"epsilon": epsilon, "batch": batch}
+            keys = range(1 if math.isinf(epsilon) else runs)
+            found = np.array([along(rows, learner_of(key, **words), counts) for key in keys])
+            ends: FloatArray = found[:, :, -1]
+            lines.append([rows.name, str(batch), name_of(epsilon), shown(list(ends[:, 0])), shown(list(ends[:, 1]))])
+            say(*lines[-1])
+            axis.plot(counts, found[:, 0].mean(axis=0), style, color=f"C{colour}",
+                      label=f"epsilon {name_of(epsilon)}, batch {batch}")  # fmt: skip
+    axis.set_xscale("log")
+    axis.set_xlabel("rows")
+    axis.set_title(f"average model: {rows.name}", fontsize=9)
+    return lines
+
+
+def epochs(rows: Rows, runs: int) -> list[str]:
+    """Tabulate uses of every row, by epsilon; a whole number of rounds of every batch."""
+    batches = [batch for batch in EPOCH_BATCHES if NODES * batch <= len(rows.y)] or [1]
+    n = len(rows.y) // (NODES * batches[-1]) * NODES * batches[-1]
+    part = Rows(rows.name, rows.X[:n], rows.y[:n], rows.X_test, rows.y_test)
+    lines = []
+    for batch in batches:
+        for uses in (1, 4, 16):
+            cells = [accuracies(part, runs, epsilon=epsilon, batch=batch, epochs=uses) for epsilon in CURVES[:0:-1]]
+            lines.append([rows.name, f"{n:,}", str(batch), str(uses), *map(shown, cells)])
+            say(*lines[-1])
+    return lines
+
+
+def main() -> None:
+    given = arguments(__doc__, folder=f"{RCV1}, covtype.data.gz, adult.*.gz", runs=20, page="network.md")
+    folder: Path = given.folder
+    most = 640 if given.quick else None
+    sets = [rows for rows in found_in(folder, most) if len(rows.y_test)]
+    figure = Figure(figsize=(4.6 * (len(sets) + 1), 4.4), layout="constrained")
+    panels = figure.subplots(1, len(sets) + 1, squeeze=False)[0]
+    lines: list[str] = []
+    if (folder / RCV1).exists():
+        words = rcv1(folder, most)
+        lines += [f"{words.name}: {len(words.y):,} rows learnt, {len(words.y_test):,} held out.", ""]
+        lines += [*table_3(words, given.runs), "", "Sparsity:", "", *thresholds(words, given.runs, panels[0]), ""]
+    else:
+        say(f"rcv1 is left out: {folder} has no {RCV1}")
+    parts = [line for rows, axis in zip(sets, panels[1:], strict=True) for line in conversion(rows, given.runs, axis)]
+    lines += ["Averages:", "", *table(["set", "batch", "epsilon", "average model", "last model"], parts)]
+    parts = [line for rows in sets if rows.name == "adult" for line in epochs(rows, given.runs)]
+    if parts:
+        head = ["set", "rows", "batch", "epochs", *(f"epsilon = {epsilon:g}" for epsilon in CURVES[:0:-1])]
+        lines += ["", "Epochs:", "", *table(head, parts)]
+    for axis in panels:
+        axis.grid(alpha=0.2)
+        if axis.lines:
+            axis.legend(fontsize=6)
+    figure.supylabel("accuracy on rows held out, %", fontsize=9)
+    picture(figure, "network_accuracy.svg", given.quick)
+    write("network_accuracy", lines, given.page)
+
+
+if __name__ == "__main__":
+    main()
