@@ -7,7 +7,7 @@ from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
 from libc.stdint cimport int64_t
 
 from ..errors import InvalidParameter, StateError
-from ._local import PACES
+from ._local import PACES as _PACES
 from ._noise cimport Source
 from ._report cimport PV_REPORT_ROW_BITS, Report
 from ._rows cimport PV_ENTRY_MAX, PV_NEED_FAR, pv_rows, pv_status
@@ -60,9 +60,6 @@ cdef class NetworkRun(ReportRun):
         and gets what the others have.
     """
 
-    def __cinit__(self):
-        self.own_plan.heard = NULL
-
     def __init__(self, *, int64_t dim, bint intercept, loss, domain, int64_t every, releases, int64_t horizon,
                  int64_t last_row, double x_bound, double y_bound, bint signs, double magnitude, Source source,
                  unsigned stream, Report report not None, double cost, double variance, double bound, int64_t nodes,
@@ -99,7 +96,7 @@ cdef class NetworkRun(ReportRun):
         self.own_plan.nodes, self.own_plan.own, self.own_plan.first = nodes, own, first
         self.own_plan.batch, self.own_plan.rounds = batch, rounds
         self.own_plan.position = <pv_position><int>POSITIONS.index(position)
-        self.own_plan.pace = <pv_pace><int>PACES.index(pace)
+        self.own_plan.pace = <pv_pace><int>_PACES.index(pace)
         self.own_plan.length = length
         self.own_plan.implicit = implicit
         self.own_plan.threshold = <pv_threshold><int>THRESHOLDS.index(threshold)
@@ -119,7 +116,7 @@ cdef class NetworkRun(ReportRun):
         pv_network_plan_release(&self.it, &self.own_plan)
 
     def __dealloc__(self):
-        PyMem_RawFree(self.own_plan.heard)
+        PyMem_RawFree(self.own_plan.heard)  # NULL, where __init__ has not come so far
 
     cdef int refill(self) except -1:
         cdef Source source = self.source
