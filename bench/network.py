@@ -14,6 +14,7 @@ import argparse
 import math
 import statistics
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +23,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from privol import DOLA, SparseDOLA
-from privol.topology import Topology, from_edges, grid, metropolis_weights
+from privol.errors import PrivacyWarning
+from privol.topology import RandomNeighbors, Topology, from_edges, grid, metropolis_weights
 
 FloatArray = NDArray[np.float64]
 
@@ -75,12 +77,19 @@ def in_one_process(repeats: int) -> None:
     nodes = grid(8, 8)
     null = np.zeros_like(X)
     words: dict[str, Any] = {"random_state": 0, "release": "last"}
+    # Algorithm 1 as its source ran it: random neighbours in every round, whose matrices Python makes
+    random = RandomNeighbors(nodes, 2, seed=1)
+    source: dict[str, Any] = {
+        "loss": "hinge", "randomizer": "laplace", "noise_position": "output", "step_size": 0.5,
+        "calibration": "published",
+    }  # fmt: skip
     timed: dict[str, Callable[[], float]] = {
         "privol": lambda: learn(lambda: DOLA(topology=nodes, **words), X, y),
         "privol, every round released": lambda: learn(lambda: DOLA(topology=nodes, random_state=0), X, y),
         "privol, l2laplace": lambda: learn(lambda: DOLA(topology=nodes, randomizer="l2laplace", **words), X, y),
         "privol, 10 samples a node": lambda: learn(lambda: DOLA(topology=nodes, batch=10, **words), X, y),
         "SparseDOLA": lambda: learn(lambda: SparseDOLA(topology=nodes, **words), X, y),
+        "privol, as published": lambda: learn(lambda: DOLA(topology=random, **source, **words), X, y),
         "NumPy, CSR mixing": lambda: Batched(nodes, d, n, dense=False).fit(X, y),
         "NumPy, dense mixing": lambda: Batched(nodes, d, n, dense=True).fit(X, y),
         "privol, no noise": lambda: learn(lambda: DOLA(topology=nodes, epsilon=math.inf, step_size=0.5, **words), X, y),
@@ -110,15 +119,16 @@ def wide(words: dict[str, Any]) -> None:
     rng = np.random.default_rng(1)
     X = sparse.random(64 * 40, 47236, density=75 / 47236, format="csr", rng=rng)
     y = np.where(rng.random(X.shape[0]) > 0.5, 1.0, -1.0)
-    print("\n64 nodes, 47,236 features, 75 of them in a row:")
-    for batch in (1, 40):
-        learner = SparseDOLA(topology=grid(8, 8), batch=batch, threshold="published", l1=1.0, **words)
+    print("\n47,236 features, 75 of them in a row:")
+    for nodes, batch in ((64, 1), (64, 40), (1, 2560)):
+        graph = grid(8, nodes // 8) if nodes > 1 else grid(1, 1)
+        learner = SparseDOLA(topology=graph, batch=batch, threshold="published", l1=1.0, **words)
         start = time.perf_counter()
         learner.fit(X, y)
         seconds = time.perf_counter() - start
-        messages = learner._run.state.rounds * 64
+        messages = learner._run.state.rounds * nodes
         each = f"{seconds / X.shape[0] * 1e6:8.1f} us a sample, {seconds / messages * 1e6:8.1f} us a message"
-        print(f"  batch {batch:2}: {each}")
+        print(f"  {nodes:2} nodes, batch {batch:4}: {each}")
 
 
 def over_ranks(dim: int, nodes: int, degree: int, repeats: int) -> None:
@@ -191,6 +201,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=64)
     parser.add_argument("--degree", type=int, default=4)
     words = parser.parse_args()
+    warnings.simplefilter("ignore", PrivacyWarning)
     if words.ranks:
         over_ranks(words.dim, words.nodes, words.degree, words.rounds)
     else:
