@@ -172,9 +172,16 @@ def test_command_refuses(tmp_path):
     write_shards(tmp_path, ragged=True)
     ragged = mpi(2, *DOLA_WORDS, *SHARDS, "--out", "R", folder=tmp_path, check=False)
     assert "all nodes must have the same number of rows" in ragged.stderr
-    (tmp_path / SHARDS[2]).write_text("1,2,3\n" * 250)
-    corrupt = mpi(2, *DOLA_WORDS, *SHARDS[:3], "all.csv", "--out", "R", folder=tmp_path, check=False)
-    assert corrupt.returncode != 0
+    write_shards(tmp_path)
+    lines = (tmp_path / SHARDS[2]).read_text().splitlines()
+    for wrong, said in ((",".join(lines[200].split(",")[1:]), "row 201: found 5 field"), ("x" + lines[200], "'x")):
+        (tmp_path / SHARDS[2]).write_text("\n".join([*lines[:200], wrong, *lines[201:]]) + "\n")
+        corrupt = mpi(2, *DOLA_WORDS, *SHARDS, "--out", "R", folder=tmp_path, check=False)
+        assert SHARDS[2] in corrupt.stderr
+        assert said in corrupt.stderr
+        assert "rank 1 cannot go on" in corrupt.stderr
+        assert not (tmp_path / "R").exists()
+    (tmp_path / SHARDS[2]).write_text("\n".join(lines) + "\n")
     few = mpi(2, *DOLA_WORDS, "all.csv", "--nodes", "1", "--out", "R", folder=tmp_path, check=False)
     assert "nodes must be at least the number of ranks" in few.stderr
     assert not (tmp_path / "R").exists()

@@ -52,7 +52,9 @@ def dola(timeout: float, **options: Any) -> None:
     do not depend on how many ranks there are, but for the noise, whose keys are each rank's own (--seed: the same
     bits).
 
-    When a rank fails or is killed the run ends on all, with what all have kept: --resume goes on with it.
+    All files are read once before the start, so that one that cannot be read, or whose rows do not fit the others', is
+    refused by all ranks. When a rank fails or is killed the run ends on all, with what all have kept: --resume goes on
+    with it.
 
     \b
     Writes into RUN:
@@ -121,7 +123,7 @@ def _learn(
         if "x_bound" not in given and opened.row_bound is not None:
             made.set_params(x_bound=opened.row_bound)
         check_labels(made, opened, files[0] if files else None)
-        ranks.barrier()  # the directory is there
+        ranks.barrier()  # the directory is there, and all rows can be read
         own = directory.path / f"rank-{ranks.rank:04d}"
         state, start = State(own, every=checkpoint, inputs=inputs), time.perf_counter()
         began = state.read() is not None
@@ -151,6 +153,13 @@ def _learn(
                     click.echo(_lines(record))
 
 
+def _read_through(stream: Any) -> None:
+    """Find what cannot be read before anything is learnt: a row that fails on one rank would end the run on all."""
+    with naming_rows(stream):
+        for _ in stream:
+            pass
+
+
 def _rows(ranks: Any, files: tuple[str, ...], options: dict[str, Any], nodes: int) -> tuple[Any, Any, dict[str, Any]]:
     """A stream for what is declared, that of the rows of the nodes here, and how rows are read."""
     from ..distributed import DealtRows, InterleavedRows
@@ -161,6 +170,8 @@ def _rows(ranks: Any, files: tuple[str, ...], options: dict[str, Any], nodes: in
             if not opened.repeatable:
                 raise click.UsageError(f"{opened.source} can be read only once, and rows are dealt out: give a FILE")
             opened.count_rows()
+        if files and ranks.rank == 0:
+            _read_through(opened)
         return opened, DealtRows(opened, ranks, nodes), inputs
     first, own = ranks.part(nodes)
     streams = []
@@ -168,6 +179,7 @@ def _rows(ranks: Any, files: tuple[str, ...], options: dict[str, Any], nodes: in
         opened, inputs = open_for_run(file, dict(options), False)
         if opened.n_rows is None:
             opened.count_rows()
+        _read_through(opened)
         streams.append(opened)
     return opened, InterleavedRows(streams), inputs
 
