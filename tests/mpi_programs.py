@@ -85,14 +85,14 @@ def kept(ranks, folder, rank="-1", rows="0", how="kill", every="90"):
     """A run that is kept; one rank is killed, or fails, when it has learnt some rows."""
 
     def progress(learner, stream):
-        if how != "lie" and ranks.rank == int(rank) and learner._run.state.n_rows >= int(rows):
+        if how not in LIES and ranks.rank == int(rank) and learner._run.state.n_rows >= int(rows):
             if how == "kill":
                 os.kill(os.getpid(), signal.SIGKILL)
             raise OSError("the disk is gone")
 
-    if how == "lie" and ranks.rank == int(rank):
+    if how in LIES and ranks.rank == int(rank):
         whole = ranks.exchange
-        ranks.exchange = lambda schedule, dim: Lying(whole(schedule, dim), ranks.part(schedule.n_nodes)[1])
+        ranks.exchange = lambda schedule, dim: Lying(whole(schedule, dim), ranks.part(schedule.n_nodes)[1], LIES[how])
     state = State(folder / f"rank-{ranks.rank}", every=int(every))
     began = state.read() is not None
     try:
@@ -105,16 +105,31 @@ def kept(ranks, folder, rank="-1", rows="0", how="kill", every="90"):
     np.savez(folder / f"kept-{ranks.rank}.npz", **found_of(learner), began=np.array([began]))
 
 
+def half(rows):
+    rows *= 0.5
+
+
+def nowhere(rows):
+    rows[0, 0] = np.nan
+
+
+def far(rows):
+    rows[0, 0] = 1e160
+
+
+LIES = {"lie": half, "nan": nowhere, "far": far}
+
+
 class Lying:
     """A rank of an adversary: what leaves it is other than what its nodes have made."""
 
     before = None
 
-    def __init__(self, exchange, own):
-        self.exchange, self.own, self.heard = exchange, own, exchange.heard
+    def __init__(self, exchange, own, lie):
+        self.exchange, self.own, self.lie, self.heard = exchange, own, lie, exchange.heard
 
     def __call__(self, round_, sent):
-        sent[: self.own] *= 0.5
+        self.lie(sent[: self.own])
         self.exchange(round_, sent)
 
 

@@ -127,6 +127,17 @@ def test_no_message_leaves_twice_in_two_forms(tmp_path):
     assert np.load(tmp_path / "kept-1.npz")["nodes"].tobytes() == whole["nodes"].tobytes()
 
 
+@pytest.mark.parametrize("lie", ["nan", "far"])
+def test_what_no_node_sends_is_not_learnt_from(lie, tmp_path):
+    """Noise on the output charges roundings of a mix within bounds: beyond them a rank refuses to go on."""
+    ended = mpi(2, "kept", tmp_path, 0, 0, lie, check=False)
+    assert ended.returncode != 0
+    words, failed = json.loads((tmp_path / "failure-1.json").read_text())
+    assert failed == 0
+    assert "rank 0 has sent numbers that are not finite, or beyond 1e+150" in words
+    assert not list(tmp_path.glob("kept-*.npz"))
+
+
 def test_ranks_must_agree(tmp_path):
     mpi(2, "refusals", tmp_path)
     for rank in range(2):

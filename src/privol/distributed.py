@@ -27,6 +27,7 @@ Integers = NDArray[np.int64]
 
 _PARAMETERS, _FAILURE = 1, 2  # tags
 _WORDS = 512  # bytes of what a rank says when it fails
+_LARGEST = 1e150  # of a parameter in magnitude: the kernel holds all that it sends within it
 _SPINS = 4096  # looks at the requests before the processor is left to others between two of them
 _PAUSE = 5e-5
 
@@ -162,6 +163,11 @@ class Ranks:
             words = bytes(self._heard).rstrip(b"\0").decode(errors="replace")
             self._failed(f"rank {source} cannot go on: {words}", source)
 
+    def refuse(self, message: str, rank: int) -> NoReturn:
+        """End the run on all ranks, because of what another rank has done."""
+        self.fail(message)
+        self._failed(message, rank)
+
     def _failed(self, message: str, rank: int | None) -> NoReturn:
         """From here on all that is waited for ends so: a kernel asks again, where a wait has ended by an error."""
         self._failure = RankFailure(message, rank=rank)
@@ -267,19 +273,22 @@ class Exchange:
                 if len(taken):
                     rows = np.empty((len(taken), self._dim))
                     requests.append(comm.Irecv(rows, source=rank, tag=_PARAMETERS))
-                    incoming.append((taken, rows))
+                    incoming.append((taken, rows, rank))
             for rank, given, _ in self._of_round(round_ + 1):
                 if len(given):
                     rows = sent[given]
                     requests.append(comm.Isend(rows, dest=rank, tag=_PARAMETERS))
-                    incoming.append((None, rows))  # kept until it has gone
+                    incoming.append((None, rows, rank))  # kept until it has gone
                     ranks.messages += 1
                     ranks.bytes += rows.nbytes
             self._under_way = round_, requests, incoming
         _, requests, incoming = self._under_way
         ranks.wait(requests)
-        for places, rows in incoming:
+        for places, rows, rank in incoming:
             if places is not None:
+                # what the kernel's roundings are charged for: no node sends anything else
+                if not (np.abs(rows) <= _LARGEST).all():
+                    ranks.refuse(f"rank {rank} has sent numbers that are not finite, or beyond {_LARGEST:g}", rank)
                 sent[places] = rows
         self._under_way = None
 

@@ -132,7 +132,7 @@ class NetworkLearner(AskingLearner):
         progress : callable, optional
             As of ``fit_stream``; each rank calls its own.
         checkpoint : privol.state.State, optional
-            Directory of this rank alone, made with the same ``ranks``.
+            Directory of this rank alone.
 
         Returns
         -------
