@@ -52,15 +52,17 @@ class Cut(Exception):
 
 
 class Rows:
-    """The same block of rows again and again; ``known``: when the last block that a kept run knows was asked for."""
+    """Sixteen blocks of rows in turn, more than a cache holds; ``asked``: when each was asked for."""
 
     classes = (0, 1)
 
     def __init__(self, blocks: int, dim: int, cut: int | None = None) -> None:
         rng = np.random.default_rng(0)
-        X = rng.normal(size=(BLOCK_ROWS, dim))
-        self.X = X / np.linalg.norm(X, axis=1, keepdims=True)
-        self.y = (self.X[:, 0] > 0).astype(np.float64)
+        self.X, self.y = [], []
+        for _ in range(min(blocks, 16)):
+            X = rng.normal(size=(BLOCK_ROWS, dim))
+            self.X.append(X / np.linalg.norm(X, axis=1, keepdims=True))
+            self.y.append((X[:, 0] > 0).astype(np.float64))
         self.n_rows, self.blocks, self.cut = blocks * BLOCK_ROWS, blocks, cut
         self.asked: list[float] = []
 
@@ -69,7 +71,7 @@ class Rows:
             self.asked.append(time.perf_counter())
             if k == self.cut:
                 raise Cut
-            yield Block(self.X, self.y, k * BLOCK_ROWS)
+            yield Block(self.X[k % 16], self.y[k % 16], k * BLOCK_ROWS)
 
 
 def seconds(make: Callable[[], OnlineLearner], rows: Rows, folder: Path | None) -> float:
@@ -94,7 +96,7 @@ def going_on(make: Callable[[], OnlineLearner], rows: Rows, folder: Path) -> tup
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--blocks", type=int, default=40, help="of 65,536 rows")
+    parser.add_argument("--blocks", type=int, default=200, help="of 65,536 rows")
     parser.add_argument("--dim", type=int, default=54)
     parser.add_argument("--only", help="learners whose name has this in it")
     given: Any = parser.parse_args()

@@ -91,6 +91,35 @@ def test_a_run_that_is_resumed_never_gives_back_what_was_spent(path):
     assert last.mu_squared == pytest.approx(0.002)
 
 
+def test_what_was_counted_is_committed_later(tmp_path):
+    """By a thread beside the learning: what was counted then, and never less than is written."""
+    path = tmp_path / "budget.jsonl"
+    ledger = journaled(path)
+    account = ledger.open(learner="A", guarantee=plan(0.1))
+    assert account.counts() == (0, 0, 0.0)
+    now = [10, 1, 0.002]
+    account.attach(lambda: tuple(now))
+    then = account.counts()
+    now[:] = [20, 2, 0.004]
+    account.commit(then, rows="ten")
+    assert [commit["rows"] for commit in account.commits] == [10]
+    assert account.entry().last_row == 20  # live
+    account.commit()
+    account.commit(then)  # another thread was faster
+    written = [(commit["rows"], commit["releases"]) for commit in account.commits]
+    assert written == [(10, 1), (20, 2), (20, 2)]
+    assert account.commits[-1]["mu_squared"] == pytest.approx(0.004, rel=1e-8) and account.commits[-1]["mu_squared"] >= 0.004
+    for bad, what in (((10, 1, 0.011), "more than its reservation"), ((-1, 1, 0.0), "not valid"), ((1, 1), "not valid")):
+        with pytest.raises(StateError, match=what):
+            account.commit(bad)
+    account.leave()  # nobody counts any more
+    assert account.counts()[:2] == (20, 2)
+    assert len(account.commits) == 3
+    ledger.close()
+    (entry,) = Ledger.read(path).entries()
+    assert (entry.last_row, entry.releases) == (20, 2) and entry.mu_squared >= 0.004
+
+
 def test_a_process_that_dies_keeps_its_reservation(tmp_path):
     path = tmp_path / "budget.jsonl"
     script = (

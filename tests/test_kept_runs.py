@@ -63,7 +63,8 @@ def test_what_is_seen_is_on_the_disk(name, tmp_path, monkeypatch):
         seen.append((learner.n_rows_, fingerprint(learner)))
         kept = json.loads((run / "ledger.jsonl").read_text().splitlines()[-1])
         assert (kept["rows"], kept["releases"]) == (learner.n_rows_, learner.n_releases_)
-        arrays = Checkpoints(run).read(kept["facts"])
+        files = Checkpoints(run)
+        arrays = files.read(kept["facts"], bytes.fromhex(files.read_plan()["digest_key"]))
         assert arrays["counts"][0] == learner.n_rows_
         np.testing.assert_array_equal(arrays["released"], np.append(learner.coef_, learner.intercept_))
 

@@ -7,7 +7,6 @@ tests let a machine fail.
 from __future__ import annotations
 
 import os
-import uuid
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,9 +22,9 @@ __all__ = ["AppendOnly", "sync_folder", "write_atomically"]
 AnyPath = str | os.PathLike[str]
 
 
-def _named(error: OSError, path: Path) -> OSError:
+def _named(error: OSError, path: AnyPath) -> OSError:
     """The same error about the file that the caller knows."""
-    return OSError(error.errno, error.strerror, str(path))
+    return OSError(error.errno, error.strerror, os.fspath(path))
 
 
 def _write_all(descriptor: int, content: bytes) -> None:
@@ -61,8 +60,8 @@ def write_atomically(path: AnyPath, content: bytes, *, mode: int = 0o666) -> Non
     OSError
         About ``path``, which is then as it was before.
     """
-    target = Path(path)
-    draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+    folder, name = os.path.split(path)
+    draft = os.path.join(folder, f".{name}.{os.urandom(16).hex()}.tmp")
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
         try:
@@ -70,13 +69,13 @@ def write_atomically(path: AnyPath, content: bytes, *, mode: int = 0o666) -> Non
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        os.replace(draft, target)
-        sync_folder(target.parent)
+        os.replace(draft, path)
+        sync_folder(folder or os.curdir)
     except BaseException as error:
         with suppress(OSError):
-            draft.unlink(missing_ok=True)
+            os.unlink(draft)
         if isinstance(error, OSError):
-            raise _named(error, target) from error
+            raise _named(error, path) from error
         raise
 
 

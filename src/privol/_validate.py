@@ -50,32 +50,30 @@ def number(
     ``infinite=True`` admits infinities.
     """
     name, value = _single(named)
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        x = float(value)
+        outside = (x <= above > -math.inf) or x < at_least or (x >= below < math.inf) or x > at_most
+        if not (math.isnan(x) or (math.isinf(x) and not infinite) or outside):
+            return x
     allowed = " ".join(
         w for w in ("a number" if infinite else "a finite number", _range(above, at_least, below, at_most)) if w
     )
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise InvalidParameter(f"{name} must be {allowed}, found {value!r}")
-    x = float(value)
-    outside = (x <= above > -math.inf) or x < at_least or (x >= below < math.inf) or x > at_most
-    if math.isnan(x) or (math.isinf(x) and not infinite) or outside:
-        raise InvalidParameter(f"{name} must be {allowed}, found {value!r}")
-    return x
+    raise InvalidParameter(f"{name} must be {allowed}, found {value!r}")
 
 
 def integer(*, at_least: int | None = None, at_most: int | None = None, **named: Any) -> int:
     """Return the parameter as an int within the stated range (no booleans, no floats)."""
     name, value = _single(named)
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        n = int(value)
+        if (at_least is None or n >= at_least) and (at_most is None or n <= at_most):
+            return n
     allowed = "an integer"
     if at_least is not None:
         allowed += f" of at least {at_least}"
     if at_most is not None:
         allowed += (" and" if at_least is not None else " of") + f" at most {at_most}"
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise InvalidParameter(f"{name} must be {allowed}, found {value!r}")
-    n = int(value)
-    if (at_least is not None and n < at_least) or (at_most is not None and n > at_most):
-        raise InvalidParameter(f"{name} must be {allowed}, found {value!r}")
-    return n
+    raise InvalidParameter(f"{name} must be {allowed}, found {value!r}")
 
 
 def choice(allowed: Sequence[str], **named: Any) -> str:

@@ -1,8 +1,7 @@
 """The stream loop of all learners, and the life of a run: what is the same whatever a learner perturbs.
 
 :class:`LearnerRun` is the base of the opaque handles that own a learner's secret state, the noise source and the
-released model. Nothing of the secret part is visible from Python but through ``_secret_arrays``, which exists for
-checkpoints.
+released model. Nothing of the secret part is visible from Python but through ``_secret_arrays``, for checkpoints.
 """
 
 import numpy as np
@@ -492,6 +491,11 @@ cdef class LearnerRun:
     def ended(self) -> bool:
         """Whether nothing more can be learnt or released."""
         return self.closed
+
+    @property
+    def averaging(self) -> int:
+        """How the average weighs the released models (see pv_run.h)."""
+        return self.plan.averaging
 
     @property
     def outputs(self) -> int:

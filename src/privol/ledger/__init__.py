@@ -13,7 +13,7 @@ Runs that are proved at one (epsilon, delta) alone are as pure ones, if the limi
 With a journal, a file that only grows, a ledger outlives its process: what a crash leaves open stays reserved.
 """
 
-from ._account import Account, Counters
+from ._account import Account, Counters, Counts
 from ._entries import IF_FIXED, LedgerEntry, Share, Spent, compose, delta_of, describe
 from ._journal import as_json
 from ._ledger import Ledger
@@ -24,6 +24,7 @@ __all__ = [
     "IF_FIXED",
     "Account",
     "Counters",
+    "Counts",
     "Ledger",
     "LedgerEntry",
     "LedgerSeat",

@@ -17,10 +17,12 @@ from ._shared import Shared
 if TYPE_CHECKING:
     from ._ledger import Ledger
 
-__all__ = ["Account", "Counters"]
+__all__ = ["Account", "Counters", "Counts"]
 
-Counters = Callable[[], tuple[int, int, float]]
-"""What a run shows its account: rows learnt, models (or windows) released, and ``mu^2`` spent on them so far.
+Counts = tuple[int, int, float]
+"""Rows learnt, models (or windows) released, and ``mu^2`` spent on them."""
+Counters = Callable[[], Counts]
+"""What a run shows its account: its :data:`Counts` so far.
 
 Of a run of kind "pure" ``mu^2`` may be a part of the reservation only if so much is Gaussian differential privacy by
 itself; its epsilon is spent as a whole, as soon as there is a release or ``mu^2`` is above 0. So is a run of kind
@@ -71,7 +73,7 @@ class Account(Shared):
         self._written = (0, 0, 0.0)  # what the journal says
         self._ledger = ledger
         self._counters: Counters | None = None
-        self._last = (0, 0, 0.0)
+        self._last: Counts = (0, 0, 0.0)
         self._closed = False
         self._resumed = False  # its counters may begin below what an earlier process has spent
 
@@ -148,13 +150,19 @@ class Account(Shared):
         self.attach(lambda: (rows, releases, mu_squared))
         self.close()
 
-    def commit(self, entry: LedgerEntry | None = None, **facts: Any) -> None:
+    def counts(self) -> Counts:
+        """Return what the run's counters say now, as they say it; without counters, what was known last."""
+        with self._ledger._lock:
+            last, counters = self._last, self._counters
+        return last if counters is None else counters()
+
+    def commit(self, counts: Counts | None = None, **facts: Any) -> None:
         """Write what was spent into the ledger's journal, for good; a ledger without a journal keeps nothing.
 
         Parameters
         ----------
-        entry : LedgerEntry, optional
-            What :meth:`entry` said when there was something to commit. Default: what it says now.
+        counts : tuple, optional
+            What :meth:`counts` said when there was something to commit. Default: what :meth:`entry` says now.
         **facts
             JSON values that are kept beside it.
 
@@ -165,16 +173,19 @@ class Account(Shared):
         OSError
             If the journal cannot be written: what it said before stands, and with it the whole reservation.
         """
-        if entry is None:
+        if counts is None:
             entry = self.entry()
+            counts = entry.last_row, entry.releases, entry.mu_squared
+        else:
+            counts = self._checked(counts)
         with self._ledger._lock:
             if self._closed:
                 raise StateError(f"account {self.plan_id} is closed")
-            before = self._written  # of a later entry, which another thread has committed meanwhile
-            now = (max(before[0], entry.last_row), max(before[1], entry.releases), max(before[2], entry.mu_squared))
+            # those written may be later ones, which another thread has committed meanwhile
+            now = _larger(self._written, counts)
             record = {**self._record("spent", now), "facts": facts}
             self._ledger._write(record)
-            self._written = now
+            self._written, self._last = now, _larger(self._last, now)
             self.commits.append(record)
 
     def leave(self) -> None:
@@ -211,7 +222,7 @@ class Account(Shared):
             private=self.guarantee.private and self.guarantee.kind != "none",
         )
 
-    def _known(self) -> tuple[tuple[int, int, float], bool]:
+    def _known(self) -> tuple[Counts, bool]:
         """What its counters, or the journal, say that was spent; and whether that is all."""
         self._read()
         with self._ledger._lock:
@@ -241,15 +252,14 @@ class Account(Shared):
         # was known before the call bounds what it may say from below, whatever other threads read meanwhile.
         now = self._checked(counters())
         if self._resumed:  # rows that are learnt once more are paid for already; what was spent is never given back
-            now = (max(now[0], before[0]), max(now[1], before[1]), max(now[2], before[2]))
+            now = _larger(now, before)
         if any(new < old for new, old in zip(now, before, strict=True)):
             raise StateError(f"the counters of account {self.plan_id} went backwards, from {before} to {now}")
         with self._ledger._lock:
             if not self._closed:
-                last = self._last
-                self._last = (max(now[0], last[0]), max(now[1], last[1]), max(now[2], last[2]))
+                self._last = _larger(self._last, now)
 
-    def _checked(self, counters: Any) -> tuple[int, int, float]:
+    def _checked(self, counters: Any) -> Counts:
         try:
             rows, releases, spent = counters
             rows, releases = integer(rows=rows, at_least=0), integer(releases=releases, at_least=0)
@@ -271,7 +281,7 @@ class Account(Shared):
 
     # ---- the journal ----------------------------------------------------------------------------------
 
-    def _record(self, kind: str, now: tuple[int, int, float] | None = None) -> Record:
+    def _record(self, kind: str, now: Counts | None = None) -> Record:
         """What the journal says of it; the lock is held."""
         rows, releases, spent = self._last if now is None else now
         record: Record = {"kind": kind, "plan_id": self.plan_id}
@@ -284,10 +294,9 @@ class Account(Shared):
             }
         return {**record, "rows": rows, "releases": releases, "mu_squared": as_json(spent)}
 
-    def _follow(self, now: tuple[int, int, float], closed: bool) -> None:
+    def _follow(self, now: Counts, closed: bool) -> None:
         """Take over what another ledger knows of the same run; the lock is held."""
-        rows, releases, spent = self._last  # an older copy takes nothing back
-        self._last = (max(rows, now[0]), max(releases, now[1]), max(spent, now[2]))
+        self._last = _larger(self._last, now)  # an older copy takes nothing back
         self._closed = closed
         self._resumed = True
 
@@ -301,3 +310,8 @@ class Account(Shared):
         self._resumed = True
         if record["kind"] == "spent" and "facts" in record:  # else what another ledger knew of it
             self.commits.append(record)
+
+
+def _larger(one: Counts, other: Counts) -> Counts:
+    """The larger of each."""
+    return max(one[0], other[0]), max(one[1], other[1]), max(one[2], other[2])

@@ -26,7 +26,7 @@ from ..learners import LEARNERS, OnlineLearner
 from ..learners._model import Export
 from ..learners._runs import Run, promised_by
 from ..learners._targets import Targets
-from ..ledger import Account, Ledger, LedgerEntry
+from ..ledger import Account, Counts, Ledger
 from ..losses import Loss
 from ..noise._bits import new_key
 from ._checkpoints import Arrays, Beside, Checkpoints, noise_digest, state_digest
@@ -200,18 +200,9 @@ class State:
             if self._resume is None:
                 self._refuse("no run to go on with is here")
             account, arrays, _ = self._resume
-            rows, releases = (int(count) for count in arrays["counts"][:2])
-            total = average_total(learner._averaging(), releases)
-            export = Export(
-                model=arrays["released"],
-                average=arrays["released_sum"] / total if releases else arrays["released"],
-                n_rows=rows,
-                n_releases=releases,
-                guarantee=account.guarantee,
-                classes=classes_of(self._plan["classes"]),
-            )
+            export = _exported(arrays, learner._averaging(), account.guarantee, classes_of(self._plan["classes"]))
             learner.n_features_in_ = self._plan["n_features"]
-            if releases:
+            if export.n_releases:
                 write_export(learner, export, self._files.folder, self._inputs)
                 learner._export = export
             for other in (*self._joined.known(learner._ledger()), account):
@@ -293,7 +284,8 @@ class State:
             self._known[commit["rows"]] = (commit["facts"]["digest"], commit["facts"]["state"])
         self._caught_up = commits[-1]["rows"]
         known = {commit["rows"]: commit["facts"] for commit in commits}
-        whole = {rows: arrays for rows, facts in known.items() if (arrays := self._files.read(facts)) is not None}
+        found = {rows: self._files.read(facts, self._key) for rows, facts in known.items()}
+        whole = {rows: arrays for rows, arrays in found.items() if arrays is not None}
         if (rows := self._company.common(list(whole))) is None:
             self._refuse("no checkpoint that the ledger knows of is here and whole: the run cannot go on")
         self._resume = (account, whole[rows], rows)
@@ -476,21 +468,16 @@ class State:
             return
         self.wait()
         self._company.meet()
-        write = partial(
-            self._write,
-            run,
-            run.export(),
-            run.state._secret_arrays(),
-            run.account.entry(),
-            self._digest.hexdigest(),
-        )
-        self._beside.write(write)
+        # no more than what the next row changes: all else is for the thread beside the learning
+        arrays, counts = run.state._secret_arrays(), run.account.counts()
+        self._beside.write(partial(self._write, run, arrays, counts, self._digest))
         self._kept = rows
 
-    def _write(self, run: Run, export: Export, arrays: Arrays, entry: LedgerEntry, digest: str) -> None:
+    def _write(self, run: Run, arrays: Arrays, counts: Counts, digest: RowDigest) -> None:
         """Beside the learning: in this order."""
-        facts = self._files.write(f"checkpoint-{export.n_rows:015d}.bin", arrays)
-        run.account.commit(entry, **facts, digest=digest, state=state_digest(self._key, arrays))
+        export = _exported(arrays, run.state.averaging, run.guarantee, run.targets.classes)
+        facts = self._files.write(f"checkpoint-{export.n_rows:015d}.bin", arrays, self._key)
+        run.account.commit(counts, **facts, digest=digest.hexdigest())
         run.handed = export
         self._verified = export.n_rows
         self._files.keep_only(facts["checkpoint"])
@@ -598,3 +585,11 @@ class State:
                     self._files.leave_nothing()
                     lock.release()
                 self._beside = self._ledger = self._lock = self._learner = None
+
+
+def _exported(arrays: Arrays, averaging: int, guarantee: Guarantee, classes: NDArray[Any] | None) -> Export:
+    """The public part of a state."""
+    rows, releases = (int(count) for count in arrays["counts"][:2])
+    released = arrays["released"]
+    average = arrays["released_sum"] / average_total(averaging, releases) if releases else released
+    return Export(released, average, rows, releases, guarantee, classes)
