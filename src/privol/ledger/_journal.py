@@ -26,18 +26,19 @@ Record = dict[str, Any]
 
 # made once: a long journal has 10^5 lines
 _DECODER = json.JSONDecoder()
-_ENCODER = json.JSONEncoder(sort_keys=True, allow_nan=False)
+_ENCODER = json.JSONEncoder(allow_nan=False)
+_SORTED = json.JSONEncoder(sort_keys=True, allow_nan=False)
 
 
 def _digest(before: str, record: Record) -> str:
-    return hashlib.sha256(f"{before}\n{_ENCODER.encode(record)}".encode()).hexdigest()
+    return hashlib.sha256(f"{before}\n{_SORTED.encode(record)}".encode()).hexdigest()
 
 
 def _line(number: int, before: str, record: Record) -> tuple[bytes, str]:
     """A record as it is written, and its checksum."""
     record = {"number": number, **record}
     digest = _digest(before, record)
-    return json.dumps({**record, "sha256": digest}, allow_nan=False).encode() + b"\n", digest
+    return _ENCODER.encode({**record, "sha256": digest}).encode() + b"\n", digest
 
 
 def as_json(x: float) -> float | str:

@@ -155,7 +155,7 @@ def state_digest(key: bytes, arrays: Arrays) -> str:
 
 def _content(arrays: Arrays) -> bytes:
     head = json.dumps([[word, array.dtype.str, array.shape] for word, array in arrays.items()])
-    return b"".join([head.encode(), b"\n", *(array.tobytes() for array in arrays.values())])
+    return b"".join([head.encode(), b"\n", *(array.data for array in arrays.values())])
 
 
 def _digest(key: bytes, content: bytes) -> str:
