@@ -41,7 +41,7 @@ from ._rows cimport (
 
 cnp.import_array()
 
-cdef int64_t NOISE_BUFFER = 65536  # bytes of noise words drawn ahead
+cdef int64_t NOISE_BUFFER = 65536  # bytes of noise words drawn ahead; of a million rows and more, four times as many
 STATE_VERSION = 1
 
 
@@ -152,7 +152,8 @@ cdef class LearnerRun:
         self.draws.pass_ = first_pass()
         if source is not None:
             row_bytes = pv_row_words(drawn) * 8
-            self.draws.capacity = max(1, min(NOISE_BUFFER // row_bytes, horizon))
+            ahead = NOISE_BUFFER if horizon < 1 << 20 else 4 * NOISE_BUFFER
+            self.draws.capacity = max(1, min(ahead // row_bytes, horizon))
             self.addresses = <unsigned char *>PyMem_RawCalloc(self.draws.capacity, row_bytes)
             self.draws.words = <unsigned char *>PyMem_RawCalloc(self.draws.capacity * row_bytes + PV_ADDRESS_BYTES, 1)
             self.draws.rows = <uint64_t *>PyMem_RawCalloc(self.draws.capacity, sizeof(uint64_t))
@@ -515,8 +516,7 @@ cdef class LearnerRun:
 
     def released_average(self):
         """Weighted mean of all released points, shape (dim,); before the first release the starting point."""
-        cdef double released
-        cdef double total
+        cdef double released, total
         self.enter(False)
         with self.lock:
             if self.state.n_released == 0:
