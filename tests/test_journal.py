@@ -122,6 +122,59 @@ def test_what_was_counted_is_committed_later(tmp_path):
     assert entry.mu_squared >= 0.004
 
 
+def test_counts_that_go_back_are_refused(tmp_path):
+    ledger = journaled(tmp_path / "budget.jsonl")
+    account = ledger.open(learner="A", guarantee=plan(0.1))
+    account.attach(lambda: (50, 5, 0.005))
+    account.commit((20, 2, 0.002))
+    with pytest.raises(StateError, match="went backwards"):
+        account.commit((19, 2, 0.002))
+    account.commit((20, 3, 0.003))
+    account.leave()
+    account.attach(lambda: (5, 1, 0.001))  # of a run that goes on from before
+    account.commit((5, 1, 0.001))
+    assert account.commits[-1]["releases"] == 3
+
+
+def test_without_counters_all_counts_as_spent(tmp_path):
+    path = tmp_path / "budget.jsonl"
+    ledger = journaled(path)
+    ledger.open(learner="A", guarantee=plan(0.1)).attach(lambda: (5, 1, 0.001))
+    ledger.close()
+    ledger = journaled(path)
+    account = ledger.accounts[0]
+    assert account.counts() == (0, 0, account.reserved_mu_squared)  # it never said what it had spent
+    account.commit(account.counts())
+    assert account.entry().mu_squared == account.reserved_mu_squared
+
+
+def test_a_newer_copy_that_is_included_is_not_overtaken(tmp_path):
+    """A journal from a backup, told by a newer one what was spent since, never says less again."""
+    path, newer = tmp_path / "budget.jsonl", tmp_path / "newer.jsonl"
+    ledger = journaled(path)
+    account = ledger.open(learner="A", guarantee=plan(0.1))
+    now = [10, 1, 0.001]
+    account.attach(lambda: tuple(now))
+    account.commit()
+    older = path.read_bytes()
+    now[:] = [40, 4, 0.004]
+    account.commit()
+    ledger.close()
+    newer.write_bytes(path.read_bytes())
+    rewrite(path, older)
+    ledger = journaled(path)
+    account = ledger.accounts[0]
+    now[:] = [12, 2, 0.002]
+    account.attach(lambda: tuple(now))
+    ledger.include(Ledger.read(newer))
+    account.commit(account.counts())
+    ledger.close()
+    again = journaled(path)  # in order
+    assert again.accounts[0].commits[-1]["rows"] == 40
+    assert again.accounts[0].entry().last_row == 40
+    again.close()
+
+
 def test_a_process_that_dies_keeps_its_reservation(tmp_path):
     path = tmp_path / "budget.jsonl"
     script = (

@@ -472,13 +472,14 @@ def test_other_noise_or_another_version_does_not_go_on(name, tmp_path, monkeypat
 
 def test_the_journal_tells_nothing_of_rows(tmp_path):
     """It may be published with the model: its digests are keyed, and the key goes with the run."""
-    for run in (tmp_path / "one", tmp_path / "other"):  # the same rows, another key
+    for run in (tmp_path / "one", tmp_path / "other"):  # the same rows and states, another key
         with pytest.raises(OSError, match="gone"):
-            make("PIGD", random_state=None).fit_stream(Stream(stop=400), checkpoint=State(run, every=50))
+            make("PIGD", random_state=3).fit_stream(Stream(stop=400), checkpoint=State(run, every=50))
     one, other = ([json.loads(line) for line in (run / "ledger.jsonl").read_text().splitlines() if "digest" in line]
                   for run in (tmp_path / "one", tmp_path / "other"))  # fmt: skip
-    found = [record["facts"]["digest"] for record in [*one, *other]]
+    found = [record["facts"][name] for record in [*one, *other] for name in ("digest", "state")]
     assert len(one) == len(other) > 3
+    assert all(set(record["facts"]) == {"checkpoint", "state", "digest"} for record in [*one, *other])
     assert len(set(found)) == len(found)
     # what somebody who has the rows and the program, but not the key, can compute
     for key in (bytes(32), *({bytes.fromhex(record["sha256"]) for record in [*one, *other]})):

@@ -70,7 +70,8 @@ class Account(Shared):
         self._beside_slack = square_up(guarantee.bound.mu) if guarantee.kind == "approximate" else None
         self.facts: Record = {} if facts is None else facts
         self.commits: list[Record] = []
-        self._written = (0, 0, 0.0)  # what the journal says
+        self._written: Counts = (0, 0, 0.0)  # what the journal says
+        self._committed: Counts = (0, 0, 0.0)  # of this run's counters
         self._ledger = ledger
         self._counters: Counters | None = None
         self._last: Counts = (0, 0, 0.0)
@@ -114,7 +115,7 @@ class Account(Shared):
                 raise StateError(f"account {self.plan_id} is closed")
             if self._counters is not None:
                 raise StateError(f"account {self.plan_id} has counters already")
-            self._counters = counters
+            self._counters, self._committed = counters, (0, 0, 0.0)
         self._read()
 
     def close(self) -> None:
@@ -151,10 +152,10 @@ class Account(Shared):
         self.close()
 
     def counts(self) -> Counts:
-        """Return what the run's counters say now, as they say it; without counters, what was known last."""
+        """Return what the run's counters say now, as they say it; without counters, what :meth:`entry` says."""
         with self._ledger._lock:
-            last, counters = self._last, self._counters
-        return last if counters is None else counters()
+            counters = self._counters
+        return self._entered() if counters is None else counters()
 
     def commit(self, counts: Counts | None = None, **facts: Any) -> None:
         """Write what was spent into the ledger's journal, for good; a ledger without a journal keeps nothing.
@@ -162,7 +163,8 @@ class Account(Shared):
         Parameters
         ----------
         counts : tuple, optional
-            What :meth:`counts` said when there was something to commit. Default: what :meth:`entry` says now.
+            What :meth:`counts` said when there was something to commit, no less than in the call before. Default: what
+            :meth:`entry` says now.
         **facts
             JSON values that are kept beside it.
 
@@ -173,19 +175,19 @@ class Account(Shared):
         OSError
             If the journal cannot be written: what it said before stands, and with it the whole reservation.
         """
-        if counts is None:
-            entry = self.entry()
-            counts = entry.last_row, entry.releases, entry.mu_squared
-        else:
-            counts = self._checked(counts)
+        found = self._entered() if counts is None else self._checked(counts)
         with self._ledger._lock:
             if self._closed:
                 raise StateError(f"account {self.plan_id} is closed")
+            if counts is not None:
+                self._check_order(self._committed, found)
             # those written may be later ones, which another thread has committed meanwhile
-            now = _larger(self._written, counts)
+            now = _larger(self._written, found)
             record = {**self._record("spent", now), "facts": facts}
             self._ledger._write(record)
             self._written, self._last = now, _larger(self._last, now)
+            if counts is not None:
+                self._committed = found
             self.commits.append(record)
 
     def leave(self) -> None:
@@ -222,6 +224,10 @@ class Account(Shared):
             private=self.guarantee.private and self.guarantee.kind != "none",
         )
 
+    def _entered(self) -> Counts:
+        entry = self.entry()
+        return entry.last_row, entry.releases, entry.mu_squared
+
     def _known(self) -> tuple[Counts, bool]:
         """What its counters, or the journal, say that was spent; and whether that is all."""
         self._read()
@@ -253,11 +259,14 @@ class Account(Shared):
         now = self._checked(counters())
         if self._resumed:  # rows that are learnt once more are paid for already; what was spent is never given back
             now = _larger(now, before)
-        if any(new < old for new, old in zip(now, before, strict=True)):
-            raise StateError(f"the counters of account {self.plan_id} went backwards, from {before} to {now}")
+        self._check_order(before, now)
         with self._ledger._lock:
             if not self._closed:
                 self._last = _larger(self._last, now)
+
+    def _check_order(self, before: Counts, now: Counts) -> None:
+        if any(new < old for new, old in zip(now, before, strict=True)):
+            raise StateError(f"the counters of account {self.plan_id} went backwards, from {before} to {now}")
 
     def _checked(self, counters: Any) -> Counts:
         try:

@@ -227,6 +227,7 @@ class Ledger(Shared):
                 if not mine.closed:
                     mine._follow(now, closed)
                     self._write(mine._record("closed" if closed else "spent"))
+                    mine._written = mine._last
 
     def close(self) -> None:
         """Let another ledger have the journal. Runs that are open keep their whole reservation in it.

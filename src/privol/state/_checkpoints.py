@@ -159,6 +159,7 @@ def _content(arrays: Arrays) -> bytes:
 
 
 def _digest(key: bytes, content: bytes) -> str:
+    assert key, "without a key, anybody could try what the state is"
     # keyed BLAKE2: HMAC of the like takes ten times as long to begin, with the interpreter's lock held
     return hashlib.blake2b(content, digest_size=32, key=key).hexdigest()
 

@@ -177,7 +177,8 @@ class State:
         """End the run that is there, without its rows and without another release.
 
         What it has not spent is given back, its secrets are removed, and ``model.npz`` and ``model.json`` hold what it
-        has released, if that is anything. The version of privol and of the rows do not matter.
+        has released, if that is anything. Neither the version of privol that began it matters, if this one reads its
+        format, nor the rows.
 
         Parameters
         ----------
@@ -591,5 +592,5 @@ def _exported(arrays: Arrays, averaging: int, guarantee: Guarantee, classes: NDA
     """The public part of a state."""
     rows, releases = (int(count) for count in arrays["counts"][:2])
     released = arrays["released"]
-    average = arrays["released_sum"] / average_total(averaging, releases) if releases else released
+    average = arrays["released_sum"] / average_total(averaging, releases) if releases else released.copy()
     return Export(released, average, rows, releases, guarantee, classes)
