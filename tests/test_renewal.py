@@ -255,7 +255,7 @@ def test_a_failing_loss_undoes_the_block_across_epochs(design, renewal):
 def test_interrupts_change_nothing(kind, renewal, monkeypatch):
     """Whichever request for noise is interrupted: the block is learnt, to the same bits, and no word serves twice."""
     rng = np.random.default_rng(6)
-    X = rng.normal(size=(N, 100 if kind is make_ridge else 6000))  # vectors so long that one is drawn at a time
+    X = rng.normal(size=(N, 200 if kind is make_ridge else 24000))  # vectors so long that one is drawn at a time
     y, words = np.where(X[:, 0] > 0, 1.0, -1.0), {} if kind is make_ridge else {"classes": [-1.0, 1.0]}
     more = {"renewal": renewal, "batch": 2}
     expected = fingerprint(kind(**more).partial_fit(X, y, **words))
