@@ -62,7 +62,7 @@ def plan(
     if learner in OFFLINE:
         raise click.UsageError(
             f"a plan is of a learner that learns row by row, and {learner} takes all rows at once; in Python its "
-            "calibrate(n_features, n_rows) says what noise there would be"
+            "calibrate() says what noise there would be"
         )
     name = learner_name(learner, given)
     if n_classes is not None:
