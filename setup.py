@@ -10,13 +10,17 @@ import os
 import sys
 from glob import glob
 from pathlib import Path
+from typing import Any
 
 import numpy
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_clib import build_clib
 from setuptools.command.build_ext import build_ext
 
 CORE = "src/privol/_core"
+# Where builds in place keep their objects, so that the next one compiles what has changed and nothing else.
+KEPT = "build/inplace"
 STRICT = os.environ.get("PRIVOL_STRICT") == "1"
 PROCESSORS = os.cpu_count() or 1
 
@@ -34,18 +38,17 @@ else:
         flags += ["-Werror", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-missing-field-initializers"]
         flags += ["-Wno-cast-function-type"]
 
-# Every module is compiled again when any of these changed; the list also puts them into the sdist.
-HEADERS = sorted([*glob(f"{CORE}/include/*.h"), *glob(f"{CORE}/*.inc.h"), *glob(f"{CORE}/*.pxd")])
+# Headers and declarations also go into the sdist, by these lists.
+HEADERS = sorted([*glob(f"{CORE}/c/*/*.h"), *glob(f"{CORE}/*.pxd")])
 MODULES = sorted(Path(path).stem for path in glob(f"{CORE}/*.pyx"))
-# What Cython writes has its module's name.
-KERNELS = sorted(path for path in glob(f"{CORE}/*.c") if Path(path).stem not in MODULES)
+KERNELS = sorted(glob(f"{CORE}/c/*/*.c"))
 
 # Compiled once for all modules, each of which takes what it calls from the archive.
 kernels = (
     "privol_kernels",
     {
         "sources": KERNELS,
-        "include_dirs": [f"{CORE}/include", CORE],
+        "include_dirs": [f"{CORE}/c"],
         "cflags": flags,
         "obj_deps": {"": [path for path in HEADERS if path.endswith(".h")]},
     },
@@ -55,7 +58,7 @@ extensions = [
     Extension(
         f"privol._core.{module}",
         sources=[f"{CORE}/{module}.pyx"],
-        include_dirs=[f"{CORE}/include", CORE, numpy.get_include()],
+        include_dirs=[f"{CORE}/c", numpy.get_include()],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"), ("NPY_TARGET_VERSION", "NPY_2_0_API_VERSION")],
         depends=[*HEADERS, *KERNELS],
         extra_compile_args=flags,
@@ -65,17 +68,59 @@ extensions = [
 ]
 
 
+def compile_what_changed(compiler: Any) -> None:
+    """Let a compiler keep an object whose source, headers (the compiler lists them) and command are as they were."""
+    compile_always = compiler._compile
+
+    def compile_if_changed(obj: str, src: str, ext: str, cc_args: Any, extra_postargs: Any, pp_opts: Any) -> None:
+        record, listed = Path(f"{obj}.command"), Path(f"{obj}.d")
+        command = repr((compiler.compiler_so, src, cc_args, extra_postargs, pp_opts))
+        if all(path.exists() for path in (Path(obj), record, listed)) and record.read_text() == command:
+            built = Path(obj).stat().st_mtime
+            used = [Path(name) for name in listed.read_text().replace("\\\n", " ").split(":", 1)[1].split()]
+            if all(path.exists() and path.stat().st_mtime < built for path in used):
+                return
+        record.unlink(missing_ok=True)
+        compile_always(obj, src, ext, cc_args, [*extra_postargs, "-MMD", "-MF", str(listed)], pp_opts)
+        record.write_text(command)
+
+    compiler._compile = compile_if_changed
+
+
+class BuildKernels(build_clib):
+    def build_libraries(self, libraries: Any) -> None:
+        if self.build_temp == KEPT:
+            compile_what_changed(self.compiler)
+        super().build_libraries(libraries)
+
+
 class BuildExtensions(build_ext):
     """The kernels first, also where extensions alone are asked for."""
 
     def run(self) -> None:
+        if self.inplace and sys.platform != "win32":
+            archive = self.get_finalized_command("build_clib")
+            self.build_temp = archive.build_temp = archive.build_clib = KEPT
+            for path in Path(CORE).glob("*.*"):  # of a module that had another name: it could still be imported
+                if path.suffix in (".c", ".so") and path.name.split(".")[0] not in MODULES:
+                    path.unlink()
         self.run_command("build_clib")
         super().run()
+
+    def build_extensions(self) -> None:
+        if self.build_temp == KEPT:
+            compile_what_changed(self.compiler)
+            archive = Path(KEPT, f"lib{kernels[0]}.a")  # as Unix compilers name it, which alone build here
+            for extension in self.extensions:  # a linker is called where objects are new, and the archive is none
+                made = Path(self.build_lib, self.get_ext_filename(extension.name))
+                if made.exists() and made.stat().st_mtime <= archive.stat().st_mtime:
+                    made.unlink()
+        super().build_extensions()
 
 
 setup(
     libraries=[kernels],
-    cmdclass={"build_ext": BuildExtensions},
+    cmdclass={"build_clib": BuildKernels, "build_ext": BuildExtensions},
     options={"build_ext": {"parallel": PROCESSORS}},
     ext_modules=cythonize(
         extensions,
@@ -89,5 +134,5 @@ setup(
             "freethreading_compatible": True,
         },
         show_all_warnings=STRICT,
-    )
+    ),
 )

@@ -71,9 +71,7 @@ def main() -> None:
         power, error = slope(np.array(horizons, dtype=np.float64), found)
         last = np.array(horizons) >= horizons[-1] / 1000
         last_power, last_error = slope(np.array(horizons, dtype=np.float64)[last], found[last])
-        fitted.append(
-            [name, f"{exponent:g}", f"{power:.4f} ± {error:.4f}", f"{last_power:.4f} ± {last_error:.4f}"]
-        )
+        fitted.append([name, f"{exponent:g}", f"{power:.4f} ± {error:.4f}", f"{last_power:.4f} ± {last_error:.4f}"])
         for rows, regrets, most in zip(horizons, found, bounds, strict=True):
             measured.append([name, f"{rows:,}", shown(list(regrets)), f"{most:.4g}"])
         (line,) = axis.plot(horizons, bounds, "--", label=f"{name}: the theorem's bound")
@@ -89,7 +87,7 @@ def main() -> None:
     axis.set_ylabel("regret of the points asked for")
     axis.grid(alpha=0.2)
     axis.legend(fontsize=8)
-    picture(figure, "bandit_regret.svg", given.quick)
+    picture(figure, "bandit_regret.svg", given.page)
     head = ["feedback", "exponent of the theorem", "measured, all T", "measured, last three decades"]
     lines = [
         *table(["feedback", "T", "regret", "bound"], measured), "",

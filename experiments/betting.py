@@ -156,7 +156,7 @@ def main() -> None:
         axis.set_xlabel("norm of the best model", fontsize=9)
     figure.supylabel("excess risk, the model of zeros = 1", fontsize=9)
     figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
-    picture(figure, "betting.svg", given.quick)
+    picture(figure, "betting.svg", given.page)
     printed = ["d, T, epsilon, norm", "model 0", "BANCO, published", "tight, theta 1/2", "tight, theta 1/4",
                "AgnosticBANCO", "LDPSGD, eta0", "LDPSGD, best of 6"]  # fmt: skip
     lines = [

@@ -155,7 +155,7 @@ def of_game(game: Logistic, runs: int, quick: bool, axis: Any) -> list[str]:
 
 
 def main() -> None:
-    given = arguments(__doc__, folder="adult.data.gz and adult.test.gz", runs=20, page="local.md")
+    given = arguments(__doc__, files=("adult.data.gz", "adult.test.gz"), embedded=True, runs=20, page="local.md")
     games = list(found_in(given.folder, 400 if given.quick else ROWS))
     figure = Figure(figsize=(5.4 * len(games), 5.2), layout="constrained")
     lines = []
@@ -163,7 +163,7 @@ def main() -> None:
         lines += of_game(game, given.runs, given.quick, axis)
     figure.supylabel("excess risk of the average model", fontsize=10)
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8)
-    picture(figure, "betting_data.svg", given.quick)
+    picture(figure, "betting_data.svg", given.page)
     write("betting_data", lines[:-1], given.page)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from common import arguments, picture, say, shown, table, write
 from matplotlib.figure import Figure
-from tasks import Split, Task, found_in
+from tasks import TASKS, Split, Task, found_in
 
 from privol import DPFTRL, NOGD, PIGD, open_stream
 from privol.evaluate import best_in_hindsight, progressive
@@ -116,10 +116,8 @@ def of_one_set(task: Task, rows: Split, runs: int, axis: Any) -> list[str]:
 
 
 def main() -> None:
-    given = arguments(__doc__, folder="covtype.data.gz, adult.*.gz, diabetic_data.csv.gz", runs=10)
+    given = arguments(__doc__, files=[name for task in TASKS for name in task.files], runs=10)
     found = list(found_in(given.folder, 1_000 if given.quick else None))
-    if not found:
-        raise SystemExit(f"{given.folder} has none of the data sets")
     figure = Figure(figsize=(4.2 * len(found), 4.4), layout="constrained")
     lines = []
     for (task, rows), axis in zip(found, figure.subplots(1, len(found), squeeze=False)[0], strict=True):
@@ -127,7 +125,7 @@ def main() -> None:
     figure.supylabel("accuracy of the last model on rows held out, %", fontsize=10)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8)
-    picture(figure, "classification.png", given.quick)
+    picture(figure, "classification.png", given.page)
     write("classification", lines[:-1], given.page)
 
 

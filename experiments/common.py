@@ -1,8 +1,8 @@
 """What the experiments share: their command line, released models row by row, figures with deviations, the page.
 
 Every experiment is a script of this folder. It measures on public or made-up data with noise of fixed keys, so that the
-figures are the same every time, and writes its table between the two comments that name it, in ``docs/experiments.md``,
-``docs/local.md``, ``docs/offline.md`` or ``docs/network.md``.
+figures are the same every time. It prints its table; with ``--write`` it puts the table between the two comments that
+name it, in ``docs/experiments.md``, ``docs/local.md``, ``docs/offline.md`` or ``docs/network.md``.
 """
 
 from __future__ import annotations
@@ -33,31 +33,49 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 
 def arguments(
-    description: str | None, *, folder: str | None = None, runs: int, page: str = "experiments.md"
+    description: str | None,
+    *,
+    folder: str | None = None,
+    files: Sequence[str] = (),
+    embedded: bool = False,
+    runs: int,
+    page: str = "experiments.md",
 ) -> argparse.Namespace:
-    """Parse the command line of an experiment.
+    """Parse the command line of an experiment; refuse what lacks its data before anything is measured or written.
 
     Parameters
     ----------
     description : str or None
         The script's docstring.
     folder : str, optional
-        What the folder of data holds, for experiments that read one.
+        What the folder of data holds, for experiments that read one and look for its files themselves.
+    files : sequence of str
+        Names of the files that the folder holds. Sets whose files are missing are left out of what is shown; the
+        documentation is written from all of them or not at all.
+    embedded : bool, default=False
+        Whether there are rows to show without any file.
     runs : int
         Repetitions by default.
     page : str, default="experiments.md"
         Of the documentation, where the experiment has its place.
     """
     parser = argparse.ArgumentParser(description=(description or "").split("\n")[0])
-    if folder is not None:
-        parser.add_argument("folder", type=Path, help=folder)
-    parser.add_argument("--quick", action="store_true", help="a small sample, shown and not written: does it work?")
-    parser.add_argument("--page", type=Path, help=f"page to write to (default: docs/{page})")
+    if files or folder is not None:
+        parser.add_argument("folder", type=Path, help=folder or ", ".join(files))
+    parser.add_argument("--quick", action="store_true", help="a small sample: does it work?")
+    target = parser.add_mutually_exclusive_group()
+    target.add_argument("--write", action="store_true", help=f"write into docs/{page}, figures into docs/img")
+    target.add_argument("--page", type=Path, help="write into this page, figures into img beside it")
     parser.add_argument("--runs", type=int, help=f"repetitions with noise of their own (default: {runs})")
     given = parser.parse_args()
+    if given.quick and given.write:
+        parser.error("a sample is not for the documentation: --quick or --write")
+    missing = [name for name in files if not (given.folder / name).is_file()]
+    if missing and (given.write or (len(missing) == len(files) and not embedded)):
+        parser.error(f"{given.folder} has no {', '.join(missing)}")
     if given.runs is None:
         given.runs = 2 if given.quick else runs
-    if given.page is None and not given.quick:
+    if given.write:
         given.page = DOCS / page
     warnings.simplefilter("ignore", PrivacyWarning)  # fixed keys: said on the page
     return given
@@ -160,9 +178,13 @@ class Ridge:
         return np.array([(total[n - 1] - self.best(n)) / n for n in rows])
 
 
-def picture(figure: Figure, name: str, quick: bool) -> None:
-    """Save a figure beside the page; a sample is drawn and thrown away."""
+def picture(figure: Figure, name: str, page: Path | None) -> None:
+    """Save a figure in ``img`` beside the page; no page: draw it and throw it away."""
     kind = name.rpartition(".")[2]
     words: dict[str, Any] = {"metadata": {"Date": None}} if kind == "svg" else {"dpi": 110}
+    target: io.BytesIO | Path = io.BytesIO()
+    if page is not None:
+        target = page.parent / "img" / name
+        target.parent.mkdir(exist_ok=True)
     with matplotlib.rc_context({"svg.hashsalt": name}):  # the same figures, the same file
-        figure.savefig(io.BytesIO() if quick else DOCS / "img" / name, format=kind, **words)
+        figure.savefig(target, format=kind, **words)

@@ -122,7 +122,7 @@ def main() -> None:
     axis.set_ylabel("regret (not private)")
     axis.grid(alpha=0.2)
     figure.legend(loc="outside lower center", ncols=2, fontsize=8)
-    picture(figure, "growth.png", given.quick)
+    picture(figure, "growth.png", given.page)
     head = ["learner", "p of T^p", "p of the last decade", "q of ln(T)^q", "error of ln(T)^1.5", "error of sqrt(T)"]
     lines = [
         "Regret (sum over the rows) by T:", "", *table(["learner", *(f"{n:,}" for n in horizons)], measured), "",

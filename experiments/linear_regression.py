@@ -50,9 +50,7 @@ class Scaling:
 
 def released(rows: Ridge, epsilon: float, key: int, **given: Any) -> FloatArray:
     """Let PQFTL learn, with a model after every row; its ball is no constraint."""
-    learner = PQFTL(
-        epsilon=epsilon, release="all", radius=1e3, fit_intercept=False, random_state=key, **given
-    )
+    learner = PQFTL(epsilon=epsilon, release="all", radius=1e3, fit_intercept=False, random_state=key, **given)
     return released_models(learner, rows.X, rows.y)
 
 
@@ -120,7 +118,7 @@ def main() -> None:
     figure.axes[0].set_ylabel("average regret so far (not private)")
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8)
     lines += by_shift(300 if given.quick else 20_000, given.runs)
-    picture(figure, "linear_regression.png", given.quick)
+    picture(figure, "linear_regression.png", given.page)
     write("linear_regression", lines, given.page)
 
 

@@ -105,7 +105,7 @@ def main() -> None:
     for axis in (left, right):
         axis.grid(alpha=0.2)
         axis.legend(fontsize=8)
-    picture(figure, "local_regret.svg", given.quick)
+    picture(figure, "local_regret.svg", given.page)
     lines = [
         "sigma = 1, by the rows T:", "",
         *table(["T", "exact", "measured", "bound", "exact, no noise", "its bound"], by_horizon), "",

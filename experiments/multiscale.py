@@ -10,6 +10,7 @@ step's, whose average is of all points. Two hours, most of them PrivUnit's of ep
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -101,14 +102,14 @@ class Ratios:
             words = {"label": label} if style == "-" else {}
             self.panels[panel].plot(x, means[name], style, marker=".", color=f"C{colour}", **words)
 
-    def save(self, quick: bool) -> None:
+    def save(self, page: Path | None) -> None:
         for panel in self.panels:
             panel.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)
-        picture(self.figure, "multiscale.svg", quick)
+        picture(self.figure, "multiscale.svg", page)
 
 
 def main() -> None:
-    given = arguments(__doc__, folder="adult.data.gz and adult.test.gz", runs=20, page="local.md")
+    given = arguments(__doc__, files=("adult.data.gz", "adult.test.gz"), embedded=True, runs=20, page="local.md")
     names = ["model of zeros", *LEARNERS, BEST_QUADRATIC]
     ratios = Ratios()
     lines = []
@@ -135,7 +136,7 @@ def main() -> None:
                     means[name].append(float(np.mean(own[name])))
             ratios.add(1, colour, f"{game.name}, {randomizer}", epsilons, means)
             colour += 1
-    ratios.save(given.quick)
+    ratios.save(given.page)
     lines = [
         "Made-up rows:", "",
         *table(["randomizer", "d, T, epsilon, norm", *names], lines), "",

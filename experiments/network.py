@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from common import FloatArray, arguments, picture, say, shown, table, write
 from matplotlib.figure import Figure
-from network_data import BALL, DELTA, L2, NODES, RADIUS, Along, Rows, along, found_in, learner_of
+from network_data import BALL, DELTA, FILES, L2, NODES, RADIUS, Along, Rows, along, found_in, learner_of
 
 from privol import topology as graphs
 
@@ -140,9 +140,7 @@ def by_topology(rows: Rows, runs: int, regret: Any, distance: Any) -> list[str]:
                   f"{plain.distance[-1]:.3g}"])  # fmt: skip
     regret.set_title(f"topology: first node, epsilon = 1, {rows.name}", fontsize=9)
     distance.set_title("distance of nodes from their mean, epsilon = 1", fontsize=9)
-    return table(
-        ["noise", "topology", "rho", "regret", "of the first node", "distance, at most", "at the end"], lines
-    )
+    return table(["noise", "topology", "rho", "regret", "of the first node", "distance, at most", "at the end"], lines)
 
 
 def draw(regret: Any, distance: Any, name: str, colour: str, found: list[Along], least: float) -> None:
@@ -174,10 +172,8 @@ def by_set(sets: list[Rows], runs: int, axis: Any) -> list[str]:
 
 
 def main() -> None:
-    given = arguments(__doc__, folder="diabetic_data.csv.gz, covtype.data.gz, adult.*.gz", runs=20, page="network.md")
+    given = arguments(__doc__, files=FILES, runs=20, page="network.md")
     sets = list(found_in(given.folder, 640 if given.quick else None))
-    if not sets:
-        raise SystemExit(f"{given.folder} has none of the data sets")
     first, lines = sets[0], []  # the source's main one, if it is there
     figure = Figure(figsize=(12.5, 8.2), layout="constrained")
     panels = figure.subplots(2, 3).ravel()
@@ -196,7 +192,7 @@ def main() -> None:
         axis.set_xlabel("rows", fontsize=8)
     panels[3].set_xlabel("share of the rows", fontsize=8)
     figure.supylabel(f"regret a row, against the best model of norm {BALL:g}", fontsize=9)
-    picture(figure, "network.svg", given.quick)
+    picture(figure, "network.svg", given.page)
     write("network", lines, given.page)
 
 

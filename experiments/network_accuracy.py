@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from common import FloatArray, arguments, picture, say, shown, table, write
 from matplotlib.figure import Figure
-from network_data import DELTA, NODES, RCV1, Rows, found_in, learner_of, rcv1
+from network_data import DELTA, FILES, NODES, RCV1, Rows, found_in, learner_of, rcv1
 from scipy.stats import norm
 
 from privol import DOLA, SparseDOLA, topology
@@ -210,7 +210,7 @@ def epochs(rows: Rows, runs: int) -> list[str]:
 
 
 def main() -> None:
-    given = arguments(__doc__, folder=f"{RCV1}, covtype.data.gz, adult.*.gz", runs=20, page="network.md")
+    given = arguments(__doc__, files=[RCV1, *FILES[1:]], runs=20, page="network.md")
     folder: Path = given.folder
     most = 640 if given.quick else None
     sets = [rows for rows in found_in(folder, most) if len(rows.y_test)]
@@ -234,7 +234,7 @@ def main() -> None:
         if axis.lines:
             axis.legend(fontsize=6)
     figure.supylabel("accuracy on rows held out, %", fontsize=9)
-    picture(figure, "network_accuracy.svg", given.quick)
+    picture(figure, "network_accuracy.svg", given.page)
     write("network_accuracy", lines, given.page)
 
 

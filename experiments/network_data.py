@@ -26,6 +26,8 @@ RCV1 = "rcv1_subsets.binary.bz2"
 WORDS = 47_236
 HASHED = ("diag_1", "diag_2", "diag_3", "payer_code", "medical_specialty")
 DIABETES = "diabetic_data.csv.gz"
+#: Of the sets of regret.
+FILES = (DIABETES, *(name for task in TASKS if task.name != "diabetic_data" for name in task.files))
 
 
 @dataclass
@@ -156,4 +158,3 @@ def rcv1(folder: Path, most: int | None) -> Rows:
     learnt, held = np.split(order, [len(order) * 3 // 4])
     y = (block.y > 0).astype(np.float64)
     return Rows("rcv1", block.X[learnt], y[learnt], block.X[held], y[held])
-

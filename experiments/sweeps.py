@@ -58,9 +58,7 @@ def run(kind: type[Any], game: Game, key: int, **given: Any) -> float:
 def descend(game: Game, key: int, step: float, **given: Any) -> float:
     """Return the excess risk of gradient descent with a constant step, anywhere in the space."""
     rows = len(game.rows(key)[1])
-    return run(
-        LDPSGD, game, key, domain=WholeSpace(), step="horizon", step_size=step * rows**0.5, **given
-    )
+    return run(LDPSGD, game, key, domain=WholeSpace(), step="horizon", step_size=step * rows**0.5, **given)
 
 
 def sweep(game: Game, steps: Sequence[float], keys: Iterable[int], *, epsilon: float, **given: Any) -> Swept:

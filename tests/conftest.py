@@ -27,6 +27,16 @@ for _name in ("FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIV
     os.environ.pop(_name, None)
 
 
+SLOW = ("slow", "statistical", "process", "mpi")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What has no other marker is fast: ``pytest -m fast`` gives a verdict within a minute."""
+    for item in items:
+        if not any(item.get_closest_marker(name) for name in SLOW):
+            item.add_marker("fast")
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _plots_are_quiet(tmp_path_factory):
     """Matplotlib speaks on stderr where its home cannot be written, and where many fonts are slow to list."""

@@ -7,14 +7,13 @@ version writes the same figures. ``--quick`` prints the tables of a hundredth of
 
 from __future__ import annotations
 
-import argparse
-import re
 import sys
 import time
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
+
+from pages import DOCS, parser_of, put
 
 from privol import DPFTRL, NOGD, PGIGA, PIGD, PQFTL
 from privol.audit import Audit, audit
@@ -22,7 +21,7 @@ from privol.errors import PrivacyWarning
 from privol.factorizations import DESIGNS
 from privol.guarantees import format_up, gdp_epsilon
 
-PAGE = Path(__file__).parent.parent / "docs" / "audit.md"
+PAGE = DOCS / "audit.md"
 EPSILONS = (0.5, 1.0, 4.0)
 ADJACENCIES = ("replace", "zero_out")
 CONFIDENCE = 0.9999
@@ -269,12 +268,14 @@ def claimed_and_proved(work: Iterator[Work], first_seed: int, share: float, case
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="a hundredth of the runs; print, and write nothing")
+    parser = parser_of(__doc__)
+    parser.add_argument("--quick", action="store_true", help="a hundredth of the runs")
     names = ["shipped", "defaults", "reports", "published", "offline", "networks"]
     parser.add_argument("--only", choices=names, help="one table")
-    parser.add_argument("--cases", default="", help="configurations with this in their name; print, and write nothing")
+    parser.add_argument("--cases", default="", help="configurations with this in their name")
     given = parser.parse_args()
+    if given.write and (given.quick or given.cases):
+        parser.error("the page has whole tables: --write goes without --quick and --cases")
     warnings.simplefilter("ignore", PrivacyWarning)
     page = PAGE.read_text(encoding="utf-8")
     tables = {
@@ -285,15 +286,10 @@ def main() -> int:
         if given.only not in (None, name):
             continue
         lines = table(0.01 if given.quick else 1.0, given.cases)
-        if given.quick or given.cases:
+        if not given.write:
             print("\n".join(lines))
             continue
-        block = f"<!-- {name}: tools/audit_campaign.py -->\n\n" + "\n".join(lines) + f"\n\n<!-- end of {name} -->"
-        parts = re.split(rf"<!-- {name}: .*?<!-- end of {name} -->", page, flags=re.DOTALL)
-        if len(parts) != 2:
-            print(f"{PAGE.name} has no place for the table {name!r}", file=sys.stderr)
-            return 2
-        page = block.join(parts)
+        page = put(page, name, "audit_campaign.py", "\n".join(lines))
         PAGE.write_text(page, encoding="utf-8")
     return 0
 

@@ -8,18 +8,16 @@ and are not private.
 
 from __future__ import annotations
 
-import argparse
 import math
-import re
 import statistics
 import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pages import DOCS, parser_of, put
 from sklearn.linear_model import LogisticRegression
 
 from privol import DPFTRL, NOGD, open_stream
@@ -27,7 +25,7 @@ from privol.data import covtype_ranges
 from privol.errors import PrivacyWarning
 from privol.evaluate import progressive
 
-PAGE = Path(__file__).parent.parent / "docs" / "drift.md"
+PAGE = DOCS / "drift.md"
 PUBLIC: dict[str, Any] = {"radius": 10.0, "x_bound": 2.0, "delta": 1e-6}
 PARTS = 20
 WEIGHTS = {1.0: (100.0, 200.0, 400.0, 800.0), 10.0: (30.0, 60.0, 100.0, 200.0), math.inf: (3.0, 10.0, 30.0, 100.0)}
@@ -142,10 +140,12 @@ def control(rows: Rows) -> Iterator[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("file", help="covtype.data.gz")
-    parser.add_argument("--quick", action="store_true", help="small tables of the first rows, printed")
+    parser.add_argument("--quick", action="store_true", help="small tables of the first rows")
     given = parser.parse_args()
+    if given.write and given.quick:
+        parser.error("a sample is not for the documentation: --quick or --write")
     warnings.simplefilter("ignore", PrivacyWarning)
     X, y = read(given.file)
     if given.quick:
@@ -158,15 +158,10 @@ def main() -> int:
     }
     for name, lines in tables.items():
         text = "\n".join(lines).strip()
-        if given.quick:
+        if given.write:
+            PAGE.write_text(put(PAGE.read_text(encoding="utf-8"), name, "drift_table.py", text), encoding="utf-8")
+        else:
             print(f"{text}\n")
-            continue
-        block = f"<!-- {name}: tools/drift_table.py -->\n\n{text}\n\n<!-- end of {name} -->"
-        page = PAGE.read_text(encoding="utf-8")
-        parts = re.split(rf"<!-- {name}: .*?<!-- end of {name} -->", page, flags=re.DOTALL)
-        if len(parts) != 2:
-            raise SystemExit(f"{PAGE}: the marks of the table {name} are missing")
-        PAGE.write_text(block.join(parts), encoding="utf-8")
     return 0
 
 

@@ -1,7 +1,7 @@
 """Print what the counterexamples of docs/errata.md come to.
 
 ``python tools/errata.py`` prints all of them, ``python tools/errata.py JKT-1 LZ-4`` some: each number as the page has
-it and as computed, and what they show. The functions are in ``tests/counterexamples.py``.
+it and as computed, and what they show. The functions are in ``tests/support/counterexamples.py``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 import counterexamples_others  # noqa: F401 (registers its own)
 from counterexamples import ERRATA

@@ -1,4 +1,4 @@
-"""Write src/privol/_core/gaussian_table.inc.h: the piecewise polynomial of the Gaussian quantile and its error bounds.
+"""Write gaussian_table.inc.h, of the noise kernels: the Gaussian quantile as a piecewise polynomial, with error bounds.
 
 The kernel places U = (A + theta) / 2^53, 0 <= theta < 1, A a 52-bit integer, and needs |Z| = -F^-1(U).
 Octave o holds A in [2^(51-o), 2^(52-o)); each octave has 16 segments of equal width, and on each segment a polynomial
@@ -97,7 +97,7 @@ def main() -> None:
         *[row + "," for row in rows],
         "};",
     ]
-    target = Path(__file__).parent.parent / "src/privol/_core/gaussian_table.inc.h"
+    target = Path(__file__).parent.parent / "src/privol/_core/c/noise/gaussian_table.inc.h"
     target.write_text("\n".join(text) + "\n")
     print(f"{target.name}: {len(rows)} segments, errors {min(errors):.3e} to {max(errors):.3e}")
 

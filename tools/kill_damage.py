@@ -143,7 +143,7 @@ class Forking:
             "partial_fit": lambda: learner.partial_fit(row, [1]),
             "learn_one": lambda: learner.learn_one(row[0], 1),
             "the run's own state": lambda: run.state.learn(row, np.ones(1)),
-            "its secret state": run.state._secret_arrays,
+            "its secret state": run.state.secret_arrays,
             "close": learner.close,
             "a run on the ledger": lambda: ledger.open(learner="X", guarantee=learner.guarantee_),
             "another ledger": lambda: Ledger(journal=ledger.journal, adjacency=ledger.adjacency),

@@ -1,4 +1,4 @@
-"""Write src/privol/_core/magnitude_nodes.inc.h: Gauss-Legendre rules on [0, 1] and a polynomial for exp.
+"""Write src/privol/_core/c/betting/magnitude_nodes.inc.h: Gauss-Legendre rules on [0, 1] and a polynomial for exp.
 
 Nodes are stored as (1 + x) / 2, computed as such with 50 digits and rounded once: next to 0 they keep all their digits,
 which (1 + x) / 2 in doubles would not. Weights are those of [0, 1] and add up to 1.
@@ -55,7 +55,7 @@ def main() -> None:
         text += f"static const double weights{n}[{n}] = {doubles([weight for _, weight in pairs])};\n"
     text += "\n/* (e^r - 1 - r) / r^2 on |r| <= ln 2 / 2 within 2^-52; the constant first. */\n"
     text += f"static const double exp_terms[{TERMS}] = {doubles(exponential())};\n"
-    Path("src/privol/_core/magnitude_nodes.inc.h").write_text(text, encoding="utf-8")
+    Path("src/privol/_core/c/betting/magnitude_nodes.inc.h").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Write tests/magnitude_reference.npz: points (x, y, a) with log |m| and log psi to about 23 digits.
+"""Write tests/support/magnitude_reference.npz: points (x, y, a) with log |m| and log psi to about 23 digits.
 
 Two ways that share nothing: composite Gauss-Legendre quadrature of the definitions with 34 digits, and the closed form
 with erfc at a precision that is doubled until two agree to 28 digits (it cancels hundreds of digits where a^2 y is
@@ -178,7 +178,7 @@ def main() -> None:
         raise ArithmeticError(f"quadrature and the closed form differ by {mp.nstr(worst, 3)}")
     x, y, a = map(np.array, zip(*inputs, strict=True))
     (m, m_rest), (psi, psi_rest) = split(logs[0]), split(logs[1])
-    path = Path("tests/magnitude_reference.npz")
+    path = Path("tests/support/magnitude_reference.npz")
     np.savez_compressed(
         path,
         x=x,

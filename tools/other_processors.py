@@ -3,7 +3,7 @@
 privol must be importable (installed, or PYTHONPATH=src), and the emulator be found: `apt-get install qemu-user`.
 
     python tools/other_processors.py                    # digests of samples, natively and on every model
-    python tools/other_processors.py --tests            # also tests/test_samplers.py under the oldest model (minutes)
+    python tools/other_processors.py --tests            # also the tests of samplers under the oldest model (minutes)
     python tools/other_processors.py --kernels          # also the C drivers, compiled here, below what NumPy needs
     python tools/other_processors.py --arm              # also the C drivers, compiled for 64-bit ARM with NEON
 
@@ -23,11 +23,11 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-CORE, DRIVERS = ROOT / "src/privol/_core", ROOT / "tests/c"
+CORE, DRIVERS = ROOT / "src/privol/_core/c", ROOT / "tests/core/c"
 MODELS = ("Nehalem", "Haswell", "max")
 KERNELS_ONLY = "qemu64"
 FLAGS = ["-std=c11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
-INCLUDES = [f"-I{CORE}/include", f"-I{CORE}", f"-I{DRIVERS}"]
+INCLUDES = [f"-I{CORE}", f"-I{DRIVERS}"]
 
 
 def run(command: list[str]) -> str:
@@ -49,8 +49,7 @@ def same(name: str, native: list[str], others: dict[str, list[str]]) -> None:
 
 
 def compiled(driver: Path, program: Path, compiler: str, *flags: str) -> str:
-    translated = {path.with_suffix(".c") for path in CORE.glob("*.pyx")}  # by Cython, into C that needs Python
-    sources = [str(driver), *map(str, sorted(set(CORE.glob("[a-z]*.c")) - translated))]
+    sources = [str(driver), *map(str, sorted(CORE.glob("*/*.c")))]
     run([compiler, *FLAGS, *flags, *INCLUDES, *sources, "-o", str(program), "-lm", "-lpthread"])
     return str(program)
 
@@ -70,7 +69,7 @@ def kernels(emulator: str, arm: tuple[str, str] | None) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="The noise on other processors, by emulation.")
     parser.add_argument("--qemu", default=shutil.which("qemu-x86_64") or shutil.which("qemu-x86_64-static"))
-    parser.add_argument("--tests", action="store_true", help="also tests/test_samplers.py on the oldest model")
+    parser.add_argument("--tests", action="store_true", help="also tests/noise/test_samplers.py on the oldest model")
     parser.add_argument("--kernels", action="store_true", help=f"also the C drivers on {KERNELS_ONLY}")
     parser.add_argument("--arm", action="store_true", help=f"also the C drivers on {KERNELS_ONLY} and on 64-bit ARM")
     parser.add_argument("--arm-compiler", default=shutil.which("aarch64-linux-gnu-gcc"))
@@ -81,7 +80,8 @@ def main() -> None:
     if options.arm and not (options.arm_compiler and options.arm_qemu):
         parser.error("no aarch64-linux-gnu-gcc or no qemu-aarch64 found: give --arm-compiler and --arm-qemu")
     emulators = {model: [options.qemu, "-cpu", model] for model in MODELS}
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "tests"), *filter(None, sys.path)])
+    folders = [str(ROOT / "tests" / name) for name in ("support", "noise")]
+    os.environ["PYTHONPATH"] = os.pathsep.join([*folders, *filter(None, sys.path)])
     command = [sys.executable, "-c", "from test_samplers import DIGEST; exec(DIGEST)"]
     same("samples", command, {model: [*emulator, *command] for model, emulator in emulators.items()})
     level = [sys.executable, "-c", "from privol._core._noise import instruction_set; print(instruction_set())"]
@@ -91,9 +91,9 @@ def main() -> None:
         kernels(options.qemu, (options.arm_compiler, options.arm_qemu) if options.arm else None)
     if options.tests:
         # the processes that a test starts are not emulated
-        chosen = ["tests/test_samplers.py", "-k", "not environment and not unknown"]
+        chosen = ["tests/noise/test_samplers.py", "-k", "not environment and not unknown"]
         command = [*emulators[MODELS[0]], sys.executable, "-m", "pytest", "-q", *chosen]
-        print(f"tests/test_samplers.py, {MODELS[0]}: {run(command).splitlines()[-1]}")
+        print(f"tests/noise/test_samplers.py, {MODELS[0]}: {run(command).splitlines()[-1]}")
 
 
 if __name__ == "__main__":

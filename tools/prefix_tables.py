@@ -7,21 +7,19 @@ takes some minutes. Noise is that of a fixed key, so the measured figures are th
 
 from __future__ import annotations
 
-import argparse
 import math
-import re
 import sys
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pages import DOCS, parser_of, put
 
 from privol.errors import PrivacyWarning
 from privol.factorizations import DESIGNS, MAX_STEPS, Factorization, Honaker, Smooth, error_bound, factorization
 from privol.prefix import PrefixSum
 
-PAGE = Path(__file__).parent.parent / "docs" / "prefix_sums.md"
+PAGE = DOCS / "prefix_sums.md"
 STEPS = {2**10: 4096, 2**16: 1024, 2**20: 256}  # and the coordinates that are measured, each an experiment of its own
 SQUARE_ROOT = {2**10: 4096, 2**16: 16}  # its cost grows with the square of the steps
 BLOCK = 1024
@@ -161,24 +159,22 @@ def measured() -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--check", action="store_true", help="compare with the page instead of writing it")
+    parser = parser_of(__doc__)
+    parser.add_argument("--check", action="store_true", help="compare with the page")
     parser.add_argument("--closed", action="store_true", help="only the tables in closed form")
     given = parser.parse_args()
     before = page = PAGE.read_text(encoding="utf-8")
     for name, table in (("closed", closed), ("forgetting", forgetting), ("measured", measured)):
         if name == "measured" and given.closed:
             continue
-        block = f"<!-- {name}: tools/prefix_tables.py -->\n\n" + "\n".join(table()) + f"\n\n<!-- end of {name} -->"
-        parts = re.split(rf"<!-- {name}: .*?<!-- end of {name} -->", page, flags=re.DOTALL)
-        page = block.join(parts)
-        if len(parts) != 2:
-            print(f"{PAGE.name} has no place for the table {name!r}", file=sys.stderr)
-            return 2
-    if not given.check:
+        text = "\n".join(table())
+        if not (given.write or given.check):
+            print(f"{text}\n")
+        page = put(page, name, "prefix_tables.py", text)
+    if given.write:
         PAGE.write_text(page, encoding="utf-8")
-    elif page != before:
-        print(f"{PAGE.name} says something else: run python tools/prefix_tables.py", file=sys.stderr)
+    elif given.check and page != before:
+        print(f"{PAGE.name} says something else: run python tools/prefix_tables.py --write", file=sys.stderr)
         return 1
     return 0
 

@@ -6,16 +6,15 @@ Everything follows from public seeds, so figures are the same every time.
 
 from __future__ import annotations
 
-import argparse
 import math
-import re
 from collections.abc import Callable
-from pathlib import Path
+
+from pages import DOCS, parser_of, put
 
 from privol import topology as tp
 from privol.errors import InvalidParameter
 
-PAGE = Path(__file__).parent.parent / "docs" / "topology.md"
+PAGE = DOCS / "topology.md"
 ROUNDS = 500
 
 GRAPHS: dict[str, Callable[[], tp.Topology]] = {
@@ -96,18 +95,14 @@ def tables() -> dict[str, str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--print", action="store_true", help="print the tables instead of writing the page")
+    given = parser_of(__doc__).parse_args()
     made = tables()
-    if parser.parse_args().print:
+    if not given.write:
         print("\n\n".join(made.values()))
         return
     page = PAGE.read_text(encoding="utf-8")
     for name, table in made.items():
-        marks = f"<!-- {name}: tools/topology_table.py -->\n", f"<!-- end of {name} -->"
-        pattern = re.escape(marks[0]) + ".*?" + re.escape(marks[1])
-        page, count = re.subn(pattern, lambda _: marks[0] + table + "\n" + marks[1], page, flags=re.DOTALL)  # noqa: B023
-        assert count == 1, name
+        page = put(page, name, "topology_table.py", table)
     PAGE.write_text(page, encoding="utf-8")
 
 

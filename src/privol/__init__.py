@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from .learners import TABLE
+
 __version__ = "0.1.0"
 
 _MODULES = (
@@ -31,22 +33,7 @@ _MODULES = (
     "tuning",
 )
 _NAMES = {
-    "AgnosticBANCO": "learners",
-    "DOLA": "learners",
-    "SparseDOLA": "learners",
-    "ObjectivePerturbation": "learners",
-    "POL": "learners",
-    "OutputPerturbation": "learners",
-    "MultiscaleSGD": "learners",
-    "BANCO": "learners",
-    "BanditMIOGD": "learners",
-    "DPFTRL": "learners",
-    "LDPSGD": "learners",
-    "MIOGD": "learners",
-    "NOGD": "learners",
-    "PIGD": "learners",
-    "PQFTL": "learners",
-    "PGIGA": "learners",
+    **{entry.kind: "learners" for entry in TABLE},
     "default_learner": "learners",
     "open_stream": "streams",
     "plan": "planning",
@@ -91,22 +78,6 @@ if TYPE_CHECKING:
     from . import topology as topology
     from . import tuning as tuning
     from .config import show_config as show_config
-    from .learners import BANCO as BANCO
-    from .learners import DOLA as DOLA
-    from .learners import DPFTRL as DPFTRL
-    from .learners import LDPSGD as LDPSGD
-    from .learners import MIOGD as MIOGD
-    from .learners import NOGD as NOGD
-    from .learners import PGIGA as PGIGA
-    from .learners import PIGD as PIGD
-    from .learners import POL as POL
-    from .learners import PQFTL as PQFTL
-    from .learners import AgnosticBANCO as AgnosticBANCO
-    from .learners import BanditMIOGD as BanditMIOGD
-    from .learners import MultiscaleSGD as MultiscaleSGD
-    from .learners import ObjectivePerturbation as ObjectivePerturbation
-    from .learners import OutputPerturbation as OutputPerturbation
-    from .learners import SparseDOLA as SparseDOLA
-    from .learners import default_learner as default_learner
+    from .learners import *  # noqa: F403 (the learners: by their table)
     from .planning import plan as plan
     from .streams import open_stream as open_stream

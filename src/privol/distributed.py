@@ -8,6 +8,7 @@ library, such as ``pip install privol[mpi]`` brings.
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
@@ -16,17 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ._sparse import sound_rows
 from ._validate import integer, number
+from ._values import block_of
 from .errors import InvalidParameter, RankFailure, StateError
 from .topology import MixingMatrix, MixingSchedule, PeriodicMixing
 
-__all__ = ["DealtRows", "Exchange", "InterleavedRows", "Ranks", "on_all_ranks"]
+__all__ = ["DealtRows", "Exchange", "InterleavedRows", "NetworkRows", "Ranks", "on_all_ranks"]
 
 FloatArray = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _PARAMETERS, _FAILURE = 1, 2  # tags
 _WORDS = 512  # bytes of what a rank says when it fails
+_TEXT = 1 << 20  # bytes of what a rank says of its rows
 _LARGEST = 1e150  # of a parameter in magnitude: the kernel holds all that it sends within it
 _SPINS = 4096  # looks at the requests before the processor is left to others between two of them
 _PAUSE = 5e-5
@@ -76,6 +80,7 @@ class Ranks:
         self._said: Any = None  # what this rank says when it fails, and the requests that carry it
         self._heard = np.zeros(_WORDS, dtype=np.uint8)
         self._failure: RankFailure | None = None
+        self._under_way: object = None  # what MPI may write into, however the wait for it has ended
 
     def __repr__(self) -> str:
         return f"<Ranks: {self.rank} of {self.size}>"
@@ -114,6 +119,25 @@ class Ranks:
         found = np.empty(int(counts.sum()))
         self.wait([self._comm.Iallgatherv(mine.reshape(-1), (found, counts))])
         return found.reshape(-1, mine.shape[1])
+
+    def gather_json(self, value: Any) -> list[Any]:
+        """Return the JSON values of all ranks.
+
+        Raises
+        ------
+        InvalidParameter
+            On every rank, if one has sent something else, or more than 2**20 bytes.
+        """
+        content = json.dumps(value).encode()
+        lengths = self.gather([len(content)])[:, 0]
+        if not ((lengths > 0) & (lengths <= _TEXT)).all():
+            raise on_all_ranks(InvalidParameter(f"a rank may say at most {_TEXT} bytes, found {lengths.tolist()}"))
+        padded = content.ljust(-(-int(lengths.max()) // 8) * 8)
+        found = self.gather(np.frombuffer(padded, dtype=np.int64))
+        try:
+            return [json.loads(bytes(row)) for row in found]
+        except ValueError:
+            raise on_all_ranks(InvalidParameter("a rank has sent something other than JSON")) from None
 
     def agree(self, **values: Any) -> None:
         """Make sure that all ranks have the same values (of which the text is compared).
@@ -156,6 +180,8 @@ class Ranks:
         """
         if self._failure is not None:
             raise self._failure
+        if self._said is not None:
+            raise StateError("this rank has told the others that it cannot go on: another run needs new Ranks")
         status = self._mpi.Status()
         if self._comm.Iprobe(tag=_FAILURE, status=status):
             source = status.Get_source()
@@ -214,11 +240,9 @@ class Exchange:
     ----------
     heard : ndarray of int64
         Nodes of other ranks that nodes here may hear, ascending.
-    before : callable or None
-        ``before(round, rows)`` sees what the nodes here are about to send, and may refuse it by an error.
+    before : list of callable
+        Each is called as ``f(round, rows)`` with what the nodes here are about to send, and may refuse it by an error.
     """
-
-    before: Callable[[int, FloatArray], object] | None = None
 
     def __init__(self, ranks: Ranks, schedule: MixingSchedule, dim: int) -> None:
         self._ranks, self._schedule, self._dim = ranks, schedule, dim
@@ -235,7 +259,7 @@ class Exchange:
         self._places[self._first : self._first + self._own] = np.arange(self._own)
         self._places[self.heard] = self._own + np.arange(len(self.heard))
         self._partners: dict[int, list[tuple[int, Integers, Integers]]] = {}
-        self._under_way: tuple[int, list[Any], list[Any]] | None = None
+        self.before: list[Callable[[int, FloatArray], object]] = []
 
     def _of_round(self, t: int) -> list[tuple[int, Integers, Integers]]:
         """Other ranks, with the places of what each is to get, and of what comes from it, in the nodes' order."""
@@ -261,36 +285,33 @@ class Exchange:
     def __call__(self, round_: int, sent: FloatArray) -> None:
         """Give the others what nodes here have sent in a round, and get what theirs have: into ``sent``.
 
-        Called again for the same round, where an interrupt has ended the wait, it goes on waiting.
+        Whatever ends it by an error ends the run: a message that has left is never made again.
         """
         ranks, comm = self._ranks, self._ranks._comm
-        if self._under_way is None or self._under_way[0] != round_:
-            if self.before is not None:
-                self.before(round_, sent[: self._own])
-            requests: list[Any] = []
-            incoming: list[Any] = []
-            for rank, _, taken in self._of_round(round_ + 1):
-                if len(taken):
-                    rows = np.empty((len(taken), self._dim))
-                    requests.append(comm.Irecv(rows, source=rank, tag=_PARAMETERS))
-                    incoming.append((taken, rows, rank))
-            for rank, given, _ in self._of_round(round_ + 1):
-                if len(given):
-                    rows = sent[given]
-                    requests.append(comm.Isend(rows, dest=rank, tag=_PARAMETERS))
-                    incoming.append((None, rows, rank))  # kept until it has gone
-                    ranks.messages += 1
-                    ranks.bytes += rows.nbytes
-            self._under_way = round_, requests, incoming
-        _, requests, incoming = self._under_way
+        for see in self.before:
+            see(round_, sent[: self._own])
+        requests: list[Any] = []
+        incoming: list[tuple[Integers, FloatArray, int]] = []
+        outgoing: list[FloatArray] = []
+        ranks._under_way = requests, incoming, outgoing
+        for rank, _, taken in self._of_round(round_ + 1):
+            if len(taken):
+                rows = np.empty((len(taken), self._dim))
+                incoming.append((taken, rows, rank))
+                requests.append(comm.Irecv(rows, source=rank, tag=_PARAMETERS))
+        for rank, given, _ in self._of_round(round_ + 1):
+            if len(given):
+                rows = sent[given]
+                outgoing.append(rows)
+                requests.append(comm.Isend(rows, dest=rank, tag=_PARAMETERS))
+                ranks.messages += 1
+                ranks.bytes += rows.nbytes
         ranks.wait(requests)
         for places, rows, rank in incoming:
-            if places is not None:
-                # what the kernel's roundings are charged for: no node sends anything else
-                if not (np.abs(rows) <= _LARGEST).all():
-                    ranks.refuse(f"rank {rank} has sent numbers that are not finite, or beyond {_LARGEST:g}", rank)
-                sent[places] = rows
-        self._under_way = None
+            # what the kernel's roundings are charged for: no node sends anything else
+            if not (np.abs(rows) <= _LARGEST).all():
+                ranks.refuse(f"rank {rank} has sent numbers that are not finite, or beyond {_LARGEST:g}", rank)
+            sent[places] = rows
 
 
 # ---- rows of the nodes here --------------------------------------------------------------------------------------
@@ -306,7 +327,7 @@ class _Block:
 class DealtRows:
     """The rows of one stream that the nodes of a rank have: row k, from 0 on, is node ``k mod nodes``'s.
 
-    Every rank reads the whole stream, and keeps its own.
+    Every rank reads the whole stream, the same as the others, and keeps its own rows: what it says of users is of all.
 
     Parameters
     ----------
@@ -315,6 +336,8 @@ class DealtRows:
     ranks : Ranks
     nodes : int
     """
+
+    dealt = True
 
     def __init__(self, stream: Any, ranks: Ranks, nodes: int) -> None:
         self._stream, self._nodes = stream, nodes
@@ -336,7 +359,8 @@ class DealtRows:
             kept = np.flatnonzero((node >= self._first) & (node < self._first + self._own))
             seen += block.X.shape[0]
             if len(kept):
-                yield _Block(block.X[kept], None if block.y is None else block.y[kept], block.first_row)
+                X, y = block_of(block)
+                yield _Block(sound_rows(X)[kept], None if y is None else y[kept], block.first_row)
 
 
 class InterleavedRows:
@@ -365,10 +389,9 @@ class InterleavedRows:
         self._streams, self._rounds = streams, integer(rounds=rounds, at_least=1)
         self.classes = streams[0].classes
         self.n_rows = sum(lengths)
-        caps = [getattr(stream, "rows_per_user", None) for stream in streams]
-        known = [cap for cap in caps if cap is not None]
-        self.rows_per_user = sum(known) if len(known) == len(caps) else None  # a user may have rows at every node
-        self.user = getattr(streams[0], "user", None)
+        self.rows_per_user, self.user = _of_users(
+            [(getattr(stream, "rows_per_user", None), getattr(stream, "user", None)) for stream in streams]
+        )
         self.conditions = tuple(dict.fromkeys(c for s in streams for c in getattr(s, "conditions", ())))
 
     def __iter__(self) -> Iterator[Any]:
@@ -388,6 +411,72 @@ class InterleavedRows:
             seen += own * n
 
 
+class NetworkRows:
+    """The stream of a rank, with what it says of users and rows replaced by what holds of the rows of all ranks.
+
+    A guarantee between ranks is the network's. A user may have rows on several ranks, so the caps of all are added;
+    where a rank has none, or goes by another column, nothing is said of users.
+
+    Parameters
+    ----------
+    stream : RowStream
+    ranks : Ranks
+        All of them make one at the same time.
+
+    Raises
+    ------
+    InvalidParameter
+        On every rank, if one says what cannot be.
+    """
+
+    def __init__(self, stream: Any, ranks: Ranks) -> None:
+        self._stream = stream
+        self.n_rows: int | None = stream.n_rows
+        self.classes = stream.classes
+        said = {
+            "rows_per_user": getattr(stream, "rows_per_user", None),
+            "user": getattr(stream, "user", None),
+            "dealt": bool(getattr(stream, "dealt", False)),
+            "conditions": list(getattr(stream, "conditions", ())),
+        }
+        found = ranks.gather_json(said)
+        if not all(map(_can_be_said, found)):
+            raise on_all_ranks(InvalidParameter(f"what a rank says of its rows cannot be: {found}"))
+        users = [(one["rows_per_user"], one["user"]) for one in found]
+        conditions = [condition for one in found for condition in one["conditions"]]
+        one_stream = all(one["dealt"] for one in found) and len(set(users)) == 1
+        self.rows_per_user, self.user = _of_users(users[:1] if one_stream else users)
+        if one_stream and len(users) > 1 and self.rows_per_user is not None:
+            conditions.append("all ranks deal out the rows of the same stream, in which those of a user are counted")
+        self.conditions = tuple(dict.fromkeys(conditions))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._stream)
+
+
+def _can_be_said(said: Any) -> bool:
+    """Whether something from another rank is what a rank says of its rows."""
+    if not isinstance(said, dict) or set(said) != {"rows_per_user", "user", "dealt", "conditions"}:
+        return False
+    cap, conditions = said["rows_per_user"], said["conditions"]
+    return (
+        (cap is None or (type(cap) is int and cap >= 1))
+        and (said["user"] is None or isinstance(said["user"], str))
+        and isinstance(said["dealt"], bool)
+        and isinstance(conditions, list)
+        and all(isinstance(condition, str) for condition in conditions)
+    )
+
+
+def _of_users(parts: list[tuple[int | None, str | None]]) -> tuple[int | None, str | None]:
+    """Rows of a user in several streams together, and what tells users apart: None where one of them does not know."""
+    caps = [cap for cap, _ in parts if cap is not None]
+    columns = {user for _, user in parts}
+    if len(caps) < len(parts) or len(columns) > 1:
+        return None, None
+    return sum(caps), columns.pop()
+
+
 class _Pieces:
     """Cuts the blocks of a stream into pieces of a number of rows."""
 
@@ -401,9 +490,11 @@ class _Pieces:
             block = next(self._blocks, None)
             if block is None:
                 break
+            X, y = block_of(block)
+            X = sound_rows(X)
             # a copy: streams may use their memory again
-            self._X = block.X.copy() if self._X is None else _joined([self._X, block.X])
-            self._y = np.array(block.y) if self._y is None else np.concatenate([self._y, block.y])
+            self._X = X.copy() if self._X is None else _joined([self._X, X])
+            self._y = np.array(y) if self._y is None else np.concatenate([self._y, y])
         if self._X is None or self._X.shape[0] == 0:
             return None
         piece = _Block(self._X[: self._rows], self._y[: self._rows], 0)

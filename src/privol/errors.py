@@ -10,6 +10,7 @@ from __future__ import annotations
 
 __all__ = [
     "BudgetExceeded",
+    "InvalidCell",
     "InvalidMessage",
     "InvalidParameter",
     "InvalidRow",
@@ -50,6 +51,13 @@ class InvalidRow(PrivolError, ValueError):
         super().__init__(message)
         self.row = row
         self.column = column
+
+
+class InvalidCell(InvalidRow, TypeError):
+    """A row holds something else than real numbers, or another number of them than the rows of its run.
+
+    A TypeError too, as scikit-learn's conventions ask of objects that are no numbers.
+    """
 
 
 class RankFailure(PrivolError, RuntimeError):

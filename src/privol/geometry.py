@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._rounding import outward
 from ._validate import integer, number
 from .errors import InvalidParameter
 
@@ -45,7 +46,7 @@ def _norm(x: FloatArray) -> float:
 
 def _above(x: float) -> float:
     """Return a number above ``x``, by more than the error of the formulas here; 0 for 0."""
-    return math.nextafter(x * (1.0 + 1e-12), math.inf) if x > 0.0 else 0.0
+    return outward(x) if x > 0.0 else 0.0
 
 
 def _fill(descending: FloatArray, total: float) -> float:

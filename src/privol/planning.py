@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from ._validate import choice, integer
+from .calibration import RunPlan
 from .errors import InvalidParameter
 from .guarantees import WEAK_EPSILON, Guarantee, weaknesses
 from .learners import LEARNERS, default_name
-from .learners._gaussian import GaussianPlan
+from .losses import loss_at_zero
 from .noise import make_source
 from .state import describe_parameters
 
@@ -197,10 +198,11 @@ def _share(ratio: float) -> str:
     return f"{100 * ratio:.3g} % of" if ratio < 10 else f"{ratio:,.0f} times"
 
 
-def noise_row(learner: Any, calibration: GaussianPlan, row: int, dim: int, *, early: bool = False) -> PlanRow:
-    """Return the noise of a learner's release after ``row``; ``early``: the only release, of a run that ends there."""
-    radius = learner._domain().norm_bound(dim)
-    at_zero = learner._loss_at_zero(calibration)
+def noise_row(calibration: RunPlan, row: int, *, early: bool = False) -> PlanRow:
+    """Return the noise of a release after ``row``; ``early``: the only release, of a run that ends there."""
+    problem = calibration.problem
+    radius = problem.radius
+    at_zero = problem.weight * loss_at_zero(problem.loss, max(problem.outputs, 2), problem.y_bound)
     # mean strong convexity up to this row; the optimum's regulariser is at most the loss of the zero model
     l2 = calibration.convexity(row)
     reach = math.sqrt(2.0 * at_zero / l2) if l2 > 0.0 else math.inf
@@ -209,22 +211,20 @@ def noise_row(learner: Any, calibration: GaussianPlan, row: int, dim: int, *, ea
         row=row,
         sensitivity=calibration.sensitivity(row),
         std=std,
-        noise_norm=std * math.sqrt(dim),
+        noise_norm=std * math.sqrt(problem.dim),
         score_std=std * calibration.row_bound,
         largest_score=radius * calibration.row_bound,
         signal_score=min(radius, reach) * calibration.row_bound,
     )
 
 
-def plan(
-    learner: str | None = None, *, n_features: int, horizon: int, n_classes: int = 2, **params: Any
-) -> Plan:
+def plan(learner: str | None = None, *, n_features: int, horizon: int, n_classes: int = 2, **params: Any) -> Plan:
     """Say what a run would guarantee and how much noise that takes, before anything is spent.
 
     Parameters
     ----------
-    learner : {"pigd", "pgiga", "nogd", "dpftrl", "pqftl"}, optional
-        Default: that of :func:`privol.default_learner` for the loss.
+    learner : str, optional
+        A name of :data:`privol.learners.LEARNERS`. Default: that of :func:`privol.default_learner` for the loss.
     n_features : int
         Features of a row, at least 1, the intercept not counted.
     horizon : int
@@ -258,26 +258,24 @@ def plan(
         raise InvalidParameter(f"{learner} has no parameter {', '.join(unknown)}")
     made: Any = kind(**params)
     n_classes = integer(n_classes=n_classes, at_least=2)
-    calibration: GaussianPlan = made._calibrate_classes(n_features, horizon, n_classes)
-    width = integer(n_features=n_features, at_least=1) + bool(made.fit_intercept)
-    dim = width * getattr(calibration, "outputs", 1)
-    if math.isinf(made._domain().norm_bound(dim)):
+    calibration: RunPlan = made.calibrate(n_features, horizon, n_classes=n_classes)
+    dim, radius = calibration.problem.dim, calibration.problem.radius
+    if math.isinf(radius):
         raise InvalidParameter(
             f"{kind.__name__} has no plan where all models are allowed: how large they and their noise become, the "
             "rows decide; regret_bound() says what it comes to"
         )
-    radius = made._domain().norm_bound(dim)
     guarantee = made.guarantee_of(
         calibration, private=made.random_state is None, bit_source=make_source(made.random_state).description
     )
-    rows = tuple(noise_row(made, calibration, t, dim, early=early) for t, early in _shown_rows(calibration))
+    rows = tuple(noise_row(calibration, t, early=early) for t, early in _shown_rows(calibration))
     verdict, clear = _verdict(rows, radius)
 
     def last(n: int = horizon, **changes: Any) -> PlanRow:
         changed: Any = kind(**{**params, **changes})
-        found = changed._calibrate_classes(n_features, n, n_classes)
+        found = changed.calibrate(n_features, n, n_classes=n_classes)
         row, early = _shown_rows(found)[-1]
-        return noise_row(changed, found, row, dim, early=early)
+        return noise_row(found, row, early=early)
 
     remedies = () if clear else tuple(_remedies(made, calibration, horizon, rows[-1].ratio, last))
     return Plan(
@@ -295,7 +293,7 @@ def plan(
     )
 
 
-def _shown_rows(calibration: GaussianPlan) -> list[tuple[int, bool]]:
+def _shown_rows(calibration: RunPlan) -> list[tuple[int, bool]]:
     """Some of the release rows and the last; and whether that is the release of a run that ends there.
 
     Of a run that outlives its horizon, where its only release is the last: those of runs that end with an epoch.
@@ -351,9 +349,7 @@ def _search(ratio: Callable[[float], float], start: float, factor: float, steps:
     return _round_up(high)
 
 
-def _remedies(
-    made: Any, calibration: GaussianPlan, horizon: int, now: float, last: Callable[..., PlanRow]
-) -> list[Remedy]:
+def _remedies(made: Any, calibration: RunPlan, horizon: int, now: float, last: Callable[..., PlanRow]) -> list[Remedy]:
     """Single changes that bring the noise down to CLEAR; fewer releases and another noise shape as far as they go."""
     found: list[Remedy] = []
     releases = calibration.releases

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from ._core._rows import squared_norms
 from ._validate import choice, number
@@ -34,7 +33,15 @@ from .guarantees import (
     weaknesses,
 )
 from .learners import LedgeredModel
-from .learners._gaussian import DELTA_TOO_LARGE
+from .learners.views import (
+    DELTA_TOO_LARGE,
+    Targets,
+    TrainingRows,
+    fresh_copy,
+    promise_of,
+    released_copy,
+    training_rows,
+)
 from .ledger import Account, Ledger
 from .losses import get_loss
 from .noise import BitGenerator, DiscreteLaplace, Gaussian
@@ -263,15 +270,13 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         for candidate in fixed.candidates:
             if not isinstance(candidate, LedgeredModel):
                 raise InvalidParameter(f"candidates must be learners of privol, found {candidate!r}")
-            copies.append(clone(candidate))
-            if "_declared" in vars(candidate):
-                copies[-1]._declared = candidate._declared
+            copies.append(fresh_copy(candidate))
         fixed.candidates = tuple(copies)
         return fixed
 
     def _take(self, found: _Selected) -> Self:
         self._account: Account = found.account
-        self.best_estimator_ = _with_guarantee(found.best.learner, found.guarantee)
+        self.best_estimator_ = released_copy(found.best.learner, found.guarantee)
         self.best_index_ = found.best.index
         self.best_score_ = found.best.score / (_SHARE * found.held)
         self.guarantee_ = found.guarantee
@@ -288,30 +293,23 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         first = self._first()
         number(error_bound=self.error_bound, above=0.0)
         one.add_noise(0, 0)  # refuses a scale that cannot be drawn
-        rows, labels = first._validate(X, y, reset=True)
-        labels = column_or_1d(labels)
-        check_consistent_length(rows, labels)
-        if first._refuse():
-            squared_norms(rows, learnt=0, refuse=True)
-        classes, conditions = first._classes_of_fit(labels)
-        codes = first._targets(classes).encode(labels, 0)
-        n = rows.shape[0]
+        rows = training_rows(first, X, y)
+        classes, n = rows.targets.classes, rows.X.shape[0]
         held = math.floor(n * number(validation=self.validation, above=0.0, below=1.0))
         if not 0 < held < n:
             raise InvalidParameter(f"validation={self.validation:g} of {n} rows leaves none to fit or none to score")
-        shape = (rows.shape[1], n - held, 2 if classes is None else len(classes))
+        shape = (rows.X.shape[1], n - held, 2 if classes is None else len(classes))
         budgets = [self._budget(candidate, one, classes, shape) for candidate in self.candidates]
         bits = BitGenerator(self.random_state)
-        guarantee = self._guarantee(whole, delta, n, held, adjacency, conditions, bits)
+        guarantee = self._guarantee(whole, delta, n, held, adjacency, rows.conditions, bits)
         for words in weaknesses(guarantee, rows=n):
             warnings.warn(words, PrivacyWarning, stacklevel=3)
         account = self._ledger(adjacency).open(learner=type(self).__name__, guarantee=guarantee)
-        spent = [0, 0, 0.0]
-        account.attach(lambda: (int(spent[0]), int(spent[1]), float(spent[2])))
         # however it ends, the rows may have made it: an error, a clock that ran out; and fits may be in a traceback
-        spent[:] = n, 1, square_up(guarantee.mu)
+        account.attach(lambda: (n, 1, square_up(guarantee.mu)))
         try:
-            best = self._best(rows, labels, codes, classes, one, budgets, m, np.random.Generator(bits), n - held)
+            best = self._best(rows, one, budgets, m, np.random.Generator(bits), n - held)
+            account.ask()
         finally:
             account.close()
         return _Selected(best, guarantee, account, held, classes)
@@ -333,9 +331,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         made.set_params(epsilon=epsilon, adjacency=self.adjacency, ledger=None, random_state=random_state)
         return made if classes is None else made.declare_classes(classes)
 
-    def _budget(
-        self, candidate: Any, one: _OneRun, classes: NDArray[Any] | None, shape: tuple[int, int, int]
-    ) -> float:
+    def _budget(self, candidate: Any, one: _OneRun, classes: NDArray[Any] | None, shape: tuple[int, int, int]) -> float:
         """Return the epsilon of a candidate's fits; refuse it, before anything is fitted, if one of them costs more."""
         given = candidate.get_params(deep=False)
         own, horizon = given.get("delta") or 0.0, given.get("horizon")
@@ -346,7 +342,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
             budgets.insert(0, gdp_epsilon(one.mu, own) * (1.0 - 1e-9))  # down: the fit's mu is checked
         found = []
         for epsilon in budgets:
-            guarantee = self._made(candidate, epsilon, classes, 0)._promise(*shape)
+            guarantee = promise_of(self._made(candidate, epsilon, classes, 0), *shape)
             if one.covers(guarantee):
                 return epsilon
             found.append(guarantee.kind)
@@ -358,10 +354,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
 
     def _best(
         self,
-        X: Any,
-        y: NDArray[Any],
-        codes: FloatArray,
-        classes: NDArray[Any] | None,
+        rows: TrainingRows,
         one: _OneRun,
         budgets: Sequence[float],
         m: int,
@@ -369,13 +362,13 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         n_train: int,
     ) -> _Scored:
         best: _Scored | None = None
+        X, y, codes, targets = rows.X, rows.labels, rows.codes, rows.targets
         held, usable = _usable(X[n_train:], codes[n_train:])
-        asked = codes[n_train:] if classes is None else y[n_train:]
         for _ in range(_number_of_fits(m, bits)):
             index = int(bits.integers(len(self.candidates)))
             tie = int(bits.integers(1 << 62))
             keys = [None if self.random_state is None else int(bits.integers(1 << 62)) for _ in range(2)]
-            made = self._made(self.candidates[index], budgets[index], classes, keys[0])
+            made = self._made(self.candidates[index], budgets[index], targets.classes, keys[0])
             failed = False
             try:
                 with warnings.catch_warnings():
@@ -390,18 +383,18 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
                 )
             if not one.covers(made.guarantee_) or made.guarantee_.adjacency != self.adjacency:
                 raise StateError(f"the guarantee of candidate {index} is not the one that was checked")
-            noisy = one.add_noise(self._score(made, held, asked, usable), keys[1])
+            noisy = one.add_noise(self._score(made, held, codes[n_train:], usable, targets), keys[1])
             if best is None or (noisy, tie) > (best.score, best.tie):
                 best = _Scored(noisy, tie, index, made)
         assert best is not None
         return best
 
-    def _score(self, made: Any, X: Any, asked: NDArray[Any], usable: NDArray[np.bool_]) -> int:
+    def _score(self, made: Any, X: Any, codes: FloatArray, usable: NDArray[np.bool_], targets: Targets) -> int:
         """Sum over rows of integers from 0 to ``_SHARE``; of those that are not usable 0."""
         predicted = made.predict(X)
         if "classes_" in vars(made):
-            return int(np.count_nonzero((predicted == asked) & usable)) * _SHARE
-        wrong = np.abs(predicted - np.where(usable, asked, 0.0)) / float(self.error_bound)
+            return int(np.count_nonzero((targets.encode(predicted, 0) == codes) & usable)) * _SHARE
+        wrong = np.abs(predicted - np.where(usable, codes, 0.0)) / float(self.error_bound)
         right = usable & (wrong < 1.0)  # not where a prediction overflowed
         return int(np.sum(np.floor((1.0 - wrong[right]) * _SHARE).astype(np.int64)))
 
@@ -480,11 +473,3 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         state.pop("_account", None)
         state["ledger"] = None
         return state
-
-
-def _with_guarantee(made: Any, guarantee: Guarantee) -> Any:
-    """The released part of a learner, with the guarantee of the selection in place of its own."""
-    state = made.__getstate__()
-    released = clone(made)
-    released.__setstate__({**state, "ledger": None, "_export": replace(state["_export"], guarantee=guarantee)})
-    return released

@@ -7,10 +7,43 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from ..errors import InvalidParameter, StateError
-from ._local cimport ReportRun, pv_vectors_at
-from ._noise cimport Source
-from ._report cimport Report
+from ._local cimport ReportRun, pv_vectors, pv_vectors_at
+from ._report cimport Report, pv_report
 from ._rows cimport PV_NEED_FAR, pv_rows, pv_status
+from ._learner_run cimport pv_method, pv_plan, pv_state
+
+cdef extern from "runs/pv_bandit.h" nogil:
+    ctypedef struct pv_bandit_plan:
+        pv_plan run
+        pv_report report
+        double cost
+        int pair
+        double low
+        double high
+        double inner
+        double distance
+        double most
+        double length
+        int fixed
+
+    ctypedef struct pv_bandit:
+        pv_state run
+        double *value
+        double *point
+        double *direction
+        double *asked
+        double *sum
+        int64_t steps
+        double *directions
+        int64_t filled
+        int64_t used
+
+    const pv_method pv_bandit_method
+
+    void pv_bandit_begin(pv_bandit *it, const pv_bandit_plan *plan) noexcept
+    pv_status pv_bandit_tell(pv_bandit *it, const pv_bandit_plan *plan, const double *values) noexcept
+    pv_status pv_bandit_receive(pv_bandit *it, const pv_bandit_plan *plan, double report,
+                                const pv_vectors *vectors) noexcept
 
 cdef int64_t AHEAD = 4096  # coordinates of directions that are asked for at a time, at least one direction's
 
@@ -20,10 +53,9 @@ cdef class BanditRun(ReportRun):
 
     Parameters
     ----------
-    dim, intercept, loss, domain, every, releases, horizon, last_row, x_bound, y_bound, signs, magnitude
-        As for :class:`privol._core._iterate.IterateRun`.
-    source, stream
-        As there.
+    frame : RunFrame
+    magnitude : float
+        Bound of the coordinates of what is perturbed.
     report : Report
         Of one number.
     cost : float
@@ -35,19 +67,20 @@ cdef class BanditRun(ReportRun):
         See pv_bandit.h.
     """
 
-    def __init__(self, *, int64_t dim, bint intercept, loss, domain, int64_t every, releases, int64_t horizon,
-                 int64_t last_row, double x_bound, double y_bound, bint signs, double magnitude, Source source,
-                 unsigned stream, Report report not None, double cost, directions, bint pair, double low, double high,
-                 double inner, double distance, double most, double length, bint fixed):
-        cdef int64_t words
+    cdef pv_bandit_plan own_plan
+    cdef pv_bandit it
+    cdef object next_directions
+    cdef int64_t ahead
+
+    def __init__(self, frame, *, Report report not None, double magnitude, double cost, directions, bint pair,
+                 double low, double high, double inner, double distance, double most, double length, bint fixed):
+        cdef int64_t dim = frame.problem.dim
         if report.c.d != 1:
             raise InvalidParameter(f"the report must be of one number, found {report.c.d}")
         self.ahead = max(<int64_t>1, AHEAD // dim)
-        words = max(<int64_t>1, report.c.words)
-        self.begin(&self.own_plan.run, &self.it.run, sizeof(pv_bandit), &pv_bandit_method, dim, intercept, loss, domain,
-                   every, releases, horizon, last_row, x_bound, y_bound, signs, magnitude, source, stream, None,
-                   words, 1, (5 + self.ahead) * dim)
-        self.report = report
+        self.begin_reports(&self.own_plan.run, &self.it.run, sizeof(pv_bandit), &pv_bandit_method, frame, report, 1,
+                           (5 + self.ahead) * dim)
+        self.own_plan.run.magnitude = magnitude
         self.next_directions = directions
         self.own_plan.report = report.c
         self.own_plan.cost = cost

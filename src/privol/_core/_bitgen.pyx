@@ -17,9 +17,9 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from numpy.random cimport BitGenerator
 
 from ..errors import SourceFailure, StateError
-from ._noise cimport PV_ADDRESS_BYTES, Source, check_address, pv_address_row, pv_wipe
+from ._noise cimport PV_ADDRESS_BYTES, Source, check_address, fork_count, pv_address_row, pv_wipe
 
-cdef extern from "pv_keystream.h" nogil:
+cdef extern from "noise/pv_keystream.h" nogil:
     ctypedef struct pv_keystream:
         unsigned char *at
         unsigned char *end
@@ -83,7 +83,7 @@ cdef class Keystream:
             raise MemoryError
         self.c.at = self.words
         self.c.end = self.words
-        self.c.forks = source.forks()
+        self.c.forks = fork_count()
         self.c.birth = source.birth
         self.c.refill = refill_or_end
         self.c.owner = <void *>self

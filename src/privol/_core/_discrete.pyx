@@ -10,14 +10,41 @@ cimport numpy as cnp
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
 
 from ..errors import InvalidParameter, SourceFailure
 from ._noise cimport PV_ADDRESS_BYTES, Source, check_address, pv_address, pv_wipe, pv_word
-from ._rows cimport PV_NEED_BITS, PV_OK, PV_UNDECIDED
+from ._rows cimport PV_NEED_BITS, PV_OK, PV_UNDECIDED, pv_status
 from ._sampler cimport FIRST, LONG, KeyedSampler, check_unmasked
 
 cnp.import_array()
+
+cdef extern from "noise/pv_discrete.h" nogil:
+    int PV_DISCRETE_MAX_BLOCK
+    int64_t PV_DISCRETE_MAX_NUMERATOR
+    int PV_DISCRETE_MAX_SHIFT
+    int PV_DISCRETE_GUIDE_BITS
+
+    ctypedef struct pv_discrete:
+        const uint64_t *limits
+        const uint32_t *sure
+        const uint16_t *guide
+        int64_t blocks
+        unsigned shift
+        int square
+        uint64_t a
+        uint64_t b
+
+    ctypedef struct pv_draw:
+        const unsigned char *words
+        int64_t n_words
+        int64_t used
+        int64_t done
+        int64_t block
+
+    void pv_discrete_guide(const uint64_t *limits, uint16_t *guide) noexcept
+    pv_status pv_discrete_add(const pv_discrete *law, pv_draw *draw, int64_t *out, int64_t n) noexcept
 
 MAX_BLOCK = PV_DISCRETE_MAX_BLOCK
 MAX_NUMERATOR = PV_DISCRETE_MAX_NUMERATOR
@@ -49,6 +76,11 @@ cdef class IntegerLaw:
     numerator, denominator : int
         The scale.
     """
+
+    cdef pv_discrete c
+    cdef uint64_t[::1] limits
+    cdef uint32_t[::1] sure
+    cdef uint16_t[::1] guide
 
     def __init__(self, limits, sure, *, int shift, bint square, numerator, denominator):
         limits = np.array(limits, dtype=np.int64)
@@ -119,6 +151,17 @@ cdef class IntegerWords:
     capacity : int
         Words fetched at most at a time; more are held where one proposal needs more.
     """
+
+    cdef Source source
+    cdef const uint64_t[::1] script
+    cdef unsigned stream
+    cdef uint64_t row
+    cdef int64_t capacity
+    cdef int64_t ahead
+    cdef int64_t fetched
+    cdef unsigned char *words
+    cdef unsigned char *addresses
+    cdef pv_draw draw
 
     def __cinit__(self, Source source, unsigned stream, int64_t capacity):
         self.source = source
@@ -272,8 +315,13 @@ cdef class IntegerSampler(KeyedSampler):
         First address row.
     """
 
+    cdef public IntegerLaw _law
+    cdef unsigned stream
+    cdef IntegerWords own
+    cdef int64_t left
+
     def __init__(self, Source source not None, IntegerLaw law not None, *, unsigned stream, uint64_t row=0):
-        self._check_unstarted()
+        self.check_unstarted()
         check_address(stream, 0, 0)
         self._law = law
         self.stream = stream

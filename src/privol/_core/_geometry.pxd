@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t
 
-cdef extern from "pv_geometry.h" nogil:
+cdef extern from "rows/pv_geometry.h" nogil:
     enum:
         PV_BOX
         PV_SIMPLEX

@@ -1,28 +1,12 @@
-from numpy.typing import ArrayLike
-
-from ._noise import Source, _Decide, _FloatArray
-from ._run import LearnerRun
+from ._learner_run import LearnerRun, _Frame
+from ._noise import _FloatArray
 
 class GradientRun(LearnerRun):
-    # loss: privol.losses.Loss, domain: privol.geometry.ConvexSet, which this layer may not know
     def __init__(
         self,
+        frame: _Frame,
         *,
-        dim: int,
-        intercept: bool,
-        loss: object,
-        domain: object,
-        every: int,
-        releases: ArrayLike,
-        horizon: int,
-        last_row: int,
-        x_bound: float,
-        y_bound: float,
-        signs: bool,
         magnitude: float,
-        source: Source | None,
-        stream: int,
-        decide: _Decide,
         std: float,
         sensitivity: float,
         bound: float,

@@ -6,9 +6,28 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from ..errors import InvalidParameter
-from ._noise cimport Source
 from ._rows cimport PV_ENTRY_MAX, pv_rows
-from ._run cimport LearnerRun
+from ._learner_run cimport LearnerRun, pv_method, pv_plan, pv_state
+
+cdef extern from "runs/pv_gradient.h" nogil:
+    ctypedef struct pv_gradient_plan:
+        pv_plan run
+        double std
+        double sensitivity
+        double bound
+        int64_t batch
+        double l2
+        double length
+
+    ctypedef struct pv_gradient:
+        pv_state run
+        double *sum
+        double *point
+        int64_t steps
+
+    const pv_method pv_gradient_method
+
+    void pv_gradient_tell(pv_gradient *it, const pv_gradient_plan *plan, const double *gradient) noexcept
 
 
 cdef class GradientRun(LearnerRun):
@@ -16,10 +35,9 @@ cdef class GradientRun(LearnerRun):
 
     Parameters
     ----------
-    dim, intercept, loss, domain, every, releases, horizon, last_row, x_bound, y_bound, signs, magnitude
-        As for :class:`privol._core._iterate.IterateRun`.
-    source, stream, decide
-        As there.
+    frame : RunFrame
+    magnitude : float
+        Bound of the coordinates of what is perturbed.
     std, sensitivity : float
         Of the sum of a step's gradients: the noise, and what one row changes.
     bound : float
@@ -30,15 +48,19 @@ cdef class GradientRun(LearnerRun):
         Step j has length ``1 / (l2 j)``, or ``length / sqrt(j)`` where ``l2`` is 0.
     """
 
-    def __init__(self, *, int64_t dim, bint intercept, loss, domain, int64_t every, releases, int64_t horizon,
-                 int64_t last_row, double x_bound, double y_bound, bint signs, double magnitude, Source source,
-                 unsigned stream, decide, double std, double sensitivity, double bound, int64_t batch, double l2,
-                 double length):
+    cdef pv_gradient_plan own_plan
+    cdef pv_gradient it
+
+    def __init__(self, frame, *, double magnitude, double std, double sensitivity, double bound, int64_t batch,
+                 double l2, double length):
+        cdef int64_t dim = frame.problem.dim
+        if frame.source is None and std > 0.0:
+            raise InvalidParameter(f"noise of standard deviation {std:g} needs a source")
         if batch < 1:
             raise InvalidParameter(f"batch must be at least 1, found {batch}")
-        self.begin(&self.own_plan.run, &self.it.run, sizeof(pv_gradient), &pv_gradient_method, dim, intercept, loss,
-                   domain, every, releases, horizon, last_row, x_bound, y_bound, signs, magnitude, source, stream,
-                   decide, dim, dim, dim)
+        self.begin(&self.own_plan.run, &self.it.run, sizeof(pv_gradient), &pv_gradient_method, frame, dim,
+                   dim, dim)
+        self.own_plan.run.magnitude = magnitude
         self.own_plan.std = std
         self.own_plan.sensitivity = sensitivity
         self.own_plan.bound = bound

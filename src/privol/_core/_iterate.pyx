@@ -6,11 +6,39 @@ from cpython.pythread cimport PyThread_get_thread_ident
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
-from ..errors import StateError
-from ._noise cimport Source
+from ..errors import InvalidParameter, StateError
+from ._noise cimport pv_draws
 from ._rows cimport PV_OK, pv_sqnorm, pv_status
-from ._run cimport LearnerRun
-from ._schedule cimport Schedule
+from ._learner_run cimport LearnerRun, pv_method, pv_plan, pv_state
+from ._schedule cimport Schedule, pv_schedule
+
+cdef extern from "runs/pv_iterate.h" nogil:
+    ctypedef struct pv_iterate_plan
+    ctypedef void (*pv_update)(const pv_iterate_plan *, double, double, double, double, double, double,
+                               double *, double *) noexcept nogil
+
+    ctypedef struct pv_iterate_plan:
+        pv_plan run
+        pv_schedule schedule
+        pv_update update
+        int constrained
+        int64_t refresh
+
+    ctypedef struct pv_iterate:
+        pv_state run
+        double *u
+        double s
+        double nn
+
+    const pv_method pv_iterate_method
+
+    void pv_update_implicit(const pv_iterate_plan *, double, double, double, double, double, double,
+                            double *, double *) noexcept
+    void pv_update_gradient(const pv_iterate_plan *, double, double, double, double, double, double,
+                            double *, double *) noexcept
+    pv_status pv_iterate_release(pv_iterate *it, const pv_iterate_plan *plan, double std, double sensitivity,
+                                 pv_draws *draws) noexcept
+    void pv_iterate_read(const pv_iterate *it, int64_t d, double *out) noexcept
 
 
 cdef class IterateRun(LearnerRun):
@@ -18,42 +46,30 @@ cdef class IterateRun(LearnerRun):
 
     Parameters
     ----------
-    dim : int
-        Model coordinates, the intercept included.
-    intercept : bool
-    loss : privol.losses.Loss
-    domain : privol.geometry.ConvexSet
+    frame : RunFrame
+    magnitude : float
+        Public bound of every coordinate of an iterate.
     update : {"implicit", "gradient"}
     constrained : bool
         Implicit step on the L2 ball: take the exact constrained step instead of prox, then project.
     schedule : Schedule
-    every : int
-        Release after every so many rows; 0: the rows of ``releases``.
-    releases : ndarray of int64
-        Ascending row numbers.
-    horizon, last_row, refresh : int
-        Rows the run may learn; last row a release may follow; rows between recomputations of the norm.
-    x_bound, y_bound : float
-        Rows are scaled and real targets clipped to them, whatever the caller did.
-    magnitude : float
-        Public bound of every coordinate of an iterate.
-    source, stream : Source or None, int
-        Of the noise; None: no noise.
-    signs : bool
-        Targets are -1 and +1.
-    decide : callable
-        Rounds an undecided coordinate, see :func:`privol.noise.decide_lattice_point`.
-    averaging : {0, 3}
-        Whether later points count more in the average, see pv_run.h.
+    refresh : int
+        Rows between recomputations of the norm.
+    averaging : int, default=0
+        How the released models are weighed in their average: see pv_run.h.
     """
 
-    def __init__(self, *, int64_t dim, bint intercept, loss, domain, str update, bint constrained,
-                 Schedule schedule not None,
-                 int64_t every, releases, int64_t horizon, int64_t last_row, int64_t refresh, double x_bound,
-                 double y_bound, bint signs, double magnitude, Source source, unsigned stream, decide, int averaging=0):
-        self.begin(&self.own_plan.run, &self.it.run, sizeof(pv_iterate), &pv_iterate_method, dim, intercept, loss,
-                   domain, every, releases, horizon, last_row, x_bound, y_bound, signs, magnitude, source, stream,
-                   decide, dim, dim, 0)
+    cdef pv_iterate_plan own_plan
+    cdef pv_iterate it
+    cdef Schedule schedule
+
+    def __init__(self, frame, *, double magnitude, str update, bint constrained, Schedule schedule not None,
+                 int64_t refresh, int averaging=0):
+        cdef int64_t dim = frame.problem.dim
+        if frame.source is None and schedule.c.gain > 0.0:
+            raise InvalidParameter(f"noise of the gain {schedule.c.gain:g} needs a source")
+        self.begin(&self.own_plan.run, &self.it.run, sizeof(pv_iterate), &pv_iterate_method, frame, dim, dim, 0)
+        self.own_plan.run.magnitude = magnitude
         self.own_plan.run.averaging = averaging
         self.schedule = schedule
         self.own_plan.schedule = schedule.c

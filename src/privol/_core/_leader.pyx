@@ -7,12 +7,35 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from ..errors import InvalidParameter, StateError
-from ._noise cimport Source
-from ._prefix_plan cimport ByEpoch, PrefixPlan, pv_prefix_bind, pv_prefix_go_to, pv_prefix_size
+from ._prefix_plan cimport ByEpoch, PrefixPlan, pv_by_epoch, pv_prefix, pv_prefix_bind, pv_prefix_go_to, pv_prefix_size
 from ._rows cimport PV_ENTRY_MAX, PV_NEED_FAR, PV_OK, pv_rows, pv_status
-from ._run cimport LearnerRun
+from ._learner_run cimport LearnerRun, pv_method, pv_plan, pv_state
 
 cnp.import_array()
+
+cdef extern from "runs/pv_leader.h" nogil:
+    ctypedef struct pv_leader_plan:
+        pv_plan run
+        double bound
+        double regularization
+        double reach
+        pv_by_epoch rows
+        pv_by_epoch variance
+        double l2
+        double cost
+
+    ctypedef struct pv_leader:
+        pv_state run
+        pv_prefix sums
+        double *gradient
+        double *point
+        double *start
+        int64_t followed
+
+    const pv_method pv_leader_method
+
+    pv_status pv_leader_tell(pv_leader *it, const pv_leader_plan *plan, const double *gradient) noexcept
+    void pv_leader_end_leaf(pv_leader *it) noexcept
 
 
 cdef class LeaderRun(LearnerRun):
@@ -20,8 +43,7 @@ cdef class LeaderRun(LearnerRun):
 
     Parameters
     ----------
-    dim, intercept, loss, domain, every, releases, horizon, last_row, x_bound, y_bound, signs, source, stream, decide
-        As for :class:`privol._core._iterate.IterateRun`.
+    frame : RunFrame
     sums : PrefixPlan
         Of the gradients: rows of ``dim`` coordinates. Its rows are ``horizon``, unless other plans follow.
     bound : float
@@ -34,36 +56,41 @@ cdef class LeaderRun(LearnerRun):
         the rows of all epochs before, and the variance that their sums leave behind. 0: it is kept.
     cost : float
         mu^2 of the run, spent with the first row.
-    outputs : int, default=1
-        Scores of a row, one for each class where they are several; ``dim`` counts the coordinates of all of them.
-    softmax : bool, default=False
-        Their loss is the cross-entropy of their softmax, else the sum of ``loss`` for one class against the rest.
     weights : ndarray of float64, optional
         What a row's loss is multiplied with, by class: as many as outputs, or two for a single score.
     """
 
-    def __init__(self, *, int64_t dim, bint intercept, loss, domain, int64_t every, releases, int64_t horizon,
-                 int64_t last_row, double x_bound, double y_bound, bint signs, Source source, unsigned stream, decide,
-                 PrefixPlan sums not None, double bound, double regularization, double l2, double cost,
-                 int64_t outputs=1, bint softmax=False, weights=None,
-                 double reach=0.0, ByEpoch rows=None, ByEpoch variance=None):
+    cdef pv_leader_plan own_plan
+    cdef pv_leader it
+    cdef PrefixPlan sums
+    cdef ByEpoch rows
+    cdef ByEpoch variance
+    cdef int64_t n_sums
+    cdef object weights
+
+    def __init__(self, frame, *, PrefixPlan sums not None, double bound, double regularization, double l2,
+                 double cost, weights=None, double reach=0.0, ByEpoch rows=None, ByEpoch variance=None):
+        problem = frame.problem
+        cdef int64_t dim = problem.dim
+        cdef int64_t outputs = problem.outputs
+        cdef int64_t horizon = frame.releases.horizon
         cdef int64_t j
         cdef const double[::1] by_class
         if outputs < 1 or dim % outputs or (weights is not None and len(weights) != max(outputs, 2)):
             raise InvalidParameter(f"{outputs} scores do not share {dim} coordinates and their classes' weights")
         if (
             sums.c.dim != dim or (sums.c.next == NULL and sums.c.horizon != horizon) or sums.c.gram
-            or (source is None) == sums.c.noisy
+            or (frame.source is None) == sums.c.noisy
         ):
             raise InvalidParameter(f"the sums must be of {dim} coordinates over {horizon} rows, noisy with a source")
         if not (regularization >= 0.0 and l2 >= 0.0 and regularization + l2 > 0.0):
             raise InvalidParameter(f"no objective has regularization {regularization:g} and l2 {l2:g}")
         self.n_sums = pv_prefix_size(&sums.c)
-        self.begin(&self.own_plan.run, &self.it.run, sizeof(pv_leader), &pv_leader_method, dim, intercept, loss,
-                   domain, every, releases, horizon, last_row, x_bound, y_bound, signs, sums.c.magnitude, source,
-                   stream, decide, dim, self.n_sums + dim, 2 * dim)
+        self.begin(&self.own_plan.run, &self.it.run, sizeof(pv_leader), &pv_leader_method, frame, dim,
+                   self.n_sums + dim, 2 * dim)
+        self.own_plan.run.magnitude = sums.c.magnitude
         self.own_plan.run.outputs.n = outputs
-        self.own_plan.run.outputs.softmax = softmax
+        self.own_plan.run.outputs.softmax = problem.loss.joint
         if weights is not None:
             by_class = self.weights = np.array(weights, dtype=np.float64)
             self.own_plan.run.outputs.weights = &by_class[0]

@@ -9,12 +9,65 @@ from libc.string cimport memcpy
 from scipy.linalg.cython_lapack cimport dpotrf, dsyevd, dtrtrs
 
 from ..errors import InvalidParameter
-from ._noise cimport Source
-from ._prefix_plan cimport ByEpoch, PrefixPlan, pv_prefix_bind, pv_prefix_go_to, pv_prefix_read, pv_prefix_size
+from ._prefix_plan cimport (
+    ByEpoch,
+    PrefixPlan,
+    pv_by_epoch,
+    pv_prefix,
+    pv_prefix_bind,
+    pv_prefix_go_to,
+    pv_prefix_read,
+    pv_prefix_size,
+)
 from ._rows cimport PV_NEED_FAR, PV_OK, pv_rows, pv_status
-from ._run cimport LearnerRun
+from ._learner_run cimport LearnerRun, pv_method, pv_plan, pv_state
 
 cnp.import_array()
+
+cdef extern from "prefix/pv_ridge.h" nogil:
+    ctypedef struct pv_lapack:
+        void (*potrf)(char *, int *, double *, int *, int *) noexcept nogil
+        void (*trtrs)(char *, char *, char *, int *, int *, double *, int *, double *, int *, int *) noexcept nogil
+        void (*syevd)(char *, char *, int *, double *, int *, double *, double *, int *, int *, int *,
+                      int *) noexcept nogil
+
+    ctypedef struct pv_ridge:
+        pv_lapack lapack
+        int d
+        double *matrix
+        double *work
+        int *integers
+        int64_t n_indefinite
+
+    int64_t pv_ridge_work(int64_t d) noexcept
+    int64_t pv_ridge_integers(int64_t d) noexcept
+    int64_t pv_moments_size(int64_t d) noexcept
+    pv_status pv_ridge_solve(pv_ridge *ridge, const double *moments, double most, double shift, double radius,
+                             double *x) noexcept
+
+cdef extern from "runs/pv_least_squares.h" nogil:
+    ctypedef struct pv_least_squares_plan:
+        pv_plan run
+        double row_unit
+        double target_unit
+        double l2
+        const double *shifts
+        int64_t n_shifts
+        pv_by_epoch ended
+        double radius
+        double cost
+
+    ctypedef struct pv_least_squares:
+        pv_state run
+        pv_prefix sums
+        pv_ridge ridge
+        double *row
+        double *moments
+        double *released
+
+    const pv_method pv_least_squares_method
+
+    void pv_least_squares_end(pv_least_squares *s, const pv_least_squares_plan *plan) noexcept
 
 cdef int64_t MOST_COORDINATES = 16384  # LAPACK's sizes are 32-bit integers
 
@@ -88,17 +141,10 @@ cdef class LeastSquaresRun(LearnerRun):
 
     Parameters
     ----------
-    dim : int
-        Model coordinates, the intercept included.
-    intercept : bool
-    loss, domain
-        Squared loss; the L2 ball of models.
+    frame : RunFrame
+        Of the squared loss and a ball of models.
     sums : PrefixPlan
         Of the moments, in unit bounds. Its rows are ``horizon``, unless other plans follow.
-    every, releases, horizon, last_row
-        As :class:`IterateRun`.
-    x_bound, y_bound : float
-        Rows are scaled and targets clipped to them, whatever the caller did.
     row_unit, target_unit : float
         What a scaled row, the constant of the intercept and a clipped target are multiplied with: their bounds are
         then 1.
@@ -113,25 +159,33 @@ cdef class LeastSquaresRun(LearnerRun):
         Radius of the models in these units.
     cost : float
         mu^2 of the run, spent with the first row.
-    source, stream, decide
-        As :class:`IterateRun`.
     """
 
-    def __init__(self, *, int64_t dim, bint intercept, loss, domain, PrefixPlan sums not None, int64_t every, releases,
-                 int64_t horizon, int64_t last_row, double x_bound, double y_bound, double row_unit, double target_unit,
-                 double l2, shifts, double ball, double cost, Source source, unsigned stream, decide,
-                 ByEpoch ended=None):
+    cdef pv_least_squares_plan own_plan
+    cdef pv_least_squares own
+    cdef PrefixPlan sums
+    cdef const double[:, ::1] shifts
+    cdef ByEpoch ended
+    cdef double *matrix
+    cdef int *integers
+    cdef int64_t n_sums
+    cdef bint stopped
+
+    def __init__(self, frame, *, PrefixPlan sums not None, double row_unit, double target_unit, double l2, shifts,
+                 double ball, double cost, ByEpoch ended=None):
+        cdef int64_t dim = frame.problem.dim
+        cdef int64_t horizon = frame.releases.horizon
         cdef int64_t size = pv_moments_size(dim)
         cdef PrefixPlan plan = sums
         if (
             sums.c.dim != size or (sums.c.next == NULL and sums.c.horizon != horizon) or sums.c.gram
-            or (source is None) == sums.c.noisy
+            or (frame.source is None) == sums.c.noisy
         ):
             raise InvalidParameter(f"the sums must be of {size} coordinates over {horizon} rows, noisy with a source")
         self.n_sums = pv_prefix_size(&sums.c)
-        self.begin(&self.own_plan.run, &self.own.run, sizeof(pv_least_squares), &pv_least_squares_method, dim,
-                   intercept, loss, domain, every, releases, horizon, last_row, x_bound, y_bound, False,
-                   sums.c.magnitude, source, stream, decide, size, self.n_sums + dim + size, size)
+        self.begin(&self.own_plan.run, &self.own.run, sizeof(pv_least_squares), &pv_least_squares_method, frame,
+                   size, self.n_sums + dim + size, size)
+        self.own_plan.run.magnitude = sums.c.magnitude
         bind_ridge(&self.own.ridge, dim)
         self.sums, self.shifts = sums, np.array(shifts, dtype=np.float64)
         self.ended = ByEpoch((0.0,)) if ended is None else ended

@@ -1,14 +1,15 @@
+from libc.stddef cimport size_t
 from libc.stdint cimport int64_t
 
 from ._report cimport Report, pv_report
 from ._rows cimport pv_rows, pv_status
-from ._run cimport LearnerRun, pv_method, pv_plan, pv_state
+from ._learner_run cimport LearnerRun, pv_method, pv_plan, pv_state
 
-cdef extern from "pv_rows.h" nogil:
+cdef extern from "rows/pv_rows.h" nogil:
     ctypedef struct pv_vectors
     const pv_vectors *pv_vectors_at(int level) noexcept
 
-cdef extern from "pv_experts.h" nogil:
+cdef extern from "betting/pv_experts.h" nogil:
     int64_t PV_EXPERTS_MOST
 
     ctypedef struct pv_experts_plan:
@@ -23,7 +24,7 @@ cdef extern from "pv_experts.h" nogil:
         double loss[64]
         double travelled
 
-cdef extern from "pv_local.h" nogil:
+cdef extern from "runs/pv_local.h" nogil:
     ctypedef enum pv_update:
         PV_GREEDY
         PV_LAZY
@@ -75,6 +76,8 @@ cdef extern from "pv_local.h" nogil:
 
 cdef class ReportRun(LearnerRun):
     cdef Report report
+    cdef int begin_reports(self, pv_plan *plan, pv_state *state, size_t state_size, const pv_method *method, frame,
+                           Report report, int64_t n_secret, int64_t n_public) except -1
     cdef const double *checked(self, str name, const double[::1] vector, double most) except? NULL
 
 

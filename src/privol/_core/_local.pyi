@@ -1,12 +1,11 @@
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ._noise import Source, _FloatArray
+from ._learner_run import LearnerRun, _Frame
+from ._noise import _FloatArray
 from ._report import Report
-from ._run import LearnerRun
 
 UPDATES: tuple[str, ...]
 PACES: tuple[str, ...]
@@ -14,40 +13,20 @@ PACES: tuple[str, ...]
 class ReportRun(LearnerRun): ...
 
 class LocalRun(ReportRun):
-    # loss: privol.losses.Loss, domain: privol.geometry.ConvexSet, which this layer may not know
+    # coin: privol.calibration.Coin, experts: privol.calibration.Experts, which this layer may not know
     def __init__(
         self,
+        frame: _Frame,
         *,
-        dim: int,
-        intercept: bool,
-        loss: object,
-        domain: object,
-        every: int,
-        releases: ArrayLike,
-        horizon: int,
-        last_row: int,
-        x_bound: float,
-        y_bound: float,
-        signs: bool,
-        magnitude: float,
-        source: Source | None,
-        stream: int,
         report: Report,
+        magnitude: float,
         cost: float,
         update: str,
         pace: str,
         length: float,
         base: float = 0.0,
-        bets: float = 1.0,
-        drift: float = 0.0,
-        observed: float = 0.0,
-        counted: bool = False,
-        wealth: float = 1.0,
-        cap: float = ...,
-        radii: Sequence[float] = (),
-        log_prior: Sequence[float] = (),
-        speeds: Sequence[float] = (),
-        rate: float = 1.0,
+        coin: object = None,
+        experts: object = None,
         averaging: int = 0,
     ) -> None: ...
     def point(self) -> _FloatArray: ...

@@ -11,7 +11,7 @@ from ._losses cimport bind_loss
 from ._noise cimport Source
 from ._report cimport Report
 from ._rows cimport PV_ENTRY_MAX, PV_OK, PV_UNDECIDED, pv_rows, pv_rows_norm, pv_sqnorm, pv_status, view_row
-from ._run cimport LearnerRun, pv_admissible, pv_state
+from ._learner_run cimport LearnerRun, pv_admissible, pv_state
 
 cnp.import_array()
 
@@ -21,6 +21,15 @@ PACES = ("constant", "root", "inverse", "adaptive")
 
 cdef class ReportRun(LearnerRun):
     """A run whose method perturbs by a report: made by a subclass, which sets it."""
+
+    cdef int begin_reports(self, pv_plan *plan, pv_state *state, size_t state_size, const pv_method *method, frame,
+                           Report report, int64_t n_secret, int64_t n_public) except -1:
+        """As ``begin``, of a method that draws so many words for a report."""
+        if frame.source is None and report.c.words:
+            raise InvalidParameter("reports with noise need a source of noise")
+        self.begin(plan, state, state_size, method, frame, max(<int64_t>1, report.c.words), n_secret, n_public)
+        self.report = report
+        return 0
 
     cdef int refill(self) except -1:
         cdef int64_t row = self.state.t if self.state.pending else self.state.t + 1
@@ -51,10 +60,9 @@ cdef class LocalRun(ReportRun):
 
     Parameters
     ----------
-    dim, intercept, loss, domain, every, releases, horizon, last_row, x_bound, y_bound, signs, magnitude
-        As for :class:`privol._core._iterate.IterateRun`.
-    source, stream
-        As there.
+    frame : RunFrame
+    magnitude : float
+        Bound of the coordinates of what is perturbed.
     report : Report
         What a gradient becomes before the learner sees it.
     cost : float
@@ -63,51 +71,47 @@ cdef class LocalRun(ReportRun):
     pace : {"constant", "root", "inverse", "adaptive"}
     length, base : float
         Of the steps; for "coin" and "experts" the direction's own.
-    bets, drift, observed, counted, wealth, cap
+    coin : Coin, optional
         For "coin": see pv_local.h.
-    radii, log_prior, speeds, rate, drift
+    experts : Experts, optional
         For "experts": see pv_experts.h.
     averaging : {0, 1, 2}
         Whether later releases count more in the average, see pv_run.h.
     """
 
-    def __init__(self, *, int64_t dim, bint intercept, loss, domain, int64_t every, releases, int64_t horizon,
-                 int64_t last_row, double x_bound, double y_bound, bint signs, double magnitude, Source source,
-                 unsigned stream, Report report not None, double cost, str update, str pace, double length,
-                 double base=0.0, double bets=1.0, double drift=0.0, double observed=0.0, bint counted=False,
-                 double wealth=1.0, double cap=float("inf"), radii=(), log_prior=(), speeds=(), double rate=1.0,
-                 int averaging=0):
-        cdef int64_t words
+    def __init__(self, frame, *, Report report not None, double magnitude, double cost, str update, str pace,
+                 double length, double base=0.0, coin=None, experts=None, int averaging=0):
+        cdef int64_t dim = frame.problem.dim
         cdef int64_t k
         if report.c.d != dim:
             raise InvalidParameter(f"the report has {report.c.d} coordinates, the model {dim}")
-        words = max(<int64_t>1, report.c.words)
-        self.begin(&self.own_plan.run, &self.it.run, sizeof(pv_local), &pv_local_method, dim, intercept, loss, domain,
-                   every, releases, horizon, last_row, x_bound, y_bound, signs, magnitude, source, stream, None,
-                   words, dim, 2 * dim)
-        self.report = report
+        self.begin_reports(&self.own_plan.run, &self.it.run, sizeof(pv_local), &pv_local_method, frame, report, dim,
+                           2 * dim)
+        self.own_plan.run.magnitude = magnitude
         self.own_plan.report = report.c
         self.own_plan.cost = cost
         self.own_plan.update = <pv_update><int>UPDATES.index(update)
         self.own_plan.pace = <pv_pace><int>PACES.index(pace)
         self.own_plan.length = length
         self.own_plan.base = base
-        self.own_plan.a = bets
-        self.own_plan.drift = drift
-        self.own_plan.observed = observed
-        self.own_plan.counted = counted
-        self.own_plan.wealth = wealth
-        self.own_plan.cap = cap
         self.own_plan.run.averaging = averaging
-        self.own_plan.experts.n = len(radii)
-        if self.own_plan.experts.n > PV_EXPERTS_MOST:
-            raise InvalidParameter(f"at most {PV_EXPERTS_MOST} radii, found {len(radii)}")
-        for k in range(self.own_plan.experts.n):
-            self.own_plan.experts.radius[k] = radii[k]
-            self.own_plan.experts.log_prior[k] = log_prior[k]
-            self.own_plan.experts.speed[k] = speeds[k]
-        self.own_plan.experts.most = rate
-        self.own_plan.experts.drift = drift
+        if coin is not None:
+            self.own_plan.a = coin.bets
+            self.own_plan.drift = coin.drift
+            self.own_plan.observed = coin.observed
+            self.own_plan.counted = coin.counted
+            self.own_plan.wealth = coin.wealth
+            self.own_plan.cap = coin.cap
+        if experts is not None:
+            if len(experts.radii) > PV_EXPERTS_MOST:
+                raise InvalidParameter(f"at most {PV_EXPERTS_MOST} radii, found {len(experts.radii)}")
+            self.own_plan.experts.n = len(experts.radii)
+            for k in range(self.own_plan.experts.n):
+                self.own_plan.experts.radius[k] = experts.radii[k]
+                self.own_plan.experts.log_prior[k] = experts.log_prior[k]
+                self.own_plan.experts.speed[k] = experts.speeds[k]
+            self.own_plan.experts.most = experts.rate
+            self.own_plan.experts.drift = experts.drift
         self.it.gradient = self.secret
         self.it.point = self.public
         self.it.sum = self.public + dim

@@ -1,7 +1,8 @@
 from libc.stdint cimport int64_t
 
-cdef extern from "pv_loss.h" nogil:
+cdef extern from "losses/pv_loss.h" nogil:
     enum:
+        PV_CUSTOM
         PV_LOSS_COUNT
 
     ctypedef struct pv_loss:
@@ -9,12 +10,14 @@ cdef extern from "pv_loss.h" nogil:
         double (*slope)(const pv_loss *, double, double) noexcept nogil
         double (*implicit)(const pv_loss *, double, double, double, double) noexcept nogil
         void (*expand)(const pv_loss *, double, double, double *, double *) noexcept nogil
+        double (*off)(const pv_loss *, double, double, double, double, double) noexcept nogil
         double width
         double lipschitz
         double curvature
         void *user
 
     void pv_loss_bind(pv_loss *loss, int code, double width) noexcept
+    double pv_custom_off(const pv_loss *loss, double p, double y, double slope, double curve, double error) noexcept
     double pv_implicit_bracketed(const pv_loss *loss, double k, double b, double c, double y) noexcept
 
 

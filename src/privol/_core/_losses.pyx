@@ -88,11 +88,16 @@ cdef double custom_rows(const pv_loss *loss, int64_t n, double *p, double *y, do
 
 
 cdef CustomCallbacks callbacks_of(object loss):
-    return CustomCallbacks() if loss.code >= PV_LOSS_COUNT else None
+    return CustomCallbacks() if loss.code == PV_CUSTOM else None
 
 
 cdef int bind_loss(pv_loss *loss, object description, CustomCallbacks user) except -1:
     cdef int code = description.code
+    if not 0 <= code < PV_LOSS_COUNT and (user is None or code != PV_CUSTOM):
+        raise InvalidParameter(
+            f"the kernels do not know the loss {description.name!r}, whose code is {code}: give a losses.Custom for a "
+            "loss of your own"
+        )
     if user is None:
         pv_loss_bind(loss, code, description.width)
     else:
@@ -103,6 +108,7 @@ cdef int bind_loss(pv_loss *loss, object description, CustomCallbacks user) exce
         loss.slope = <loss_function><void *>custom_slope
         loss.implicit = pv_implicit_bracketed
         loss.expand = NULL
+        loss.off = pv_custom_off
         loss.width = 0.0
         loss.lipschitz = description.lipschitz_constant
         loss.curvature = description.curvature

@@ -3,33 +3,21 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from ._learner_run import _Frame
 from ._local import ReportRun
-from ._noise import Source, _FloatArray
+from ._noise import _FloatArray
 from ._report import Report
 
 POSITIONS: tuple[str, ...]
 THRESHOLDS: tuple[str, ...]
 
 class NetworkRun(ReportRun):
-    # loss: privol.losses.Loss, domain: privol.geometry.ConvexSet, which this layer may not know
     def __init__(
         self,
+        frame: _Frame,
         *,
-        dim: int,
-        intercept: bool,
-        loss: object,
-        domain: object,
-        every: int,
-        releases: ArrayLike,
-        horizon: int,
-        last_row: int,
-        x_bound: float,
-        y_bound: float,
-        signs: bool,
-        magnitude: float,
-        source: Source | None,
-        stream: int,
         report: Report,
+        magnitude: float,
         cost: float,
         variance: float,
         bound: float,

@@ -4,16 +4,86 @@ import numpy as np
 
 cimport numpy as cnp
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 
 from ..errors import InvalidParameter, StateError
 from ._local import PACES as _PACES
+from ._local cimport ReportRun, pv_pace
 from ._noise cimport Source
-from ._report cimport PV_REPORT_ROW_BITS, Report
+from ._report cimport PV_REPORT_ROW_BITS, Report, pv_report
 from ._rows cimport PV_ENTRY_MAX, PV_NEED_FAR, pv_rows, pv_status
-from ._run cimport pv_average_total
+from ._learner_run cimport pv_average_total, pv_method, pv_plan, pv_progress, pv_state
 
 cnp.import_array()
+
+cdef extern from "runs/pv_network.h" nogil:
+    ctypedef enum pv_position:
+        PV_BEFORE
+        PV_SCALED
+        PV_AFTER
+
+    ctypedef enum pv_threshold:
+        PV_DENSE
+        PV_OF_STEP
+        PV_OF_STEPS
+        PV_OF_NOISE
+
+    ctypedef struct pv_mixing:
+        int64_t first
+        int64_t rounds
+        int periodic
+        const int64_t *indptr
+        const int64_t *columns
+        const double *weights
+
+    ctypedef struct pv_network_plan:
+        pv_plan run
+        pv_report report
+        double bound
+        double cost
+        double variance
+        int64_t nodes
+        int64_t own
+        int64_t first
+        int64_t batch
+        int64_t rounds
+        pv_position position
+        pv_pace pace
+        double length
+        int implicit
+        pv_threshold threshold
+        double l1
+        pv_mixing mixing
+        const int64_t *place
+        const double **heard
+
+    ctypedef struct pv_network:
+        pv_state run
+        double *gradients
+        double *sent
+        double *mixes
+        double *models
+        double *sums
+        double *spread
+        double lengths
+        double network
+        int64_t round
+        int64_t node
+        int64_t planned
+        int64_t turn
+        int64_t messages
+        int exchanged
+
+    const pv_method pv_network_method
+
+    void pv_network_start(pv_network *it, const pv_network_plan *plan) noexcept
+    uint64_t pv_network_address(const pv_network *it, const pv_network_plan *plan) noexcept
+    void pv_network_plan_release(pv_network *it, const pv_network_plan *plan) noexcept
+    const int64_t *pv_network_matrix(const pv_network *it, const pv_network_plan *plan) noexcept
+    void pv_network_mean(const double *x, int64_t rows, int64_t d, double *mean) noexcept
+    void pv_network_show(pv_network *it, const pv_network_plan *plan, const double *mixes, int64_t nodes) noexcept
+    void pv_network_publish(pv_network *it, const pv_network_plan *plan) noexcept
+    void pv_network_tell(pv_network *it, const pv_network_plan *plan, const double *gradient) noexcept
 
 POSITIONS = ("gradient", "scaled_gradient", "output")
 THRESHOLDS = ("none", "step", "steps", "noise")
@@ -26,11 +96,11 @@ cdef class NetworkRun(ReportRun):
 
     Parameters
     ----------
-    dim, intercept, loss, domain, horizon, x_bound, y_bound, signs, magnitude
-        As for :class:`privol._core._iterate.IterateRun`; ``horizon`` counts the rows of the nodes here.
-    every, releases, last_row
-        As there, in rounds.
-    source, stream, report, cost, averaging
+    frame : RunFrame
+        Its releases are in rounds, but their horizon counts the rows of the nodes here.
+    magnitude : float
+        Bound of the coordinates of what is perturbed.
+    report, cost, averaging
         As for :class:`privol._core._local.LocalRun`; the report is of the sum of a batch's gradients, or of what
         ``position`` says.
     variance : float
@@ -60,11 +130,21 @@ cdef class NetworkRun(ReportRun):
         and gets what the others have.
     """
 
-    def __init__(self, *, int64_t dim, bint intercept, loss, domain, int64_t every, releases, int64_t horizon,
-                 int64_t last_row, double x_bound, double y_bound, bint signs, double magnitude, Source source,
-                 unsigned stream, Report report not None, double cost, double variance, double bound, int64_t nodes,
-                 int64_t own, int64_t first, int64_t batch, int64_t rounds, str position, str pace, double length,
-                 bint implicit, str threshold, double l1, mixing, heard=(), exchange=None, int averaging=0):
+    cdef pv_network_plan own_plan
+    cdef pv_network it
+    cdef object mixing
+    cdef object exchange
+    cdef object window
+    cdef object places
+    cdef int64_t n_sent
+    cdef dict everyone  # models and sums of all nodes, where others have gathered them
+
+    def __init__(self, frame, *, Report report not None, double magnitude, double cost, double variance, double bound,
+                 int64_t nodes, int64_t own, int64_t first, int64_t batch, int64_t rounds, str position, str pace,
+                 double length, bint implicit, str threshold, double l1, mixing, heard=(), exchange=None,
+                 int averaging=0):
+        cdef int64_t dim = frame.problem.dim
+        cdef int64_t horizon = frame.releases.horizon
         cdef int64_t n_own = own * dim
         cdef int64_t n_gradients = dim if batch == 1 else n_own
         cdef int64_t n_spread = 2 * nodes * nodes if threshold == "noise" else 0
@@ -80,14 +160,13 @@ cdef class NetworkRun(ReportRun):
         if rounds > ((<int64_t>1 << PV_REPORT_ROW_BITS) - 1) // nodes:
             raise InvalidParameter(f"rounds times nodes must be below 2**{PV_REPORT_ROW_BITS}: {rounds} x {nodes}")
         self.n_sent = n_own + len(others) * dim
-        self.begin(&self.own_plan.run, &self.it.run, sizeof(pv_network), &pv_network_method, dim, intercept, loss,
-                   domain, every, releases, horizon, last_row, x_bound, y_bound, signs, magnitude, source, stream, None,
-                   max(<int64_t>1, report.c.words), n_gradients, self.n_sent + 2 * n_own + n_models + n_spread)
+        self.begin_reports(&self.own_plan.run, &self.it.run, sizeof(pv_network), &pv_network_method, frame, report,
+                           n_gradients, self.n_sent + 2 * n_own + n_models + n_spread)
+        self.own_plan.run.magnitude = magnitude
         places = np.full(nodes, -1, dtype=np.int64)
         np.asarray(places)[first : first + own] = np.arange(own)
         np.asarray(places)[others] = own + np.arange(len(others))
         self.places = places
-        self.report = report
         self.mixing, self.exchange = mixing, exchange
         self.own_plan.report = report.c
         self.own_plan.bound = bound
@@ -103,6 +182,7 @@ cdef class NetworkRun(ReportRun):
         self.own_plan.l1 = l1
         self.own_plan.place = &places[0]
         self.own_plan.run.averaging = averaging
+        self.sends = own < nodes
         self.own_plan.heard = <const double **>PyMem_RawCalloc(nodes, sizeof(double *))
         if self.own_plan.heard == NULL:
             raise MemoryError
@@ -117,6 +197,27 @@ cdef class NetworkRun(ReportRun):
 
     def __dealloc__(self):
         PyMem_RawFree(self.own_plan.heard)  # NULL, where __init__ has not come so far
+
+    cdef int run(self, pv_rows *rows, const double *y, const pv_progress *progress) except -1:
+        """What has left the process is never made again, of other rows: where others hear, an error ends the run."""
+        try:
+            return ReportRun.run(self, rows, y, progress)
+        except BaseException:
+            if self.sends:
+                self.end()
+            raise
+
+    cdef int run_undoably(self, pv_rows *rows, const double *y, const pv_progress *progress) except -1:
+        if not self.sends:
+            return ReportRun.run_undoably(self, rows, y, progress)
+        self.user.error = None
+        try:
+            return self.run(rows, y, progress)
+        except BaseException:
+            error, self.user.error = self.user.error, None
+            if error is not None:
+                raise error
+            raise
 
     cdef int refill(self) except -1:
         cdef Source source = self.source
@@ -315,8 +416,8 @@ cdef class NetworkRun(ReportRun):
         self.it.round, self.it.node, self.it.turn, self.it.messages = (int(n) for n in arrays["place"])
         return 0
 
-    def _restore(self, arrays):
-        ReportRun._restore(self, arrays)
+    def restore(self, arrays):
+        ReportRun.restore(self, arrays)
         self.state.list_position = 0
         pv_network_plan_release(&self.it, &self.own_plan)
 

@@ -27,7 +27,7 @@ from ._objective cimport (
 
 cnp.import_array()
 
-cdef extern from "pv_newton.h" nogil:
+cdef extern from "offline/pv_newton.h" nogil:
     int pv_cholesky(double *a, int64_t dim, int64_t width, double shift, const pv_vectors *vectors) noexcept
     void pv_cholesky_solve(const double *l, int64_t dim, int64_t width, double *x, const pv_vectors *vectors) noexcept
     void pv_add(double a, const double *x, double *y, int64_t n) noexcept
@@ -93,7 +93,7 @@ cdef class _Search:
         cdef int64_t dim = objective.dim
         self.objective, self.o, self.dim, self.n = objective, &objective.c, dim, objective.c.n
         self.dense, self.target, self.owners = dense, target, []
-        self.rough = 0.1 if objective.loss.name == "logistic" else ROUGH
+        self.rough = ROUGH if objective.loss.piecewise else 0.1
         self.w, self.trial, self.step = self.room(dim), self.room(dim), self.room(dim)
         self.gradient, self.trial_gradient, self.work = self.room(dim), self.room(dim), self.room(3 * dim)
         self.predictions, self.trial_predictions = self.room(self.n), self.room(self.n)

@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from ._rows cimport pv_status
 
-cdef extern from "pv_bits.h" nogil:
+cdef extern from "noise/pv_bits.h" nogil:
     int PV_ADDRESS_BYTES
     int PV_FIELD_MAX
     int64_t PV_DIMENSION_MAX
@@ -14,7 +14,7 @@ cdef extern from "pv_bits.h" nogil:
     uint64_t pv_word(const unsigned char *p) noexcept
     void pv_wipe(void *p, size_t n) noexcept
 
-cdef extern from "pv_first_pass.h" nogil:
+cdef extern from "noise/pv_first_pass.h" nogil:
     ctypedef enum pv_law:
         PV_GAUSSIAN
         PV_LAPLACE
@@ -31,7 +31,7 @@ cdef extern from "pv_first_pass.h" nogil:
     int pv_first_pass_levels() noexcept
     const pv_first_pass *pv_first_pass_level(int level) noexcept
 
-cdef extern from "pv_lattice.h" nogil:
+cdef extern from "noise/pv_lattice.h" nogil:
     ctypedef struct pv_undecided:
         int64_t n
         int64_t most
@@ -59,7 +59,7 @@ cdef extern from "pv_lattice.h" nogil:
 
     pv_value pv_lattice_value(pv_law law, uint64_t word) noexcept
 
-cdef extern from "pv_draws.h" nogil:
+cdef extern from "noise/pv_draws.h" nogil:
     ctypedef struct pv_draws:
         unsigned char *words
         uint64_t *rows
@@ -70,7 +70,7 @@ cdef extern from "pv_draws.h" nogil:
         double std
         const pv_first_pass *pass_ "pass"
 
-cdef extern from "pv_mixture.h" nogil:
+cdef extern from "noise/pv_mixture.h" nogil:
     ctypedef enum pv_mixture:
         PV_L2_LAPLACE
         PV_SPHERE
@@ -88,6 +88,9 @@ cdef const pv_first_pass *first_pass() noexcept
 cdef pv_lattice lattice_of(str law, double scale) except *
 cdef pv_mixture mixture_of(str kind) except *
 
+# Forks of this process and of those that it comes from.
+cdef const volatile unsigned long *fork_count() noexcept
+
 cdef int check_address(unsigned stream, unsigned level, int64_t d) except -1
 
 cdef class Source:
@@ -97,7 +100,6 @@ cdef class Source:
     cdef unsigned long birth
     cdef readonly bint private
     cdef readonly str description
-    cdef const volatile unsigned long *forks(self) noexcept
     cdef int check_fork(self) except -1
     cdef int check(self) except -1
     cdef int fill(self, unsigned char *addresses, size_t n, unsigned char *out) except -1

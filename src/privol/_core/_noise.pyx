@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from ..errors import InvalidParameter, SourceFailure, StateError
 from ._rows cimport PV_OK, PV_UNDECIDED
 
-cdef extern from "pv_fork.h" nogil:
+cdef extern from "noise/pv_fork.h" nogil:
     int pv_fork_watch() noexcept
     const volatile unsigned long *pv_fork_count() noexcept
 
@@ -61,6 +61,11 @@ def use_instruction_set(name):
     if name is not None and name not in names:
         raise InvalidParameter(f"instruction set must be one of {', '.join(names)}, found {name!r}")
     _first_pass = pv_first_pass_level(len(names) - 1 if name is None else names.index(name))
+
+
+cdef const volatile unsigned long *fork_count() noexcept:
+    """Where forks are counted: what a parent process made remembers another count. The one of all modules."""
+    return pv_fork_count()
 
 
 cdef int check_address(unsigned stream, unsigned level, int64_t d) except -1:
@@ -134,10 +139,6 @@ cdef class Source:
         """Forget the key: no word can be drawn any more. OpenSSL wipes its own copy when the cipher goes."""
         self.encryptor = None
         pv_wipe(self.key, 32)
-
-    cdef const volatile unsigned long *forks(self) noexcept:
-        """Where forks are counted; a source of a parent process has another ``birth``."""
-        return pv_fork_count()
 
     cdef int check_fork(self) except -1:
         if self.birth != pv_fork_count()[0]:

@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t
 from ._losses cimport CustomCallbacks, pv_loss
 from ._rows cimport pv_rows
 
-cdef extern from "pv_rows.h" nogil:
+cdef extern from "rows/pv_rows.h" nogil:
     ctypedef struct pv_vectors:
         double (*sqnorm)(const double *x, int64_t n) noexcept nogil
         double (*dot)(const double *x, const double *y, int64_t n) noexcept nogil
@@ -11,18 +11,17 @@ cdef extern from "pv_rows.h" nogil:
     const pv_vectors *pv_vectors_at(int level) noexcept
     void pv_rows_use(pv_rows *rows, int level) noexcept
 
-cdef extern from "pv_loss_rows.h" nogil:
+cdef extern from "losses/pv_loss_rows.h" nogil:
     ctypedef double (*pv_loss_rows)(const pv_loss *, int64_t, double *, double *, double *, double *) noexcept nogil
 
     const double PV_CUSTOM_ERROR
 
     pv_loss_rows pv_loss_rows_at(int code, int level) noexcept
 
-cdef extern from "pv_objective.h" nogil:
+cdef extern from "offline/pv_objective.h" nogil:
     ctypedef struct pv_objective:
         pv_rows rows
         pv_loss loss
-        int code
         int level
         pv_loss_rows many
         const pv_vectors *vectors
@@ -58,6 +57,7 @@ cdef class Objective:
     cdef pv_objective c
     cdef CustomCallbacks user  # of a loss of the user's own
     cdef readonly object loss
+    cdef int code              # of the loss
     cdef readonly int64_t n, dim, n_clipped, n_null
     cdef readonly double x_bound, y_bound
     cdef object rows_owner  # what the view points into

@@ -41,8 +41,8 @@ cdef class Objective:
         -1 and +1 for classification losses, real numbers within 1e150 for others; NaN: the null row, which has no loss
         term. Copied.
     loss : privol.losses.Loss
-        Logistic, SmoothHinge, Squared, Huber, or a Custom one of finite smoothness. That is called for every row,
-        thrice a pass: by the value and the slope at its prediction, and for the curvature by a slope next to it.
+        Of one score and finite smoothness. The user's own is called for every row, thrice a pass: by the value and
+        the slope at its prediction, and for the curvature by a slope next to it.
     l2_sum : float
         Lambda, in sum form: ``n * l2``. From 1e-150 to 1e150.
     linear : ndarray of shape (dim,) or None
@@ -86,7 +86,7 @@ cdef class Objective:
         if self.loss is not None:
             raise InvalidParameter("an objective cannot be made twice")
         _check_loss(loss)
-        self.c.code = loss.code
+        self.code = loss.code
         self.user = callbacks_of(loss)
         bind_loss(&self.c.loss, loss, self.user)
         if not 1e-30 <= x_bound <= 1e30:
@@ -119,7 +119,7 @@ cdef class Objective:
     cdef void use(self, int level) noexcept:
         self.c.level = level
         # custom_rows needs the GIL, which the methods below keep for it: the cast through void * says "on purpose"
-        self.c.many = pv_loss_rows_at(self.c.code, level) if self.user is None else <pv_loss_rows><void *>custom_rows
+        self.c.many = pv_loss_rows_at(self.code, level) if self.user is None else <pv_loss_rows><void *>custom_rows
         self.c.vectors = pv_vectors_at(level)
         pv_rows_bind(&self.c.rows)
         pv_rows_use(&self.c.rows, level)
@@ -136,7 +136,7 @@ cdef class Objective:
         """
         cdef Objective other = Objective.__new__(Objective)
         other.c = self.c
-        other.loss, other.user, other.n, other.dim = self.loss, self.user, self.n, self.dim
+        other.loss, other.code, other.user, other.n, other.dim = self.loss, self.code, self.user, self.n, self.dim
         other.n_clipped, other.n_null = self.n_clipped, self.n_null
         other.x_bound, other.y_bound = self.x_bound, self.y_bound
         other.rows_owner, other.usable, other.factors = self.rows_owner, self.usable, self.factors
@@ -378,7 +378,7 @@ def _check_loss(loss):
     if loss.joint:
         raise InvalidParameter(f"the objective is of one score of each row, found the loss {loss.name!r} of several")
     if math.isinf(loss.curvature):
-        instead = {"hinge": "; take 'smooth_hinge'", "absolute": "; take 'huber'"}.get(loss.name, "")
+        instead = f"; take {loss.smooth_name!r}" if loss.smooth_name else ""
         raise InvalidParameter(f"the {loss.name} loss has a kink, the minimiser needs a derivative{instead}")
 
 

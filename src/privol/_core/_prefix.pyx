@@ -1,12 +1,11 @@
 """The secret state of private prefix sums, and the calls that move it.
 
 :class:`PrefixRun` is an opaque handle that owns the exact sums, the noise source and what is released. Nothing of the
-secret part is visible from Python but through ``_secret_arrays``, which exists for checkpoints.
+secret part is visible from Python but through ``secret_arrays``, which exists for checkpoints.
 """
 
 import numpy as np
 
-cimport cython
 cimport numpy as cnp
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
 from cpython.pythread cimport PyThread_get_thread_ident
@@ -15,6 +14,7 @@ from libc.string cimport memcpy
 
 from ..errors import BudgetExceeded, InvalidParameter, StateError
 
+from ._guarded cimport GuardedRun
 from ._noise cimport (
     PV_ADDRESS_BYTES,
     Source,
@@ -59,7 +59,7 @@ cdef int64_t NOISE_BUFFER = 65536  # bytes of noise words drawn ahead
 STATE_VERSION = 1
 
 
-cdef class PrefixRun:
+cdef class PrefixRun(GuardedRun):
     """One run of private prefix sums.
 
     Parameters
@@ -77,8 +77,6 @@ cdef class PrefixRun:
     cdef PrefixPlan plan
     cdef pv_prefix s
     cdef pv_draws draws
-    cdef Source source
-    cdef Undecided undecided
     cdef object decide
     cdef unsigned stream
     # Raw memory of our own: __dealloc__ wipes it, and may run when the garbage collector has cleared all else.
@@ -87,11 +85,8 @@ cdef class PrefixRun:
     cdef size_t n_all
     cdef int64_t dim
     cdef unsigned char *addresses
-    cdef cython.pymutex lock
-    cdef unsigned long holder
     cdef int64_t horizon
     cdef bint ended
-    cdef bint closed
 
     def __init__(self, PrefixPlan plan not None, *, int64_t horizon, Source source, unsigned stream, decide):
         if self.memory != NULL:
@@ -142,23 +137,6 @@ cdef class PrefixRun:
     def __repr__(self) -> str:
         return f"<PrefixRun: {self.n_rows} rows, {self.n_steps} prefix sums>"
 
-    def __reduce__(self):
-        raise StateError("a live run holds secret state and cannot be pickled")
-
-    def __copy__(self):
-        raise StateError("a live run holds secret state and cannot be copied")
-
-    def __deepcopy__(self, memo):
-        self.__copy__()
-
-    cdef int enter(self, bint draws=False) except -1:
-        """Refuse what the lock would make a deadlock: a fork while a thread held it, re-entry by a signal handler."""
-        if draws and self.source is not None:
-            self.source.check_fork()
-        if self.holder == <unsigned long>PyThread_get_thread_ident():
-            raise StateError("the run is busy in this thread")
-        return 0
-
     cdef int refill(self) except -1:
         """Fill the buffer with the words of the next draws."""
         cdef size_t size = <size_t>pv_row_words(self.dim) * 8
@@ -194,6 +172,8 @@ cdef class PrefixRun:
         cdef int64_t row
         cdef pv_status status
         interrupt = None
+        if self.closed:
+            self.check_open()
         self.holder = <unsigned long>PyThread_get_thread_ident()
         try:
             while True:
@@ -225,12 +205,9 @@ cdef class PrefixRun:
         return self.run(&none, NULL)
 
     cdef int check_room(self, int64_t n) except -1:
-        if self.closed:
-            raise StateError("the run is closed")
+        self.check_open()
         if self.ended:
             raise StateError("the last leaf of the run is completed as it is: no row follows")
-        if self.source is not None:
-            self.source.check()
         cdef int64_t learnt = self.s.first_row + self.s.rows
         if n > self.horizon - learnt:
             raise BudgetExceeded(
@@ -261,7 +238,7 @@ cdef class PrefixRun:
         cdef pv_rows rows
         cdef cnp.ndarray out = None
         cdef double *into = NULL
-        self.enter(draws=True)
+        self.enter(True)
         owner = view_block(&rows, X)
         self.check_width(rows.d)
         if every:
@@ -279,7 +256,7 @@ cdef class PrefixRun:
         """Learn one row and return the prefix sum after it: ``add_block`` without the cost of a block."""
         cdef pv_rows rows
         cdef cnp.ndarray row
-        self.enter(draws=True)
+        self.enter(True)
         if not cnp.PyArray_Check(x) or (
             cnp.PyArray_TYPE(x) != cnp.NPY_FLOAT64 and cnp.PyArray_TYPE(x) != cnp.NPY_FLOAT32
         ) or not cnp.PyArray_ISBEHAVED_RO(x):
@@ -301,26 +278,16 @@ cdef class PrefixRun:
 
         No row can be learnt afterwards.
         """
-        self.enter(draws=True)
+        self.enter(True)
         with self.lock:
-            if self.closed:
-                raise StateError("the run is closed")
+            if self.revoked is not None and not self.s.due and not self.s.in_leaf:
+                return  # nothing is left to be made
+            self.check_open()
             self.settle()
             self.ended = True
             if self.s.in_leaf > 0:
                 pv_prefix_end_leaf(&self.s)
                 self.settle()
-
-    def close(self):
-        """End the run: no more rows; the exact sums, the noise ahead and the key are wiped. The prefix sum stays."""
-        self.enter()
-        with self.lock:
-            self.closed = True
-            self.wipe()
-            if self.undecided is not None:
-                self.undecided.wipe()
-            if self.source is not None:
-                self.source.destroy()
 
     # ---- public -------------------------------------------------------------------------------
 
@@ -332,7 +299,7 @@ cdef class PrefixRun:
 
     def prefix(self):
         """Copy of the last prefix sum, shape (dim,): zeros before the first leaf."""
-        self.enter()
+        self.enter(False)
         with self.lock:
             return self.vector()
 
@@ -353,19 +320,19 @@ cdef class PrefixRun:
 
     # ---- private ------------------------------------------------------------------------------
 
-    def _diagnostics(self) -> dict[str, int]:
+    def raw_counts(self) -> dict[str, int]:
         """Rows scaled to the bound, and treated as null: functions of raw data, not private."""
         return {"clipped_rows": self.s.n_clipped, "null_rows": self.s.n_null}
 
     cdef bytes secret_key(self):
         return self.source.secret_key() if self.source is not None else b""
 
-    def _secret_arrays(self) -> dict[str, np.ndarray]:
+    def secret_arrays(self) -> dict[str, np.ndarray]:
         """The whole state as named arrays: SECRET, for checkpoints only (mode 0600, never exported).
 
         Refused in a forked child, which would go on from it to repeat its parent's noise.
         """
-        self.enter(draws=True)
+        self.enter(True)
         with self.lock:
             if self.closed:
                 raise StateError("the run is closed: it has no secret state")
@@ -382,8 +349,8 @@ cdef class PrefixRun:
                 "key": np.frombuffer(self.secret_key(), dtype=np.uint8).copy(),
             }
 
-    def _restore(self, arrays):
-        """Continue from ``_secret_arrays`` of a run with the same plan and source key."""
+    def restore(self, arrays):
+        """Continue from ``secret_arrays`` of a run with the same plan and source key."""
         if int(arrays["version"][0]) != STATE_VERSION:
             raise StateError(f"checkpoint version {int(arrays['version'][0])}, this privol reads {STATE_VERSION}")
         if bytes(arrays["key"]) != self.secret_key():
@@ -397,7 +364,7 @@ cdef class PrefixRun:
         if min(ended, clipped, null) < 0 or ended > 1:
             raise StateError("the checkpoint is damaged")
         counts = arrays["counts"]
-        self.enter()
+        self.enter(False)
         with self.lock:
             if self.s.first_row + self.s.rows != 0 or self.closed:
                 raise StateError("only a fresh run can be restored")

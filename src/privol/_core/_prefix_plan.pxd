@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint64_t
 from ._noise cimport pv_draws
 from ._rows cimport pv_rows, pv_status
 
-cdef extern from "pv_prefix.h" nogil:
+cdef extern from "prefix/pv_prefix.h" nogil:
     ctypedef enum pv_design:
         PV_TREE
         PV_HONAKER

@@ -4,7 +4,7 @@ from ._noise cimport Source, Undecided, pv_draws
 from ._rows cimport pv_status
 from ._sampler cimport KeyedSampler
 
-cdef extern from "pv_report.h" nogil:
+cdef extern from "reports/pv_report.h" nogil:
     ctypedef enum pv_report_kind:
         PV_REPORT_PLAIN
         PV_REPORT_GAUSSIAN

@@ -229,7 +229,7 @@ cdef class ReportSampler(KeyedSampler):
     """
 
     def __init__(self, Source source not None, *, Report report not None, unsigned stream, uint64_t row=1):
-        self._check_unstarted()
+        self.check_unstarted()
         cdef int64_t size
         check_address(stream, 0, report.c.words)
         if not 1 <= row <= PV_REPORT_ROW_MASK:
@@ -268,7 +268,7 @@ cdef class ReportSampler(KeyedSampler):
         self.vector = NULL
 
     @property
-    def _place(self) -> int:
+    def place(self) -> int:
         """Number of the next vector."""
         return self.row
 

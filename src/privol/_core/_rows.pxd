@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t
 
-cdef extern from "pv_status.h" nogil:
+cdef extern from "base/pv_status.h" nogil:
     ctypedef enum pv_status:
         PV_OK
         PV_NEED_BITS
@@ -13,7 +13,7 @@ cdef extern from "pv_status.h" nogil:
         PV_NOT_FINITE
         PV_NEED_FAR
 
-cdef extern from "pv_rows.h" nogil:
+cdef extern from "rows/pv_rows.h" nogil:
     double PV_ENTRY_MAX
 
     ctypedef struct pv_rows:

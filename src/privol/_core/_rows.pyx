@@ -31,7 +31,8 @@ cdef object view_block(pv_rows *rows, object X):
         rows.is_f32 = cnp.PyArray_TYPE(data) == cnp.NPY_FLOAT32
         pv_rows_bind(rows)
         return data
-    X = X.tocsr()
+    if X.format != "csr":
+        raise ValueError(f"a sparse matrix must be CSR, as sound_rows makes it, found {X.format.upper()}")
     data = _native(X.data)
     wide = X.indices.dtype.itemsize == 8 or X.indptr.dtype.itemsize == 8
     indices = np.ascontiguousarray(X.indices, dtype=np.int64 if wide else np.int32)
@@ -51,7 +52,7 @@ cdef object view_block(pv_rows *rows, object X):
     pv_rows_bind(rows)
     with nogil:
         status = pv_rows_check(rows, &bad)
-    if status == PV_UNSORTED:
+    if status == PV_UNSORTED:  # and nothing worse: SciPy may follow it
         X = X.copy()
         X.sum_duplicates()  # sorts each row, adds repeated entries: the canonical form of the same matrix
         return view_block(rows, X)

@@ -65,10 +65,10 @@ cdef class KeyedSampler:
             raise MemoryError
 
     def __init__(self, Source source not None):
-        self._check_unstarted()
+        self.check_unstarted()
         self.source = source
 
-    def _check_unstarted(self):
+    def check_unstarted(self):
         if self.source is not None:
             raise StateError("a sampler cannot be started twice")
 
@@ -190,7 +190,7 @@ cdef class LatticeSampler(KeyedSampler):
     """
 
     def __init__(self, Source source not None, *, str law not None, double scale, unsigned stream, uint64_t row=0):
-        self._check_unstarted()
+        self.check_unstarted()
         check_address(stream, 0, ROW)
         self.scale = scale
         self.stream = stream

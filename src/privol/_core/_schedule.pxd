@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t
 
-cdef extern from "pv_schedule.h" nogil:
+cdef extern from "runs/pv_schedule.h" nogil:
     ctypedef struct pv_schedule:
         int kind
         double a0

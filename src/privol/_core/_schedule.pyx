@@ -84,3 +84,14 @@ cdef class Schedule:
             with nogil:
                 pv_schedule_fill(&self.c, first, stride, n, &sensitivity[0], &std[0])
         return np.asarray(sensitivity), np.asarray(std)
+
+    def at(self, const int64_t[::1] rows not None):
+        """Sensitivities and standard deviations at the given rows."""
+        cdef double[::1] sensitivity = np.empty(rows.shape[0])
+        cdef double[::1] std = np.empty(rows.shape[0])
+        cdef int64_t i
+        with nogil:
+            for i in range(rows.shape[0]):
+                sensitivity[i] = pv_schedule_sensitivity(&self.c, rows[i])
+                std[i] = pv_schedule_std(&self.c, rows[i])
+        return np.asarray(sensitivity), np.asarray(std)

@@ -64,9 +64,27 @@ cdef class VectorSampler(KeyedSampler):
         Number of the first vector.
     """
 
+    cdef readonly double scale
+    cdef readonly int64_t dim
+    cdef str kind
+    cdef pv_mixture code
+    cdef pv_lattice lattice
+    cdef unsigned stream
+    cdef unsigned char *addresses
+    cdef unsigned char *words
+    cdef Undecided undecided
+    cdef int64_t used
+    cdef int64_t size
+    cdef int64_t room
+    cdef int64_t ahead
+    cdef int64_t at
+    cdef int64_t filled
+    cdef uint64_t row
+    cdef bint ended
+
     def __init__(self, Source source not None, *, str kind not None, double scale, double step, int64_t dim,
                  unsigned stream, uint64_t row=0):
-        self._check_unstarted()
+        self.check_unstarted()
         cdef pv_mixture code = mixture_of(kind)
         cdef int64_t used = pv_mixture_words(code, dim)
         if dim < 1:

@@ -8,7 +8,7 @@ from libc.stdint cimport int64_t
 
 from ..errors import InvalidParameter
 
-cdef extern from "pv_magnitude.h" nogil:
+cdef extern from "betting/pv_magnitude.h" nogil:
     ctypedef enum pv_coin:
         PV_COIN_MAGNITUDE
         PV_COIN_LOG_MAGNITUDE
@@ -22,7 +22,7 @@ cdef extern from "pv_magnitude.h" nogil:
     double pv_log_potential(double x, double y, double a) noexcept
     pv_coin_function pv_coin_level(int level) noexcept
 
-cdef extern from "pv_first_pass.h" nogil:
+cdef extern from "noise/pv_first_pass.h" nogil:
     int pv_first_pass_levels() noexcept
 
 cdef int64_t _BLOCK = 65536  # triples between two looks at signals

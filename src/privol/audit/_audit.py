@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from .._validate import choice, integer, number
+from .._vocabulary import STATISTICS
 from ..errors import InvalidParameter
 from ..guarantees import format_up, gdp_epsilon
-from ..learners import OfflineLearner, OnlineLearner
-from ..learners._network import NetworkLearner
+from ..learners import TABLE, NetworkLearner, OfflineLearner, OnlineLearner
 from ._bounds import FloatArray, bounds, fit_direction, gaussian_mu_lower
-from ._cases import MECHANISMS as _PERTURBED
 from ._cases import PREFIX_PARAMETERS, Case, LearnerCase, PrefixCase, worst_learner
 from ._network import NETWORKS, NetworkCase, networking
 from ._offline import OFFLINE, OfflineCase, worst_offline
@@ -25,10 +24,8 @@ from ._reports import REPORTERS, ReportCase, reporting
 __all__ = ["MECHANISMS", "STATISTICS", "Audit", "audit", "audit_black_box"]
 
 #: Names of what can be audited.
-MECHANISMS: tuple[str, ...] = (*_PERTURBED, *REPORTERS, *NETWORKS, *OFFLINE)
+MECHANISMS: tuple[str, ...] = (*(entry.name for entry in TABLE), "prefix")
 
-#: Ways to make one number of what a run releases.
-STATISTICS = ("auto", "fitted")
 
 _FITTED_ON = 20_000  # runs at most that a statistic is fitted on
 _LEAST_RUNS = 200

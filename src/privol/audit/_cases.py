@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -21,6 +20,7 @@ from scipy import sparse
 
 from .._core._prefix import PrefixRun
 from .._validate import choice, integer
+from .._vocabulary import CALIBRATIONS
 from ..calibration import (
     GradientCalibration,
     IterateCalibration,
@@ -33,7 +33,7 @@ from ..errors import InvalidParameter
 from ..factorizations import factorization
 from ..geometry import L2Ball
 from ..guarantees import Claim
-from ..learners import DPFTRL, NOGD, PGIGA, PIGD, PQFTL, OnlineLearner
+from ..learners import LEARNERS, PGIGA, PQFTL, OnlineLearner
 from ..losses import get_loss
 from ..noise import STREAM_RELEASES, decide_lattice_point, make_source
 from ..prefix import plan_of
@@ -41,7 +41,7 @@ from ._bounds import FloatArray
 from ._covariance import noise_covariance
 
 __all__ = [
-    "FAR", "MECHANISMS", "PREFIX_PARAMETERS", "Case", "LearnerCase", "PrefixCase", "built", "title_of",
+    "FAR", "PREFIX_PARAMETERS", "Case", "LearnerCase", "PrefixCase", "built", "title_of",
     "worst_learner",
 ]  # fmt: skip
 
@@ -123,28 +123,10 @@ class Case(ABC):
 
 # ---- learners ------------------------------------------------------------------------------------------------
 
-_WORST: dict[type[OnlineLearner], dict[str, Any]] = {
-    # gradients of constant size on a ball that nothing leaves: the sensitivity is attained
-    PIGD: {"loss": "hinge", "l2": 1.0, "radius": 1e3},
-    PGIGA: {"loss": "smooth_hinge", "l2": 1.0, "radius": 1e3},
-    NOGD: {"loss": "hinge", "l2": 1.0, "radius": 1e3, "batch": 128},
-    DPFTRL: {"loss": "hinge", "regularization": 1.0, "radius": 1e3, "batch": 128},
-    PQFTL: {"batch": 24},
-}
-_PUBLISHED: dict[type[OnlineLearner], dict[str, Any]] = {
-    # The published noise grows with the radius, so the ball is as small as the noise of the last rows allows.
-    PIGD: {"l2": 0.001, "x_bound": 0.3, "radius": 40.0, "horizon": 200, "release": list(range(150, 200))},
-    PGIGA: {"l2": 0.001, "x_bound": 0.03, "radius": 6.0, "horizon": 200, "release": list(range(100, 200, 10))},
-}
-
-#: Names of learners that perturb what they release, and of private sums.
-MECHANISMS: tuple[str, ...] = ("pigd", "pgiga", "nogd", "dpftrl", "pqftl", "prefix")
 #: Parameters of "prefix".
 PREFIX_PARAMETERS: tuple[str, ...] = (
     "epsilon", "delta", "adjacency", "design", "buffers", "objective", "bound", "leaf", "calibration",
 )  # fmt: skip
-_KINDS = dict(zip(MECHANISMS, (PIGD, PGIGA, NOGD, DPFTRL, PQFTL), strict=False))
-
 
 # What becomes of a sum in a point is known for these alone.
 _KNOWN: dict[str, Any] = {"discount": 1.0, "window": None, "renewal": "none", "class_weight": None}
@@ -152,9 +134,9 @@ _KNOWN: dict[str, Any] = {"discount": 1.0, "window": None, "renewal": "none", "c
 
 def worst_learner(name: str, parameters: dict[str, Any]) -> OnlineLearner:
     """A learner with the given parameters, the others such that its sensitivity is attained or nearly so."""
-    kind: type[Any] = _KINDS[name]
-    published = _PUBLISHED.get(kind, {}) if parameters.get("calibration") == "published" else {}
-    return built(kind, {**_WORST[kind], "fit_intercept": False, **published, **parameters}, parameters)
+    kind: type[Any] = LEARNERS[name]
+    published = kind.worst_published if parameters.get("calibration") == "published" else {}
+    return built(kind, {**kind.worst, "fit_intercept": False, **published, **parameters}, parameters)
 
 
 def built(kind: type[Any], words: dict[str, Any], parameters: dict[str, Any]) -> OnlineLearner:
@@ -207,7 +189,7 @@ class LearnerCase(Case):
                 "loss: audit_black_box() takes any callable"
             )
         self._kind: type[Any] = type(learner)
-        if self._kind not in _WORST:
+        if not self._kind.worst:
             raise InvalidParameter(f"no worst streams are known of {self._kind.__name__}: use audit_black_box")
         self._words, self._steps, self._noise = words, steps, noise
         self.title, self.adjacency = title_of(self._kind.__name__, words), words["adjacency"]
@@ -223,7 +205,8 @@ class LearnerCase(Case):
     # ---- the streams ---------------------------------------------------------------------------------------
 
     def _iterates(self) -> bool:
-        return self._kind in (PIGD, PGIGA)
+        """Whether iterates are perturbed: they have no steps of several rows."""
+        return "batch" not in self._words
 
     def _rows(self) -> tuple[int, int]:
         """Rows of a run, and those of a step."""
@@ -268,21 +251,20 @@ class LearnerCase(Case):
         release: Any = [horizon]
         if self._iterates():
             first, release = self._release_rows(features)
+        made: Any = self._kind(**words)
+        plan = made.calibrate(features, horizon, release)
+        if math.isinf(plan.mu):
+            raise InvalidParameter("epsilon must be finite: without noise there is no claim to audit")
+        if self._iterates():
             before, ends = first - width, release
         else:
             steps = -(-horizon // batch)
-            if self._kind is NOGD:
+            if isinstance(plan, GradientCalibration):
                 steps = min(steps, 2)  # a row enters one step only
             _check_releases(steps)
             before, ends = 0, [min(k * batch, horizon) for k in range(1, steps + 1)]
-        self._horizon, self._release, self._features, self._ends = horizon, release, features, ends
-        learner = self._kind(**words)
-        plan = learner.calibrate(features, horizon, release)
-        if math.isinf(plan.mu):
-            raise InvalidParameter("epsilon must be finite: without noise there is no claim to audit")
-        self._plan = _scaled(plan, self._noise)
-        promise = learner.guarantee_of(plan, private=False, bit_source="audit")
-        self._openers = [self._opener(plan, factor, promise) for factor in (self._noise, 0.0)]
+        self._learner, self._features, self._ends = made, features, ends
+        self._plan, self._silent = _scaled(plan, self._noise), _scaled(plan, 0.0)
         self.claimed(plan.claim, plan.mu, words["epsilon"], words["delta"])
 
         top = 1.0 if loss.kind == "classification" else float(words["y_bound"])
@@ -338,30 +320,13 @@ class LearnerCase(Case):
 
     # ---- runs ------------------------------------------------------------------------------------------------
 
-    def _opener(self, plan: Any, factor: float, promise: Any) -> Callable[[], Any]:
-        """Open runs of one calibration, and calibrate only once."""
-        learner, scaled = self._kind(**self._words), _scaled(plan, factor)
-        state = self._words["random_state"]
-
-        def begin(_: Any, source: Any) -> tuple[Any, Any]:
-            return (make_source(state) if factor else None), promise
-
-        features, horizon, release = self._features, self._horizon, self._release
-        words = learner._run_words(scaled, features, None)
-        vars(learner).update(
-            calibrate=lambda *_, **__: scaled,
-            _begin=begin,
-            _run_words=lambda plan, n, source: {**words, "source": source},
-        )
-        return lambda: learner._open_run(features, horizon, release)[0]
-
     def run(self, world: int) -> FloatArray:
         """See :meth:`Case.run`."""
-        return self._series(self._openers[0](), world)
+        return self._series(self._learner.build(self._plan, make_source(self._words["random_state"])), world)
 
     def twin(self, world: int) -> FloatArray:
         """See :meth:`Case.twin`."""
-        return self._series(self._openers[1](), world)
+        return self._series(self._learner.build(self._silent, None), world)
 
     def _series(self, state: Any, world: int) -> FloatArray:
         read = state.released_model if self._iterates() else state.released_sums if self._pairs else state.point
@@ -452,7 +417,7 @@ class PrefixCase(Case):
         leaf: int | None = None,
         calibration: str = "tight",
     ) -> None:
-        published = choice(("tight", "published"), calibration=calibration) == "published"
+        published = choice(CALIBRATIONS, calibration=calibration) == "published"
         # Published noise is for leaves of one row; with several, rows along all coordinates share the first.
         leaf = (1 if published else _WIDTH) if leaf is None else integer(leaf=leaf, at_least=1, at_most=1 << 12)
         chosen = factorization(design, steps, buffers=buffers, objective=objective)
@@ -495,9 +460,7 @@ class PrefixCase(Case):
     def _series(self, which: int, world: int) -> FloatArray:
         source = None if which else make_source(self._state)
         plan = self._plans[which]
-        run = PrefixRun(
-            plan, horizon=plan.horizon, source=source, stream=STREAM_RELEASES, decide=decide_lattice_point
-        )
+        run = PrefixRun(plan, horizon=plan.horizon, source=source, stream=STREAM_RELEASES, decide=decide_lattice_point)
         if self.width == 1:
             return run.add_block(self._streams[world]).T
         blocks = [self._first[world], *[self._null] * (self.size - 1)]
@@ -522,7 +485,7 @@ def title_of(name: str, words: dict[str, Any]) -> str:
             continue
         if word == "loss":
             value = get_loss(value).name
-        elif isinstance(value, list):
+        elif isinstance(value, (list, tuple)):
             value = f"{len(value)} rows"
         told.append(f"{word}={value!r}")
     return f"{name}({', '.join(told)})"

@@ -20,8 +20,7 @@ from ..calibration import NetworkCalibration, ReportNoise
 from ..errors import InvalidParameter
 from ..geometry import WholeSpace
 from ..guarantees import gdp_epsilon
-from ..learners import DOLA, OnlineLearner, SparseDOLA
-from ..learners._network import NetworkLearner
+from ..learners import DOLA, LEARNERS, TABLE, NetworkLearner, OnlineLearner
 from ..noise import make_source
 from ..randomizers import compiled
 from ._bounds import FloatArray
@@ -39,7 +38,7 @@ _MOST_NULL = 1 << 20  # null rows that are learnt at a time
 _NEVER = 50.0  # standard deviations that no noise exceeds, whatever its law here
 
 #: Learners of many nodes that can be audited, by name.
-NETWORKS: dict[str, type[Any]] = {"dola": DOLA, "sparse-dola": SparseDOLA}
+NETWORKS: dict[str, type[Any]] = {entry.name: LEARNERS[entry.name] for entry in TABLE if entry.group == "nodes"}
 _ABSOLUTE = {"loss": "absolute", "y_bound": FAR_TARGETS, "fit_intercept": False}  # slopes of 1 at every point
 # With other ones than these the rows are not known to be the worst.
 _OF_ROWS = {"loss", "x_bound", "y_bound", "radius", "domain", "gradient_bound", "fit_intercept"}
@@ -92,16 +91,18 @@ class NetworkCase(Case):
         self._kind: type[Any] = type(learner)
         self._words, self._by_rows = words, by_rows
         self.title, self.adjacency = title_of(self._kind.__name__, words), words["adjacency"]
-        self._mixing = self._kind(**words).mixing()
-        self.width = nodes = self._mixing.n_nodes
-        self._batch, self._epochs = (integer(**{name: words[name]}, at_least=1) for name in ("batch", "epochs"))
-        self._round_rows = nodes * self._batch
+        made: Any = self._kind(**words)
+        self._learner = made
+        self.width = nodes = self._learner.mixing().n_nodes
+        self._batch = integer(batch=words["batch"], at_least=1)
+        self._epochs = integer(epochs=words["epochs"], at_least=1)
+        self._round_rows: int = nodes * self._batch
         published = _of_gradients(words)
         per = self._rounds_of_an_epoch(int(_PUBLISHED["rounds"]) if published else _ROUNDS)
         rounds = per * self._epochs
         dim = int(_PUBLISHED["dim"]) if published else DIMS[words["randomizer"]]
         self._features = max(1, dim - bool(words["fit_intercept"]))
-        plan = self._kind(**words).calibrate(self._features, rounds * self._round_rows, [rounds])
+        plan = self._learner.calibrate(self._features, rounds * self._round_rows, [rounds])
         if math.isinf(plan.mu):
             raise InvalidParameter("epsilon must be finite: without noise there is no claim to audit")
         self._plan: NetworkCalibration = plan
@@ -115,8 +116,7 @@ class NetworkCase(Case):
         self._audited = scaled(report, noise)
         self._grid = compiled(self._audited).granularity
         without = replace(report, kind="plain", scale=0.0, deviation=0.0, cap=None)
-        promise = self._kind(**words).guarantee_of(plan, private=False, bit_source="audit")
-        self._openers = [self._opener(replace(plan, report=one), promise) for one in (self._audited, without)]
+        self._noisy, self._silent = (replace(plan, report=one) for one in (self._audited, without))
 
         # What is projected hides a part of what was randomized, or was projected before.
         shown = math.isinf(plan.diameter) if plan.position != "output" else self._inside()
@@ -192,24 +192,19 @@ class NetworkCase(Case):
 
     # ---- runs ----------------------------------------------------------------------------------------------
 
-    def _opener(self, plan: NetworkCalibration, promise: Any) -> Any:
-        """Open runs of one calibration, and calibrate only once."""
-        learner, state, quiet = self._kind(**self._words), self._words["random_state"], plan.report.kind == "plain"
-        horizon = plan.rounds * self._round_rows
-
-        def begin(_: Any, source: Any) -> tuple[Any, Any]:
-            return (None if quiet else make_source(state)), promise
-
-        vars(learner).update(_calibrate=lambda *_: plan, _begin=begin, mixing=lambda: self._mixing)
-        return lambda: learner._open_run(self._features, horizon, [plan.rounds])[0]
-
     def run(self, world: int) -> FloatArray:
         """See :meth:`Case.run`."""
-        return self._series(self._openers[0](), world, noisy=True)
+        return self._series(self._opened(noisy=True), world, noisy=True)
 
     def twin(self, world: int) -> FloatArray:
         """See :meth:`Case.twin`."""
-        return self._series(self._openers[1](), world, noisy=False)
+        return self._series(self._opened(noisy=False), world, noisy=False)
+
+    def _opened(self, *, noisy: bool) -> Any:
+        """A fresh run of the one calibration."""
+        if noisy:
+            return self._learner.build(self._noisy, make_source(self._words["random_state"]))
+        return self._learner.build(self._silent, None)
 
     def _series(self, state: Any, world: int, *, noisy: bool) -> FloatArray:
         first = self._seen[0]
@@ -222,7 +217,7 @@ class NetworkCase(Case):
             else:
                 self._skip(state, self._round_rows)
             # all messages are public; a checkpoint is where they can be seen
-            sent = state._secret_arrays()["sent"].reshape(self.width, self._dim)
+            sent = state.secret_arrays()["sent"].reshape(self.width, self._dim)
             found.append(self._randomized(t, mixes, sent, noisy))
         return np.concatenate(found, axis=1)
 

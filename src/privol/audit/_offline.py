@@ -17,7 +17,8 @@ import numpy as np
 from ..errors import InvalidParameter
 from ..guarantees import gdp_mu_of_pure
 from ..learners import OFFLINE_LEARNERS, POL, ObjectivePerturbation, OfflineLearner, OutputPerturbation
-from ..losses import Custom, Logistic, Loss, SmoothHinge, get_loss
+from ..learners.views import perturbed_model
+from ..losses import get_loss
 from ..noise import make_source
 from ._bounds import FloatArray
 from ._cases import FAR, Case, built, title_of
@@ -108,7 +109,7 @@ class OfflineCase(Case):
 
     def _form(self, words: dict[str, Any], rows: int) -> tuple[bool, bool]:
         """Whether other rows are to hold the minimiser, and whether a row's curvature is what is to be seen."""
-        if not isinstance(get_loss(words["loss"]), Logistic) or self._kind is POL:
+        if not get_loss(words["loss"]).log_odds or self._kind is POL:
             return False, False
         if self._kind is OutputPerturbation:
             return True, False
@@ -160,7 +161,7 @@ class OfflineCase(Case):
                 if sign < 0.0 and self.adjacency == "zero_out":
                     y[0] = math.nan
                 worlds.append((X, y))
-            one, other = (self._learner._find(X, y, self._quiet, 1, None).model for X, y in worlds)
+            one, other = (perturbed_model(self._learner, X, y, self._quiet, None) for X, y in worlds)
             change = float(np.linalg.norm(one - other))
             if change > best[0]:
                 best = change, worlds
@@ -171,13 +172,13 @@ class OfflineCase(Case):
     def run(self, world: int) -> FloatArray:
         """See :meth:`Case.run`."""
         X, y = self._worlds[world]
-        found = [self._learner._find(X, y, self._plan, 1, make_source(self._state)).model for _ in range(self.repeats)]
-        return np.array(found)
+        sources = (make_source(self._state) for _ in range(self.repeats))
+        return np.array([perturbed_model(self._learner, X, y, self._plan, source) for source in sources])
 
     def twin(self, world: int) -> FloatArray:
         """See :meth:`Case.twin`."""
         X, y = self._worlds[world]
-        return np.asarray(self._learner._find(X, y, self._quiet, 1, None).model)[None]
+        return np.asarray(perturbed_model(self._learner, X, y, self._quiet, None))[None]
 
     # ---- what is known -------------------------------------------------------------------------------------
 
@@ -201,25 +202,10 @@ class OfflineCase(Case):
         if self._learner.fit_intercept:
             rows = np.column_stack([rows, np.ones(len(rows))])
         predictions = series @ rows.T
-        slopes = np.asarray(plan.loss.gradient(predictions, np.broadcast_to(targets, predictions.shape)))
+        slopes = np.asarray(plan.loss.gradient(predictions, targets))
         noise = -(plan.l2_sum * series + slopes @ rows)
         lengths = np.linalg.norm(noise, axis=1) / plan.scale
-        curves = _curvatures(plan.loss, slopes, predictions, targets)
+        curves = np.asarray(plan.loss.second_derivative(predictions, targets))
         hessians = plan.l2_sum * np.eye(self.size) + np.einsum("nm,mi,mj->nij", curves, rows, rows)
         log_noise = -lengths if plan.law == "l2_laplace" else -0.5 * lengths**2
         return np.asarray(log_noise + np.linalg.slogdet(hessians)[1])
-
-
-def _curvatures(loss: Loss, slopes: FloatArray, predictions: FloatArray, targets: FloatArray) -> FloatArray:
-    """Second derivatives of the losses that objective perturbation takes."""
-    if isinstance(loss, Logistic):
-        p = np.abs(slopes)
-        return np.asarray(p * (1.0 - p))
-    if isinstance(loss, SmoothHinge):
-        bent = np.abs(1.0 - targets * predictions) < loss.width
-        return np.asarray(bent / (2.0 * loss.width))
-    if isinstance(loss, Custom):
-        step = 2.0**-20
-        rise = np.asarray(loss.gradient(predictions + step, np.broadcast_to(targets, predictions.shape))) - slopes
-        return np.clip(rise / step, 0.0, loss.curvature)
-    return (np.abs(predictions - targets) < loss.width).astype(np.float64)

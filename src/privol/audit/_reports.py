@@ -20,7 +20,7 @@ from ..calibration import BanditCalibration, LocalCalibration, ReportNoise, cali
 from ..errors import InvalidParameter
 from ..geometry import WholeSpace
 from ..guarantees import gdp_epsilon
-from ..learners import BANCO, LDPSGD, MIOGD, AgnosticBANCO, BanditMIOGD, MultiscaleSGD, OnlineLearner
+from ..learners import BANCO, LDPSGD, LEARNERS, TABLE, AgnosticBANCO, BanditMIOGD, OnlineLearner
 from ..noise import make_source
 from ..randomizers import compiled
 from ._bounds import FloatArray
@@ -34,18 +34,13 @@ FAR_TARGETS = 1e9  # targets that no prediction comes near
 DIMS = {"gaussian": 8, "privunit": 8, "duchi": 8, "laplace": 2, "l2laplace": 2}
 
 #: Learners of reports that can be audited, by name.
-REPORTERS: dict[str, type[Any]] = {
-    "miogd": MIOGD, "ldpsgd": LDPSGD, "banco": BANCO, "agnostic": AgnosticBANCO, "bandit": BanditMIOGD,
-    "multiscale": MultiscaleSGD,
-}  # fmt: skip
+REPORTERS: dict[str, type[Any]] = {entry.name: LEARNERS[entry.name] for entry in TABLE if entry.group == "devices"}
 # The slope of the absolute loss is 1 at every point, the sign of the target's.
 _ABSOLUTE = {"loss": "absolute", "y_bound": FAR_TARGETS, "fit_intercept": False}
 _WORST: dict[type[Any], dict[str, Any]] = {
-    MIOGD: _ABSOLUTE,
     LDPSGD: {**_ABSOLUTE, "domain": WholeSpace(), "step_size": 1.0},  # what is not projected shows the reports
     BANCO: {**_ABSOLUTE, "magnitude_cap": 1.0},
     AgnosticBANCO: {**_ABSOLUTE, "magnitude_cap": 1.0},
-    MultiscaleSGD: _ABSOLUTE,
     # predictions are within 1/4: values of the target 1 are above the interval, those of 0 below
     BanditMIOGD: {"loss": "absolute", "fit_intercept": False, "radius": 0.25, "value_bounds": (0.3, 0.6)},
 }
@@ -59,7 +54,7 @@ _OF_ROWS = {
 def reporting(name: str, parameters: dict[str, Any]) -> tuple[OnlineLearner, bool]:
     """A learner of reports with the given parameters, and whether its worst rows are known with them."""
     kind = REPORTERS[name]
-    words = dict(_WORST[kind])
+    words = dict(_WORST.get(kind, _ABSOLUTE))
     if parameters.get("values") == 2:
         del words["value_bounds"]  # of one value
     return built(kind, {**words, **parameters}, parameters), not parameters.keys() & _OF_ROWS
@@ -87,7 +82,9 @@ class ReportCase(Case):
         self._words, self._by_rows = words, by_rows
         self.title, self.adjacency = title_of(self._kind.__name__, words), words["adjacency"]
         intercept = bool(words["fit_intercept"])
-        noted = self._kind(**words).calibrate(1, 1, "last")
+        made: Any = self._kind(**words)
+        self._learner = made
+        noted = self._learner.calibrate(1, 1, "last")
         self._bandit = isinstance(noted, BanditCalibration)
         features = 1 if self._bandit else max(1, DIMS[noted.report.name] - intercept)
         horizon = _ROWS if words["horizon"] is None else integer(horizon=words["horizon"], at_least=1)
@@ -98,16 +95,15 @@ class ReportCase(Case):
         if coin is not None and math.isinf(coin.cap):
             self.width = min(self.width, _UNCAPPED_ROWS)
 
-        plan = self._kind(**words).calibrate(features, horizon, [horizon])
+        plan = self._learner.calibrate(features, horizon, [horizon])
         self._plan: LocalCalibration | BanditCalibration = plan
-        self._features, self._horizon = features, horizon
+        self._features = features
         report: ReportNoise = plan.report
         self.size = report.dim
         self._claim(report)
         self._audited = scaled(report, noise)
         without = replace(report, kind="plain", scale=0.0, deviation=0.0, cap=None)
-        promise = self._kind(**words).guarantee_of(plan, private=False, bit_source="audit")
-        self._openers = [self._opener(replace(plan, report=one), promise) for one in (self._audited, without)]
+        self._noisy, self._silent = (replace(plan, report=one) for one in (self._audited, without))
         self._lessons = [self._lesson(world) for world in (0, 1)]
 
         self._grid = compiled(self._audited).granularity
@@ -170,28 +166,24 @@ class ReportCase(Case):
 
     # ---- runs ----------------------------------------------------------------------------------------------
 
-    def _opener(self, plan: Any, promise: Any) -> Any:
-        """Open runs of one calibration, and calibrate only once."""
-        learner, state, quiet = self._kind(**self._words), self._words["random_state"], plan.report.kind == "plain"
-
-        def begin(_: Any, source: Any) -> tuple[Any, Any]:
-            return (None if quiet else make_source(state)), promise
-
-        vars(learner).update(calibrate=lambda *_, **__: plan, _begin=begin)
-        return lambda: learner._open_run(self._features, self._horizon, [self._horizon])[0]
-
     def run(self, world: int) -> FloatArray:
         """See :meth:`Case.run`."""
-        return self._series(self._openers[0](), world, noisy=True)
+        return self._series(self._opened(noisy=True), world, noisy=True)
 
     def twin(self, world: int) -> FloatArray:
         """See :meth:`Case.twin`."""
-        return self._series(self._openers[1](), world, noisy=False)
+        return self._series(self._opened(noisy=False), world, noisy=False)
+
+    def _opened(self, *, noisy: bool) -> Any:
+        """A fresh run of the one calibration."""
+        if noisy:
+            return self._learner.build(self._noisy, make_source(self._words["random_state"]))
+        return self._learner.build(self._silent, None)
 
     def _series(self, state: Any, world: int, *, noisy: bool) -> FloatArray:
         lesson, plan = self._lessons[world], self._plan
         # Of such a run's memory all but the noise key is made of reports, so whoever sees them has it.
-        read = state.point if not self._bandit and plan.update == "greedy" else state._secret_arrays  # type: ignore[union-attr]
+        read = state.point if not self._bandit and plan.update == "greedy" else state.secret_arrays  # type: ignore[union-attr]
         asked, seen = [], [read()]
         for _ in range(self.width):
             if self._bandit:

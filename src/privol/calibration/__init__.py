@@ -12,6 +12,7 @@ once: :func:`calibrate_output` and :func:`calibrate_objective`.
 from ._averages import AVERAGE_WEIGHTS, AverageCalibration, calibrate_average, sample_size
 from ._bandit import BanditCalibration, bounds_of_values, calibrate_bandit, inner_radius
 from ._betting import BETTING_CALIBRATIONS, Betting, agnostic_bet, agnostic_regret, betting_regret
+from ._caps import gaussian_cap_of
 from ._epochs import RENEWALS, Epochs, make_epochs
 from ._experts import MOST_EXPERTS, Experts, experts_of, experts_regret
 from ._gradients import GradientCalibration, calibrate_gradients
@@ -29,7 +30,16 @@ from ._local import Coin, GradientTerms, LocalCalibration, betting_of, bound_of_
 from ._network import NOISE_POSITIONS, REGULARIZERS, THRESHOLDS, NetworkCalibration, calibrate_network
 from ._objective import MIN_L2, OBJECTIVE_CALIBRATIONS, ObjectiveCalibration, calibrate_objective
 from ._offline import MOST_OUTPUTS, OutputCalibration, calibrate_output, minimiser_bound
-from ._reports import RANDOMIZERS, ReportNoise, calibrate_report
+from ._plans import RunPlan
+from ._problem import Budget, Problem
+from ._reports import (
+    RANDOMIZERS,
+    Proxy,
+    ReportNoise,
+    calibrate_report,
+    gaussian_leakage,
+    gaussian_leakage_std,
+)
 from ._sums import INTEGER_DESIGNS, MOST_ROWS, NO_LAST_ROW, SumCalibration, calibrate_sums
 
 __all__ = [
@@ -53,6 +63,7 @@ __all__ = [
     "AverageCalibration",
     "BanditCalibration",
     "Betting",
+    "Budget",
     "Coin",
     "Epochs",
     "Experts",
@@ -65,8 +76,11 @@ __all__ = [
     "NetworkCalibration",
     "ObjectiveCalibration",
     "OutputCalibration",
+    "Problem",
+    "Proxy",
     "ReleaseSchedule",
     "ReportNoise",
+    "RunPlan",
     "SumCalibration",
     "agnostic_bet",
     "agnostic_regret",
@@ -88,6 +102,9 @@ __all__ = [
     "calibrate_sums",
     "experts_of",
     "experts_regret",
+    "gaussian_cap_of",
+    "gaussian_leakage",
+    "gaussian_leakage_std",
     "inner_radius",
     "make_epochs",
     "minimiser_bound",

@@ -12,21 +12,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .._core._schedule import Schedule
+from .._rounding import UNIT, UP
 from .._validate import choice, integer, number
+from .._vocabulary import AVERAGE_WEIGHTS, CALIBRATIONS
 from ..errors import InvalidParameter
-from ..geometry import ConvexSet, L2Ball
+from ..geometry import L2Ball
 from ..guarantees import Claim, gdp_mu, gdp_mu_of_pure
-from ..losses import Loss
 from ._iterates import IterateCalibration, calibrate_iterates
 from ._offline import check_scale
+from ._problem import Budget, Problem
 
 __all__ = ["AVERAGE_WEIGHTS", "AverageCalibration", "calibrate_average", "sample_size"]
 
-#: Which of the iterates are averaged: all, by their number; all alike; or the last alone.
-AVERAGE_WEIGHTS = ("linear", "uniform", "last")
 
-_UNIT = 2.0**-53
-_UP = 1.0 + 1e-12
 _CHUNK = 1 << 16
 
 
@@ -91,40 +89,30 @@ class AverageCalibration:
         if self.claim is not None:
             raise InvalidParameter("calibration='published' is of the whole horizon: its noise is for no other end")
         sensitivity = self.sensitivity_after(rows)
-        scale = sensitivity / (self.epsilon if self.law == "l2_laplace" else self.mu) * _UP
+        scale = sensitivity / (self.epsilon if self.law == "l2_laplace" else self.mu) * UP
         check_scale(self.law if sensitivity > 0.0 else "none", scale)
         return scale
 
 
 def calibrate_average(
+    problem: Problem,
+    budget: Budget,
     *,
-    loss: Loss,
-    domain: ConvexSet,
-    dim: int,
-    intercept: bool,
-    horizon: int,
     l2: float,
-    epsilon: float,
-    delta: float,
-    adjacency: str,
-    x_bound: float,
-    y_bound: float,
     weights: str = "linear",
     step_offset: float | None = None,
-    calibration: str = "tight",
 ) -> AverageCalibration:
     """Calibrate POL: implicit steps (PIGD's) over all rows, and one release of their average.
 
     Parameters
     ----------
-    loss, domain, dim, intercept, horizon, l2, adjacency, x_bound, y_bound, step_offset
-        As of PIGD; ``dim`` counts the intercept.
-    epsilon, delta : float
-        ``epsilon`` may be infinite: no noise. ``delta = 0``: L2-Laplace noise, which is pure; else Gaussian noise.
+    problem : Problem
+    budget : Budget
+        ``delta = 0``: L2-Laplace noise, which is pure; else Gaussian noise. ``calibration="published"``: the uniform
+        average with the noise of Algorithm 6, its ``||x*||`` the radius and its alpha ``l2``.
+    l2, step_offset
+        As of PIGD.
     weights : {"linear", "uniform", "last"}, default="linear"
-    calibration : {"tight", "published"}, default="tight"
-        ``"published"``: the uniform average with the noise of Algorithm 6, its ``||x*||`` the radius and its alpha
-        ``l2``.
 
     Returns
     -------
@@ -139,15 +127,12 @@ def calibrate_average(
     -----
     Cost O(horizon), memory flat.
     """
-    horizon = integer(horizon=horizon, at_least=1)
-    epsilon = number(epsilon=epsilon, above=0.0, infinite=True)
-    delta = number(delta=delta, at_least=0.0, below=1.0)
+    domain, horizon, epsilon, delta = problem.domain, problem.horizon, budget.epsilon, budget.delta
     choice(AVERAGE_WEIGHTS, weights=weights)
-    published = choice(("tight", "published"), calibration=calibration) == "published"
-    if published and (
+    if budget.published and (
         weights != "uniform"
         or delta == 0.0
-        or adjacency != "replace"
+        or not problem.replaces
         or step_offset is not None
         or not isinstance(domain, L2Ball)
         or horizon < 2
@@ -157,39 +142,28 @@ def calibrate_average(
             "no step_offset and at least two rows, as the source has it"
         )
     iterates = calibrate_iterates(
+        problem,
+        Budget(epsilon=math.inf, delta=0.5),  # no noise on them
         update="implicit",
-        loss=loss,
-        domain=domain,
-        dim=dim,
-        intercept=intercept,
-        horizon=horizon,
         release="last",
-        epsilon=math.inf,
-        delta=0.5,
-        adjacency=adjacency,
-        x_bound=x_bound,
-        y_bound=y_bound,
         l2=l2,
-        l2_schedule="constant",
         step_offset=step_offset,
-        noise_shape="lipschitz",
-        calibration="tight",
     )
-    radius = domain.norm_bound(dim)
+    radius = domain.norm_bound(problem.dim)
     sensitivity = _sensitivity(iterates, weights, horizon, radius)
     claim = None
-    if math.isinf(epsilon):
+    if budget.noiseless:
         law, scale, mu = "none", 0.0, math.inf
-    elif published:
-        lipschitz = loss.gradient_bound(iterates.row_bound, radius, y_bound)
+    elif budget.published:
+        lipschitz = problem.loss.gradient_bound(iterates.row_bound, radius, problem.y_bound)
         law, scale = "gaussian", published_scale(lipschitz + l2 * radius, horizon, epsilon, delta)
         claim = Claim(epsilon=epsilon, delta=delta, source="Jain, Kothari and Thakurta 2012, Theorem 10")
-        mu, epsilon = sensitivity / scale * _UP, math.inf
+        mu, epsilon = sensitivity / scale * UP, math.inf
     elif delta == 0.0:
-        law, scale, mu = "l2_laplace", sensitivity / epsilon * _UP, gdp_mu_of_pure(epsilon)
+        law, scale, mu = "l2_laplace", sensitivity / epsilon * UP, gdp_mu_of_pure(epsilon)
     else:
-        mu = gdp_mu(epsilon, delta)
-        law, scale, epsilon = "gaussian", sensitivity / mu * _UP, math.inf
+        mu = budget.mu
+        law, scale, epsilon = "gaussian", sensitivity / mu * UP, math.inf
     check_scale(law if sensitivity > 0.0 else "none", scale)
     return AverageCalibration(
         weights=weights,
@@ -209,7 +183,7 @@ def _sensitivity(iterates: IterateCalibration, weights: str, rows: int, radius: 
     """Sensitivity of the average after so many rows, rounded up: that of the iterates, averaged, and the roundings."""
     schedule = iterates.schedule
     if weights == "last":
-        return schedule.sensitivity(rows) * _UP
+        return schedule.sensitivity(rows) * UP
     if rows == 1:
         return 0.0  # the first iterate depends on no row
     # The iterate t + 1 is the point after row t. Without rounding, a change of row s moves it by at most min(D, width
@@ -232,8 +206,8 @@ def _sensitivity(iterates: IterateCalibration, weights: str, rows: int, radius: 
         total = min(total, largest + rounding * later)
     whole = 0.5 * rows * (rows + 1.0) if weights == "linear" else float(rows)
     # a chunk's sum errs by less than 2^-36, relatively, whatever the order, and the chunks' as they are counted
-    total *= 1.0 + 2.0**-34 + (rows / _CHUNK + 1.0) * 4 * _UNIT
-    return (total / whole + 2.02 * (rows + 24) * _UNIT * radius) * _UP  # both runs round
+    total *= 1.0 + 2.0**-34 + (rows / _CHUNK + 1.0) * 4 * UNIT
+    return (total / whole + 2.02 * (rows + 24) * UNIT * radius) * UP  # both runs round
 
 
 def published_scale(lipschitz: float, horizon: int, epsilon: float, delta: float) -> float:
@@ -296,7 +270,7 @@ def sample_size(
     delta = number(delta=delta, above=0.0, below=1.0)
     failure = number(failure=failure, above=0.0, below=1.0)
     constant = number(constant=constant, above=0.0)
-    published = choice(("tight", "published"), calibration=calibration) == "published"
+    published = choice(CALIBRATIONS, calibration=calibration) == "published"
     slope = lipschitz + error / norm_bound
     tail = math.sqrt(math.log(1.0 / failure))
     if published:

@@ -8,18 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from .._rounding import UP
 from .._validate import choice, integer, number
 from ..errors import InvalidParameter
 from ..geometry import Box, ConvexSet, L1Ball, L2Ball
 from ..guarantees import Claim
 from ..losses import Loss
 from ._iterates import ReleaseSchedule
+from ._problem import Problem
 from ._reports import ReportNoise
 
 __all__ = ["BanditCalibration", "bounds_of_values", "calibrate_bandit", "inner_radius"]
 
 _SMALL, _LARGE = 1e-30, 1e30
-_UP = 1.0 + 1e-12
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,12 @@ class BanditCalibration:
 
     Attributes
     ----------
+    problem : Problem
     releases : ReleaseSchedule
         Which points are counted as released and averaged. All points are public, so it costs nothing.
     report : ReportNoise
         What a device makes of its number: a value less the middle of its interval, or half the difference of two by
         their distance.
-    dim : int
     pair : bool
         Two values a round, at both sides of the point; else one.
     low, high : float
@@ -55,9 +56,9 @@ class BanditCalibration:
         L2 bound of a row with the intercept's constant.
     """
 
+    problem: Problem
     releases: ReleaseSchedule
     report: ReportNoise
-    dim: int
     pair: bool
     low: float
     high: float
@@ -69,6 +70,11 @@ class BanditCalibration:
     length: float
     fixed: bool
     row_bound: float
+
+    @property
+    def dim(self) -> int:
+        """Coordinates of the model."""
+        return self.problem.dim
 
     @property
     def mu(self) -> float:
@@ -168,16 +174,14 @@ def bounds_of_values(loss: Loss, *, most: float, y_bound: float) -> tuple[float,
     """Least interval from 0 on that the losses of predictions of at most that magnitude are in; they are convex."""
     ends = (-1.0, 1.0) if loss.kind == "classification" else (-y_bound, y_bound)
     found = [float(loss.value(p, y)) for p in (-most, most) for y in ends]
-    return 0.0, max(found) * _UP
+    return 0.0, max(found) * UP
 
 
 def calibrate_bandit(
-    *,
+    problem: Problem,
     report: ReportNoise,
-    domain: ConvexSet,
-    dim: int,
+    *,
     row_bound: float,
-    horizon: int,
     release: Any,
     interval: tuple[float, float],
     slope: float,
@@ -189,10 +193,13 @@ def calibrate_bandit(
 
     Parameters
     ----------
+    problem : Problem
     report : ReportNoise
         Of one number.
-    domain, dim, row_bound, horizon, release
-        As of the learners; ``dim`` counts the intercept.
+    row_bound : float
+        L2 bound of a row with the intercept's constant.
+    release
+        As of the learners.
     interval : (float, float)
         That values are clipped to.
     slope : float
@@ -207,7 +214,7 @@ def calibrate_bandit(
         If a parameter is out of its range; the message says which and why.
     """
     step = choice(("anytime", "horizon"), step=step)
-    horizon = integer(horizon=horizon, at_least=1)
+    domain, dim, horizon = problem.domain, problem.dim, problem.horizon
     slope = number(slope=slope, at_least=_SMALL, at_most=_LARGE)
     norm = number(norm_of_domain=domain.norm_bound(dim), at_least=_SMALL, at_most=_LARGE)
     inner = inner_radius(domain, dim) if shrink else math.inf
@@ -226,9 +233,9 @@ def calibrate_bandit(
         length = norm * distance * math.sqrt(0.75) / energy
     distance = number(distance_of_values=distance, at_least=_SMALL, at_most=_LARGE)
     return BanditCalibration(
+        problem=problem,
         releases=ReleaseSchedule.of(release, horizon),
         report=report,
-        dim=dim,
         pair=pair,
         low=interval[0],
         high=interval[1],

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
 
 from .._validate import choice
+from .._vocabulary import RENEWALS
 from ..errors import InvalidParameter
-from ..factorizations import forgets
-from ._sums import MOST_ROWS, SumCalibration
+from ..factorizations import DESIGNS, Design, forgets
+from ._problem import Budget
+from ._sums import MOST_ROWS, SumCalibration, calibrate_sums
 
-__all__ = ["RENEWALS", "Epochs", "check_renewal", "make_epochs"]
+__all__ = ["RENEWALS", "Epochs", "make_epochs"]
 
-RENEWALS = ("none", "repeat", "double")
 
 _MOST_STEPS = 1 << 26  # of "blt": rounding is then charged with a seventh of the noise, and grows with the square
 _MOST_NUMBERS = 1 << 20  # that "sqrt" keeps
@@ -123,40 +123,64 @@ class Epochs:
         )
 
 
-def check_renewal(renewal: str, discount: float, window: int | None) -> None:
-    """Refuse epochs of sums that forget: these need none."""
-    if choice(RENEWALS, renewal=renewal) != "none" and forgets(discount, window):
-        raise InvalidParameter(
-            f"renewal must be 'none' where sums forget their older rows, found {renewal!r}: with discount or window "
-            "a run needs no horizon"
-        )
-
-
 def make_epochs(
-    renewal: str, *, rows: int, leaf: int, dim: int, design: str, calibrate: Callable[[int], SumCalibration]
+    renewal: str,
+    budget: Budget,
+    *,
+    rows: int,
+    design: Design,
+    dim: int,
+    bound: float,
+    adjacency: str,
+    sensitivity: float | None = None,
+    rounding: float = 0.0,
 ) -> Epochs:
-    """Calibrate the epochs of a run.
+    """Calibrate the epochs of a run: each spends the whole budget.
 
     Parameters
     ----------
     renewal : {"none", "repeat", "double"}
         None but the first epoch; epochs of the same length; each twice as long as the one before, up to 2**26 steps
         with ``"blt"`` and up to 2**20 numbers to keep with ``"sqrt"`` (or the first epoch, where that is longer).
+    budget : Budget
     rows : int
         Of the first epoch.
-    leaf, dim : int
-        Rows of a step, coordinates of a sum.
-    design : str
-    calibrate : callable
-        From a number of steps to the calibration of an epoch.
+    design : Design
+    dim, bound, adjacency, sensitivity, rounding
+        As for :func:`calibrate_sums`.
 
     Returns
     -------
     Epochs
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter is out of its range, or sums that forget are to be renewed.
     """
-    most = {"blt": _MOST_STEPS, "sqrt": _MOST_NUMBERS // dim}.get(design, MOST_ROWS)
+    if choice(RENEWALS, renewal=renewal) != "none" and forgets(design.discount, design.window):
+        raise InvalidParameter(
+            f"renewal must be 'none' where sums forget their older rows, found {renewal!r}: with discount or window "
+            "a run needs no horizon"
+        )
+    most = {"blt": _MOST_STEPS, "sqrt": _MOST_NUMBERS // dim}.get(choice(DESIGNS, design=design.name), MOST_ROWS)
     lengths = [rows]
-    if choice(RENEWALS, renewal=renewal) == "double":
-        while sum(lengths) < MOST_ROWS and -(-2 * lengths[-1] // leaf) <= most:
+    if renewal == "double":
+        while sum(lengths) < MOST_ROWS and -(-2 * lengths[-1] // design.leaf) <= most:
             lengths.append(2 * lengths[-1])
-    return Epochs(renewal, tuple(lengths), tuple(calibrate(-(-n // leaf)) for n in lengths))
+    sums = tuple(
+        calibrate_sums(
+            factorization=design.over(length),
+            dim=dim,
+            bound=bound,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            leaf=design.leaf,
+            adjacency=adjacency,
+            sensitivity=sensitivity,
+            rounding=rounding,
+            calibration=budget.calibration,
+        )
+        for length in lengths
+    )
+    return Epochs(renewal, tuple(lengths), sums)

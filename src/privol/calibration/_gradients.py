@@ -9,17 +9,14 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from .._rounding import UP, gradients_excess
 from ..errors import InvalidParameter
-from ..geometry import ConvexSet
-from ..guarantees import Claim, gdp_mu
-from ..losses import Loss
+from ..guarantees import Claim
 from ._iterates import ReleaseSchedule
 from ._points import check_steps, gradients_at_points
+from ._problem import Budget, Problem
 
 __all__ = ["GradientCalibration", "calibrate_gradients"]
-
-_UNIT = 2.0**-53
-_UP = 1.0 + 1e-12
 
 
 @dataclass(frozen=True)
@@ -28,6 +25,7 @@ class GradientCalibration:
 
     Attributes
     ----------
+    problem : Problem
     releases : ReleaseSchedule
         Which points are counted as released and averaged. All points are public, so it costs nothing.
     mu : float
@@ -52,6 +50,7 @@ class GradientCalibration:
         Step j has length ``length / sqrt(j)`` where ``l2`` is 0.
     """
 
+    problem: Problem
     releases: ReleaseSchedule
     mu: float
     claim: Claim | None
@@ -103,25 +102,17 @@ class GradientCalibration:
 
 
 def calibrate_gradients(
+    problem: Problem,
+    budget: Budget,
     *,
-    loss: Loss,
-    domain: ConvexSet,
-    dim: int,
-    intercept: bool,
-    horizon: int,
     release: Any,
-    epsilon: float,
-    delta: float,
-    adjacency: str,
-    x_bound: float,
-    y_bound: float,
     l2: float,
     batch: int = 1,
     gradient_bound: float | None = None,
 ) -> GradientCalibration:
     """Calibrate NOGD.
 
-    Parameters are those of the learner; ``dim`` counts the intercept. ``epsilon`` may be infinite: no noise.
+    ``release``, ``l2``, ``batch`` and ``gradient_bound`` are the learner's parameters.
 
     Returns
     -------
@@ -133,31 +124,20 @@ def calibrate_gradients(
         If a parameter is out of its range; the message says which and why.
     """
     l2, batch = check_steps(l2, batch)
-    gradients = gradients_at_points(
-        loss=loss,
-        domain=domain,
-        dim=dim,
-        intercept=intercept,
-        adjacency=adjacency,
-        x_bound=x_bound,
-        y_bound=y_bound,
-        gradient_bound=gradient_bound,
-    )
-    bound = gradients.bound
-    rounding = (2 * (dim / 8 + 40) + 1.01 * batch * (batch + 1)) * _UNIT * bound
-    sensitivity = (gradients.change + rounding) * _UP
-    if math.isinf(epsilon):
-        mu, sigma = math.inf, 0.0
-    else:
-        mu = gdp_mu(epsilon, delta)
-        sigma = sensitivity / mu * _UP
+    gradients = gradients_at_points(problem, gradient_bound)
+    bound, dim = gradients.bound, problem.dim
+    sensitivity = (gradients.change + gradients_excess(dim, batch) * bound) * UP
+    mu, sigma = budget.mu, 0.0
+    if not budget.noiseless:
+        sigma = sensitivity / mu * UP
         if not 1e-140 < sigma < 1e140 or (l2 > 0.0 and not sigma / l2 < 1e140):
             raise InvalidParameter(
                 f"the noise of a gradient would have standard deviation {sigma:g}: epsilon, l2 and the bounds are too "
                 "far apart for double precision"
             )
     return GradientCalibration(
-        releases=ReleaseSchedule.of(release, horizon),
+        problem=problem,
+        releases=ReleaseSchedule.of(release, problem.horizon),
         mu=mu,
         claim=None,
         batch=batch,
@@ -167,5 +147,5 @@ def calibrate_gradients(
         sigma=sigma,
         row_bound=gradients.row_bound,
         l2=l2,
-        length=domain.diameter(dim) / math.hypot(bound, math.sqrt(dim) * sigma / batch),
+        length=problem.domain.diameter(dim) / math.hypot(bound, math.sqrt(dim) * sigma / batch),
     )

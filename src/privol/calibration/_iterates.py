@@ -15,11 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core._schedule import Schedule
+from .._rounding import UNIT, UP, lanes, scaled_excess
 from .._validate import choice, integer, number
+from .._vocabulary import CALIBRATIONS, L2_SCHEDULES, NOISE_SHAPES
 from ..errors import InvalidParameter
 from ..geometry import ConvexSet, L2Ball
-from ..guarantees import Claim, gdp_mu
+from ..guarantees import Claim
 from ..losses import Loss
+from ._problem import Budget, Problem
 
 __all__ = [
     "CALIBRATIONS",
@@ -30,14 +33,13 @@ __all__ = [
     "calibrate_iterates",
 ]
 
-CALIBRATIONS = ("tight", "published")
-NOISE_SHAPES = ("lipschitz", "smooth", "paper")
-L2_SCHEDULES = ("constant", "inverse_sqrt")
 
 _CHUNK = 1 << 16
 _SMALL, _LARGE = 1e-30, 1e30
-_UNIT = 2.0**-53  # relative rounding of one double operation
-_UP = 1.0 + 1e-12
+_TERMS = 1 << 28  # releases that are added up one by one
+_PARTS = 1 << 18  # of an octave of releases beyond
+_MOST_PUBLISHED = 1 << 27
+_WITHIN_PART = (1.0 + 1.0 / _PARTS) ** 6 * UP
 _SHAPE_CODES = {"paper": 0, "lipschitz": 1, "smooth": 2}
 
 
@@ -102,10 +104,11 @@ class ReleaseSchedule:
         """Whether the single release is that of the last row."""
         return not self.every and len(self.rows) == 1 and int(self.rows[0]) == self.last_row
 
-    def chunks(self) -> Iterator[NDArray[np.int64]]:
-        """Yield the release rows in ascending order, in pieces of bounded size."""
-        for start in range(0, self.count, _CHUNK):
-            stop = min(start + _CHUNK, self.count)
+    def chunks(self, most: int | None = None) -> Iterator[NDArray[np.int64]]:
+        """Yield the release rows in ascending order, in pieces of bounded size: all, or the first ``most``."""
+        count = self.count if most is None else min(self.count, most)
+        for start in range(0, count, _CHUNK):
+            stop = min(start + _CHUNK, count)
             yield (np.arange(start + 1, stop + 1) * self.every) if self.every else self.rows[start:stop]
 
 
@@ -115,6 +118,7 @@ class IterateCalibration:
 
     Attributes
     ----------
+    problem : Problem
     schedule : Schedule
         Step weights, sensitivities and noise scales by row number.
     releases : ReleaseSchedule
@@ -133,6 +137,7 @@ class IterateCalibration:
         Rows between recomputations of the iterate's norm.
     """
 
+    problem: Problem
     schedule: Schedule
     releases: ReleaseSchedule
     mu: float
@@ -162,32 +167,21 @@ class IterateCalibration:
         """Standard deviation for a run whose single release comes after ``row`` instead of at the horizon."""
         if math.isinf(self.mu):
             return 0.0
-        return self.sensitivity(row) / self.mu * _UP
+        return self.sensitivity(row) / self.mu * UP
 
 
 def calibrate_iterates(
+    problem: Problem,
+    budget: Budget,
     *,
     update: str,
-    loss: Loss,
-    domain: ConvexSet,
-    dim: int,
-    intercept: bool,
-    horizon: int,
     release: Any,
-    epsilon: float,
-    delta: float,
-    adjacency: str,
-    x_bound: float,
-    y_bound: float,
     l2: float,
-    l2_schedule: str,
-    step_offset: float | None,
-    noise_shape: str,
-    calibration: str,
+    l2_schedule: str = "constant",
+    step_offset: float | None = None,
+    noise_shape: str = "lipschitz",
 ) -> IterateCalibration:
-    """Calibrate PIGD (``update="implicit"``) or PGIGA (``"gradient"``).
-
-    Parameters are those of the learners; ``dim`` counts the intercept. ``epsilon`` may be infinite: no noise.
+    """Calibrate PIGD (``update="implicit"``) or PGIGA (``"gradient"``); the others are parameters of the learners.
 
     Returns
     -------
@@ -200,16 +194,17 @@ def calibrate_iterates(
 
     Notes
     -----
-    Cost O(releases), memory flat (``"published"`` PGIGA: O(releases)).
+    Cost O(releases) up to 2**28 of them, and hardly more beyond (a list: O(its length)); memory flat. ``"published"``
+    PGIGA takes memory and time O(releases), and up to 2**27.
     """
     # Within these ranges no square of the kernels leaves the normal doubles.
     l2 = number(l2=l2, at_least=_SMALL, at_most=_LARGE)
-    x_bound = number(x_bound=x_bound, at_least=_SMALL, at_most=_LARGE)
-    y_bound = number(y_bound=y_bound, at_least=_SMALL, at_most=_LARGE)
+    loss, domain, dim, horizon = problem.loss, problem.domain, problem.dim, problem.horizon
+    y_bound, adjacency = problem.y_bound, problem.adjacency
     number(norm_of_domain=domain.norm_bound(dim), at_least=_SMALL, at_most=_LARGE)
-    row_bound = math.sqrt(x_bound * x_bound + 1.0) * _UP if intercept else x_bound
+    row_bound = problem.row_bound
     radius = domain.norm_bound(dim)
-    published = calibration == "published"
+    published = budget.published
     if update == "gradient" and math.isinf(loss.curvature):
         raise InvalidParameter(
             f"loss={loss.name!r} has a kink: a gradient step is not a contraction there and has no sensitivity bound. "
@@ -217,7 +212,7 @@ def calibrate_iterates(
         )
     rounding = _Rounding.of(dim, isinstance(domain, L2Ball))
     # Rows are scaled, and gradient steps taken, in floating point: norms may exceed their bounds by a few roundings.
-    slack = 1.0 + rounding.row_norm
+    slack = 1.0 + 2 * scaled_excess(dim)  # no diameter grows faster than the square of the row's norm
     bounds = (row_bound, radius * (1.0 + rounding.norm), y_bound)
     constrained = update == "implicit" and isinstance(domain, L2Ball) and _constraint_pays(loss, bounds, adjacency)
     everywhere = update == "implicit" and not constrained  # prox, then project: the gradient is taken anywhere in R^d
@@ -248,22 +243,25 @@ def calibrate_iterates(
         raise InvalidParameter("calibration='published' releases after rows 1 to horizon - 1: horizon must exceed 1")
     releases = ReleaseSchedule.of(release, horizon, last_row)
     claim = None
-    if math.isinf(epsilon):
+    if budget.noiseless:
         mu = math.inf
     elif published:
         strength = gradient + l2 * radius  # Lipschitz constant of a row's regularised loss, the source's L (or G)
-        gain = _published_gain(2.0 * strength, horizon, epsilon, delta)
+        gain = _published_gain(2.0 * strength, horizon, budget.epsilon, budget.delta)
         schedule = schedule.with_gain(gain)
         mu = _published_mu(schedule, releases, kind, diameter / l2, gain)
         theorem = "Theorem 3" if update == "implicit" else "Theorem 5"
-        claim = Claim(epsilon=3 * epsilon, delta=2 * delta, source=f"Jain, Kothari and Thakurta 2012, {theorem}")
+        source = f"Jain, Kothari and Thakurta 2012, {theorem}"
+        claim = Claim(epsilon=3 * budget.epsilon, delta=2 * budget.delta, source=source)
     else:
-        mu = gdp_mu(epsilon, delta)
+        mu = budget.mu
         total = _weighted_sum(schedule.with_gain(1.0), releases)
-        schedule = schedule.with_gain(math.sqrt(total) / mu * _UP)
+        schedule = schedule.with_gain(math.sqrt(total) / mu * UP)
     if not math.isinf(mu):
         _check_noise(schedule, releases)
-    return IterateCalibration(schedule, releases, mu, claim, diameter, row_bound, constrained, rounding.refresh)
+    return IterateCalibration(
+        problem, schedule, releases, mu, claim, diameter, row_bound, constrained, rounding.refresh
+    )
 
 
 def _refuse_unpublished(
@@ -303,7 +301,7 @@ def _start_weight(update: str, l2: float, smoothness: float, step_offset: float 
     """A_0: l2 for the implicit step; the gradient step is a contraction once A_0 >= smoothness / 2."""
     least = 0.0 if update == "implicit" else smoothness / 2
     if step_offset is None:
-        return l2 if least == 0.0 else least * _UP
+        return l2 if least == 0.0 else least * UP
     a0 = l2 * number(step_offset=step_offset, at_least=_SMALL, at_most=_LARGE)
     if a0 < least:
         raise InvalidParameter(
@@ -351,26 +349,21 @@ class _Rounding:
 
     @classmethod
     def of(cls, dim: int, ball: bool) -> _Rounding:
-        lanes, refresh = dim / 8 + 8, 64 * max(1, -(-dim // 1024))
-        return cls(ball, lanes, refresh, refresh * (4 * lanes + 12), 16.0 * math.sqrt(dim) + 16.0)
-
-    @property
-    def row_norm(self) -> float:
-        """Relative excess of a scaled row's norm over its bound, doubled: no diameter grows faster than its square."""
-        return 4 * (self.lanes + 8) * _UNIT
+        columns, refresh = lanes(dim), 64 * max(1, -(-dim // 1024))
+        return cls(ball, columns, refresh, refresh * (4 * columns + 12), 16.0 * math.sqrt(dim) + 16.0)
 
     @property
     def norm(self) -> float:
         """Relative excess of an iterate's norm over the radius."""
         if self.ball:
-            return 1.01 * _UNIT * (1.5 * self.refresh + self.drift + 6 * self.lanes + 40)
-        return 1.01 * _UNIT * self.sets
+            return 1.01 * UNIT * (1.5 * self.refresh + self.drift + 6 * self.lanes + 40)
+        return 1.01 * UNIT * self.sets
 
     def coefficients(
         self, kind: int, a0: float, l2: float, radius: float, gradient: float, smoothness: float, horizon: int
     ) -> tuple[float, float, float]:
         """(e0, e1, e2) of E_t = e0 + e1 t + e2 sum A_i; ``smoothness`` of the loss counts in the constrained step."""
-        n, scale = float(horizon), 2 * _UNIT * 1.01
+        n, scale = float(horizon), 2 * UNIT * 1.01
         if kind == 2:  # steps 2 / (l2 t)
             ratio, inverse = 1.0, 2 / l2 * (1 + math.log(n + 1))
         else:
@@ -388,17 +381,31 @@ class _Rounding:
 
 
 def _weighted_sum(unit: Schedule, releases: ReleaseSchedule) -> float:
-    """Sum over the releases of (s_t / w_t)^2, w_t the noise scale at gain 1; rounded up."""
+    """At least the sum over the releases of (s_t / w_t)^2, w_t the noise scale at gain 1.
+
+    Each term by itself, but for those of a schedule of every k rows beyond the first ``_TERMS``: these go together, a
+    2^18th part of an octave of them at a time, each counted as the first of its part. So many octaves as there can be
+    cost no more than the first terms do, and the noise is at most 2e-5 above that of the exact sum.
+
+    A part's terms are no larger than its first, at release a, times (b / a)^6, b being its last. The sensitivity is
+    min(c, (D + E_t) / A_t). A_t does not fall; E_t = e0 + e1 t + e2 sum A_i grows at most as t^2, as A_t grows at most
+    as t. So s_b <= s_a (b / a)^2. A term is s^(2/3), s or (s t)^2, by the noise shape: the last grows fastest.
+    """
     parts = []
-    for rows in releases.chunks():
-        stride = releases.every or 1
+    for rows in releases.chunks(_TERMS if releases.every else None):
         if releases.every:
-            sensitivity, weight = unit.arrays(int(rows[0]), stride, len(rows))
+            sensitivity, weight = unit.arrays(int(rows[0]), releases.every, len(rows))
         else:
-            sensitivity = np.array([unit.sensitivity(int(t)) for t in rows])
-            weight = np.array([unit.std(int(t)) for t in rows])
+            sensitivity, weight = unit.at(np.ascontiguousarray(rows))
         parts.append(float(np.sum((sensitivity / weight) ** 2)))
-    return math.fsum(parts) * _UP
+    first = _TERMS  # releases that are counted
+    while releases.every and first < releases.count:
+        length = first // _PARTS
+        n = min(_PARTS, -(-(releases.count - first) // length))
+        sensitivity, weight = unit.arrays((first + 1) * releases.every, length * releases.every, n)
+        parts.append(float(np.sum((sensitivity / weight) ** 2)) * length * _WITHIN_PART)
+        first += n * length
+    return math.fsum(parts) * UP
 
 
 def _published_gain(rate: float, horizon: int, epsilon: float, delta: float) -> float:
@@ -413,9 +420,14 @@ def _published_gain(rate: float, horizon: int, epsilon: float, delta: float) -> 
 def _published_mu(schedule: Schedule, releases: ReleaseSchedule, kind: int, ratio: float, gain: float) -> float:
     """What the published noise really gives; rounded up."""
     if kind == 0:
-        return math.sqrt(_weighted_sum(schedule, releases)) * _UP
+        return math.sqrt(_weighted_sum(schedule, releases)) * UP
     # Published gradient steps: a change at row tau fades as 2 D (tau - 1) / (alpha t (t - 1)), so the worst tau counts;
     # it is a release row, as the cost grows with tau between two releases. Rows before the first step do not count.
+    if releases.count > _MOST_PUBLISHED:
+        raise InvalidParameter(
+            f"release must plan at most {_MOST_PUBLISHED} models for PGIGA with calibration='published', whose cost is "
+            f"added up one by one: found {releases.count}"
+        )
     rows = np.concatenate([r.astype(np.float64) for r in releases.chunks()] or [np.empty(0)])
     rows = rows[rows >= schedule.first]
     if rows.size == 0:

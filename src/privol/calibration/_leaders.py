@@ -12,22 +12,20 @@ from typing import Any
 
 import numpy as np
 
+from .._rounding import UNIT, UP
 from .._validate import number
 from ..errors import InvalidParameter
-from ..factorizations import factorization, step_workload
-from ..geometry import ConvexSet
+from ..factorizations import Design
 from ..guarantees import Claim
-from ..losses import Loss
-from ._epochs import Epochs, check_renewal, make_epochs
+from ._epochs import Epochs, make_epochs
 from ._iterates import ReleaseSchedule
 from ._points import check_steps, gradients_at_points
-from ._sums import SumCalibration, calibrate_sums
+from ._problem import Budget, Problem
+from ._sums import SumCalibration
 
 __all__ = ["LeaderCalibration", "calibrate_leaders"]
 
 _SMALL = 1e-30
-_UNIT = 2.0**-53
-_UP = 1.0 + 1e-12
 
 
 @dataclass(frozen=True)
@@ -36,6 +34,7 @@ class LeaderCalibration:
 
     Attributes
     ----------
+    problem : Problem
     releases : ReleaseSchedule
         Which points are counted as released and averaged. All points are public, so it costs nothing.
     sums : SumCalibration
@@ -58,12 +57,9 @@ class LeaderCalibration:
     reach : float
         Above 0: the regularization of later epochs is chosen anew for this distance from the starting point
         (:meth:`regularization_in`). 0: it is kept.
-    outputs : int
-        Scores of a row: one for each class where they are several.
-    weight : float
-        The largest class weight.
     """
 
+    problem: Problem
     releases: ReleaseSchedule
     sums: SumCalibration
     epochs: Epochs
@@ -74,8 +70,6 @@ class LeaderCalibration:
     regularization: float
     l2: float
     reach: float = 0.0
-    outputs: int = 1
-    weight: float = 1.0
 
     @property
     def mu(self) -> float:
@@ -127,18 +121,10 @@ def _default_weight(rows: float, bound: float, batch: int, noise: float, reach: 
 
 
 def calibrate_leaders(
+    problem: Problem,
+    budget: Budget,
     *,
-    loss: Loss,
-    domain: ConvexSet,
-    dim: int,
-    intercept: bool,
-    horizon: int,
     release: Any,
-    epsilon: float,
-    delta: float,
-    adjacency: str,
-    x_bound: float,
-    y_bound: float,
     l2: float,
     regularization: float | None = None,
     design: str = "blt",
@@ -148,14 +134,9 @@ def calibrate_leaders(
     discount: float = 1.0,
     window: int | None = None,
     gradient_bound: float | None = None,
-    outputs: int = 1,
-    weight: float = 1.0,
     renewal: str = "none",
 ) -> LeaderCalibration:
-    """Calibrate DPFTRL.
-
-    Parameters are those of the learner; ``dim`` counts the intercept, and the coordinates of all ``outputs``, which are
-    the scores of a row; ``weight`` is the largest class weight. ``epsilon`` may be infinite: no noise.
+    """Calibrate DPFTRL, whose parameters the others are.
 
     Returns
     -------
@@ -167,42 +148,25 @@ def calibrate_leaders(
         If a parameter is out of its range; the message says which and why.
     """
     l2, batch = check_steps(l2, batch)
-    gradients = gradients_at_points(
-        loss=loss,
-        domain=domain,
+    gradients = gradients_at_points(problem, gradient_bound)
+    bound, domain, dim = gradients.bound, problem.domain, problem.dim
+    epochs = make_epochs(
+        renewal,
+        budget,
+        rows=problem.horizon,
+        design=Design(name=design, leaf=batch, discount=discount, window=window, buffers=buffers, objective=objective),
         dim=dim,
-        intercept=intercept,
-        adjacency=adjacency,
-        x_bound=x_bound,
-        y_bound=y_bound,
-        gradient_bound=gradient_bound,
-        outputs=outputs,
-        weight=weight,
+        bound=bound,
+        adjacency=problem.adjacency,
+        sensitivity=gradients.change * UP,
+        rounding=(40 + 4 * (problem.outputs - 1)) * UNIT,  # the slopes, their products with weight and row
     )
-    bound = gradients.bound
-    workload = step_workload(discount, window, batch)
-    check_renewal(renewal, discount, window)
-
-    def calibrate(steps: int) -> SumCalibration:
-        return calibrate_sums(
-            factorization=factorization(design, steps, buffers=buffers, objective=objective, **workload),
-            dim=dim,
-            bound=bound,
-            epsilon=epsilon,
-            delta=delta,
-            leaf=batch,
-            adjacency=adjacency,
-            sensitivity=gradients.change * _UP,
-            rounding=(40 + 4 * (outputs - 1)) * _UNIT,  # the slopes, their products with weight and row
-        )
-
-    epochs = make_epochs(renewal, rows=horizon, leaf=batch, dim=dim, design=design, calibrate=calibrate)
     sums, reach = epochs.sums[0], 0.0
     if regularization is None:
         start = float(np.linalg.norm(domain.start(dim)))
         reach = min(domain.diameter(dim), gradients.radius + start)
         noise = math.sqrt(dim) * sums.std(sums.factorization.steps)
-        regularization = _default_weight(sums.weight(horizon), bound, batch, noise, reach)
+        regularization = _default_weight(sums.weight(problem.horizon), bound, batch, noise, reach)
     else:
         regularization = number(regularization=regularization, at_least=0.0, at_most=1e100)
     if not regularization >= _SMALL and not (l2 > 0.0 and regularization == 0.0):
@@ -216,6 +180,7 @@ def calibrate_leaders(
             "for double precision"
         )
     return LeaderCalibration(
+        problem=problem,
         releases=ReleaseSchedule.of(release, epochs.horizon),
         sums=sums,
         epochs=epochs,
@@ -226,6 +191,4 @@ def calibrate_leaders(
         regularization=regularization,
         l2=l2,
         reach=reach,
-        outputs=outputs,
-        weight=weight,
     )

@@ -17,19 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core._least_squares import moments_size
-from .._validate import choice, integer, number
+from .._rounding import UNIT, UP
+from .._validate import integer, number
 from ..errors import InvalidParameter
-from ..factorizations import Factorization, factorization, step_workload
-from ..guarantees import ADJACENCIES, Claim
-from ._epochs import Epochs, check_renewal, make_epochs
+from ..factorizations import Design, Factorization
+from ..guarantees import Claim
+from ._epochs import Epochs, make_epochs
 from ._iterates import ReleaseSchedule
-from ._sums import SumCalibration, calibrate_sums
+from ._problem import Budget, Problem
+from ._sums import SumCalibration
 
 __all__ = ["LeastSquaresCalibration", "calibrate_least_squares"]
 
 _SMALL, _LARGE = 1e-30, 1e30
-_UNIT = 2.0**-53
-_UP = 1.0 + 1e-12
 _MOST_COORDINATES = 16384  # of the kernel, whose LAPACK has 32-bit sizes
 
 
@@ -39,6 +39,7 @@ class LeastSquaresCalibration:
 
     Attributes
     ----------
+    problem : Problem
     sums : SumCalibration
         Of the moments, in unit bounds; with renewal those of the first epoch.
     epochs : Epochs
@@ -64,6 +65,7 @@ class LeastSquaresCalibration:
         What every epoch from the last of these on adds to that.
     """
 
+    problem: Problem
     sums: SumCalibration
     epochs: Epochs
     releases: ReleaseSchedule
@@ -127,30 +129,21 @@ class LeastSquaresCalibration:
 
 
 def calibrate_least_squares(
+    problem: Problem,
+    budget: Budget,
     *,
-    dim: int,
-    intercept: bool,
-    horizon: int,
     release: Any,
     batch: int,
     design: str,
     buffers: int,
     objective: str,
-    epsilon: float,
-    delta: float,
-    adjacency: str,
-    x_bound: float,
-    y_bound: float,
-    radius: float,
     l2: float,
     noise_shift: float,
     discount: float = 1.0,
     window: int | None = None,
     renewal: str = "none",
 ) -> LeastSquaresCalibration:
-    """Calibrate PQFTL.
-
-    Parameters are those of the learner; ``dim`` counts the intercept. ``epsilon`` may be infinite: no noise.
+    """Calibrate PQFTL, whose parameters the others are.
 
     Returns
     -------
@@ -162,35 +155,26 @@ def calibrate_least_squares(
         If a parameter is out of its range, or the noise would not fit.
     """
     l2 = number(l2=l2, at_least=_SMALL, at_most=_LARGE)
-    x_bound = number(x_bound=x_bound, at_least=_SMALL, at_most=_LARGE)
-    y_bound = number(y_bound=y_bound, at_least=_SMALL, at_most=_LARGE)
-    radius = number(radius=radius, at_least=_SMALL, at_most=_LARGE)
+    y_bound, dim = problem.y_bound, problem.dim
+    radius = problem.domain.norm_bound(dim)
     noise_shift = number(noise_shift=noise_shift, at_least=0.0, at_most=1e6)
     batch = integer(batch=batch, at_least=1, at_most=1 << 20)
-    replace = choice(ADJACENCIES, adjacency=adjacency) == "replace"
-    row_bound = math.sqrt(x_bound * x_bound + intercept) * _UP
+    # enlarged without an intercept too: rows are multiplied with the rounded 1 / row_bound
+    row_bound = problem.row_bound * (1.0 if problem.intercept else UP)
     if dim > _MOST_COORDINATES:
         raise InvalidParameter(f"a least-squares model has at most {_MOST_COORDINATES} coordinates, found {dim}")
 
-    workload = step_workload(discount, window, batch)
-    check_renewal(renewal, discount, window)
-
-    def calibrate(steps: int) -> SumCalibration:
-        return calibrate_sums(
-            factorization=factorization(design, steps, buffers=buffers, objective=objective, **workload),
-            dim=moments_size(dim),
-            bound=math.sqrt(2.0) * _UP,
-            epsilon=epsilon,
-            delta=delta,
-            leaf=batch,
-            adjacency=adjacency,
-            sensitivity=(3.0 / math.sqrt(2.0) if replace else math.sqrt(2.0)) * _UP,
-            # docs/proofs/least_squares.md, section 3
-            rounding=(dim + 128) * _UNIT,
-        )
-
     epochs = make_epochs(
-        renewal, rows=horizon, leaf=batch, dim=moments_size(dim), design=design, calibrate=calibrate
+        renewal,
+        budget,
+        rows=problem.horizon,
+        design=Design(name=design, leaf=batch, discount=discount, window=window, buffers=buffers, objective=objective),
+        dim=moments_size(dim),
+        bound=math.sqrt(2.0) * UP,
+        adjacency=problem.adjacency,
+        sensitivity=(3.0 / math.sqrt(2.0) if problem.replaces else math.sqrt(2.0)) * UP,
+        # docs/proofs/least_squares.md, section 3: covered without it too, by what is charged for scaling and by UP
+        rounding=(dim + 128) * UNIT,
     )
     unit_l2 = l2 / (row_bound * row_bound)
     # The model of exact sums lies within the first two; docs/proofs/least_squares.md, section 4.
@@ -204,6 +188,7 @@ def calibrate_least_squares(
         known = chosen.steps.bit_length()
         row[:known] = [noise_shift * found.sigma * in_noise * _largest_norm(chosen, k) for k in range(known)]
     return LeastSquaresCalibration(
+        problem=problem,
         sums=epochs.sums[0],
         epochs=epochs,
         releases=ReleaseSchedule.of(release, epochs.horizon),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._validate import choice, integer, number
+from .._vocabulary import STEPS
 from ..errors import InvalidParameter
 from ..geometry import ConvexSet
 from ..guarantees import Claim
@@ -14,13 +15,12 @@ from ..losses import Loss
 from ._betting import BETTING_CALIBRATIONS, Betting, proxy_betting, published_betting
 from ._experts import Experts
 from ._iterates import ReleaseSchedule
+from ._problem import Problem
 from ._reports import ReportNoise
 
 __all__ = ["Coin", "GradientTerms", "LocalCalibration", "betting_of", "bound_of_gradients", "calibrate_steps"]
 
 _SMALL, _LARGE = 1e-30, 1e30
-_UP = 1.0 + 1e-12
-STEPS = ("anytime", "horizon", "adaptive")
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,7 @@ class LocalCalibration:
 
     Attributes
     ----------
+    problem : Problem
     releases : ReleaseSchedule
         Which points are counted as released and averaged. All points are public, so it costs nothing.
     report : ReportNoise
@@ -96,12 +97,11 @@ class LocalCalibration:
         Of the set's points, at most.
     coin : Coin or None
     experts : Experts or None
-    gradients : GradientTerms or None
-        Of a learner's run.
     claim : Claim or None
         What the source of a published calibration says.
     """
 
+    problem: Problem
     releases: ReleaseSchedule
     report: ReportNoise
     gradient_bound: float
@@ -115,7 +115,6 @@ class LocalCalibration:
     norm: float = math.inf
     coin: Coin | None = None
     experts: Experts | None = None
-    gradients: GradientTerms | None = None
     claim: Claim | None = None
 
     @property
@@ -126,6 +125,12 @@ class LocalCalibration:
     @property
     def epochs(self) -> None:
         """None: a run ends at its horizon."""
+
+    @property
+    def gradients(self) -> GradientTerms:
+        """What a device has to know besides the report."""
+        problem = self.problem
+        return GradientTerms(problem.loss, problem.intercept, problem.x_bound, problem.y_bound)
 
     @property
     def power(self) -> float:
@@ -225,16 +230,7 @@ def betting_of(report: ReportNoise, *, theta: float, proxy: str, calibration: st
     )
 
 
-def bound_of_gradients(
-    *,
-    loss: Loss,
-    domain: ConvexSet,
-    dim: int,
-    intercept: bool,
-    x_bound: float,
-    y_bound: float,
-    gradient_bound: float | None,
-) -> tuple[float, float]:
+def bound_of_gradients(problem: Problem, gradient_bound: float | None) -> tuple[float, float]:
     """Return the bound that gradients are scaled to, and that of rows with their constant.
 
     Raises
@@ -242,13 +238,11 @@ def bound_of_gradients(
     InvalidParameter
         If a parameter is out of its range, or the loss has no bound of its own over the set and none is given.
     """
-    x_bound = number(x_bound=x_bound, at_least=_SMALL, at_most=_LARGE)
-    y_bound = number(y_bound=y_bound, at_least=_SMALL, at_most=_LARGE)
-    row_bound = math.sqrt(x_bound * x_bound + 1.0) * _UP if intercept else x_bound
+    domain, row_bound = problem.domain, problem.row_bound
     if gradient_bound is not None:
         return number(gradient_bound=gradient_bound, at_least=_SMALL, at_most=_LARGE), row_bound
     try:
-        bound = loss.gradient_bound(row_bound, domain.norm_bound(dim), y_bound)
+        bound = problem.loss.gradient_bound(row_bound, domain.norm_bound(problem.dim), problem.y_bound)
     except InvalidParameter as error:
         raise InvalidParameter(f"gradient_bound must be given over {domain!r}: {error}") from error
     return number(gradient_bound=bound, at_least=_SMALL, at_most=_LARGE), row_bound
@@ -268,12 +262,10 @@ def reach_of(domain: ConvexSet, dim: int, step: str) -> float:
 
 
 def calibrate_steps(
-    *,
+    problem: Problem,
     report: ReportNoise,
-    domain: ConvexSet,
-    dim: int,
+    *,
     row_bound: float,
-    horizon: int,
     release: Any,
     step: str,
     lazy: bool,
@@ -284,9 +276,12 @@ def calibrate_steps(
 
     Parameters
     ----------
+    problem : Problem
     report : ReportNoise
-    domain, dim, row_bound, horizon, release, l2
-        As of the learners; ``dim`` counts the intercept.
+    row_bound : float
+        L2 bound of a row with the intercept's constant.
+    release, l2
+        As of the learners.
     step : {"anytime", "horizon", "adaptive"}
         ``c / sqrt(t)``, ``c / sqrt(horizon)``, or by the squared norms of the reports so far. With ``l2 > 0`` the step
         is ``1 / (l2 t)``.
@@ -301,35 +296,38 @@ def calibrate_steps(
         If a parameter is out of its range; the message says which and why.
     """
     step = choice(STEPS, step=step)
-    horizon = integer(horizon=horizon, at_least=1)
+    domain, dim, horizon = problem.domain, problem.dim, problem.horizon
     l2 = number(l2=l2, at_least=0.0, at_most=_LARGE)
     if 0.0 < l2 < _SMALL:
         raise InvalidParameter(f"l2 must be 0 or at least {_SMALL:g}, found {l2:g}")
     reach = reach_of(domain, dim, "lazy" if lazy else step)
-    words: dict[str, Any] = {
-        "releases": ReleaseSchedule.of(release, horizon),
-        "report": report,
-        "gradient_bound": report.bound,
-        "row_bound": row_bound,
-        "update": "lazy" if lazy else "greedy",
-        "l2": l2,
-        "reach": reach,
-        "norm": domain.norm_bound(dim),
-    }
     if l2 > 0.0:
         if step_size is not None:
             raise InvalidParameter("step_size must be None where l2 is above 0: steps are 1 / (l2 t)")
-        return LocalCalibration(pace="inverse", length=1.0 / l2, **words)
-    if step_size is not None:
-        c = number(step_size=step_size, above=0.0, at_most=_LARGE)
-    elif math.isinf(reach):
-        raise InvalidParameter(f"step_size must be given: {domain!r} has no size that a step could be measured by")
-    elif step == "horizon":
-        c = reach / math.sqrt(report.power)
-    else:  # adaptive steps have the root of the sum of squares itself below
-        c = reach / math.sqrt(2.0 * (1.0 if step == "adaptive" else report.power))
-    if step == "horizon":
-        return LocalCalibration(pace="constant", length=c / math.sqrt(horizon), **words)
-    if step == "adaptive":
-        return LocalCalibration(pace="adaptive", length=c, base=report.power, **words)
-    return LocalCalibration(pace="root", length=c, **words)
+        pace, length = "inverse", 1.0 / l2
+    else:
+        if step_size is not None:
+            length = number(step_size=step_size, above=0.0, at_most=_LARGE)
+        elif math.isinf(reach):
+            raise InvalidParameter(f"step_size must be given: {domain!r} has no size that a step could be measured by")
+        elif step == "horizon":
+            length = reach / math.sqrt(report.power)
+        else:  # adaptive steps have the root of the sum of squares itself below
+            length = reach / math.sqrt(2.0 * (1.0 if step == "adaptive" else report.power))
+        pace = {"horizon": "constant", "adaptive": "adaptive", "anytime": "root"}[step]
+        if step == "horizon":
+            length /= math.sqrt(horizon)
+    return LocalCalibration(
+        problem=problem,
+        releases=ReleaseSchedule.of(release, horizon),
+        report=report,
+        gradient_bound=report.bound,
+        row_bound=row_bound,
+        update="lazy" if lazy else "greedy",
+        pace=pace,
+        length=length,
+        base=report.power if pace == "adaptive" else 0.0,
+        l2=l2,
+        reach=reach,
+        norm=domain.norm_bound(dim),
+    )

@@ -11,23 +11,22 @@ from typing import Any
 
 import numpy as np
 
+from .._rounding import UNIT, UP, gradients_excess, lanes
 from .._validate import choice, integer, number
+from .._vocabulary import NOISE_POSITIONS, REGULARIZERS, THRESHOLDS
 from ..errors import InvalidParameter
-from ..geometry import ConvexSet, L2Ball
-from ..guarantees import Claim, gdp_mu, gdp_mu_of_pure
-from ._iterates import CALIBRATIONS, ReleaseSchedule
+from ..geometry import L2Ball
+from ..guarantees import Claim, gdp_mu_of_pure
+from ._iterates import ReleaseSchedule
+from ._local import bound_of_gradients
+from ._problem import Budget, Problem
 from ._reports import RANDOMIZERS, ReportNoise, calibrate_report
 
 __all__ = ["NOISE_POSITIONS", "REGULARIZERS", "THRESHOLDS", "NetworkCalibration", "calibrate_network"]
 
-NOISE_POSITIONS = ("gradient", "output")
-REGULARIZERS = ("explicit", "implicit")
-THRESHOLDS = ("noise", "rda", "published")
 
 _SOURCE = "Li et al. 2018"
 _SMALL, _LARGE = 1e-30, 1e30
-_UNIT = 2.0**-53
-_UP = 1.0 + 1e-12
 _MOST_BATCH = 1 << 20
 _MOST_NODES = 1 << 20
 _MOST_MESSAGES = (1 << 40) - 1  # address rows of noise
@@ -39,6 +38,7 @@ class NetworkCalibration:
 
     Attributes
     ----------
+    problem : Problem
     releases, round_releases : ReleaseSchedule
         After which rows, or rounds, models are counted as released and averaged; the horizon ends a last round that is
         not full. All messages are public, so it costs nothing.
@@ -72,6 +72,7 @@ class NetworkCalibration:
         What the source of a published calibration says.
     """
 
+    problem: Problem
     releases: ReleaseSchedule
     round_releases: ReleaseSchedule
     report: ReportNoise
@@ -165,33 +166,26 @@ class NetworkCalibration:
 
 
 def calibrate_network(
+    problem: Problem,
+    budget: Budget,
     *,
     randomizer: str,
-    epsilon: float,
-    delta: float,
-    adjacency: str,
-    domain: ConvexSet,
-    dim: int,
-    gradient_bound: float,
-    row_bound: float,
+    gradient_bound: float | None,
     nodes: int,
     batch: int,
-    horizon: int,
     release: Any,
     epochs: int = 1,
     l2: float = 0.0,
     step_size: float | None = None,
     noise_position: str = "gradient",
     regularizer: str = "explicit",
-    calibration: str = "tight",
     threshold: str = "none",
     l1: float | None = None,
     reach: float | None = None,
 ) -> NetworkCalibration:
     """Calibrate DOLA and SparseDOLA.
 
-    Parameters are those of the learners; ``dim`` counts the intercept, ``gradient_bound`` and ``row_bound`` are what
-    :func:`bound_of_gradients` returns. ``epsilon`` may be infinite: no noise.
+    The others are parameters of the learners, but for ``nodes``, their number.
 
     Parameters
     ----------
@@ -206,11 +200,12 @@ def calibrate_network(
     randomizer = choice(RANDOMIZERS, randomizer=randomizer)
     position = choice(NOISE_POSITIONS, noise_position=noise_position)
     implicit = choice(REGULARIZERS, regularizer=regularizer) == "implicit"
-    published = choice(CALIBRATIONS, calibration=calibration) == "published"
+    domain, dim = problem.domain, problem.dim
     nodes = integer(nodes=nodes, at_least=1, at_most=_MOST_NODES)
     batch = integer(batch=batch, at_least=1, at_most=_MOST_BATCH)
     epochs = integer(epochs=epochs, at_least=1, at_most=1 << 20)
-    horizon = integer(horizon=horizon, at_least=1)
+    horizon = problem.horizon
+    longest, row_bound = bound_of_gradients(problem, gradient_bound)
     if epochs > 1 and horizon < epochs * nodes * batch:  # what follows is of one use in a message
         raise InvalidParameter(
             f"{epochs} epochs of {horizon / epochs:g} rows would have a row twice in one message: a round takes "
@@ -228,13 +223,13 @@ def calibrate_network(
         )
     if position == "output" and not isinstance(domain, L2Ball):
         raise InvalidParameter("noise_position='output' is of the L2 ball: give radius, not domain")
-    if published:
+    if budget.published:
         _check_published(randomizer, position, batch, epochs)
 
-    bound = gradient_bound
+    bound = longest
     if batch > 1:  # a sum: what single gradients exceed the bound by, and what adding them rounds
-        bound = gradient_bound + (2 * (dim / 8 + 40) + 1.01 * batch * (batch + 1)) * _UNIT * gradient_bound
-    report = _report_of(randomizer, bound, dim, adjacency, epsilon, delta, epochs)
+        bound = longest + gradients_excess(dim, batch) * longest
+    report = _report_of(problem, budget, randomizer, bound, epochs)
     if step_size is not None and l2 > 0.0:
         raise InvalidParameter("step_size must be None where l2 is above 0: steps are 1 / (l2 t)")
     distance = domain.diameter(dim) if reach is None else reach
@@ -245,29 +240,30 @@ def calibrate_network(
     elif math.isinf(distance):
         raise InvalidParameter(f"step_size must be given: {domain!r} has no size that a step could be measured by")
     else:
-        pace, length = "root", distance / math.sqrt(2.0 * _power(report, gradient_bound, batch))
+        pace, length = "root", distance / math.sqrt(2.0 * _power(report, longest, batch))
     last = length / (rounds if pace == "inverse" else math.sqrt(rounds))
 
-    kind, magnitude, claim = position, 1.01 * batch * gradient_bound, None
+    kind, magnitude, claim = position, 1.01 * batch * longest, None
     if position == "output":
         # what is randomized is the step's end over its length: roundings of the whole point are in it
         radius = domain.norm_bound(dim)
-        rounding = ((dim / 8 + 30) * radius * batch / last + 7 * batch * gradient_bound) * _UNIT
-        bound = (bound + 2.0 * rounding) * _UP
-        report = _report_of(randomizer, bound, dim, adjacency, epsilon, delta, epochs)
+        rounding = ((lanes(dim) + 22) * radius * batch / last + 7 * batch * longest) * UNIT
+        bound = (bound + 2.0 * rounding) * UP
+        report = _report_of(problem, budget, randomizer, bound, epochs)
         magnitude = 1.01 * radius * batch / last
-    if published:
-        report, kind, claim = _published(report, epsilon, delta, rounds, position, last)
+    if budget.published:
+        report, kind, claim = _published(report, budget, rounds, position, last)
         if kind == "scaled_gradient":
             magnitude /= last
     if not (magnitude < 1e100 and report.scale < 1e100):
         raise InvalidParameter("steps and bounds are too far apart for double precision")
     schedule = ReleaseSchedule.of(release, rounds)
     mu, pure = report.mu, report.epsilon
-    if epochs > 1 and not math.isinf(epsilon):
+    if epochs > 1 and not budget.noiseless:
         gaussian = randomizer == "gaussian"
-        mu, pure = (gdp_mu(epsilon, delta), math.inf) if gaussian else (gdp_mu_of_pure(epsilon), epsilon)
+        mu, pure = (budget.mu, math.inf) if gaussian else (gdp_mu_of_pure(budget.epsilon), budget.epsilon)
     return NetworkCalibration(
+        problem=problem,
         releases=_in_rows(schedule, nodes * batch, horizon),
         round_releases=schedule,
         report=report,
@@ -280,7 +276,7 @@ def calibrate_network(
         rounds=rounds,
         horizon=horizon,
         uses=epochs,
-        gradient_bound=gradient_bound,
+        gradient_bound=longest,
         row_bound=row_bound,
         pace=pace,
         length=length,
@@ -294,16 +290,25 @@ def calibrate_network(
     )
 
 
-def _report_of(
-    randomizer: str, bound: float, dim: int, adjacency: str, epsilon: float, delta: float, epochs: int
-) -> ReportNoise:
+def _report_of(problem: Problem, budget: Budget, randomizer: str, bound: float, epochs: int) -> ReportNoise:
     """What randomizes one message, so that as many as there are epochs keep the budget: in mu they add up squared."""
-    words: dict[str, Any] = {"dim": dim, "bound": bound, "adjacency": adjacency}
+    epsilon: float | None = budget.epsilon
+    delta = mu = None
     if randomizer != "gaussian":
-        return calibrate_report(randomizer, epsilon=epsilon if epochs == 1 else epsilon / epochs / _UP, **words)
-    if epochs == 1 or math.isinf(epsilon):
-        return calibrate_report(randomizer, epsilon=epsilon, delta=delta, **words)
-    return calibrate_report(randomizer, mu=gdp_mu(epsilon, delta) / math.sqrt(epochs) / _UP, **words)
+        epsilon = budget.epsilon if epochs == 1 else budget.epsilon / epochs / UP
+    elif epochs == 1 or budget.noiseless:
+        delta = budget.delta
+    else:
+        epsilon, mu = None, budget.mu / math.sqrt(epochs) / UP
+    return calibrate_report(
+        randomizer,
+        dim=problem.dim,
+        bound=bound,
+        adjacency=problem.adjacency,
+        epsilon=epsilon,
+        delta=delta,
+        mu=mu,
+    )
 
 
 def _in_rows(schedule: ReleaseSchedule, size: int, horizon: int) -> ReleaseSchedule:
@@ -344,18 +349,19 @@ def _check_published(randomizer: str, position: str, batch: int, epochs: int) ->
 
 
 def _published(
-    report: ReportNoise, epsilon: float, delta: float, rounds: int, position: str, last: float
+    report: ReportNoise, budget: Budget, rounds: int, position: str, last: float
 ) -> tuple[ReportNoise, str, Claim | None]:
     """The source's noise with what is proved of it, what it is added to, and what the source claims."""
-    if math.isinf(epsilon):
+    epsilon, delta = budget.epsilon, budget.delta
+    if budget.noiseless:
         return report, position, None
     if position == "output":  # the noise of Lemma 2, which is right; Theorem 3 claims it for every round anew
         return report, position, Claim(epsilon=epsilon * rounds, delta=0.0, source=f"{_SOURCE}, Theorems 3 and 4")
     # J_t is in proportion to the step's length, so the last round has the least noise
     factor = math.log(rounds / delta) * math.log(1.0 / delta)
     scale = 2.0 * math.sqrt(report.dim) * report.bound * math.sqrt(rounds * factor) / epsilon
-    sensitivity = report.sensitivity / last * (1.0 + 4.0 * _UNIT)
+    sensitivity = report.sensitivity / last * (1.0 + 4.0 * UNIT)
     made = replace(
-        report, scale=scale, deviation=scale, sensitivity=sensitivity, mu=sensitivity / scale * _UP, leakage=None
+        report, scale=scale, deviation=scale, sensitivity=sensitivity, mu=sensitivity / scale * UP, leakage=None
     )
     return made, "scaled_gradient", Claim(epsilon=epsilon, delta=delta, source=f"{_SOURCE}, Theorem 6")

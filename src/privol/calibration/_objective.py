@@ -10,21 +10,19 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from .._rounding import UNIT, UP
 from .._validate import choice, number
+from .._vocabulary import MIN_L2, OBJECTIVE_CALIBRATIONS
 from ..errors import InvalidParameter
 from ..guarantees import Claim, gdp_delta, gdp_mu
-from ..losses import Huber, Logistic, Loss, SmoothHinge, Squared
+from ..losses import Loss
 from ..noise import granularity
 from ._offline import Rows, certificate, check_rows, check_scale, minimiser_bound, reachable
 
 __all__ = ["MIN_L2", "OBJECTIVE_CALIBRATIONS", "ObjectiveCalibration", "calibrate_objective"]
 
-OBJECTIVE_CALIBRATIONS = ("tight", "published", "jmlr")
-MIN_L2 = ("quarter", "full")
 
 _LARGE = 1e30
-_UNIT = 2.0**-53
-_UP = 1.0 + 1e-12
 _FINAL = 0.01  # of epsilon and delta: for the noise that covers the solver's error
 _FINER = 2.0**-20  # the linear term's grid, in grids of a release
 _CELLS = 64
@@ -210,16 +208,16 @@ def calibrate_objective(
     if math.isinf(epsilon):
         return _without_noise(loss, rows, law, lipschitz, gradient_norm)
     if calibration == "published":
-        l2_sum, scale = rows.l2_sum, 2.0 * law.slope / epsilon * _UP
+        l2_sum, scale = rows.l2_sum, 2.0 * law.slope / epsilon * UP
         claim = Claim(epsilon=epsilon, delta=0.0, source="Monteleoni and Chaudhuri 2008, Theorems 2 and 3")
         epsilon_b = max(epsilon, pure_cost(law, law.slope / scale, l2_sum))
         epsilon = math.nextafter(epsilon_b + epsilon_final, math.inf)
     elif calibration == "jmlr":
         share, l2_sum = jmlr_share(law, epsilon_b, rows.l2_sum)
-        scale = 2.0 * law.slope / share * _UP
+        scale = 2.0 * law.slope / share * UP
     elif delta == 0.0:
         share, l2_sum = pure_share(law, epsilon_b, rows.l2_sum, min_l2)
-        scale = law.slope / share * _UP
+        scale = law.slope / share * UP
     else:
         scale, l2_sum = gaussian_scale(law, epsilon_b, delta_b, rows.l2_sum)
     name = "gaussian" if delta > 0.0 else "l2_laplace"
@@ -231,9 +229,9 @@ def calibrate_objective(
         gradient_norm = _gradient_norm(loss, rows, law, l2_sum, deviation)
     gradient_norm = number(gradient_norm=gradient_norm, above=0.0, at_most=_LARGE)
     # b is off by half a step a coordinate, at most: so is every output's gradient
-    error = math.sqrt(rows.outputs) * (gradient_norm + 0.5 * step * math.sqrt(rows.dim)) / l2_sum * _UP
+    error = math.sqrt(rows.outputs) * (gradient_norm + 0.5 * step * math.sqrt(rows.dim)) / l2_sum * UP
     budget = gdp_mu(epsilon_final, delta_final) if delta > 0.0 else epsilon_final
-    final_scale = 2.0 * error / budget * _UP
+    final_scale = 2.0 * error / budget * UP
     check_scale(name, final_scale)
     return ObjectiveCalibration(
         loss=loss,
@@ -259,28 +257,27 @@ def calibrate_objective(
 
 
 def _lipschitz_loss(loss: Loss, rows: Rows, radius: float | None) -> Loss:
-    """The loss itself, or Huber's in the place of the squared one."""
-    if not isinstance(loss, Squared):
+    """The loss itself, or one with a bounded slope that is the same for all models within the radius."""
+    if not loss.steep:
         return loss
     if radius is None:
         raise InvalidParameter(
-            "loss='squared' needs a radius in objective perturbation: its gradients grow without bound with the model, "
-            "so Huber's loss is minimised, which is the same for all models within the radius"
+            f"loss={loss.name!r} needs a radius in objective perturbation: its gradients grow without bound with the "
+            "model, so Huber's loss is minimised, which is the same for all models within the radius"
         )
     radius = number(radius=radius, above=0.0, at_most=_LARGE)
-    return Huber(width=(rows.row_bound * radius + rows.y_bound) * _UP)
+    return loss.bounded(rows.row_bound * radius, rows.y_bound)
 
 
 def _law(loss: Loss, rows: Rows, lipschitz: float) -> Law:
-    logistic = isinstance(loss, Logistic)
-    square = rows.row_bound * rows.row_bound * _UP
+    square = rows.row_bound * rows.row_bound * UP
     return Law(
-        slope=rows.row_bound * lipschitz * _UP,
-        curve=square if logistic else square * loss.curvature * _UP,
+        slope=rows.row_bound * lipschitz * UP,
+        curve=square if loss.log_odds else square * loss.curvature * UP,
         outputs=rows.outputs,
         replace=rows.replace,
-        logistic=logistic,
-        signed=isinstance(loss, Logistic | SmoothHinge),
+        logistic=loss.log_odds,
+        signed=loss.one_sided,
     )
 
 
@@ -307,7 +304,7 @@ def _without_noise(
         l2_sum=rows.l2_sum,
         l2_extra=0.0,
         gradient_norm=gradient_norm,
-        error=math.sqrt(rows.outputs) * gradient_norm / rows.l2_sum * _UP,
+        error=math.sqrt(rows.outputs) * gradient_norm / rows.l2_sum * UP,
         row_bound=rows.row_bound,
         lipschitz=lipschitz,
         epsilon=math.inf,
@@ -340,7 +337,7 @@ def pure_cost(law: Law, share: float, l2_sum: float) -> float:
     (a + 1) + k ln(1 + c R^2 / Lambda)``. A concave function is below its tangents: one next to the maximum bounds it.
     """
     k, a = law.outputs, 1.0 if law.replace else 0.0
-    t, ratio = share * math.sqrt(k), law.curve / l2_sum * (1.0 + 4 * _UNIT)
+    t, ratio = share * math.sqrt(k), law.curve / l2_sum * (1.0 + 4 * UNIT)
     if not law.logistic:
         return (t * (a + 1.0) + k * math.log1p(ratio)) * (1.0 + 1e-14)
     p = 1.0
@@ -369,12 +366,12 @@ def pure_share(law: Law, epsilon: float, l2_sum: float, min_l2: str) -> tuple[fl
     full = epsilon / ((2.0 if law.replace else 1.0) * math.sqrt(law.outputs))
     if min_l2 == "full":
         # t = share sqrt(k) is at least k R^2 / Lambda, and the maximum at p = 1
-        l2_sum = max(l2_sum, math.sqrt(law.outputs) * law.curve / full * _UP)
+        l2_sum = max(l2_sum, math.sqrt(law.outputs) * law.curve / full * UP)
     else:
         least = 0.5 * full
         if pure_cost(law, least, l2_sum) > epsilon:
             # at Lambda = k (curve / 4, curve) / (epsilon / 4) the determinant costs epsilon / 4, at most
-            low, high = l2_sum, max(l2_sum, 4.0 * law.outputs * law.curve / epsilon * _UP)
+            low, high = l2_sum, max(l2_sum, 4.0 * law.outputs * law.curve / epsilon * UP)
             while high > low * (1.0 + 1e-14):
                 middle = math.sqrt(low) * math.sqrt(high)
                 if not low < middle < high:
@@ -399,8 +396,8 @@ def jmlr_share(law: Law, epsilon: float, l2_sum: float) -> tuple[float, float]:
     ``c R^2 / (exp(epsilon / 4) - 1)``.
     """
     curve = 0.25 * law.curve if law.logistic else law.curve
-    left = (epsilon - 2.0 * math.log1p(curve / l2_sum) * _UP) * (1.0 - 1e-15)
-    return (left, l2_sum) if left > 0.0 else (0.5 * epsilon, curve / math.expm1(0.25 * epsilon) * _UP)
+    left = (epsilon - 2.0 * math.log1p(curve / l2_sum) * UP) * (1.0 - 1e-15)
+    return (left, l2_sum) if left > 0.0 else (0.5 * epsilon, curve / math.expm1(0.25 * epsilon) * UP)
 
 
 # --- Gaussian noise -----------------------------------------------------------------------------------------------
@@ -417,7 +414,7 @@ def gaussian_scale(law: Law, epsilon: float, delta: float, l2_sum: float) -> tup
             "several outputs with delta above 0 need the logistic loss or the smoothed hinge, whose slopes do not "
             "change their sign; take delta=0, or one of these"
         )
-    l2_sum = max(l2_sum, curve / math.expm1(min(0.5 * epsilon / law.outputs, 700.0)) * _UP)
+    l2_sum = max(l2_sum, curve / math.expm1(min(0.5 * epsilon / law.outputs, 700.0)) * UP)
     left = (epsilon - law.outputs * math.log1p(curve / l2_sum) * (1.0 + 1e-14)) * (1.0 - 1e-14)
     shifts = gaussian_shifts(law)
 
@@ -435,7 +432,7 @@ def gaussian_scale(law: Law, epsilon: float, delta: float, l2_sum: float) -> tup
         if not low < middle < high:
             break
         low, high = (low, middle) if enough(middle) else (middle, high)
-    return high * _UP, l2_sum
+    return high * UP, l2_sum
 
 
 def gaussian_shifts(law: Law) -> list[list[tuple[float, float]]]:
@@ -446,26 +443,24 @@ def gaussian_shifts(law: Law) -> list[list[tuple[float, float]]]:
     k = law.outputs
     if law.signed:
         if not law.replace:
-            return [[(math.sqrt(i) * _UP, float(math.comb(k, i))) for i in range(1, k + 1)]]
+            return [[(math.sqrt(i) * UP, float(math.comb(k, i))) for i in range(1, k + 1)]]
         both = []
         for i in range(k + 1):  # outputs in which both rows have their largest slope, and in which one of them has
             for j in range(k - i + 1):
                 if i + j:
                     number_of = math.comb(k, i) * math.comb(k - i, j) * 2**j
-                    both.append((math.sqrt(4 * i + j) * _UP, float(number_of)))
+                    both.append((math.sqrt(4 * i + j) * UP, float(number_of)))
         return [both]
     if not law.replace:
         return [[(1.0, 2.0)]]
     # the parallelogram's diagonals a, b have a^2 + b^2 <= 4: with a^2 in one of the cells of [2, 4], the worst of both
     edges = [2.0 + 2.0 * i / _CELLS for i in range(_CELLS + 1)]
-    return [
-        [(math.sqrt(edges[i + 1]) * _UP, 2.0), (math.sqrt(4.0 - edges[i]) * _UP, 2.0)] for i in range(_CELLS)
-    ]
+    return [[(math.sqrt(edges[i + 1]) * UP, 2.0), (math.sqrt(4.0 - edges[i]) * UP, 2.0)] for i in range(_CELLS)]
 
 
 def gaussian_cost(shifts: list[list[tuple[float, float]]], epsilon: float, unit: float) -> float:
     """Return the bound of delta, rounded up, at what the determinant leaves of epsilon and ``unit = R L / scale``."""
     return max(
-        math.fsum(number_of * gdp_delta(epsilon, shift * unit * _UP) for shift, number_of in alternative) * _UP
+        math.fsum(number_of * gdp_delta(epsilon, shift * unit * UP) for shift, number_of in alternative) * UP
         for alternative in shifts
     )

@@ -10,10 +10,12 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from .._rounding import UNIT, UP, bound_of_rows, lanes, scaled_excess, vector_excess
 from .._validate import choice, integer, number
+from .._vocabulary import CALIBRATIONS
 from ..errors import InvalidParameter
 from ..guarantees import ADJACENCIES, Claim, gdp_mu, gdp_mu_of_pure
-from ..losses import Custom, Huber, Logistic, Loss, SmoothHinge, Squared
+from ..losses import Loss
 
 __all__ = ["MOST_OUTPUTS", "OutputCalibration", "calibrate_output", "minimiser_bound"]
 
@@ -22,10 +24,7 @@ MOST_OUTPUTS = 1 << 10
 
 _SMALL, _LARGE = 1e-30, 1e30
 _MOST_ROWS = 1 << 53
-_UNIT = 2.0**-53
-_UP = 1.0 + 1e-12
 _LEAST_SCALE, _LARGEST_SCALE = 1e-140, 1e140
-_LAMBERT = 0.2784645427610739  # sup of m sigmoid(-m), rounded up; at 1 more
 
 
 @dataclass(frozen=True)
@@ -127,9 +126,9 @@ def check_rows(
     x_bound = number(x_bound=x_bound, at_least=_SMALL, at_most=_LARGE)
     y_bound = number(y_bound=y_bound, at_least=_SMALL, at_most=_LARGE)
     replace = choice(ADJACENCIES, adjacency=adjacency) == "replace"
-    row_bound = math.sqrt(x_bound * x_bound + 1.0) * _UP if intercept else x_bound
-    row_bound *= 1.0 + 2 * (dim / 8 + 16) * _UNIT  # the computed norm that a row is scaled by
-    return Rows(dim, outputs, n, n * l2, row_bound * (1.0 + 4 * _UNIT), y_bound, replace)
+    row_bound = bound_of_rows(x_bound, intercept)
+    row_bound *= 1.0 + scaled_excess(dim)  # the computed norm that a row is scaled by
+    return Rows(dim, outputs, n, n * l2, row_bound * (1.0 + 4 * UNIT), y_bound, replace)
 
 
 def calibrate_output(
@@ -206,10 +205,8 @@ def calibrate_output(
     )
     epsilon = number(epsilon=epsilon, above=0.0, infinite=True)
     delta = number(delta=delta, at_least=0.0, below=1.0)
-    published = choice(("tight", "published"), calibration=calibration) == "published"
-    if published and not (
-        isinstance(loss, Logistic) and rows.outputs == 1 and delta == 0.0 and rows.replace and radius is None
-    ):
+    published = choice(CALIBRATIONS, calibration=calibration) == "published"
+    if published and not (loss.log_odds and rows.outputs == 1 and delta == 0.0 and rows.replace and radius is None):
         raise InvalidParameter(
             "calibration='published' is of the logistic loss and one output, with delta=0, adjacency='replace' and no "
             "radius, as the source has it"
@@ -222,14 +219,13 @@ def calibrate_output(
             max(min(1e-9 * n * slope, 4e-5 * diameter), reachable(loss, rows, slope, ball, 0.0)), loss, slope
         )
     gradient_norm = number(gradient_norm=gradient_norm, above=0.0, at_most=_LARGE)
-    sensitivity = math.sqrt(rows.outputs) * (diameter + 2.0 * gradient_norm) / rows.l2_sum * _UP
+    sensitivity = math.sqrt(rows.outputs) * (diameter + 2.0 * gradient_norm) / rows.l2_sum * UP
     total = rows.outputs * rows.dim
     if radius is not None:
         radius = number(radius=radius, at_least=_SMALL, at_most=_LARGE)
         # scaled by a rounded factor: either may lie outside, and each coordinate is rounded
-        sensitivity = min(sensitivity + 2 * (total / 8 + 40) * _UNIT * radius, 2.0 * radius) * (
-            1.0 + 2 * (total / 8 + 40) * _UNIT
-        )
+        excess = vector_excess(total)
+        sensitivity = min(sensitivity + excess * radius, 2.0 * radius) * (1.0 + excess)
     claim = None
     if math.isinf(epsilon):
         law, scale, epsilon, mu = "none", 0.0, math.inf, math.inf
@@ -237,13 +233,13 @@ def calibrate_output(
         bare = math.sqrt(x_bound * x_bound + 1.0) if intercept else x_bound
         law, scale = "l2_laplace", 2.0 * bare / rows.l2_sum / epsilon
         claim = Claim(epsilon=epsilon, delta=0.0, source="Monteleoni and Chaudhuri 2008, Theorem 1")
-        epsilon = sensitivity / scale * _UP
+        epsilon = sensitivity / scale * UP
         mu = gdp_mu_of_pure(epsilon)
     elif delta == 0.0:
-        law, scale, mu = "l2_laplace", sensitivity / epsilon * _UP, gdp_mu_of_pure(epsilon)
+        law, scale, mu = "l2_laplace", sensitivity / epsilon * UP, gdp_mu_of_pure(epsilon)
     else:
         mu = gdp_mu(epsilon, delta)
-        law, scale, epsilon = "gaussian", sensitivity / mu * _UP, math.inf
+        law, scale, epsilon = "gaussian", sensitivity / mu * UP, math.inf
     check_scale(law, scale)
     return OutputCalibration(
         law=law,
@@ -311,11 +307,10 @@ def reachable(loss: Loss, rows: Rows, slope: float, point: float, linear: float)
         Norms of the minimiser and of the objective's linear term, about.
     """
     # rows are summed in blocks of 256; a prediction is off by the roundings of its sum over columns in eight lanes
-    moved = min(slope, _UNIT * (rows.dim / 8 + 16) * loss.curvature * rows.row_bound * rows.row_bound * point)
-    if isinstance(loss, Custom):  # what its function is taken to be off by
-        within = 1.0 + rows.row_bound * point + (rows.y_bound if loss.kind == "regression" else 1.0)
-        moved += min(2.0 * slope, loss.ERROR * (slope + loss.curvature * rows.row_bound * within))
-    return 4.0 * (rows.n * (320 * _UNIT * slope + moved) + 8 * _UNIT * (rows.l2_sum * point + linear))
+    moved = min(slope, UNIT * (lanes(rows.dim) + 8) * loss.curvature * rows.row_bound * rows.row_bound * point)
+    within = 1.0 + rows.row_bound * point + (rows.y_bound if loss.kind == "regression" else 1.0)
+    moved += min(2.0 * slope, loss.ERROR * (slope + loss.curvature * rows.row_bound * within))
+    return 4.0 * (rows.n * (320 * UNIT * slope + moved) + 8 * UNIT * (rows.l2_sum * point + linear))
 
 
 def minimiser_bound(loss: Loss, row_bound: float, y_bound: float, l2: float) -> float:
@@ -339,7 +334,7 @@ def minimiser_bound(loss: Loss, row_bound: float, y_bound: float, l2: float) -> 
     """
 
     def outside(r: float) -> bool:
-        return l2 * r * r * (1.0 - 1e-13) > _pull(loss, row_bound * r * _UP, y_bound) * (1.0 + 1e-13)
+        return l2 * r * r * (1.0 - 1e-13) > loss.pull(row_bound * r * UP, y_bound) * (1.0 + 1e-13)
 
     high = 1.0
     while not outside(high):
@@ -354,21 +349,4 @@ def minimiser_bound(loss: Loss, row_bound: float, y_bound: float, l2: float) -> 
         if not low < middle < high:
             break
         low, high = (low, middle) if outside(middle) else (middle, high)
-    return high * _UP
-
-
-def _pull(loss: Loss, most: float, y_bound: float) -> float:
-    """Return ``sup of -phi'(m; y) m over |m| <= most``, to about a rounding; for custom losses, a bound."""
-    if isinstance(loss, Logistic):
-        if most >= 1.0 + _LAMBERT:
-            return _LAMBERT
-        return most / (1.0 + math.exp(most))
-    if isinstance(loss, SmoothHinge):
-        h = loss.width
-        m = min(most, max(1.0 - h, 0.5 * (1.0 + h)))
-        return m * min(1.0, (1.0 + h - m) / (2.0 * h))
-    if isinstance(loss, Squared | Huber):
-        cap = math.inf if isinstance(loss, Squared) else loss.width
-        m = min(most, max(y_bound - cap, 0.5 * y_bound))
-        return m * min(cap, y_bound - m)
-    return loss.lipschitz(most, y_bound) * most
+    return high * UP

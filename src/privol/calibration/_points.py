@@ -9,17 +9,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .._validate import choice, integer, number
+from .._rounding import UNIT, UP, lanes, scaled_excess
+from .._validate import integer, number
 from ..errors import InvalidParameter
-from ..geometry import ConvexSet
-from ..guarantees import ADJACENCIES
-from ..losses import Loss, class_slope_bound
+from ..losses import class_slope_bound
+from ._problem import Problem
 
 __all__ = ["PointGradients", "check_steps", "gradients_at_points"]
 
 _SMALL, _LARGE = 1e-30, 1e30
-_UNIT = 2.0**-53
-_UP = 1.0 + 1e-12
 _MOST_BATCH = 1 << 20
 
 
@@ -54,54 +52,30 @@ def check_steps(l2: float, batch: int) -> tuple[float, int]:
     return l2, integer(batch=batch, at_least=1, at_most=_MOST_BATCH)
 
 
-def gradients_at_points(
-    *,
-    loss: Loss,
-    domain: ConvexSet,
-    dim: int,
-    intercept: bool,
-    adjacency: str,
-    x_bound: float,
-    y_bound: float,
-    gradient_bound: float | None,
-    outputs: int = 1,
-    weight: float = 1.0,
-) -> PointGradients:
+def gradients_at_points(problem: Problem, gradient_bound: float | None) -> PointGradients:
     """Bound the gradients of a loss over a set, or take the caller's bound.
-
-    Parameters
-    ----------
-    loss, domain, dim, intercept, adjacency, x_bound, y_bound, gradient_bound
-        As of the learners; ``dim`` counts the intercept.
-    outputs : int
-        Scores of a row: one for each class where they are several.
-    weight : float
-        The largest class weight.
 
     Raises
     ------
     InvalidParameter
         If a parameter is out of its range.
     """
-    x_bound = number(x_bound=x_bound, at_least=_SMALL, at_most=_LARGE)
-    y_bound = number(y_bound=y_bound, at_least=_SMALL, at_most=_LARGE)
-    radius = number(norm_of_domain=domain.norm_bound(dim), at_least=_SMALL, at_most=_LARGE)
-    outputs = integer(outputs=outputs, at_least=1)
-    weight = number(weight=weight, at_least=_SMALL, at_most=_LARGE)
-    ball = 2.0 if choice(ADJACENCIES, adjacency=adjacency) == "replace" else 1.0
-    row_bound = math.sqrt(x_bound * x_bound + 1.0) * _UP if intercept else x_bound
+    loss, dim, y_bound = problem.loss, problem.dim, problem.y_bound
+    outputs, weight = problem.outputs, problem.weight
+    radius = number(norm_of_domain=problem.domain.norm_bound(dim), at_least=_SMALL, at_most=_LARGE)
+    ball = 2.0 if problem.replaces else 1.0
+    row_bound = problem.row_bound
     if gradient_bound is not None:
         bound = number(gradient_bound=gradient_bound, at_least=_SMALL, at_most=_LARGE)
         return PointGradients(bound, bound * ball, row_bound, radius)
-    lanes = dim / 8 + 8
-    slack = 1.0 + 4 * (lanes + 8) * _UNIT
-    point = radius * (1.0 + 2 * (lanes + 16 * math.sqrt(dim) + 24) * _UNIT)
+    slack = 1.0 + 2 * scaled_excess(dim)  # no diameter grows faster than the square of the row's norm
+    point = radius * (1.0 + 2 * (lanes(dim) + 16 * math.sqrt(dim) + 24) * UNIT)
     if outputs == 1:
         bound = slack * weight * loss.gradient_bound(row_bound, point, y_bound)
-        change = slack * weight * loss.gradient_diameter(row_bound, point, y_bound, adjacency)
+        change = slack * weight * loss.gradient_diameter(row_bound, point, y_bound, problem.adjacency)
     else:
-        bound = slack * weight * row_bound * class_slope_bound(loss, outputs, row_bound * point * _UP)
+        bound = slack * weight * row_bound * class_slope_bound(loss, outputs, row_bound * point * UP)
         change = bound * ball
     if math.isfinite(loss.curvature):  # a slope is taken at the prediction as computed
-        change += 2 * weight * loss.curvature * row_bound * (2 * lanes * _UNIT * row_bound * point)
+        change += 2 * weight * loss.curvature * row_bound * (2 * lanes(dim) * UNIT * row_bound * point)
     return PointGradients(bound, change, row_bound, radius)

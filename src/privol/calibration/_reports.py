@@ -9,7 +9,9 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from .._rounding import UNIT
 from .._validate import choice, integer, number
+from .._vocabulary import PROXIES, RANDOMIZERS
 from ..errors import InvalidParameter
 from ..guarantees import ADJACENCIES, gdp_mu, gdp_mu_of_pure
 from ._caps import Cap, cap_of, proxy_of_cap
@@ -23,9 +25,9 @@ __all__ = [
     "gaussian_leakage_std",
 ]
 
-#: Names of the randomizers. All but the last are pure.
-RANDOMIZERS = ("privunit", "duchi", "l2laplace", "laplace", "gaussian")
 
+# Outwards by 900 units, where _rounding.UP has ten times as many: these figures round a dozen times, and the noise of
+# every report ever drawn depends on the factor.
 _UP = 1.0 + 1e-13
 _TINY_NORM, _LARGE_NORM = 1e-100, 1e100
 _LEAST_EPSILON, _LEAST_SCALE, _LARGEST_SCALE = 1e-9, 1e-140, 1e140
@@ -71,7 +73,7 @@ def clip_excess(dim: int) -> float:
     The norm's square rounds by at most ``(dim + 2) 2^-53``, in any order of the sum; 60 more roundings of coordinates
     and factors are allowed for.
     """
-    return (dim + 64) * 2.0**-53 * (1.0 + 1e-6)
+    return (dim + 64) * UNIT * (1.0 + 1e-6)
 
 
 def gaussian_leakage(std: float, *, bound: float = 1.0, dim: int) -> float:
@@ -208,7 +210,7 @@ class ReportNoise:
             Above 0, at most 0.99. Of Laplace noise, whose moments are infinite from ``beta = 1 / scale`` on: the bets
             go up to so much of that, or to 0.6838 / bound where that is less.
         """
-        method, theta = choice(("numerical", "hoeffding"), method=method), number(theta=theta, above=0.0, at_most=0.99)
+        method, theta = choice(PROXIES, method=method), number(theta=theta, above=0.0, at_most=0.99)
         if self.cap is not None:
             crude = self.scale * self.scale
             if method == "hoeffding" or self.kind == "sign":  # two points: attained by the zero vector

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 from .._core._noise import lattice_step
+from .._rounding import UNIT, UP, scaled_excess, sum_excess
 from .._validate import choice, integer, number
 from ..errors import InvalidParameter
 from ..factorizations import BLT, Factorization, SquareRoot
@@ -29,8 +30,6 @@ NO_LAST_ROW = (
 INTEGER_DESIGNS = ("tree", "honaker", "smooth")  # their sums of rows are integers, hence exact
 
 _SMALL, _LARGE = 1e-30, 1e30
-_UNIT = 2.0**-53
-_UP = 1.0 + 1e-12
 _MOST_SUM, _MOST_SHIFT = 61, 40  # bits of a run's sum on the grid, and of the lattice on it
 _MOST_WINDOW = 1 << 26  # numbers kept by "sqrt", and by sliding sums
 _MOST_ROUNDING = 0.1  # of what discounted and sliding sums are charged, relative to all else
@@ -155,18 +154,18 @@ def calibrate_sums(
             f"sliding sums keep a window's noisy increments, and window / leaf * dim is at most {_MOST_WINDOW:,} for "
             f"them, found {factorization.window:,} * {dim:,}: use discount"
         )
-    # Rows are scaled to the bound by a computed factor (docs/proofs/iterates.md, "Bounds themselves").
-    excess = rounding + 4 * (dim / 8 + 16) * _UNIT
-    radius = bound * (1.0 + excess) * _UP
+    # Rows are scaled to the bound by a computed factor; twice, as the rows of a matrix v v^T are quadratic in v's norm.
+    excess = rounding + 2 * scaled_excess(dim)
+    radius = bound * (1.0 + excess) * UP
     ball = radius * (2.0 if replace else 1.0)
     ideal = ball
     if sensitivity is not None:
         ideal = number(sensitivity=sensitivity, at_least=_SMALL, at_most=_LARGE)
-        ideal = min(ball, (ideal + excess * bound * (2.0 if replace else 1.0)) * _UP)
+        ideal = min(ball, (ideal + excess * bound * (2.0 if replace else 1.0)) * UP)
     sums = factorization.design in INTEGER_DESIGNS
     gain, error = _recursion(factorization)
-    # Doubles that are added up to a leaf: leaf - 1 roundings of at most its norm, in both of two runs.
-    addition = 0.0 if sums else 2.1 * (leaf - 1) * _UNIT * leaf * radius
+    # Doubles that are added up to a leaf, in both of two runs.
+    addition = 0.0 if sums else 2.1 * sum_excess(leaf) * leaf * radius
     recursion = 2.0 * math.sqrt(steps) * error * leaf * radius
 
     forgetting = factorization.discount < 1.0 or factorization.window is not None
@@ -178,9 +177,9 @@ def calibrate_sums(
 
     def charge(grid: float) -> tuple[float, float]:
         # Truncation towards zero leaves the ball, and the change from a row to nothing, no larger than they were.
-        one = min(ball, (ideal + math.sqrt(dim) * grid) * _UP) if replace else ideal
-        one = (one + addition) * _UP
-        return one, (factorization.column_norm * one + recursion) * _UP
+        one = min(ball, (ideal + math.sqrt(dim) * grid) * UP) if replace else ideal
+        one = (one + addition) * UP
+        return one, (factorization.column_norm * one + recursion) * UP
 
     def result(sigma: float, lattice: float, grid: float, mu: float, claim: Claim | None) -> SumCalibration:
         one, charged = charge(grid)
@@ -196,7 +195,7 @@ def calibrate_sums(
         claim = Claim(epsilon=epsilon, delta=delta, source="Jain, Kothari and Thakurta 2012, Theorem 9")
     else:
         mu = _mu_of(epsilon, delta)
-        sigma = charge(grid)[1] / mu * _UP
+        sigma = charge(grid)[1] / mu * UP
     if not 1e-280 < sigma < 1e280:
         raise InvalidParameter(
             f"the noise would have standard deviation {sigma:g}: epsilon, delta and bound are too far apart for double "
@@ -205,14 +204,14 @@ def calibrate_sums(
     # A coarser grid asks for more noise, whose lattice may ask for a coarser grid: at most once more.
     while sums and lattice_step(sigma) * 2.0**-_MOST_SHIFT > grid:
         grid = lattice_step(sigma) * 2.0**-_MOST_SHIFT
-        sigma = sigma if published else charge(grid)[1] / mu * _UP
+        sigma = sigma if published else charge(grid)[1] / mu * UP
     lattice = lattice_step(sigma)
     if grid > lattice:
         raise InvalidParameter(
             f"the sum of {steps * leaf:,} rows of norm {bound:g} does not fit 64-bit integers on a grid as fine as the "
             f"noise of standard deviation {sigma:g}: decrease horizon, bound or epsilon, or use design='blt'"
         )
-    return result(sigma, lattice, grid, charge(grid)[1] / sigma * _UP if published else mu, claim)
+    return result(sigma, lattice, grid, charge(grid)[1] / sigma * UP if published else mu, claim)
 
 
 _mu_of = functools.lru_cache(maxsize=64)(gdp_mu)  # the same for all epochs of a run
@@ -232,11 +231,11 @@ def _recursion(factorization: Factorization) -> tuple[float, float]:
         reach = [min(float(n - 1), 1.0 / (1.0 - t)) for t in theta]
         gain = 1.0 + math.fsum(w * r for w, r in zip(omega, reach, strict=True))
         drift = math.fsum(w * r * r for w, r in zip(omega, reach, strict=True))
-        return 1.01 * gain, _UNIT * (1.05 * (len(reach) + 1) * gain + 2.1 * drift)
+        return 1.01 * gain, UNIT * (1.05 * (len(reach) + 1) * gain + 2.1 * drift)
     if isinstance(factorization, SquareRoot):
         # every coefficient is off by a relative 4 n units at most (with a decay 5 n), a sum of n products by n + 1
         gain = 1.0 + 2.0 * math.sqrt(n / math.pi)
-        return 1.01 * gain, _UNIT * 1.05 * (6 * n + 1 if factorization.decay < 1.0 else 5 * n + 1) * gain
+        return 1.01 * gain, UNIT * 1.05 * (6 * n + 1 if factorization.decay < 1.0 else 5 * n + 1) * gain
     return 1.01, 0.0
 
 

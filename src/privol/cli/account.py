@@ -45,7 +45,7 @@ def account(runs: tuple[str, ...], delta: float | None, as_json: bool) -> None:
         privol account RUN
         privol account monday tuesday budget.jsonl --delta 1e-8
     """
-    from ..report import account_report, show
+    from ..tables import account_report, show
 
     record = describe_account(runs, delta)
     with printing():

@@ -7,15 +7,22 @@ from typing import Any
 
 import click
 
+from .._vocabulary import (
+    ADJACENCIES,
+    DESIGNS,
+    NOISE_POSITIONS,
+    OBJECTIVE_CALIBRATIONS,
+    OF_ONE_SCORE,
+    RANDOMIZERS,
+    STATISTICS,
+)
+from ..learners import TABLE
 from .options import ReleaseType
 from .outputs import printing
 
 __all__ = ["AUDITED", "audit"]
 
-AUDITED = (  # those of privol.audit, which takes long to import
-    "pigd", "pgiga", "nogd", "dpftrl", "pqftl", "prefix", "miogd", "ldpsgd", "banco", "agnostic", "bandit",
-    "multiscale", "dola", "sparse-dola", "objective-perturbation", "output-perturbation", "pol",
-)  # fmt: skip
+AUDITED = (*(entry.name for entry in TABLE), "prefix")
 
 
 @click.command()
@@ -24,27 +31,27 @@ AUDITED = (  # those of privol.audit, which takes long to import
     "--epsilon", "epsilons", type=float, multiple=True, help="Budget; may be given several times.  [default: 0.5, 1, 4]"
 )
 @click.option("--delta", type=float, help="[default: 1e-06; learners of data at rest: 0]")
-@click.option("--adjacency", type=click.Choice(["replace", "zero_out"]), help="[default: replace]")
+@click.option("--adjacency", type=click.Choice(ADJACENCIES), help="[default: replace]")
 @click.option(
     "--design",
-    type=click.Choice(["blt", "tree", "honaker", "smooth", "sqrt", "independent"]),
+    type=click.Choice(DESIGNS),
     help="dpftrl, pqftl, prefix: how the running sums share their noise.  [default: blt]",
 )
 @click.option("--release", type=ReleaseType(), metavar="last|all|K|N1,N2,...", help="pigd, pgiga.  [default: last]")
 @click.option(
     "--calibration",
-    type=click.Choice(["tight", "published", "jmlr"]),
+    type=click.Choice(OBJECTIVE_CALIBRATIONS),
     help="pigd, pgiga, dola, prefix with design tree, and of data at rest; published: what the paper claims is "
     "audited.  [default: tight]",
 )
 @click.option(
     "--randomizer",
-    type=click.Choice(["privunit", "duchi", "l2laplace", "laplace", "gaussian"]),
+    type=click.Choice(RANDOMIZERS),
     help="ldpsgd, banco, agnostic, multiscale, bandit, dola, sparse-dola.  [default: the learner's]",
 )
 @click.option(
     "--noise-position",
-    type=click.Choice(["gradient", "output"]),
+    type=click.Choice(NOISE_POSITIONS),
     help="dola: noise on gradients, or on what is sent.  [default: gradient]",
 )
 @click.option(
@@ -54,7 +61,7 @@ AUDITED = (  # those of privol.audit, which takes long to import
 @click.option("--values", type=click.IntRange(1, 2), help="bandit: values of a loss in a report.  [default: 1]")
 @click.option(
     "--loss",
-    type=click.Choice(["logistic", "hinge", "smooth_hinge", "squared", "absolute", "huber"]),
+    type=click.Choice(OF_ONE_SCORE),
     help="objective-perturbation, output-perturbation, pol.  [default: one that attains the claim]",
 )
 @click.option("--l2", type=float, help="Likewise.")
@@ -67,7 +74,7 @@ AUDITED = (  # those of privol.audit, which takes long to import
 @click.option("--confidence", type=float, help="Of each lower bound on its own.  [default: 0.99]")
 @click.option(
     "--statistic",
-    type=click.Choice(["auto", "fitted"]),
+    type=click.Choice(STATISTICS),
     help="auto: the likelihood ratio where it is known; fitted: the best linear one of half of the runs.  "
     "[default: auto]",
 )
@@ -96,7 +103,7 @@ def audit(learner: str, epsilons: tuple[float, ...], as_json: bool, seed: int | 
         privol audit objective-perturbation --calibration published
     """
     from ..audit import audit as make_audit
-    from ..report import audit_report, show
+    from ..tables import audit_report, show
     from .app import OK, REFUTED
 
     given = {name: value for name, value in options.items() if value is not None}

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from ..learners import TABLE
 from .options import GroupedCommand, given_parameters, learner_name, learner_options
 from .outputs import RunDirectory, naming_rows, printing, uninterrupted
 from .run import check_labels
@@ -17,7 +18,7 @@ from .streams import FILE_OPTIONS, open_for_run, stream_options
 
 __all__ = ["dola"]
 
-LEARNERS = ("dola", "sparse-dola")
+LEARNERS = tuple(entry.name for entry in TABLE if entry.group == "nodes")
 #: For the embedded rows.
 EMBEDDED: dict[str, Any] = {"radius": 10.0, "x_bound": 2.0, "batch": 500}
 
@@ -191,8 +192,8 @@ def _describe(
     from ..guarantees import weaknesses
     from ..state import describe_parameters
 
-    guarantee, run = made.guarantee_, made._run
-    rows = run.plan.horizon
+    guarantee, plan = made.guarantee_, made.plan_
+    rows = plan.horizon
     return {
         "format": "privol.network-run",
         "version": 1,
@@ -206,8 +207,8 @@ def _describe(
         "rows": rows,
         "features": opened.n_features,
         "classes": None if opened.classes is None else [str(label) for label in opened.classes],
-        "nodes": run.plan.nodes,
-        "rounds": run.plan.rounds,
+        "nodes": plan.nodes,
+        "rounds": plan.rounds,
         "ranks": ranks.size,
         "model_private": guarantee.private and guarantee.kind != "none",
         "summary": guarantee.summary(),

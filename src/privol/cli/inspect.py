@@ -47,7 +47,7 @@ def plan(
     """
     from ..guarantees import weaknesses
     from ..planning import plan as make_plan
-    from ..report import plan_report, show
+    from ..tables import plan_report, show
 
     given, users = given_parameters(options), None
     if schema is not None:
@@ -106,7 +106,7 @@ def info(file: str | None, as_json: bool, **options: Any) -> None:
     given = {name: value for name, value in options.items() if value is not None}
     if file is None:
         from ..config import show_config
-        from ..report import info_report, show
+        from ..tables import info_report, show
 
         if given:
             word = next(iter(given))
@@ -118,7 +118,7 @@ def info(file: str | None, as_json: bool, **options: Any) -> None:
             else:
                 show(info_report(found))
         return
-    from ..streams._draft import draft_schema
+    from ..streams import draft_schema
 
     text = draft_schema(file, **given)
     with printing():

@@ -80,7 +80,7 @@ def fit_rows(
         talking, start = not (as_json or quiet), time.perf_counter()
         directory.keep()  # until it is known that nothing was spent
         try:
-            with closing(Ledger(adjacency=made._adjacency(), journal=directory.path / LEDGER)) as made.ledger:
+            with closing(Ledger(adjacency=made.adjacency, journal=directory.path / LEDGER)) as made.ledger:
                 seal = SealedRelease(directory.path, inputs=inputs)
                 with naming_rows(stream), fitting(stream.source, wanted=talking):
                     made.fit_stream(stream, seal=seal)
@@ -100,7 +100,7 @@ def fit_rows(
         if as_json:
             click.echo(json.dumps(record, allow_nan=False))
         elif not quiet:
-            from ..report import run_report, show
+            from ..tables import run_report, show
 
             show(run_report(record))
 
@@ -222,17 +222,18 @@ _DROWNED = 0.1
 
 def _noise_of(made: Any, stream: Any) -> dict[str, Any]:
     """Public figures of the noise: of all scores as one vector, and of the score of a row of the largest norm."""
+    from ..learners.views import export_of
     from ..planning import PlanRow
 
     n_classes = 2 if stream.classes is None else len(stream.classes)
-    plan, dim = made.calibrate(stream.n_features, made.n_rows_, n_classes), len(made._public("model"))
+    plan, dim = made.calibrate(stream.n_features, made.n_rows_, n_classes), len(export_of(made).model)
     longest = math.hypot(float(made.x_bound), float(bool(made.fit_intercept)))
     inside = hasattr(plan, "final_scale")  # b: the model moves by b / l2_sum at most
     scale = plan.scale / plan.l2_sum + plan.final_scale if inside else plan.scale
     std = scale * (math.sqrt(dim + 1.0) if plan.law == "l2_laplace" else 1.0)
     reach = math.inf
     if hasattr(plan, "iterates"):
-        reach = made._domain().norm_bound(dim)
+        reach = plan.iterates.problem.radius
     elif not inside:
         reach = min(plan.minimiser_bound, math.inf if plan.radius is None else plan.radius)
     row = PlanRow(

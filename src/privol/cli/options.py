@@ -12,7 +12,32 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .._vocabulary import (
+    ADJACENCIES,
+    AVERAGE_WEIGHTS,
+    AVERAGINGS,
+    BUILT_TOPOLOGIES,
+    DESIGNS,
+    L2_SCHEDULES,
+    MIN_L2,
+    NOISE_POSITIONS,
+    NOISE_SHAPES,
+    OBJECTIVE_CALIBRATIONS,
+    OBJECTIVES,
+    OF_CLASSES,
+    OF_TARGETS,
+    ON_INVALID,
+    PROXIES,
+    RANDOMIZERS,
+    REGULARIZERS,
+    RENEWALS,
+    STEPS,
+    THRESHOLDS,
+    WEIGHTINGS,
+    WIDTHS,
+)
 from ..errors import InvalidParameter
+from ..learners import GROUPS, TABLE
 
 __all__ = [
     "LEARNER_OPTIONS",
@@ -30,8 +55,8 @@ __all__ = [
 ]
 
 TAB = "\t"
-#: Learners of data at rest: privol.learners.OFFLINE_LEARNERS, which takes long to import.
-OFFLINE = ("objective-perturbation", "output-perturbation", "pol")
+#: Learners of data at rest.
+OFFLINE = tuple(entry.name for entry in TABLE if entry.group == "rest")
 
 if TYPE_CHECKING:  # older releases of click have no type parameter here
     _ParamType = click.ParamType[Any]
@@ -180,10 +205,10 @@ class LearnerOption:
 LEARNER_OPTIONS = (
     LearnerOption(
         "loss",
-        click.Choice(["logistic", "hinge", "smooth_hinge", "softmax", "squared", "absolute", "huber"]),
+        click.Choice([*OF_CLASSES, *OF_TARGETS]),
         "logistic",
-        "Loss; the first four learn classes, the others real targets. Of more than two classes (dpftrl) softmax learns "
-        "all at once, the others each against the rest.",
+        f"Loss; the first {len(OF_CLASSES)} learn classes, the others real targets. Of more than two classes (dpftrl) "
+        "softmax learns all at once, the others each against the rest.",
     ),
     LearnerOption("epsilon", float, "1.0", "Budget of the whole run, above 0; inf: no noise and no guarantee."),
     LearnerOption(
@@ -194,7 +219,7 @@ LEARNER_OPTIONS = (
     ),
     LearnerOption(
         "adjacency",
-        click.Choice(["replace", "zero_out"]),
+        click.Choice(ADJACENCIES),
         "replace",
         "What may change in one row: anything, or its absence.",
     ),
@@ -230,7 +255,7 @@ LEARNER_OPTIONS = (
     ),
     LearnerOption(
         "min_l2",
-        click.Choice(["quarter", "full"]),
+        click.Choice(MIN_L2),
         "quarter",
         "objective-perturbation: where l2 is too small for the losses' curvature, it is increased until that costs "
         "half of epsilon at most, or (logistic loss) nothing.",
@@ -240,7 +265,7 @@ LEARNER_OPTIONS = (
     ),
     LearnerOption(
         "weights",
-        click.Choice(["linear", "uniform", "last"]),
+        click.Choice(AVERAGE_WEIGHTS),
         "linear",
         "pol: iterate t counts t times in the average, or all alike, or the last alone.",
     ),
@@ -253,14 +278,14 @@ LEARNER_OPTIONS = (
     ),
     LearnerOption(
         "l2_schedule",
-        click.Choice(["constant", "inverse_sqrt"]),
+        click.Choice(L2_SCHEDULES),
         "constant",
         "inverse_sqrt: about l2 / sqrt(t) at row t.",
     ),
     LearnerOption("step_offset", float, "by the learner", "Weight of the starting point, in rows."),
     LearnerOption(
         "noise_shape",
-        click.Choice(["lipschitz", "smooth", "paper"]),
+        click.Choice(NOISE_SHAPES),
         "lipschitz",
         "How the budget is spread over the releases: least total noise norm, least total square, 1/t.",
     ),
@@ -269,41 +294,37 @@ LEARNER_OPTIONS = (
     ),
     LearnerOption(
         "design",
-        click.Choice(["blt", "tree", "honaker", "smooth", "sqrt", "independent"]),
+        click.Choice(DESIGNS),
         "blt",
         "dpftrl, pqftl: how the running sums share their noise.",
     ),
     LearnerOption("buffers", int, "4", "With design blt: more means less noise and more memory."),
-    LearnerOption(
-        "objective", click.Choice(["max", "mean"]), "max", "With design blt: which error of the sums is least."
-    ),
+    LearnerOption("objective", click.Choice(OBJECTIVES), "max", "With design blt: which error of the sums is least."),
     LearnerOption(
         "renewal",
-        click.Choice(["none", "repeat", "double"]),
+        click.Choice(RENEWALS),
         "none",
         "dpftrl, pqftl: at the horizon a run ends, or epochs of as many rows, or of twice as many each, follow with "
         "noise of their own. The budget stays that of one epoch.",
     ),
-    LearnerOption("batch", int, "1", "nogd, dpftrl, pqftl: rows of a step; dola, sparse-dola: of a node's."),
+    LearnerOption("batch", int, "1", "Rows of a step; of nodes: of a node's."),
     LearnerOption("nodes", int, "16", "dola, sparse-dola: nodes of the network."),
-    LearnerOption(
-        "topology", click.Choice(["ring", "grid", "star", "complete"]), "ring", "dola, sparse-dola: who hears whom."
-    ),
+    LearnerOption("topology", click.Choice(BUILT_TOPOLOGIES), "ring", "dola, sparse-dola: who hears whom."),
     LearnerOption(
         "noise_position",
-        click.Choice(["gradient", "output"]),
+        click.Choice(NOISE_POSITIONS),
         "gradient",
         "dola: noise on the gradient, or, as first published, on the projected step.",
     ),
     LearnerOption(
         "regularizer",
-        click.Choice(["explicit", "implicit"]),
+        click.Choice(REGULARIZERS),
         "explicit",
         "dola: its gradient is taken before the step or after it.",
     ),
     LearnerOption(
         "threshold",
-        click.Choice(["noise", "rda", "published"]),
+        click.Choice(THRESHOLDS),
         "noise",
         "sparse-dola: small coordinates become 0 by what noise they have, or by --l1 and all steps, or by it and one.",
     ),
@@ -323,7 +344,7 @@ LEARNER_OPTIONS = (
         "gradient_bound",
         float,
         "by the loss",
-        "nogd, dpftrl, and learners on devices: longer gradients are scaled to this L2 norm.",
+        "Of learners that perturb gradients: longer ones are scaled to this L2 norm.",
     ),
     LearnerOption(
         "leakage",
@@ -334,14 +355,14 @@ LEARNER_OPTIONS = (
     LearnerOption("sigma", float, "by the leakage", "miogd, bandit: standard deviation of a device's noise."),
     LearnerOption(
         "randomizer",
-        click.Choice(["privunit", "duchi", "l2laplace", "laplace", "gaussian"]),
+        click.Choice(RANDOMIZERS),
         "privunit; agnostic: l2laplace; bandit, dola, sparse-dola: gaussian",
         "ldpsgd, banco, agnostic, multiscale, bandit, dola, sparse-dola: what is done to a gradient, or a "
         "loss, where it is made.",
     ),
     LearnerOption(
         "step",
-        click.Choice(["anytime", "horizon", "adaptive"]),
+        click.Choice(STEPS),
         "anytime",
         "miogd, ldpsgd, bandit: steps by the row's number, by the horizon, or by the reports so far.",
     ),
@@ -356,10 +377,8 @@ LEARNER_OPTIONS = (
         "wealth", float, "1.0", "banco, agnostic: the bettor's at the start; about the size of first models."
     ),
     LearnerOption("theta", float, "0.25", "banco, multiscale: how near bets come to the end of Laplace noise."),
-    LearnerOption("weighting", click.Choice(["norm", "count"]), "norm", "banco: count: as published."),
-    LearnerOption(
-        "proxy", click.Choice(["numerical", "hoeffding"]), "numerical", "banco, multiscale: for privunit and duchi."
-    ),
+    LearnerOption("weighting", click.Choice(WEIGHTINGS), "norm", "banco: count: as published."),
+    LearnerOption("proxy", click.Choice(PROXIES), "numerical", "banco, multiscale: for privunit and duchi."),
     LearnerOption("growth", float, "1.0", "agnostic: how fast bets fall with the squared gains."),
     LearnerOption(
         "direction_step", float, "1.0; multiscale: 1.4", "banco, agnostic, multiscale: step of the direction."
@@ -371,7 +390,7 @@ LEARNER_OPTIONS = (
     LearnerOption("prior_decay", float, "0.15", "multiscale: how much more small radii weigh at the start."),
     LearnerOption(
         "averaging",
-        click.Choice(["uniform", "linear", "quadratic"]),
+        click.Choice(AVERAGINGS),
         "uniform; multiscale: quadratic",
         "miogd, ldpsgd, banco, agnostic, multiscale, dola: whether later models count more in the average.",
     ),
@@ -385,22 +404,18 @@ LEARNER_OPTIONS = (
     LearnerOption("fit_intercept", bool, "yes", "Append a constant to every row (regularised like the rest)."),
     LearnerOption(
         "calibration",
-        click.Choice(["tight", "published", "jmlr"]),
+        click.Choice(OBJECTIVE_CALIBRATIONS),
         "tight",
         "published: the paper's noise; the guarantee then says what it claims and what is true. jmlr: "
         "objective-perturbation's of 2011, proved and looser.",
     ),
     LearnerOption(
         "on_invalid",
-        click.Choice(["raise", "zero"]),
+        click.Choice(ON_INVALID),
         "raise",
         "A row that is not finite: an error that names it, or a counted null row.",
     ),
 )
-
-
-#: Widths of the two losses that have one; not parameters of the learners but of the loss.
-_WIDTHS = {"huber": "Huber", "smooth_hinge": "SmoothHinge"}
 
 
 def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -416,44 +431,40 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar=option.metavar,
             help=f"{option.help}  [default: {option.default}]",
         )(command)
-    for flag, about in (
-        ("--huber-width", "With --loss huber: errors beyond it count linearly.  [default: 1.0]"),
-        ("--smooth-hinge-width", "With --loss smooth_hinge: half width of its rounded corner.  [default: 0.5]"),
-    ):
-        command = click.option(flag, type=float, help=about)(command)
+    for name, about in WIDTHS.items():  # not parameters of the learners but of the loss
+        flag = f"--{name.replace('_', '-')}-width"
+        command = click.option(flag, type=float, help=f"With --loss {name}: {about}")(command)
     return click.option(
         "--learner",
-        type=click.Choice(
-            ["dpftrl", "pqftl", "nogd", "pigd", "pgiga", "miogd", "bandit", "ldpsgd", "banco", "agnostic", "multiscale",
-             "dola", "sparse-dola", *OFFLINE]
-        ),
-        help="dpftrl: perturbs running sums of gradients. pqftl: running sums of moments, for squared loss. nogd: "
-        "every gradient. Releases of these three cost nothing. pigd: implicit steps, every loss. pgiga: gradient "
-        "steps, smooth losses. These two perturb what they release, and are for few releases. The others simulate "
-        "users' devices, which randomize what they send and need not trust the learner: gradients (miogd, ldpsgd), "
-        "losses (bandit), gradients for learners without a step size (multiscale, banco, agnostic). Nodes that send "
-        "each other noisy parameters, and have the rows in turn: dola, sparse-dola. The last three are "
-        "for data at rest: they need all rows in memory and make one release, with noise in what is minimised "
-        "(objective-perturbation), on the minimiser (output-perturbation), or on the average of one pass (pol).  "
-        "[default: dpftrl; for squared loss pqftl]",
+        type=click.Choice([entry.name for entry in TABLE]),
+        help=f"{_about_learners()}  [default: dpftrl; for squared loss pqftl]",
     )(command)
+
+
+def _about_learners() -> str:
+    """What every learner does, group by group."""
+    told = []
+    for group, words in GROUPS.items():
+        names = (f"{entry.name} ({entry.about})" for entry in TABLE if entry.group == group)
+        told.append(f"{words}: {', '.join(names)}.")
+    return " ".join(told)
 
 
 def given_parameters(options: dict[str, Any]) -> dict[str, Any]:
     """Take the learner's parameters out of a command's options: those that were given."""
     found = {option.parameter: options.pop(option.parameter) for option in LEARNER_OPTIONS}
     given = {name: value for name, value in found.items() if value is not None}
-    for name, kind in _WIDTHS.items():
+    for name in WIDTHS:
         width = options.pop(f"{name}_width")
         if width is None:
             continue
         word = f"--{name.replace('_', '-')}-width"
         if given.get("loss") != name:
             raise click.UsageError(f"{word} is about --loss {name}, found the loss {given.get('loss', 'logistic')}")
-        from .. import losses
+        from ..losses import from_record
 
         try:
-            given["loss"] = getattr(losses, kind)(width=width)
+            given["loss"] = from_record({"name": name, "width": width})
         except InvalidParameter as error:
             raise InvalidParameter(f"{word}: {error}") from error
     return given

@@ -110,7 +110,7 @@ def _predictions(learner: Any, stream: Any, file: IO[str]) -> Iterator[int]:
     from .._core._rows import squared_norms
     from ..losses import get_loss
 
-    likely = get_loss(learner.loss).name in ("logistic", "softmax")
+    likely = get_loss(learner.loss).log_odds
     scaled = stream.schema is not None and stream.schema.target is not None
     in_units = scaled and not hasattr(learner, "classes_")
     writer = csv.writer(file, lineterminator="\n")

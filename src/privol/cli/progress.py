@@ -57,6 +57,7 @@ def watched(
     from rich.progress import BarColumn, Progress, TextColumn
 
     from ..guarantees import format_up, gdp_epsilon
+    from ..learners.views import run_of
 
     most = "" if horizon is None else f" of {'' if counted else 'up to '}{horizon:,}"
     start = last = time.monotonic()
@@ -67,7 +68,8 @@ def watched(
 
         def tick(learner: Any, stream: Any) -> None:
             nonlocal last
-            now, rows = time.monotonic(), learner._run.state.n_rows  # also of a run that is kept now and then only
+            run, now = run_of(learner), time.monotonic()
+            rows = 0 if run is None else run.n_rows  # also of a run that is kept now and then only
             if now - last < _EVERY:
                 return
             last = now

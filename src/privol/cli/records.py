@@ -50,11 +50,10 @@ def describe_run(
     from ..planning import noise_row
     from ..state import describe_parameters
 
-    guarantee, ledger, plan = made.guarantee_, made.ledger_, made._run.plan
+    guarantee, ledger, plan = made.guarantee_, made.ledger_, made.plan_
     n, releases = made.n_rows_, plan.releases
     early = releases.only_last and n < releases.last_row and made.n_releases_ > 0
     rows = [n] if early else _release_rows(releases, made.n_releases_, n)
-    dim = len(made._public("model"))
     delta = guarantee.delta
     promises = {account.learner: account.guarantee for account in ledger.accounts}
     users = None
@@ -64,9 +63,9 @@ def describe_run(
     reserved, spent = compose_gdp([promise.mu for promise in promises.values()]), ledger.spent
     # one account's own figure is exact, where composing it would round it up
     reserved_epsilon = guarantee.epsilon(delta) if len(promises) == 1 else gdp_epsilon(reserved, delta)
-    bounded = math.isfinite(made._domain().norm_bound(dim))  # else no score is the largest
-    noise = noise_row(made, plan, rows[-1], dim, early=early) if rows and bounded else None
-    warnings = [*weaknesses(whole, rows=max(n, made._run.horizon)), *_warnings(made, noise, dim)]
+    bounded = math.isfinite(plan.problem.radius)  # else no score is the largest
+    noise = noise_row(plan, rows[-1], early=early) if rows and bounded else None
+    warnings = [*weaknesses(whole, rows=max(n, plan.problem.horizon)), *_warnings(made, noise)]
     if stream.schema is not None and stream.schema.derived_from_data:
         warnings.insert(
             0,
@@ -114,18 +113,18 @@ def describe_run(
     }
 
 
-def _warnings(made: Any, noise: Any, dim: int) -> list[str]:
+def _warnings(made: Any, noise: Any) -> list[str]:
     """What of a run's public figures nobody can have wanted; ``noise``: of the last release, None without one."""
     from ..planning import drowning
 
-    releases, n = made._run.plan.releases, made.n_rows_
+    releases, n = made.plan_.releases, made.n_rows_
     warnings = []
     if noise is None:
         if releases.count and not made.n_releases_:
             first = releases.every or int(releases.rows[0])
             warnings.append(f"no model was released: the first was due after row {first:,}, and {n:,} were learnt")
         return warnings
-    drowned = drowning(noise, made._domain().norm_bound(dim))
+    drowned = drowning(noise, made.plan_.problem.radius)
     if drowned is not None:
         warnings.append(f"{drowned}; privol plan with the same options says what would help")
     left = n - noise.row
@@ -171,7 +170,7 @@ def write_run(
         Records of the diagnostics (not private) and of the private metrics.
     """
     from .._files import write_atomically
-    from ..state._models import write_released
+    from ..state import write_released
 
     files: dict[str, str] = record["files"]
     record["out"] = str(folder)

@@ -119,5 +119,7 @@ def _end(directory: str, path: Path, as_json: bool, quiet: bool) -> None:
         if as_json:
             click.echo(json.dumps(record, allow_nan=False))
         elif not quiet:
-            model = "nothing was released" if not shown else f"the model released last is in {directory}"
+            model = f"the model released last is in {directory}"
+            if not shown:
+                model = "no model was released, but messages or metrics were" if spent.mu else "nothing was released"
             click.echo(f"{directory}: ended after row {rows:,}; {model}, and what was not spent is given back")

@@ -13,7 +13,9 @@ from typing import Any
 
 import click
 
+from .._vocabulary import OF_TARGETS
 from ..errors import BudgetExceeded, InvalidParameter
+from ..learners import TABLE
 from .options import LEARNER_OPTIONS, OFFLINE, GroupedCommand, given_parameters, learner_name, learner_options
 from .outputs import RunDirectory, naming_rows, printing, uninterrupted
 from .progress import counting, watched
@@ -32,7 +34,7 @@ EMBEDDED: dict[str, dict[str, Any]] = {
     "sparse-dola": {"radius": 10.0, "x_bound": 2.0, "batch": 500},
 }
 #: Of learners for few models, and of those that nothing was chosen for.
-FEW = ("pigd", "pgiga")
+FEW = tuple(entry.name for entry in TABLE if entry.group == "few")
 EMBEDDED_OTHERS: dict[str, Any] = {"x_bound": 2.0}
 #: For all seven classes, chosen likewise: DPFTRL's last model 68 % (0.6 %) with the softmax at epsilon 1, where
 #: scikit-learn's SGD without privacy has 71 % and the commonest class 49 %.
@@ -195,6 +197,7 @@ def learn_rows(
     **options
         As those of ``privol run``.
     """
+    from ..learners.views import run_of
     from ..ledger import Ledger
     from ..state import State
 
@@ -234,7 +237,7 @@ def learn_rows(
     check_labels(made, stream, file)
     n_classes = 2 if stream.classes is None else len(stream.classes)
     # refuses parameters before a row is read
-    releases = made._calibrate_classes(stream.n_features, horizon, n_classes).releases
+    releases = made.calibrate(stream.n_features, horizon, n_classes=n_classes).releases
     if private is not None and (releases.every or releases.rows[0]) >= horizon:
         raise click.UsageError(
             "--private-metrics evaluates each row with the model released before it, and none is released before "
@@ -266,7 +269,7 @@ def learn_rows(
             write_run(directory.path, made, record, metrics, released)
             return record
 
-    with closing(Ledger(adjacency=made._adjacency(), journal=directory.path / "ledger.jsonl", **limit)) as made.ledger:
+    with closing(Ledger(adjacency=made.adjacency, journal=directory.path / "ledger.jsonl", **limit)) as made.ledger:
         try:
             with _saying_what_helps(stream, stated), shown as (tick, stage):
                 ended = _learn(made, stream, state, diagnostics, delay or 0, private, tick, stage, report)
@@ -283,22 +286,26 @@ def learn_rows(
         if as_json:
             click.echo(json.dumps(record, allow_nan=False))
         elif not quiet:
-            from ..report import run_report, show
+            from ..tables import run_report, show
 
             show(run_report(record))
     if ended.interrupted is not None:
         from .app import INTERRUPTED
 
         left = "what was released by then is" if made.n_releases_ else "nothing was released by then; the account is"
-        where = record["out"] if made._run.account.closed else f"{record['out']}; privol resume {record['out']} goes on"
+        where, learnt = record["out"], run_of(made)
+        if learnt is not None and not learnt.account.closed:
+            where += f"; privol resume {where} goes on"
         click.echo(f"privol: error: interrupted after row {made.n_rows_:,}; {left} in {where}", err=True)
         raise click.exceptions.Exit(INTERRUPTED)
 
 
 def _say_what_is_left(error: BaseException, made: Any, directory: RunDirectory) -> None:
     """Say, and see to it, that what was learnt before an error stays."""
-    run = made.__dict__.get("_run")
-    if run is None or run.keeper is None or not made.n_rows_:
+    from ..learners.views import run_of
+
+    run = run_of(made)
+    if run is None or not run.kept or not made.n_rows_:
         return
     directory.keep()
     if not run.account.closed:
@@ -350,7 +357,7 @@ def _weights_of(given: dict[str, float], classes: tuple[Any, ...] | None) -> dic
     """Class weights by the labels as the learner gets them."""
     import numpy as np
 
-    from ..streams._labels import label_key
+    from ..encoding.labels import label_key
 
     labels = [] if classes is None else np.asarray(classes).tolist()
     found: dict[Any, float] = {}
@@ -397,8 +404,8 @@ def check_labels(made: Any, stream: Any, file: str | None) -> None:
         if schema is not None:
             needed = f"negative and positive, or classes, under [target] of {schema.name}"
         raise InvalidParameter(
-            f"the {loss.name} loss needs the public labels: {needed}; for real targets choose --loss squared, absolute "
-            "or huber"
+            f"the {loss.name} loss needs the public labels: {needed}; for real targets choose --loss "
+            f"{', '.join(OF_TARGETS[:-1])} or {OF_TARGETS[-1]}"
         )
     if loss.kind == "regression" and stream.classes is not None:
         what = "the embedded rows have labels" if file is None else "--classes and --positive are for labels"
@@ -429,6 +436,7 @@ def _learn(
 ) -> _Ended:
     """Learn the rows; where a comparison follows, what there is to say of the run is written before it."""
     from ..evaluate import compare, progressive
+    from ..learners.views import end_run, run_of
 
     ended = _Ended(0.0, [])
     doing, start = "learning", time.perf_counter()
@@ -454,11 +462,9 @@ def _learn(
             else:
                 made.fit_stream(stream, progress=tick, checkpoint=state)
     except KeyboardInterrupt:
-        run = made.__dict__.get("_run")
-        if run is None:
+        if run_of(made) is None:
             raise  # before the first row
-        if not run.closed:
-            made._settle(run)  # without a release: the schedule decides when there is one, not the interrupt
+        end_run(made)  # without a release: the schedule decides when there is one, not the interrupt
         ended.interrupted = doing
     ended.seconds = ended.seconds or time.perf_counter() - start
     return ended
@@ -476,11 +482,12 @@ def _keeping_rows() -> Iterator[None]:
 
 def _released(made: Any, private: Any, windows: list[Any], horizon: int, delay: int) -> Any:
     from ..evaluate import Task
+    from ..learners.views import export_of
 
     guarantee = next(a.guarantee for a in made.ledger_.accounts if a.guarantee.released != "models")
     return private.result(
         windows,
-        task=Task.of(made, made._public("classes")),
+        task=Task.of(made, export_of(made).classes),
         y_bound=made.y_bound,
         horizon=horizon,
         guarantee=guarantee,

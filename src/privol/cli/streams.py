@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from ..errors import InvalidParameter, StreamError
+from ..readers.formats import FORMATS, by_name
 from .options import SeparatorType, TargetType
 
 __all__ = [
@@ -26,7 +27,6 @@ __all__ = [
     "width_of_schema",
 ]
 
-_FORMATS = ("csv", "jsonl", "libsvm", "npy", "npz", "parquet", "arrow")
 _STDIN = "-"
 
 #: What a schema states and where, by the parameter that would state it otherwise.
@@ -67,7 +67,7 @@ def file_options(command: Any) -> Any:
             click.option(
                 "--format",
                 "format",
-                type=click.Choice(_FORMATS),
+                type=click.Choice(list(FORMATS)),
                 help="Of FILE.  [default: by its first bytes, its name, its look]",
             ),
         )
@@ -225,37 +225,12 @@ def _open_by_schema(file: str, run: str, record: Mapping[str, Any], options: dic
     if options["header"]:
         written.pop("names", None)
     stated = written.pop("format", None)
-    if options["format"] is None and stated is not None and _suffix(file) in (None, stated):
+    if options["format"] is None and stated is not None and by_name(file) in (None, FORMATS[stated]):
         written["format"] = stated  # rows in another format than the run's are known by their name or content
     # what the model never saw cannot matter to its predictions
     others = "drop" if schema.others == "refuse" else schema.others
     schema = replace(schema, file_options=tuple(written.items()), others=others, name=f"the schema of {Path(run)}")
     return open_stream(file, schema=schema, target=False, format=options["format"])
-
-
-_SUFFIXES = {
-    ".arrow": "arrow",
-    ".csv": "csv",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".json": "jsonl",
-    ".jsonl": "jsonl",
-    ".libsvm": "libsvm",
-    ".ndjson": "jsonl",
-    ".npy": "npy",
-    ".npz": "npz",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".svm": "libsvm",
-    ".svmlight": "libsvm",
-    ".tsv": "csv",
-}
-
-
-def _suffix(file: str) -> str | None:
-    """Return the format that a file's name tells, if it tells one."""
-    suffixes = [suffix.lower() for suffix in Path(file).suffixes]
-    return _SUFFIXES.get(next((s for s in reversed(suffixes) if s not in (".gz", ".bz2", ".xz", ".zst")), ""))
 
 
 def _open_by_columns(
@@ -268,13 +243,14 @@ def _open_by_columns(
     labels = {} if classes is None else {"positive": classes["values"][1]}
     plain = {word: options[word] for word in ("header", "format")}
     # as in the run, where the rows may be in such a format again
-    for word, kind in (("sep", "csv"), ("encoding", "csv"), ("zero_based", "libsvm")):
-        inherited = inputs.get(word) if _suffix(file) in (None, kind) and options["format"] in (None, kind) else None
-        plain[word] = inherited if options[word] is None else options[word]
+    for kind in FORMATS.values():
+        fits = by_name(file) in (None, kind) and options["format"] in (None, kind.name)
+        for word in kind.options:
+            plain[word] = inputs.get(word) if fits and options[word] is None else options[word]
     own_target = {"target": None, "n_features": n, **labels}
     if options["target"] is not None:
         tries: list[dict[str, Any]] = [{"target": options["target"], **labels}]
-    elif options["format"] in ("libsvm", "npz"):  # their rows always have a target
+    elif options["format"] is not None and FORMATS[options["format"]].own_target:
         tries = [own_target]
     else:
         tries = [{"target": False}, {"target": inputs.get("target"), **labels}]

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from ..geometry import L2Ball, WholeSpace
-from ..learners._base import Keeper
+from ..learners.views import Keeper, export_of, fresh_copy, raw_counts, release_of_stream
 from ._hindsight import BestFixed, Objective, best_in_hindsight
 from ._private import MetricsResult, MetricsWindow, PrivateMetrics
 from ._progressive import Progressive, progressive
@@ -167,9 +166,9 @@ def compare(
             points=points,
             checkpoint=checkpoint,
         )
-        run = learner._run
         say("best fixed model")
-        domain = learner._domain()
+        plan = learner.plan_
+        domain = plan.problem.domain
         if isinstance(domain, WholeSpace):
             domain = L2Ball(FARTHEST)
         settings = {
@@ -186,23 +185,21 @@ def compare(
 
         def figures(at: Any, found: Progressive) -> RunFigures:
             regret = (found.score.loss - best.score.loss) * found.score.rows
-            return RunFigures(found, f.score(at._public("model")), regret, at.n_releases_)
+            return RunFigures(found, f.score(export_of(at).model), regret, at.n_releases_)
 
         def without_noise(release: Any) -> RunFigures:
-            words = {"ledger": None, "random_state": None, "release": release, "horizon": run.horizon}
+            words = {"ledger": None, "random_state": None, "release": release, "horizon": plan.problem.horizon}
             for name in {"leakage", "sigma"} & learner.get_params(deep=False).keys():  # in the place of epsilon
                 words[name] = None
-            free = clone(learner).set_params(epsilon=math.inf, **words)
-            if learner.__dict__.get("_declared") is not None:
-                free.declare_classes(learner._declared)
+            free = fresh_copy(learner).set_params(epsilon=math.inf, **words)
             return figures(free, progressive(free, tape, delay=delay, points=points))
 
         say("without noise")
-        every = run.plan.releases.every
-        release = learner._default_release(whole=True)
+        every = plan.releases.every
+        release = release_of_stream(learner)
         noiseless = without_noise(release)
         every_row = None if every == 1 else without_noise("all")
-        counts = run.state._diagnostics()
+        counts = raw_counts(learner)
         return Comparison(
             run=figures(learner, own),
             noiseless=noiseless,

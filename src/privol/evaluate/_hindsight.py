@@ -17,7 +17,7 @@ from .._validate import integer, number
 from ..errors import InvalidParameter
 from ..geometry import Box, ConvexSet, L1Ball, L2Ball, Simplex
 from ..learners import DPFTRL
-from ..losses import Absolute, Custom, Hinge, Huber, Loss, SmoothHinge, get_loss
+from ..losses import Loss, get_loss
 from ._ranks import ScoreHistogram
 from ._scores import Score, Sums, Task
 from ._tape import PASS_ROWS, Tape
@@ -73,17 +73,9 @@ class _Surrogate:
     loss: Loss
     scale: float = 1.0
 
-    def curvature(self, slope: FloatArray, p: FloatArray, y: FloatArray) -> FloatArray:
-        """Second derivative; ``slope`` is that of the unscaled loss at ``p``."""
-        if self.loss.name == "logistic":
-            s = np.abs(slope)
-            return self.scale * s * (1.0 - s)
-        if isinstance(self.loss, SmoothHinge):
-            inside: FloatArray = (np.abs(1.0 - y * p) < self.loss.width).astype(np.float64)
-            return inside * (self.scale / (2.0 * self.loss.width))
-        if isinstance(self.loss, Huber):
-            return self.scale * (np.abs(p - y) < self.loss.width).astype(np.float64)
-        return np.full(len(p), self.scale)
+    def curvature(self, p: FloatArray, y: FloatArray) -> FloatArray:
+        found: FloatArray = self.scale * np.asarray(self.loss.second_derivative(p, y))
+        return found
 
 
 class Objective:
@@ -151,17 +143,14 @@ class Objective:
         for X, factor, y in self.rows():
             p, weight = self.predict(X, factor, w), task.weight(y)
             by_score = weight[:, None] if isinstance(weight, np.ndarray) and p.ndim == 2 else weight
-            raw = smooth.gradients(p, y)
-            slope = surrogate.scale * raw * by_score
+            slope = surrogate.scale * smooth.gradients(p, y) * by_score
             values = task.values(p, y)
             n += len(y)
             true += float(np.sum(values))
-            if isinstance(self.loss, Hinge):
-                floor += float(np.sum(np.abs(slope)))
-            elif isinstance(self.loss, Absolute):
-                floor -= float(np.sum(slope * y))
-            else:
-                floor += float(np.sum(values - (slope * p if p.ndim == 1 else np.sum(slope * p, axis=1))))
+            line = self.loss.line(slope, y)
+            if line is None:
+                line = values - (slope * p if p.ndim == 1 else np.sum(slope * p, axis=1))
+            floor += float(np.sum(line))
             value += float(np.sum(smooth.values(p, y))) * surrogate.scale
             if p.ndim == 2:
                 parts = gradient.reshape(task.outputs, -1)
@@ -174,7 +163,7 @@ class Objective:
             if self.intercept:
                 gradient[d] += np.sum(slope)
             if hessian:
-                c = surrogate.curvature(raw, p, y) * weight
+                c = surrogate.curvature(p, y) * weight
                 Z = X * (factor * np.sqrt(c))[:, None]
                 H[:d, :d] += Z.T @ Z
                 if self.intercept:
@@ -266,14 +255,6 @@ def _projected(f: Objective, w: FloatArray, surrogate: _Surrogate, tolerance: fl
     return w
 
 
-def _surrogates(loss: Loss) -> list[_Surrogate]:
-    if isinstance(loss, Hinge):
-        return [_Surrogate(SmoothHinge(width=h)) for h in (0.5, 0.1, 0.02, 4e-3, 8e-4, 1e-4)]
-    if isinstance(loss, Absolute):
-        return [_Surrogate(Huber(width=k), 1.0 / k) for k in (1.0, 0.2, 0.04, 8e-3, 1.6e-3, 2e-4)]
-    return [_Surrogate(loss)]
-
-
 def best_in_hindsight(
     stream: Any,
     *,
@@ -328,11 +309,11 @@ def best_in_hindsight(
         f = Objective(tape, task, feasible, x_bound, y_bound, bool(fit_intercept))
         dim = task.outputs * (tape._n_features + bool(fit_intercept))
         w = feasible.start(dim)
-        single = task.outputs == 1 and not isinstance(loss, Custom)
+        single = task.outputs == 1 and loss.vouched is None  # of a user's loss no second derivative is known
         dense_ball = isinstance(feasible, L2Ball) and dim <= _NEWTON_DIM and not tape._sparse and single
         # One thread: on blocks that fit the cache more gain little, and on a busy machine their waiting costs much.
         with threadpool_limits(limits=1, user_api="blas"):
-            for surrogate in _surrogates(loss):
+            for surrogate in (_Surrogate(stand_in, scale) for stand_in, scale in loss.stand_ins()):
                 if dense_ball and isinstance(feasible, L2Ball):
                     w = _newton(f, w, surrogate, feasible.radius, tolerance, most)
                 else:

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from .._validate import integer, number
 from ..errors import InvalidParameter, StateError
 from ..guarantees import Guarantee, compose_gdp
-from ..learners._base import Keeper
+from ..learners.views import Keeper
 from ..ledger import Account, Ledger
 from ..losses import Loss, loss_at_zero
 from ..noise import STREAM_METRICS, Source, Unshared, decide_lattice_point, granularity
-from ..noise._bits import new_key, source_of
+from ..noise.bits import new_key, source_of
 from ._scores import Task, is_null
 
 __all__ = ["MetricsResult", "MetricsWindow", "PrivateMetrics", "Windows"]
@@ -321,9 +321,11 @@ class Windows(Unshared):
         totals = np.array(self._totals, dtype=np.float64) / _UNITS
         self._totals = [0, 0]
         self._released += 1  # spent before the noise is drawn: whatever happens next, nothing is released for free
+        if self._left or (self._std > 0.0 and self._source is None):
+            raise StateError("the private metrics are closed")
+        self._account.ask()
         if self._std > 0.0:
-            if self._source is None:
-                raise StateError("the private metrics are closed")
+            assert self._source is not None
             row = self._released
             totals = self._source.add(totals, self._std, stream=STREAM_METRICS, row=row, decide=decide_lattice_point)
         window = MetricsWindow(first_row, self._rows, float(totals[0]), float(totals[1]))

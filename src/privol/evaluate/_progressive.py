@@ -9,7 +9,8 @@ from typing import Any
 
 from .._validate import integer, number
 from ..errors import InvalidParameter
-from ..learners._base import Keeper, OnlineLearner
+from ..learners import OnlineLearner
+from ..learners.views import Keeper, horizon_of, ledger_of, most_rows, refuses_rows
 from ._private import MetricsResult, MetricsWindow, PrivateMetrics, Windows
 from ._scores import Curve, Score, Task
 from ._watch import Ahead, Sink, Tally, Watch
@@ -91,11 +92,11 @@ def progressive(
     delay = integer(delay=delay, at_least=0)
     task = Task.of(learner, getattr(stream, "classes", None))
     wanted = task.metrics(metrics)
-    horizon = learner._stream_horizon(stream)
-    renewed = learner._most_rows(horizon) > horizon
+    horizon = horizon_of(learner, stream)
+    renewed = most_rows(learner, horizon) > horizon
     tally = Tally(task, wanted, -(-max(horizon, (stream.n_rows or 0) if renewed else 0) // points))
     sinks: list[Sink] = [tally]
-    ahead = Ahead(stream, delay - 1) if delay > 1 else None
+    ahead = Ahead(stream, delay - 1, not refuses_rows(learner)) if delay > 1 else None
     if private is not None:
         if not isinstance(private, PrivateMetrics):
             raise InvalidParameter(f"private must be a PrivateMetrics or None, found {private!r}")
@@ -119,7 +120,7 @@ def progressive(
                 y_bound=number(y_bound=learner.y_bound, above=0),
                 horizon=horizon,
                 delta=number(delta=learner.delta, above=0, below=1),
-                ledger=learner._ledger(),
+                ledger=ledger_of(learner),
                 stream=stream,
                 on_window=on_window,
                 keeper=checkpoint,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from .._validate import choice
 from ..errors import InvalidParameter
+from ..learners.views import class_weights
 from ..losses import Loss, class_gradients, class_losses, get_loss, log_probabilities, loss_at_zero
 
 __all__ = ["NOTICE", "Curve", "Score", "Sums", "Task", "is_null"]
@@ -51,7 +52,7 @@ class Task:
         many = labels is not None and (len(labels) > 2 or loss.joint)
         weights = None
         if labels is not None and getattr(learner, "class_weight", None) is not None:
-            weights = np.array(learner._weights(labels), dtype=np.float64)
+            weights = np.array(class_weights(learner, labels), dtype=np.float64)
         return cls(loss, len(labels) if labels is not None and many else 1, weights)
 
     @property
@@ -73,8 +74,7 @@ class Task:
         """Return the names of the metrics that apply, or the wanted ones of them, checked."""
         names: tuple[str, ...] = ("mean_absolute_error", "root_mean_squared_error")
         if self.classification:
-            likely = self.loss.name in ("logistic", "softmax")
-            names = ("accuracy", "log_loss", "auc") if likely else ("accuracy", "auc")
+            names = ("accuracy", "log_loss", "auc") if self.loss.log_odds else ("accuracy", "auc")
             names = tuple(name for name in names if name not in self.omitted)
         if wanted is None:
             return names

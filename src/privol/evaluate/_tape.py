@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from .._sparse import sound_rows
 from .._validate import integer
+from .._values import block_of
 from ..errors import InvalidParameter, StateError
 from ..streams import Block
 
@@ -82,10 +84,11 @@ class Tape:
     def _record(self) -> Iterator[Block]:
         row = 1
         for block in self._stream:
-            X: Any = block.X.tocsr() if sparse.issparse(block.X) else np.ascontiguousarray(block.X)
+            rows, y = block_of(block)
+            X: Any = sound_rows(rows)
+            X = X if sparse.issparse(X) else np.ascontiguousarray(X)
             self._sparse, self._n_features = sparse.issparse(X), X.shape[1]
             self._targets = block.y is not None
-            y = None if block.y is None else np.asarray(block.y, dtype=np.float64)
             if self._sparse:
                 lengths = np.diff(X.indptr).astype(np.int64)
                 parts = {"data": X.data, "indices": X.indices.astype(np.int64), "lengths": lengths}

@@ -15,8 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from .._core._run import Progress
-from ..learners._base import Run
+from .._core._learner_run import Progress
+from .._sparse import sound_rows
+from .._values import block_of
+from ..learners.views import Run
+from ..streams import Block
 from ._ranks import ScoreHistogram
 from ._scores import Curve, FloatArray, Score, Sums, Task, is_null
 
@@ -32,12 +35,13 @@ class Sink(Protocol):
 class Ahead:
     """A stream that is read at least ``lag`` rows ahead of the rows it hands out, which the watch evaluates meanwhile.
 
-    Memory: ``lag`` rows and two blocks.
+    Memory: ``lag`` rows and two blocks. ``null`` says what :func:`sound_rows` makes of a column index outside the rows.
     """
 
-    def __init__(self, stream: Any, lag: int) -> None:
+    def __init__(self, stream: Any, lag: int, null: bool = False) -> None:
         self._stream = stream
         self._lag = lag
+        self._null = null
         self._arrived: deque[tuple[Any, Any]] = deque()  # rows that have arrived and are not yet evaluated
         self.n_rows = stream.n_rows
         self.classes = stream.classes
@@ -50,8 +54,9 @@ class Ahead:
         waiting: deque[Any] = deque()
         ahead = 0  # rows of the blocks that wait
         for block in self._stream:
+            block = Block(sound_rows(block.X, null=self._null), block.y, block.first_row)
             waiting.append(block)
-            self._arrived.append((block.X, block.y))
+            self._arrived.append(block_of(block))
             ahead += block.X.shape[0]
             while waiting and ahead - waiting[0].X.shape[0] >= self._lag:
                 first = waiting.popleft()

@@ -11,7 +11,7 @@ Fichtenberger, Henzinger and Upadhyay 2023 (square root), Dvijotham et al. 2024 
 """
 
 from ._blt import BLT, OBJECTIVES, optimise_blt
-from ._choose import DESIGNS, DRIFT_DESIGNS, factorization, forgets, step_workload
+from ._choose import DESIGNS, DRIFT_DESIGNS, Design, factorization, forgets, step_workload
 from ._designs import (
     MAX_STEPS,
     Factorization,
@@ -28,6 +28,7 @@ __all__ = [
     "DRIFT_DESIGNS",
     "MAX_STEPS",
     "OBJECTIVES",
+    "Design",
     "Factorization",
     "Honaker",
     "Independent",

@@ -13,14 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize
 
+from .._rounding import UP
 from .._validate import choice, integer, number
+from .._vocabulary import OBJECTIVES
 from ..errors import InvalidParameter
-from ._designs import MAX_STEPS, UP
+from ._designs import MAX_STEPS
 from ._toeplitz import Toeplitz
 
 __all__ = ["BLT", "OBJECTIVES", "improvements", "optimise_blt"]
 
-OBJECTIVES = ("max", "mean")
 
 _Sums = Callable[[NDArray[Any], float], NDArray[Any]]
 

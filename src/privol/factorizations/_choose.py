@@ -5,18 +5,18 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from .._validate import choice, integer, number
+from .._vocabulary import DESIGNS
 from ..errors import InvalidParameter
 from ._blt import BLT, OBJECTIVES, optimise_blt
 from ._designs import MAX_STEPS, Factorization, Honaker, Smooth, Tree
 from ._toeplitz import Independent, SquareRoot, Toeplitz
 
-__all__ = ["DESIGNS", "DRIFT_DESIGNS", "factorization", "forgets", "step_workload"]
+__all__ = ["DESIGNS", "DRIFT_DESIGNS", "Design", "factorization", "forgets", "step_workload"]
 
-DESIGNS = ("tree", "honaker", "smooth", "sqrt", "blt", "independent")
 DRIFT_DESIGNS = ("sqrt", "blt", "independent")
 
 _TABLE = Path(__file__).parents[1] / "data" / "blt.json"
@@ -107,7 +107,47 @@ def forgets(discount: float, window: int | None) -> bool:
     return number(discount=discount, above=0.0, at_most=1.0) < 1.0 or window is not None
 
 
-def step_workload(discount: float, window: int | None, leaf: int) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """How running sums share their noise, whatever their length: public.
+
+    Attributes
+    ----------
+    name : str
+        One of :data:`DESIGNS`.
+    leaf : int
+        Rows of a step.
+    discount, window
+        Of single rows, as the learners' parameters.
+    buffers, objective, theta, omega
+        As for :func:`factorization`.
+    """
+
+    name: str
+    leaf: int = 1
+    discount: float = 1.0
+    window: int | None = None
+    buffers: int = 4
+    objective: str = "max"
+    theta: Sequence[float] | None = None
+    omega: Sequence[float] | None = None
+
+    def over(self, rows: int) -> Factorization:
+        """Return the factorisation of the sums of so many rows."""
+        discount, window = step_workload(self.discount, self.window, self.leaf)
+        return factorization(
+            self.name,
+            -(-rows // self.leaf),
+            buffers=self.buffers,
+            objective=self.objective,
+            theta=self.theta,
+            omega=self.omega,
+            discount=discount,
+            window=window,
+        )
+
+
+def step_workload(discount: float, window: int | None, leaf: int) -> tuple[float, int | None]:
     """``discount`` and ``window`` of steps of ``leaf`` rows, from those of single rows.
 
     Raises
@@ -126,7 +166,7 @@ def step_workload(discount: float, window: int | None, leaf: int) -> dict[str, A
         power, base, rest = (power * base if rest & 1 else power), base * base, rest >> 1
     if power < 1e-100:
         raise InvalidParameter(f"discount={discount:g} forgets all before a step of {leaf} rows: take fewer rows or 1")
-    return {"discount": power, "window": window}
+    return power, window
 
 
 def _blt(steps: int, buffers: int, objective: str) -> BLT:

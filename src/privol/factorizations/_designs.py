@@ -11,12 +11,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from .._rounding import UP
 from .._validate import integer
 
-__all__ = ["MAX_STEPS", "UP", "Factorization", "Honaker", "Smooth", "Tree", "error_bound"]
+__all__ = ["MAX_STEPS", "Factorization", "Honaker", "Smooth", "Tree", "error_bound"]
 
 MAX_STEPS = 2**48
-UP = 1.0 + 1e-12  # covers the roundings of a norm, which are below 1e-13
 
 
 @dataclass(frozen=True)

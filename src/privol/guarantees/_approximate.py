@@ -12,13 +12,12 @@ import math
 from fractions import Fraction
 from typing import NamedTuple
 
+from .._rounding import UP
 from .._validate import integer, number
 from ._arithmetic import gdp_delta, gdp_epsilon, group_mu, sum_up
 from ._pure import pure_delta, pure_epsilon
 
 __all__ = ["Bound", "approximate_delta", "approximate_epsilon", "group_slack", "left_of_delta"]
-
-_UP = 1.0 + 1e-12
 
 
 def left_of_delta(delta: float, slack: float) -> float | None:
@@ -101,7 +100,7 @@ def group_slack(parameter: float, slack: float, rows: int) -> float:
     if whole > 700.0:
         return 1.0
     times = math.expm1(whole) / math.expm1(parameter) if parameter > 1e-300 else float(rows)
-    return min(math.nextafter(slack * times * _UP, math.inf), 1.0)
+    return min(math.nextafter(slack * times * UP, math.inf), 1.0)
 
 
 class Bound(NamedTuple):

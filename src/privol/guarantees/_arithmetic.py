@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, log_ndtr
 
+from .._rounding import UNIT, ceil_double, sqrt_up, square_up, sum_up
 from .._validate import number
 from ..errors import InvalidParameter
 
@@ -34,7 +35,6 @@ __all__ = [
     "zcdp_rho_of_gdp",
 ]
 
-_UNIT_ROUNDOFF = 2.0**-53
 _SQRT2 = math.sqrt(2.0)
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
@@ -82,7 +82,7 @@ def _log_delta(epsilon: float, mu: float) -> float:
             return -a * a / 2.0  # it underflows only where this plain bound is already far below any delta
         value = math.log(total) + math.log(mu) - a * a / 2.0 - _LOG_SQRT_2PI
     # The rounding of a moves the value by at most (|a| + 1) y units, the rest of the evaluation by a few.
-    slack = _UNIT_ROUNDOFF * (16.0 + 4.0 * abs(value)) + 8.0 * _UNIT_ROUNDOFF * (abs(a) + 1.0) * (y + 1.0)
+    slack = UNIT * (16.0 + 4.0 * abs(value)) + 8.0 * UNIT * (abs(a) + 1.0) * (y + 1.0)
     return min(value + slack, 0.0)
 
 
@@ -196,42 +196,6 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     return low * (1.0 - 1e-12)
 
 
-def square_up(x: float) -> float:
-    """Smallest double that is at least ``x * x`` (``x >= 0``)."""
-    if math.isinf(x) or math.isinf(x * x):
-        return math.inf
-    square = x * x
-    return square if Fraction(square) >= Fraction(x) ** 2 else math.nextafter(square, math.inf)
-
-
-def sum_up(terms: list[float]) -> float:
-    """Smallest double that is at least the sum of numbers of at least 0; ``inf`` allowed."""
-    try:
-        total = math.fsum(terms)
-        if math.isinf(total) or math.fsum([*terms, -total]) <= 0.0:
-            return total
-    except OverflowError:
-        return math.inf
-    return math.nextafter(total, math.inf)
-
-
-def _sqrt_up(x: Fraction) -> float:
-    """Smallest double whose square is at least ``x`` (``x >= 0``)."""
-    # Scaled by a power of four, so that squares beyond the range of doubles still have a root within it.
-    shift = 600 if 0 < x < Fraction(2) ** -900 else -600 if x > 2**900 else 0
-    try:
-        root = math.ldexp(math.sqrt(x * Fraction(4) ** shift), -shift)
-    except OverflowError:
-        return math.inf
-    while math.isfinite(root) and Fraction(root) ** 2 < x:
-        root = math.nextafter(root, math.inf)
-    if math.isinf(root):
-        return root
-    while root > 0.0 and Fraction(math.nextafter(root, 0.0)) ** 2 >= x:
-        root = math.nextafter(root, 0.0)
-    return root
-
-
 def compose_gdp(mus: Iterable[float]) -> float:
     """Compose mechanisms that are ``mu_i``-GDP, each of which may be chosen from the earlier outputs.
 
@@ -259,19 +223,14 @@ def compose_gdp(mus: Iterable[float]) -> float:
             infinite = True
         else:
             total += Fraction(mu) ** 2
-    return math.inf if infinite else _sqrt_up(total)
+    return math.inf if infinite else sqrt_up(total)
 
 
 def group_mu(mu: float, rows: int) -> float:
     """Return ``rows * mu``, rounded up: what covers ``rows`` (at least 1) changed rows where ``mu`` covers one."""
     if math.isinf(mu):
         return mu
-    exact = rows * Fraction(mu)
-    try:
-        product = float(exact)
-    except OverflowError:
-        return math.inf
-    return product if Fraction(product) >= exact else math.nextafter(product, math.inf)
+    return ceil_double(rows * Fraction(mu))
 
 
 class BudgetSplit(NamedTuple):
@@ -379,5 +338,5 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     u = high
     terms = (rho, rho * u, -math.log1p(1.0 / u), (log_inverse - math.log1p(u)) / u)
     magnitude = math.fsum(abs(term) for term in terms) + (log_inverse + math.log1p(u)) / u
-    epsilon = math.fsum(terms) + 8.0 * _UNIT_ROUNDOFF * magnitude
+    epsilon = math.fsum(terms) + 8.0 * UNIT * magnitude
     return max(epsilon, 0.0)

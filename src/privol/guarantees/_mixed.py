@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 from scipy.stats import binom
 
+from .._rounding import UNIT
 from .._validate import number
 from ..errors import StateError
 from ._arithmetic import compose_gdp, gdp_epsilon, sum_up, zcdp_epsilon, zcdp_rho_of_gdp
@@ -33,7 +34,7 @@ _GROUPS = 32  # kinds of pure runs that are told apart
 # On delta: for rounding in probabilities and sums, a hundred times over.
 _RELATIVE = 1e-9
 # Of a Fourier transform of length n, relative and in the Euclidean norm, per log2(n) (Higham 2002, Theorem 24.2).
-_FOURIER = 7.0 * 2.0**-53
+_FOURIER = 7.0 * UNIT
 
 
 def compose_pure(epsilons: Iterable[float]) -> float:

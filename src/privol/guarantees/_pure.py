@@ -12,11 +12,11 @@ import math
 import numpy as np
 from scipy.special import erf, erfinv, log_ndtr, ndtri_exp
 
+from .._rounding import UNIT
 from .._validate import number
 
 __all__ = ["gdp_mu_of_pure", "pure_delta", "pure_epsilon", "pure_within_gdp", "zcdp_rho_of_pure"]
 
-_UNIT_ROUNDOFF = 2.0**-53
 _SQRT8 = 2.0 * math.sqrt(2.0)
 # Covers the few units that SciPy's inverse functions may be off by, in either direction, many times over.
 _MARGIN = 1e-12
@@ -87,7 +87,7 @@ def zcdp_rho_of_pure(epsilon: float) -> float:
     epsilon = number(epsilon=epsilon, at_least=0.0, infinite=True)
     if epsilon == 0.0 or math.isinf(epsilon):
         return epsilon
-    rho = epsilon * math.tanh(epsilon / 2.0) * (1.0 + 8.0 * _UNIT_ROUNDOFF)
+    rho = epsilon * math.tanh(epsilon / 2.0) * (1.0 + 8.0 * UNIT)
     return min(math.nextafter(rho, math.inf), epsilon)
 
 
@@ -109,7 +109,7 @@ def pure_delta(epsilon: float, parameter: float) -> float:
     if epsilon >= parameter:
         return 0.0
     delta = -math.expm1(epsilon - parameter) / (1.0 + math.exp(-parameter))
-    return min(math.nextafter(delta * (1.0 + 8.0 * _UNIT_ROUNDOFF), math.inf), 1.0)
+    return min(math.nextafter(delta * (1.0 + 8.0 * UNIT), math.inf), 1.0)
 
 
 def pure_epsilon(parameter: float, delta: float) -> float:
@@ -136,12 +136,12 @@ def pure_epsilon(parameter: float, delta: float) -> float:
         growth = math.expm1(parameter)
         lost = delta * (2.0 + growth)
         value = math.log1p(growth - lost) if growth > lost else 0.0
-        slack = 8.0 * _UNIT_ROUNDOFF * (growth + lost + value)
+        slack = 8.0 * UNIT * (growth + lost + value)
     else:
         # e^(value - parameter), of a value of at least 0; 1 - delta is exact wherever this is small
         least = math.exp(-parameter)
         lost = delta * least
         share = max((1.0 - delta) - lost, least)
         value = parameter + math.log(share)
-        slack = 8.0 * _UNIT_ROUNDOFF * (parameter + abs(value) + ((1.0 - delta) + lost) / share)
+        slack = 8.0 * UNIT * (parameter + abs(value) + ((1.0 - delta) + lost) / share)
     return min(math.nextafter(max(value, 0.0) + slack, math.inf), parameter)

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, NoReturn
 
 from .._validate import choice, integer, number
+from .._vocabulary import ADJACENCIES
 from ..errors import InvalidParameter
 from ._approximate import Bound, approximate_delta, approximate_epsilon, group_slack
 from ._arithmetic import gdp_delta, gdp_epsilon, group_mu, zcdp_rho_of_gdp
@@ -19,7 +20,6 @@ from ._shuffled import shuffled_epsilon, shuffled_epsilon_of_gdp
 
 __all__ = ["ADJACENCIES", "KINDS", "RELEASED", "Claim", "Guarantee", "format_up"]
 
-ADJACENCIES = ("replace", "zero_out")
 """The neighbouring relations, for two streams of the same public length that differ in one row."""
 
 KINDS = ("gdp", "pure", "approximate", "none")
@@ -386,7 +386,7 @@ class Guarantee:
             more = "" if self.delta == self.slack else f", which implies {pair}"
             return (
                 f"Differential privacy with (epsilon, delta) = {point}{more}. It is proved at this one delta: with a "
-                "probability of up to that much nothing is promised (\"slack\"), so no smaller delta has an epsilon, "
+                'probability of up to that much nothing is promised ("slack"), so no smaller delta has an epsilon, '
                 "and Gaussian, zero-concentrated or Renyi differential privacy does not follow."
             )
         if self.kind == "pure":

@@ -1,81 +1,122 @@
-"""Learners: each names its update, its point of perturbation and its schedule, and shares the rest."""
+"""Learners: each names its update, its point of perturbation and its schedule, and shares the rest.
+
+:data:`TABLE` is the list of them all. Whoever adds a learner adds a row, and an import for type checkers: what else
+needs to know the learners (the package itself, the command line, plans, saved models, audits, conformance tests) reads
+it. Learners are imported on first use, so the table is there at once.
+"""
 
 from __future__ import annotations
 
-from ..losses import Loss, get_loss
-from ._base import OnlineLearner
-from ._ledgered import LedgeredModel
-from ._model import Release
-from ._offline import OfflineLearner
-from .averaged import POL
-from .bandit import BanditMIOGD
-from .betting import BANCO, AgnosticBANCO
-from .descent import LDPSGD, MIOGD
-from .experts import MultiscaleSGD
-from .gradient import NOGD
-from .iterate import PGIGA, PIGD
-from .leader import DPFTRL
-from .least_squares import PQFTL
-from .network import DOLA, SparseDOLA
-from .offline import ObjectivePerturbation, OutputPerturbation
+import importlib
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-__all__ = [
-    "BANCO",
-    "DOLA",
-    "DPFTRL",
-    "LDPSGD",
-    "LEARNERS",
-    "MIOGD",
-    "NOGD",
-    "OFFLINE_LEARNERS",
-    "PGIGA",
-    "PIGD",
-    "POL",
-    "PQFTL",
-    "AgnosticBANCO",
-    "BanditMIOGD",
-    "LedgeredModel",
-    "MultiscaleSGD",
-    "ObjectivePerturbation",
-    "OfflineLearner",
-    "OnlineLearner",
-    "OutputPerturbation",
-    "Release",
-    "SparseDOLA",
-    "default_learner",
-    "default_name",
-]
+if TYPE_CHECKING:
+    from ._base import OnlineLearner as OnlineLearner
+    from ._default import default_learner as default_learner
+    from ._default import default_name as default_name
+    from ._ledgered import LedgeredModel as LedgeredModel
+    from ._model import Release as Release
+    from ._network import NetworkLearner as NetworkLearner
+    from ._offline import OfflineLearner as OfflineLearner
+    from .averaged import POL as POL
+    from .bandit import BanditMIOGD as BanditMIOGD
+    from .betting import BANCO as BANCO
+    from .betting import AgnosticBANCO as AgnosticBANCO
+    from .descent import LDPSGD as LDPSGD
+    from .descent import MIOGD as MIOGD
+    from .experts import MultiscaleSGD as MultiscaleSGD
+    from .gradient import NOGD as NOGD
+    from .iterate import PGIGA as PGIGA
+    from .iterate import PIGD as PIGD
+    from .leader import DPFTRL as DPFTRL
+    from .least_squares import PQFTL as PQFTL
+    from .network import DOLA as DOLA
+    from .network import SparseDOLA as SparseDOLA
+    from .offline import ObjectivePerturbation as ObjectivePerturbation
+    from .offline import OutputPerturbation as OutputPerturbation
+
+
+class Entry(NamedTuple):
+    """A learner.
+
+    Attributes
+    ----------
+    name : str
+        What the command line and :func:`privol.plan` call it.
+    kind, module : str
+        Its class, and where that is.
+    group : str
+        Of :data:`GROUPS`.
+    about : str
+        What it perturbs, or how: a few words for the command line's help.
+    """
+
+    name: str
+    kind: str
+    module: str
+    group: str
+    about: str
+
+
+#: What learners have in common, in the words of the command line's help.
+GROUPS = {
+    "free": "Noise on gradients or sums, so that releases cost nothing",
+    "few": "Noise on what is released, for few releases",
+    "devices": "Simulated users' devices, which randomize what they send and need not trust the learner",
+    "nodes": "Nodes that send each other noisy parameters, and have the rows in turn",
+    "rest": "For data at rest, with all rows in memory and one release",
+}
+
+TABLE = (
+    Entry("pigd", "PIGD", "iterate", "few", "implicit steps, every loss"),
+    Entry("pgiga", "PGIGA", "iterate", "few", "gradient steps, smooth losses"),
+    Entry("nogd", "NOGD", "gradient", "free", "every gradient"),
+    Entry("dpftrl", "DPFTRL", "leader", "free", "running sums of gradients"),
+    Entry("pqftl", "PQFTL", "least_squares", "free", "running sums of moments, for squared loss"),
+    Entry("miogd", "MIOGD", "descent", "devices", "gradients"),
+    Entry("bandit", "BanditMIOGD", "bandit", "devices", "losses"),
+    Entry("ldpsgd", "LDPSGD", "descent", "devices", "gradients"),
+    Entry("banco", "BANCO", "betting", "devices", "gradients, without a step size"),
+    Entry("agnostic", "AgnosticBANCO", "betting", "devices", "likewise, whatever the noise"),
+    Entry("multiscale", "MultiscaleSGD", "experts", "devices", "likewise, by experts"),
+    Entry("dola", "DOLA", "network", "nodes", "gradients"),
+    Entry("sparse-dola", "SparseDOLA", "network", "nodes", "sparse models"),
+    Entry("objective-perturbation", "ObjectivePerturbation", "offline", "rest", "noise in what is minimised"),
+    Entry("output-perturbation", "OutputPerturbation", "offline", "rest", "noise on the minimiser"),
+    Entry("pol", "POL", "averaged", "rest", "noise on the average of one pass"),
+)
 
 #: Learners by the name that the command line and :func:`privol.plan` use.
-LEARNERS: dict[str, type[OnlineLearner]] = {
-    "pigd": PIGD, "pgiga": PGIGA, "nogd": NOGD, "dpftrl": DPFTRL, "pqftl": PQFTL,
-    "miogd": MIOGD, "bandit": BanditMIOGD, "ldpsgd": LDPSGD, "banco": BANCO, "agnostic": AgnosticBANCO,
-    "multiscale": MultiscaleSGD, "dola": DOLA, "sparse-dola": SparseDOLA,
-}  # fmt: skip
-
+LEARNERS: dict[str, type[OnlineLearner]]
 #: Those of data at rest, likewise: all rows at once, and one release.
-OFFLINE_LEARNERS: dict[str, type[OfflineLearner]] = {
-    "objective-perturbation": ObjectivePerturbation, "output-perturbation": OutputPerturbation, "pol": POL,
-}  # fmt: skip
+OFFLINE_LEARNERS: dict[str, type[OfflineLearner]]
+
+_MODULES = {
+    "LedgeredModel": "_ledgered",
+    "NetworkLearner": "_network",
+    "OfflineLearner": "_offline",
+    "OnlineLearner": "_base",
+    "Release": "_model",
+    "default_learner": "_default",
+    "default_name": "_default",
+    **{entry.kind: entry.module for entry in TABLE},
+}
 
 
-def default_learner(loss: str | Loss = "logistic") -> type[OnlineLearner]:
-    """Return the learner class to take first for a loss.
+def __getattr__(name: str) -> Any:
+    value: Any
+    if name in _MODULES:
+        value = getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
+    elif name == "__all__":  # not a list that type checkers would have to compute
+        return __dir__()
+    elif name in ("LEARNERS", "OFFLINE_LEARNERS"):
+        rest = name == "OFFLINE_LEARNERS"
+        value = {entry.name: __getattr__(entry.kind) for entry in TABLE if (entry.group == "rest") == rest}
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
 
-    Parameters
-    ----------
-    loss : str or Loss
 
-    Returns
-    -------
-    type
-        :class:`PQFTL` for squared loss, :class:`DPFTRL` for the others: their noise grows with the logarithm of the
-        rows only, and their releases cost nothing.
-    """
-    return PQFTL if get_loss(loss).name == "squared" else DPFTRL
-
-
-def default_name(loss: str | Loss = "logistic") -> str:
-    """Return the name of :func:`default_learner` in :data:`LEARNERS`."""
-    kind = default_learner(loss)
-    return next(name for name, learner in LEARNERS.items() if learner is kind)
+def __dir__() -> list[str]:
+    return sorted([*_MODULES, "LEARNERS", "OFFLINE_LEARNERS"])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Self, cast
+from typing import Any, Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._values import array_of
+from ..calibration import RunPlan
 from ..errors import InvalidParameter, StateError
 from ..losses import get_loss
 from ._base import Run
@@ -18,6 +20,17 @@ __all__ = ["AskingLearner"]
 FloatArray = NDArray[np.float64]
 
 _LARGEST = 1e150  # entries beyond count as not finite, as in rows
+
+
+class PointPlan(RunPlan, Protocol):
+    """A plan of gradients that are taken at public points."""
+
+    @property
+    def gradient_bound(self) -> float | None: ...
+
+
+#: A learner's own kind of such a plan.
+A = TypeVar("A", bound=PointPlan)
 
 
 class _PointRun(Protocol):
@@ -32,7 +45,7 @@ def _point_run(run: Run) -> _PointRun:
     return cast(_PointRun, run.state)
 
 
-class AskingLearner(GaussianLearner):
+class AskingLearner(GaussianLearner[A]):
     """Base of the learners that perturb gradients taken at public points; every such point is public."""
 
     gradient_bound: float | None
@@ -100,7 +113,7 @@ class AskingLearner(GaussianLearner):
             )
         if run is None:
             raise StateError("ask() comes before tell(): a gradient is taken at the point that it returns")
-        vector = np.ascontiguousarray(gradient, dtype=np.float64)
+        vector = np.ascontiguousarray(array_of(gradient))
         outputs = run.state.outputs
         if outputs > 1:
             if vector.ndim != 2 or vector.shape[0] != outputs:
@@ -114,7 +127,7 @@ class AskingLearner(GaussianLearner):
 
     def _told_bound(self, run: Run | None) -> float | None:
         """What told gradients are scaled to, of the run or the next one; None: they are not taken."""
-        return self.gradient_bound if run is None else run.plan.gradient_bound
+        return self.gradient_bound if run is None else self._plan_of(run).gradient_bound
 
     # ---- what the base asks for ---------------------------------------------------------------------
 

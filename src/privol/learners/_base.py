@@ -18,17 +18,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
 
+from .._core._learner_run import LearnerRun
 from .._core._noise import Source
-from .._core._run import LearnerRun
 from .._validate import integer
-from ..calibration import MOST_ROWS
+from .._values import NUMBERS, refusal, row_of, unmasked
+from ..calibration import MOST_ROWS, RunPlan
 from ..errors import BudgetExceeded, InvalidParameter, PrivacyWarning, StateError
-from ..guarantees import Guarantee, square_up, weaknesses
+from ..guarantees import Guarantee, weaknesses
 from ..ledger import Ledger, LedgerSeat
 from ..losses import get_loss
 from ._ledgered import LedgeredModel
 from ._model import Export, Release, is_classifier
-from ._runs import Keeper, Observer, RowStream, Run, promised_by
+from ._run_protocols import Keeper, Observer, RowStream, Run, promised_by
 from ._targets import Targets, declared_labels
 
 __all__ = ["Keeper", "Observer", "OnlineLearner", "RowStream", "Run"]
@@ -48,24 +49,23 @@ class OnlineLearner(LedgeredModel):
     # ---- to be given by the learner -------------------------------------------------------------
 
     @abstractmethod
+    def calibrate(self, n_features: int, horizon: int, release: Any = None, *, n_classes: int = 2) -> RunPlan:
+        """Return the plan of a run, of public numbers alone, before anything is spent."""
+
+    @abstractmethod
     def _open_run(
-        self, n_features: int, horizon: int, release: Any, *, source: Source | None = None
-    ) -> tuple[LearnerRun, Any, Guarantee]:
-        """Validate all parameters and build the secret state, the plan and the guarantee of a new run.
-
-        ``source``: the noise of a run that is to go on; None: of a new one.
-        """
-
-    def _open_labelled(
         self,
         n_features: int,
         horizon: int,
         release: Any,
-        classes: NDArray[Any] | None,
+        classes: NDArray[Any] | None = None,
+        *,
         source: Source | None = None,
-    ) -> tuple[LearnerRun, Any, Guarantee]:
-        """``_open_run`` where the labels are known: for learners of more than two classes, whose models they shape."""
-        return self._open_run(n_features, horizon, release, source=source)
+    ) -> tuple[LearnerRun, RunPlan, Guarantee]:
+        """Validate all parameters; return the secret state, the plan and the guarantee of a new run.
+
+        ``source``: the noise of a run that is to go on; None: of a new one.
+        """
 
     @abstractmethod
     def _default_release(self, whole: bool) -> Any:
@@ -102,8 +102,13 @@ class OnlineLearner(LedgeredModel):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n, n_features)
-            Rows, in the order of the stream. float32 and float64 are read in place, CSR too: another thread may not
-            change them meanwhile, here and in all calls that learn, because rows are checked before they are learnt.
+            Rows, in the order of the stream. float32 and float64 are read in place, the values of CSR too: another
+            thread may not change them meanwhile, here and in all calls that learn, because rows are checked before they
+            are learnt. The structure of a sparse matrix is copied and then checked, so that it cannot be changed; with
+            ``on_invalid="zero"`` a CSR row that has a column beyond the features is a null row, and any other fault of
+            the structure is an error. Of lists, objects and texts each value is read by itself; what is masked is
+            missing. How many features there are is public: where the rows of a list differ, what more than half of them
+            have.
         y : array-like of shape (n,)
             Labels, of two classes or as many as the learner takes, or real targets. Where ``declare_classes`` has not
             said which labels there are, those found are taken as public, and the guarantee says so.
@@ -118,7 +123,8 @@ class OnlineLearner(LedgeredModel):
         BudgetExceeded
             If there are more rows than ``horizon``, or the ledger cannot carry the run.
         InvalidRow
-            If a row or a target is not finite (``on_invalid="raise"``). Nothing was learnt, spent or released.
+            If a row or a target is not finite, no number, or of another length (``on_invalid="raise"``). Nothing was
+            learnt, spent or released.
         """
         rows, labels = self._validate(X, y, reset=True)
         uses = self._uses()
@@ -158,9 +164,9 @@ class OnlineLearner(LedgeredModel):
             Before anything of the block is learnt, spent or released.
         """
         run = self._current_run()
-        rows, labels = self._validate(X, y, reset=run is None)
-        targets = self._run_targets(classes, run)
         learnt = 0 if run is None else run.state.n_rows
+        rows, labels = self._validate(X, y, reset=run is None, learnt=learnt)
+        targets = self._run_targets(classes, run)
         encoded = targets.encode(labels, learnt)
         self._check_rows(rows, targets, learnt)
         most = self._most_rows(self._needed_horizon()) if run is None else run.guarantee.horizon
@@ -181,10 +187,22 @@ class OnlineLearner(LedgeredModel):
             give the learner its classes by ``declare_classes``.
         """
         run: Run | None = self.__dict__.get("_run")
-        if run is None or run.closed or run.of_stream or run.unlabelled or run.keeper or run.account.closed:
-            return self.partial_fit(np.asarray(x)[None, ...], np.asarray(y)[None])
+        if run is None or run.closed or run.of_stream or run.unlabelled or run.keeper:
+            block: Any = x[None, ...] if isinstance(x, np.ndarray) else [x]
+            return self.partial_fit(block, [[y]])
+        if type(x) is not np.ndarray or x.dtype.char not in "df":
+            x = self._one(x, run)
         run.state.learn_one(x, run.targets.encode_one(y, run.state.n_rows), not run.targets.refuse)
         return self
+
+    def _one(self, x: Any, run: Run) -> Any:
+        """One row as doubles; an array of numbers has a declared shape, which is checked elsewhere."""
+        if isinstance(x, np.ndarray) and x.dtype.kind in NUMBERS:
+            return np.asarray(unmasked(x), dtype=np.float64)
+        row, unread = row_of(x, self.n_features_in_)
+        if unread is not None and run.targets.refuse:
+            raise refusal(unread, run.state.n_rows)
+        return row
 
     def fit_stream(
         self,
@@ -261,7 +279,7 @@ class OnlineLearner(LedgeredModel):
         for block in self._passes(stream):
             if block.y is None:
                 raise InvalidParameter("the stream has no targets")
-            X, n = block.X, block.X.shape[0]
+            X, n = self._numbers(block.X, seen), block.X.shape[0]
             encoded = (targets.encode if targets.classes is None else targets.encode_indices)(block.y, seen)
             self._check_rows(X, targets, seen)
             self._check_horizon(n, seen, self._most_rows(horizon))
@@ -300,6 +318,11 @@ class OnlineLearner(LedgeredModel):
 
         A run whose only release was planned for its horizon releases after its true last row instead, with noise
         calibrated for that row. Closing twice is harmless.
+
+        Raises
+        ------
+        StateError
+            If a release is due and the run's account is closed: the run ends without it.
         """
         run: Run | None = self.__dict__.get("_run")
         if run is not None and not run.closed:
@@ -338,14 +361,13 @@ class OnlineLearner(LedgeredModel):
         facts: dict[str, Any] | None = None,
     ) -> Run:
         """Open a run: parameters first, then the reservation of its whole budget."""
-        state, plan, guarantee = self._open_labelled(n_features, horizon, release, targets.classes)
+        state, plan, guarantee = self._open_run(n_features, horizon, release, targets.classes)
         guarantee = promised_by(stream, guarantee)
         guarantee = replace(guarantee, conditions=(*guarantee.conditions, *conditions))
         endless = horizon == MOST_ROWS and self._endless()  # nobody knows the rows that delta has to stay below
         for words in weaknesses(guarantee, rows=1 if endless else horizon):
             warnings.warn(words, PrivacyWarning, stacklevel=3)
         account = self._ledger().open(learner=type(self).__name__, guarantee=guarantee, facts=facts)
-        account.attach(self._counters(state, guarantee))
         return self._adopt(Run(state, plan, guarantee, account, targets, horizon), stream)
 
     def _adopt(self, run: Run, stream: Any) -> Run:
@@ -364,8 +386,8 @@ class OnlineLearner(LedgeredModel):
         run: Run | None = self.__dict__.get("_run")
         if run is not None and run.keeper is not None and not run.account.closed:
             raise StateError("the run is kept on the disk, and learns what fit_stream gives it alone")
-        if run is not None and run.account.closed and not run.closed:
-            raise StateError("the run's account is closed: what it released from here on would count nowhere")
+        if run is not None and not run.closed:
+            run.account.ask()
         if run is not None and run.closed:
             raise StateError("the run is closed; fit() or a new learner starts another, which pays again")
         if run is None and "_export" in self.__dict__:
@@ -412,20 +434,6 @@ class OnlineLearner(LedgeredModel):
                 "learnt"
             )
 
-    @staticmethod
-    def _counters(state: LearnerRun, guarantee: Guarantee) -> Callable[[], tuple[int, int, float]]:
-        """What a ledger reads of a run: rows, releases, mu squared spent."""
-        if guarantee.claim is None:
-            return state.counters
-        # a published calibration is charged as a whole: adding its releases up may exceed what they cost together
-        bound = square_up(guarantee.mu)
-
-        def counters() -> tuple[int, int, float]:
-            rows, releases, spent = state.counters()
-            return rows, releases, min(spent, bound)
-
-        return counters
-
     def _learn(
         self,
         run: Run,
@@ -468,7 +476,8 @@ class OnlineLearner(LedgeredModel):
         if run is not None:
             labels = run.targets.classes
             assert labels is not None
-            if declared is not None and not np.array_equal(declared, labels):
+            # not np.array_equal, which takes any exception for a difference: a signal handler's too
+            if declared is not None and (declared.shape != labels.shape or not bool((declared == labels).all())):
                 raise InvalidParameter(f"classes must stay {labels.tolist()} within a run, found {classes!r}")
             return run.targets
         declared = self.__dict__.get("_declared") if declared is None else declared
@@ -493,6 +502,14 @@ class OnlineLearner(LedgeredModel):
         if export is None:
             raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet: call fit first.")
         return getattr(export, attribute)
+
+    @property
+    def plan_(self) -> RunPlan:
+        """Plan of the current or last run: public, and what its guarantee is about, whatever was set since."""
+        run: Run | None = self.__dict__.get("_run")
+        if run is None:
+            raise NotFittedError(f"This {type(self).__name__} instance has no run: ask() or a first row begins it.")
+        return run.plan
 
     @property
     def ledger_(self) -> Ledger:

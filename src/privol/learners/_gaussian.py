@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
+from numpy.typing import NDArray
+
+from .._core._learner_run import LearnerRun
 from .._core._noise import Source
 from .._validate import choice, integer, number
-from ..calibration import MOST_ROWS, NO_LAST_ROW, RENEWALS, Epochs, ReleaseSchedule
+from .._vocabulary import ON_INVALID
+from ..calibration import CALIBRATIONS, MOST_ROWS, NO_LAST_ROW, RENEWALS, Budget, Problem, RunPlan
 from ..errors import InvalidParameter
 from ..geometry import ConvexSet, L2Ball
-from ..guarantees import ADJACENCIES, Claim, Guarantee
-from ..losses import get_loss, loss_at_zero
-from ..noise import ARITHMETIC, STREAM_RELEASES, decide_lattice_point, make_source
-from ._base import OnlineLearner
+from ..guarantees import ADJACENCIES, Guarantee
+from ..losses import get_loss
+from ..noise import ARITHMETIC, make_source
+from ._base import OnlineLearner, Run
+from ._targets import MOST_CLASSES
 
-__all__ = ["DELTA_TOO_LARGE", "GaussianLearner", "GaussianPlan"]
+__all__ = ["DELTA_TOO_LARGE", "GaussianLearner", "P"]
+
+#: A learner's own kind of plan.
+P = TypeVar("P", bound=RunPlan)
 
 
 DELTA_TOO_LARGE = (
@@ -25,41 +34,50 @@ DELTA_TOO_LARGE = (
 )
 
 
-class GaussianPlan(Protocol):
-    """What a calibration says of a run whose noise is Gaussian throughout. All of it is public."""
-
-    @property
-    def releases(self) -> ReleaseSchedule: ...
-    @property
-    def mu(self) -> float: ...
-    @property
-    def claim(self) -> Claim | None: ...
-    @property
-    def row_bound(self) -> float: ...
-    @property
-    def epochs(self) -> Epochs | None: ...
-    def sensitivity(self, row: int) -> float: ...
-    def std(self, row: int) -> float: ...
-    def last_std(self, row: int) -> float: ...
-    def convexity(self, row: int) -> float: ...
-
-
-class GaussianLearner(OnlineLearner):
+class GaussianLearner(OnlineLearner, Generic[P]):
     """Base of the learners whose whole run is a Gaussian mechanism."""
 
     epsilon: float | None
     delta: float
+    calibration: str = "tight"
     adjacency: str
     radius: float
     domain: ConvexSet | None
 
-    #: The calibration of a run before anything is spent.
-    calibrate: Callable[..., Any]
     #: What becomes of a run at its horizon: a parameter of the learners on sums.
     renewal: str = "none"
 
     #: What the noise is added to, in the words of the guarantee.
     _perturbed: ClassVar[str] = "iterate"
+    #: Parameters with which one row moves what is released as far as the plan says, or nearly: those of audits by name.
+    #: None: nobody knows such.
+    worst: ClassVar[Mapping[str, Any]] = {}
+    #: Likewise of ``calibration="published"``.
+    worst_published: ClassVar[Mapping[str, Any]] = {}
+    #: Rows of a run, at most: of the kernels and their addresses of noise.
+    _longest: ClassVar[int] = 1 << 52
+
+    @abstractmethod
+    def calibrate(self, n_features: int, horizon: int, release: Any = None, *, n_classes: int = 2) -> P:
+        """Return the plan of a run, of public numbers alone, before anything is spent."""
+
+    @abstractmethod
+    def build(self, plan: P, source: Source | None, classes: NDArray[Any] | None = None) -> LearnerRun:
+        """Return the compiled state of a new run, which no ledger knows.
+
+        Parameters
+        ----------
+        plan
+            As :meth:`calibrate` returns.
+        source : Source or None
+            Of the noise; None: no noise.
+        classes : ndarray, optional
+            The labels.
+        """
+
+    def _plan_of(self, run: Run) -> P:
+        """The plan of a run of this learner."""
+        return cast(P, run.plan)
 
     def _adjacency(self) -> str:
         return choice(ADJACENCIES, adjacency=self.adjacency)
@@ -71,7 +89,7 @@ class GaussianLearner(OnlineLearner):
             raise InvalidParameter(f"domain must be a set of privol.geometry or None, found {self.domain!r}")
         return self.domain
 
-    def _dimension(self, n_features: int, outputs: int = 1) -> int:
+    def _dimension(self, n_features: int, outputs: int) -> int:
         """Coordinates of a model with so many scores, checked against the set."""
         intercept = bool(self.fit_intercept)
         width = integer(n_features=n_features, at_least=1, at_most=(1 << 32) // outputs - intercept) + intercept
@@ -79,48 +97,47 @@ class GaussianLearner(OnlineLearner):
         self._domain().check_dimension(dim)
         return dim
 
-    def _bounds(self) -> dict[str, Any]:
-        """Loss, set and bounds, as the calibrations take them."""
+    def _problem(self, n_features: int, horizon: int, n_classes: int, weight: float = 1.0) -> Problem:
+        """The public facts of a run on so many classes, or on real targets; ``weight``: the largest of a class."""
         loss = get_loss(self.loss)
-        if loss.joint and not self._many_classes:
-            raise InvalidParameter(
-                f"{type(self).__name__} learns with a single score, and the {loss.name} loss is of one for each class: "
-                "DPFTRL takes it"
-            )
-        return {
-            "loss": loss,
-            "domain": self._domain(),
-            "intercept": bool(self.fit_intercept),
-            "x_bound": self.x_bound,
-            "y_bound": self.y_bound,
-        }
+        outputs = 1
+        if not self._many_classes:
+            if n_classes > 2:
+                raise InvalidParameter(
+                    f"{type(self).__name__} learns two classes, found {n_classes}: DPFTRL learns more, or take one of "
+                    "them against all the rest"
+                )
+            if loss.joint:
+                raise InvalidParameter(
+                    f"{type(self).__name__} learns with a single score, and the {loss.name} loss is of one for each "
+                    "class: DPFTRL takes it"
+                )
+        elif loss.kind == "classification":
+            n_classes = integer(n_classes=n_classes, at_least=2, at_most=MOST_CLASSES)
+            outputs = n_classes if n_classes > 2 or loss.joint else 1
+        return Problem(
+            loss=loss,
+            domain=self._domain(),
+            dim=self._dimension(n_features, outputs),
+            intercept=bool(self.fit_intercept),
+            x_bound=self.x_bound,
+            y_bound=self.y_bound,
+            adjacency=self._adjacency(),
+            horizon=integer(horizon=horizon, at_least=1, at_most=self._longest),
+            outputs=outputs,
+            weight=weight,
+        )
 
-    def _budget(self) -> dict[str, Any]:
-        """Those, the budget and the adjacency."""
-        return {
-            **self._bounds(),
-            "epsilon": number(epsilon=self.epsilon, above=0, infinite=True),
-            "delta": number(delta=self.delta, above=0, below=1),
-            "adjacency": self._adjacency(),
-        }
-
-    def _calibrate_classes(self, n_features: int, horizon: int, n_classes: int) -> GaussianPlan:
-        """The calibration of a run on so many classes, or on real targets."""
-        if n_classes > 2:
-            raise InvalidParameter(
-                f"{type(self).__name__} learns two classes, found {n_classes}: DPFTRL learns more, or take one of them "
-                "against all the rest"
-            )
-        made: GaussianPlan = self.calibrate(n_features, horizon)
-        return made
+    def _budget(self) -> Budget:
+        return Budget(
+            epsilon=number(epsilon=self.epsilon, above=0, infinite=True),
+            delta=number(delta=self.delta, above=0, below=1),
+            calibration=choice(CALIBRATIONS, calibration=self.calibration),
+        )
 
     def _promise(self, n_features: int, n_rows: int, n_classes: int) -> Guarantee:
-        plan = self._calibrate_classes(n_features, n_rows, n_classes)
+        plan = self.calibrate(n_features, n_rows, n_classes=n_classes)
         return self.guarantee_of(plan, private=False, bit_source="not drawn yet")
-
-    def _loss_at_zero(self, calibration: GaussianPlan) -> float:
-        """Largest loss of a row by the model of zeros."""
-        return loss_at_zero(get_loss(self.loss), y_bound=self.y_bound)
 
     def _conditions(self) -> tuple[str, ...]:
         """What the guarantee says of this learner besides."""
@@ -129,7 +146,7 @@ class GaussianLearner(OnlineLearner):
     def _most_rows(self, horizon: int) -> int:
         return horizon if choice(RENEWALS, renewal=self.renewal) == "none" else MOST_ROWS
 
-    def guarantee_of(self, plan: GaussianPlan, *, private: bool, bit_source: str) -> Guarantee:
+    def guarantee_of(self, plan: P, *, private: bool, bit_source: str) -> Guarantee:
         """Return the guarantee of a run with the given calibration and noise bits."""
         loss = get_loss(self.loss)
         conditions = [
@@ -162,34 +179,22 @@ class GaussianLearner(OnlineLearner):
             private=private,
         )
 
-    def _begin(self, plan: GaussianPlan, source: Source | None = None) -> tuple[Source | None, Guarantee]:
-        """Make the noise source of a new run, unless there is one, and what the run guarantees with it."""
-        choice(("raise", "zero"), on_invalid=self.on_invalid)
+    def _open_run(
+        self,
+        n_features: int,
+        horizon: int,
+        release: Any,
+        classes: NDArray[Any] | None = None,
+        *,
+        source: Source | None = None,
+    ) -> tuple[LearnerRun, P, Guarantee]:
+        choice(ON_INVALID, on_invalid=self.on_invalid)
+        plan = self.calibrate(n_features, horizon, release, n_classes=2 if classes is None else len(classes))
         if source is None and not math.isinf(plan.mu):
             source = make_source(self.random_state)
         guarantee = self.guarantee_of(
             plan,
-            private=source.private if source is not None else False,
-            bit_source=source.description if source is not None else "none",
+            private=source is not None and source.private,
+            bit_source="none" if source is None else source.description,
         )
-        return source, guarantee
-
-    def _run_words(self, plan: GaussianPlan, n_features: int, source: Source | None) -> dict[str, Any]:
-        """Words that every compiled run takes; ``magnitude`` is the learner's own."""
-        loss, releases = get_loss(self.loss), plan.releases
-        return {
-            "dim": n_features + bool(self.fit_intercept),
-            "intercept": bool(self.fit_intercept),
-            "loss": loss,
-            "domain": self._domain(),
-            "every": releases.every,
-            "releases": releases.rows,
-            "horizon": releases.horizon,
-            "last_row": releases.last_row,
-            "x_bound": float(self.x_bound),
-            "y_bound": float(self.y_bound),
-            "signs": loss.kind == "classification",
-            "source": source,
-            "stream": STREAM_RELEASES,
-            "decide": decide_lattice_point,
-        }
+        return self.build(plan, source, classes), plan, guarantee

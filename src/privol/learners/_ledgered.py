@@ -10,7 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from .._core._rows import squared_norms
+from .._sparse import sound_rows
 from .._validate import choice, number
+from .._values import column_of, frame_of_numbers, numbers_of, refusal
+from .._vocabulary import ON_INVALID
 from ..errors import InvalidParameter, StateError
 from ..guarantees import Guarantee
 from ..ledger import Ledger, LedgerSeat, LostLedger
@@ -62,20 +65,28 @@ class LedgeredModel(ReleasedModel):
         if targets.refuse:
             squared_norms(X, learnt=learnt, refuse=True)
 
-    def _validate(self, X: ArrayLike, y: ArrayLike, reset: bool) -> tuple[Any, Any]:
+    def _numbers(self, X: Any, learnt: int, width: int | None = None) -> Any:
+        """Rows as numbers, each value read by itself; what is none is refused, or NaN: its row is a null row then."""
+        refuse = self._refuse()
+        rows, unread = numbers_of(sound_rows(X, null=not refuse), width)
+        if unread is not None and refuse:
+            raise refusal(unread, learnt)
+        return rows
+
+    def _validate(self, X: ArrayLike, y: ArrayLike, reset: bool, learnt: int = 0) -> tuple[Any, Any]:
         """scikit-learn's checks of shapes and types; values are checked by row number afterwards."""
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         rows = validate_data(
             self,
-            X,
+            self._numbers(frame_of_numbers(X), learnt, None if reset else self.n_features_in_),
             reset=reset,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
             ensure_all_finite=False,
             accept_large_sparse=True,
         )
-        targets = column_or_1d(y, warn=True)
+        targets = column_or_1d(column_of(y), warn=True)
         check_consistent_length(rows, targets)
         return rows, targets
 
@@ -89,7 +100,7 @@ class LedgeredModel(ReleasedModel):
         return labels_in(labels, self._refuse(), self._most_classes()), (FOUND_LABELS,)
 
     def _refuse(self) -> bool:
-        return choice(("raise", "zero"), on_invalid=self.on_invalid) == "raise"
+        return choice(ON_INVALID, on_invalid=self.on_invalid) == "raise"
 
     def _targets(self, classes: NDArray[Any] | None) -> Targets:
         indexed = classes is not None and (len(classes) > 2 or get_loss(self.loss).joint)

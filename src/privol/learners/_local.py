@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import replace
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.exceptions import NotFittedError
+from numpy.typing import ArrayLike, NDArray
 
 from .. import calibration as calibrate
 from .._core._local import LocalRun
 from .._core._noise import Source
-from .._validate import choice, integer, number
-from ..calibration import NO_LAST_ROW, RANDOMIZERS, GradientTerms, LocalCalibration, ReportNoise
+from .._validate import choice, number
+from .._vocabulary import AVERAGINGS
+from ..calibration import NO_LAST_ROW, RANDOMIZERS, BanditCalibration, LocalCalibration, Problem, ReportNoise
 from ..errors import InvalidParameter, StateError
 from ..guarantees import Guarantee, square_up
 from ..losses import get_loss
@@ -23,32 +22,26 @@ from ..noise import STREAM_REPORTS
 from ..randomizers import Randomizer, compiled, randomizer_of
 from ._asking import AskingLearner
 from ._base import Run
+from ._frame import RunFrame
 from ._gaussian import DELTA_TOO_LARGE
 
 __all__ = ["GradientReportLearner", "LocalLearner"]
 
-#: Of the average: all releases alike, or release k in proportion to k or to k (k + 1).
-AVERAGINGS = ("uniform", "linear", "quadratic")
+R = TypeVar("R", LocalCalibration, BanditCalibration)
+
 _NO_NOISE = "double precision, no noise"
 #: Nats per report where nothing is asked for: a guess among a million equally likely rows is right once in 17 times at
 #: most (Fano).
 DEFAULT_LEAKAGE = 0.1
 
 
-class LocalLearner(AskingLearner):
+class LocalLearner(AskingLearner[R]):
     """Base of the learners that users need not trust: what a device sends is all that they know of its row."""
 
     _perturbed = "gradient"
+    _longest = (1 << 40) - 1
 
     # ---- the device, and the learner apart from it ---------------------------------------------------
-
-    @property
-    def plan_(self) -> Any:
-        """Calibration of the current or last run: public, and what its guarantee is about, whatever was set since."""
-        run: Run | None = self.__dict__.get("_run")
-        if run is None:
-            raise NotFittedError(f"This {type(self).__name__} instance has no run: ask() or a first row begins it.")
-        return run.plan
 
     def device(self, n_features: int, *, random_state: Any = None) -> Randomizer:
         """Return what a user's device makes reports with: ``tell(report=...)`` takes what it returns.
@@ -71,7 +64,7 @@ class LocalLearner(AskingLearner):
             return randomizer_of(self.calibrate(n_features, 1, "all").report, random_state=random_state)
         if n_features != self.n_features_in_:  # what the open run's guarantee is about, whatever was set since
             raise InvalidParameter(f"n_features must be the open run's {self.n_features_in_}, found {n_features!r}")
-        return randomizer_of(run.plan.report, random_state=random_state)
+        return randomizer_of(self._plan_of(run).report, random_state=random_state)
 
     def _width(self, n_features: int | None) -> int:
         """Return the number of features, by default the last run's."""
@@ -83,28 +76,40 @@ class LocalLearner(AskingLearner):
     def _randomized(self, dim: int, bound: float) -> ReportNoise:
         """``_report`` of the learners that have a choice of randomizers."""
         name = choice(RANDOMIZERS, randomizer=self.randomizer)
-        words = {"epsilon": number(epsilon=self.epsilon, above=0, infinite=True)}
-        if name == "gaussian":
-            words["delta"] = number(delta=self.delta, above=0, below=1)
-        return calibrate.calibrate_report(name, dim=dim, bound=bound, adjacency=self._adjacency(), **words)
+        budget = self._budget()
+        return calibrate.calibrate_report(
+            name,
+            dim=dim,
+            bound=bound,
+            adjacency=self._adjacency(),
+            epsilon=budget.epsilon,
+            delta=budget.delta if name == "gaussian" else None,
+        )
 
     def _leaking(self, dim: int, bound: float) -> ReportNoise:
         """``_report`` of the learners whose Gaussian noise is chosen by its leakage, its scale or epsilon."""
-        given = {name: getattr(self, name) for name in ("leakage", "sigma", "epsilon")}
-        given = {name: value for name, value in given.items() if value is not None}
+        epsilon, leakage, sigma = self.epsilon, self.leakage, self.sigma
+        words = {"leakage": leakage, "sigma": sigma, "epsilon": epsilon}
+        given = [word for word, value in words.items() if value is not None]
         if len(given) > 1:
             raise InvalidParameter(f"one of leakage, sigma and epsilon says how much noise: found {', '.join(given)}")
-        ((name, value),) = (given or {"leakage": DEFAULT_LEAKAGE}).items()
-        value = number(**{name: value}, above=0.0, infinite=name != "sigma")
-        if math.isinf(value):
-            name = "epsilon"  # no noise
+        if not given:
+            leakage = DEFAULT_LEAKAGE
+        if epsilon is not None:
+            epsilon = number(epsilon=epsilon, above=0.0, infinite=True)
+        elif sigma is not None:
+            sigma = number(sigma=sigma, above=0.0)
+        elif math.isinf(leakage := number(leakage=leakage, above=0.0, infinite=True)):
+            epsilon, leakage = math.inf, None  # no noise
         return calibrate.calibrate_report(
             "gaussian",
             dim=dim,
             bound=bound,
             adjacency=self._adjacency(),
-            **{name: value},
-            **({"delta": self.delta} if name == "epsilon" else {}),
+            epsilon=epsilon,
+            delta=None if epsilon is None else self.delta,
+            leakage=leakage,
+            sigma=sigma,
         )
 
     # ---- what the base asks for ---------------------------------------------------------------------
@@ -115,7 +120,7 @@ class LocalLearner(AskingLearner):
             "a report that the learner is told was made by such a device as is described here, and no row has a second",
         )
 
-    def guarantee_of(self, plan: Any, *, private: bool, bit_source: str) -> Guarantee:
+    def guarantee_of(self, plan: R, *, private: bool, bit_source: str) -> Guarantee:
         """Return the guarantee of a run with the given calibration and noise bits."""
         loss, report = get_loss(self.loss), plan.report
         conditions = [
@@ -150,7 +155,7 @@ class LocalLearner(AskingLearner):
         )
 
 
-class GradientReportLearner(LocalLearner):
+class GradientReportLearner(LocalLearner[LocalCalibration]):
     """Base of those whose reports are of gradients."""
 
     averaging: str
@@ -162,7 +167,7 @@ class GradientReportLearner(LocalLearner):
         """What a device makes of a gradient within the bound, of so many coordinates."""
 
     @abstractmethod
-    def _steps(self, report: ReportNoise, dim: int, row_bound: float, horizon: int, release: Any) -> LocalCalibration:
+    def _steps(self, problem: Problem, report: ReportNoise, row_bound: float, release: Any) -> LocalCalibration:
         """The run's steps on such reports."""
 
     def tell(self, *, gradient: ArrayLike | None = None, report: ArrayLike | None = None) -> Self:
@@ -204,14 +209,14 @@ class GradientReportLearner(LocalLearner):
         return self
 
     def _told_bound(self, run: Run | None) -> float | None:
-        return math.inf if run is None else float(run.plan.gradient_bound)
+        return math.inf if run is None else self._plan_of(run).gradient_bound
 
     # ---- what the base asks for ---------------------------------------------------------------------
 
     def _averaging(self) -> int:
         return AVERAGINGS.index(choice(AVERAGINGS, averaging=self.averaging))
 
-    def calibrate(self, n_features: int, horizon: int, release: Any = None) -> LocalCalibration:
+    def calibrate(self, n_features: int, horizon: int, release: Any = None, *, n_classes: int = 2) -> LocalCalibration:
         """Return the calibration of a run before anything is spent.
 
         Parameters
@@ -228,52 +233,23 @@ class GradientReportLearner(LocalLearner):
         LocalCalibration
             The reports' noise, the proven guarantee, step lengths. All of it is public.
         """
-        dim = self._dimension(n_features)
-        bound, row_bound = calibrate.bound_of_gradients(dim=dim, gradient_bound=self.gradient_bound, **self._bounds())
-        steps = self._steps(
-            self._report(dim, bound),
-            dim,
-            row_bound,
-            integer(horizon=horizon, at_least=1, at_most=(1 << 40) - 1),
-            self._default_release(whole=True) if release is None else release,
-        )
-        taken = GradientTerms(get_loss(self.loss), bool(self.fit_intercept), float(self.x_bound), float(self.y_bound))
-        return replace(steps, gradients=taken)
+        problem = self._problem(n_features, horizon, n_classes)
+        bound, row_bound = calibrate.bound_of_gradients(problem, self.gradient_bound)
+        release = self._default_release(whole=True) if release is None else release
+        return self._steps(problem, self._report(problem.dim, bound), row_bound, release)
 
-    def _open_run(
-        self, n_features: int, horizon: int, release: Any, *, source: Source | None = None
-    ) -> tuple[LocalRun, LocalCalibration, Guarantee]:
-        plan = self.calibrate(n_features, horizon, release)
-        source, guarantee = self._begin(plan, source)
-        words = self._run_words(plan, n_features, source) | {"stream": STREAM_REPORTS}
-        del words["decide"]
-        coin, experts = plan.coin, plan.experts
-        if experts is not None:
-            words |= {
-                "radii": experts.radii,
-                "log_prior": experts.log_prior,
-                "speeds": experts.speeds,
-                "rate": experts.rate,
-                "drift": experts.drift,
-            }
-        if coin is not None:
-            words |= {
-                "bets": coin.bets,
-                "drift": coin.drift,
-                "observed": coin.observed,
-                "counted": coin.counted,
-                "wealth": coin.wealth,
-                "cap": coin.cap,
-            }
-        state = LocalRun(
+    def build(self, plan: LocalCalibration, source: Source | None, classes: NDArray[Any] | None = None) -> LocalRun:
+        """As every learner: see :meth:`GaussianLearner.build`."""
+        return LocalRun(
+            RunFrame(plan.problem, plan.releases, source, STREAM_REPORTS),
             report=compiled(plan.report),
-            cost=square_up(guarantee.mu),
+            magnitude=plan.gradient_bound * 1.01,
+            cost=square_up(plan.mu),
             update=plan.update,
             pace=plan.pace,
             length=plan.length,
             base=plan.base,
+            coin=plan.coin,
+            experts=plan.experts,
             averaging=self._averaging(),
-            magnitude=plan.gradient_bound * 1.01,
-            **words,
         )
-        return state, plan, guarantee

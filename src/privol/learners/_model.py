@@ -16,11 +16,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from .._core._rows import squared_norms
+from .._sparse import sound_rows
+from .._values import unmasked
 from ..errors import InvalidParameter, StateError
 from ..guarantees import Guarantee
-from ..losses import Loss, get_loss, log_probabilities
+from ..losses import Loss, class_probabilities, get_loss
 
-__all__ = ["Export", "Release", "ReleasedModel", "class_probabilities", "is_classifier"]
+__all__ = ["Export", "Release", "ReleasedModel", "is_classifier"]
 
 FloatArray = NDArray[np.float64]
 
@@ -59,17 +61,7 @@ def is_classifier(learner: Any) -> bool:
 
 
 def _has_probabilities(learner: Any) -> bool:
-    return get_loss(learner.loss).name in ("logistic", "softmax")
-
-
-def class_probabilities(loss: Loss, scores: FloatArray) -> FloatArray:
-    """Probabilities by class, shape (n, n_classes), of scores of shape (n,) or (n, n_classes)."""
-    if scores.ndim == 2:
-        shares: FloatArray = np.exp(log_probabilities(loss, scores))
-        return shares
-    tail = np.exp(-np.abs(scores))
-    positive = np.where(scores >= 0, 1.0, tail) / (1.0 + tail)
-    return np.column_stack([1.0 - positive, positive])
+    return bool(get_loss(learner.loss).log_odds)
 
 
 class ReleasedModel(BaseEstimator):  # type: ignore[misc]
@@ -166,7 +158,12 @@ class ReleasedModel(BaseEstimator):  # type: ignore[misc]
         """Scores of rows, shape (n,), or (n, n_classes) where there is one for each class."""
         coef, intercept = self._parts(self._public("model"), self._outputs())
         X: Any = validate_data(
-            self, rows, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32], accept_large_sparse=True
+            self,
+            sound_rows(unmasked(rows)),
+            reset=False,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            accept_large_sparse=True,
         )
         # rows beyond the bound are scaled to it, as they were when learnt
         norms = np.sqrt(squared_norms(X))
@@ -211,7 +208,7 @@ class ReleasedModel(BaseEstimator):  # type: ignore[misc]
     def predict_one(self, x: ArrayLike) -> Any:
         """Class label, or predicted target, of one row of shape (n_features,)."""
         coef, intercept = self._parts(self._public("model"), self._outputs())
-        row = np.asarray(x, dtype=np.float64)
+        row = np.asarray(unmasked(x), dtype=np.float64)
         d = coef.shape[-1]
         if row.shape != (d,):
             raise InvalidParameter(f"x must have shape ({d},), found {row.shape}")

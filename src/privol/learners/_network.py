@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self, cast
 
 import numpy as np
@@ -15,31 +16,34 @@ from .. import topology as graphs
 from .._core._network import NetworkRun
 from .._core._noise import Source
 from .._core._report import Report
-from .._validate import choice, integer, number
+from .._validate import choice, integer
+from .._vocabulary import AVERAGINGS, BUILT_TOPOLOGIES
 from ..calibration import NetworkCalibration
-from ..distributed import Exchange, Ranks, on_all_ranks
+from ..distributed import Exchange, NetworkRows, Ranks, on_all_ranks
 from ..errors import InvalidParameter, RankFailure, StateError
 from ..guarantees import Guarantee, square_up
+from ..ledger import Account
 from ..losses import get_loss
 from ..noise import STREAM_REPORTS
 from ..randomizers import compiled
 from ..topology import MixingSchedule, PeriodicMixing, StaticMixing, Topology
 from ._asking import AskingLearner
 from ._base import Keeper, RowStream, Run
+from ._frame import RunFrame
 from ._gaussian import DELTA_TOO_LARGE
-from ._local import AVERAGINGS
 
 __all__ = ["NetworkLearner", "mixing_windows"]
 
 FloatArray = NDArray[np.float64]
 
 #: Graphs that can be asked for by name.
-TOPOLOGIES: dict[str, Callable[[int], Topology]] = {
-    "ring": graphs.ring,
-    "grid": lambda nodes: graphs.grid(*_sides(nodes)),
-    "star": graphs.star,
-    "complete": graphs.complete,
-}
+TOPOLOGIES: dict[str, Callable[[int], Topology]] = dict(
+    zip(
+        BUILT_TOPOLOGIES,
+        (graphs.ring, lambda nodes: graphs.grid(*_sides(nodes)), graphs.star, graphs.complete),
+        strict=True,
+    )
+)
 DEFAULT_NODES = 16
 _THRESHOLDS = {"none": "none", "noise": "noise", "rda": "steps", "published": "step"}  # as the kernel calls them
 _WINDOW = 1 << 16  # weights that are handed to the kernel at a time
@@ -68,22 +72,26 @@ def mixing_windows(schedule: MixingSchedule) -> Callable[[int], tuple[Any, ...]]
     return lambda t: window(t, size, False)
 
 
-class NetworkLearner(AskingLearner):
+class NetworkLearner(AskingLearner[NetworkCalibration]):
     """Base of the learners of nodes that send each other noisy parameters."""
 
     nodes: int | None
     topology: str | Topology | MixingSchedule
+    randomizer: str
     batch: int
     epochs: int
+    step_size: float | None
     averaging: str
+    # of those learners that have no such parameter
+    l2: float = 0.0
+    noise_position: str = "gradient"
+    regularizer: str = "explicit"
 
     _perturbed = "gradient"
 
-    # ---- to be given by the learner -----------------------------------------------------------------
-
-    def _own_words(self, dim: int) -> dict[str, Any]:
-        """What the calibration takes besides."""
-        return {}
+    def _thresholding(self) -> tuple[str, float | None, float | None]:
+        """Kind and factor of a threshold on what is mixed, and the distance that steps are measured by."""
+        return "none", None, None
 
     # ---- who hears whom -------------------------------------------------------------------------------
 
@@ -123,11 +131,16 @@ class NetworkLearner(AskingLearner):
     ) -> Self:
         """Learn with the nodes spread over the processes of an MPI job, each of which calls this: with the same bits.
 
+        The whole run is charged, in the ledger's journal too, before the first message leaves. However a call ends, its
+        run has ended: no message leaves twice. With a `checkpoint` another call goes on with it, on all ranks, and
+        sends again what was sent, or nothing.
+
         Parameters
         ----------
         stream : RowStream
             The rows of the nodes that this rank has, in turn: of :class:`privol.distributed.DealtRows` or
-            :class:`privol.distributed.InterleavedRows`.
+            :class:`privol.distributed.InterleavedRows`. A user may have rows on all ranks: the guarantee adds up their
+            ``rows_per_user``, and says nothing of users where a rank does not know it.
         ranks : privol.distributed.Ranks
         progress : callable, optional
             As of ``fit_stream``; each rank calls its own.
@@ -149,9 +162,11 @@ class NetworkLearner(AskingLearner):
         """
         if self._default_release(whole=True) not in ("all", "last"):
             raise InvalidParameter(f"release must be 'all' or 'last' where ranks learn, found {self.release!r}")
+        before: Run | None = self.__dict__.get("_run")
+        show = None if progress is None else lambda learner, _: progress(learner, stream)
         try:
             loss, words = get_loss(self.loss), self.get_params(deep=False)
-            words |= {"loss": (loss.name, loss.kind, loss.vouched), "learner": type(self).__name__}
+            words |= {"loss": (loss.name, loss.kind, loss.width, loss.vouched), "learner": type(self).__name__}
             if not isinstance(self.random_state, int):  # else a source of each rank's own
                 words["random_state"] = self.random_state is None
             for name in ("ledger", "topology"):
@@ -161,15 +176,22 @@ class NetworkLearner(AskingLearner):
             ranks.agree(topology=(schedule.n_nodes, [schedule.matrix(t).digest for t in (1, 2, 3, 1000)]))
             batch = integer(batch=self.batch, at_least=1)
             self._spread = _Spread(ranks, schedule.n_nodes, batch, stream.n_rows, self._uses())
-            return self.fit_stream(stream, progress=progress, checkpoint=checkpoint)
-        except RankFailure:
-            raise
+            return self.fit_stream(NetworkRows(stream, ranks), progress=show, checkpoint=checkpoint)
         except BaseException as error:
-            if not getattr(error, "on_all_ranks", False):
+            if not (isinstance(error, RankFailure) or getattr(error, "on_all_ranks", False)):
                 ranks.fail(f"{type(error).__name__}; its own message says more")
+            run: Run | None = self.__dict__.get("_run")
+            if run is not None and run is not before and not run.closed:
+                self._settle(run)
             raise
         finally:
             self.__dict__.pop("_spread", None)
+
+    def _adopt(self, run: Run, stream: Any) -> Run:
+        spread: _Spread | None = self.__dict__.get("_spread")
+        if spread is not None:
+            spread.exchange.before.append(_Charge(run.account))
+        return super()._adopt(run, stream)
 
     def _stream_horizon(self, stream: RowStream) -> int:
         spread: _Spread | None = self.__dict__.get("_spread")
@@ -206,9 +228,11 @@ class NetworkLearner(AskingLearner):
         return AVERAGINGS.index(choice(AVERAGINGS, averaging=self.averaging))
 
     def _told_bound(self, run: Run | None) -> float | None:
-        return math.inf if run is None else float(run.plan.gradient_bound)
+        return math.inf if run is None else self._plan_of(run).gradient_bound
 
-    def calibrate(self, n_features: int, horizon: int, release: Any = None) -> NetworkCalibration:
+    def calibrate(
+        self, n_features: int, horizon: int, release: Any = None, *, n_classes: int = 2
+    ) -> NetworkCalibration:
         """Return the calibration of a run before anything is spent.
 
         Parameters
@@ -225,35 +249,33 @@ class NetworkLearner(AskingLearner):
         NetworkCalibration
             The noise of a message, the proven guarantee, step lengths. All of it is public.
         """
-        return self._calibrate(self.mixing().n_nodes, n_features, horizon, release)
+        problem = self._problem(n_features, horizon, n_classes)
+        nodes, uses = self.mixing().n_nodes, self._uses()
+        if problem.horizon % uses:
+            raise InvalidParameter(
+                f"horizon must be a multiple of epochs={uses}, as every use counts: found {problem.horizon}"
+            )
+        self._check_epoch(problem.horizon // uses, nodes)
+        threshold, l1, reach = self._thresholding()
+        return calibrate.calibrate_network(
+            problem,
+            self._budget(),
+            randomizer=self.randomizer,
+            gradient_bound=self.gradient_bound,
+            nodes=nodes,
+            batch=self.batch,
+            release=self._default_release(whole=True) if release is None else release,
+            epochs=uses,
+            l2=self.l2,
+            step_size=self.step_size,
+            noise_position=self.noise_position,
+            regularizer=self.regularizer,
+            threshold=threshold,
+            l1=l1,
+            reach=reach,
+        )
 
-    def _calibrate(self, nodes: int, n_features: int, horizon: int, release: Any) -> NetworkCalibration:
-        dim = self._dimension(n_features)
-        horizon = integer(horizon=horizon, at_least=1, at_most=1 << 52)
-        uses = self._uses()
-        if horizon % uses:
-            raise InvalidParameter(f"horizon must be a multiple of epochs={uses}, as every use counts: found {horizon}")
-        self._check_epoch(horizon // uses, nodes)
-        bound, row_bound = calibrate.bound_of_gradients(dim=dim, gradient_bound=self.gradient_bound, **self._bounds())
-        words: dict[str, Any] = {
-            "randomizer": self.randomizer,
-            "epsilon": number(epsilon=self.epsilon, above=0, infinite=True),
-            "delta": number(delta=self.delta, above=0, below=1),
-            "adjacency": self._adjacency(),
-            "domain": self._domain(),
-            "dim": dim,
-            "gradient_bound": bound,
-            "row_bound": row_bound,
-            "nodes": nodes,
-            "batch": self.batch,
-            "horizon": horizon,
-            "release": self._default_release(whole=True) if release is None else release,
-            "epochs": uses,
-            "step_size": self.step_size,
-        }
-        return calibrate.calibrate_network(**(words | self._own_words(dim)))
-
-    def guarantee_of(self, plan: Any, *, private: bool, bit_source: str) -> Guarantee:
+    def guarantee_of(self, plan: NetworkCalibration, *, private: bool, bit_source: str) -> Guarantee:
         """Return the guarantee of a run with the given calibration and noise bits."""
         uses = "one round" if plan.uses == 1 else f"{plan.uses} rounds at most, once in each"
         conditions = [
@@ -301,27 +323,24 @@ class NetworkLearner(AskingLearner):
         }[plan.position]
         return plan.report.arithmetic.replace("clipped vector", perturbed)
 
-    def _open_run(
-        self, n_features: int, horizon: int, release: Any, *, source: Source | None = None
-    ) -> tuple[NetworkRun, NetworkCalibration, Guarantee]:
-        schedule = self.mixing()
-        plan = self._calibrate(schedule.n_nodes, n_features, horizon, release)
-        source, guarantee = self._begin(plan, source)
-        words = self._run_words(plan, n_features, source)
-        spread: _Spread | None = self.__dict__.get("_spread")
-        part: dict[str, Any] = {"own": plan.nodes, "first": 0}
+    def build(self, plan: NetworkCalibration, source: Source | None, classes: NDArray[Any] | None = None) -> NetworkRun:
+        """As every learner: see :meth:`GaussianLearner.build`."""
+        schedule, spread = self.mixing(), cast("_Spread | None", self.__dict__.get("_spread"))
+        horizon, first, own, heard, exchange = plan.horizon, 0, plan.nodes, np.empty(0, dtype=np.int64), None
         if spread is not None:
-            part = spread.part(schedule, words["dim"])
-        rounds = plan.round_releases
-        words |= {"every": rounds.every, "releases": rounds.rows, "last_row": rounds.last_row}
-        words |= {"stream": STREAM_REPORTS, "magnitude": plan.magnitude}
-        del words["decide"]
-        state = NetworkRun(
+            exchange = spread.join(schedule, plan.problem.dim)
+            horizon, first, own, heard = spread.here, spread.first, spread.own, exchange.heard
+        releases = replace(plan.round_releases, horizon=horizon)
+        return NetworkRun(
+            RunFrame(plan.problem, releases, source, STREAM_REPORTS),
             report=_report_of(plan),
-            cost=square_up(guarantee.mu),
+            magnitude=plan.magnitude,
+            cost=square_up(plan.mu),
             variance=plan.report.deviation**2,
             bound=plan.gradient_bound,
             nodes=plan.nodes,
+            own=own,
+            first=first,
             batch=plan.batch,
             rounds=plan.rounds,
             position=plan.position,
@@ -331,13 +350,14 @@ class NetworkLearner(AskingLearner):
             threshold=_THRESHOLDS[plan.threshold],
             l1=plan.l1,
             mixing=mixing_windows(schedule),
+            heard=heard,
+            exchange=exchange,
             averaging=self._averaging(),
-            **(words | part),
         )
-        return state, plan, guarantee
 
     def _release_last(self, run: Run) -> None:
-        if run.plan.round_releases.only_last and run.state.n_rows < run.guarantee.horizon and run.state.n_releases == 0:
+        only_last = self._plan_of(run).round_releases.only_last
+        if only_last and run.state.n_rows < run.guarantee.horizon and run.state.n_releases == 0:
             cast(NetworkRun, run.state).release_last()
         spread: _Spread | None = self.__dict__.get("_spread")
         if spread is not None:
@@ -351,7 +371,7 @@ class NetworkLearner(AskingLearner):
             raise NotFittedError(
                 f"This {type(self).__name__} instance has no run: the models of single nodes are not in an export."
             )
-        if run.keeper is not None and not run.closed:
+        if run.keeper is not None and not run.account.closed:
             raise StateError("the run is kept on the disk: the models of its nodes can be seen when it has ended")
         found: FloatArray = getattr(run.state, which)()
         return found
@@ -392,7 +412,8 @@ class NetworkLearner(AskingLearner):
             raise NotFittedError(f"This {type(self).__name__} instance has no run.")
         state = cast(NetworkRun, run.state)
         sent = state.messages * 8 * len(state.point())
-        rows = min(state.rounds * run.plan.nodes * run.plan.batch, run.plan.horizon)
+        plan = self._plan_of(run)
+        rows = min(state.rounds * plan.nodes * plan.batch, plan.horizon)
         return {"messages": state.messages, "bytes": sent, "bits_per_row": 8 * sent / max(rows, 1)}
 
     @property
@@ -441,17 +462,28 @@ class _Spread:
         self.round_rows, self.unit = nodes * batch, self.own * batch
         self.whole_rounds = self.rows // self.round_rows
 
-    def part(self, schedule: MixingSchedule, dim: int) -> dict[str, Any]:
-        """Words that the kernel takes of the nodes here."""
+    def join(self, schedule: MixingSchedule, dim: int) -> Exchange:
+        """How the nodes of a run hear those of other ranks."""
         self.ranks.agree(n_features=dim)
         self.exchange = self.ranks.exchange(schedule, dim)
-        heard = {"heard": self.exchange.heard, "exchange": self.exchange}
-        return {"first": self.first, "own": self.own, "horizon": self.here, **heard}
+        return self.exchange
 
     def gather(self, state: NetworkRun) -> None:
         """All nodes' models, on every rank: the network's."""
         found = [self.ranks.gather_nodes(rows) for rows in (state.mixes(), state.models(), state.sums())]
         state.gathered(*found)
+
+
+class _Charge:
+    """Writes what a run has spent into the ledger's journal before its first message leaves: all that it costs."""
+
+    def __init__(self, account: Account) -> None:
+        self._account, self._charged = account, False
+
+    def __call__(self, round_: int, rows: FloatArray) -> None:
+        if not self._charged:
+            self._account.commit()
+            self._charged = True
 
 
 def _report_of(plan: NetworkCalibration) -> Report:

@@ -16,8 +16,8 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from .._core._noise import Source, wipe
-from .._core._rows import squared_norms
 from .._validate import choice, number
+from ..calibration import CALIBRATIONS, Budget
 from ..errors import InvalidParameter, PrivacyWarning, SolverFailure, StateError
 from ..guarantees import ADJACENCIES, Claim, Guarantee, square_up, weaknesses
 from ..ledger import Account, Ledger, LedgerSeat
@@ -26,7 +26,7 @@ from ..noise import STREAM_RELEASES, decide_lattice_point, decide_mixture_point,
 from ._gaussian import DELTA_TOO_LARGE
 from ._ledgered import LedgeredModel
 from ._model import Export, is_classifier
-from ._runs import RowStream, promised_by
+from ._run_protocols import RowStream, promised_by
 from ._targets import Targets, declared_labels
 
 __all__ = ["Found", "OfflineLearner", "OfflinePlan", "Sealer", "noisy"]
@@ -97,6 +97,7 @@ class OfflineLearner(LedgeredModel):
     epsilon: float
     delta: float
     adjacency: str
+    calibration: str
     random_state: Any
 
     #: What the noise is added to, in the words of the guarantee.
@@ -124,7 +125,9 @@ class OfflineLearner(LedgeredModel):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n, n_features)
-            float32 and float64 are read in place, CSR too: another thread may not change them meanwhile.
+            float32 and float64 are read in place, the values of CSR too: another thread may not change them meanwhile.
+            The structure of a sparse matrix is copied and then checked. Of lists, objects and texts each value is read
+            by itself; what is masked is missing.
         y : array-like of shape (n,)
             Labels or real targets. Where ``declare_classes`` has not said which labels there are, those found are taken
             as public, and the guarantee says so.
@@ -180,8 +183,9 @@ class OfflineLearner(LedgeredModel):
             if block.y is None:
                 raise InvalidParameter("the stream has no targets")
             codes.append((targets.encode if classes is None else targets.encode_indices)(block.y, seen))
-            self._check_rows(block.X, targets, seen)
-            blocks.append(block.X.copy())  # streams may use their memory again
+            rows = self._numbers(block.X, seen)
+            self._check_rows(rows, targets, seen)
+            blocks.append(rows.copy())  # streams may use their memory again
             seen += block.X.shape[0]
         if not seen:
             raise InvalidParameter("the stream has no rows")
@@ -214,8 +218,6 @@ class OfflineLearner(LedgeredModel):
         seal: Sealer | None = None,
     ) -> Self:
         self._check_rows(X, targets, 0)
-        if not targets.refuse and sparse.issparse(X):
-            squared_norms(X)  # refuses a broken structure, of which no row is null
         n, outputs = X.shape[0], 1
         if targets.classes is not None and len(targets.classes) > 2:
             outputs = len(targets.classes)
@@ -231,18 +233,17 @@ class OfflineLearner(LedgeredModel):
         if seal is not None:
             seal.begin(fixed, targets.classes)
         account = self._ledger().open(learner=type(self).__name__, guarantee=guarantee)
-        spent = [0, 0, 0.0]
-        account.attach(lambda: (int(spent[0]), int(spent[1]), float(spent[2])))
         self._account = account
-        failure = None
+        released, failure = [0], None
         # however it ends, the rows may have made it: an error, a clock that ran out; and a model may be in a traceback
-        spent[:] = n, 0, square_up(guarantee.mu)
+        account.attach(lambda: (n, released[0], square_up(guarantee.mu)))
         try:
             found = fixed._find(X, codes, plan, outputs, source)
             export = Export(found.model, found.model, n, 1, guarantee, targets.classes)
             if seal is not None:
                 seal.seal(fixed, export, account.plan_id)
-            spent[1] = 1
+            released[0] = 1
+            account.ask()
         except SolverFailure as error:
             failure = error.asked
         finally:
@@ -271,15 +272,12 @@ class OfflineLearner(LedgeredModel):
     def _adjacency(self) -> str:
         return choice(ADJACENCIES, adjacency=self.adjacency)
 
-    def _budget(self) -> dict[str, Any]:
-        return {
-            "epsilon": number(epsilon=self.epsilon, above=0, infinite=True),
-            "delta": number(delta=self.delta, at_least=0, below=1),
-            "adjacency": self._adjacency(),
-            "x_bound": self.x_bound,
-            "y_bound": self.y_bound,
-            "intercept": bool(self.fit_intercept),
-        }
+    def _budget(self, calibrations: tuple[str, ...] = CALIBRATIONS) -> Budget:
+        return Budget(
+            epsilon=number(epsilon=self.epsilon, above=0, infinite=True),
+            delta=number(delta=self.delta, at_least=0, below=1),
+            calibration=choice(calibrations, calibration=self.calibration),
+        )
 
     def guarantee_of(self, plan: OfflinePlan, n_rows: int, source: Source | None = None) -> Guarantee:
         """Return the guarantee of a fit with the given calibration and noise bits.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import numbers
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
+from .._values import NUMBERS, PLAIN, column_of, number_of, real, shown, single, targets_of
 from ..errors import InvalidParameter, InvalidRow
 
 __all__ = ["MOST_CLASSES", "Targets", "declared_labels", "labels_in"]
@@ -23,16 +25,18 @@ MOST_CLASSES = 1 << 16
 
 def labels_in(y: NDArray[Any], refuse: bool, most: int = 2) -> NDArray[Any]:
     """Return the labels that occur in ``y``, ascending, at most ``most``; a NaN is no label: refused, or left out."""
+    if y.dtype.kind == "O":
+        y = _labels_among(y, refuse, most)
     if y.dtype.kind == "f" and np.isnan(y).any():
         if refuse:
             row = int(np.flatnonzero(np.isnan(y))[0]) + 1
-            allowed = "two labels" if most == 2 else "labels"
-            raise InvalidRow(f"row {row}, target: found NaN, allowed are {allowed}; nothing was learnt", row=row)
+            raise _no_label("NaN", row, most)
         y = y[~np.isnan(y)]
     check_classification_targets(y)
     labels: NDArray[Any] = np.unique(y)
-    if len(labels) == 1:
-        raise InvalidParameter(f"y must hold two classes, found one class: {labels[0]!r}")
+    if len(labels) <= 1:
+        found = f"one class: {labels[0]!r}" if len(labels) else "none"
+        raise InvalidParameter(f"y must hold two classes, found {found}")
     if len(labels) > most:
         # scikit-learn's conformance checks look for this sentence
         only = "Only binary classification is supported" if most == 2 else f"At most {most} classes are supported"
@@ -40,8 +44,51 @@ def labels_in(y: NDArray[Any], refuse: bool, most: int = 2) -> NDArray[Any]:
     return labels
 
 
+def _no_label(found: str, row: int, most: int) -> InvalidRow:
+    allowed = "two labels" if most == 2 else "labels"
+    return InvalidRow(f"row {row}, target: found {found}, allowed are {allowed}; nothing was learnt", row=row)
+
+
+def _kind(label: Any) -> str | None:
+    """Of what kind a label is; None: it is none. Integers beyond 64 bits can be declared, not found."""
+    if not issubclass(type(label), str | bytes | numbers.Real):
+        return None
+    if isinstance(label, str | bytes):
+        return "text" if isinstance(label, str) else "bytes"
+    if isinstance(label, numbers.Integral):
+        return "numbers" if -(2**63) <= int(label) < 2**64 else None
+    return None if not isinstance(label, numbers.Real) or math.isnan(real(label)) else "numbers"
+
+
+def _labels_among(cells: NDArray[Any], refuse: bool, most: int) -> NDArray[Any]:
+    """The labels among targets of any type, as an array of the one type that labels must have."""
+    labels, kinds = [], {}
+    for i, cell in enumerate(map(single, cells)):
+        kind = _kind(cell)
+        if kind is not None:
+            labels.append(cell)
+            kinds[kind] = cell
+        elif refuse:
+            raise _no_label("NaN" if math.isnan(real(cell)) and _missing(cell) else shown(cell), i + 1, most)
+    if len(kinds) > 1:
+        found = " and ".join(f"{kind} such as {shown(label)}" for kind, label in kinds.items())
+        raise InvalidParameter(f"y must hold labels of one kind, found {found}; declare_classes() says which there are")
+    return np.asarray(labels)
+
+
+def _missing(cell: Any) -> bool:
+    """Whether a target is a mark for one that is missing."""
+    try:
+        return math.isnan(number_of(cell))
+    except Exception:
+        return False
+
+
 def declared_labels(classes: Any, *, most: int = 2, ordered: bool = False) -> NDArray[Any]:
     """Return declared labels, at most ``most``: ascending, or in the given order (of two: negative, positive)."""
+    kinds = {_kind(label) for label in classes} if isinstance(classes, list | tuple) and not ordered else set()
+    if len(kinds - {None}) > 1:
+        raise InvalidParameter(f"classes must be of one kind, numbers or text, found both: {classes!r}")
     labels: NDArray[Any] = np.asarray(classes)
     distinct = np.unique(labels) if labels.ndim == 1 else labels
     if ordered and labels.ndim == 1 and len(distinct) < len(labels):
@@ -75,24 +122,25 @@ class Targets:
     indexed: bool = False
 
     def encode(self, y: Any, learnt: int) -> FloatArray:
-        """Return codes of labels or the clipped real targets, shape (n,); ``learnt`` rows came before, for errors."""
+        """Return codes of labels or the clipped real targets, shape (n,); ``learnt`` rows came before, for errors.
+
+        A declared type is taken as it is; of anything else each target is read by itself.
+        """
+        y = column_of(y)
         return self._numbers(y, learnt) if self.classes is None else self._coded(np.asarray(y), learnt)
 
     def encode_indices(self, y: Any, learnt: int) -> FloatArray:
         """Return the codes of indices into the classes, as streams give them."""
         assert self.classes is not None
-        try:
-            indices = np.array(y, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidParameter(f"a stream's y must hold indices into its classes: {error}") from None
+        given, indices = np.asarray(column_of(y)), targets_of(y)
         last = len(self.classes) - 1
         bad = np.flatnonzero(~((indices >= 0.0) & (indices <= last) & (indices == np.floor(indices))))  # NaN included
         if bad.size:
             if self.refuse:
                 row, every = learnt + int(bad[0]) + 1, "0 and 1" if last == 1 else f"0 to {last}"
                 raise InvalidRow(
-                    f"row {row}, target: found {indices[bad[0]]}, allowed are {every}, the indices of the classes "
-                    f"{self._shown()}; nothing of its block was learnt",
+                    f"row {row}, target: found {self._found(given, bad[0])}, allowed are {every}, the indices of the "
+                    f"classes {self._shown()}; nothing of its block was learnt",
                     row=row,
                 )
             indices[bad] = np.nan
@@ -100,17 +148,15 @@ class Targets:
 
     def encode_one(self, y: Any, learnt: int) -> float:
         """``encode`` for one target, without the cost of arrays."""
-        if self._codes is None:
-            try:
-                target = float(y)
-            except (TypeError, ValueError):
-                raise InvalidParameter(f"y must be a number for this loss, found {y!r}") from None
+        codes = self._codes
+        if codes is None:
+            target = real(y)
             if math.isfinite(target):
                 return min(max(target, -self.y_bound), self.y_bound)
-            return float(self._numbers([target], learnt)[0])
+            return float(self._numbers(np.fromiter([[y]], dtype=object), learnt)[0])
         try:
-            code = self._codes.get(y)
-        except TypeError:  # not hashable, so not a label
+            code = codes.get(y)
+        except Exception:  # not hashable, so not a label
             code = None
         return self._unknown(y, learnt + 1) if code is None else code
 
@@ -118,37 +164,55 @@ class Targets:
     def _codes(self) -> dict[Any, float] | None:
         if self.classes is None:
             return None
-        return {label: self._code(k) for k, label in enumerate(self.classes.tolist())}
+        # NumPy's own scalars too: those of dates equal no others
+        labels = [(label, k) for listed in (self.classes, self.classes.tolist()) for k, label in enumerate(listed)]
+        return {label: self._code(k) for label, k in labels}
 
     def _code(self, index: int) -> float:
         return float(index) if self.indexed else 2.0 * index - 1.0
 
     def _coded(self, y: NDArray[Any], learnt: int) -> FloatArray:
         assert self.classes is not None
-        targets = np.full(y.shape, np.nan)
-        for k, label in enumerate(self.classes):
-            targets[y == label] = self._code(k)
+        if y.dtype.kind == "O":
+            targets = self._looked_up(y.tolist())
+        else:
+            targets = np.full(y.shape, np.nan)
+            for k, label in enumerate(self.classes):
+                targets[_equal(y, label)] = self._code(k)
         unknown = np.flatnonzero(np.isnan(targets))
         if unknown.size:
             self._unknown(y[unknown[0]], learnt + int(unknown[0]) + 1)
         return targets
 
+    def _looked_up(self, labels: list[Any]) -> FloatArray:
+        """The codes of labels, each by itself; NaN for those that are not declared."""
+        codes = self._codes
+        assert codes is not None
+        if (PLAIN | {str, bytes}).issuperset(map(type, labels)):
+            return np.array([codes.get(label, math.nan) for label in labels], dtype=np.float64)
+        unchecked = replace(self, refuse=False)
+        return np.array([unchecked.encode_one(single(label), 0) for label in labels], dtype=np.float64)
+
     def _numbers(self, y: Any, learnt: int) -> FloatArray:
-        try:
-            targets = np.asarray(y, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidParameter(f"y must hold numbers for this loss: {error}") from None
+        given = np.asarray(y)
+        if given.dtype.kind not in NUMBERS + "OUST":
+            raise InvalidParameter(f"y must hold numbers for this loss, found dtype {given.dtype}")
+        targets = targets_of(given)
         bad = np.flatnonzero(~np.isfinite(targets))
         if bad.size and self.refuse:
             row = learnt + int(bad[0]) + 1
             raise InvalidRow(
-                f"row {row}, target: found {targets[bad[0]]}, allowed are finite numbers (NaN and infinity are not); "
-                "nothing of its block was learnt",
+                f"row {row}, target: found {self._found(given, bad[0])}, allowed are finite numbers (NaN and infinity "
+                "are not); nothing of its block was learnt",
                 row=row,
             )
         targets = np.clip(targets, -self.y_bound, self.y_bound)
         targets[bad] = np.nan
         return np.ascontiguousarray(targets)
+
+    @staticmethod
+    def _found(given: NDArray[Any], at: Any) -> str:
+        return str(given[at]) if given.dtype.kind in NUMBERS else shown(single(given[at]))
 
     def _shown(self) -> str:
         assert self.classes is not None
@@ -163,3 +227,18 @@ class Targets:
                 row=row,
             )
         return math.nan
+
+
+def _equal(y: NDArray[Any], label: Any) -> Any:
+    """Which targets of a declared type are a label: exactly, also where doubles hold no integer of that size."""
+    if y.dtype.kind not in NUMBERS:
+        return y == label
+    plain = label.item() if isinstance(label, np.generic) else label
+    if not isinstance(plain, int | float):
+        return np.zeros(y.shape, dtype=bool)
+    try:
+        if y.dtype.kind == "f":
+            return (y == y.dtype.type(plain)) & (float(y.dtype.type(plain)) == plain)
+        return (y == int(plain)) & (int(plain) == plain)
+    except (OverflowError, ValueError):  # none of that type
+        return np.zeros(y.shape, dtype=bool)

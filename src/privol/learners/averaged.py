@@ -11,13 +11,13 @@ from .. import calibration as calibrate
 from .._core._iterate import IterateRun
 from .._core._noise import Source, wipe
 from .._validate import choice, integer, number
-from ..calibration import AVERAGE_WEIGHTS, CALIBRATIONS, AverageCalibration
+from ..calibration import AVERAGE_WEIGHTS, AverageCalibration, Problem, ReleaseSchedule
 from ..errors import InvalidParameter
 from ..geometry import ConvexSet, L2Ball
 from ..ledger import Ledger
 from ..losses import Loss, get_loss
-from ..noise import STREAM_RELEASES, decide_lattice_point
 from ._base import BLOCK_ROWS
+from ._frame import RunFrame
 from ._offline import Found, OfflineLearner, noisy
 
 __all__ = ["POL"]
@@ -41,9 +41,10 @@ class POL(OfflineLearner):
     epsilon : float, default=1.0
         Budget of a fit, above 0; ``inf``: no noise and no guarantee.
     delta : float, default=0.0
-        0: L2-Laplace noise, pure differential privacy. Above 0, below 1: Gaussian noise.
+        Additive term of approximate privacy, in [0, 1). 0: L2-Laplace noise, pure differential privacy. Above 0:
+        Gaussian noise.
     adjacency : {"replace", "zero_out"}, default="replace"
-        What a neighbouring data set may change in one row: anything, or its absence.
+        What a neighbouring stream may change in one row: anything, or its absence.
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     radius : float, default=1.0
@@ -65,8 +66,8 @@ class POL(OfflineLearner):
     fit_intercept : bool, default=True
         Append the constant 1 to every row; the calibration counts it, and it is regularised like the rest.
     calibration : {"tight", "published"}, default="tight"
-        "published": Algorithm 6's noise (``weights="uniform"`` and a delta), with the sentence what it claims and what
-        is proved.
+        "published": the source's noise (Algorithm 6) (``weights="uniform"`` and a delta), with the sentence what it
+        claims and what is proved.
     on_invalid : {"raise", "zero"}, default="raise"
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
     random_state : None, int, BitGenerator or Generator, optional
@@ -175,14 +176,19 @@ class POL(OfflineLearner):
         if self.error is not None:
             l2 = number(error=self.error, above=0.0) / domain.norm_bound(dim) ** 2
         return calibrate.calibrate_average(
-            loss=loss,
-            domain=domain,
-            dim=dim,
-            horizon=integer(n_rows=n_rows, at_least=1),
+            Problem(
+                loss=loss,
+                domain=domain,
+                dim=dim,
+                intercept=bool(self.fit_intercept),
+                x_bound=self.x_bound,
+                y_bound=self.y_bound,
+                adjacency=self._adjacency(),
+                horizon=integer(n_rows=n_rows, at_least=1),
+            ),
+            self._budget(),
             l2=l2,
             weights=choice(AVERAGE_WEIGHTS, weights=self.weights),
-            calibration=choice(CALIBRATIONS, calibration=self.calibration),
-            **self._budget(),
         )
 
     def _domain(self) -> ConvexSet:
@@ -192,31 +198,16 @@ class POL(OfflineLearner):
             raise InvalidParameter(f"domain must be a set of privol.geometry or None, found {self.domain!r}")
         return self.domain
 
-    def _find(
-        self, X: Any, codes: FloatArray, plan: AverageCalibration, outputs: int, source: Source | None
-    ) -> Found:
-        n, loss, domain = X.shape[0], get_loss(self.loss), self._domain()
-        dim = X.shape[1] + bool(self.fit_intercept)
+    def _find(self, X: Any, codes: FloatArray, plan: AverageCalibration, outputs: int, source: Source | None) -> Found:
+        problem, n = plan.iterates.problem, X.shape[0]
+        domain, dim = problem.domain, problem.dim
         run = IterateRun(
+            RunFrame(problem, ReleaseSchedule.of("all", n), None),
+            magnitude=domain.norm_bound(dim) * 1.01,
             update="implicit",
             constrained=plan.iterates.constrained,
             schedule=plan.schedule,
             refresh=plan.iterates.refresh,
-            magnitude=domain.norm_bound(dim) * 1.01,
-            dim=dim,
-            intercept=bool(self.fit_intercept),
-            loss=loss,
-            domain=domain,
-            every=1,
-            releases=np.empty(0, dtype=np.int64),
-            horizon=n,
-            last_row=n,
-            x_bound=float(self.x_bound),
-            y_bound=float(self.y_bound),
-            signs=loss.kind == "classification",
-            source=None,
-            stream=STREAM_RELEASES,
-            decide=decide_lattice_point,
             averaging=_FROM_THE_FIRST if plan.weights == "linear" else 0,
         )
         secret: list[FloatArray] = []
@@ -234,7 +225,7 @@ class POL(OfflineLearner):
                     secret[1] *= others
                     secret[0] += secret[1]
                     secret[0] /= whole
-            counts = run._diagnostics()
+            counts = run.raw_counts()
             released = domain.project(noisy(source, secret[0], plan.law, plan.scale))
         finally:
             run.close()

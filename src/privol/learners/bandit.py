@@ -15,14 +15,16 @@ from .._core._bandit import BanditRun
 from .._core._noise import Source
 from .._core._vectors import VectorSampler
 from .._validate import choice, integer, number
-from ..calibration import BanditCalibration, ReportNoise
+from .._values import array_of
+from ..calibration import BanditCalibration, Problem, ReportNoise
 from ..errors import InvalidParameter, StateError
 from ..geometry import ConvexSet
-from ..guarantees import Guarantee, square_up
+from ..guarantees import square_up
 from ..ledger import Ledger
 from ..losses import Loss
 from ..noise import STREAM_REPORTS, STREAM_SAMPLES, granularity, make_source
 from ..randomizers import compiled
+from ._frame import RunFrame
 from ._local import LocalLearner
 
 __all__ = ["BanditMIOGD"]
@@ -41,7 +43,7 @@ def _directions(source: Source, dim: int, first: int, n: int) -> FloatArray:
     return found
 
 
-class BanditMIOGD(LocalLearner):
+class BanditMIOGD(LocalLearner[BanditCalibration]):
     """Online gradient descent with mutual-information privacy and bandit feedback: devices send one noisy value.
 
     Each round the learner draws a public direction e and asks for the loss at ``x = (1 - distance / r) w + distance
@@ -62,11 +64,12 @@ class BanditMIOGD(LocalLearner):
     epsilon : float, optional
         Instead: local differential privacy, at ``delta`` for "gaussian"; ``inf``: no noise and no guarantee.
     delta : float, default=1e-6
-        In (0, 1): where epsilon is stated.
+        Additive term of approximate privacy, in (0, 1): where epsilon is stated.
     randomizer : {"gaussian", "laplace", "privunit"}, default="gaussian"
         The last two with ``epsilon``; "privunit" is the two-point mechanism here, which has the least variance.
     adjacency : {"replace", "zero_out"}, default="replace"
-        What epsilon is about: any other row, or the null row. Without effect on the leakage.
+        What a neighbouring stream may change in one row: anything, or its absence. It is about epsilon, not the
+        leakage.
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     horizon : int, optional
@@ -82,8 +85,8 @@ class BanditMIOGD(LocalLearner):
     value_bounds : (float, float), optional
         Public interval that losses are clipped to. Default: from 0 to the largest loss of a row over the set.
     gradient_bound : float, optional
-        Lipschitz constant of the losses, which distances are chosen by (of a pair: what half a difference by its
-        distance is clipped to). Default: the loss's own over the set.
+        Public bound of a row's gradient in L2 norm, the Lipschitz constant of the losses, which distances are chosen by
+        (of a pair: what half a difference by its distance is clipped to). Default: the loss's own over the set.
     values : {1, 2}, default=1
         2: losses at both sides of the point, of which the device sends half the difference by their distance. Its noise
         does not grow as the distance shrinks: the regret is at most that of gradients, times the dimension.
@@ -234,7 +237,7 @@ class BanditMIOGD(LocalLearner):
         if run is None:
             raise StateError("ask() comes before tell(): a value is taken at the point that it returns")
         state = cast(BanditRun, run.state)
-        numbers = np.ascontiguousarray(report if value is None else value, dtype=np.float64).reshape(-1)
+        numbers = np.ascontiguousarray(array_of(report if value is None else value)).reshape(-1)
         if value is None:
             state.receive(numbers)
             return self
@@ -244,7 +247,7 @@ class BanditMIOGD(LocalLearner):
 
     # ---- what the base asks for ---------------------------------------------------------------------
 
-    def calibrate(self, n_features: int, horizon: int, release: Any = None) -> BanditCalibration:
+    def calibrate(self, n_features: int, horizon: int, release: Any = None, *, n_classes: int = 2) -> BanditCalibration:
         """Return the calibration of a run before anything is spent.
 
         Parameters
@@ -261,18 +264,16 @@ class BanditMIOGD(LocalLearner):
         BanditCalibration
             The reports' noise, the proven guarantee, distances and steps. All of it is public.
         """
-        dim, bounds = self._dimension(n_features), self._bounds()
+        problem = self._problem(n_features, horizon, n_classes)
         if self.gradient_bound is None and not self.shrink:
             raise InvalidParameter("gradient_bound must be given where shrink is false: points leave the set")
-        slope, row_bound = calibrate.bound_of_gradients(dim=dim, gradient_bound=self.gradient_bound, **bounds)
+        slope, row_bound = calibrate.bound_of_gradients(problem, self.gradient_bound)
         pair = integer(values=self.values, at_least=1, at_most=2) == 2
-        low, high = self._interval(bounds, dim, row_bound)
+        low, high = self._interval(problem, row_bound)
         return calibrate.calibrate_bandit(
-            report=self._report(1, slope if pair else 0.5 * (high - low)),
-            domain=bounds["domain"],
-            dim=dim,
+            problem,
+            self._report(1, slope if pair else 0.5 * (high - low)),
             row_bound=row_bound,
-            horizon=integer(horizon=horizon, at_least=1, at_most=(1 << 40) - 1),
             release=self._default_release(whole=True) if release is None else release,
             interval=(low, high),
             slope=slope,
@@ -281,14 +282,14 @@ class BanditMIOGD(LocalLearner):
             step=self.step,
         )
 
-    def _interval(self, bounds: dict[str, Any], dim: int, row_bound: float) -> tuple[float, float]:
+    def _interval(self, problem: Problem, row_bound: float) -> tuple[float, float]:
         if self.value_bounds is None:
-            if bounds["loss"].vouched is not None:
+            if problem.loss.vouched is not None:
                 raise InvalidParameter("value_bounds must be given: the values of the user's own loss are not known")
             if not self.shrink:
                 raise InvalidParameter("value_bounds must be given where shrink is false: points leave the set")
-            most = row_bound * bounds["domain"].norm_bound(dim)
-            return calibrate.bounds_of_values(bounds["loss"], most=most, y_bound=self.y_bound)
+            most = row_bound * problem.domain.norm_bound(problem.dim)
+            return calibrate.bounds_of_values(problem.loss, most=most, y_bound=problem.y_bound)
         try:
             low, high = (number(value_bounds=value, at_least=-1e30, at_most=1e30) for value in self.value_bounds)
         except TypeError:
@@ -305,20 +306,16 @@ class BanditMIOGD(LocalLearner):
             raise InvalidParameter(f"epsilon must be given for randomizer={name!r}")
         return self._randomized(dim, bound)
 
-    def _open_run(
-        self, n_features: int, horizon: int, release: Any, *, source: Source | None = None
-    ) -> tuple[BanditRun, BanditCalibration, Guarantee]:
-        plan = self.calibrate(n_features, horizon, release)
-        source, guarantee = self._begin(plan, source)
-        words = self._run_words(plan, n_features, source) | {"stream": STREAM_REPORTS}
-        del words["decide"]
+    def build(self, plan: BanditCalibration, source: Source | None, classes: NDArray[Any] | None = None) -> BanditRun:
+        """As every learner: see :meth:`GaussianLearner.build`."""
         ahead = make_source(self.random_state) if source is None else source
         directions: Callable[[int, int], FloatArray] = partial(_directions, ahead, plan.dim)
-        state = BanditRun(
+        return BanditRun(
+            RunFrame(plan.problem, plan.releases, source, STREAM_REPORTS),
             report=compiled(plan.report),
-            cost=square_up(guarantee.mu),
-            directions=directions,
             magnitude=plan.report.bound * 1.01,
+            cost=square_up(plan.mu),
+            directions=directions,
             pair=plan.pair,
             low=plan.low,
             high=plan.high,
@@ -327,6 +324,4 @@ class BanditMIOGD(LocalLearner):
             most=plan.most,
             length=plan.length,
             fixed=plan.fixed,
-            **words,
         )
-        return state, plan, guarantee

@@ -7,11 +7,13 @@ alone, and a row is in one of them: the run costs what a report costs.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from .. import calibration as calibrate
 from .._validate import choice, integer, number
-from ..calibration import BETTING_CALIBRATIONS, Betting, Coin, LocalCalibration, ReleaseSchedule, ReportNoise
+from .._vocabulary import PROXIES, WEIGHTINGS
+from ..calibration import BETTING_CALIBRATIONS, Betting, Coin, LocalCalibration, Problem, ReleaseSchedule, ReportNoise
 from ..errors import InvalidParameter
 from ..geometry import ConvexSet, WholeSpace
 from ..ledger import Ledger
@@ -40,19 +42,19 @@ class _Betting(GradientReportLearner):
             raise InvalidParameter("no bound of the regret is proved where magnitude_cap is given")
 
     def _plan(
-        self, report: ReportNoise, row_bound: float, horizon: int, release: Any, bets: float, words: dict[str, Any]
+        self, problem: Problem, report: ReportNoise, row_bound: float, release: Any, coin: Coin
     ) -> LocalCalibration:
         cap = math.inf if self.magnitude_cap is None else number(magnitude_cap=self.magnitude_cap, above=0.0)
-        coin = Coin(bets=bets, wealth=number(wealth=self.wealth, above=0.0, at_most=1e30), cap=cap, **words)
         return LocalCalibration(
-            releases=ReleaseSchedule.of(release, horizon),
+            problem=problem,
+            releases=ReleaseSchedule.of(release, problem.horizon),
             report=report,
             gradient_bound=report.bound,
             row_bound=row_bound,
             update="coin",
             pace="constant",
             length=number(direction_step=self.direction_step, above=0.0, at_most=1e3),
-            coin=coin,
+            coin=replace(coin, wealth=number(wealth=self.wealth, above=0.0, at_most=1e30), cap=cap),
         )
 
 
@@ -71,7 +73,7 @@ class BANCO(_Betting):
     epsilon : float, default=1.0
         Local differential privacy of every report, above 0; ``inf``: no noise and no guarantee.
     delta : float, default=1e-6
-        In (0, 1): of the Gaussian randomizer, which is not pure.
+        Additive term of approximate privacy, in (0, 1): of the Gaussian randomizer, which is not pure.
     randomizer : {"privunit", "duchi", "l2laplace", "laplace", "gaussian"}, default="privunit"
         Of :mod:`privol.randomizers`. "privunit" and "duchi" have a sub-Gaussian constant that is the supremum of a
         grid, so the regret bound is numerical there unless ``proxy="hoeffding"``; privacy is proved for all.
@@ -94,8 +96,8 @@ class BANCO(_Betting):
     proxy : {"numerical", "hoeffding"}, default="numerical"
         The sub-Gaussian constant of "privunit" and "duchi".
     calibration : {"tight", "published"}, default="tight"
-        "published": the source's constants of "l2laplace", which are up to thousands of times too large. Without effect
-        on privacy.
+        "published": the source's noise, by constants of "l2laplace" that are up to thousands of times too large.
+        Without effect on privacy.
     wealth : float, default=1.0
         At the start: the regret against the model of zeros, and about the size at which models begin. More of it
         shortens the start.
@@ -225,14 +227,15 @@ class BANCO(_Betting):
         return calibrate.betting_of(
             report,
             theta=number(theta=self.theta, above=0.0, at_most=0.99),
-            proxy=choice(("numerical", "hoeffding"), proxy=self.proxy),
+            proxy=choice(PROXIES, proxy=self.proxy),
             calibration=choice(BETTING_CALIBRATIONS, calibration=self.calibration),
         )
 
-    def _steps(self, report: ReportNoise, dim: int, row_bound: float, horizon: int, release: Any) -> LocalCalibration:
-        counted = choice(("norm", "count"), weighting=self.weighting) == "count"
+    def _steps(self, problem: Problem, report: ReportNoise, row_bound: float, release: Any) -> LocalCalibration:
+        counted = choice(WEIGHTINGS, weighting=self.weighting) == "count"
         betting = self._betting(report)
-        return self._plan(report, row_bound, horizon, release, betting.a, {"drift": betting.step, "counted": counted})
+        coin = Coin(bets=betting.a, drift=betting.step, counted=counted)
+        return self._plan(problem, report, row_bound, release, coin)
 
 
 class AgnosticBANCO(_Betting):
@@ -250,7 +253,7 @@ class AgnosticBANCO(_Betting):
     epsilon : float, default=1.0
         Local differential privacy of every report, above 0; ``inf``: no noise and no guarantee.
     delta : float, default=1e-6
-        In (0, 1): of the Gaussian randomizer, which is not pure.
+        Additive term of approximate privacy, in (0, 1): of the Gaussian randomizer, which is not pure.
     randomizer : {"l2laplace", "laplace", "gaussian"}, default="l2laplace"
         Of :mod:`privol.randomizers`: those whose noise is symmetric whatever the gradient.
     adjacency : {"replace", "zero_out"}, default="replace"
@@ -365,6 +368,7 @@ class AgnosticBANCO(_Betting):
         choice(("l2laplace", "laplace", "gaussian"), randomizer=self.randomizer)
         return super()._report(dim, bound)
 
-    def _steps(self, report: ReportNoise, dim: int, row_bound: float, horizon: int, release: Any) -> LocalCalibration:
+    def _steps(self, problem: Problem, report: ReportNoise, row_bound: float, release: Any) -> LocalCalibration:
         bets = calibrate.agnostic_bet(self.growth) / report.bound
-        return self._plan(report, row_bound, horizon, release, bets, {"drift": 0.0, "observed": float(self.growth)})
+        coin = Coin(bets=bets, drift=0.0, observed=float(self.growth))
+        return self._plan(problem, report, row_bound, release, coin)

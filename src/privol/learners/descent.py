@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from .. import calibration as calibrate
-from ..calibration import LocalCalibration, ReportNoise
+from ..calibration import LocalCalibration, Problem, ReportNoise
 from ..errors import InvalidParameter
 from ..geometry import ConvexSet
 from ..ledger import Ledger
@@ -18,6 +18,7 @@ from ..losses import Loss
 from ._local import GradientReportLearner
 
 __all__ = ["LDPSGD", "MIOGD"]
+
 
 class MIOGD(GradientReportLearner):
     """Online gradient descent with mutual-information privacy: the device adds Gaussian noise to its gradient.
@@ -39,9 +40,10 @@ class MIOGD(GradientReportLearner):
     epsilon : float, optional
         Instead: local differential privacy at ``delta``; ``inf``: no noise and no guarantee.
     delta : float, default=1e-6
-        In (0, 1): where epsilon is stated.
+        Additive term of approximate privacy, in (0, 1): where epsilon is stated.
     adjacency : {"replace", "zero_out"}, default="replace"
-        What epsilon is about: any other row, or the null row. Without effect on the leakage.
+        What a neighbouring stream may change in one row: anything, or its absence. It is about epsilon, not the
+        leakage.
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     horizon : int, optional
@@ -176,15 +178,13 @@ class MIOGD(GradientReportLearner):
     def _report(self, dim: int, bound: float) -> ReportNoise:
         return self._leaking(dim, bound)
 
-    def _steps(self, report: ReportNoise, dim: int, row_bound: float, horizon: int, release: Any) -> LocalCalibration:
-        if math.isinf(self._domain().norm_bound(dim)):
+    def _steps(self, problem: Problem, report: ReportNoise, row_bound: float, release: Any) -> LocalCalibration:
+        if math.isinf(problem.domain.norm_bound(problem.dim)):
             raise InvalidParameter("MIOGD needs a set with a bound, which its steps are measured by")
         return calibrate.calibrate_steps(
-            report=report,
-            domain=self._domain(),
-            dim=dim,
+            problem,
+            report,
             row_bound=row_bound,
-            horizon=horizon,
             release=release,
             step=self.step,
             lazy=bool(self.lazy),
@@ -205,7 +205,7 @@ class LDPSGD(GradientReportLearner):
     epsilon : float, default=1.0
         Local differential privacy of every report, above 0; ``inf``: no noise and no guarantee.
     delta : float, default=1e-6
-        In (0, 1): of the Gaussian randomizer, which is not pure.
+        Additive term of approximate privacy, in (0, 1): of the Gaussian randomizer, which is not pure.
     randomizer : {"privunit", "duchi", "l2laplace", "laplace", "gaussian"}, default="privunit"
         Of :mod:`privol.randomizers`. The default has by far the least variance of the pure ones, and costs more time
         the larger epsilon is: of 1,000 coordinates 12 trials a report at epsilon 4, 295 at 8.
@@ -334,13 +334,11 @@ class LDPSGD(GradientReportLearner):
     def _report(self, dim: int, bound: float) -> ReportNoise:
         return self._randomized(dim, bound)
 
-    def _steps(self, report: ReportNoise, dim: int, row_bound: float, horizon: int, release: Any) -> LocalCalibration:
+    def _steps(self, problem: Problem, report: ReportNoise, row_bound: float, release: Any) -> LocalCalibration:
         return calibrate.calibrate_steps(
-            report=report,
-            domain=self._domain(),
-            dim=dim,
+            problem,
+            report,
             row_bound=row_bound,
-            horizon=horizon,
             release=release,
             step=self.step,
             lazy=False,

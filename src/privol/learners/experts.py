@@ -9,7 +9,8 @@ from typing import Any
 
 from .. import calibration as calibrate
 from .._validate import choice, number
-from ..calibration import Betting, LocalCalibration, ReleaseSchedule, ReportNoise
+from .._vocabulary import PROXIES
+from ..calibration import Betting, LocalCalibration, Problem, ReleaseSchedule, ReportNoise
 from ..geometry import ConvexSet, WholeSpace
 from ..ledger import Ledger
 from ..losses import Loss
@@ -36,7 +37,7 @@ class MultiscaleSGD(GradientReportLearner):
     epsilon : float, default=1.0
         Local differential privacy of every report, above 0; ``inf``: no noise and no guarantee.
     delta : float, default=1e-6
-        In (0, 1): of the Gaussian randomizer, which is not pure.
+        Additive term of approximate privacy, in (0, 1): of the Gaussian randomizer, which is not pure.
     randomizer : {"privunit", "duchi", "l2laplace", "laplace", "gaussian"}, default="privunit"
         Of :mod:`privol.randomizers`. "privunit" and "duchi" have a sub-Gaussian constant that is the supremum of a
         grid, so the regret bound is numerical there unless ``proxy="hoeffding"``; privacy is proved for all.
@@ -197,11 +198,11 @@ class MultiscaleSGD(GradientReportLearner):
         return calibrate.betting_of(
             report,
             theta=number(theta=self.theta, above=0.0, at_most=0.99),
-            proxy=choice(("numerical", "hoeffding"), proxy=self.proxy),
+            proxy=choice(PROXIES, proxy=self.proxy),
             calibration="tight",
         )
 
-    def _steps(self, report: ReportNoise, dim: int, row_bound: float, horizon: int, release: Any) -> LocalCalibration:
+    def _steps(self, problem: Problem, report: ReportNoise, row_bound: float, release: Any) -> LocalCalibration:
         experts = calibrate.experts_of(
             self._betting(report),
             smallest=self.smallest_radius,
@@ -210,7 +211,8 @@ class MultiscaleSGD(GradientReportLearner):
             prior_decay=self.prior_decay,
         )
         return LocalCalibration(
-            releases=ReleaseSchedule.of(release, horizon),
+            problem=problem,
+            releases=ReleaseSchedule.of(release, problem.horizon),
             report=report,
             gradient_bound=report.bound,
             row_bound=row_bound,

@@ -6,23 +6,25 @@ Gaussian mechanism and no other, and the whole transcript costs what a single st
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from numpy.typing import NDArray
 
 from .. import calibration as calibrate
 from .._core._gradient import GradientRun
 from .._core._noise import Source
-from .._validate import integer
 from ..calibration import GradientCalibration
 from ..geometry import ConvexSet
-from ..guarantees import Guarantee
 from ..ledger import Ledger
 from ..losses import Loss
 from ._asking import AskingLearner
+from ._frame import RunFrame
 
 __all__ = ["NOGD"]
 
 
-class NOGD(AskingLearner):
+class NOGD(AskingLearner[GradientCalibration]):
     """Noisy online gradient descent: one pass, noise on the gradient of every step, every point public.
 
     Step j takes the gradients of ``batch`` rows at the current point w, and moves to
@@ -38,7 +40,7 @@ class NOGD(AskingLearner):
     epsilon : float, default=1.0
         Budget of the whole run, above 0; ``inf``: no noise and no guarantee.
     delta : float, default=1e-6
-        In (0, 1). Choose it well below one over the number of rows.
+        Additive term of approximate privacy, in (0, 1). Choose it well below one over the number of rows.
     adjacency : {"replace", "zero_out"}, default="replace"
         What a neighbouring stream may change in one row: anything, or its absence.
     ledger : Ledger, optional
@@ -109,6 +111,8 @@ class NOGD(AskingLearner):
     """
 
     _perturbed = "sum of a step's gradients"
+    # gradients of constant size on a ball that nothing leaves: the sensitivity is attained
+    worst: ClassVar[Mapping[str, Any]] = {"loss": "hinge", "l2": 1.0, "radius": 1e3, "batch": 128}
 
     def __init__(
         self,
@@ -151,7 +155,9 @@ class NOGD(AskingLearner):
 
     # ---- what the base asks for ---------------------------------------------------------------------
 
-    def calibrate(self, n_features: int, horizon: int, release: Any = None) -> GradientCalibration:
+    def calibrate(
+        self, n_features: int, horizon: int, release: Any = None, *, n_classes: int = 2
+    ) -> GradientCalibration:
         """Return the calibration of a run before anything is spent.
 
         Parameters
@@ -169,28 +175,25 @@ class NOGD(AskingLearner):
             Sensitivity and noise of a step, the proven mu, step lengths. All of it is public.
         """
         return calibrate.calibrate_gradients(
-            dim=self._dimension(n_features),
-            horizon=integer(horizon=horizon, at_least=1, at_most=1 << 52),
+            self._problem(n_features, horizon, n_classes),
+            self._budget(),
             release=self._default_release(whole=True) if release is None else release,
             l2=self.l2,
             batch=self.batch,
             gradient_bound=self.gradient_bound,
-            **self._budget(),
         )
 
-    def _open_run(
-        self, n_features: int, horizon: int, release: Any, *, source: Source | None = None
-    ) -> tuple[GradientRun, GradientCalibration, Guarantee]:
-        plan = self.calibrate(n_features, horizon, release)
-        source, guarantee = self._begin(plan, source)
-        state = GradientRun(
+    def build(
+        self, plan: GradientCalibration, source: Source | None, classes: NDArray[Any] | None = None
+    ) -> GradientRun:
+        """As every learner: see :meth:`GaussianLearner.build`."""
+        return GradientRun(
+            RunFrame(plan.problem, plan.releases, source),
+            magnitude=plan.batch * plan.bound * 1.01,
             std=plan.sigma,
             sensitivity=plan.sum_sensitivity,
             bound=plan.bound,
             batch=plan.batch,
             l2=plan.l2,
             length=plan.length,
-            magnitude=plan.batch * plan.bound * 1.01,
-            **self._run_words(plan, n_features, source),
         )
-        return state, plan, guarantee

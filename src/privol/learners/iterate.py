@@ -7,25 +7,28 @@ noise inside the loop are then better. These are kept for runs that release few 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
+
+from numpy.typing import NDArray
 
 from .. import calibration as calibrate
 from .._core._iterate import IterateRun
 from .._core._noise import Source
-from .._validate import choice, integer
-from ..calibration import CALIBRATIONS, L2_SCHEDULES, NOISE_SHAPES, IterateCalibration, ReleaseSchedule
+from .._validate import choice
+from ..calibration import L2_SCHEDULES, NOISE_SHAPES, IterateCalibration
 from ..errors import InvalidParameter
 from ..geometry import ConvexSet
-from ..guarantees import Guarantee
 from ..ledger import Ledger
 from ..losses import Loss
 from ._base import Run
+from ._frame import RunFrame
 from ._gaussian import GaussianLearner
 
 __all__ = ["PGIGA", "PIGD"]
 
 
-class _IterateLearner(GaussianLearner):
+class _IterateLearner(GaussianLearner[IterateCalibration]):
     _update: ClassVar[str]
 
     def __init__(
@@ -79,7 +82,9 @@ class _IterateLearner(GaussianLearner):
             )
         return "last" if self.release is None else self.release
 
-    def calibrate(self, n_features: int, horizon: int, release: Any = None) -> IterateCalibration:
+    def calibrate(
+        self, n_features: int, horizon: int, release: Any = None, *, n_classes: int = 2
+    ) -> IterateCalibration:
         """Return the calibration of a run before anything is spent.
 
         Parameters
@@ -97,37 +102,29 @@ class _IterateLearner(GaussianLearner):
             Sensitivity and noise by row, the proven mu, the release schedule. All of it is public.
         """
         return calibrate.calibrate_iterates(
+            self._problem(n_features, horizon, n_classes),
+            self._budget(),
             update=self._update,
-            dim=self._dimension(n_features),
-            horizon=integer(horizon=horizon, at_least=1, at_most=1 << 52),
             release=self._default_release(whole=True) if release is None else release,
             l2=self.l2,
             l2_schedule=choice(L2_SCHEDULES, l2_schedule=self.l2_schedule),
             step_offset=self.step_offset,
             noise_shape=choice(NOISE_SHAPES, noise_shape=self.noise_shape),
-            calibration=choice(CALIBRATIONS, calibration=self.calibration),
-            **self._budget(),
         )
 
-    def _open_run(
-        self, n_features: int, horizon: int, release: Any, *, source: Source | None = None
-    ) -> tuple[IterateRun, IterateCalibration, Guarantee]:
-        plan = self.calibrate(n_features, horizon, release)
-        source, guarantee = self._begin(plan, source)
-        words = self._run_words(plan, n_features, source)
-        state = IterateRun(
+    def build(self, plan: IterateCalibration, source: Source | None, classes: NDArray[Any] | None = None) -> IterateRun:
+        """As every learner: see :meth:`GaussianLearner.build`."""
+        return IterateRun(
+            RunFrame(plan.problem, plan.releases, source),
+            magnitude=plan.problem.domain.norm_bound(plan.problem.dim) * 1.01,
             update=self._update,
             constrained=plan.constrained,
             schedule=plan.schedule,
             refresh=plan.refresh,
-            magnitude=self._domain().norm_bound(words["dim"]) * 1.01,
-            **words,
         )
-        return state, plan, guarantee
 
     def _release_last(self, run: Run) -> None:
-        plan: IterateCalibration = run.plan
-        releases: ReleaseSchedule = plan.releases
+        plan, releases = self._plan_of(run), run.plan.releases
         row = run.state.n_rows
         assert isinstance(run.state, IterateRun)
         if releases.only_last and plan.claim is None and 0 < row < releases.last_row:
@@ -149,13 +146,13 @@ class PIGD(_IterateLearner):
         Budget of the whole run, above 0; ``inf``: no noise and no guarantee. The usual reading of 1: no conclusion
         about a single row becomes more than 2.7 times as likely.
     delta : float, default=1e-6
-        In (0, 1). Choose it well below one over the number of rows.
+        Additive term of approximate privacy, in (0, 1). Choose it well below one over the number of rows.
     adjacency : {"replace", "zero_out"}, default="replace"
         What a neighbouring stream may change in one row: anything, or its absence.
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     horizon : int, optional
-        Rows that the budget must last for. Default: ``fit`` and sized streams take their number of rows.
+        Rows of the run, which the budget must last for. Default: ``fit`` and sized streams take their number of rows.
     radius : float, default=1.0
         Radius of the L2 ball of models. A unit ball with unit rows bounds every score by 1 (2 with an intercept).
     domain : ConvexSet, optional
@@ -182,7 +179,7 @@ class PIGD(_IterateLearner):
     fit_intercept : bool, default=True
         Append the constant 1 to every row; the calibration counts it, and it is regularised like the rest.
     calibration : {"tight", "published"}, default="tight"
-        ``"published"``: the paper's noise with ``epsilon`` and ``delta`` as its inputs; the guarantee then states the
+        "published": the source's noise, with ``epsilon`` and ``delta`` as its inputs; the guarantee then states the
         paper's claim and what the noise really gives.
     on_invalid : {"raise", "zero"}, default="raise"
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
@@ -221,6 +218,12 @@ class PIGD(_IterateLearner):
     """
 
     _update = "implicit"
+    # gradients of constant size on a ball that nothing leaves: the sensitivity is attained
+    worst: ClassVar[Mapping[str, Any]] = {"loss": "hinge", "l2": 1.0, "radius": 1e3}
+    # the published noise grows with the radius, so the ball is as small as the noise of the last rows allows
+    worst_published: ClassVar[Mapping[str, Any]] = {
+        "l2": 0.001, "x_bound": 0.3, "radius": 40.0, "horizon": 200, "release": tuple(range(150, 200)),
+    }  # fmt: skip
 
 
 class PGIGA(_IterateLearner):
@@ -239,3 +242,7 @@ class PGIGA(_IterateLearner):
     """
 
     _update = "gradient"
+    worst: ClassVar[Mapping[str, Any]] = {"loss": "smooth_hinge", "l2": 1.0, "radius": 1e3}
+    worst_published: ClassVar[Mapping[str, Any]] = {
+        "l2": 0.001, "x_bound": 0.03, "radius": 6.0, "horizon": 200, "release": tuple(range(100, 200, 10)),
+    }  # fmt: skip

@@ -8,7 +8,7 @@ and every point is a function of what was released.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
@@ -16,23 +16,22 @@ from .. import calibration as calibrate
 from .._core._leader import LeaderRun
 from .._core._noise import Source
 from .._core._prefix_plan import ByEpoch
-from .._validate import integer, number
+from .._validate import number
 from ..calibration import LeaderCalibration
 from ..errors import InvalidParameter
 from ..factorizations import forgets
 from ..geometry import ConvexSet
-from ..guarantees import Guarantee, square_up
+from ..guarantees import square_up
 from ..ledger import Ledger
-from ..losses import Loss, get_loss, loss_at_zero
+from ..losses import Loss, get_loss
 from ..prefix import plan_of_epochs
 from ._asking import AskingLearner
-from ._gaussian import GaussianPlan
-from ._targets import MOST_CLASSES
+from ._frame import RunFrame
 
 __all__ = ["DPFTRL"]
 
 
-class DPFTRL(AskingLearner):
+class DPFTRL(AskingLearner[LeaderCalibration]):
     """Follow the regularised leader on private prefix sums of gradients: one pass, every point public.
 
     The gradient g_t of row t is taken at the point x_t, and S_t is the private sum of the gradients so far. Then
@@ -51,7 +50,7 @@ class DPFTRL(AskingLearner):
     epsilon : float, default=1.0
         Budget of the whole run, above 0; ``inf``: no noise and no guarantee.
     delta : float, default=1e-6
-        In (0, 1). Choose it well below one over the number of rows.
+        Additive term of approximate privacy, in (0, 1). Choose it well below one over the number of rows.
     adjacency : {"replace", "zero_out"}, default="replace"
         What a neighbouring stream may change in one row: anything, or its absence.
     ledger : Ledger, optional
@@ -82,7 +81,7 @@ class DPFTRL(AskingLearner):
     buffers : int, default=4
         Of ``"blt"``, 1 to 8: more means less noise and more memory.
     objective : {"max", "mean"}, default="max"
-        Which error of the sums the parameters of ``"blt"`` minimise.
+        Which error of the sums ``"blt"`` minimises.
     batch : int, default=1
         Rows of a step, 1 to 2**20: their gradients are taken at one point and added up to one leaf. The horizon ends a
         last, smaller step. ``release=k, batch=k`` makes one leaf for every model. Rows of a step that a run leaves
@@ -161,7 +160,9 @@ class DPFTRL(AskingLearner):
     """
 
     _perturbed = "running sum of gradients"
+    _longest = 1 << 48
     _many_classes = True
+    worst: ClassVar[Mapping[str, Any]] = {"loss": "hinge", "regularization": 1.0, "radius": 1e3, "batch": 128}
 
     def __init__(
         self,
@@ -223,9 +224,7 @@ class DPFTRL(AskingLearner):
     def _endless(self) -> bool:
         return forgets(self.discount, self.window)
 
-    def calibrate(
-        self, n_features: int, horizon: int, release: Any = None, *, n_classes: int = 2
-    ) -> LeaderCalibration:
+    def calibrate(self, n_features: int, horizon: int, release: Any = None, *, n_classes: int = 2) -> LeaderCalibration:
         """Return the calibration of a run before anything is spent.
 
         Parameters
@@ -244,10 +243,9 @@ class DPFTRL(AskingLearner):
         LeaderCalibration
             Sensitivity and noise of the sums and of the points, the proven mu, the regularization. All of it is public.
         """
-        outputs = self._outputs_of(n_classes)
         return calibrate.calibrate_leaders(
-            dim=self._dimension(n_features, outputs),
-            horizon=integer(horizon=horizon, at_least=1, at_most=1 << 48),
+            self._problem(n_features, horizon, n_classes, self._largest_weight(n_classes)),
+            self._budget(),
             release=self._default_release(whole=True) if release is None else release,
             l2=self.l2,
             regularization=self.regularization,
@@ -258,19 +256,8 @@ class DPFTRL(AskingLearner):
             discount=self.discount,
             window=self.window,
             gradient_bound=self.gradient_bound,
-            outputs=outputs,
-            weight=self._largest_weight(n_classes),
             renewal=self.renewal,
-            **self._budget(),
         )
-
-    def _outputs_of(self, n_classes: int) -> int:
-        """Scores of a row."""
-        loss = get_loss(self.loss)
-        if loss.kind == "regression":
-            return 1
-        n_classes = integer(n_classes=n_classes, at_least=2, at_most=MOST_CLASSES)
-        return n_classes if n_classes > 2 or loss.joint else 1
 
     def _largest_weight(self, n_classes: int) -> float:
         """Checked, also where the labels are not known yet."""
@@ -301,47 +288,18 @@ class DPFTRL(AskingLearner):
             raise InvalidParameter(f"class_weight must name the labels {labels}, found {unknown[0]!r}")
         return [float(weights.get(label, 1.0)) for label in labels]
 
-    def _calibrate_classes(self, n_features: int, horizon: int, n_classes: int) -> LeaderCalibration:
-        return self.calibrate(n_features, horizon, n_classes=n_classes)
-
-    def _loss_at_zero(self, calibration: GaussianPlan) -> float:
-        assert isinstance(calibration, LeaderCalibration)
-        return calibration.weight * loss_at_zero(get_loss(self.loss), max(calibration.outputs, 2), self.y_bound)
-
-    def _open_labelled(
-        self,
-        n_features: int,
-        horizon: int,
-        release: Any,
-        classes: NDArray[Any] | None,
-        source: Source | None = None,
-    ) -> tuple[LeaderRun, LeaderCalibration, Guarantee]:
-        return self._open_run(n_features, horizon, release, classes, source=source)
-
-    def _open_run(
-        self,
-        n_features: int,
-        horizon: int,
-        release: Any,
-        classes: NDArray[Any] | None = None,
-        *,
-        source: Source | None = None,
-    ) -> tuple[LeaderRun, LeaderCalibration, Guarantee]:
-        plan = self.calibrate(n_features, horizon, release, n_classes=2 if classes is None else len(classes))
-        weights = self._weights(classes)
-        source, guarantee = self._begin(plan, source)
-        state = LeaderRun(
-            sums=plan_of_epochs(plan.epochs),
+    def build(self, plan: LeaderCalibration, source: Source | None, classes: NDArray[Any] | None = None) -> LeaderRun:
+        """As every learner: see :meth:`GaussianLearner.build`."""
+        epochs = plan.epochs
+        return LeaderRun(
+            RunFrame(plan.problem, plan.releases, source),
+            sums=plan_of_epochs(epochs),
             bound=plan.bound,
             regularization=plan.regularization,
             l2=plan.l2,
             cost=0.0 if source is None else square_up(plan.mu),
-            outputs=plan.outputs,
-            softmax=get_loss(self.loss).joint,
-            weights=weights,
+            weights=self._weights(classes),
             reach=plan.reach,
-            rows=ByEpoch(plan.epochs.starts(), plan.epochs.rows[-1]),
-            variance=ByEpoch(plan.epochs.variances(), plan.epochs.end_variance(plan.epochs.last)),
-            **self._run_words(plan, n_features, source) | {"dim": plan.sums.dim},
+            rows=ByEpoch(epochs.starts(), epochs.rows[-1]),
+            variance=ByEpoch(epochs.variances(), epochs.end_variance(epochs.last)),
         )
-        return state, plan, guarantee

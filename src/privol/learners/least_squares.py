@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,8 @@ from ..ledger import Ledger
 from ..losses import Loss
 from ..prefix import plan_of_epochs
 from ._base import Run
-from ._gaussian import GaussianLearner, GaussianPlan
+from ._frame import RunFrame
+from ._gaussian import GaussianLearner
 
 __all__ = ["PQFTL"]
 
@@ -37,7 +39,7 @@ def _blas() -> Any:
     return ThreadpoolController().select(user_api="blas")
 
 
-class PQFTL(GaussianLearner):
+class PQFTL(GaussianLearner[LeastSquaresCalibration]):
     """Private quadratic follow-the-leader: online ridge regression from private running sums of the rows' moments.
 
     Released: the noisy moments of all rows so far, at every step, and the models solved from them, which cost nothing
@@ -50,28 +52,28 @@ class PQFTL(GaussianLearner):
     epsilon : float, default=1.0
         Budget of the whole run, above 0; ``inf``: no noise and no guarantee.
     delta : float, default=1e-6
-        In (0, 1). Choose it well below one over the number of rows.
+        Additive term of approximate privacy, in (0, 1). Choose it well below one over the number of rows.
     adjacency : {"replace", "zero_out"}, default="replace"
         What a neighbouring stream may change in one row: anything, or its absence.
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     horizon : int, optional
-        Rows that the budget must last for, or with ``renewal`` those of the first epoch. Default: ``fit`` and sized
-        streams take their number of rows.
+        Rows of the run, which the budget must last for, or with ``renewal`` of its first epoch. Default: ``fit`` and
+        sized streams take their number of rows.
     radius : float, default=1.0
         Radius of the L2 ball of models, the intercept included.
     x_bound : float, default=1.0
         Public bound of a row's L2 norm, above 0; longer rows are scaled to it. The noise of a score is proportional to
         the bounds, however long the rows are.
     y_bound : float, default=1.0
-        Public bound of a target's magnitude; targets beyond are clipped to it.
+        Public bound of a real target's magnitude; targets beyond are clipped to it.
     l2 : float, default=0.01
-        Strong convexity of every row's loss, above 0.
+        Strong convexity, above 0: of every row's loss.
     release : {"last", "all"}, int or list of int, optional
         Rows after which a model is solved. Default: every ``n_features``-th row (a solution costs as much as
         ``n_features / 3`` rows or so), and the last.
     batch : int, default=1
-        Rows that are added up before noise is drawn: as many times fewer draws, and models of whole batches.
+        Rows of a step, added up before noise is drawn: as many times fewer draws, and models of whole batches.
     discount : float, default=1.0
         Above 0 to 1. Below 1, for streams that drift: the sum of the moments forgets, and a row's weight is
         multiplied with it for every row that comes later (of later batches). With ``design`` "blt", "sqrt" or
@@ -81,9 +83,9 @@ class PQFTL(GaussianLearner):
         Instead of ``discount``: the sum is that of the last so many rows, a multiple of ``batch``. ``window / batch``
         noisy moments are kept (at most 2**26 numbers).
     design : {"blt", "sqrt", "honaker", "smooth", "tree", "independent"}, default="blt"
-        How the running sums are perturbed, see :mod:`privol.prefix`.
+        Factorisation of the running sums (:mod:`privol.factorizations`).
     buffers : int, default=4
-        Of ``"blt"``.
+        Of ``"blt"``, 1 to 8.
     objective : {"max", "mean"}, default="max"
         Which error of the sums ``"blt"`` minimises.
     noise_shift : float, default=2.0
@@ -97,7 +99,7 @@ class PQFTL(GaussianLearner):
     fit_intercept : bool, default=True
         Append the constant 1 to every row; it is regularised like the rest.
     on_invalid : {"raise", "zero"}, default="raise"
-        A row or target that is not finite: an error that names it, or a counted null row.
+        A row that is not finite, or such a target: an error that names it, or a counted null row.
     random_state : None, int, BitGenerator or Generator, optional
         ``None``: noise nobody can reproduce. Anything else is for tests: every export is marked not private.
 
@@ -133,7 +135,9 @@ class PQFTL(GaussianLearner):
     """
 
     _perturbed = "running sum of moments"
+    _longest = 1 << 48
     domain = None
+    worst: ClassVar[Mapping[str, Any]] = {"batch": 24}
 
     def __init__(
         self,
@@ -204,7 +208,7 @@ class PQFTL(GaussianLearner):
         if run is None or run.closed or run.keeper is not None:
             raise StateError("moments are those of a run that still learns and is not kept on the disk: there is none")
         state = cast(LeastSquaresRun, run.state)
-        sums, plan, d = state.released_sums(), run.plan, len(run.public("model"))
+        sums, plan, d = state.released_sums(), self._plan_of(run), len(run.public("model"))
         upper = np.triu_indices(d)
         gram = np.zeros((d, d))
         gram[upper] = sums[:-d] * np.where(upper[0] == upper[1], 1.0, math.sqrt(0.5)) / plan.row_unit**2
@@ -217,7 +221,9 @@ class PQFTL(GaussianLearner):
     def _default_release(self, whole: bool) -> Any:
         return self.release
 
-    def calibrate(self, n_features: int, horizon: int, release: Any = None) -> LeastSquaresCalibration:
+    def calibrate(
+        self, n_features: int, horizon: int, release: Any = None, *, n_classes: int = 2
+    ) -> LeastSquaresCalibration:
         """Return the calibration of a run before anything is spent.
 
         Parameters
@@ -234,18 +240,16 @@ class PQFTL(GaussianLearner):
         LeastSquaresCalibration
             Noise of the sums, the proven mu, the rows of the models. All of it is public.
         """
-        budget = self._budget()
-        if budget.pop("loss").name != "squared":
+        problem = self._problem(n_features, horizon, n_classes)
+        if not problem.loss.quadratic:
             raise InvalidParameter(f"PQFTL solves least squares: loss must be 'squared', found {self.loss!r}")
-        radius, dim = budget.pop("domain").radius, self._dimension(n_features)
-        horizon = integer(horizon=horizon, at_least=1, at_most=1 << 48)
         chosen = self.release if release is None else release
         if chosen is None:
             batch = integer(batch=self.batch, at_least=1)
-            chosen = min(-(-dim // batch) * batch, self._most_rows(horizon))
+            chosen = min(-(-problem.dim // batch) * batch, self._most_rows(problem.horizon))
         return calibrate.calibrate_least_squares(
-            dim=dim,
-            horizon=horizon,
+            problem,
+            self._budget(),
             release=chosen,
             batch=self.batch,
             discount=self.discount,
@@ -253,26 +257,22 @@ class PQFTL(GaussianLearner):
             design=self.design,
             buffers=self.buffers,
             objective=self.objective,
-            radius=radius,
             l2=self.l2,
             noise_shift=self.noise_shift,
             renewal=self.renewal,
-            **budget,
         )
 
-    def guarantee_of(self, plan: GaussianPlan, *, private: bool, bit_source: str) -> Guarantee:
+    def guarantee_of(self, plan: LeastSquaresCalibration, *, private: bool, bit_source: str) -> Guarantee:
         """Return the guarantee of a run with the given calibration and noise bits."""
         promise = super().guarantee_of(plan, private=private, bit_source=bit_source)
         return replace(promise, releases=plan.releases.horizon)  # the sums after every step, so any number of models
 
-    def _open_run(
-        self, n_features: int, horizon: int, release: Any, *, source: Source | None = None
-    ) -> tuple[LeastSquaresRun, LeastSquaresCalibration, Guarantee]:
-        plan = self.calibrate(n_features, horizon, release)
-        source, guarantee = self._begin(plan, source)
-        words = self._run_words(plan, n_features, source)
-        del words["signs"]
-        state = LeastSquaresRun(
+    def build(
+        self, plan: LeastSquaresCalibration, source: Source | None, classes: NDArray[Any] | None = None
+    ) -> LeastSquaresRun:
+        """As every learner: see :meth:`GaussianLearner.build`."""
+        return LeastSquaresRun(
+            RunFrame(plan.problem, plan.releases, source),
             sums=plan_of_epochs(plan.epochs),
             row_unit=plan.row_unit,
             target_unit=plan.target_unit,
@@ -281,9 +281,7 @@ class PQFTL(GaussianLearner):
             ended=ByEpoch(plan.ended, plan.more),
             ball=plan.ball,
             cost=0.0 if source is None else square_up(plan.mu),
-            **words,
         )
-        return state, plan, guarantee
 
     def _learn(self, run: Run, *args: Any, **kwargs: Any) -> None:
         with _blas().limit(limits=1):  # small systems: threads cost more than they give

@@ -36,7 +36,7 @@ class DOLA(NetworkLearner):
     epsilon : float, default=1.0
         Budget of the whole run, above 0; ``inf``: no noise and no guarantee.
     delta : float, default=1e-6
-        In (0, 1): of Gaussian noise, which is not pure.
+        Additive term of approximate privacy, in (0, 1): of Gaussian noise, which is not pure.
     randomizer : {"gaussian", "l2laplace", "laplace", "privunit", "duchi"}, default="gaussian"
         The noise; all but "gaussian" are pure. The last two are of ``batch=1``.
     noise_position : {"gradient", "output"}, default="gradient"
@@ -54,7 +54,7 @@ class DOLA(NetworkLearner):
     topology : {"ring", "grid", "star", "complete"}, Topology or MixingSchedule, default="ring"
         Who hears whom, of :mod:`privol.topology`; of graphs the Metropolis weights. Public, never chosen by the rows.
     batch : int, default=1
-        Rows of a node in a round, 1 to 2**20. The noise is on the sum of their gradients.
+        Rows of a step, of each node, 1 to 2**20. The noise is on the sum of their gradients.
     epochs : int, default=1
         Times that every row is used: the noise is as much more as that costs. ``fit`` and ``fit_stream`` repeat their
         rows. Their number must be a multiple of the nodes, so that all stay at theirs, and at least a round's, so that
@@ -83,7 +83,7 @@ class DOLA(NetworkLearner):
         Rounds (not rows) after which ``coef_`` and ``average_coef_`` are renewed. Default: all. Without effect on the
         noise.
     averaging : {"uniform", "linear", "quadratic"}, default="uniform"
-        ``average_coef_`` counts released rounds alike, or the k-th in proportion to k or to k (k + 1).
+        ``average_coef_`` counts released models alike, or the k-th in proportion to k or to k (k + 1).
     fit_intercept : bool, default=True
         Append the constant 1 to every row; the calibration counts it, and it is regularised like the rest.
     on_invalid : {"raise", "zero"}, default="raise"
@@ -212,14 +212,6 @@ class DOLA(NetworkLearner):
         plan = self.calibrate(self._width(n_features), n_rows)
         return plan.regret_bound(plan.rounds)
 
-    def _own_words(self, dim: int) -> dict[str, Any]:
-        return {
-            "noise_position": self.noise_position,
-            "regularizer": self.regularizer,
-            "calibration": self.calibration,
-            "l2": self.l2,
-        }
-
 
 class SparseDOLA(NetworkLearner):
     """Distributed online learning of sparse models: nodes exchange noisy dual parameters, and threshold what they mix.
@@ -240,7 +232,7 @@ class SparseDOLA(NetworkLearner):
     epsilon : float, default=1.0
         Budget of the whole run, above 0; ``inf``: no noise and no guarantee.
     delta : float, default=1e-6
-        In (0, 1): of Gaussian noise, which is not pure.
+        Additive term of approximate privacy, in (0, 1): of Gaussian noise, which is not pure.
     randomizer : {"gaussian", "l2laplace", "laplace", "privunit", "duchi"}, default="gaussian"
         The noise; all but "gaussian" are pure. The last two are of ``batch=1``.
     threshold : {"noise", "rda", "published"}, default="noise"
@@ -262,13 +254,14 @@ class SparseDOLA(NetworkLearner):
     topology : {"ring", "grid", "star", "complete"}, Topology or MixingSchedule, default="ring"
         Who hears whom, of :mod:`privol.topology`; of graphs the Metropolis weights. Public, never chosen by the rows.
     batch : int, default=1
-        Rows of a node in a round, 1 to 2**20. The noise is on the sum of their gradients.
+        Rows of a step, of each node, 1 to 2**20. The noise is on the sum of their gradients.
     epochs : int, default=1
         Times that every row is used: the noise is as much more as that costs. ``fit`` and ``fit_stream`` repeat their
         rows. Their number must be a multiple of the nodes, so that all stay at theirs, and at least a round's, so that
         none is twice in a message.
     radius : float, default=1.0
-        L2 norm that models are expected to have, which the default steps are measured by; nothing is projected.
+        Radius of the L2 ball of models, as they are expected, which the default steps are measured by; nothing is
+        projected.
     x_bound : float, default=1.0
         Public bound of a row's L2 norm, above 0; longer rows are scaled to it.
     y_bound : float, default=1.0
@@ -282,7 +275,7 @@ class SparseDOLA(NetworkLearner):
         Rounds (not rows) after which ``coef_`` and ``average_coef_`` are renewed. Default: all. Without effect on the
         noise.
     averaging : {"uniform", "linear", "quadratic"}, default="uniform"
-        ``average_coef_`` counts released rounds alike, or the k-th in proportion to k or to k (k + 1).
+        ``average_coef_`` counts released models alike, or the k-th in proportion to k or to k (k + 1).
     fit_intercept : bool, default=True
         Append the constant 1 to every row; the calibration counts it, and its coefficient is thresholded like the rest.
     on_invalid : {"raise", "zero"}, default="raise"
@@ -393,9 +386,6 @@ class SparseDOLA(NetworkLearner):
     def _domain(self) -> ConvexSet:
         return WholeSpace()
 
-    def _own_words(self, dim: int) -> dict[str, Any]:
-        return {
-            "threshold": choice(THRESHOLDS, threshold=self.threshold),
-            "l1": self.l1,
-            "reach": number(radius=self.radius, at_least=1e-30, at_most=1e30),
-        }
+    def _thresholding(self) -> tuple[str, float | None, float | None]:
+        reach = number(radius=self.radius, at_least=1e-30, at_most=1e30)
+        return choice(THRESHOLDS, threshold=self.threshold), self.l1, reach

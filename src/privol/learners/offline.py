@@ -18,7 +18,7 @@ from .._core._noise import Source, wipe
 from .._core._objective import Objective
 from .._core._rows import squared_norms
 from .._validate import choice, integer
-from ..calibration import CALIBRATIONS, MIN_L2, OBJECTIVE_CALIBRATIONS, ObjectiveCalibration, OutputCalibration
+from ..calibration import MIN_L2, OBJECTIVE_CALIBRATIONS, ObjectiveCalibration, OutputCalibration
 from ..ledger import Ledger
 from ..losses import Loss, get_loss
 from ..noise import STREAM_OBJECTIVE, decide_lattice_point, decide_mixture_point
@@ -38,15 +38,12 @@ class _Minimiser(OfflineLearner):
     warm_start: bool
     _many_classes: ClassVar[bool] = True
 
-    def _sizes(self, n_features: int, n_rows: int, n_classes: int) -> dict[str, Any]:
+    def _sizes(self, n_features: int, n_rows: int, n_classes: int) -> tuple[int, int, int]:
+        """Coordinates of a class's model, rows, and models that are minimised one after the other."""
         self._steps()
         width = integer(n_features=n_features, at_least=1) + bool(self.fit_intercept)
         n_classes = integer(n_classes=n_classes, at_least=2)
-        return {
-            "dim": width,
-            "n": integer(n_rows=n_rows, at_least=1),
-            "outputs": n_classes if n_classes > 2 else 1,
-        }
+        return width, integer(n_rows=n_rows, at_least=1), n_classes if n_classes > 2 else 1
 
     def _steps(self) -> int:
         return integer(max_iter=self.max_iter, at_least=1, at_most=1 << 62)
@@ -127,21 +124,22 @@ class OutputPerturbation(_Minimiser):
     epsilon : float, default=1.0
         Budget of a fit, above 0; ``inf``: no noise and no guarantee.
     delta : float, default=0.0
-        0: L2-Laplace noise, pure differential privacy. Above 0, below 1: Gaussian noise, less in many dimensions.
+        Additive term of approximate privacy, in [0, 1). 0: L2-Laplace noise, pure differential privacy. Above 0:
+        Gaussian noise, less in many dimensions.
     adjacency : {"replace", "zero_out"}, default="replace"
-        What a neighbouring data set may change in one row: anything, or its absence.
+        What a neighbouring stream may change in one row: anything, or its absence.
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     l2 : float, default=0.01
-        Strong convexity of the mean of the losses: ``l2 / 2 ||w||^2`` is added to it. The noise falls with ``n l2``:
+        Strong convexity: of the mean of the losses. ``l2 / 2 ||w||^2`` is added to it. The noise falls with ``n l2``:
         for some ten thousand rows at epsilon = 1 less than the default lets it drown the model.
     x_bound : float, default=1.0
         Public bound of a row's L2 norm, above 0; longer rows are scaled to it.
     y_bound : float, default=1.0
         Public bound of a real target's magnitude; targets beyond are clipped to it.
     radius : float, optional
-        The minimiser is scaled to this L2 norm (of all classes together) before the noise, which is then no more than a
-        sensitivity of twice it asks for. Default: it is not.
+        Radius of the L2 ball of models, of all classes together: the minimiser is scaled to it before the noise, which
+        is then no more than a sensitivity of twice it asks for. Default: it is not.
     fit_intercept : bool, default=True
         Append the constant 1 to every row; the calibration counts it, and it is regularised like the rest.
     max_iter : int, default=200
@@ -151,7 +149,7 @@ class OutputPerturbation(_Minimiser):
         public; noise is drawn anew, every fit pays, and what is released is as close to the minimiser as without. It
         saves a step or two of some ten, where noise is small.
     calibration : {"tight", "published"}, default="tight"
-        "published": the slides' noise, with the sentence what it claims and what is proved.
+        "published": the source's noise (of the slides), with the sentence what it claims and what is proved.
     on_invalid : {"raise", "zero"}, default="raise"
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
     random_state : None, int, BitGenerator or Generator, optional
@@ -243,18 +241,25 @@ class OutputPerturbation(_Minimiser):
         OutputCalibration
             Sensitivity and noise, the solver's certificate. All of it is public.
         """
+        dim, n, outputs = self._sizes(n_features, n_rows, n_classes)
+        budget = self._budget()
         return calibrate.calibrate_output(
             loss=get_loss(self.loss),
+            dim=dim,
+            n=n,
+            outputs=outputs,
+            intercept=bool(self.fit_intercept),
+            x_bound=self.x_bound,
+            y_bound=self.y_bound,
+            adjacency=self._adjacency(),
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            calibration=budget.calibration,
             l2=self.l2,
             radius=self.radius,
-            calibration=choice(CALIBRATIONS, calibration=self.calibration),
-            **self._sizes(n_features, n_rows, n_classes),
-            **self._budget(),
         )
 
-    def _find(
-        self, X: Any, codes: FloatArray, plan: OutputCalibration, outputs: int, source: Source | None
-    ) -> Found:
+    def _find(self, X: Any, codes: FloatArray, plan: OutputCalibration, outputs: int, source: Source | None) -> Found:
         point, objective = self._minimisers(X, codes, plan, get_loss(self.loss), outputs, None)
         try:
             if plan.radius is not None:
@@ -281,14 +286,15 @@ class ObjectivePerturbation(_Minimiser):
     epsilon : float, default=1.0
         Budget of a fit, above 0; ``inf``: no noise and no guarantee.
     delta : float, default=0.0
-        0: L2-Laplace noise, pure differential privacy. Above 0, below 1: Gaussian noise, less in many dimensions; what
-        is proved is then epsilon at this delta alone, so that a ledger with a limit needs a ``slack`` for it.
+        Additive term of approximate privacy, in [0, 1). 0: L2-Laplace noise, pure differential privacy. Above 0:
+        Gaussian noise, less in many dimensions; what is proved is then epsilon at this delta alone, so that a ledger
+        with a limit needs a ``slack`` for it.
     adjacency : {"replace", "zero_out"}, default="replace"
-        What a neighbouring data set may change in one row: anything, or its absence.
+        What a neighbouring stream may change in one row: anything, or its absence.
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     l2 : float, default=0.001
-        Strong convexity of the mean of the losses, at least: ``l2 / 2 ||w||^2`` is added to it. The default shrinks
+        Strong convexity: of the mean of the losses, at least. ``l2 / 2 ||w||^2`` is added to it. The default shrinks
         models little; ``n l2 epsilon`` of at least ``2 x_bound^2`` costs nothing.
     min_l2 : {"quarter", "full"}, default="quarter"
         Where ``n l2`` is so small that the curvature of the losses would cost much of epsilon, it is increased: until
@@ -298,7 +304,8 @@ class ObjectivePerturbation(_Minimiser):
     y_bound : float, default=1.0
         Public bound of a real target's magnitude; targets beyond are clipped to it.
     radius : float, optional
-        Of the squared loss, which needs it: it is taken as Huber's, the same for every model within the radius.
+        Radius of the L2 ball of models, for the squared loss, which needs it: it is taken as Huber's, the same for
+        every model within the radius.
     fit_intercept : bool, default=True
         Append the constant 1 to every row; the calibration counts it, and it is regularised like the rest.
     max_iter : int, default=200
@@ -308,8 +315,8 @@ class ObjectivePerturbation(_Minimiser):
         public; noise is drawn anew, every fit pays, and what is released is as close to the minimiser as without. It
         saves a step or two of some ten, where noise is small.
     calibration : {"tight", "published", "jmlr"}, default="tight"
-        "published": the slides' noise, which omits the losses' curvature: the sentence says what that proves. "jmlr":
-        Chaudhuri, Monteleoni and Sarwate's, which is proved and looser.
+        "published": the source's noise (of the slides), which omits the losses' curvature: the sentence says what that
+        proves. "jmlr": Chaudhuri, Monteleoni and Sarwate's, which is proved and looser.
     on_invalid : {"raise", "zero"}, default="raise"
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
     random_state : None, int, BitGenerator or Generator, optional
@@ -405,14 +412,23 @@ class ObjectivePerturbation(_Minimiser):
         ObjectiveCalibration
             Both noises, the regularisation, the solver's certificate. All of it is public.
         """
+        dim, n, outputs = self._sizes(n_features, n_rows, n_classes)
+        budget = self._budget(OBJECTIVE_CALIBRATIONS)
         return calibrate.calibrate_objective(
             loss=get_loss(self.loss),
+            dim=dim,
+            n=n,
+            outputs=outputs,
+            intercept=bool(self.fit_intercept),
+            x_bound=self.x_bound,
+            y_bound=self.y_bound,
+            adjacency=self._adjacency(),
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            calibration=budget.calibration,
             l2=self.l2,
             radius=self.radius,
             min_l2=choice(MIN_L2, min_l2=self.min_l2),
-            calibration=choice(OBJECTIVE_CALIBRATIONS, calibration=self.calibration),
-            **self._sizes(n_features, n_rows, n_classes),
-            **self._budget(),
         )
 
     def _find(

@@ -13,12 +13,12 @@ Runs that are proved at one (epsilon, delta) alone are as pure ones, if the limi
 With a journal, a file that only grows, a ledger outlives its process: what a crash leaves open stays reserved.
 """
 
-from ._account import Account, Counters, Counts
+from ._account import Account, Counters, Counts, Revoke
 from ._entries import IF_FIXED, LedgerEntry, Share, Spent, compose, delta_of, describe
 from ._journal import as_json
 from ._ledger import Ledger
+from ._remaining import format_down
 from ._shared import LedgerSeat, LostLedger
-from ._sums import format_down
 
 __all__ = [
     "IF_FIXED",
@@ -29,6 +29,7 @@ __all__ = [
     "LedgerEntry",
     "LedgerSeat",
     "LostLedger",
+    "Revoke",
     "Share",
     "Spent",
     "as_json",

@@ -17,7 +17,7 @@ from ._shared import Shared
 if TYPE_CHECKING:
     from ._ledger import Ledger
 
-__all__ = ["Account", "Counters", "Counts"]
+__all__ = ["Account", "Counters", "Counts", "Revoke"]
 
 Counts = tuple[int, int, float]
 """Rows learnt, models (or windows) released, and ``mu^2`` spent on them."""
@@ -28,6 +28,12 @@ Of a run of kind "pure" ``mu^2`` may be a part of the reservation only if so muc
 itself; its epsilon is spent as a whole, as soon as there is a release or ``mu^2`` is above 0. So is a run of kind
 "approximate", of which ``mu^2`` is infinite once it is above 0.
 """
+
+Revoke = Callable[[str], object]
+"""Ends a run for a reason in words: nothing more is released when it returns, and the run's counts are final."""
+
+_CLOSED = "the run's account is closed: what it released from here on would count nowhere"
+_LEFT = "the run's account was left to another run, which goes on with it"
 
 # A learner adds up a term per release in double precision; this covers the rounding of 10^6 additions many times over.
 _COUNTER_SLACK = 1.0 + 1e-9
@@ -73,7 +79,9 @@ class Account(Shared):
         self._written: Counts = (0, 0, 0.0)  # what the journal says
         self._committed: Counts = (0, 0, 0.0)  # of this run's counters
         self._ledger = ledger
-        self._counters: Counters | None = None
+        self._counters: Counters | None = None  # of the run that may spend from it
+        self._revoke: Revoke | None = None
+        self._ended: str | None = None  # why nothing may be released: it is closed, or about to be
         self._last: Counts = (0, 0, 0.0)
         self._closed = False
         self._resumed = False  # its counters may begin below what an earlier process has spent
@@ -92,8 +100,11 @@ class Account(Shared):
         """Whether the run can spend no more."""
         return self._closed
 
-    def attach(self, counters: Counters) -> None:
+    def attach(self, counters: Counters, revoke: Revoke | None = None) -> None:
         """Name the live counters of the run; they are called only when somebody asks what was spent.
+
+        From here on the run alone says what it has spent, and it is the account that lets it release: by ``revoke``,
+        or because the run calls :meth:`ask` before every release.
 
         Parameters
         ----------
@@ -101,25 +112,49 @@ class Account(Shared):
             Returns ``(rows, releases, mu_squared)`` of the run so far, none of which may ever decrease. It may
             be called from any thread, never while the ledger's own lock is held. To be attached before anything
             is learnt.
+        revoke : callable, optional
+            ``revoke(words)`` ends the run: it waits for what another thread is doing with it, lets nothing be released
+            afterwards (``words`` say why), and may be called again. If it raises, the run was not ended.
 
         Raises
         ------
         StateError
-            If the account is closed or has counters already, in a forked child, or by a counter that is not valid.
+            If the account is closed or has counters already, in a forked child, or by a counter that is not valid; if
+            it was included from another ledger, or its own is closed.
         """
         self._ledger._same_process("attach counters to an account of")
         if not callable(counters):
             raise InvalidParameter(f"counters must be callable, found {counters!r}")
         with self._ledger._lock:
-            if self._closed:
-                raise StateError(f"account {self.plan_id} is closed")
+            self._check_own()
             if self._counters is not None:
                 raise StateError(f"account {self.plan_id} has counters already")
-            self._counters, self._committed = counters, (0, 0, 0.0)
+            if self._ledger.closed:
+                raise StateError(self._ledger._let_go())
+            self._counters, self._revoke = counters, revoke
+            self._committed, self._ended = (0, 0, 0.0), None
         self._read()
 
+    def ask(self) -> None:
+        """Refuse a release that nobody would count: for runs whose counters have it already, before it is made.
+
+        Counted first, then asked, then released: whoever closes the account refuses what asks from then on, and reads
+        the counters afterwards, so it sees all that was allowed.
+
+        Raises
+        ------
+        StateError
+            If the account is closed or is being closed, or its ledger is closed.
+        """
+        with self._ledger._lock:
+            if self._ended is not None:
+                raise StateError(self._ended)
+
     def close(self) -> None:
-        """Freeze the final counters and give back the unspent part of the reservation; closing again does nothing.
+        """End the run, freeze its final counters and give back the unspent part of the reservation.
+
+        The run is ended first: this waits for the rows that another thread is learning with it, and nothing is learnt
+        or released afterwards. So what is frozen is all that the run ever spends. Closing again does nothing.
 
         An account to which no counters were ever attached, or whose counters fail or are not valid, keeps its whole
         reservation: what is not known to be unspent counts as spent.
@@ -127,29 +162,75 @@ class Account(Shared):
         Raises
         ------
         StateError
-            If the counters are not valid (the account is closed all the same).
+            If the counters are not valid (the account is closed all the same). If it is called by what the run itself
+            calls while it learns, such as a loss: the account stays open then.
         """
-        known = False
+        known, counters = False, self._end(_CLOSED)
         try:
-            if self._counters is not None:
+            if counters is not None:
                 self._read()
                 known = True
         finally:
             with self._ledger._lock:
-                if not self._closed:
+                another = self._counters is not counters  # attached meanwhile, and not ended
+                if not self._closed and not another:
                     if not known:
                         self._last = (*self._last[:2], self.reserved_mu_squared)
-                    # first the journal: where it cannot be written, the account is open, with its whole reservation
-                    self._ledger._write(self._record("closed"))
-                    self._closed = True
-                    self._counters = None
+                    self._settle()
+        if another:
+            self.close()
+
+    def _end(self, words: str) -> Counters | None:
+        """End the run that may spend, if there is one, and return its counters: they are final."""
+        with self._ledger._lock:
+            counters, revoke = self._counters, self._revoke
+        if revoke is not None:
+            revoke(words)  # without the lock, as it may wait for a run that asks the ledger something
+        with self._ledger._lock:
+            if self._counters is counters:
+                self._ended = words
+        return counters
+
+    def _settle(self) -> None:
+        """Close it at what is known; the lock is held."""
+        # first the journal: where it cannot be written, the account is open, with its whole reservation
+        self._ledger._write(self._record("closed"))
+        self._closed, self._ended = True, _CLOSED
+        self._counters = self._revoke = None
 
     def close_at(self, rows: int, releases: int, mu_squared: float) -> None:
-        """Close the account of a run that is not running, of which is known what it has spent."""
+        """Close the account of a run that is not running, of which is known what it has spent.
+
+        Nobody can lower by it what a run has spent. A run that is live is refused: it alone can say. A run that was let
+        go (:meth:`leave`) is ended, and what this process or the journal knows of it is the least that is counted. A
+        run of an earlier process ended with that process, or when it closed its ledger: the journal has one writer at
+        a time. No run can attach itself afterwards, as the account is closed. What a run of an earlier process spent
+        beyond its last record is the one thing that is taken from the caller: who kept that run on the disk handed out
+        nothing before the journal had it.
+
+        Raises
+        ------
+        StateError
+            If the run is live, the account is closed or another ledger's, or in a forked child.
+        """
+        self._ledger._same_process("close an account of")
+        now = self._checked((rows, releases, mu_squared))
         with self._ledger._lock:
-            self._counters = None  # of an attempt before, which could not be written
-        self.attach(lambda: (rows, releases, mu_squared))
-        self.close()
+            self._check_own()
+            if self._counters is not None:
+                raise StateError(
+                    f"account {self.plan_id} is of a run that is live, which alone says what it has spent: close() "
+                    "ends it, and settles the account"
+                )
+            self._last = _larger(self._last, now)
+            self._settle()
+
+    def _check_own(self) -> None:
+        """Refuse an account that is closed, or of a run of another ledger; the lock is held."""
+        if self._closed:
+            raise StateError(f"account {self.plan_id} is closed")
+        if self.facts.get("included"):
+            raise StateError(f"account {self.plan_id} is of a run of another ledger, which counts for it")
 
     def counts(self) -> Counts:
         """Return what the run's counters say now, as they say it; without counters, what :meth:`entry` says."""
@@ -193,11 +274,34 @@ class Account(Shared):
     def leave(self) -> None:
         """Let the counters go, of a run that ends without closing its account: another may attach its own, and goes on.
 
-        What was committed stays spent, and the whole reservation stays reserved.
+        The run is ended as by :meth:`close`. What was committed stays spent, and the whole reservation stays reserved.
+        Of a run that nobody keeps (:mod:`privol.state`) all that it has spent is remembered: it was seen.
         """
+        counters = self._end(_LEFT)
+        if counters is not None and not self.facts.get("kept"):
+            self._read()
         with self._ledger._lock:
-            self._counters = None
-            self._resumed = True
+            if self._counters is counters:
+                self._counters = self._revoke = None
+                self._resumed = True
+
+    def _let_go(self, words: str) -> None:
+        """End the run, as its ledger is closed: the account stays open, and keeps its whole reservation.
+
+        What it has spent is written down as by :meth:`leave`, so whoever settles the account later gives none of it
+        back; all of the reservation is, where its counters cannot say.
+        """
+        counters = self._end(words)
+        if counters is None or self.facts.get("kept"):
+            return
+        try:
+            self._read()
+            known = self._last
+        except Exception:
+            known = (*self._last[:2], self.reserved_mu_squared)
+        with self._ledger._lock:
+            self._ledger._keep(self._record("spent", known))
+            self._last = self._written = known
 
     def entry(self) -> LedgerEntry:
         """Return what the run has spent so far.
@@ -273,7 +377,7 @@ class Account(Shared):
             rows, releases, spent = counters
             rows, releases = integer(rows=rows, at_least=0), integer(releases=releases, at_least=0)
             if self.guarantee.kind == "none":
-                return rows, releases, math.inf if releases else 0.0
+                return rows, releases, math.inf if releases or spent else 0.0
             spent = number(mu_squared=spent, at_least=0.0, infinite=self.guarantee.kind == "approximate")
             if self.guarantee.kind == "approximate":  # it has no part, and no finite mu
                 return rows, releases, math.inf if releases or spent else 0.0
@@ -306,7 +410,7 @@ class Account(Shared):
     def _follow(self, now: Counts, closed: bool) -> None:
         """Take over what another ledger knows of the same run; the lock is held."""
         self._last = _larger(self._last, now)  # an older copy takes nothing back
-        self._closed = closed
+        self._closed, self._ended = closed, _CLOSED if closed else None
         self._resumed = True
 
     def _recall(self, record: Record) -> None:
@@ -316,6 +420,7 @@ class Account(Shared):
             raise StateError(f"the records of account {self.plan_id} are not in order")
         self._last = self._written = now
         self._closed = record["kind"] == "closed"
+        self._ended = _CLOSED if self._closed else None
         self._resumed = True
         if record["kind"] == "spent" and "facts" in record:  # else what another ledger knew of it
             self.commits.append(record)

@@ -23,7 +23,7 @@ from ..guarantees import (
     zcdp_rho_of_gdp,
     zcdp_rho_of_pure,
 )
-from ._sums import root_up
+from ._remaining import root_up
 
 __all__ = ["IF_FIXED", "LedgerEntry", "Share", "Spent", "compose", "delta_of", "describe", "pure_epsilon_of"]
 

@@ -28,8 +28,8 @@ from ..guarantees import (
 from ._account import Account
 from ._entries import LedgerEntry, Share, Spent, compose, describe
 from ._journal import FORMAT, Journal, Record, as_json, read_journal
+from ._remaining import difference_down, format_down, left, root_up
 from ._shared import Shared
-from ._sums import difference_down, format_down, left, root_up
 
 __all__ = ["Ledger"]
 
@@ -151,8 +151,17 @@ class Ledger(Shared):
         if self._journal is None or os.getpid() != self._pid:
             return
         if self._closed:
-            raise StateError(f"the ledger of {self._journal.path} is closed: open its journal by another")
+            raise StateError(self._let_go())
+        self._keep(record)
+
+    def _keep(self, record: Record) -> None:
+        """Add to the journal of this process, which may be about to be let go; the lock is held."""
+        assert self._journal is not None
         self._journal.append(record)
+
+    def _let_go(self) -> str:
+        """Why nothing can be spent from it any more."""
+        return f"the ledger of {self.journal} is closed: open its journal by another"
 
     @property
     def journal(self) -> Path | None:
@@ -225,6 +234,7 @@ class Ledger(Shared):
                     self._write(mine._record("open"))
                     self._accounts.append(mine)
                 if not mine.closed:
+                    closed = closed and bool(mine.facts.get("included"))  # of its own runs nobody else knows the end
                     mine._follow(now, closed)
                     self._write(mine._record("closed" if closed else "spent"))
                     mine._written = mine._last
@@ -232,12 +242,26 @@ class Ledger(Shared):
     def close(self) -> None:
         """Let another ledger have the journal. Runs that are open keep their whole reservation in it.
 
-        Without a journal it does nothing; closing twice is harmless.
+        They are ended before, as by :meth:`Account.close`, for their accounts may be settled by that other. Without a
+        journal it does nothing; closing twice is harmless.
+
+        Raises
+        ------
+        StateError
+            If it is called by what a run calls while it learns, such as a loss: the journal is not let go then.
         """
         with self._lock:
-            if self._journal is not None and os.getpid() == self._pid:
-                self._closed = True
-                self._journal.close()
+            if self._journal is None or os.getpid() != self._pid:
+                return
+            closed, self._closed = self._closed, True  # no run begins any more
+            accounts = [account for account in self._accounts if not account.closed]
+        try:
+            for account in accounts:
+                account._let_go(self._let_go())
+        except BaseException:
+            self._closed = closed
+            raise
+        self._journal.close()
 
     @property
     def adjacency(self) -> str:

@@ -10,15 +10,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._rounding import outward
 from .._validate import integer
-from ._single import Loss, _above, _extended
+from ..errors import InvalidParameter
+from ._loss import Loss, _extended
 
-__all__ = ["Softmax", "class_gradients", "class_losses", "class_slope_bound", "log_probabilities", "loss_at_zero"]
+__all__ = [
+    "Softmax",
+    "class_gradients",
+    "class_losses",
+    "class_probabilities",
+    "class_slope_bound",
+    "log_probabilities",
+    "loss_at_zero",
+]
 
 FloatArray = NDArray[np.float64]
 
@@ -38,6 +48,7 @@ class Softmax(Loss):
     code: int = field(init=False, repr=False, default=0)  # of a single score, which it never has
     curvature: float = field(init=False, repr=False, default=0.5)
     joint: bool = field(init=False, repr=False, default=True)
+    log_odds: ClassVar[bool] = True
 
     def value(self, prediction: ArrayLike, y: ArrayLike) -> Any:
         scores, true = self._at(prediction, y)
@@ -57,7 +68,7 @@ class Softmax(Loss):
         return scores, true
 
     def _slope(self, prediction_bound: float, y_bound: float) -> float:
-        return _above(math.sqrt(2.0))
+        return outward(math.sqrt(2.0))
 
 
 def class_losses(loss: Loss, scores: FloatArray, y: NDArray[Any]) -> FloatArray:
@@ -98,14 +109,43 @@ def log_probabilities(loss: Loss, scores: FloatArray) -> FloatArray:
     Parameters
     ----------
     loss : Loss
-        :class:`Softmax`, or the logistic loss of one class against the rest: the sigmoids, divided by their sum.
+        One whose predictions are log-odds: :class:`Softmax`, or the logistic loss of one class against the rest: the
+        sigmoids, divided by their sum.
     scores : ndarray of shape (n, K)
+
+    Raises
+    ------
+    InvalidParameter
+        If the loss's predictions are no log-odds.
     """
+    _check_odds(loss)
     # of sigmoids that are all tiny the logarithms still differ
     logs = scores if loss.joint else np.minimum(scores, 0.0) - np.log1p(np.exp(-np.abs(scores)))
     logs = logs - logs.max(axis=1, keepdims=True)
     logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
     return np.asarray(logs)
+
+
+def class_probabilities(loss: Loss, scores: FloatArray) -> FloatArray:
+    """Return the classes' probabilities, shape (n, K), of scores of shape (n, K), or (n,) for two classes.
+
+    Raises
+    ------
+    InvalidParameter
+        If the loss's predictions are no log-odds.
+    """
+    if scores.ndim == 2:
+        shares: FloatArray = np.exp(log_probabilities(loss, scores))
+        return shares
+    _check_odds(loss)
+    tail = np.exp(-np.abs(scores))
+    positive = np.where(scores >= 0, 1.0, tail) / (1.0 + tail)
+    return np.column_stack([1.0 - positive, positive])
+
+
+def _check_odds(loss: Loss) -> None:
+    if not loss.log_odds:
+        raise InvalidParameter(f"the {loss.name} loss gives no probabilities: its predictions are no log-odds")
 
 
 def loss_at_zero(loss: Loss, n_classes: int = 2, y_bound: float = 1.0) -> float:
@@ -148,9 +188,9 @@ def class_slope_bound(loss: Loss, n_classes: int, score_bound: float) -> float:
     n_classes = integer(n_classes=n_classes, at_least=2)
     score_bound = _extended(score_bound=score_bound)
     if not loss.joint:
-        return _above(math.sqrt(n_classes) * loss.lipschitz(_above(score_bound / math.sqrt(n_classes))))
-    most = _above(math.sqrt(2.0))
-    return most if math.isinf(score_bound) else min(most, _above(_softmax_slope(n_classes, score_bound)))
+        return outward(math.sqrt(n_classes) * loss.lipschitz(outward(score_bound / math.sqrt(n_classes))))
+    most = outward(math.sqrt(2.0))
+    return most if math.isinf(score_bound) else min(most, outward(_softmax_slope(n_classes, score_bound)))
 
 
 def _softmax_slope(n_classes: int, score_bound: float) -> float:
@@ -164,7 +204,7 @@ def _softmax_slope(n_classes: int, score_bound: float) -> float:
     rest = 1.0 - x[:-1]
     entropy = -x[:-1] * np.log(x[:-1]) - rest * np.log(rest / (others - 1))
     largest = 1.0 / (1.0 + (others - 1) * math.exp(-score_bound * math.sqrt(others / (others - 1))))
-    most = _above(largest**2 + (1.0 - largest) * min(largest, 1.0 - largest))
+    most = outward(largest**2 + (1.0 - largest) * min(largest, 1.0 - largest))
     # within a cell: the squares of its upper end, which rise, and the entropy of its lower end, which falls
     upper = np.minimum(squares[1:], most)
     odds = score_bound * np.sqrt(1.0 + upper) + entropy

@@ -13,7 +13,13 @@ from the key alone, and no two rows share bits. :class:`BitGenerator` gives the 
 that no guarantee of privol's covers.
 """
 
-from ._bits import (
+from ._decide import decide_lattice_point, decide_mixture_point, decide_side
+from ._discrete import DiscreteGaussian, DiscreteLaplace
+from ._generator import BitGenerator
+from ._lattice import ARITHMETIC, Exponential, Gaussian, Laplace, granularity
+from ._unshared import Unshared
+from ._vectors import L2Laplace, Sphere
+from .bits import (
     STREAM_GENERATOR,
     STREAM_INTEGERS,
     STREAM_METRICS,
@@ -24,12 +30,6 @@ from ._bits import (
     Source,
     make_source,
 )
-from ._decide import decide_lattice_point, decide_mixture_point, decide_side
-from ._discrete import DiscreteGaussian, DiscreteLaplace
-from ._generator import BitGenerator
-from ._lattice import ARITHMETIC, Exponential, Gaussian, Laplace, granularity
-from ._unshared import Unshared
-from ._vectors import L2Laplace, Sphere
 
 __all__ = [
     "ARITHMETIC",

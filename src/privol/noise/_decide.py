@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,6 +16,16 @@ __all__ = ["decide_lattice_point", "decide_mixture_point", "decide_side"]
 # signal or the garbage collector runs in this thread meanwhile may come in: it restores the precision before it leaves.
 _MP = mpmath.MPContext()
 _MP_LOCK = threading.RLock()
+
+
+def _after_fork_in_child() -> None:
+    # Another thread may have held it at the fork, and does not exist here. Every decision sets the precision anew.
+    global _MP_LOCK
+    _MP_LOCK = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 _Found = TypeVar("_Found")
 

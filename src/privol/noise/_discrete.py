@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._core._discrete import MAX_NUMERATOR, IntegerLaw, IntegerSampler
 from ..errors import InvalidParameter
-from ._bits import STREAM_INTEGERS, make_source
 from ._blocks import BlockWeights
 from ._lattice import shape_of
+from .bits import STREAM_INTEGERS, make_source
 
 __all__ = ["DiscreteGaussian", "DiscreteLaplace"]
 
@@ -29,7 +29,7 @@ class _Integers(IntegerSampler):
     _square: ClassVar[bool]
 
     def __init__(self, *, scale: Any, random_state: Any = None) -> None:
-        self._check_unstarted()
+        self.check_unstarted()
         self.scale = _rational(scale)
         # blocks of a power of two of integers, between a thirty-second and a sixteenth of the scale
         shift = max((int(self.scale) >> 4).bit_length() - 1, 0)

@@ -7,7 +7,7 @@ from typing import Any, Self
 from .._core._bitgen import KeyedBitGenerator, fits_numpy
 from .._validate import integer
 from ..errors import SourceFailure
-from ._bits import STREAM_GENERATOR, make_source
+from .bits import STREAM_GENERATOR, make_source
 
 __all__ = ["BitGenerator"]
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from .._core._noise import lattice_step
 from .._core._sampler import LatticeSampler
 from .._validate import integer, number
-from ._bits import STREAM_SAMPLES, make_source
 from ._decide import decide_lattice_point
+from .bits import STREAM_SAMPLES, make_source
 
 __all__ = ["ARITHMETIC", "Exponential", "Gaussian", "Laplace", "granularity"]
 

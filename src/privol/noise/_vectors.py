@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from .._core._vectors import VectorSampler
 from .._validate import integer, number
-from ._bits import STREAM_SAMPLES, make_source
 from ._decide import decide_mixture_point
 from ._lattice import LARGEST_SCALE, LEAST_SCALE, granularity, shape_of
+from .bits import STREAM_SAMPLES, make_source
 
 __all__ = ["L2Laplace", "Sphere"]
 

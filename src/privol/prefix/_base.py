@@ -16,10 +16,14 @@ from scipy import sparse
 from .._core._prefix import PrefixRun
 from .._core._prefix_plan import PrefixPlan
 from .._core._rows import squared_norms
+from .._rounding import UNIT
+from .._sparse import sound_rows
 from .._validate import choice, integer, number
-from ..calibration import CALIBRATIONS, MOST_ROWS, NO_LAST_ROW, Epochs, SumCalibration, calibrate_sums, make_epochs
+from .._values import NUMBERS, Unread, frame_of_numbers, numbers_of, refusal, row_of, unmasked
+from .._vocabulary import ON_INVALID
+from ..calibration import CALIBRATIONS, MOST_ROWS, NO_LAST_ROW, Budget, Epochs, SumCalibration, make_epochs
 from ..errors import InvalidParameter, PrivacyWarning, SourceFailure, StateError
-from ..factorizations import BLT, DESIGNS, Smooth, SquareRoot, factorization, forgets, step_workload
+from ..factorizations import BLT, DESIGNS, Design, Smooth, SquareRoot, forgets
 from ..guarantees import ADJACENCIES, Guarantee, square_up, weaknesses
 from ..ledger import Ledger
 from ..noise import ARITHMETIC, STREAM_RELEASES, Source, Unshared, decide_lattice_point, make_source
@@ -28,7 +32,6 @@ __all__ = ["FloatArray", "Sums", "plan_of", "plan_of_epochs"]
 
 FloatArray = NDArray[np.float64]
 
-_UNIT = 2.0**-53  # relative rounding of one double operation
 _ROOT_TWO = math.nextafter(math.sqrt(2.0), 2.0)
 
 
@@ -130,17 +133,26 @@ class Sums(Unshared):
         horizon = MOST_ROWS if self._endless else horizon
         self._horizon = None if horizon is None else integer(horizon=horizon, at_least=1, at_most=MOST_ROWS)
         self._bound = number(bound=bound, at_least=1e-14, at_most=1e14)
-        self._epsilon = number(epsilon=epsilon, above=0.0, infinite=True)
-        self._delta = number(delta=delta, above=0.0, below=1.0)
-        self._design = choice(DESIGNS, design=design)
+        self._budget = Budget(
+            epsilon=number(epsilon=epsilon, above=0.0, infinite=True),
+            delta=number(delta=delta, above=0.0, below=1.0),
+            calibration=choice(CALIBRATIONS, calibration=calibration),
+        )
         self._adjacency = choice(ADJACENCIES, adjacency=adjacency)
         self._leaf = integer(leaf=leaf, at_least=1, at_most=1 << 20)
-        self._shape = {"buffers": buffers, "objective": objective, "theta": theta, "omega": omega}
-        self._shape |= step_workload(discount, window, self._leaf)
+        self._design = Design(
+            name=choice(DESIGNS, design=design),
+            leaf=self._leaf,
+            discount=discount,
+            window=window,
+            buffers=buffers,
+            objective=objective,
+            theta=theta,
+            omega=omega,
+        )
         self._first_epoch = integer(first_epoch=first_epoch, at_least=1, at_most=1 << 40)
-        self._calibration = choice(CALIBRATIONS, calibration=calibration)
-        self._refuse = choice(("raise", "zero"), on_invalid=on_invalid) == "raise"
-        if self._calibration == "published" and (horizon is None or leaf != 1 or gram):
+        self._refuse = choice(ON_INVALID, on_invalid=on_invalid) == "raise"
+        if self._budget.published and (horizon is None or leaf != 1 or gram):
             raise InvalidParameter("calibration='published' is for vectors, a known horizon and leaf=1")
         if ledger is not None and not isinstance(ledger, Ledger):
             raise InvalidParameter(f"ledger must be a privol.ledger.Ledger or None, found {ledger!r}")
@@ -154,9 +166,10 @@ class Sums(Unshared):
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._closed = False
+        self._revoked: str | None = None
         self.ledger_ = Ledger(adjacency=self._adjacency) if ledger is None else ledger
         self._account = self.ledger_.open(learner=type(self).__name__, guarantee=self.guarantee_)
-        self._account.attach(self._counters)
+        self._account.attach(self._counters, self._revoke)
 
     # ---- the plan ------------------------------------------------------------------------------------------
 
@@ -165,29 +178,16 @@ class Sums(Unshared):
         dim = self._width * (self._width + 1) // 2 if self._is_gram else self._width
         largest = self._bound * self._bound if self._is_gram else self._bound
         one = largest if self._adjacency == "zero_out" else (_ROOT_TWO if self._is_gram else 2.0) * largest
-
-        def calibrate(steps: int) -> SumCalibration:
-            return calibrate_sums(
-                factorization=factorization(self._design, steps, **self._shape),  # type: ignore[arg-type]
-                dim=dim,
-                bound=largest,
-                epsilon=self._epsilon,
-                delta=self._delta,
-                leaf=self._leaf,
-                adjacency=self._adjacency,
-                sensitivity=one if self._is_gram else None,
-                rounding=4 * _UNIT * self._is_gram,  # of v v^T: sqrt(2) and two products
-                calibration=self._calibration,
-            )
-
-        known = self._horizon is not None
         return make_epochs(
-            "none" if known else "double",
+            "double" if self._horizon is None else "none",
+            self._budget,
             rows=self._first_epoch * self._leaf if self._horizon is None else self._horizon,
-            leaf=self._leaf,
-            dim=dim,
             design=self._design,
-            calibrate=calibrate,
+            dim=dim,
+            bound=largest,
+            adjacency=self._adjacency,
+            sensitivity=one if self._is_gram else None,
+            rounding=4 * UNIT * self._is_gram,  # of v v^T: sqrt(2) and two products
         )
 
     def _promise(self) -> Guarantee:
@@ -203,12 +203,12 @@ class Sums(Unshared):
             conditions.append(self._epochs.condition())
         elif self._endless:
             conditions.append(NO_LAST_ROW)
-        elif self._delta * rows >= 1.0 and not none:
+        elif self._budget.delta * rows >= 1.0 and not none:
             conditions.append(
                 "delta is not below one over the number of rows, where publishing a random row in the clear would also "
                 "meet it: choose a smaller one"
             )
-        stated = self._delta if found.claim is None else found.claim.delta
+        stated = self._budget.delta if found.claim is None else found.claim.delta
         return Guarantee(
             kind="none" if none else "gdp",
             parameter=self._epochs.mu,
@@ -235,6 +235,10 @@ class Sums(Unshared):
         releases = self._run.n_steps
         return self._run.n_rows, releases, square_up(self.guarantee_.mu) if releases else 0.0
 
+    def _revoke(self, words: str) -> None:
+        self._revoked = words  # first, for a run that is put in the place of this one meanwhile
+        self._run.revoke(words)
+
     # ---- rows ----------------------------------------------------------------------------------------------
 
     def _enter(self) -> None:
@@ -248,15 +252,28 @@ class Sums(Unshared):
 
     def _rows(self, X: Any) -> Any:
         """A block as the kernels read it, its shape checked."""
-        rows = X.tocsr() if sparse.issparse(X) else np.asarray(X)
+        read, unread = numbers_of(sound_rows(frame_of_numbers(X), null=not self._refuse), self._width)
+        rows = read if sparse.issparse(read) else np.asarray(read)
+        if rows.dtype.kind not in NUMBERS:
+            raise InvalidParameter(f"rows must hold numbers, found dtype {rows.dtype}")
         if rows.dtype not in (np.float64, np.float32):
-            try:
-                rows = rows.astype(np.float64)
-            except (TypeError, ValueError) as error:
-                raise InvalidParameter(f"rows must hold numbers: {error}") from error
+            rows = rows.astype(np.float64)
         if rows.ndim != 2 or rows.shape[1] != self._width:
             raise InvalidParameter(f"rows must have shape (n, {self._width}), found {rows.shape}")
+        self._refuse_unread(unread)
         return rows
+
+    def _row(self, x: Any, width: int) -> Any:
+        """One row as the kernels read it; the shape of an array of numbers is checked elsewhere."""
+        if isinstance(x, np.ndarray) and x.dtype.kind in NUMBERS:
+            return unmasked(x)
+        row, unread = row_of(x, width)
+        self._refuse_unread(unread)
+        return row
+
+    def _refuse_unread(self, unread: Unread | None) -> None:
+        if unread is not None and self._refuse:
+            raise refusal(unread, self._run.n_rows)
 
     def _add(self, X: Any, every: bool) -> FloatArray:
         """Check a block, then learn it."""
@@ -308,12 +325,21 @@ class Sums(Unshared):
         """End the run: the last leaf is completed as it is and released, the secret state wiped, the account settled.
 
         The last prefix sum can still be read. Closing twice is harmless.
+
+        Raises
+        ------
+        StateError
+            If a prefix sum is due and the run's account is closed: the run ends without it.
         """
         if self._closed:
             return
         self._enter()
         with self._lock:
-            self._run.finish()
+            try:
+                self._run.finish()
+            finally:
+                # what an error of the noise kept from being made can be tried again; on a closed account it cannot
+                self._closed = self._revoked is not None
             self._closed = True
             self._run.close()
         self._account.close()
@@ -332,7 +358,7 @@ class Sums(Unshared):
         """
         self._enter()
         with self._lock:
-            arrays = self._run._secret_arrays()
+            arrays = self._run.secret_arrays()
         return {**arrays, "private": np.array([self.guarantee_.private])}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -347,6 +373,8 @@ class Sums(Unshared):
             If this prefix sum has rows, or the state is of other parameters.
         """
         self._enter()
+        if self._revoked is not None:
+            raise StateError(self._revoked)
         if self._run.n_rows:
             raise StateError("only a fresh prefix sum can be restored")
         if bool(arrays["private"][0]) != self.guarantee_.private:
@@ -355,7 +383,9 @@ class Sums(Unshared):
         if source is not None:
             source = Source(bytes(arrays["key"]), private=source.private, description=source.description)
         run = self._begin(source)
-        run._restore(arrays)
+        run.restore(arrays)
         with self._lock:
             self._run.close()
             self._source, self._run = source, run
+            if self._revoked is not None:
+                run.revoke(self._revoked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from .._validate import integer
@@ -154,6 +155,8 @@ class PrefixSum(Sums):
             complete leaf.
         """
         self._enter()
+        if type(vector) is not np.ndarray or vector.dtype.char not in "df":
+            vector = self._row(vector, self._width)
         with self._lock:
             return self._run.add_one(vector, not self._refuse)
 
@@ -166,7 +169,8 @@ class PrefixSum(Sums):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n, dim)
-            float32 and float64 are read in place.
+            float32 and float64 are read in place: another thread may not change them meanwhile. The structure of a
+            sparse matrix is copied and then checked.
         every : bool, default=True
             Return the prefix sums after all rows, else only the last.
 

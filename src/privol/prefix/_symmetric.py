@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from .._core._rows import squared_norms
 from .._validate import integer
+from .._values import NUMBERS, Unread, row_of, shown, unmasked
 from ..errors import InvalidParameter, InvalidRow
 from ..ledger import Ledger
 from ._base import FloatArray, Sums
@@ -117,10 +118,7 @@ class SymmetricSum(Sums):
 
     def _matrices(self, X: Any) -> FloatArray:
         """A block of matrices as vectors; where one is not finite, the error names its entry."""
-        try:
-            values = np.asarray(X, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidParameter(f"matrices must hold numbers: {error}") from error
+        values = self._entries(X)
         if values.ndim != 3 or values.shape[1:] != (self._dim, self._dim):
             raise InvalidParameter(f"matrices must have shape (n, {self._dim}, {self._dim}), found {values.shape}")
         rows = np.empty((len(values), self._width))
@@ -135,9 +133,32 @@ class SymmetricSum(Sums):
                 raise InvalidRow(words, row=error.row) from None
         return rows
 
+    def _entries(self, X: Any) -> FloatArray:
+        """A block of matrices as numbers: those of an array of numbers as they are, else each matrix by itself."""
+        if isinstance(X, np.ndarray) and X.dtype.kind in NUMBERS:
+            return np.asarray(unmasked(X), dtype=np.float64)
+        if isinstance(X, np.ndarray) and (X.ndim != 3 or X.dtype.kind not in "OUST"):
+            raise InvalidParameter(f"matrices must be of shape (n, {self._dim}, {self._dim}) and hold numbers, found "
+                                   f"shape {X.shape} and dtype {X.dtype}")  # fmt: skip
+        try:
+            matrices = list(unmasked(X))
+        except TypeError as error:
+            raise InvalidParameter(f"matrices must hold numbers: {error}") from error
+        values = np.full((len(matrices), self._dim, self._dim), np.nan)
+        for k, matrix in enumerate(matrices):
+            rows = matrix if isinstance(matrix, list | tuple | np.ndarray) else ()
+            if len(np.shape(rows) if isinstance(rows, np.ndarray) else (0,)) == 0 or len(rows) != self._dim:
+                what = f"found {shown(matrix)}, allowed is a matrix of {self._dim} x {self._dim} numbers"
+                self._refuse_unread(Unread(k, None, what))
+                continue
+            for i, row in enumerate(rows):
+                values[k, i], unread = row_of(row, self._dim)
+                self._refuse_unread(None if unread is None else Unread(k, None, f"line {i}: {unread.what}"))
+        return values
+
     def add(self, row: ArrayLike) -> FloatArray:
         """Learn one matrix, or with ``gram`` one vector; return the last prefix sum released, shape (dim, dim)."""
-        return self.add_block(np.asarray(row)[None], every=False)
+        return self.add_block(row[None] if isinstance(row, np.ndarray) else [row], every=False)
 
     def add_block(self, X: Any, *, every: bool = True) -> FloatArray:
         """Learn a block of matrices of shape (n, dim, dim), or with ``gram`` of vectors of shape (n, dim).

@@ -19,7 +19,7 @@ Gaussian     (epsilon, delta), mu-GDP, leakage in nats    ``4 d / mu^2``
 A person who sends k reports has spent k times epsilon (or leakage), or sqrt(k) times mu.
 """
 
-from ..calibration._reports import gaussian_leakage, gaussian_leakage_std
+from ..calibration import gaussian_leakage, gaussian_leakage_std
 from ._analysis import PrivUnitG
 from ._device import Randomizer, compiled, randomizer_of
 from ._randomizers import DuchiL2, Gaussian, L2Laplace, Laplace, PrivUnit, TwoPoint

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .._validate import integer, number
-from ..calibration._caps import gaussian_cap_of
+from ..calibration import gaussian_cap_of
 
 __all__ = ["PrivUnitG"]
 

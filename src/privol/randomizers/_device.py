@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._core._report import Report, ReportSampler
 from .._validate import number
-from ..calibration._reports import Proxy, ReportNoise
+from .._values import array_of, unmasked
+from ..calibration import Proxy, ReportNoise
 from ..errors import InvalidParameter
 from ..guarantees import Guarantee
 from ..noise import (
@@ -115,7 +116,7 @@ class Randomizer(Unshared):
     @property
     def n_reports(self) -> int:
         """Reports made so far, those of calls that failed included."""
-        return self._sampler._place - 1
+        return self._sampler.place - 1
 
     def privatize(self, gradients: ArrayLike) -> NDArray[np.float64]:
         """Return the reports of vectors.
@@ -123,8 +124,9 @@ class Randomizer(Unshared):
         Parameters
         ----------
         gradients : array-like of real numbers, shape (dim,) or (n, dim)
-            Secret. A vector longer than the bound is scaled to it; one that is not finite everywhere counts as the zero
-            vector. Neither is ever an error, which would tell of the vector.
+            Secret. A vector longer than the bound is scaled to it; one that is not finite everywhere, or holds what is
+            masked, missing or no real number, counts as the zero vector. None of it is ever an error, which would tell
+            of the vector.
 
         Returns
         -------
@@ -134,18 +136,12 @@ class Randomizer(Unshared):
         Raises
         ------
         InvalidParameter
-            If the shape or the type is wrong, or values are masked; before anything is drawn.
+            If the shape is wrong; before anything is drawn.
         SourceFailure
             In a forked child process; if the cipher fails; after 2**40 - 1 reports.
         """
-        if isinstance(gradients, np.ma.MaskedArray) and np.ma.is_masked(gradients):
-            raise InvalidParameter("gradients must have no masked values")
-        try:
-            vectors = np.asarray(gradients)
-        except ValueError:
-            raise InvalidParameter("gradients must be one array: its vectors differ in length") from None
-        if not np.can_cast(vectors.dtype, np.float64, "safe"):
-            raise InvalidParameter(f"gradients must be of real numbers that doubles hold, found dtype {vectors.dtype}")
+        declared = isinstance(gradients, np.ndarray) and gradients.dtype == np.float32
+        vectors: NDArray[Any] = np.asarray(unmasked(gradients)) if declared else array_of(gradients)
         if vectors.ndim not in (1, 2) or vectors.shape[-1] != self.dim:
             raise InvalidParameter(f"gradients must have shape ({self.dim},) or (n, {self.dim}), found {vectors.shape}")
         kept = np.float32 if vectors.dtype == np.float32 else np.float64

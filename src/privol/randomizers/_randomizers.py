@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._validate import integer
-from ..calibration._reports import calibrate_report
+from ..calibration import calibrate_report
 from ._device import Randomizer
 
 __all__ = ["DuchiL2", "Gaussian", "L2Laplace", "Laplace", "PrivUnit", "TwoPoint"]

@@ -106,6 +106,7 @@ class Collector:
         self.run = os.urandom(RUN_BYTES)
         self.longest = longest_report(plan.report)
         self._lock = threading.Lock()
+        self._pid = os.getpid()
 
     def __repr__(self) -> str:
         return f"<Collector: round {self.round} of {self._horizon}, {self.dim} coordinates>"
@@ -128,8 +129,9 @@ class Collector:
         BudgetExceeded
             If the horizon is used up.
         StateError
-            If the learner has begun another run since.
+            If the learner has begun another run since; in a forked child.
         """
+        self._same_process()
         with self._lock:
             self._same_run()
             number = self._learner.n_rows_ + 1
@@ -148,8 +150,11 @@ class Collector:
             round is still open.
         BudgetExceeded
             If the horizon is used up.
+        StateError
+            If the learner has begun another run since; in a forked child.
         """
         place, report, square = parse_answer(answer, self.dim)
+        self._same_process()
         with self._lock:
             self._same_run()
             this = self._learner.n_rows_ + 1
@@ -161,6 +166,10 @@ class Collector:
                     f"a report of this run has a norm of at most {self.longest:g}, found {length:g}; nothing was learnt"
                 )
             self._learner.tell(report=report)
+
+    def _same_process(self) -> None:
+        if os.getpid() != self._pid:  # and another thread of the parent may have had the lock
+            raise StateError("a forked child cannot play its parent's rounds: the two would play the same ones")
 
     def _same_run(self) -> None:
         if self._learner.plan_ is not self._plan:

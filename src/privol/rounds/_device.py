@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 from typing import Any, NamedTuple, NoReturn
 
@@ -11,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._core._local import PointGradients
 from .._validate import choice, integer, number
+from .._values import real, row_of
 from ..calibration import ReportNoise, calibrate_report
-from ..errors import BudgetExceeded, InvalidMessage, InvalidParameter
+from ..errors import BudgetExceeded, InvalidMessage, InvalidParameter, StateError
 from ..guarantees import ADJACENCIES
 from ..losses import Loss, get_loss
 from ..noise import Unshared
@@ -104,6 +106,7 @@ class Device(Unshared):
         self._made = 0
         self._agreed: _Agreed | None = None
         self._lock = threading.Lock()
+        self._pid = os.getpid()
 
     def __repr__(self) -> str:
         return f"<Device: {self.dim} coordinates, {self._made} of {self._reports} reports made>"
@@ -129,11 +132,12 @@ class Device(Unshared):
         question : bytes
             From the learner: anything.
         x : array-like of shape (n_features,)
-            The row: secret. A longer one than the question's ``x_bound`` is scaled to it; one that is not finite is the
-            null row, whose gradient is 0.
+            The row: secret. A longer one than the question's ``x_bound`` is scaled to it. One with a value that is
+            missing, not finite or no real number, or with another number of values in a list, is the null row, whose
+            gradient is 0. The shape of an array is public, its type is not: NumPy may have told it from the values.
         y : float
             Its target: secret. Of two classes above 0 is the positive one, the last of the learner's ``classes_``
-            (which are sorted), and all else the other. NaN: the null row.
+            (which are sorted), and all else the other. NaN, None and whatever is no real number: the null row.
 
         Returns
         -------
@@ -147,11 +151,15 @@ class Device(Unshared):
         BudgetExceeded
             If its noise is less than the owner accepts, or all reports are made. No report was made.
         InvalidParameter
-            If the row has another shape or type. No report was made.
+            If the row is an array of another shape. No report was made.
+        StateError
+            In a forked child: parent and child would each make all reports.
         """
+        if os.getpid() != self._pid:
+            raise StateError("a forked child cannot answer as its parent's device: both would make all reports")
         place, terms, point = parse_question(question, self._dim)
         row = _row(x, self._features)
-        target = float(y) if isinstance(y, float) else number(y=y, infinite=True)
+        target = real(y)
         with self._lock:
             agreed = self._agreed
             if agreed is None or agreed.terms != terms:
@@ -227,12 +235,9 @@ class Device(Unshared):
 
 
 def _row(x: ArrayLike, features: int) -> NDArray[np.floating[Any]]:
-    """The row as the kernels take it."""
-    given = np.asarray(x)
-    if given.shape != (features,):
-        raise InvalidParameter(f"x must have shape ({features},), found {given.shape}")
-    if given.dtype == np.float64 or given.dtype == np.float32:
-        return given if given.flags.aligned else given.copy()
-    if not np.can_cast(given.dtype, np.float64, "safe"):
-        raise InvalidParameter(f"x must be of real numbers that doubles hold, found dtype {given.dtype}")
-    return given.astype(np.float64)
+    """The row as the kernels take it: NaN where it holds no number, all of them where it is no row of that length."""
+    if isinstance(x, np.ndarray) and x.shape != (features,):
+        raise InvalidParameter(f"x must have shape ({features},), found {x.shape}")
+    if type(x) is np.ndarray and x.dtype in (np.float64, np.float32) and x.flags.aligned:
+        return x
+    return row_of(x, features)[0]

@@ -10,7 +10,7 @@ from typing import Any
 from ..calibration import RANDOMIZERS, ReportNoise, calibrate_report
 from ..errors import InvalidMessage, InvalidParameter
 from ..guarantees import ADJACENCIES
-from ..losses import LOSSES, Loss
+from ..losses import LOSSES, Loss, get_loss
 
 __all__ = ["TERMS_BYTES", "Terms", "loss_name"]
 
@@ -32,7 +32,7 @@ def loss_name(loss: Loss) -> str:
     """
     if loss.vouched is not None or loss.joint:
         raise InvalidParameter(f"loss must be a built-in one of a single score for devices, found {loss!r}")
-    return LOSSES[loss.code]
+    return get_loss(loss).name
 
 
 @dataclass(frozen=True)

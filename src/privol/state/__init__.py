@@ -5,8 +5,8 @@ still learning, its secrets included, so that it survives a crash. :class:`Seale
 which have nothing to go on from, and one model.
 """
 
-from ._models import FORMAT, VERSION, describe_parameters, load_model, read_record, save_model
-from ._run import State
+from ._kept_run import State
+from ._models import FORMAT, VERSION, describe_parameters, load_model, read_record, save_model, write_released
 from ._sealed import SealedRelease
 
 __all__ = [
@@ -18,4 +18,5 @@ __all__ = [
     "load_model",
     "read_record",
     "save_model",
+    "write_released",
 ]

@@ -14,7 +14,6 @@ import math
 import os
 import zipfile
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -27,8 +26,10 @@ from ..errors import InvalidParameter, StateError
 from ..geometry import Box, ConvexSet, L1Ball, L2Ball, Simplex, WholeSpace
 from ..guarantees import Guarantee
 from ..learners import LEARNERS, OFFLINE_LEARNERS, OfflineLearner, OnlineLearner
-from ..learners._model import Export
-from ..losses import Custom, Huber, Loss, SmoothHinge, get_loss
+from ..learners.keeping import show_export
+from ..learners.views import Export, export_of
+from ..losses import Loss, get_loss
+from ..losses import from_record as loss_from_record
 from ..topology import MixingSchedule, Topology, from_record, to_record
 
 __all__ = ["FORMAT", "VERSION", "describe_parameters", "load_model", "read_record", "save_model"]
@@ -58,28 +59,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and math.isinf(value):
         return "inf" if value > 0 else "-inf"
     return [_plain(v) for v in value] if isinstance(value, (list, tuple, range)) else value
-
-
-def _describe_loss(loss: str | Loss) -> dict[str, Any]:
-    found = get_loss(loss)
-    record: dict[str, Any] = {"name": found.name}
-    if isinstance(found, (SmoothHinge, Huber)):
-        record["width"] = found.width
-    if isinstance(found, Custom):
-        record["custom"] = True
-    return record
-
-
-def _loss_of(record: dict[str, Any], given: Loss | None) -> Loss:
-    if record.get("custom"):
-        if given is None or given.name != record["name"]:
-            raise InvalidParameter(
-                f"the model was learnt with the custom loss {record['name']!r}, whose functions are not in the files: "
-                f"pass that object as loss="
-            )
-        return given
-    loss = get_loss(record["name"])
-    return type(loss)(width=record["width"]) if isinstance(loss, (SmoothHinge, Huber)) else loss
 
 
 def _describe_set(domain: ConvexSet | None) -> dict[str, Any] | None:
@@ -112,7 +91,7 @@ def describe_parameters(learner: Learner) -> dict[str, Any]:
         record["domain"] = _describe_set(found["domain"])
     if isinstance(found.get("topology"), (Topology, MixingSchedule)):
         record["topology"] = to_record(found["topology"])
-    return {**record, "loss": _describe_loss(found["loss"])}
+    return {**record, "loss": get_loss(found["loss"]).to_record()}
 
 
 def parameters_of(record: dict[str, Any], loss: Loss | None) -> dict[str, Any]:
@@ -123,7 +102,7 @@ def parameters_of(record: dict[str, Any], loss: Loss | None) -> dict[str, Any]:
         values["topology"] = from_record(record["topology"])
     if record.get("class_weight") is not None:
         values["class_weight"] = {label: float(weight) for label, weight in record["class_weight"]}
-    return {**values, "loss": _loss_of(record["loss"], loss)}
+    return {**values, "loss": loss_from_record(record["loss"], loss)}
 
 
 # ---- writing ------------------------------------------------------------------------------------------------
@@ -188,9 +167,7 @@ def save_model(
 
 def write_released(learner: Learner, folder: Path, inputs: dict[str, Any] | None) -> None:
     """Write what a learner has released, over what is there."""
-    write_export(
-        learner, Export(**{field.name: learner._public(field.name) for field in fields(Export)}), folder, inputs
-    )
+    write_export(learner, export_of(learner), folder, inputs)
 
 
 def write_export(learner: Learner, export: Export, folder: Path, inputs: dict[str, Any] | None = None) -> None:
@@ -329,7 +306,7 @@ def load_model(directory: str | os.PathLike[str], *, loss: Loss | None = None) -
         _refuse(folder, f"{RECORD} lacks or garbles a field: {error!r}")
     outputs = len(labels) if labels is not None and (len(labels) > 2 or get_loss(learner.loss).joint) else 1
     model, average = _read_arrays(folder, record, outputs * (n_features + bool(learner.fit_intercept)))
-    learner._export = Export(model, average, n_rows, n_releases, guarantee, labels)
+    show_export(learner, Export(model, average, n_rows, n_releases, guarantee, labels))
     learner.n_features_in_ = n_features
     if labels is not None:
         learner.classes_ = labels

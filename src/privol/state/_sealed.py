@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._files import sync_folder, write_atomically
 from ..errors import StateError
 from ..learners import OfflineLearner
-from ..learners._model import Export
+from ..learners.views import Export
 from ..ledger import Ledger
 from ._checkpoints import Checkpoints
 from ._models import (

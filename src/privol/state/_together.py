@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from .._files import AppendOnly
 from ..errors import StateError
+from ..ledger import Account
 
-__all__ = ["SENT", "Alone", "Together", "company_of"]
+__all__ = ["Alone", "Together", "close_as_left", "company_of"]
 
 SENT = "sent.log"
 _ENTRY = struct.Struct("<q32s")  # a round, and the SHA-256 of what was sent in it
@@ -108,7 +109,7 @@ class Together(Alone):
 
     def watch(self, folder: Path) -> None:
         self._sent = _Sent(folder / SENT)
-        self._spread.exchange.before = self._sent.check
+        self._spread.exchange.before.append(self._sent.check)
 
     def leave(self) -> None:
         if self._sent is not None:
@@ -130,12 +131,10 @@ class _Sent:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        content = path.read_bytes() if path.exists() else b""
-        whole = len(content) // _ENTRY.size * _ENTRY.size  # a piece that a crash cut short was of nothing that left
-        self._known: dict[int, bytes] = dict(_ENTRY.iter_unpack(content[:whole]))
+        self._known = _read(path)
         self._last = max(self._known, default=0)
         self._file = AppendOnly(path)
-        self._file.begin(whole)
+        self._file.begin(len(self._known) * _ENTRY.size)
 
     def check(self, round_: int, rows: NDArray[np.float64]) -> None:
         """Let what the nodes here send in a round go, or refuse it."""
@@ -152,6 +151,20 @@ class _Sent:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _read(path: Path) -> dict[int, bytes]:
+    """What was sent, by its round."""
+    content = path.read_bytes() if path.exists() else b""
+    whole = len(content) // _ENTRY.size * _ENTRY.size  # a piece that a crash cut short was of nothing that left
+    return dict(_ENTRY.iter_unpack(content[:whole]))
+
+
+def close_as_left(account: Account, folder: Path) -> None:
+    """Close the account of a run that is not running: what it handed out, its journal has; what it sent, the folder."""
+    entry, rounds = account.entry(), max(_read(folder / SENT), default=0)
+    spent = account.reserved_mu_squared if rounds else entry.mu_squared
+    account.close_at(entry.last_row, max(entry.releases, rounds), spent)
 
 
 def company_of(learner: Any, every: int) -> Alone:

@@ -6,9 +6,9 @@ through a :class:`Stream`. Nothing here learns, scales by statistics of the data
 or spends budget.
 """
 
+from ..encoding.draft import draft_schema
+from ..encoding.schema import Schema
 from ._base import Block, Stream
-from ._draft import draft_schema
 from ._open import open_stream
-from ._schema import Schema
 
 __all__ = ["Block", "Schema", "Stream", "draft_schema", "open_stream"]

@@ -1,33 +1,23 @@
-"""What every stream is: a source of pieces, regrouped into numbered blocks."""
+"""What every stream is: the pieces of a source, regrouped into numbered blocks."""
 
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from ..encoding.ranges import Ranges
 from ..errors import StreamError
+from ..readers.base import BLOCK_BYTES, PAUSE, FloatArray, Piece, Rows, Source
 from ._ahead import ReadAhead
-from ._ranges import Ranges
 
-__all__ = ["PAUSE", "Block", "Piece", "Progress", "Source", "Stream"]
-
-FloatArray = npt.NDArray[np.float64]
-# A 2-d array of float32 or float64, or a scipy CSR matrix or array.
-Rows = Any
-Progress = Callable[[float], None]
-
-# Dense blocks stay below this many bytes whatever the number of columns, so that
-# a wide file read with the default block_rows is as flat in memory as a narrow one.
-BLOCK_BYTES = 1 << 27
+__all__ = ["Block", "Stream"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,69 +41,6 @@ class Block:
     X: Rows
     y: FloatArray | None
     first_row: int
-
-
-class Piece(NamedTuple):
-    """Some consecutive rows as a source yields them.
-
-    ``users`` (whose row it is) and ``keys`` (which label belongs to it) are dictionary-coded pyarrow arrays where a
-    schema asks for them, ``bare`` marks rows of which no feature is known (they only bring a label); a target that is
-    still to come is NaN in ``y``. What wraps a source takes them off; a :class:`Stream` sees rows alone.
-    """
-
-    X: Rows
-    y: FloatArray | None
-    users: Any = None
-    keys: Any = None
-    bare: npt.NDArray[np.bool_] | None = None
-
-
-# No rows: the input has nothing more for now, and rows that wait for their block to fill are handed out. Sources that
-# wrap a source hand it on as it is.
-PAUSE = Piece(np.empty((0, 0)), None)
-
-
-class Source(ABC):
-    """A kind of input: yields checked pieces of any number of rows, in order.
-
-    A new format is one subclass. ``merge`` says whether small pieces may be joined
-    into full blocks (files) or must be passed on at once (live generators), ``ahead``
-    whether a thread may run it ahead of the consumer (not where it runs the caller's code).
-
-    Sources that wrap a source state what they promise: ``rows_per_user``, ``conditions`` of
-    the guarantee, and in ``counts`` how many rows the latest iteration has dropped so far.
-    ``user`` names the column of a cap. ``inferred`` names what was told from the contents, on
-    which every row depends: nothing where arguments, a schema or a typed format state it all.
-    ``cells`` and ``cell_rows`` are as in :class:`Stream`, of the latest iteration that has ended.
-    """
-
-    name: str
-    n_features: int
-    n_rows: int | None = None
-    feature_names: tuple[str, ...] | None = None
-    repeatable: bool = True
-    merge: bool = True
-    sparse: bool = False
-    sized: bool = True
-    ahead: bool = True
-    rows_per_user: int | None = None
-    user: str | None = None
-    conditions: tuple[str, ...] = ()
-    inferred: tuple[str, ...] = ()
-    counts: Mapping[str, int] = MappingProxyType({})
-    cells: Mapping[str, Mapping[str, int]] | None = None
-    cell_rows: int | None = None
-
-    @abstractmethod
-    def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
-        """Yield (X, y) pieces; ``limit`` is the wanted number of rows of a block.
-
-        ``progress`` is called with the fraction of the input consumed.
-        """
-
-    def count(self) -> int:
-        """Return the number of rows that :meth:`pieces` yields, by reading them."""
-        return sum(int(piece.X.shape[0]) for piece in self.pieces(65536, lambda _: None))
 
 
 class _Step(NamedTuple):
@@ -179,21 +106,22 @@ class Stream:
         self._cells: Mapping[str, Mapping[str, int]] | None = None
         self._cell_rows: int | None = None
         self._read_ahead = read_ahead
-        if not source.sparse and source.merge:
+        facts = self._facts = source.facts
+        if not source.sparse and facts.merge:
             block_rows = max(1, min(block_rows, BLOCK_BYTES // (8 * source.n_features)))
         self._block_rows = block_rows
         self.n_features = source.n_features
-        self.n_rows = source.n_rows
+        self.n_rows = facts.n_rows
         self.classes = classes
         self.feature_names = source.feature_names
-        self.source = source.name
-        self.repeatable = source.repeatable
+        self.source = facts.name
+        self.repeatable = facts.repeatable
         self.schema = schema
         bounded = ranges if schema is None else schema
         self.row_bound: float | None = None if bounded is None else bounded.row_bound
-        self.rows_per_user = source.rows_per_user
-        self.user = source.user
-        self.conditions = (*source.conditions, *_told(source.inferred))
+        self.rows_per_user = facts.rows_per_user
+        self.user = facts.user
+        self.conditions = (*facts.conditions, *_told(facts.inferred))
 
     def __repr__(self) -> str:
         rows = "unknown" if self.n_rows is None else f"{self.n_rows:,}"
@@ -205,7 +133,7 @@ class Stream:
 
         It is that of the latest iteration. For files it is counted in bytes, compressed bytes for compressed files.
         """
-        return self._fraction if self._source.sized else None
+        return self._fraction if self._facts.sized else None
 
     @property
     def counts(self) -> dict[str, int]:
@@ -283,9 +211,9 @@ class Stream:
             fraction = now
             alive()
 
-        for X, y, *_ in _regroup(self._source.pieces(self._block_rows, progress), self._block_rows, self._source.merge):
+        for X, y, *_ in _regroup(self._source.pieces(self._block_rows, progress), self._block_rows, self._facts.merge):
             if self._ranges is not None:
-                X = self._ranges.apply(X, self.source, row)
+                X = self._ranges.rows(X, self.source, row)
             block = Block(X, y, row)
             row += X.shape[0]
             del X, y

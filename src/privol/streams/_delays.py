@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from .._validate import integer
+from ..encoding.labels import coded
 from ..errors import StreamError
-from ._base import PAUSE, FloatArray, Piece, Progress, Source
-from ._labels import coded
+from ..readers.base import PAUSE, FloatArray, Piece, Progress, Source
 
 __all__ = ["DelayedSource", "Wrapper"]
 
@@ -29,18 +30,10 @@ class Wrapper(Source):
 
     def __init__(self, source: Source, condition: str) -> None:
         self._source = source
-        self.name = source.name
+        self.facts = replace(source.facts, n_rows=None, conditions=(*source.facts.conditions, condition))
         self.n_features = source.n_features
         self.feature_names = source.feature_names
-        self.repeatable = source.repeatable
-        self.merge = source.merge
-        self.sized = source.sized
         self.sparse = source.sparse
-        self.ahead = source.ahead
-        self.rows_per_user = source.rows_per_user
-        self.user = source.user
-        self.inferred = source.inferred
-        self.conditions = (*source.conditions, condition)
 
     def _note_cells(self) -> None:
         """Take over at the end of an iteration what its source has counted."""
@@ -72,7 +65,6 @@ class DelayedSource(Wrapper):
     counts : dict of str to int
         What the latest iteration dropped: "waited_too_long" (rows), "unmatched_labels", "still_waiting" (rows, at the
         end). Not private.
-    conditions : tuple of str
     """
 
     def __init__(self, source: Source, window: int, *, key: str | None = None) -> None:

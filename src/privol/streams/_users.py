@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .._validate import integer
+from ..encoding.cells import CountedSource
+from ..encoding.encode import SchemaEncoder, UserEncoder
+from ..encoding.rows import ColumnSource
+from ..encoding.schema import Schema
 from ..errors import StreamError
-from ._base import PAUSE, Piece, Progress, Source
-from ._cells import CountedSource
-from ._columns import Columns, ColumnSource
+from ..readers.base import PAUSE, Piece, Progress, Source
+from ..readers.columns import Columns
 from ._delays import DelayedSource, Wrapper
-from ._encode import SchemaEncoder, UserEncoder
-from ._schema import Schema
 
 __all__ = ["CappedSource", "UserTable", "schema_source"]
 
@@ -48,11 +50,12 @@ def schema_source(
     """
     encoder = SchemaEncoder(schema, columns, target=target)
     source: Source = (CountedSource if count_cells else ColumnSource)(columns, encoder)
+    inferred = columns.facts.inferred
     if not (schema.others == "number" or any(not isinstance(place, str) for place in schema.special)):
         # What is asked for by name is found wherever it stands.
-        source.inferred = tuple(what for what in columns.inferred if what != "columns")
+        inferred = tuple(what for what in inferred if what != "columns")
     schema = encoder.schema
-    source.conditions = schema.conditions
+    source.facts = replace(columns.facts, inferred=inferred, conditions=schema.conditions)
     if target and schema.delay is not None:
         source = DelayedSource(source, schema.delay.window, key=str(schema.delay.key))
     if target and schema.user is not None:
@@ -88,15 +91,12 @@ class CappedSource(Wrapper):
     ----------
     counts : dict of str to int
         Rows dropped by the latest iteration: "over_user_cap", and what ``source`` counts. Not private.
-    rows_per_user : int
-    user : str or None
-    conditions : tuple of str
     """
 
     def __init__(self, source: Source, max_rows: int, *, users: Source | None = None, user: str | None = None) -> None:
         super().__init__(source, CAP_CONDITION)
-        self.user = user
-        self.rows_per_user = self._max_rows = integer(max_rows=max_rows, at_least=1, at_most=(1 << 31) - 1)
+        self._max_rows = integer(max_rows=max_rows, at_least=1, at_most=(1 << 31) - 1)
+        self.facts = replace(self.facts, rows_per_user=self._max_rows, user=user)
         self._users = users
         self.counts = {**source.counts, "over_user_cap": 0}
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
+from .._sparse import sound_rows
 from .._validate import integer, number
 from ..errors import InvalidParameter
 from ._graph import MAX_NODES, Integers, Topology, frozen
@@ -197,7 +198,7 @@ def mixing_matrix(
     if isinstance(values, MixingMatrix):
         values = values.to_scipy()
     try:
-        dense: Any = values if issparse(values) else np.atleast_2d(np.asarray(values))
+        dense: Any = sound_rows(values) if issparse(values) else np.atleast_2d(np.asarray(values))
         if dense.dtype.kind not in "iuf":
             raise TypeError(f"found entries of type {dense.dtype}")
         given = csr_array(dense, dtype=np.float64, copy=True)

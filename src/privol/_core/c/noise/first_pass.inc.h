@@ -1,0 +1,123 @@
+/* The first pass of one instruction-set level. Defined by the includer: NAME(x), the names of its functions; LEVEL, their
+ * attributes; MULADD(a, b, c), its a b + c. Loops over arrays of one width each, with a length that is a multiple of any
+ * vector's, are what compilers vectorise. */
+
+/* -log q for 0 < q <= 1, q = m 2^e with m from sqrt(1/2) to sqrt(2); log m by the series of artanh. */
+LEVEL static inline float NAME(minus_log)(float q) {
+    uint32_t bits = float_bits(q);
+    int32_t e = (int32_t)(bits - ROOT_HALF) >> 23;
+    float t = bits_float(bits - ((uint32_t)e << 23)) - 1.0f, s = t / (2.0f + t), s2 = s * s;
+    float series = MULADD(s2, MULADD(s2, MULADD(s2, 0.2222f, 0.2857f), 0.4f), 0.66666667f);
+    return -MULADD((float)e, 0.69314718f, s * MULADD(s2, series, 2.0f));
+}
+
+LEVEL static void NAME(gaussian)(const uint32_t *restrict top, float *restrict z, int64_t n) {
+    float v[PV_FIRST_PASS_CHUNK], x[PV_FIRST_PASS_CHUNK];
+    for (int64_t j = 0; j < n; ++j) {
+        /* p in the middle of its interval, x = 1 - p and q = 1 - x^2, each with a small relative error */
+        int32_t k = (int32_t)(top[j] & UINT32_C(0x7FFFFFFF));
+        float p = ((float)k + 0.5f) * 0x1p-31f, q = p * (2.0f - p);
+        x[j] = ((float)(INT32_MAX - k) + 0.5f) * 0x1p-31f;
+        v[j] = NAME(minus_log)(q) - 2.5f;
+    }
+    for (int64_t j = 0; j < n; ++j) {
+        float r = 2.81022636e-08f; /* erfinv(x) / x as a polynomial in -log(1 - x^2) - 2.5 (Giles 2010) */
+        r = MULADD(r, v[j], 3.43273939e-07f);
+        r = MULADD(r, v[j], -3.5233877e-06f);
+        r = MULADD(r, v[j], -4.39150654e-06f);
+        r = MULADD(r, v[j], 0.00021858087f);
+        r = MULADD(r, v[j], -0.00125372503f);
+        r = MULADD(r, v[j], -0.00417768164f);
+        r = MULADD(r, v[j], 0.246640727f);
+        r = MULADD(r, v[j], 1.50140941f);
+        z[j] = 1.41421356f * x[j] * r;
+    }
+}
+
+LEVEL static void NAME(exponential)(const uint32_t *restrict top, float *restrict z, int64_t n) {
+    for (int64_t j = 0; j < n; ++j)
+        z[j] = NAME(minus_log)(((float)(int32_t)(top[j] & UINT32_C(0x7FFFFFFF)) + 0.5f) * 0x1p-31f);
+}
+
+LEVEL static void NAME(quantile)(pv_law law, const uint32_t *top, float *z, int64_t n) {
+    if (law == PV_GAUSSIAN)
+        NAME(gaussian)(top, z, n);
+    else
+        NAME(exponential)(top, z, n);
+}
+
+/* x = s u in units of h, split into an integer and the rest; as if s u were rounded, then divided: h is a power of two. */
+LEVEL static inline void NAME(split)(const double *restrict u, double factor, double *restrict whole,
+                                     float *restrict rest, int64_t n) {
+    for (int64_t j = 0; j < n; ++j) {
+        double v = factor * u[j];
+        whole[j] = pv_round(v);
+        rest[j] = (float)(v - whole[j]);
+    }
+}
+
+LEVEL static inline void NAME(join)(const double *restrict whole, const float *restrict nearest, double h,
+                                    double *restrict out, int64_t n) {
+    for (int64_t j = 0; j < n; ++j)
+        out[j] = (whole[j] + (double)nearest[j]) * h; /* never -0: whole is +0 or not zero */
+}
+
+/* Eight at a time, and the last eight again where n is no multiple of that: so n >= 8. */
+LEVEL static uint64_t NAME(many)(pv_law law, const double *u, double s, double h, double b, double uncertainty,
+                                 const unsigned char *words, double *out, int64_t n) {
+    const pv_first_pass_bound *bound = &pv_first_pass_bounds[law];
+    const uint32_t sign = bound->sign;
+    const double factor = s * (1.0 / h);
+    const float scale = (float)b, most = scale * (bound->most * 0.999f);
+    /* Beside the error of z, roundings of 2^-24: of b, of the product and of the comparison, relative to the product, and
+     * of the sum; of the rest and the sum, relative to one half. Each doubled. */
+    const float relative = (bound->error + (float)uncertainty) * 1.01f + 0x1p-21f;
+    const float limit = 0.5f - (scale * (bound->floor * 1.01f) + 0x1p-22f);
+    const int64_t even = n & ~(int64_t)7, last = n - 8, padded = even < n ? even + 8 : even;
+    uint32_t top[PV_FIRST_PASS_CHUNK];
+    float z[PV_FIRST_PASS_CHUNK], rest[PV_FIRST_PASS_CHUNK];
+    double whole[PV_FIRST_PASS_CHUNK];
+    int32_t open[PV_FIRST_PASS_CHUNK];
+    uint64_t mask = 0;
+    for (int64_t j = 0; j < even; j += 8) NAME(upper_halves)(words + 8 * j, top + j);
+    NAME(split)(u, factor, whole, rest, even);
+    if (even < n) {
+        NAME(upper_halves)(words + 8 * last, top + even);
+        NAME(split)(u + last, factor, whole + even, rest + even, 8);
+    }
+    NAME(quantile)(law, top, z, padded);
+    for (int64_t j = 0; j < padded; ++j) {
+        float product = scale * z[j];
+        float v = rest[j] + bits_float(float_bits(product) | (top[j] & sign));
+        float nearest = (v + 0x1.8p23f) - 0x1.8p23f, off = fabsf(v - nearest);
+        z[j] = nearest;
+        open[j] = -(int32_t)(!(off < limit - relative * product) | !(product <= most)); /* NaN is open too */
+    }
+    for (int64_t j = 0; j < even; j += 8) mask |= NAME(signs)(open + j) << j;
+    NAME(join)(whole, z, h, out, even);
+    if (even < n) {
+        mask |= NAME(signs)(open + even) << last;
+        NAME(join)(whole + even, z + even, h, out + last, 8);
+    }
+    return mask;
+}
+
+LEVEL static uint64_t NAME(round)(pv_law law, const double *u, double s, double h, double b, double uncertainty,
+                                  const void *words, double *out, int64_t n) {
+    if (n >= 8) return NAME(many)(law, u, s, h, b, uncertainty, (const unsigned char *)words, out, n);
+    double x[8] = {0}, rounded[8];
+    uint64_t word[8] = {0};
+    for (int64_t j = 0; j < n; ++j) x[j] = u[j];
+    memcpy(word, words, 8 * (size_t)n);
+    uint64_t mask = NAME(many)(law, x, s, h, b, uncertainty, (const unsigned char *)word, rounded, 8);
+    for (int64_t j = 0; j < n; ++j) out[j] = rounded[j];
+    return mask & ((UINT64_C(1) << n) - 1);
+}
+
+LEVEL static uint64_t NAME(run)(pv_law law, const double *x, double h, double b, double uncertainty,
+                                const uint64_t *word, double *out, int64_t n) {
+    return NAME(round)(law, x, 1.0, h, b, uncertainty, word, out, n);
+}
+#undef NAME
+#undef LEVEL
+#undef MULADD

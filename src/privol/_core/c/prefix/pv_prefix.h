@@ -1,0 +1,132 @@
+/* Private prefix sums: what all designs A = B C of the matrix of running sums share.
+ *
+ * Rows are added up to leaves of `leaf` rows; a leaf is a step t = 1, 2, ... of the design. A step makes one draw or more
+ * due, each of which releases round_h(x + std Z) for a vector x of sums; when all of them are made, the new prefix sum
+ * is there, computed from released vectors alone.
+ *
+ * "tree", "honaker" and "smooth" release sums of intervals of leaves. Rows are truncated towards zero onto the grid g
+ * and added up as integers. Of a sum S g = K h + r, 0 <= r < h, only r meets the noise and K is added afterwards: to
+ * round a number and to move it by points of the lattice are the same in either order. "blt", "sqrt" and "independent"
+ * release (C w)_t, computed in double precision.
+ *
+ * Discounted and sliding sums are for these three: the released vectors give the increments y_t of the private sums, and
+ * sum = discount * sum + y_t, or sum = sum + y_t - y_(t - window), is public arithmetic.
+ *
+ * The draws of step t have the address rows 64 (first_step + t) + 0, 1, ...
+ *
+ * A plan may be followed by another, or by itself: the row after its last one begins a new epoch, whose mechanism starts
+ * from nothing, and whose sums are added to what the epochs before released last.
+ */
+#ifndef PV_PREFIX_H
+#define PV_PREFIX_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "noise/pv_draws.h"
+#include "rows/pv_rows.h"
+#include "base/pv_status.h"
+
+typedef enum pv_design { PV_TREE, PV_HONAKER, PV_SMOOTH, PV_SQRT, PV_BLT, PV_INDEPENDENT, PV_DESIGNS } pv_design;
+
+#define PV_STEP_DRAWS 64 /* more than any step has: address rows of a step */
+
+typedef struct pv_prefix_plan {
+    pv_design design;
+    int64_t dim;                 /* coordinates of a sum */
+    int64_t leaf;                /* rows of a step */
+    int64_t steps;               /* that may be made */
+    int noisy;                   /* 0: x itself is released */
+    double std;                  /* of all draws */
+    double magnitude;            /* public bound of the coordinates of x */
+    double grid;                 /* g, a power of two; designs of intervals */
+    int shift;                   /* h = 2^shift g */
+    int order;                   /* vectors that are kept: bits of `steps`, ones of a word (smooth), buffers (blt) */
+    const double *theta, *omega; /* blt: of the buffers */
+    const double *coefficients;  /* sqrt: of C, of all steps */
+    const double *decoder;       /* sqrt: of B; those of C, but for sliding sums */
+    double discount; /* what the sum so far is multiplied with at every step: 1, or less ("sqrt": in `decoder`) */
+    int64_t window;  /* sliding sums: steps after which a leaf leaves the sum, fewer than `steps`; 0: never */
+    int64_t block;   /* sqrt: steps whose share of all earlier ones the caller gives at once; 0: computed here */
+    /* of rows, where pv_prefix_run learns them */
+    int64_t horizon; /* rows that may be learnt */
+    int64_t width;   /* coordinates of a row */
+    double bound;    /* rows are scaled to this L2 norm */
+    int gram;        /* what is added up is v v^T of a row v: dim = width (width + 1) / 2, see pv_prefix_svec */
+    const struct pv_prefix_plan *next; /* of the epoch that follows, of rows and sums of the same size; NULL: none */
+} pv_prefix_plan;
+
+/* A number for each of the epochs 0, 1, ...: those listed, and from the last of them on `more` for every epoch. */
+typedef struct pv_by_epoch {
+    int64_t last;
+    const double *at;
+    double more;
+} pv_by_epoch;
+
+static inline double pv_at_epoch(const pv_by_epoch *s, int64_t epoch) {
+    return epoch <= s->last ? s->at[epoch] : s->at[s->last] + (double)(epoch - s->last) * s->more;
+}
+
+typedef struct pv_prefix {
+    const pv_prefix_plan *plan; /* of this epoch, as all numbers are but for: */
+    int64_t epoch, first_row;   /* epochs before this one, and their rows */
+    int64_t first_step;         /* steps that were made in them, or with the same key before */
+    int64_t rows, step;         /* rows learnt; steps that are made, or being made */
+    int64_t made;               /* steps whose prefix sum is there */
+    int64_t far_step;           /* sqrt: `far` and `noisy_far` are of the block that begins after this step */
+    int64_t in_leaf;            /* rows of the leaf that is not yet a step */
+    int due, drawn;             /* draws of this step: yet to be made, and made */
+    uint64_t word;              /* smooth: of this step */
+    int64_t n_clipped, n_null;  /* private diagnostics, of all epochs */
+    /* secret */
+    double *row, *leaf, *x, *buffers, *past, *far;
+    int64_t *total, *snapshots, *whole;
+    /* released (public) */
+    double *out, *estimate, *estimates, *sums, *noisy_buffers, *noisy_past, *noisy_far, *prefix, *base;
+    double *ring;   /* sliding sums: the window's last increments, that of step t at (t - 1) mod window */
+    double *weight; /* of the rows in the sum after `step`: their number, discounted, within the window */
+    int64_t *nodes;
+    const pv_vectors *vectors; /* of the instruction-set level of the last draws */
+} pv_prefix;
+
+/* Memory of a run, in units of 8 bytes, and how much of it, from its beginning, is secret: enough for every epoch. */
+size_t pv_prefix_size(const pv_prefix_plan *p);
+size_t pv_prefix_secret_size(const pv_prefix_plan *p);
+
+/* Begin in memory of that size, which is zeros (or was filled by a run of the same plan, and the counters are set then). */
+void pv_prefix_bind(pv_prefix *s, const pv_prefix_plan *p, void *memory);
+
+/* To the beginning of a later epoch of the run: the numbers and places of its state, which the caller fills. */
+void pv_prefix_go_to(pv_prefix *s, int64_t epoch);
+
+/* A row (of a gram: v v^T) of norm within the plan's bound enters the secret state; NULL: a row of zeros. Where no step
+ * is left and a plan follows, its epoch begins first. Draws become due with the last row of a leaf, and with that of an
+ * epoch that another follows. PV_HORIZON, and nothing has happened: draws are due, or no step is left. */
+pv_status pv_prefix_add(pv_prefix *s, const double *w);
+
+/* A leaf that has begun becomes a step as it is: rows are at an end. */
+void pv_prefix_end_leaf(pv_prefix *s);
+
+/* Make the draws that are due; without noise, `draws` may be NULL. PV_NEED_BITS, PV_UNDECIDED: to be called again when that
+ * is served (the draw's address row is pv_prefix_row). PV_NEED_FAR: the same; for i < block, vector i of `far` is to be the
+ * sum of r_{m + i - k} past_k over the m = s->made steps k = 0, 1, ..., r those of C, that of `noisy_far` the same with
+ * those of B and noisy_past, and far_step = m. PV_OK: none is due, s->prefix is the private prefix sum of the epoch. */
+pv_status pv_prefix_settle(pv_prefix *s, pv_draws *draws);
+
+/* Address rows of the next draws, those due first; returns how many. */
+int64_t pv_prefix_upcoming(const pv_prefix *s, int64_t capacity, uint64_t *rows);
+
+/* Address row of the draw that is due. */
+uint64_t pv_prefix_row(const pv_prefix *s);
+
+/* out = s->base + s->prefix: what the epochs before this one released last, added up, and this one's. */
+void pv_prefix_read(const pv_prefix *s, double *out);
+
+/* The upper triangle of v v^T by rows, entries off the diagonal times sqrt(2): its norm is the matrix's Frobenius norm. */
+void pv_prefix_svec(const double *v, int64_t width, double *out);
+
+/* Learn rows i[0], i[0] + 1, ... of a block and settle after each. The prefix sum after row k is written to the k-th
+ * vector of out, unless out is NULL; `written` counts them, from the block's first row on. A row with an unusable entry
+ * counts as zeros. */
+pv_status pv_prefix_run(pv_prefix *s, const pv_rows *given, int64_t *i, int64_t *written, pv_draws *draws, double *out);
+
+#endif

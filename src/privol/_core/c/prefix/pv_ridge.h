@@ -1,0 +1,41 @@
+/* Ridge regression from noisy moments: post-processing of released numbers, so nothing here is secret or exact.
+ *
+ * Moments of rows v with targets y are one vector: V = sum v v' as pv_prefix_svec has it (the upper triangle by rows,
+ * entries off the diagonal times sqrt 2), then u = sum y v.
+ */
+#ifndef PV_RIDGE_H
+#define PV_RIDGE_H
+
+#include <stdint.h>
+#include "base/pv_status.h"
+
+/* LAPACK, as its Fortran interface gives it. */
+typedef struct pv_lapack {
+    void (*potrf)(char *uplo, int *n, double *a, int *lda, int *info);
+    void (*trtrs)(char *uplo, char *trans, char *diag, int *n, int *nrhs, double *a, int *lda, double *b, int *ldb,
+                  int *info);
+    void (*syevd)(char *jobz, char *uplo, int *n, double *a, int *lda, double *w, double *work, int *lwork, int *iwork,
+                  int *liwork, int *info);
+} pv_lapack;
+
+typedef struct pv_ridge {
+    pv_lapack lapack;
+    int d;
+    double *matrix;       /* d * d */
+    double *work;         /* pv_ridge_work(d) */
+    int *integers;        /* pv_ridge_integers(d) */
+    int64_t n_indefinite; /* solutions that took eigenvalues */
+} pv_ridge;
+
+int64_t pv_ridge_work(int64_t d);
+int64_t pv_ridge_integers(int64_t d);
+
+/* Length of the moments of rows of d coordinates. */
+int64_t pv_moments_size(int64_t d);
+
+/* x = (V + (shift + nu) I)^-1 u with the least nu >= 0 such that ||x|| <= radius; shift > 0. Where V + shift I is not
+ * positive definite, the eigenvalues of V are first moved into [0, most]. PV_NOT_FINITE: the moments are not finite, or
+ * LAPACK failed. */
+pv_status pv_ridge_solve(pv_ridge *ridge, const double *moments, double most, double shift, double radius, double *x);
+
+#endif

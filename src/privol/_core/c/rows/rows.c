@@ -1,0 +1,204 @@
+#include "rows/pv_rows.h"
+
+#include <math.h>
+#include <stddef.h>
+
+#include "base/pv_level.h"
+
+#define LANES 8
+
+/* The one reduction order of all sums over columns. */
+static inline double reduce(const double a[LANES]) {
+    return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
+}
+
+#define RETURN_SUM(a, b, n)                                                            \
+    double acc[LANES] = {0};                                                           \
+    int64_t j = 0;                                                                     \
+    for (; j + LANES <= n; j += LANES)                                                 \
+        for (int l = 0; l < LANES; ++l) acc[l] += (double)a[j + l] * (double)b[j + l]; \
+    for (; j < n; ++j) acc[j % LANES] += (double)a[j] * (double)b[j];                  \
+    return reduce(acc);
+#define LEVEL
+
+#define VECTOR(op) op##_baseline
+#include "rows/vectors.inc.h"
+#undef VECTOR
+
+/* Row operations written once per layout, included once per element (and index) type. */
+#define REAL float
+#define NAME(op) op##_f32
+#include "rows/rows_dense.inc.h"
+#include "rows/rows_strided.inc.h"
+#define INDEX int32_t
+#define INDEX_MAX INT32_MAX
+#define CSR(op) op##_csr_f32_i32
+#include "rows/rows_csr.inc.h"
+#define INDEX int64_t
+#define INDEX_MAX INT64_MAX
+#define CSR(op) op##_csr_f32_i64
+#include "rows/rows_csr.inc.h"
+#undef REAL
+#undef NAME
+
+#define REAL double
+#define NAME(op) op##_f64
+#include "rows/rows_dense.inc.h"
+#include "rows/rows_strided.inc.h"
+#define INDEX int32_t
+#define INDEX_MAX INT32_MAX
+#define CSR(op) op##_csr_f64_i32
+#include "rows/rows_csr.inc.h"
+#define INDEX int64_t
+#define INDEX_MAX INT64_MAX
+#define CSR(op) op##_csr_f64_i64
+#include "rows/rows_csr.inc.h"
+#undef REAL
+#undef NAME
+#undef LEVEL
+#undef RETURN_SUM
+
+#if PV_TARGETS
+/* The eight lanes in two registers. Entries beyond the last are zeros: they add +0 to a lane that is never -0. */
+#define LEVEL PV_V3
+#define INLINE PV_V3 static inline
+
+INLINE __m256d four_f64(const double *p) { return _mm256_loadu_pd(p); }
+INLINE __m256d four_f32(const float *p) { return _mm256_cvtps_pd(_mm_loadu_ps(p)); }
+
+static const int64_t first_f64[2 * LANES] = {-1, -1, -1, -1, -1, -1, -1, -1};
+static const int32_t first_f32[2 * LANES] = {-1, -1, -1, -1, -1, -1, -1, -1};
+
+INLINE __m256d some_f64(const double *p, const int64_t *mask) {
+    return _mm256_maskload_pd(p, _mm256_loadu_si256((const __m256i *)(const void *)mask));
+}
+INLINE __m256d some_f32(const float *p, const int32_t *mask) {
+    return _mm256_cvtps_pd(_mm_maskload_ps(p, _mm_loadu_si128((const __m128i *)(const void *)mask)));
+}
+
+INLINE double reduce_v3(__m256d low, __m256d high) {
+    __m256d four = _mm256_add_pd(low, high);
+    __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
+}
+
+#define FOUR(p) _Generic((p), const float *: four_f32, const double *: four_f64)(p)
+#define SOME(p, skip) _Generic((p), const float *: some_f32, const double *: some_f64)(p, MASK(p) + skip)
+#define MASK(p) _Generic((p), const float *: first_f32, const double *: first_f64)
+#define RETURN_SUM(a, b, n)                                                                                          \
+    __m256d low = _mm256_setzero_pd(), high = low;                                                                   \
+    const int64_t whole = n & ~(int64_t)(LANES - 1), skip = LANES - (n - whole);                                     \
+    for (int64_t j = 0; j < whole; j += LANES) {                                                                     \
+        low = _mm256_add_pd(low, _mm256_mul_pd(FOUR(a + j), FOUR(b + j)));                                           \
+        high = _mm256_add_pd(high, _mm256_mul_pd(FOUR(a + j + 4), FOUR(b + j + 4)));                                 \
+    }                                                                                                                \
+    if (whole < n) {                                                                                                 \
+        low = _mm256_add_pd(low, _mm256_mul_pd(SOME(a + whole, skip), SOME(b + whole, skip)));                       \
+        if (n - whole > 4)                                                                                           \
+            high = _mm256_add_pd(high, _mm256_mul_pd(SOME(a + whole + 4, skip + 4), SOME(b + whole + 4, skip + 4))); \
+    }                                                                                                                \
+    return reduce_v3(low, high);
+
+#define VECTOR(op) op##_v3
+#include "rows/vectors.inc.h"
+#define REAL float
+#define NAME(op) op##_f32_v3
+#include "rows/rows_dense.inc.h"
+#undef REAL
+#undef NAME
+#define REAL double
+#define NAME(op) op##_f64_v3
+#include "rows/rows_dense.inc.h"
+#endif
+
+#define OPS(suffix) {dot_##suffix, axpy_##suffix, sqnorm_##suffix}
+static const pv_row_ops dense_ops[][2] = {
+    {OPS(f64), OPS(f32)},
+#if PV_TARGETS
+    {OPS(f64_v3), OPS(f32_v3)},
+#endif
+};
+static const pv_row_ops strided_ops[2] = {OPS(strided_f64), OPS(strided_f32)};
+static const pv_row_ops csr_ops[2][2] = {{OPS(csr_f64_i32), OPS(csr_f64_i64)}, {OPS(csr_f32_i32), OPS(csr_f32_i64)}};
+static const pv_vectors vectors[] = {
+    {sqnorm_baseline, dot_baseline, publish_baseline, combine_baseline, mix_baseline, unmix_baseline},
+#if PV_TARGETS
+    {sqnorm_v3, dot_v3, publish_v3, combine_v3, mix_v3, unmix_v3},
+#endif
+};
+
+double pv_sqnorm(const double *x, int64_t n) { return sqnorm_baseline(x, n); }
+
+/* More than v3 would gain nothing: a row's sum waits for its additions, not for its products. */
+static inline int served(int level) { return level > PV_TARGETS ? PV_TARGETS : level; }
+
+const pv_vectors *pv_vectors_at(int level) { return &vectors[served(level)]; }
+
+void pv_rows_use(pv_rows *r, int level) {
+    const int f32 = r->is_f32 != 0;
+    if (!r->is_csr && (r->d <= 1 || r->col_stride == (f32 ? 4 : 8))) r->ops = &dense_ops[served(level)][f32];
+}
+
+void pv_rows_bind(pv_rows *r) {
+    int f32 = r->is_f32 != 0;
+    if (r->is_csr)
+        r->ops = &csr_ops[f32][r->wide_indices != 0];
+    else if (r->d <= 1 || r->col_stride == (f32 ? 4 : 8))
+        r->ops = &dense_ops[0][f32];
+    else
+        r->ops = &strided_ops[f32];
+}
+
+static inline int64_t pointer(const pv_rows *r, int64_t i) {
+    return r->wide_indices ? ((const int64_t *)r->indptr)[i] : ((const int32_t *)r->indptr)[i];
+}
+
+static inline int64_t column(const pv_rows *r, int64_t k) {
+    return r->wide_indices ? ((const int64_t *)r->indices)[k] : ((const int32_t *)r->indices)[k];
+}
+
+pv_status pv_rows_check(const pv_rows *r, int64_t *bad) {
+    static pv_status (*const checks[2][2])(const pv_rows *, int64_t *) = {{check_csr_f64_i32, check_csr_f64_i64},
+                                                                          {check_csr_f32_i32, check_csr_f32_i64}};
+    *bad = 0;
+    return r->is_csr ? checks[r->is_f32 != 0][r->wide_indices != 0](r, bad) : PV_OK;
+}
+
+/* NaN fails every comparison, so it counts as bad without a test of its own. */
+static inline int usable(double v) { return fabs(v) <= PV_ENTRY_MAX; }
+
+static inline double entry(const pv_rows *r, int64_t i, int64_t j) {
+    const char *p = r->data + i * r->row_stride + j * r->col_stride;
+    return r->is_f32 ? (double)*(const float *)p : *(const double *)p;
+}
+
+int64_t pv_rows_bad_column(const pv_rows *r, int64_t i, double *value) {
+    if (r->is_csr) {
+        for (int64_t k = pointer(r, i); k < pointer(r, i + 1); ++k) {
+            *value = r->is_f32 ? (double)((const float *)r->data)[k] : ((const double *)r->data)[k];
+            if (!usable(*value)) return column(r, k);
+        }
+        return r->d;
+    }
+    for (int64_t j = 0; j < r->d; ++j) {
+        *value = entry(r, i, j);
+        if (!usable(*value)) return j;
+    }
+    return r->d;
+}
+
+double pv_rows_norm(const pv_rows *r, int64_t i) {
+    double q = r->ops->sqnorm(r, i), value;
+    /* one test per row: a square above the bound's makes the sum large, NaN makes it NaN */
+    if (!(q <= PV_ENTRY_MAX * PV_ENTRY_MAX) && pv_rows_bad_column(r, i, &value) < r->d) return -1.0;
+    return q < HUGE_VAL ? q : -1.0; /* more than 10^8 entries near the bound */
+}
+
+int64_t pv_rows_norms(const pv_rows *r, double *sqnorms) {
+    int64_t first = r->n;
+    for (int64_t i = 0; i < r->n; ++i) {
+        sqnorms[i] = pv_rows_norm(r, i);
+        if (sqnorms[i] < 0.0 && first == r->n) first = i;
+    }
+    return first;
+}

@@ -1,0 +1,120 @@
+#include "runs/pv_bandit.h"
+
+#include <math.h>
+#include <string.h>
+
+static inline double fourth_root(double t) { return sqrt(sqrt(t)); }
+
+/* How far from the point round t asks. */
+static double distance_of(const pv_bandit_plan *plan, double t) {
+    const double far = plan->fixed ? plan->distance : plan->distance / (plan->pair ? sqrt(t) : fourth_root(t));
+    return far < plan->most ? far : plan->most;
+}
+
+static double length_of(const pv_bandit_plan *plan, double t) {
+    if (plan->fixed) return plan->length;
+    return plan->length / (plan->pair ? sqrt(t) : sqrt(t) * fourth_root(t));
+}
+
+/* The factor that draws a point to 0, so that what is as far from it is still in the set. */
+static double shrinkage(const pv_bandit_plan *plan, double distance) { return 1.0 - distance / plan->inner; }
+
+void pv_bandit_begin(pv_bandit *it, const pv_bandit_plan *plan) {
+    const int64_t d = plan->run.d;
+    const double far = distance_of(plan, (double)it->steps + 1.0), keep = shrinkage(plan, far);
+    const double *e = it->directions + it->used++ * d;
+    const double norm = sqrt(pv_sqnorm(e, d)); /* of a lattice's point: not quite 1 */
+    for (int64_t c = 0; c < d; ++c) {
+        it->direction[c] = e[c] / norm;
+        it->asked[c] = keep * it->point[c] + far * it->direction[c];
+        if (plan->pair) it->asked[d + c] = keep * it->point[c] - far * it->direction[c];
+    }
+}
+
+static double clipped(double x, double low, double high) { return x < low ? low : (x > high ? high : x); }
+
+/* What the device randomizes. */
+static double secret_of(const pv_bandit *it, const pv_bandit_plan *plan, const double *values) {
+    if (!plan->pair) { /* the middle is rounded, so what is left of a value is clipped once more */
+        const double rest = clipped(values[0], plan->low, plan->high) - 0.5 * (plan->low + plan->high);
+        return clipped(rest, -plan->report.bound, plan->report.bound);
+    }
+    const double far = distance_of(plan, (double)it->steps + 1.0);
+    const double half = clipped(values[0], plan->low, plan->high) - clipped(values[1], plan->low, plan->high);
+    return clipped(0.5 * half / far, -plan->report.bound, plan->report.bound);
+}
+
+pv_status pv_bandit_tell(pv_bandit *it, const pv_bandit_plan *plan, const double *values) {
+    if (values && (values[0] != values[0] || (plan->pair && values[1] != values[1]))) return PV_NOT_FINITE;
+    ++it->run.t;
+    it->run.pending = 1;
+    it->run.n_null += !values;
+    *it->value = values ? secret_of(it, plan, values) : 0.0;
+    return PV_OK;
+}
+
+static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows, int64_t i, double y, double norm) {
+    pv_bandit *it = (pv_bandit *)state;
+    const pv_bandit_plan *plan = (const pv_bandit_plan *)run;
+    double values[2] = {0.0, 0.0};
+    state->pending = 1; /* every row sends a report, the null row too */
+    if (norm < 0.0) {
+        ++state->n_null;
+        *it->value = 0.0;
+        return PV_OK;
+    }
+    const double f = pv_scale_row(state, run, &norm);
+    for (int k = 0; k <= plan->pair; ++k) {
+        values[k] = run->loss.value(&run->loss, pv_predict(it->asked + k * run->d, run, rows, i, f), y);
+        if (values[k] != values[k]) {
+            if (run->loss.user) return PV_NOT_FINITE;
+            values[k] = plan->high; /* no row answers by an error instead of a report */
+        }
+    }
+    *it->value = secret_of(it, plan, values);
+    return PV_OK;
+}
+
+/* A step against the estimate of the gradient, report times direction; then the points of the next round. */
+static void move(pv_bandit *it, const pv_bandit_plan *plan, double report, const pv_vectors *vectors) {
+    const int64_t d = plan->run.d;
+    const double t = (double)it->steps + 1.0, far = distance_of(plan, t);
+    const double scale = plan->pair ? (double)d : (double)d / far;
+    const double factor = shrinkage(plan, far) * (scale * report);
+    double *w = it->run.work;
+    if (it->steps++ == 0) pv_spend(&it->run, plan->cost);
+    const double length = length_of(plan, t + 1.0);
+    for (int64_t c = 0; c < d; ++c) {
+        it->sum[c] -= factor * it->direction[c];
+        w[c] = length * it->sum[c];
+    }
+    const double f = pv_into_set(&plan->run, w, w + d, vectors);
+    for (int64_t c = 0; c < d; ++c) it->point[c] = w[c] * f + 0.0;
+    pv_bandit_begin(it, plan);
+}
+
+static pv_status release(pv_state *state, const pv_plan *run, pv_draws *draws) {
+    pv_bandit *it = (pv_bandit *)state;
+    const pv_bandit_plan *plan = (const pv_bandit_plan *)run;
+    const pv_vectors *vectors = pv_vectors_at(pv_draws_level(draws));
+    double report;
+    if (it->used >= it->filled) return PV_NEED_FAR;
+    const pv_status status = pv_report_draw(&plan->report, draws, (uint64_t)state->t, it->value, &report);
+    if (status != PV_OK) return status;
+    *it->value = 0.0;
+    move(it, plan, report, vectors);
+    if (state->t == state->next_release) pv_publish(state, run, it->point, 1.0, vectors);
+    return PV_OK;
+}
+
+pv_status pv_bandit_receive(pv_bandit *it, const pv_bandit_plan *plan, double report, const pv_vectors *vectors) {
+    pv_state *state = &it->run;
+    if (it->used >= it->filled) return PV_NEED_FAR;
+    ++state->t;
+    move(it, plan, report, vectors);
+    if (state->t == state->next_release) pv_publish(state, &plan->run, it->point, 1.0, vectors);
+    return PV_OK;
+}
+
+/* Reports find the words that they need by themselves. */
+const pv_method pv_bandit_method = {learn, release, NULL, NULL};

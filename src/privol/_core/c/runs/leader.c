@@ -1,0 +1,134 @@
+#include "runs/pv_leader.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Row state->t has come, with its gradient (NULL: 0): what is due after it. The horizon ends a leaf that is not full. */
+static pv_status arrive(pv_leader *it, const pv_leader_plan *plan, const double *gradient) {
+    pv_state *state = &it->run;
+    if (state->t == 1) pv_spend(state, plan->cost);
+    pv_status status = pv_prefix_add(&it->sums, gradient);
+    if (status != PV_OK) return status;
+    if (state->t == plan->run.horizon) pv_prefix_end_leaf(&it->sums);
+    state->pending |= it->sums.due > 0;
+    return PV_OK;
+}
+
+/* The gradient of row i times f at the point, scaled to a norm of its slopes of at most `most`. */
+static pv_status gradient_of(pv_leader *it, const pv_plan *run, const pv_rows *rows, int64_t i, double f, double y,
+                             double most) {
+    const pv_outputs *outputs = &run->outputs;
+    const double weight = pv_outputs_weight(outputs, y);
+    double *w = it->gradient;
+    memset(w, 0, (size_t)run->d * sizeof(double));
+    if (outputs->n > 1) {
+        const int64_t n = outputs->n, width = run->d / n;
+        double *slopes = it->run.work;
+        pv_scores(it->point, run, rows, i, f, slopes);
+        pv_outputs_slopes(outputs, &run->loss, slopes, y);
+        for (int64_t k = 0; k < n; ++k) slopes[k] *= weight;
+        const double square = pv_sqnorm(slopes, n);
+        if (square != square) return PV_NOT_FINITE; /* a user's loss */
+        const double scale = square > most * most ? most / sqrt(square) : 1.0;
+        for (int64_t k = 0; k < n; ++k, w += width) {
+            const double g = slopes[k] * scale;
+            rows->ops->axpy(rows, i, g * f, w);
+            if (run->intercept) w[width - 1] = g;
+        }
+        return PV_OK;
+    }
+    double g = weight * run->loss.slope(&run->loss, pv_predict(it->point, run, rows, i, f), y);
+    if (g != g) return PV_NOT_FINITE;
+    g = g > most ? most : (g < -most ? -most : g);
+    rows->ops->axpy(rows, i, g * f, w);
+    if (run->intercept) w[run->d - 1] = g;
+    return PV_OK;
+}
+
+static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows, int64_t i, double y, double norm) {
+    pv_leader *it = (pv_leader *)state;
+    const pv_leader_plan *plan = (const pv_leader_plan *)run;
+    double *w = it->gradient;
+    if (norm < 0.0) {
+        ++state->n_null;
+        w = NULL;
+    } else {
+        const double f = pv_scale_row(state, run, &norm);
+        const double most = pv_most_slope(plan->bound, norm + (run->intercept ? 1.0 : 0.0));
+        const pv_status status = gradient_of(it, run, rows, i, f, y, most);
+        if (status != PV_OK) return status;
+    }
+    return arrive(it, plan, w);
+}
+
+pv_status pv_leader_tell(pv_leader *it, const pv_leader_plan *plan, const double *gradient) {
+    pv_state *state = &it->run;
+    const int64_t d = plan->run.d;
+    double *w = it->gradient;
+    state->pending = ++state->t == state->next_release;
+    if (!gradient) {
+        ++state->n_null;
+        w = NULL;
+    } else {
+        const double nn = pv_sqnorm(gradient, d), most = plan->bound * plan->bound;
+        const double f = nn > most ? plan->bound / sqrt(nn) : 1.0;
+        state->n_clipped += nn > most;
+        for (int64_t j = 0; j < d; ++j) w[j] = f * gradient[j];
+    }
+    return arrive(it, plan, w);
+}
+
+void pv_leader_end_leaf(pv_leader *it) {
+    pv_prefix_end_leaf(&it->sums);
+    it->run.pending |= it->sums.due > 0;
+}
+
+static int64_t steps_of(const pv_leader *it) { return it->sums.first_step + it->sums.step; }
+
+/* The weight of the gradients that the point is computed from: their number, unless the sum forgets. */
+static double weight_of(const pv_leader *it) {
+    const pv_prefix_plan *sums = it->sums.plan;
+    return sums->discount < 1.0 || sums->window ? *it->sums.weight : (double)it->run.t;
+}
+
+/* The strong convexity around the starting point, in an epoch: by default that of all rows to its end. */
+static double held_by(const pv_leader *it, const pv_leader_plan *plan) {
+    const int64_t epoch = it->sums.epoch;
+    if (epoch == 0 || plan->reach == 0.0) return plan->regularization;
+    const double g = plan->bound, leaf = (double)it->sums.plan->leaf, rows = pv_at_epoch(&plan->rows, epoch + 1);
+    const double noise = sqrt((double)plan->run.d * pv_at_epoch(&plan->variance, epoch + 1));
+    return sqrt(2.0 * rows * g * (leaf * g + noise)) / plan->reach;
+}
+
+/* The minimiser over the set of <S, x> + held / 2 ||x - x_1||^2 + l2 n / 2 ||x||^2, S the private sum of the gradients
+ * so far and n their weight. */
+static void follow(pv_leader *it, const pv_leader_plan *plan, const pv_vectors *vectors) {
+    const pv_plan *run = &plan->run;
+    const double held = held_by(it, plan), length = 1.0 / (held + plan->l2 * weight_of(it));
+    const double *base = it->sums.base, *sum = it->sums.prefix, *start = it->start;
+    double *restrict x = it->run.work;
+    for (int64_t c = 0; c < run->d; ++c) x[c] = (held * start[c] - (base[c] + sum[c])) * length;
+    const double f = pv_into_set(run, x, x + run->d, vectors);
+    for (int64_t c = 0; c < run->d; ++c) it->point[c] = x[c] * f + 0.0;
+}
+
+static pv_status release(pv_state *state, const pv_plan *run, pv_draws *draws) {
+    pv_leader *it = (pv_leader *)state;
+    const pv_leader_plan *plan = (const pv_leader_plan *)run;
+    const pv_vectors *vectors = pv_vectors_at(pv_draws_level(draws));
+    if (it->followed < steps_of(it)) {
+        pv_status status = pv_prefix_settle(&it->sums, draws);
+        if (status != PV_OK) return status;
+        follow(it, plan, vectors);
+        it->followed = steps_of(it);
+    }
+    if (state->t == state->next_release) pv_publish(state, run, it->point, 1.0, vectors);
+    return PV_OK;
+}
+
+static int64_t upcoming(const pv_state *state, const pv_plan *run, int64_t capacity, uint64_t *rows) {
+    (void)run;
+    return pv_prefix_upcoming(&((const pv_leader *)state)->sums, capacity, rows);
+}
+
+const pv_method pv_leader_method = {learn, release, upcoming, NULL};

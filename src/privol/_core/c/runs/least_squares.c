@@ -1,0 +1,86 @@
+#include "runs/pv_least_squares.h"
+
+#include <math.h>
+#include <string.h>
+
+static pv_status learn(pv_state *state, const pv_plan *plan, const pv_rows *rows, int64_t i, double y, double norm) {
+    pv_least_squares *s = (pv_least_squares *)state;
+    const pv_least_squares_plan *p = (const pv_least_squares_plan *)plan;
+    pv_status status;
+    if (state->t == 1) pv_spend(state, p->cost);
+    if (norm < 0.0) {
+        ++state->n_null; /* the null row adds nothing */
+        status = pv_prefix_add(&s->sums, NULL);
+    } else {
+        const double f = pv_scale_row(state, plan, &norm);
+        memset(s->row, 0, (size_t)plan->d * sizeof(double));
+        rows->ops->axpy(rows, i, f * p->row_unit, s->row);
+        if (plan->intercept) s->row[plan->d - 1] = p->row_unit;
+        pv_prefix_svec(s->row, plan->d, s->moments);
+        double *products = s->moments + s->sums.plan->dim - plan->d;
+        const double target = y * p->target_unit;
+        for (int64_t j = 0; j < plan->d; ++j) products[j] = target * s->row[j];
+        status = pv_prefix_add(&s->sums, s->moments);
+    }
+    state->pending |= s->sums.due > 0;
+    return status;
+}
+
+/* The weight of the rows in the sums that are released: their number, unless the sums forget. */
+static double weight_of(const pv_least_squares *s) {
+    const pv_prefix_plan *sums = s->sums.plan;
+    return sums->discount < 1.0 || sums->window ? *s->sums.weight : (double)(s->run.t - s->sums.in_leaf);
+}
+
+/* What is added for the noise of the sums: variances of ended epochs and of this one add up. */
+static double shift_of(const pv_least_squares_plan *p, const pv_prefix *sums) {
+    const int64_t epoch = sums->epoch < p->ended.last ? sums->epoch : p->ended.last;
+    double shift = 0.0;
+    if (sums->step > 0) {
+        int k = 0;
+        for (int64_t step = sums->step; step >>= 1;) ++k;
+        shift = p->shifts[epoch * p->n_shifts + k];
+    }
+    return sums->epoch == 0 ? shift : sqrt(pv_at_epoch(&p->ended, sums->epoch) + shift * shift);
+}
+
+/* The model of the sums released so far. Before the first: the starting point, which is 0. */
+static pv_status publish(pv_least_squares *s, const pv_least_squares_plan *p, int level) {
+    const int64_t d = p->run.d;
+    double *x = s->run.work;
+    memset(x, 0, (size_t)d * sizeof(double));
+    if (s->sums.first_step + s->sums.step > 0) {
+        const double rows = weight_of(s), shift = rows * p->l2 + shift_of(p, &s->sums);
+        pv_prefix_read(&s->sums, s->released);
+        pv_status status = pv_ridge_solve(&s->ridge, s->released, rows, shift, p->radius, x);
+        if (status != PV_OK) return status;
+        for (int64_t j = 0; j < d; ++j) x[j] *= p->row_unit / p->target_unit;
+    }
+    const pv_vectors *vectors = pv_vectors_at(level);
+    pv_publish(&s->run, &p->run, x, pv_into_set(&p->run, x, x + d, vectors), vectors);
+    return PV_OK;
+}
+
+static pv_status release(pv_state *state, const pv_plan *plan, pv_draws *draws) {
+    pv_least_squares *s = (pv_least_squares *)state;
+    const pv_least_squares_plan *p = (const pv_least_squares_plan *)plan;
+    pv_status status = pv_prefix_settle(&s->sums, draws);
+    if (status != PV_OK || state->t != state->next_release) return status;
+    return publish(s, p, pv_draws_level(draws));
+}
+
+void pv_least_squares_end(pv_least_squares *s, const pv_least_squares_plan *p) {
+    int64_t position = 0;
+    const int released = pv_next_release(&p->run, s->run.t - 1, &position) == s->run.t;
+    pv_prefix_end_leaf(&s->sums);
+    if (released && s->sums.due == 0) return;
+    s->run.next_release = s->run.t;
+    s->run.pending = 1;
+}
+
+static int64_t upcoming(const pv_state *state, const pv_plan *plan, int64_t capacity, uint64_t *rows) {
+    (void)plan;
+    return pv_prefix_upcoming(&((const pv_least_squares *)state)->sums, capacity, rows);
+}
+
+const pv_method pv_least_squares_method = {learn, release, upcoming, NULL};

@@ -1,0 +1,38 @@
+/* Follow the regularised leader: running sums of gradients are perturbed by one private prefix sum, and every point is
+ * computed from what that has released. Gradients are taken at such points, hence at public ones. */
+#ifndef PV_LEADER_H
+#define PV_LEADER_H
+
+#include <stdint.h>
+#include "prefix/pv_prefix.h"
+#include "runs/pv_run.h"
+
+typedef struct pv_leader_plan {
+    pv_plan run;
+    double bound;          /* gradients are scaled to this L2 norm */
+    double regularization; /* strong convexity at the beginning, around the starting point */
+    double reach;          /* that of later epochs is chosen anew, for this distance from the starting point; 0: kept */
+    pv_by_epoch rows, variance; /* in epochs before: rows, and the variance that their sums leave behind */
+    double l2;                  /* what every row adds to it, around 0 */
+    double cost;                /* mu^2 of the whole run: all of it is spent with the first row */
+} pv_leader_plan;
+
+typedef struct pv_leader {
+    pv_state run;
+    pv_prefix sums;
+    double *gradient; /* secret: of the row that is learnt */
+    double *point;    /* public: where gradients are taken */
+    double *start;    /* public: the starting point */
+    int64_t followed; /* steps of the sums that the point is of, all epochs together */
+} pv_leader;
+
+extern const pv_method pv_leader_method;
+
+/* Learn a gradient that somebody else took at the point, as one row; NULL: the null row. What becomes pending is left to
+ * pv_run. */
+pv_status pv_leader_tell(pv_leader *it, const pv_leader_plan *plan, const double *gradient);
+
+/* A leaf that has begun becomes a step as it is: rows are at an end. What becomes pending is left to pv_run. */
+void pv_leader_end_leaf(pv_leader *it);
+
+#endif

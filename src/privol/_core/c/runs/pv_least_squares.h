@@ -1,0 +1,39 @@
+/* Online least squares on private moments: what is perturbed are the running sums of svec(v v') and y v, by one private
+ * prefix sum; models are solved from what that has released.
+ *
+ * Rows are brought to unit bounds: v = x / row_bound with the intercept's constant inside the bound, y / y_bound.
+ */
+#ifndef PV_LEAST_SQUARES_H
+#define PV_LEAST_SQUARES_H
+
+#include <stdint.h>
+#include "prefix/pv_prefix.h"
+#include "prefix/pv_ridge.h"
+#include "runs/pv_run.h"
+
+typedef struct pv_least_squares_plan {
+    pv_plan run;
+    double row_unit, target_unit; /* what a scaled row and a clipped target are multiplied with */
+    double l2;                    /* of a row, in unit bounds */
+    const double *shifts;         /* added for the noise of an epoch: entry k from step 2^k to 2^(k+1) - 1 */
+    int64_t n_shifts;             /* of an epoch; those of the next follow, up to those of the last */
+    pv_by_epoch ended;            /* squared, of the epochs before */
+    double radius;                /* of the models, in unit bounds */
+    double cost;                  /* mu^2 of the whole run: all of it is spent with the first row */
+} pv_least_squares_plan;
+
+typedef struct pv_least_squares {
+    pv_state run;
+    pv_prefix sums;
+    pv_ridge ridge;
+    double *row, *moments; /* secret: of the row that is learnt */
+    double *released;      /* public: the sums that a model is solved from */
+} pv_least_squares;
+
+extern const pv_method pv_least_squares_method;
+
+/* Rows are at an end, and nothing is pending: a leaf that has begun is ended, and a model of all rows is due, unless it is
+ * released already. Once a run, whose horizon is then the rows so far. */
+void pv_least_squares_end(pv_least_squares *s, const pv_least_squares_plan *plan);
+
+#endif

@@ -1,0 +1,83 @@
+"""Words that the command line must know before it imports anything heavy; their own rooms take them from here."""
+
+from __future__ import annotations
+
+__all__ = [
+    "ADJACENCIES",
+    "AVERAGE_WEIGHTS",
+    "AVERAGINGS",
+    "BUILT_TOPOLOGIES",
+    "CALIBRATIONS",
+    "DESIGNS",
+    "L2_SCHEDULES",
+    "LOSSES",
+    "MIN_L2",
+    "NOISE_POSITIONS",
+    "NOISE_SHAPES",
+    "OBJECTIVES",
+    "OBJECTIVE_CALIBRATIONS",
+    "OF_CLASSES",
+    "OF_ONE_SCORE",
+    "OF_TARGETS",
+    "ON_INVALID",
+    "PROXIES",
+    "RANDOMIZERS",
+    "REGULARIZERS",
+    "RENEWALS",
+    "STATISTICS",
+    "STEPS",
+    "THRESHOLDS",
+    "WEIGHTINGS",
+    "WIDTHS",
+]
+
+# What a loss is of: a label of two classes or a real target, with one score; labels of all classes, with a score each.
+# Messages to devices have a loss's place in this order: new ones come last.
+_LOSSES = {
+    "logistic": "label",
+    "hinge": "label",
+    "smooth_hinge": "label",
+    "squared": "target",
+    "absolute": "target",
+    "huber": "target",
+    "softmax": "scores",
+}
+
+#: Names of the built-in losses.
+LOSSES: tuple[str, ...] = tuple(_LOSSES)
+OF_TARGETS: tuple[str, ...] = tuple(name for name, of in _LOSSES.items() if of == "target")
+OF_CLASSES: tuple[str, ...] = tuple(name for name in LOSSES if name not in OF_TARGETS)
+OF_ONE_SCORE: tuple[str, ...] = tuple(name for name, of in _LOSSES.items() if of != "scores")
+
+#: The losses that have a width, and what it is.
+WIDTHS: dict[str, str] = {
+    "huber": "errors beyond it count linearly.  [default: 1.0]",
+    "smooth_hinge": "half width of its rounded corner.  [default: 0.5]",
+}
+
+# What parameters may be; where kernels number them, in that order.
+ADJACENCIES = ("replace", "zero_out")
+CALIBRATIONS = ("tight", "published")
+OBJECTIVE_CALIBRATIONS = ("tight", "published", "jmlr")
+NOISE_SHAPES = ("lipschitz", "smooth", "paper")
+L2_SCHEDULES = ("constant", "inverse_sqrt")
+#: Which of the iterates are averaged: all, by their number; all alike; or the last alone.
+AVERAGE_WEIGHTS = ("linear", "uniform", "last")
+MIN_L2 = ("quarter", "full")
+DESIGNS = ("tree", "honaker", "smooth", "sqrt", "blt", "independent")
+OBJECTIVES = ("max", "mean")
+RENEWALS = ("none", "repeat", "double")
+#: All but the last are pure.
+RANDOMIZERS = ("privunit", "duchi", "l2laplace", "laplace", "gaussian")
+STEPS = ("anytime", "horizon", "adaptive")
+#: Of the average: all releases alike, or release k in proportion to k or to k (k + 1).
+AVERAGINGS = ("uniform", "linear", "quadratic")
+NOISE_POSITIONS = ("gradient", "output")
+REGULARIZERS = ("explicit", "implicit")
+THRESHOLDS = ("noise", "rda", "published")
+#: Ways to make one number of what a run releases.
+STATISTICS = ("auto", "fitted")
+BUILT_TOPOLOGIES = ("ring", "grid", "star", "complete")
+ON_INVALID = ("raise", "zero")
+PROXIES = ("numerical", "hoeffding")
+WEIGHTINGS = ("norm", "count")

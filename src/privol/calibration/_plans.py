@@ -1,0 +1,37 @@
+"""What the plans of all runs have in common."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ..guarantees import Claim
+from ._epochs import Epochs
+from ._iterates import ReleaseSchedule
+from ._problem import Problem
+
+__all__ = ["RunPlan"]
+
+
+class RunPlan(Protocol):
+    """What every calibration of a run says: all of it public, and what a run is begun with.
+
+    ``mu`` is the parameter of Gaussian differential privacy of the whole run, infinite without noise; sensitivities and
+    deviations are those of the model that is released after a row.
+    """
+
+    @property
+    def problem(self) -> Problem: ...
+    @property
+    def releases(self) -> ReleaseSchedule: ...
+    @property
+    def mu(self) -> float: ...
+    @property
+    def claim(self) -> Claim | None: ...
+    @property
+    def row_bound(self) -> float: ...
+    @property
+    def epochs(self) -> Epochs | None: ...
+    def sensitivity(self, row: int) -> float: ...
+    def std(self, row: int) -> float: ...
+    def last_std(self, row: int) -> float: ...
+    def convexity(self, row: int) -> float: ...

@@ -1,0 +1,111 @@
+"""What a run is about, and what it may spend: the public records that calibrations begin with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from .._rounding import bound_of_rows
+from .._validate import choice, number
+from ..geometry import ConvexSet
+from ..guarantees import ADJACENCIES, gdp_mu
+from ..losses import Loss
+
+__all__ = ["Budget", "Problem"]
+
+_SMALL, _LARGE = 1e-30, 1e30  # within, no square of the kernels leaves the normal doubles
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """What is learnt, from rows of which size and number: all of it public.
+
+    Attributes
+    ----------
+    loss : Loss
+    domain : ConvexSet
+        The feasible models.
+    dim : int
+        Coordinates of a model: the intercept and all ``outputs`` counted.
+    intercept : bool
+        The constant 1 is appended to every row.
+    x_bound, y_bound : float
+        Of a row's L2 norm without the constant, and of a real target's magnitude; 1e-30 to 1e30.
+    adjacency : {"replace", "zero_out"}
+    horizon : int
+        Rows that the budget must last for; with renewal those of the first epoch.
+    outputs : int
+        Scores of a row: one for each class where they are several.
+    weight : float
+        The largest class weight.
+
+    Raises
+    ------
+    InvalidParameter
+        If a bound is out of its range, or there is no such adjacency.
+    """
+
+    loss: Loss
+    domain: ConvexSet
+    dim: int
+    intercept: bool
+    x_bound: float
+    y_bound: float
+    adjacency: str
+    horizon: int
+    outputs: int = 1
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "x_bound", number(x_bound=self.x_bound, at_least=_SMALL, at_most=_LARGE))
+        object.__setattr__(self, "y_bound", number(y_bound=self.y_bound, at_least=_SMALL, at_most=_LARGE))
+        choice(ADJACENCIES, adjacency=self.adjacency)
+
+    @property
+    def row_bound(self) -> float:
+        """L2 bound of a row with the intercept's constant."""
+        return bound_of_rows(self.x_bound, self.intercept)
+
+    @property
+    def radius(self) -> float:
+        """L2 norm of a feasible model, at most."""
+        return self.domain.norm_bound(self.dim)
+
+    @property
+    def replaces(self) -> bool:
+        """Whether a neighbouring stream may have any other row in a row's place, and not its absence alone."""
+        return self.adjacency == "replace"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """What a run may spend, and how noise is made of it: public.
+
+    Attributes
+    ----------
+    epsilon : float
+        Above 0; infinite: no noise and no guarantee.
+    delta : float
+        In (0, 1).
+    calibration : {"tight", "published"}
+        Noise that is proved, or a source's own.
+    """
+
+    epsilon: float
+    delta: float
+    calibration: str = "tight"
+
+    @property
+    def noiseless(self) -> bool:
+        """Whether nothing is guaranteed, and no noise drawn."""
+        return math.isinf(self.epsilon)
+
+    @property
+    def published(self) -> bool:
+        """Whether the noise is the source's."""
+        return self.calibration == "published"
+
+    @property
+    def mu(self) -> float:
+        """Parameter of Gaussian differential privacy that the budget comes to; infinite without noise."""
+        return math.inf if self.noiseless else gdp_mu(self.epsilon, self.delta)

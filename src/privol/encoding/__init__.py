@@ -1,0 +1,1 @@
+"""Encoding: columns to numbers as a schema or public ranges say, each row by itself."""

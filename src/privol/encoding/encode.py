@@ -1,0 +1,564 @@
+"""Rows of numbers from columns, as a schema says: each row by itself, never a function of other rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.utils import murmurhash3_32
+
+from ..errors import StreamError
+from ..readers.base import Piece
+from ..readers.columns import Batch, Columns, Kind, resolve_column
+from ..readers.files import shown
+from ..readers.written import Written
+from .cells import CellCounts
+from .labels import coded
+from .ranges import Scale
+from .schema import Schema
+from .schema_parts import MISSING, UNKNOWN, Column, Drop, Hashed, Levels, NumberColumn, nearest
+
+__all__ = ["HASH_SEED", "SPARSE_SHARE", "SchemaEncoder", "UserEncoder"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int32]
+
+HASH_SEED = 0
+"""Seed of the murmurhash3 (32 bits, x86) of the UTF-8 text, modulo the number of buckets."""
+
+SPARSE_SHARE = 0.1
+"""Rows are CSR where at most this share of their features can differ from 0, else dense.
+
+Learning from 0/1 features took the same time in both forms at a share of 0.11 (120 features), half the time in CSR at
+0.04 (1,146 features) and half as long again in CSR at 0.4. The values are the same in both forms.
+"""
+
+# Places of cells that have no feature.
+_ZERO_MISSING, _ZERO_UNKNOWN, _NO_MISSING, _NO_UNKNOWN, _BARE = -1, -2, -3, -4, -5
+_OWNED = " (leave rows out that lack it, or do without its table in the schema, [user] or [delay])"
+_LATE = " (leave rows without a target out; [delay] in the schema is for targets that come later)"
+# Whole numbers written with a sign, a point or an exponent; short enough to be written out.
+_WRITTEN = r"^[+-]?[0-9]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?$"
+_MOST_DIGITS = 400
+# Hashes of texts seen before, so that a text of many batches is hashed once; a bound on memory, not on correctness.
+_KNOWN_TEXTS = 1 << 16
+
+
+class SchemaEncoder:
+    """Makes rows of record batches as a :class:`~privol.streams.Schema` says.
+
+    Every row is encoded by itself, from its own cells and the schema. It never depends on other rows, on how the
+    stream is cut or on how the batch codes its texts: replacing one row of the table replaces one encoded row, which is
+    what the guarantee rests on.
+
+    Parameters
+    ----------
+    schema : Schema
+    columns : Columns
+    target : bool, default True
+        False encodes features alone, as for prediction: the columns of target, user and key may be absent.
+
+    Attributes
+    ----------
+    schema : Schema
+        The schema with everything that the input decided written out: positions as names, and the columns that
+        ``others`` took in. Store this one with a model.
+    n_features : int
+    feature_names : tuple of str
+        In the order of the schema: "age", "age=missing", "work=Private", "work=(unknown)", "work=(missing)", "code#17".
+    sparse : bool
+        Whether rows are CSR; see :data:`SPARSE_SHARE`. Both forms hold the same values.
+    classes : tuple or None
+        The labels, of two (negative, positive).
+    """
+
+    def __init__(self, schema: Schema, columns: Columns, *, target: bool = True) -> None:
+        self._source = columns
+        self.schema = _resolved(schema, columns, target)
+        self.classes = schema.classes
+        self._markers = schema.missing_cells
+        self._written = Written(self._markers, schema.file.get("decimal", "."))
+        self._target = self.schema.target if target else None
+        self._user = str(self.schema.user.column) if target and self.schema.user else None
+        self._key = str(self.schema.delay.key) if target and self.schema.delay else None
+        self._labels = None if self._target is None else self._target.labels
+
+        kinds: dict[str, Kind] = {}
+        names: list[str] = []
+        self._numbers: list[_Number] = []
+        self._texts: list[_Text] = []
+        self._entries = 0
+        for name, column in self.schema.columns:
+            if isinstance(column, Drop):
+                continue
+            if isinstance(column, NumberColumn):
+                kinds[name] = "number"
+                part = _Number(name, column, len(names), self._entries)
+                self._numbers.append(part)
+                names += [name] if part.flag is None else [name, f"{name}=missing"]
+                self._entries += 1 if part.flag is None else 2
+            else:
+                kinds[name] = "text"
+                text = _Text(name, column, len(names), self._entries, self._written)
+                self._texts.append(text)
+                names += text.feature_names
+                self._entries += 1
+        if not names:
+            raise StreamError(f"{columns.name}: {schema.name} leaves no feature, at least one is needed")
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise StreamError(f"{columns.name}: by {schema.name} two features are named {twice!r}, rename a column")
+        if self._target is not None:
+            kinds[str(self._target.column)] = "text" if self._target.labelled else "number"
+        for special in (self._user, self._key):
+            if special is not None:
+                kinds[special] = "text"
+        self.kinds: Mapping[str, Kind] = kinds
+        hints = dict.fromkeys(
+            (part.name for part in self._numbers),
+            f"in {schema.name}, texts need levels or hash, and what stands for a missing cell belongs to missing under "
+            "[file]",
+        )
+        if self._target is not None and not self._target.labelled:
+            stated = f"in {schema.name}, labels are stated by negative and positive, or classes, under [target]"
+            hints[str(self._target.column)] = stated
+        columns.hints = hints
+        columns.written = self._written
+        self.n_features = len(names)
+        self.feature_names: tuple[str, ...] | None = tuple(names)
+        self.sparse = self._entries <= SPARSE_SHARE * self.n_features
+        self._scale = Scale([part.column for part in self._numbers])
+        self._number_names = [part.name for part in self._numbers]
+        self._number_entries = _runs([part.entry if self.sparse else part.feature for part in self._numbers])
+        # What every CSR row has; the entries of texts are overwritten.
+        self._pattern = np.zeros(self._entries, dtype=np.int32)
+        for part in self._numbers:
+            self._pattern[part.entry] = part.feature
+            if part.flag is not None:
+                self._pattern[part.entry + 1] = part.flag
+
+    def encode(self, batch: Batch, first_row: int, counts: CellCounts | None = None) -> Piece:
+        """Return the rows of a batch whose first row has the given 1-based number.
+
+        Adds to ``counts``, where given, the cells that the schema does not take as they are.
+
+        Raises
+        ------
+        StreamError
+            At the first row with a cell that the schema refuses, naming row and column.
+        """
+        y = self._targets(batch, first_row, counts)
+        bare = None
+        refusals = _Refusals(self._source, first_row)
+        places = [text.places(batch.column(text.name)) for text in self._texts]
+        numbers = self._table(batch)
+        if self._key is not None:
+            bare = self._bare(numbers, places, y, batch.num_rows)
+            numbers[bare] = 0.0
+            for place in places:
+                place[bare] = _BARE
+        flags = self._missing_numbers(numbers, refusals)
+        for text, place in zip(self._texts, places, strict=True):
+            text.check(place, batch.column(text.name), refusals, self.schema.name)
+        # A row that only brings a label belongs to the user of the row that waits for it.
+        users = self._ids(batch, self._user, refusals, bare)
+        keys = self._ids(batch, self._key, refusals)
+        refusals.report()
+        if counts is not None:
+            self._count(counts, numbers, flags, places, bare)
+        self._scale.apply(numbers, numbers)
+        for j in flags:
+            column = self._numbers[j].column
+            if isinstance(column.missing, str) and column.missing != "nan":
+                numbers[flags[j], j] = 0.0
+        X = self._csr(numbers, flags, places) if self.sparse else self._dense(numbers, flags, places)
+        return Piece(X, y, users, keys, bare)
+
+    # --- parts of a row ------------------------------------------------------------------------
+
+    def _table(self, batch: Batch) -> FloatArray:
+        """Return the numbers as they stand in the batch, shape (n, numbers), NaN where missing; ours to change."""
+        if not self._numbers:
+            return np.empty((batch.num_rows, 0))
+        tensor = batch.select(self._number_names).to_tensor(null_to_nan=True, row_major=True)
+        numbers: FloatArray = np.require(tensor.to_numpy(), np.float64, ["C", "W"])
+        for marker in self._written.missing_numbers:
+            numbers[numbers == marker] = np.nan
+        return numbers
+
+    def _filled(self, name: str) -> str:
+        """Say what takes a missing number."""
+        says = '"indicator", "zero", "nan" or a number in its place'
+        return f" (missing = under [columns.{name}] of {self.schema.name} says what else to do: {says})"
+
+    def _count(
+        self,
+        counts: CellCounts,
+        numbers: FloatArray,
+        flags: Mapping[int, npt.NDArray[np.bool_]],
+        places: Sequence[IntArray],
+        bare: npt.NDArray[np.bool_] | None,
+    ) -> None:
+        """Count the cells that are not taken as they are; the numbers are not scaled yet."""
+        counts.rows += len(numbers) - (0 if bare is None else int(np.count_nonzero(bare)))
+        for j, missing in flags.items():
+            counts.add(self._numbers[j].name, "missing", np.count_nonzero(missing))
+        for part, beyond in zip(self._numbers, self._scale.beyond(numbers, bare), strict=True):
+            counts.add(part.name, "clipped", beyond)
+        for text, place in zip(self._texts, places, strict=True):
+            counts.add(text.name, "missing", np.count_nonzero(place == text.missing))
+            counts.add(text.name, "unknown", np.count_nonzero(place == text.unknown))
+
+    def _missing_numbers(self, numbers: FloatArray, refusals: _Refusals) -> dict[int, npt.NDArray[np.bool_]]:
+        """Return which cells are missing, by the position of the column where any is; fill stated numbers in."""
+        flags: dict[int, npt.NDArray[np.bool_]] = {}
+        # A sum is NaN where a term is (or where infinities meet), and takes no array of the size of the numbers.
+        with np.errstate(invalid="ignore", over="ignore"):
+            suspect = np.flatnonzero(np.isnan(numbers.sum(axis=0))) if numbers.size else ()
+        for j in map(int, suspect):
+            missing = np.isnan(numbers[:, j])
+            if not missing.any():
+                continue
+            flags[j] = missing
+            part = self._numbers[j]
+            if part.column.missing == "refuse":
+                refusals.add(missing, part.name, f"found nothing, allowed is a number{self._filled(part.name)}")
+            elif not isinstance(part.column.missing, str):
+                numbers[missing, j] = part.column.missing
+        return flags
+
+    def _dense(self, numbers: FloatArray, flags: Mapping[int, Any], places: Sequence[IntArray]) -> FloatArray:
+        n = len(numbers)
+        if not self._texts and len(self._number_entries) == 1 and numbers.shape[1] == self.n_features:
+            return numbers
+        X = np.zeros((n, self.n_features))
+        for mine, first, last in self._number_entries:
+            X[:, first:last] = numbers[:, mine : mine + last - first]
+        for j, missing in flags.items():
+            flag = self._numbers[j].flag
+            if flag is not None:
+                X[:, flag] = missing
+        flat, starts = X.reshape(-1), np.arange(n, dtype=np.int64) * self.n_features
+        for place in places:
+            at = starts + place
+            # A cell without a feature leaves its row as it is.
+            flat[at if place.min(initial=0) >= 0 else at[place >= 0]] = 1.0
+        return X
+
+    def _csr(self, numbers: FloatArray, flags: Mapping[int, Any], places: Sequence[IntArray]) -> Any:
+        n, k = len(numbers), self._entries
+        data = np.zeros((n, k))
+        indices = np.empty((n, k), dtype=np.int32)
+        indices[:] = self._pattern
+        for mine, first, last in self._number_entries:
+            data[:, first:last] = numbers[:, mine : mine + last - first]
+        for j, missing in flags.items():
+            part = self._numbers[j]
+            if part.flag is not None:
+                data[:, part.entry + 1] = missing
+        for text, place in zip(self._texts, places, strict=True):
+            # A cell without a feature is a stored zero at the column's first one.
+            indices[:, text.entry] = place if place.min(initial=0) >= 0 else np.maximum(place, text.feature)
+            data[:, text.entry] = place >= 0
+        wide = n * k > np.iinfo(np.int32).max
+        starts = np.arange(n + 1, dtype=np.int64 if wide else np.int32) * k
+        return sp.csr_array((data.reshape(-1), indices.reshape(-1), starts), shape=(n, self.n_features))
+
+    def _bare(
+        self, numbers: FloatArray, places: Sequence[IntArray], y: FloatArray | None, n: int
+    ) -> npt.NDArray[np.bool_]:
+        """Return which rows bring a label and no cell of a feature."""
+        bare = np.ones(n, dtype=bool) if y is None else ~np.isnan(y)
+        for text, place in zip(self._texts, places, strict=True):
+            bare &= place == text.missing
+        if bare.any():
+            bare &= np.isnan(numbers).all(axis=1)
+        return bare
+
+    def _targets(self, batch: Batch, first_row: int, counts: CellCounts | None) -> FloatArray | None:
+        if self._target is None or self._labels is None:
+            return None
+        name = str(self._target.column)
+        where = f"{self._source.name}, column {self._source.column(name)}"
+        optional = self._key is not None
+        column = batch.column(name)
+        if not self._labels.numeric:
+            indices, texts = coded(_compact(column))
+            known = [None if text is None else self._written.pointed(text) for text in texts]
+            words = "classes" if self._target.classes else "negative, positive and rest"
+            stated = f" (labels are stated by {words} under [target] of {self.schema.name})"
+            return self._labels.encode_coded(indices, known, first_row, where, optional, (_LATE, stated))
+        y = np.array(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+        for marker in self._written.missing_numbers:
+            y[y == marker] = np.nan
+        missing = np.isnan(y)
+        if missing.any() and not optional:
+            row = first_row + int(np.argmax(missing))
+            raise StreamError(f"{where}, row {row}: found nothing, allowed is a number{_LATE}", row=row)
+        if self._target.range is not None:
+            scale = Scale([NumberColumn(range=self._target.range)])
+            if counts is not None:
+                counts.add(name, "clipped", scale.beyond(y[:, None])[0])
+            scale.apply(y[:, None], y[:, None])
+        return y
+
+    def _ids(self, batch: Batch, name: str | None, refusals: _Refusals, spared: Any = None) -> Any:
+        return None if name is None else _ids(batch.column(name), name, self._markers, refusals, spared)
+
+
+class UserEncoder:
+    """The user of each row and nothing else (X has no columns): enough to count what a cap keeps."""
+
+    sparse = False
+    n_features = 0
+    feature_names: tuple[str, ...] | None = None
+
+    def __init__(self, encoder: SchemaEncoder, columns: Columns) -> None:
+        user = encoder.schema.user
+        if user is None:
+            raise StreamError(f"{columns.name}: {encoder.schema.name} names no user column")
+        self._source = columns
+        self._name = str(user.column)
+        self._markers = encoder.schema.missing_cells
+        self.kinds: Mapping[str, Kind] = {self._name: "text"}
+
+    def encode(self, batch: Batch, first_row: int) -> Piece:
+        """Return rows without features."""
+        refusals = _Refusals(self._source, first_row)
+        users = _ids(batch.column(self._name), self._name, self._markers, refusals)
+        refusals.report()
+        return Piece(np.empty((batch.num_rows, 0)), None, users)
+
+
+def _compact(column: Any) -> Any:
+    """Return a dictionary-coded column whose dictionary is no longer than the column.
+
+    Batches may share a dictionary of all the texts of an input, of which each has only some.
+    """
+    return column if len(column.dictionary) <= max(len(column), 64) else column.dictionary_decode().dictionary_encode()
+
+
+def _ids(column: Any, name: str, markers: frozenset[str], refusals: _Refusals, spared: Any = None) -> Any:
+    """Return the column of a user or key, dictionary-coded: texts without blanks around them, and as :func:`_id` says.
+
+    Missing ones are refused but in spared rows.
+    """
+    import pyarrow
+    import pyarrow.compute as pc
+
+    column = _compact(column)
+    texts = pc.utf8_trim_whitespace(column.dictionary)
+    none = pc.is_in(texts, value_set=pyarrow.array(["", *markers], texts.type))
+    written = pc.and_(pc.match_substring_regex(texts, _WRITTEN), pc.invert(pc.match_substring_regex(texts, "^[0-9]*$")))
+    missing = np.append(pc.or_(none, texts.is_null()).to_numpy(zero_copy_only=False), True)
+    places = np.flatnonzero(written.fill_null(False).to_numpy(zero_copy_only=False))
+    if len(places):
+        known = texts.to_pylist()
+        for i in places:
+            known[i] = _id(known[i])
+        texts = pyarrow.array(known, texts.type)
+    if missing[:-1].any() or column.null_count:
+        indices = column.indices.fill_null(len(missing) - 1) if column.null_count else column.indices
+        rows = missing[indices.to_numpy()]
+        refusals.add(rows if spared is None else rows & ~spared, name, f"found nothing, every row needs one{_OWNED}")
+        # Rows that need none are null, whatever stood for a missing cell.
+        codes = pyarrow.array(indices.to_numpy(), mask=rows)
+        return pyarrow.DictionaryArray.from_arrays(codes, texts)
+    return pyarrow.DictionaryArray.from_arrays(column.indices, texts)
+
+
+def _id(text: str) -> str:
+    """Return by what a user or key written with a sign, a point or an exponent is compared.
+
+    1.0, 1e0 and +1 are 1, and -0.0 is 0, so that doubles in one file and integers in another, or 1 and 1.0 in JSON,
+    are not two users. What is no whole number stays as it is.
+    """
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return text
+    # exactly: doubles would take ids beyond 2^53 for each other
+    whole = number.adjusted() < _MOST_DIGITS and number == number.to_integral_value()
+    return str(int(number)) if whole else text
+
+
+class _Refusals:
+    """The first refused row of a batch, whatever the order in which columns are looked at."""
+
+    def __init__(self, columns: Columns, first_row: int) -> None:
+        self._columns = columns
+        self._first_row = first_row
+        self._found: tuple[int, str] | None = None
+
+    def add(self, rows: npt.NDArray[np.bool_], name: str, what: str, cells: Any = None) -> None:
+        """Note refused rows; ``what`` goes on after the first cell as it is found, where ``cells`` is its column."""
+        if rows.any():
+            at = int(np.argmax(rows))
+            if self._found is None or at < self._found[0]:
+                found = what if cells is None else f"found {shown(cells[at].as_py())}{what}"
+                self._found = at, f"column {self._columns.column(name)}: {found}"
+
+    def report(self) -> None:
+        if self._found is not None:
+            row = self._first_row + self._found[0]
+            raise StreamError(f"{self._columns.name}, row {row}, {self._found[1]}", row=row)
+
+
+class _Number:
+    """Where the features of a column of numbers are."""
+
+    def __init__(self, name: str, column: NumberColumn, feature: int, entry: int) -> None:
+        self.name = name
+        self.column = column
+        self.feature = feature
+        self.entry = entry
+        self.flag = feature + 1 if column.missing == "indicator" else None
+
+
+class _Text:
+    """Where the cells of a column of text belong: a feature, or none for one of three reasons."""
+
+    def __init__(self, name: str, column: Levels | Hashed, feature: int, entry: int, written: Written) -> None:
+        self.name = name
+        self.feature = feature
+        self.entry = entry
+        self._written = written
+        self._buckets = column.buckets if isinstance(column, Hashed) else 0
+        self._texts: dict[str, int] = {}
+        self._values: dict[float, int] = {}
+        self._known: dict[str, int] = {}
+        names: list[str]
+        if isinstance(column, Hashed):
+            names = [f"{name}#{bucket}" for bucket in range(column.buckets)]
+            self.unknown = _NO_UNKNOWN
+        else:
+            at = {level: feature + i for i, level in enumerate(column.levels)}
+            for cell, level in column.cells:
+                if isinstance(cell, str):
+                    self._texts[cell] = at[level]
+                else:
+                    self._values[float(cell)] = at[level]
+            names = [f"{name}={level}" for level in column.levels]
+            self.unknown = {"refuse": _NO_UNKNOWN, "zero": _ZERO_UNKNOWN}.get(column.unknown, feature + len(names))
+            if column.unknown == "indicator":
+                names.append(f"{name}={UNKNOWN}")
+        self.missing = {"refuse": _NO_MISSING, "zero": _ZERO_MISSING}.get(column.missing, feature + len(names))
+        if column.missing == "indicator":
+            names.append(f"{name}={MISSING}")
+        self.feature_names = names
+        cells = () if isinstance(column, Hashed) else [repr(str(cell)) for cell, _ in column.cells]
+        self._allowed = ", ".join(cells[:10]) + (", ..." if len(cells) > 10 else "")
+
+    def places(self, column: Any) -> IntArray:
+        """Return the feature of each cell of a dictionary-coded column."""
+        indices, texts = coded(_compact(column))
+        table = np.fromiter(map(self._place, texts), dtype=np.int32, count=len(texts))
+        places: IntArray = table[indices]
+        return places
+
+    def check(self, places: IntArray, column: Any, refusals: _Refusals, schema: str) -> None:
+        """Note the rows whose cell is refused by a schema of that name."""
+        if places.min(initial=0) > _NO_MISSING:
+            return
+        what = "a text" if self._buckets else f"one of {self._allowed}"
+        says = f'under [columns.{self.name}] of {schema} says so; "indicator" and "zero" take it'
+        refusals.add(places == _NO_MISSING, self.name, f'found nothing, allowed is {what} (missing = "refuse" {says})')
+        mark = "; what stands for a missing cell belongs to missing under [file]"
+        hint = f'allowed is {what} (unknown = "refuse" {says}{mark})'
+        refusals.add(places == _NO_UNKNOWN, self.name, f", {hint}", column)
+
+    def _place(self, text: str | None) -> int:
+        if text is None:
+            return self.missing
+        place = self._known.get(text)
+        if place is None:
+            place = self._look_up(text.strip())
+            if len(self._known) >= _KNOWN_TEXTS:
+                self._known.clear()
+            self._known[text] = place
+        return place
+
+    def _look_up(self, text: str) -> int:
+        if text in self._written.missing:
+            return self.missing
+        if self._buckets:
+            return self.feature + int(murmurhash3_32(text.encode(), seed=HASH_SEED, positive=True)) % self._buckets
+        place = self._texts.get(text)
+        if place is None and self._values and "_" not in text:
+            try:
+                value = float(self._written.pointed(text) or "")
+            except ValueError:
+                return self.unknown
+            if value in self._written.missing_numbers:
+                return self.missing
+            place = self._values.get(value)
+        return self.unknown if place is None else place
+
+
+def _runs(positions: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Return (first number, first position, end) of the consecutive positions: a slice is cheaper than an index."""
+    runs: list[tuple[int, int, int]] = []
+    for i, position in enumerate(positions):
+        if runs and runs[-1][2] == position:
+            runs[-1] = (runs[-1][0], runs[-1][1], position + 1)
+        else:
+            runs.append((i, position, position + 1))
+    return runs
+
+
+def _resolved(schema: Schema, columns: Columns, target: bool) -> Schema:
+    """Return the schema with names for positions and with the columns that ``others`` takes in."""
+    names = columns.names if columns.named else None
+    # A schema's names have no blanks around them, those of some inputs may.
+    own = {name.strip(): name for name in columns.names} | {name: name for name in columns.names}
+    schema = replace(schema, columns=tuple((own.get(name, name), column) for name, column in schema.columns))
+    known: dict[str, Column] = dict(schema.columns)
+    parts: dict[str, Any] = {}
+    special: list[str] = []
+    for part, attribute, place in (
+        (schema.target, "column", "target.column"),
+        (schema.user, "column", "user.column"),
+        (schema.delay, "key", "delay.key"),
+    ):
+        if part is None:
+            continue
+        wanted = getattr(part, attribute)
+        if isinstance(wanted, str):
+            wanted = own.get(wanted, wanted)
+            if target and wanted not in columns.names:
+                _absent(wanted, place, schema, columns)
+        else:
+            wanted = columns.names[resolve_column(wanted, names, len(columns.names), columns.name) or 0]
+        found = known.get(str(wanted))
+        if found is not None and (place == "target.column" or not isinstance(found, Drop)):
+            raise StreamError(f"{columns.name}: {schema.name}: columns.{wanted} is the column of {place} as well")
+        special.append(str(wanted))
+        named: dict[str, Any] = {attribute: wanted}
+        parts[place.split(".")[0]] = replace(part, **named)
+    if target and schema.target is not None and special[0] in special[1:]:
+        raise StreamError(f"{columns.name}: {schema.name}: the target {special[0]!r} is the user or key column as well")
+    for name, column in schema.columns:
+        if name not in columns.names and not isinstance(column, Drop):
+            _absent(name, f"columns.{name}", schema, columns)
+    others = [name for name in columns.names if name not in known and name not in special]
+    if others and schema.others == "refuse":
+        shown = ", ".join(map(repr, others[:5])) + (" and others" if len(others) > 5 else "")
+        raise StreamError(
+            f"{columns.name}: {schema.name} does not name the column(s) {shown}; "
+            'name them there, or say what to do: others = "drop" or "number" at its top, above the first table'
+        )
+    if schema.others == "number":
+        parts["columns"] = (*schema.columns, *((name, NumberColumn()) for name in others))
+        parts["others"] = "drop"
+    return replace(schema, **parts)
+
+
+def _absent(name: str, place: str, schema: Schema, columns: Columns) -> None:
+    has = ", ".join(map(repr, columns.names[:20])) + (", ..." if len(columns.names) > 20 else "")
+    near = nearest(name, columns.names, {str(used) for used in (*dict(schema.columns), *schema.special)})
+    raise StreamError(f"{columns.name}: no column {name!r} ({place} of {schema.name}){near}, the input has {has}")

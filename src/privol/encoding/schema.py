@@ -1,0 +1,207 @@
+"""What is publicly known of a table, written down in TOML: the way from its columns to rows of numbers."""
+
+from __future__ import annotations
+
+import math
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidParameter, StreamError
+from .schema_parts import Column, Delay, Drop, Hashed, Levels, NumberColumn, SchemaReader, Target, User
+
+__all__ = ["Schema"]
+
+_FORMAT = "privol.schema"
+_VERSION = 1
+_DERIVED = (
+    "WARNING: the ranges and levels of the schema were derived from the data (derived_from_data = true), so the "
+    "guarantee does not hold until each of them has been replaced or confirmed from public knowledge"
+)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What is public of a table: the meaning of its columns.
+
+    Everything in a schema is public knowledge and must have been known without the rows: ranges, levels, labels,
+    numbers of buckets, caps. privol cannot check that; ranges or levels taken from the private rows void the guarantee.
+
+    Made by :meth:`load`; ``docs/schemas.md`` has every key. Frozen; equal schemas encode equally.
+
+    Attributes
+    ----------
+    columns : tuple of (name, column)
+        In the order of the features.
+    target : Target or None
+    user : User or None
+    delay : Delay or None
+    others : {"refuse", "drop", "number"}
+        Columns of the file that are not named here.
+    derived_from_data : bool
+        Whether this is a draft whose values were read off the data; :attr:`conditions` says so.
+    name : str
+        For messages; not compared.
+    """
+
+    columns: tuple[tuple[str, Column], ...] = ()
+    target: Target | None = None
+    user: User | None = None
+    delay: Delay | None = None
+    others: str = "refuse"
+    derived_from_data: bool = False
+    file_options: tuple[tuple[str, Any], ...] = ()
+    name: str = field(default="schema", compare=False)
+
+    @classmethod
+    def load(cls, source: Schema | Mapping[str, Any] | str | os.PathLike[str]) -> Schema:
+        """Return a schema from a TOML file, a mapping of the same structure, or a record.
+
+        Raises
+        ------
+        StreamError
+            If the file cannot be read or is not TOML.
+        InvalidParameter
+            If a table or key is unknown or a value wrong; the message names the place.
+        """
+        if isinstance(source, Schema):
+            return source
+        if isinstance(source, Mapping):
+            if source.get("format") == _FORMAT:
+                return cls.from_record(source)
+            return cls(**SchemaReader("schema").read(source))
+        if not isinstance(source, (str, os.PathLike)):
+            raise InvalidParameter(
+                f"schema must be a path of a TOML file, a mapping or a Schema, found {type(source).__name__}"
+            )
+        path = Path(source)
+        try:
+            found = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+        except OSError as err:
+            raise StreamError(f"schema: {path.name or path} cannot be read: {err.strerror or err}") from err
+        except UnicodeDecodeError as err:
+            raise StreamError(f"schema: {path.name} is not text in UTF-8") from err
+        except tomllib.TOMLDecodeError as err:
+            raise StreamError(f"schema: {path.name} is not TOML: {err}") from err
+        return cls(**SchemaReader(path.name).read(found))
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Schema:
+        """Return the schema that :meth:`to_record` wrote; anything else raises InvalidParameter."""
+        if not isinstance(record, Mapping) or record.get("format") != _FORMAT:
+            raise InvalidParameter(f'schema record must be a mapping with "format": "{_FORMAT}"')
+        if record.get("version") != _VERSION:
+            raise InvalidParameter(f"schema record has the version {record.get('version')!r}, known is {_VERSION}")
+        found = {key: value for key, value in record.items() if key not in ("format", "version")}
+        columns = found.get("columns", [])
+        if not isinstance(columns, list) or not all(isinstance(c, dict) and "name" in c for c in columns):
+            raise InvalidParameter("schema record: columns must be a list of mappings with a name")
+        found["columns"] = {c["name"]: {k: v for k, v in c.items() if k != "name"} for c in columns}
+        if len(found["columns"]) != len(columns):
+            raise InvalidParameter("schema record: two columns have the same name")
+        return cls(**SchemaReader("schema record").read(found))
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the schema as a JSON-able dict; :meth:`from_record` of it is equal to the schema."""
+        # Orders matter (of features, of levels), so columns and groups are lists: some writers of JSON sort keys.
+        record: dict[str, Any] = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "columns": [{"name": name, **_column_record(column)} for name, column in self.columns],
+            "others": self.others,
+            "derived_from_data": self.derived_from_data,
+            "file": {key: list(v) if isinstance(v, tuple) else v for key, v in self.file_options},
+        }
+        for key, part in (("target", self.target), ("user", self.user), ("delay", self.delay)):
+            if part is not None:
+                record[key] = _changed(part)
+        return record
+
+    @property
+    def file(self) -> dict[str, Any]:
+        """What ``[file]`` states: the format, and fields of ``CsvOptions`` (lists as tuples)."""
+        return dict(self.file_options)
+
+    @property
+    def special(self) -> tuple[str | int, ...]:
+        """Names or positions of the columns of target, user and key, as far as there are any."""
+        found = [part.column for part in (self.target, self.user) if part is not None]
+        return tuple(found if self.delay is None else [*found, self.delay.key])
+
+    @property
+    def missing_cells(self) -> frozenset[str]:
+        """Texts that stand for a missing cell, besides the empty one."""
+        return frozenset(text.strip() for text in self.file.get("missing", ()))
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What a guarantee rests on because of this schema: a warning if it is a draft."""
+        return (_DERIVED,) if self.derived_from_data else ()
+
+    @property
+    def classes(self) -> tuple[Any, ...] | None:
+        """The labels as shown, of two (negative, positive); None for a real target or none at all."""
+        return None if self.target is None else self.target.labels.classes
+
+    @property
+    def row_bound(self) -> float | None:
+        """Largest L2 norm that a row of finite features can have, rounded up.
+
+        None if a number has no range, or ``others = "number"`` may take in some that have none.
+        """
+        total = Fraction(0)
+        for _, column in self.columns:
+            if isinstance(column, Drop):
+                continue
+            square = column.largest_square if isinstance(column, NumberColumn) else Fraction(1)
+            if square is None:
+                return None
+            total += square
+        if self.others == "number":
+            return None
+        root = math.sqrt(total)
+        while Fraction(root) ** 2 < total:
+            root = math.nextafter(root, math.inf)
+        return root
+
+    def unscale(self, predictions: Any) -> npt.NDArray[np.float64]:
+        """Return predictions of a real target in its own units (from [-1, 1] to ``target.range``, if it has one).
+
+        Values beyond [-1, 1] are not clipped.
+        """
+        if self.target is None or self.target.labelled:
+            raise InvalidParameter(f"{self.name}: unscale is for a real target, the schema has none")
+        p = np.array(predictions, dtype=np.float64)
+        if self.target.range is None:
+            return p
+        low, high = self.target.range
+        return (low / 2 + high / 2) + p * (high / 2 - low / 2)
+
+
+def _changed(part: Any) -> dict[str, Any]:
+    """Return the fields that differ from their defaults, tuples as lists."""
+    found = {f.name: getattr(part, f.name) for f in fields(part) if getattr(part, f.name) != f.default}
+    return {key: _listed(v) for key, v in found.items()}
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(v) for v in value] if isinstance(value, tuple) else value
+
+
+def _column_record(column: Column) -> dict[str, Any]:
+    if isinstance(column, Drop):
+        return {"drop": True}
+    record = _changed(column)
+    if isinstance(column, Levels):
+        cells = record.pop("cells")
+        record["levels"] = [list(pair) for pair in cells]
+    elif isinstance(column, Hashed):
+        record["hash"] = record.pop("buckets")
+    return record

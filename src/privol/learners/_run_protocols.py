@@ -1,0 +1,152 @@
+"""A run of a learner, and what stands around it: the stream it reads, who watches it, who keeps it on the disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core._learner_run import LearnerRun
+from ..calibration import RunPlan
+from ..guarantees import Guarantee, square_up
+from ..ledger import Account, Counts
+from ._model import Export
+from ._targets import Targets
+
+__all__ = ["Keeper", "Observer", "RowBlock", "RowStream", "Run", "promised_by"]
+
+FloatArray = NDArray[np.float64]
+
+
+class RowBlock(Protocol):
+    """Rows in order: features, and targets as real numbers or as indices into the stream's classes."""
+
+    X: Any
+    y: Any
+    first_row: int
+
+
+class RowStream(Protocol):
+    """What ``fit_stream`` reads: any object with these names, such as :func:`privol.open_stream` returns.
+
+    Three more are taken into the guarantee where they exist: ``rows_per_user``, the largest number of rows of a user
+    (None: unknown), ``user``, what tells users apart (a column's name), and ``conditions``, a tuple of sentences on
+    what the stream's rows rest on.
+    """
+
+    n_rows: int | None
+    classes: tuple[Any, ...] | None
+
+    def __iter__(self) -> Any: ...
+
+
+def promised_by(stream: Any, guarantee: Guarantee) -> Guarantee:
+    """Take into a guarantee what its stream says of its users and of what its rows rest on."""
+    return replace(
+        guarantee,
+        rows_per_user=getattr(stream, "rows_per_user", None),
+        user=getattr(stream, "user", None),
+        conditions=(*guarantee.conditions, *getattr(stream, "conditions", ())),
+    )
+
+
+@dataclass
+class Run:
+    """One run of a learner: the opaque secret state and what is public about it.
+
+    It is its account's from the start: there is none that could release without an account, or on a closed one.
+    """
+
+    state: LearnerRun
+    plan: RunPlan
+    guarantee: Guarantee
+    account: Account
+    targets: Targets
+    horizon: int  # of the parameters: with renewal that of the first epoch
+    unlabelled: bool = False  # of a classifier that was given no labels: it takes gradients, and no rows
+    of_stream: bool = False  # its guarantee says of users or rows what only its stream keeps
+    closed: bool = False
+    keeper: Keeper | None = None
+    handed: Export | None = None  # with a keeper: what is on the disk, and so may be seen
+
+    def __post_init__(self) -> None:
+        self.account.attach(self._counters, self._revoke)
+
+    def _counters(self) -> Counts:
+        """What the ledger reads."""
+        rows, releases, spent = self.state.counters()
+        if self.guarantee.claim is not None:
+            # a published calibration is charged as a whole: adding its releases up may exceed what they cost together
+            spent = min(spent, square_up(self.guarantee.mu))
+        return rows, releases, spent
+
+    def _revoke(self, words: str) -> None:
+        self.state.revoke(words)
+
+    def public(self, attribute: str) -> Any:
+        """A field of :class:`Export`: of what was kept last, or read from the live state."""
+        if self.handed is not None:
+            return getattr(self.handed, attribute)
+        return self._live(attribute)
+
+    def _live(self, attribute: str) -> Any:
+        readers = {"model": self.state.released_model, "average": self.state.released_average}
+        if attribute in readers:
+            return readers[attribute]()
+        if attribute == "classes":
+            return self.targets.classes
+        return getattr(self if attribute == "guarantee" else self.state, attribute)
+
+    def export(self) -> Export:
+        """The public part of the live state, detached from the run."""
+        return Export(**{field.name: self._live(field.name) for field in fields(Export)})
+
+
+class Observer(Protocol):
+    """Sees the released model at work on a stream; what it computes is not covered by the run's guarantee."""
+
+    def learn(self, run: Run, X: Any, targets: FloatArray) -> None:
+        """Let ``run.state`` learn these rows and no others, and watch; called for all rows of a run, in order."""
+
+
+class Keeper(Protocol):
+    """Keeps a run on the disk, so that it outlives its process; :class:`privol.state.State` is one."""
+
+    def open(self, learner: Any, *, replay: bool = False) -> None:
+        """See whether a run is to go on, before the stream is read; ``replay``: by learning all of its rows again."""
+
+    def begin(self, learner: Any, n_features: int, horizon: int, release: Any, targets: Targets, stream: Any) -> Run:
+        """Begin a run, or go on with the one that is there."""
+
+    def skip(self, X: Any, targets: FloatArray) -> int:
+        """How many rows of a block the run has learnt already."""
+
+    def room(self) -> int:
+        """Rows that may be learnt before :meth:`learnt` is to be called."""
+
+    def learning(self, X: Any, targets: FloatArray) -> None:
+        """Rows are about to be learnt."""
+
+    def learnt(self, run: Run, *, released: bool) -> bool:
+        """Those rows have been learnt. Returns whether what they released may be handed out."""
+
+    def beside(self, name: str, guarantee: Guarantee, key: bytes, settings: Any) -> tuple[Account, bytes]:
+        """Open an account for what is released beside the models, or go on with it: by the noise key returned."""
+
+    @property
+    def verified(self) -> int:
+        """Rows that this process has learnt or compared, and that are kept: what is released of them may be seen."""
+
+    def ends(self) -> None:
+        """The last release is about to be made."""
+
+    def seal(self, learner: Any, run: Run) -> None:
+        """The last release is made: keep it where nobody looks, until the account is closed."""
+
+    def settled(self) -> None:
+        """The account is closed, for good: show what was sealed."""
+
+    def leave(self, learner: Any, run: Run | None) -> None:
+        """An error ends the call; the run is to go on by another."""

@@ -1,0 +1,92 @@
+"""What whoever keeps runs on the disk needs of learners: :class:`privol.state.State` does.
+
+Runs are begun, built again from what was kept, and handed to their learner. A :class:`Run` holds the compiled state,
+whose ``secret_arrays`` are **secret**, noise key included: none of this is for users.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from .._core._learner_run import LearnerRun
+from .._core._noise import Source
+from ..calibration import RunPlan
+from ..guarantees import Guarantee
+from ..ledger import Ledger
+from ._base import OnlineLearner
+from ._ledgered import LedgeredModel
+from ._model import Export
+from ._run_protocols import RowStream, Run, promised_by
+from ._targets import Targets
+
+__all__ = [
+    "Export",
+    "Run",
+    "Targets",
+    "adopt_run",
+    "averaging_of",
+    "begin_run",
+    "build_run",
+    "drop_run",
+    "pay_from",
+    "promised_by",
+    "show_export",
+]
+
+
+def begin_run(
+    learner: OnlineLearner,
+    n_features: int,
+    horizon: int,
+    release: Any,
+    targets: Targets,
+    stream: RowStream | None,
+    facts: dict[str, Any],
+) -> Run:
+    """Begin a run as ``fit_stream`` does: parameters first, then the reservation of its whole budget.
+
+    ``facts``: JSON values that the ledger keeps with its account.
+    """
+    return learner._start(n_features, horizon, release, targets, stream, facts=facts)
+
+
+def build_run(
+    learner: OnlineLearner,
+    n_features: int,
+    horizon: int,
+    release: Any,
+    classes: NDArray[Any] | None,
+    source: Source | None,
+) -> tuple[LearnerRun, RunPlan, Guarantee]:
+    """Return a fresh state, the plan and the guarantee of a run that has an account already.
+
+    ``source``: of the noise that the run had; None: it had none.
+    """
+    return learner._open_run(n_features, horizon, release, classes, source=source)
+
+
+def adopt_run(learner: OnlineLearner, run: Run, stream: RowStream | None) -> Run:
+    """Make a run the learner's current one; one that is going on ends."""
+    return learner._adopt(run, stream)
+
+
+def drop_run(learner: OnlineLearner) -> None:
+    """Let a learner forget its current run: nothing of it was handed out."""
+    learner.__dict__.pop("_run", None)
+
+
+def averaging_of(learner: OnlineLearner) -> int:
+    """Return how ``average_coef_`` weighs the releases, as the kernels number it."""
+    return learner._averaging()
+
+
+def pay_from(learner: OnlineLearner, ledger: Ledger) -> None:
+    """Let a learner without a ledger pay from this one."""
+    learner._own_ledger = ledger
+
+
+def show_export(learner: LedgeredModel, export: Export) -> None:
+    """Let a learner without a run show what one has released."""
+    learner.__dict__["_export"] = export

@@ -1,0 +1,237 @@
+"""What other rooms read of a learner and of its runs: public names for what estimators keep behind underscores.
+
+An estimator shows its user what was released. The rooms above need a little more: what a run has come to, what the
+parameters mean once they are checked, rows as the learner reads them. All of it is public, but for
+:func:`raw_counts`; what a kept run needs, secrets among it, is in :mod:`privol.learners.keeping`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from .._core._noise import Source
+from .._core._rows import squared_norms
+from ..guarantees import Guarantee
+from ..ledger import Account, Ledger
+from ._base import OnlineLearner
+from ._gaussian import DELTA_TOO_LARGE
+from ._ledgered import LedgeredModel
+from ._model import Export
+from ._offline import OfflineLearner
+from ._run_protocols import Keeper, Observer, RowStream, Run
+from ._targets import Targets
+
+__all__ = [
+    "DELTA_TOO_LARGE",
+    "Export",
+    "Keeper",
+    "Observer",
+    "RowStream",
+    "Run",
+    "RunView",
+    "Targets",
+    "TrainingRows",
+    "adjacency_of",
+    "class_weights",
+    "end_run",
+    "export_of",
+    "fresh_copy",
+    "horizon_of",
+    "ledger_of",
+    "most_rows",
+    "perturbed_model",
+    "promise_of",
+    "raw_counts",
+    "refuses_rows",
+    "release_of_stream",
+    "released_copy",
+    "run_of",
+    "training_rows",
+]
+
+FloatArray = NDArray[np.float64]
+Learner = TypeVar("Learner", bound=LedgeredModel)
+
+
+@dataclass(frozen=True)
+class RunView:
+    """The public side of a learner's current or last run, as it is now.
+
+    Attributes
+    ----------
+    account : Account
+        What the ledger knows of it.
+    n_rows : int
+        Rows learnt in this process, those among them that are not kept yet.
+    kept : bool
+        Whether it outlives the process.
+    """
+
+    account: Account
+    n_rows: int
+    kept: bool
+
+
+@dataclass(frozen=True, repr=False)
+class TrainingRows:
+    """Rows and targets as a learner reads them: **secret**, as the rows are.
+
+    Attributes
+    ----------
+    X : ndarray or CSR matrix of shape (n, n_features)
+    labels : ndarray of shape (n,)
+        As they were given.
+    codes : ndarray of float64, shape (n,)
+        As the kernels read them.
+    targets : Targets
+        How they were read, with the classes that were declared, or found.
+    conditions : tuple of str
+        What a guarantee says of that.
+    """
+
+    X: Any
+    labels: NDArray[Any]
+    codes: FloatArray
+    targets: Targets
+    conditions: tuple[str, ...]
+
+
+# ---- of a run --------------------------------------------------------------------------------------------------
+
+
+def _run(learner: Any) -> Run | None:
+    run: Run | None = vars(learner).get("_run")
+    return run
+
+
+def run_of(learner: OnlineLearner) -> RunView | None:
+    """Return the view of the current or last run; None where there is none."""
+    run = _run(learner)
+    if run is None:
+        return None
+    return RunView(run.account, run.state.n_rows, run.keeper is not None)
+
+
+def end_run(learner: OnlineLearner) -> None:
+    """End the current run, if there is one, without another release: what it has not spent is given back."""
+    run = _run(learner)
+    if run is not None and not run.closed:
+        learner._settle(run)
+
+
+def export_of(learner: LedgeredModel) -> Export:
+    """Return all that a learner has released, detached from it.
+
+    Raises
+    ------
+    NotFittedError
+        If it has released nothing.
+    """
+    return Export(**{field.name: learner._public(field.name) for field in fields(Export)})
+
+
+def raw_counts(learner: LedgeredModel) -> dict[str, int]:
+    """Return the counts of a run's rows that were scaled to the bound, and of null rows: **not private**."""
+    if isinstance(learner, OfflineLearner):
+        return learner._diagnostics()
+    run = _run(learner)
+    if run is None:
+        raise NotFittedError(f"This {type(learner).__name__} instance has no run.")
+    return run.state.raw_counts()
+
+
+# ---- of the parameters, checked --------------------------------------------------------------------------------
+
+
+def adjacency_of(learner: LedgeredModel) -> str:
+    """Return what neighbours are."""
+    return learner._adjacency()
+
+
+def ledger_of(learner: LedgeredModel) -> Ledger:
+    """Return the ledger that the next run pays from: where none was given, one of the learner's own."""
+    return learner._ledger()
+
+
+def refuses_rows(learner: LedgeredModel) -> bool:
+    """Whether a row that is not finite is an error; else it is the null row."""
+    return learner._refuse()
+
+
+def horizon_of(learner: OnlineLearner, stream: RowStream) -> int:
+    """Return the horizon of a run on a stream."""
+    return learner._stream_horizon(stream)
+
+
+def most_rows(learner: OnlineLearner, horizon: int) -> int:
+    """Return how many rows a run of that horizon may learn: with renewal more."""
+    return learner._most_rows(horizon)
+
+
+def release_of_stream(learner: OnlineLearner) -> Any:
+    """Return the release schedule of a run that sees all of its rows in one call."""
+    return learner._default_release(whole=True)
+
+
+def class_weights(learner: Any, classes: NDArray[Any]) -> list[float] | None:
+    """Return what the loss of a row is multiplied with, by class; None: nothing."""
+    weights: list[float] | None = learner._weights(classes)
+    return weights
+
+
+def promise_of(learner: LedgeredModel, n_features: int, n_rows: int, n_classes: int) -> Guarantee:
+    """Return what a fit of so many rows would guarantee, before anything is spent."""
+    return learner._promise(n_features, n_rows, n_classes)
+
+
+# ---- copies ------------------------------------------------------------------------------------------------------
+
+
+def fresh_copy(learner: Learner) -> Learner:
+    """Return scikit-learn's clone of a learner, with the labels that were declared."""
+    copy: Learner = clone(learner)
+    declared = vars(learner).get("_declared")
+    if declared is not None:
+        copy._declared = declared
+    return copy
+
+
+def released_copy(learner: Learner, guarantee: Guarantee) -> Learner:
+    """Return a copy that shows what a learner has released, under another guarantee, and has no ledger."""
+    state: Any = learner.__getstate__()
+    copy: Learner = clone(learner)
+    copy.__setstate__({**state, "ledger": None, "_export": replace(state["_export"], guarantee=guarantee)})
+    return copy
+
+
+# ---- rows --------------------------------------------------------------------------------------------------------
+
+
+def training_rows(learner: LedgeredModel, X: ArrayLike, y: ArrayLike) -> TrainingRows:
+    """Check rows and targets as ``fit`` does, before anything is spent.
+
+    Raises
+    ------
+    InvalidParameter, InvalidRow
+        As ``fit``.
+    """
+    rows, labels = learner._validate(X, y, reset=True)
+    if learner._refuse():
+        squared_norms(rows, learnt=0, refuse=True)
+    classes, conditions = learner._classes_of_fit(labels)
+    targets = learner._targets(classes)
+    return TrainingRows(rows, labels, targets.encode(labels, 0), targets, conditions)
+
+
+def perturbed_model(learner: OfflineLearner, X: Any, codes: FloatArray, plan: Any, source: Source | None) -> FloatArray:
+    """Return the model of a fit with one score by a plan: for audits of mechanisms, as no ledger knows of it.
+
+    ``source``: of the noise; None where the plan has none.
+    """
+    return learner._find(X, codes, plan, 1, source).model

@@ -1,0 +1,164 @@
+"""What every reader of rows is: a source of pieces, in flat memory."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import StreamError
+
+__all__ = [
+    "BLOCK_BYTES",
+    "PAUSE",
+    "Facts",
+    "FloatArray",
+    "Piece",
+    "Progress",
+    "Reader",
+    "Rows",
+    "Source",
+    "Targets",
+    "arrow",
+    "plainly",
+]
+
+FloatArray = npt.NDArray[np.float64]
+# A 2-d array of float32 or float64, or a scipy CSR matrix or array.
+Rows = Any
+Progress = Callable[[float], None]
+
+# Dense blocks stay below this many bytes whatever the number of columns, so that
+# a wide file read with the default block_rows is as flat in memory as a narrow one.
+BLOCK_BYTES = 1 << 27
+
+
+def arrow(what: str) -> Any:
+    """Return the module pyarrow, or say how to install it for ``what``."""
+    try:
+        import pyarrow
+    except ImportError as err:
+        raise StreamError(f"reading {what} needs pyarrow: pip install 'privol[files]'") from err
+    return pyarrow
+
+
+def plainly(err: BaseException) -> str:
+    """Return the first line of a library's message, short enough for one of ours."""
+    return (str(err).strip().splitlines() or [type(err).__name__])[0][:200]
+
+
+class Targets(Protocol):
+    """What makes numbers of the targets that a reader finds: labels to indices, or numbers as they are."""
+
+    def encode(self, values: npt.NDArray[Any], first_row: int, where: str) -> FloatArray:
+        """Return the targets as float64, shape (n,); ``where`` names stream and column in messages."""
+
+    def knows(self, label: Any) -> bool:
+        """Whether a cell is a declared label."""
+
+
+class Piece(NamedTuple):
+    """Some consecutive rows as a source yields them.
+
+    ``users`` (whose row it is) and ``keys`` (which label belongs to it) are dictionary-coded pyarrow arrays where a
+    schema asks for them, ``bare`` marks rows of which no feature is known (they only bring a label); a target that is
+    still to come is NaN in ``y``. What wraps a source takes them off; a :class:`Stream` sees rows alone.
+    """
+
+    X: Rows
+    y: FloatArray | None
+    users: Any = None
+    keys: Any = None
+    bare: npt.NDArray[np.bool_] | None = None
+
+
+# No rows: the input has nothing more for now, and rows that wait for their block to fill are handed out. Sources that
+# wrap a source hand it on as it is.
+PAUSE = Piece(np.empty((0, 0)), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of an input before its rows are read, and what is promised of them.
+
+    Attributes
+    ----------
+    name : str
+        For messages: a file's name without its folder, or the kind of input.
+    n_rows : int or None
+        Where it is known without reading the rows.
+    repeatable : bool
+        Whether it can be read more than once.
+    sized : bool
+        Whether it can be known how much of it has been read.
+    merge : bool
+        Whether small pieces may be joined into full blocks (files), or must be passed on at once (live generators).
+    ahead : bool
+        Whether a thread may run it ahead of the consumer (not where that runs the caller's code).
+    inferred : tuple of str
+        What was told from the contents, on which every row depends ("columns" stands for their names and order):
+        nothing where arguments, a schema or a typed format state it all.
+    conditions : tuple of str
+        What a guarantee takes for granted, one sentence each.
+    rows_per_user : int or None
+        How many rows of one user are handed out at most.
+    user : str or None
+        Name of the column that says whose row it is, by which that cap counts.
+    """
+
+    name: str
+    n_rows: int | None = None
+    repeatable: bool = True
+    sized: bool = True
+    merge: bool = True
+    ahead: bool = True
+    inferred: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
+    rows_per_user: int | None = None
+    user: str | None = None
+
+
+class Reader(ABC):
+    """A kind of input; see :class:`Source` and :class:`~privol.readers.columns.Columns`."""
+
+    facts: Facts
+
+    @property
+    def name(self) -> str:
+        """How messages call the input."""
+        return self.facts.name
+
+    @abstractmethod
+    def count(self) -> int:
+        """Return the number of rows, by reading them if need be."""
+
+
+class Source(Reader):
+    """A kind of input that yields checked pieces of any number of rows, in order.
+
+    Sources that wrap a source say in ``counts`` how many rows the latest iteration has dropped so far. ``cells`` and
+    ``cell_rows`` are as in :class:`Stream`, of the latest iteration that has ended.
+    """
+
+    n_features: int
+    feature_names: tuple[str, ...] | None = None
+    sparse: bool = False
+    counts: Mapping[str, int] = MappingProxyType({})
+    cells: Mapping[str, Mapping[str, int]] | None = None
+    cell_rows: int | None = None
+
+    @abstractmethod
+    def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
+        """Yield (X, y) pieces; ``limit`` is the wanted number of rows of a block.
+
+        ``progress`` is called with the fraction of the input consumed.
+        """
+
+    def count(self) -> int:
+        """Return the number of rows that :meth:`pieces` yields, by reading them."""
+        return sum(int(piece.X.shape[0]) for piece in self.pieces(65536, lambda _: None))

@@ -1,0 +1,102 @@
+"""Inputs of named, typed columns.
+
+Readers are of two families. Readers of rows (arrays, libsvm) hand out (X, y) themselves. Readers of columns (CSV, JSON
+lines, Parquet, Arrow, frames) only know how to hand out the columns that are asked for, as numbers or as text; an
+encoder says which those are and makes rows of them. A new format of columns is one subclass of :class:`Columns`, and
+schemas work with it at once.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+
+from ..errors import InvalidParameter, StreamError
+from .base import Progress, Reader
+from .files import listed
+from .written import Written
+
+__all__ = ["Batch", "Columns", "Kind", "resolve_column"]
+
+Kind = Literal["number", "text"]
+# A pyarrow.RecordBatch; pyarrow is optional and has no type stubs.
+Batch = Any
+
+
+class Columns(Reader):
+    """A kind of input with named columns.
+
+    Attributes
+    ----------
+    format : str or None
+        Of a file.
+    names : tuple of str
+        All columns in order; "0", "1", ... where the input has no names of its own.
+    named : bool
+        Whether the input has names of its own.
+    hints : mapping from name to str
+        What an encoder wants said in errors about a cell of a column.
+    written : Written or None
+        How an encoder wants cells of text read that stand in columns of numbers; None: they are errors. A file that is
+        text itself (CSV) states that by its own options.
+    """
+
+    format: str | None = None
+    names: tuple[str, ...]
+    named: bool = True
+    hints: Mapping[str, str] = MappingProxyType({})
+    written: Written | None = None
+
+    def check(self, kinds: Mapping[str, Kind]) -> None:
+        """Raise StreamError if a wanted column cannot be of the wanted kind, where that is known beforehand."""
+
+    @abstractmethod
+    def batches(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Batch]:
+        """Yield record batches with exactly the columns of ``kinds``, in that order.
+
+        "number" gives float64, "text" a dictionary of strings with int32 indices; null is a missing cell.
+        A cell that is not of its kind raises StreamError with its 1-based row, column, what was found and what is
+        allowed, before its batch is handed out. ``limit`` is the wanted number of rows of a batch; ``progress`` is
+        called with the fraction of the input consumed. None in place of a batch says that the input pauses.
+        """
+
+    @abstractmethod
+    def sample(self, rows: int) -> Any:
+        """Return up to ``rows`` first rows as a pyarrow.Table of the types that the input itself has or shows."""
+
+    def located(self, error: StreamError) -> StreamError:
+        """Return an error about a row of the latest batch in the words of the input: which of its files it is in."""
+        return error
+
+    def column(self, name: str) -> str:
+        """Return how messages call a column."""
+        return repr(name) if self.named else name
+
+    def bad_cell(self, row: int, name: str, what: str) -> StreamError:
+        """Return the error about a cell; ``what`` says what was found and what is allowed."""
+        hint = f" ({self.hints[name]})" if name in self.hints else ""
+        return StreamError(f"{self.name}, row {row}, column {self.column(name)}: {what}{hint}", row=row)
+
+
+def resolve_column(target: Any, names: tuple[str, ...] | None, n_columns: int, source: str) -> int | None:
+    """Return the 0-based column of the target; None where ``target=False`` says that there is none."""
+    if target is False:
+        return None
+    if target is None:
+        return n_columns - 1
+    columns = f"columns 0 to {n_columns - 1}" + (f" or {listed(names)}" if names else "")
+    if isinstance(target, str):
+        if names is None:
+            raise StreamError(f"{source}: no column named {target!r} (there is no header), allowed are {columns}")
+        if target.strip() not in names:
+            raise StreamError(f"{source}: no column named {target!r}, allowed are {columns}")
+        return names.index(target.strip())
+    if isinstance(target, bool) or not isinstance(target, (int, np.integer)):
+        raise InvalidParameter(f"target must be a column name, an index, None or False, found {target!r}")
+    if not -n_columns <= target < n_columns:
+        raise StreamError(f"{source}: no column {target}, allowed are {columns}")
+    return int(target) % n_columns

@@ -1,0 +1,357 @@
+"""Frames of other libraries through Arrow's C interface, and rows that are dicts."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+from sklearn.feature_extraction import FeatureHasher
+
+from .._values import number_of, real
+from .._values import shown as shown_value
+from ..errors import InvalidParameter, StreamError
+from .arrays import target_vector
+from .arrow import EXACT, TypedColumns, batch_rows, cut
+from .base import Facts, Piece, Progress, Reader, Source, Targets, arrow, plainly
+from .columns import Columns, Kind
+from .files import shown
+from .written import Written
+
+__all__ = ["DictColumns", "FrameColumns", "FramePair", "HashedSource", "is_frame"]
+
+# Dicts made to rows at once.
+DICT_ROWS = 8192
+_HALF = "found half of a surrogate pair, allowed is text"
+
+
+def is_frame(data: Any) -> bool:
+    """Whether an object is a table of named columns that Arrow can read: of pandas, polars, pyarrow, duckdb, ..."""
+    return hasattr(data, "__arrow_c_stream__") or _is_pandas(data)
+
+
+def _is_pandas(data: Any) -> bool:
+    # By name: pandas is no dependency, and older ones do not know Arrow's interface.
+    return type(data).__module__.split(".")[0] == "pandas" and hasattr(data, "columns")
+
+
+class FrameColumns(TypedColumns):
+    """A frame, or a reader of one.
+
+    What has a length is a frame and can be read again; anything else is a reader and can be read once.
+
+    Parameters
+    ----------
+    data : object with ``__arrow_c_stream__``, or pandas.DataFrame
+    """
+
+    def __init__(self, data: Any) -> None:
+        pa = self._arrow = arrow("frames")
+        name = f"{type(data).__module__.split('.')[0]} {type(data).__name__}"
+        self._cells: dict[str, list[Any]] = {}
+        if _is_pandas(data):
+            data, self._cells = _from_pandas(pa, data, name)
+        again = hasattr(data, "__len__")
+        n_rows = len(data) if again else None
+        if n_rows == 0:
+            raise StreamError(f"{name}: no rows, at least one is needed")
+        self._open: Callable[[], Any] = lambda: pa.RecordBatchReader.from_stream(data)
+        try:
+            reader = self._open()
+        except (pa.ArrowException, TypeError, ValueError) as err:
+            raise StreamError(f"{name}: cannot be read as Arrow data: {plainly(err)}") from err
+        facts = Facts(name=name, n_rows=n_rows, repeatable=again, sized=again, ahead=again)
+        super().__init__(facts, reader.schema)
+        if again:
+            del reader
+        else:
+            self._open = lambda: reader
+
+    def _converted(self, column: Any, name: str, kind: Kind, row: int) -> Any:
+        if name not in self._cells:
+            return super()._converted(column, name, kind, row)
+        pa, cells = self._arrow, self._cells[name][row - 1 : row - 1 + len(column)]
+        if kind == "number":
+            return pa.array([_number(self, c, name, row + i, self.written) for i, c in enumerate(cells)], pa.float64())
+        texts = [_text(self, c, name, row + i) for i, c in enumerate(cells)]
+        return _strings(self, texts, name, row).dictionary_encode()
+
+    def sample(self, rows: int) -> Any:
+        table = super().sample(rows)
+        for name, cells in self._cells.items():
+            table = table.set_column(self.names.index(name), name, _shown_cells(self, cells[: len(table)], name))
+        return table
+
+    def typed(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Any]:
+        row = 1
+        reader = self._open()
+        while True:
+            try:
+                batch = reader.read_next_batch()
+            except StopIteration:
+                return
+            except (self._arrow.ArrowException, OSError) as err:
+                raise self.damaged(err, row) from err
+            row += batch.num_rows
+            if self.facts.n_rows:
+                progress(min((row - 1) / self.facts.n_rows, 1.0))
+            yield from cut(batch.select(list(kinds)), len(kinds))
+
+    def count(self) -> int:
+        return self.facts.n_rows or 0
+
+
+class FramePair(Reader):
+    """(X, y) of a frame of features and a sequence of targets."""
+
+    def __init__(self, frame: Any, y: Any) -> None:
+        self.columns = FrameColumns(frame)
+        self.facts = self.columns.facts
+        if self.facts.n_rows is None:
+            raise InvalidParameter(f"X of (X, y) must have a length, found a reader ({self.name})")
+        self.y = target_vector(y, self.facts.n_rows, self.name)
+
+    def count(self) -> int:
+        return self.columns.count()
+
+
+def _from_pandas(pa: Any, frame: Any, name: str) -> tuple[Any, dict[str, list[Any]]]:
+    """Return a frame as a table, once for all passes, and the cells of its columns of objects.
+
+    These have no type: theirs would be told from all cells at once. They are nulls in the table, and each of their
+    cells is read by itself when it is asked for.
+    """
+    kept, cells = frame, {}
+    for j, dtype in enumerate(frame.dtypes):
+        if dtype == "object":
+            kept = frame.copy(deep=False) if kept is frame else kept
+            cells[str(frame.columns[j])] = [_present(cell) for cell in frame.iloc[:, j].tolist()]
+            kept.isetitem(j, [None] * len(frame))
+    try:
+        return pa.Table.from_pandas(kept, preserve_index=False), cells
+    except (pa.ArrowException, TypeError, ValueError) as err:
+        # pyarrow says which column it was, in a second message
+        raise StreamError(f"{name}: {'; '.join(str(part) for part in err.args)[:300]}") from err
+
+
+class _Rows:
+    """An iterable whose first element has been looked at; a sequence can be read again."""
+
+    def __init__(self, first: Any, rest: Iterator[Any], rows: Iterable[Any]) -> None:
+        self.n_rows = len(rows) if isinstance(rows, Sequence) else None
+        self._again = rows if isinstance(rows, Sequence) else None
+        self._once = chain([first], rest)
+
+    def facts(self, *inferred: str) -> Facts:
+        again = self.n_rows is not None
+        return Facts(
+            name="dict rows", n_rows=self.n_rows, repeatable=again, sized=again, ahead=False, inferred=inferred
+        )
+
+    def chunks(self, size: int) -> Iterator[list[Any]]:
+        rows = self._once if self._again is None else iter(self._again)
+        while chunk := list(islice(rows, size)):
+            yield chunk
+
+
+def _not_allowed(name: str, row: int, what: str) -> StreamError:
+    return StreamError(f"{name}, row {row}: {what}", row=row)
+
+
+class HashedSource(Source):
+    """Pairs (dict of features, target), the features hashed to columns by scikit-learn's FeatureHasher.
+
+    A text value makes the feature "key=value" with the value 1, a number the feature "key" with its value, each with
+    a sign that depends on the feature. None is a missing value, NaN.
+    """
+
+    sparse = True
+
+    def __init__(self, first: Any, rest: Iterator[Any], pairs: Iterable[Any], labels: Targets, n_features: int) -> None:
+        self.n_features = n_features
+        self._rows = _Rows(first, rest, pairs)
+        self._labels = labels
+        self.facts = self._rows.facts()
+        self._hasher = FeatureHasher(n_features=n_features, input_type="dict", dtype=np.float64, alternate_sign=True)
+        self._targets = isinstance(first, tuple) and first[1] is not None
+
+    def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
+        row = 1
+        for pairs in self._rows.chunks(min(limit, DICT_ROWS)):
+            features = [self._features(pair, row + i) for i, pair in enumerate(pairs)]
+            try:
+                X = self._hasher.transform(features)
+            except UnicodeEncodeError:
+                at = next(i for i, found in enumerate(features) if not all(map(_is_text, _texts_of(found))))
+                raise _not_allowed(self.name, row + at, f"in a key or its value {_HALF}") from None
+            y = None
+            if self._targets:
+                cells = np.fromiter((pair[1] for pair in pairs), dtype=object, count=len(pairs))
+                y = self._labels.encode(cells, row, f"{self.name}, target")
+            row += len(pairs)
+            if self.facts.n_rows:
+                progress((row - 1) / self.facts.n_rows)
+            yield Piece(X, y)
+
+    def _features(self, pair: Any, row: int) -> dict[str, Any]:
+        if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], Mapping)):
+            what = f"found an element of type {type(pair).__name__}, allowed is (dict, y)"
+            raise _not_allowed(self.name, row, what)
+        if pair[1] is not None and not self._targets:
+            raise _not_allowed(self.name, row, "y must be None in all rows or in none")
+        found: dict[str, Any] = {}
+        for key, value in pair[0].items():
+            if not isinstance(key, str):
+                if isinstance(key, bool) or not isinstance(key, numbers.Integral):
+                    what = f"found a key of type {type(key).__name__}, allowed are strings and integers"
+                    raise _not_allowed(self.name, row, what)
+                key = str(key)
+            if value is None:
+                value = math.nan
+            elif isinstance(value, (bool, np.bool_)):
+                value = float(value)
+            elif not isinstance(value, (str, numbers.Real)):
+                what = f"key {shown(key)}: found a value of type {type(value).__name__}, allowed are numbers and text"
+                raise _not_allowed(self.name, row, what)
+            found[key] = value if isinstance(value, str) else real(value)
+        return found
+
+
+def _texts_of(features: Mapping[str, Any]) -> list[str]:
+    return [*features, *(value for value in features.values() if isinstance(value, str))]
+
+
+class DictColumns(Columns):
+    """Dicts whose keys are the columns, for a schema.
+
+    The columns are the keys of the first row. A key that is missing, or whose value is None or blank, is a missing
+    cell; a key that the first row does not have is an error. As text, values read as in :class:`TypedColumns`.
+    """
+
+    def __init__(self, first: Mapping[Any, Any], rest: Iterator[Any], rows: Iterable[Any]) -> None:
+        self._arrow = arrow("dict rows with a schema")
+        self._rows = _Rows(first, rest, rows)
+        self.facts = self._rows.facts("columns")
+        wrong = next((key for key in first if not isinstance(key, str)), None)
+        if wrong is not None:
+            raise StreamError(f"{self.name}, row 1: found the key {wrong!r}, with a schema keys are strings", row=1)
+        self.names = tuple(first)
+        if not self.names:
+            raise StreamError(f"{self.name}, row 1: no keys, at least one is needed", row=1)
+        if not all(map(_is_text, first)):
+            raise StreamError(f"{self.name}, row 1: in a key {_HALF}", row=1)
+        self._known = frozenset(first)
+
+    def _checked(self, rows: list[Any], first_row: int) -> list[Mapping[str, Any]]:
+        for i, row in enumerate(rows):
+            if not isinstance(row, Mapping):
+                found = type(row).__name__
+                raise _not_allowed(self.name, first_row + i, f"found an element of type {found}, allowed is a dict")
+            if not row.keys() <= self._known:
+                key = next(key for key in row if key not in self._known)
+                what = f"found the key {shown(str(key))}, allowed are those of row 1"
+                raise _not_allowed(self.name, first_row + i, what)
+        return rows
+
+    def batches(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Any]:
+        pa = self._arrow
+        row = 1
+        for rows in self._rows.chunks(min(limit, DICT_ROWS, batch_rows(len(kinds)))):
+            self._checked(rows, row)
+            columns = []
+            for name, kind in kinds.items():
+                cells = [r.get(name) for r in rows]
+                if kind == "number":
+                    written = self.written or Written()
+                    found = [_number(self, c, name, row + i, written) for i, c in enumerate(cells)]
+                    column = pa.array(found, pa.float64())
+                else:
+                    texts = [_text(self, c, name, row + i) for i, c in enumerate(cells)]
+                    column = _strings(self, texts, name, row).dictionary_encode()
+                columns.append(column)
+            row += len(rows)
+            if self.facts.n_rows:
+                progress((row - 1) / self.facts.n_rows)
+            yield pa.RecordBatch.from_arrays(columns, names=list(kinds))
+
+    def count(self) -> int:
+        return self.facts.n_rows or 0
+
+    def sample(self, rows: int) -> Any:
+        found = self._checked(next(self._rows.chunks(rows)), 1)
+        columns = {name: _shown_cells(self, [row.get(name) for row in found], name) for name in self.names}
+        return self._arrow.table(columns)
+
+
+# ---- cells that are Python's objects, each read by itself -------------------------------------------
+
+
+def _present(cell: Any) -> Any:
+    """Return the cell, or None for pandas' marks of a missing value."""
+    return None if type(cell).__name__ in ("NAType", "NaTType") else cell
+
+
+def _number(columns: Columns, cell: Any, name: str, row: int, written: Written | None) -> float | None:
+    if cell is None:
+        return None
+    if isinstance(cell, str) and written is not None:
+        try:
+            return written.number(cell)
+        except ValueError:
+            raise columns.bad_cell(row, name, written.refusal(cell)) from None
+    if isinstance(cell, numbers.Integral) and abs(int(cell)) > EXACT:
+        what = f"found {shown_value(cell)}, allowed are integers up to 2^53, which a double holds exactly"
+        raise columns.bad_cell(row, name, what)
+    if isinstance(cell, (numbers.Real, np.bool_, Decimal)):
+        try:
+            return number_of(cell)
+        except Exception:  # a signalling NaN, a type of the caller's own
+            pass
+    raise columns.bad_cell(row, name, f"found {_described(cell)}, allowed is a number")
+
+
+def _text(columns: Columns, cell: Any, name: str, row: int) -> str | None:
+    if cell is None or isinstance(cell, str):
+        return cell
+    if isinstance(cell, (bool, np.bool_)):
+        return "true" if cell else "false"
+    if isinstance(cell, numbers.Integral) and abs(int(cell)) < 10**400:
+        return str(int(cell))
+    if isinstance(cell, numbers.Real) and not isinstance(cell, numbers.Integral):
+        number = real(cell)
+        return None if math.isnan(number) else repr(number)
+    raise columns.bad_cell(row, name, f"found {_described(cell)}, allowed is text or a number")
+
+
+def _strings(columns: Columns, texts: list[str | None], name: str, first_row: int) -> Any:
+    pa = arrow("columns of objects")
+    try:
+        return pa.array(texts, pa.string())
+    except UnicodeEncodeError:
+        at = next(i for i, text in enumerate(texts) if text is not None and not _is_text(text))
+        raise columns.bad_cell(first_row + at, name, _HALF) from None
+
+
+def _shown_cells(columns: Columns, cells: list[Any], name: str) -> Any:
+    """Return the first cells of a column as an array of the type that they show."""
+    pa = arrow("columns of objects")
+    try:
+        return pa.array(cells)
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError):
+        return _strings(columns, [_text(columns, cell, name, 1 + i) for i, cell in enumerate(cells)], name, 1)
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _described(cell: Any) -> str:
+    return shown(cell) if isinstance(cell, str) else f"a value of type {type(cell).__name__}"

@@ -1,0 +1,260 @@
+"""From what is given to its reader: files by their format, objects by their kind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..errors import InvalidParameter, StreamError
+from .arrays import ArraySource, BlocksSource, TableSource, load_npz, map_npy
+from .base import Reader, Source, Targets
+from .columns import Columns
+from .csv import CsvColumns, CsvOptions
+from .files import LineFile
+from .formats import FORMATS, Format, by_look, by_name, by_start, tokens
+from .frames import DictColumns, FrameColumns, FramePair, HashedSource, is_frame
+from .json import JsonColumns
+from .libsvm import LibsvmSource, of_one_width
+from .parquet import ParquetColumns, arrow_columns
+from .parts import PartsColumns, PartsSource
+from .pipe import is_file_object
+from .places import Folder, place_of
+
+__all__ = ["OPENERS", "Options", "is_file", "open_reader"]
+
+_HASH_FEATURES = 1 << 18
+_STDIN = "-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a reader is told of its input, checked as far as it can be without the data.
+
+    Attributes
+    ----------
+    labels : Targets
+        What makes numbers of the targets of rows.
+    target, header, sep, encoding, format, n_features, zero_based, hash_features
+        As for :func:`privol.open_stream`.
+    csv : CsvOptions
+        By default what ``header``, ``sep`` and ``encoding`` say; a schema says more.
+    goal : (target, labels)
+        The column of the target, and its labels, that help to tell a header from a first row.
+    optional : tuple of str
+        Which of ``csv.names`` a file may lack.
+    schema : bool
+        Whether a schema is given, so that the input must have columns.
+    columns : bool
+        Whether columns are asked for: for a schema, or for themselves.
+    """
+
+    labels: Targets
+    target: Any = None
+    header: bool | None = None
+    sep: str | None = None
+    encoding: str | None = None
+    format: str | None = None
+    n_features: int | None = None
+    zero_based: bool | None = None
+    hash_features: int | None = None
+    csv: CsvOptions = None  # type: ignore[assignment]
+    goal: tuple[Any, Targets] = None  # type: ignore[assignment]
+    optional: tuple[str, ...] = ()
+    schema: bool = False
+    columns: bool = False
+
+    def __post_init__(self) -> None:
+        if self.csv is None:
+            encoding = "utf-8" if self.encoding is None else self.encoding
+            object.__setattr__(self, "csv", CsvOptions(header=self.header, sep=self.sep, encoding=encoding))
+        if self.goal is None:
+            object.__setattr__(self, "goal", (self.target, self.labels))
+
+    def only_for(self, found: str, name: str) -> None:
+        """Raise InvalidParameter if an option was given that means nothing for the format that was found."""
+        for format in FORMATS.values():
+            for option in format.options:
+                if getattr(self, option) is not None and found != format.name:
+                    raise InvalidParameter(f"{option} is for {format.title} files, {name} is read as {found}")
+        if self.target is not None and found in FORMATS and FORMATS[found].own_target:
+            _no_target(self.target, name)
+
+    def needs_columns(self, name: str) -> None:
+        """Raise InvalidParameter if a schema is given for an input without columns."""
+        if self.schema:
+            raise InvalidParameter(f"schema is for inputs with columns (CSV, Parquet, frames, ...), found {name}")
+
+
+def is_file(data: Any) -> bool:
+    """Whether data are a path, a pattern, standard input or an open file."""
+    return isinstance(data, (str, os.PathLike)) or is_file_object(data)
+
+
+def open_reader(data: Any, options: Options) -> Reader:
+    """Return the columns or rows of an input."""
+    return _open_files(data, options) if is_file(data) else _open_object(data, options)
+
+
+# ---- files --------------------------------------------------------------------------------------
+
+
+def _open_csv(file: LineFile, options: Options) -> Columns:
+    target, labels = options.goal
+    return CsvColumns(file, options.csv, target=target, labels=labels, optional=options.optional)
+
+
+def _open_npy(file: LineFile, options: Options) -> Source:
+    path = file.seekable("npy", ".npy file").path("an array")
+    return TableSource(lambda: map_npy(path), options.labels, options.target, file.name)
+
+
+def _open_npz(file: LineFile, options: Options) -> Source:
+    path = file.seekable("npz", ".npz file").path("an .npz file")
+    return ArraySource(*load_npz(path), options.labels, file.name)
+
+
+#: What opens a file of each of :data:`~privol.readers.formats.FORMATS`.
+OPENERS: dict[str, Callable[[LineFile, Options], Source | Columns]] = {
+    "csv": _open_csv,
+    "jsonl": lambda file, options: JsonColumns(file),
+    "libsvm": lambda file, options: LibsvmSource(file, options.labels, options.n_features, options.zero_based),
+    "npy": _open_npy,
+    "npz": _open_npz,
+    "parquet": lambda file, options: ParquetColumns(file.seekable("parquet", ".parquet file")),
+    "arrow": lambda file, options: arrow_columns(file),
+}
+
+
+def _open_files(data: str | os.PathLike[str] | BinaryIO, options: Options) -> Source | Columns:
+    given = data if not isinstance(data, (str, os.PathLike)) or data == _STDIN else place_of(data)
+    if not isinstance(given, Folder):
+        file = LineFile(given)
+        format, told = _format(file, options)
+        return _noted(_opened(file, format, options), told)
+    name, files = given.name, [LineFile(place) for place in given.places]
+    recognised = [_format(file, options) for file in files]
+    first = recognised[0][0]
+    for file, (format, _) in zip(files, recognised, strict=True):
+        if format != first:
+            raise StreamError(
+                f"{name}: {files[0].name} is read as {first.name} and {file.name} as {format.name}, "
+                "allowed are parts of one format"
+            )
+    parts = [_opened(file, first, options) for file in files]
+    sizes = [file.size for file in files]
+    whole: Source | Columns
+    if first.columns:
+        whole = PartsColumns(name, cast(list[Columns], parts), sizes)
+    else:
+        rows = cast(list[Source], parts)
+        if isinstance(rows[0], LibsvmSource):
+            rows = [*of_one_width(cast(list[LibsvmSource], rows), options.n_features)]
+        whole = PartsSource(name, rows, sizes)
+    return _noted(whole, any(told for _, told in recognised))
+
+
+def _noted(found: Source | Columns, told: bool) -> Source | Columns:
+    """Note that the format was told from the look of the first line, if it was."""
+    if told:
+        found.facts = replace(found.facts, inferred=("format", *found.facts.inferred))
+    return found
+
+
+def _opened(file: LineFile, format: Format, options: Options) -> Source | Columns:
+    if not format.columns:
+        options.needs_columns(file.name)
+    return OPENERS[format.name](file, options)
+
+
+def _format(file: LineFile, options: Options) -> tuple[Format, bool]:
+    """Return the format that was stated, or else that of the first bytes, the name or the look, in this order.
+
+    And whether it was the look.
+    """
+    format, told = (FORMATS[options.format], False) if options.format else _sniffed(file)
+    options.only_for(format.name, file.name)
+    return format, told
+
+
+def _sniffed(file: LineFile) -> tuple[Format, bool]:
+    """Return the format of a file, and whether it was told from the look of the first line."""
+    # A few bytes first: a binary file has no lines to wait for.
+    start, _ = file.head(lambda text: len(text) >= 8 or b"\n" in text)
+    if start.startswith(b"FEA1"):
+        raise StreamError(f"{file.name}: is feather version 1, allowed is version 2 (write it anew)")
+    told = by_start(start) or by_name(file.stem)
+    if told is not None:
+        return told, False
+    text, _ = file.head(lambda text: any(map(tokens, _whole_lines(text))))
+    return by_look(text), True
+
+
+def _whole_lines(text: bytes) -> list[bytes]:
+    return [line for line in text.splitlines(keepends=True) if line.endswith((b"\n", b"\r"))]
+
+
+# ---- objects ------------------------------------------------------------------------------------
+
+
+def _no_target(target: Any, name: str) -> None:
+    if target is not None:
+        raise InvalidParameter(
+            f"target is for columns, and {name} has its own y, found target={target!r}; leave target out"
+        )
+
+
+def _open_object(data: Any, options: Options) -> Reader:
+    options.only_for("object", f"data of type {type(data).__name__}")
+    if is_frame(data):
+        _no_hash(options, "a frame")
+        return FrameColumns(data)
+    pair = isinstance(data, tuple) and len(data) == 2
+    if pair and not isinstance(data[0], (tuple, Mapping)):
+        _no_target(options.target, "(X, y)")
+        _no_hash(options, "(X, y)")
+        options.needs_columns("(X, y)")
+        if is_frame(data[0]):
+            return FramePair(data[0], data[1])
+        return ArraySource(data[0], data[1], options.labels, "arrays")
+    if sp.issparse(data) or isinstance(data, np.ndarray):
+        _no_hash(options, "an array")
+        options.needs_columns("an array")
+    if sp.issparse(data):
+        if options.target is not False:
+            raise StreamError("arrays: a sparse matrix alone has no target, give (X, y) or target=False")
+        return ArraySource(data, None, options.labels, "arrays")
+    if isinstance(data, np.ndarray):
+        return TableSource(lambda: data, options.labels, options.target, "arrays", ahead=False)
+    if isinstance(data, (bytes, Mapping)) or not isinstance(data, Iterable):
+        raise InvalidParameter(
+            "data must be a path, a file object, a frame, (X, y), a 2-d array or an iterable of (X, y), of (dict, y) "
+            f"or (with schema) of dicts, found {type(data).__name__}"
+        )
+    rest = iter(data)
+    return _open_rows(next(rest, None), rest, data, options)
+
+
+def _open_rows(first: Any, rest: Any, data: Iterable[Any], options: Options) -> Reader:
+    """Open an iterable whose first element tells what it is of."""
+    if isinstance(first, Mapping):
+        _no_hash(options, "dicts with a schema")
+        if not options.columns:
+            raise InvalidParameter("an iterable of dicts needs a schema; without one give (dict, y) pairs")
+        return DictColumns(first, rest, data)
+    _no_target(options.target, "an iterable of pairs")
+    if isinstance(first, tuple) and len(first) == 2 and isinstance(first[0], Mapping):
+        options.needs_columns("(dict, y) pairs: give dicts, the target one of the keys")
+        return HashedSource(first, rest, data, options.labels, options.hash_features or _HASH_FEATURES)
+    _no_hash(options, "blocks")
+    options.needs_columns("blocks")
+    return BlocksSource(first, rest, data, options.labels)
+
+
+def _no_hash(options: Options, what: str) -> None:
+    if options.hash_features is not None:
+        raise InvalidParameter(f"hash_features is for (dict, y) pairs, found {what}")

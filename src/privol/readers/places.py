@@ -1,0 +1,287 @@
+"""Where the bytes of a file are: on disk, or behind a URL that one of pyarrow's file systems knows."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import stat
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePath, PurePosixPath
+from typing import Any, BinaryIO, NamedTuple, cast
+from urllib.parse import urlsplit
+
+from ..errors import StreamError
+from .base import arrow, plainly
+
+__all__ = ["Folder", "LocalFile", "Place", "State", "place_of"]
+
+# At least two characters before the colon: one is a drive.
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+# Google's client would try for a quarter of an hour to reach what cannot be reached.
+_GOOGLE, _PATIENCE = ("gs://", "gcs://"), "retry_limit_seconds=30"
+# Files that others leave beside the data: hidden ones, and _SUCCESS, _metadata and the like.
+_IGNORED = (".", "_")
+
+
+class State(NamedTuple):
+    """What tells whether a file has changed."""
+
+    identity: tuple[int, ...]
+    size: int
+    changed: int | None
+
+
+class Place(ABC):
+    """Where the bytes of a file are, or a folder of them.
+
+    Attributes
+    ----------
+    name : str
+        For messages: without folders, and without what else a URL may hold.
+    far : bool
+        Whether each read is a request.
+    """
+
+    name: str
+    far: bool
+
+    @property
+    def suffix(self) -> str:
+        """Of the name, in lower case."""
+        return PurePosixPath(self.name).suffix.lower()
+
+    def file(self) -> State:
+        """Return the state of a non-empty file, or raise StreamError."""
+        state = self.state()
+        if not state.size:
+            raise StreamError(f"{self.name}: the file is empty")
+        return state
+
+    @abstractmethod
+    def state(self) -> State:
+        """Return the state of a file, or raise StreamError where there is none."""
+
+    @abstractmethod
+    def open(self) -> BinaryIO:
+        """Return the opened file; an OSError where that cannot be."""
+
+    @abstractmethod
+    def native(self) -> Any:
+        """Return the file opened by pyarrow."""
+
+    @abstractmethod
+    def path(self, what: str) -> Path:
+        """Return the path of a file that can be mapped into memory; ``what`` says in messages what needs it."""
+
+    @abstractmethod
+    def key(self) -> PurePath:
+        """Return what files are sorted by."""
+
+    @abstractmethod
+    def is_folder(self) -> bool:
+        """Whether this is a folder."""
+
+    @abstractmethod
+    def listed(self) -> list[Place]:
+        """Return what is in a folder, in no order; an OSError where that cannot be read."""
+
+    def state_of(self, opened: BinaryIO) -> State:
+        """Return the state of what :meth:`open` returned."""
+        return self.state()
+
+    def unreadable(self, err: BaseException) -> StreamError:
+        """Return the error about a file that cannot be read."""
+        return StreamError(f"{self.name}: cannot be read: {getattr(err, 'strerror', None) or plainly(err)}")
+
+
+class Folder(NamedTuple):
+    """The name of a folder or pattern for messages, and its files, sorted by name."""
+
+    name: str
+    places: list[Place]
+
+
+class LocalFile(Place):
+    """A file or folder on disk."""
+
+    far = False
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.name = path.name or str(path)
+
+    def state(self) -> State:
+        try:
+            status = self._path.stat()
+        except OSError as err:
+            raise self.unreadable(err) from err
+        if stat.S_ISDIR(status.st_mode):
+            raise StreamError(f"{self.name}: is a directory, a file is needed")
+        if not stat.S_ISREG(status.st_mode):
+            raise StreamError(f"{self.name}: is not a regular file (a pipe is read as standard input: '-')")
+        return _state(status)
+
+    def state_of(self, opened: BinaryIO) -> State:
+        return _state(os.fstat(opened.fileno()))
+
+    def open(self) -> BinaryIO:
+        return self._path.open("rb")
+
+    def native(self) -> Any:
+        return arrow("files").OSFile(str(self._path))
+
+    def path(self, what: str) -> Path:
+        return self._path
+
+    def key(self) -> PurePath:
+        return self._path
+
+    def is_folder(self) -> bool:
+        return self._path.is_dir()
+
+    def listed(self) -> list[Place]:
+        return [LocalFile(path) for path in self._path.iterdir()]
+
+
+def _state(status: os.stat_result) -> State:
+    return State((status.st_dev, status.st_ino), status.st_size, status.st_mtime_ns)
+
+
+@contextmanager
+def _asking() -> Iterator[None]:
+    """Make an OSError of whatever a file system answers: the clients of some have errors of no kind."""
+    try:
+        yield
+    except arrow("URLs").ArrowException as err:
+        raise OSError(str(err)) from None
+
+
+class _Opened:
+    """An opened file of a file system, as far as it is read from its beginning."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def read(self, size: int) -> bytes:
+        with _asking():
+            return cast(bytes, self._file.read(size))
+
+    read1 = read
+
+    def __enter__(self) -> _Opened:
+        return self
+
+    def __exit__(self, *args: Any) -> None:
+        self._file.close()
+
+
+class RemoteFile(Place):
+    """A file or folder of one of pyarrow's file systems: of an object store, say.
+
+    Parameters
+    ----------
+    system : pyarrow.fs.FileSystem
+    path : str
+        As the file system calls it.
+    info : pyarrow.fs.FileInfo, optional
+        What listing its folder has told of it.
+    """
+
+    far = True
+
+    def __init__(self, system: Any, path: str, info: Any = None) -> None:
+        self._system, self._at, self._info = system, path, info
+        self.name = PurePosixPath(path).name or path
+
+    def _type(self) -> tuple[str, Any]:
+        try:
+            with _asking():
+                found = self._system.get_file_info(self._at)
+        except OSError as err:
+            raise self.unreadable(err) from err
+        return found.type.name, found
+
+    def state(self) -> State:
+        kind, found = self._type()
+        if kind == "Directory":
+            raise StreamError(f"{self.name}: is a directory, a file is needed")
+        if kind != "File":
+            raise StreamError(f"{self.name}: cannot be read: there is no such file")
+        return State((), int(found.size), found.mtime_ns)
+
+    def open(self) -> BinaryIO:
+        return cast(BinaryIO, _Opened(self.native()))
+
+    def native(self) -> Any:
+        with _asking():
+            return self._system.open_input_file(self._at)
+
+    def path(self, what: str) -> Path:
+        raise StreamError(f"{self.name}: {what} cannot be read from a URL, copy it to a disk first")
+
+    def key(self) -> PurePath:
+        return PurePosixPath(self._at)
+
+    def is_folder(self) -> bool:
+        return (self._type()[0] if self._info is None else self._info.type.name) == "Directory"
+
+    def listed(self) -> list[Place]:
+        from pyarrow.fs import FileSelector
+
+        with _asking():
+            found = self._system.get_file_info(FileSelector(self._at))
+        return [RemoteFile(self._system, info.path, info) for info in found]
+
+
+def place_of(data: str | os.PathLike[str]) -> Place | Folder:
+    """Return where a path or URL leads, which need not exist, or the files of a folder or of a pattern on disk.
+
+    ``file://`` is on disk.
+    """
+    url = isinstance(data, str) and _URL.match(data)
+    # A file may have a name that looks like a pattern.
+    if isinstance(data, str) and not url and glob.has_magic(data) and not Path(data).exists():
+        found: list[Place] = [LocalFile(Path(path)) for path in glob.glob(data, recursive=True)]
+        return _folder(Path(data).name, found, "no file has such a name")
+    place = _of_url(str(data)) if url else LocalFile(Path(data))
+    if not place.is_folder():
+        return place
+    try:
+        inside = [one for one in place.listed() if not one.name.startswith(_IGNORED)]
+    except OSError as err:
+        raise place.unreadable(err) from err
+    return _folder(place.name, inside, "the directory holds no files (names that begin with . or _ do not count)")
+
+
+def _of_url(url: str) -> Place:
+    # Of the URL, which may hold keys, messages show the last name alone.
+    name = PurePosixPath(url.split("?")[0]).name
+    arrow(f"URLs such as {url.partition(':')[0]}://")
+    import pyarrow.fs
+
+    if url.startswith(_GOOGLE) and "retry_limit_seconds=" not in url:
+        url += ("&" if "?" in url else "?") + _PATIENCE
+    try:
+        with _asking():
+            system, path = pyarrow.fs.FileSystem.from_uri(url)
+    except OSError as err:
+        told = str(err)
+        for word in (url, *re.split("[:@]", urlsplit(url).netloc.rpartition("@")[0])):
+            told = told.replace(word, "...") if word else told
+        told = plainly(OSError(told))
+        # without its cause, whose text may hold keys
+        raise StreamError(f"{name}: the URL cannot be opened by pyarrow's file systems: {told}") from None
+    return LocalFile(Path(path)) if system.type_name == "local" else RemoteFile(system, path)
+
+
+def _folder(name: str, found: list[Place], missing: str) -> Folder:
+    """Return files sorted by name; raise StreamError if there are none, saying what is ``missing``, or a folder."""
+    if not found:
+        raise StreamError(f"{name}: {missing}, at least one is needed")
+    folder = next((place for place in found if place.is_folder()), None)
+    if folder is not None:
+        raise StreamError(f"{name}: found the directory {folder.name!r}, allowed are files; name them by a pattern")
+    return Folder(name, sorted(found, key=lambda place: place.key()))

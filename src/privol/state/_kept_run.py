@@ -1,0 +1,595 @@
+"""Runs that outlive their process: what a block changes is on the disk before anything of it is handed out."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from filelock import FileLock, Timeout
+from numpy.typing import NDArray
+
+from .. import __version__
+from .._core._learner_run import average_total
+from .._core._noise import Source
+from .._files import sync_folder
+from .._validate import integer
+from ..errors import StateError
+from ..guarantees import Guarantee
+from ..learners import LEARNERS, OnlineLearner, keeping
+from ..learners.keeping import Export, Run, Targets
+from ..learners.views import adjacency_of, ledger_of
+from ..ledger import Account, Counts, Ledger
+from ..losses import Loss
+from ..noise.bits import new_key
+from ._checkpoints import Arrays, Beside, Checkpoints, noise_digest, state_digest
+from ._digest import RowDigest
+from ._joined import Joined
+from ._models import (
+    RECORD,
+    classes_of,
+    describe_classes,
+    describe_parameters,
+    name_of,
+    parameters_of,
+    write_export,
+)
+from ._together import Alone, close_as_left, company_of
+
+__all__ = ["State"]
+
+LEDGER = "ledger.jsonl"
+#: What a plan has for this module alone.
+_SECRET = ("format", "version", "release", "noise", "digest_key")
+#: Rows of fewer bytes are known before they are learnt: a thread would take longer to begin.
+_SMALL = 1 << 20
+
+
+class State:
+    """The directory of a run that outlives its process: **secret** while the run lasts.
+
+    ``learner.fit_stream(stream, checkpoint=State("RUN"))`` begins a run, or goes on with the one that is there: the
+    same lines after a crash reach the same released values, bit for bit, as a run that nothing interrupts. What a
+    block releases, what it spends and the secret state (noise key included, mode 0600) reach the disk before any of it
+    can be seen: until then every attribute of the learner shows what was kept last.
+
+    Parameters
+    ----------
+    directory : path
+        Made if it does not exist; its parent must. It holds ``ledger.jsonl``, the journal of the run's ledger unless
+        the learner has one, and the folder ``secret``, which is removed when the run ends; then also ``model.npz`` and
+        ``model.json``, the released model.
+    every : int, default=65536
+        Rows after which the state is kept, at least 1. A crash loses the work of at most twice as many rows, no result:
+        they are learnt again with the same noise. Of ``fit_ranks``: rows of the network; a directory is of one rank.
+    inputs : dict, optional
+        Public JSON values that say how rows become features, as in :func:`save_model`. A run goes on only with those it
+        was begun with.
+    context : dict, optional
+        JSON values for whoever goes on with the run, such as the command that began it: :meth:`read` returns them.
+
+    Notes
+    -----
+    The stream must be read from its beginning once more: rows that the run has learnt already are compared with a
+    digest and skipped. Other rows are refused, because the noise that they would be given may have been published with
+    the old ones. For the same reason a directory must never be copied, or put back from a copy, to go on from: two runs
+    with one noise key show the difference of their rows. An older checkpoint that is put into a directory resumes the
+    model, whose rows are then learnt again; what was spent stays spent.
+
+    Where somebody observes the run (:func:`privol.evaluate.progressive`), all rows are learnt again, by the same noise.
+
+    When the stream ends, the ledger closes the run's account for good, and only then the last model is shown: nothing
+    goes on from there. An error of the stream or an interrupt ends ``fit_stream`` with what was learnt kept and shown;
+    the run goes on by the same call. One process at a time may have a directory.
+
+    Checkpoints are written in a thread beside the learning; a release that a callback is to see waits for them.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        every: int = 65536,
+        inputs: dict[str, Any] | None = None,
+        context: dict[str, Any] | None = None,
+    ) -> None:
+        self.directory = Path(directory)
+        self._every = integer(every=every, at_least=1)
+        self._inputs: dict[str, Any] | None = json.loads(json.dumps(inputs))  # as they are read again
+        self._context = context
+        self._files = Checkpoints(self.directory)
+        self._lock: FileLock | None = None
+        self._reset()
+
+    def _reset(self) -> None:
+        self._beside: Beside | None = None
+        self._ledger: Ledger | None = None  # its own, not the learner's
+        self._learner: OnlineLearner | None = None
+        self._replay = False
+        self._digest: RowDigest
+        self._key = b""  # of all digests
+        self._longer: Future[RowDigest] | RowDigest | None = None  # of the rows that are being learnt
+        self._resume: tuple[Account, Arrays, int] | None = None  # the account, what was kept, and its rows
+        self._known: dict[int, tuple[str, str]] = {}  # rows -> digests of rows and state, as the journal has them
+        self._kept = -1  # rows of the last checkpoint
+        self._company = Alone(self._every)  # who keeps the same run
+        self._ending = False
+        self._sealed: tuple[Run, Export] | None = None  # the run's end, until the account is closed
+        self._caught_up = 0  # rows that the journal knows of
+        self._verified = 0  # rows of which this process knows that they are the run's
+        self._joined = Joined(self._files.folder)
+
+    def __repr__(self) -> str:
+        return f"<State of {self.directory}>"
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise StateError(f"{self.directory}: {what}")
+
+    # ---- what is there ------------------------------------------------------------------------------------
+
+    def read(self) -> dict[str, Any] | None:
+        """Return what the run that is there was begun with; None if there is none to go on with.
+
+        Returns
+        -------
+        dict or None
+            ``learner`` (its name), ``parameters``, ``n_features``, ``classes``, ``horizon``, ``inputs``, ``context``,
+            ``plan_id``, ``privol`` (the version), as JSON values: public.
+
+        Raises
+        ------
+        StateError
+            If it is damaged, or of another format or version.
+        """
+        plan = self._files.read_plan()
+        return None if plan is None else {name: value for name, value in plan.items() if name not in _SECRET}
+
+    def learner(self, *, loss: Loss | None = None, ledger: Ledger | None = None) -> OnlineLearner:
+        """Return a learner with the parameters of the run that is there, to go on with it by ``fit_stream``.
+
+        Parameters
+        ----------
+        loss : Loss, optional
+            The object itself, where the run has a custom loss.
+        ledger : Ledger, optional
+            The ledger of the run, where it is not the directory's own.
+
+        Raises
+        ------
+        StateError
+            If there is no run to go on with.
+        """
+        plan = self._files.read_plan()
+        if plan is None:
+            self._refuse("no run to go on with is here")
+        made = LEARNERS[plan["learner"]](**parameters_of(plan["parameters"], loss))
+        made.ledger = ledger
+        return made
+
+    def end(self, *, loss: Loss | None = None, ledger: Ledger | None = None) -> OnlineLearner:
+        """End the run that is there, without its rows and without another release.
+
+        What it has not spent is given back (of ranks nothing, once a message has left), its secrets are removed, and
+        ``model.npz`` and ``model.json`` hold what it has released, if that is anything. Neither the version of privol
+        that began it matters, if this one reads its format, nor the rows.
+
+        Parameters
+        ----------
+        loss, ledger
+            As in :meth:`learner`.
+
+        Returns
+        -------
+        OnlineLearner
+            What :meth:`learner` returns; if a model was released, it shows that.
+
+        Raises
+        ------
+        StateError
+            If there is no run to end.
+        """
+        learner = self.learner(loss=loss, ledger=ledger)
+        self.open(learner)
+        try:
+            if self._resume is None:
+                self._refuse("no run to go on with is here")
+            account, arrays, _ = self._resume
+            averaging, classes = keeping.averaging_of(learner), classes_of(self._plan["classes"])
+            export = _exported(arrays, averaging, account.guarantee, classes)
+            learner.n_features_in_ = self._plan["n_features"]
+            if export.n_releases:
+                write_export(learner, export, self._files.folder, self._inputs)
+                keeping.show_export(learner, export)
+            for other in self._joined.known(ledger_of(learner)):
+                entry = other.entry()  # nothing but what the journal has was handed out
+                other.close_at(entry.last_row, entry.releases, entry.mu_squared)
+            close_as_left(account, self._files.folder)
+            self.settled()
+        finally:
+            self.leave(learner, None)
+        return learner
+
+    # ---- the life of a run: what fit_stream calls -----------------------------------------------------------
+
+    def open(self, learner: OnlineLearner, *, replay: bool = False) -> None:
+        """Take the directory, and see whether a run is to go on: from what was kept, or (``replay``) from row 1."""
+        if self._lock is not None:
+            if self._learner is learner and replay == self._replay:
+                return  # opened ahead of fit_stream, for what is released beside the models
+            self._refuse("is in use by another call")
+        try:
+            self.directory.mkdir(exist_ok=True)
+            self._files.folder.mkdir(mode=0o700, exist_ok=True)
+            sync_folder(self.directory.absolute().parent)
+            sync_folder(self.directory)
+            lock = FileLock(str(self._files.folder / "lock"), timeout=0, thread_local=False)
+            lock.acquire()
+        except Timeout:
+            self._refuse("another process is learning here: one at a time")
+        except FileNotFoundError:
+            if not self.directory.parent.is_dir():
+                raise
+            self._refuse("another process has just ended the run that was kept here")
+        self._lock = lock
+        self._reset()
+        self._learner, self._replay, self._beside = learner, replay, Beside()
+        try:
+            self._files.clear_drafts()
+            self._open(learner)
+        except BaseException:
+            self._release()
+            raise
+
+    def _open(self, learner: OnlineLearner) -> None:
+        if learner.ledger is None:
+            path = self.directory / LEDGER
+            self._ledger = Ledger(adjacency=adjacency_of(learner), journal=path)
+            keeping.pay_from(learner, self._ledger)
+        elif getattr(learner.ledger, "journal", None) is None:
+            self._refuse("a run that outlives its process needs a ledger that does: Ledger(journal=...), or none")
+        ledger = ledger_of(learner)
+        self._company = company_of(learner, self._every)
+        self._files.kept = self._company.kept
+        plan = self._files.read_plan()
+        if plan is None:
+            if (self.directory / RECORD).exists():
+                self._finished()
+            self._company.common([])
+            self._clear(ledger)
+            return
+        account = next((a for a in ledger.accounts if a.plan_id == plan["plan_id"]), None)
+        if account is None or account.facts.get("included"):
+            self._refuse(
+                f"the ledger {ledger.journal} has no account of the run that is kept here: it goes on only with the "
+                "ledger that it was begun with, not with one that includes it"
+            )
+        commits = [commit for commit in account.commits if "digest" in commit["facts"]]
+        if account.closed and commits:
+            self._finished()
+        self._check_plan(learner, plan)
+        self._key = bytes.fromhex(plan["digest_key"])
+        self._digest = RowDigest(self._key)
+        if not commits:  # it ended before its first row
+            self._company.common([])
+            if not account.closed:
+                account.close_at(0, 0, 0.0)
+            self._clear(ledger)
+            return
+        self._files.clear_model()
+        for commit in commits:
+            self._known[commit["rows"]] = (commit["facts"]["digest"], commit["facts"]["state"])
+        self._caught_up = commits[-1]["rows"]
+        known = {commit["rows"]: commit["facts"] for commit in commits}
+        found = {rows: self._files.read(facts, self._key) for rows, facts in known.items()}
+        whole = {rows: arrays for rows, arrays in found.items() if arrays is not None}
+        if (rows := self._company.common(list(whole))) is None:
+            self._refuse("no checkpoint that the ledger knows of is here and whole: the run cannot go on")
+        self._resume = (account, whole[rows], rows)
+        self._plan, self._kept, self._inputs = plan, rows, plan["inputs"]
+        self._files.keep_only(known[rows]["checkpoint"])
+
+    def _check_plan(self, learner: OnlineLearner, plan: dict[str, Any]) -> None:
+        found, asked = plan["parameters"], describe_parameters(learner)
+        if plan["learner"] != name_of(learner) or found != asked:
+            names = [n for n in sorted({*found, *asked}) if found.get(n) != asked.get(n)] or ["the learner"]
+            self._refuse(
+                f"the run that is kept here has other parameters ({', '.join(names)}): State({str(self.directory)!r})."
+                "learner() has those it was begun with"
+            )
+        if self._inputs is not None and self._inputs != plan["inputs"]:
+            names = [n for n in sorted({*self._inputs, *(plan["inputs"] or ())})
+                     if self._inputs.get(n) != (plan["inputs"] or {}).get(n)]  # fmt: skip
+            self._refuse(f"the run that is kept here has other inputs ({', '.join(names)})")
+
+    def _clear(self, ledger: Ledger) -> None:
+        """Nothing is to go on: what a crash left of a run that had not begun is removed, and given back."""
+        begun = self._joined.known(ledger)
+        if self._ledger is ledger:  # whose kept runs are all of this directory
+            begun += [a for a in ledger.accounts if a.facts.get("kept") and not a.closed and a not in begun]
+        for account in begun:
+            if not account.commits:
+                account.close_at(0, 0, 0.0)
+        self._files.clear_model()
+        self._files.clear()
+
+    def begin(
+        self, learner: OnlineLearner, n_features: int, horizon: int, release: Any, targets: Targets, stream: Any
+    ) -> Run:
+        """Begin a run, or go on with the one that is there: with its first block at hand."""
+        if self._resume is not None:
+            plan, labels = self._plan, describe_classes(targets.classes)
+            for name, found in (("n_features", n_features), ("horizon", horizon), ("classes", labels)):
+                if plan[name] != found:
+                    self._refuse(f"the run that is kept here has {name} {plan[name]!r}, found {found!r}")
+            kept = self._restored(learner, targets, partial(keeping.promised_by, stream))
+            run = keeping.adopt_run(learner, kept, stream)
+            run.keeper = self
+            self._company.watch(self._files.folder)
+            return run
+        values: dict[str, Any] = {
+            "learner": name_of(learner),
+            "parameters": describe_parameters(learner),
+            "n_features": int(n_features),
+            "classes": describe_classes(targets.classes),
+            "horizon": int(horizon),
+            "release": release if isinstance(release, str) else np.asarray(release).tolist(),
+            "privol": __version__,
+            "inputs": self._inputs,
+            "context": self._context,
+        }
+        json.dumps(values, allow_nan=False)  # what cannot be written is refused before anything is reserved
+        run = keeping.begin_run(learner, n_features, horizon, release, targets, stream, {"kept": True})
+        self._key = new_key()
+        self._digest = RowDigest(self._key)
+        secret = {"plan_id": run.account.plan_id, "noise": noise_digest(run.plan), "digest_key": self._key.hex()}
+        self._plan = self._files.write_plan(values | secret)
+        run.keeper = self
+        self._company.watch(self._files.folder)
+        self.commit(run)
+        self.wait()
+        return run
+
+    def _restored(self, learner: OnlineLearner, targets: Targets, promised: Callable[[Guarantee], Guarantee]) -> Run:
+        """The run that is kept here, as it was."""
+        assert self._resume is not None
+        account, arrays, _ = self._resume
+        plan, kept = self._plan, account.guarantee
+        if plan["privol"] != __version__:
+            self._refuse(f"the run that is kept here was begun by privol {plan['privol']}, and goes on only with it")
+
+        def fresh() -> Any:
+            source = None
+            if arrays["key"].size:
+                source = Source(bytes(arrays["key"]), private=kept.private, description=kept.bit_source)
+            return keeping.build_run(
+                learner, plan["n_features"], plan["horizon"], plan["release"], targets.classes, source
+            )
+
+        state, calibration, guarantee = fresh()
+        if promised(guarantee) != kept or plan["noise"] != noise_digest(calibration):
+            self._refuse(
+                "the run that is kept here has another guarantee or other noise: it goes on only as it was begun"
+            )
+        state.restore(arrays)
+        run = Run(state, calibration, kept, account, targets, plan["horizon"])
+        run.handed = run.export()
+        if self._replay:
+            state.close()
+            run.state = fresh()[0]
+        return run
+
+    def beside(self, name: str, guarantee: Guarantee, key: bytes, settings: Any) -> tuple[Account, bytes]:
+        """Open an account for what is released beside the models, or go on with it: by the key that is returned.
+
+        ``settings``: JSON values of all that the noise of that key is for, but the rows and the learner's parameters.
+        """
+        assert self._learner is not None
+        ledger = ledger_of(self._learner)
+        if self._resume is None:
+            return self._joined.begin(ledger, name, guarantee, key, settings), key
+        return self._joined.go_on(ledger, name, guarantee, settings)
+
+    @property
+    def verified(self) -> int:
+        """Rows that this process has learnt or compared, and that are kept: what is released of them may be seen."""
+        return self._verified
+
+    def skip(self, X: Any, targets: NDArray[np.float64]) -> int:
+        """How many rows of a block the run has learnt already: they must be the same."""
+        if self._resume is None or self._replay or self._digest.rows >= self._resume[2]:
+            return 0
+        rows = self._resume[2]
+        n = min(X.shape[0], rows - self._digest.rows)
+        self._digest.update(X[:n], targets[:n])
+        if self._digest.rows == rows:
+            self._compare()
+            self._verified = rows
+        return int(n)
+
+    def _compare(self) -> None:
+        known = self._known.get(self._digest.rows)
+        if known is not None and known[0] != self._digest.hexdigest():
+            self._refuse(
+                f"the first {self._digest.rows} rows of the stream are not those that the run has learnt: it goes on "
+                "only with the same rows, because noise that was published with them would show the difference"
+            )
+
+    def _compare_state(self, run: Run) -> None:
+        known = self._known.get(run.state.n_rows)
+        if known is not None and known[1] != state_digest(self._key, run.state.secret_arrays()):
+            self._refuse(
+                f"the same {run.state.n_rows} rows, learnt again, have led to another state: the loss is not the one "
+                "that the run was begun with, or this machine computes otherwise"
+            )
+
+    def room(self) -> int:
+        """Rows that may be learnt before the state is to be kept, or compared."""
+        rows = self._digest.rows
+        until = self._company.until(rows, self._kept)
+        return min((known for known in self._known if known > rows), default=until) - rows
+
+    def learning(self, X: Any, targets: NDArray[np.float64]) -> None:
+        """Rows are about to be learnt: they are made known meanwhile."""
+        know = partial(self._digest.followed_by, X, targets)
+        small = X.data.nbytes < _SMALL
+        self._longer = know() if small or self._beside is None else self._beside.call(know)
+
+    def learnt(self, run: Run, *, released: bool) -> bool:
+        """Those rows have been learnt. Returns whether what they released may be handed out."""
+        longer, self._longer = self._longer, None
+        assert longer is not None
+        self._digest = longer if isinstance(longer, RowDigest) else longer.result()
+        rows = self._digest.rows
+        if rows <= self._caught_up:  # once more: from an older checkpoint, or to be observed
+            self._compare()
+            self._compare_state(run)
+            if rows == self._caught_up:
+                self.commit(run)
+                self.wait()
+                self._verified = rows
+            return rows == self._caught_up
+        if released or self._company.due(rows, self._kept):
+            self.commit(run)
+        if released:
+            self.wait()
+        return released
+
+    def commit(self, run: Run) -> None:
+        """Begin to keep a run: the checkpoint, then what the ledger says of it; then it may be seen. Or OSError."""
+        assert self._beside is not None
+        rows = run.state.n_rows
+        if rows == self._kept and run.handed is not None:
+            return
+        self.wait()
+        self._company.meet()
+        # no more than what the next row changes: all else is for the thread beside the learning
+        arrays, counts = run.state.secret_arrays(), run.account.counts()
+        self._beside.write(partial(self._write, run, arrays, counts, self._digest))
+        self._kept = rows
+
+    def _write(self, run: Run, arrays: Arrays, counts: Counts, digest: RowDigest) -> None:
+        """Beside the learning: in this order."""
+        export = _exported(arrays, run.state.averaging, run.guarantee, run.targets.classes)
+        facts = self._files.write(f"checkpoint-{export.n_rows:015d}.bin", arrays, self._key)
+        run.account.commit(counts, **facts, digest=digest.hexdigest())
+        run.handed = export
+        self._verified = export.n_rows
+        self._files.keep_only(facts["checkpoint"])
+
+    def wait(self) -> None:
+        """Wait until the disk has what was to be kept.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written: what was kept before stands.
+        """
+        if self._beside is not None:
+            if not self._beside.mine:
+                self._refuse("a forked child cannot go on with a run that its parent keeps")
+            try:
+                self._beside.wait()
+            except Exception:
+                self._kept = -1  # that state was not: the next is to be, whatever its rows
+                raise
+
+    def ends(self) -> None:
+        """The last release is about to be made: what was kept before is all that a run may go on from."""
+        self.wait()
+        self._ending = True
+
+    def seal(self, learner: OnlineLearner, run: Run) -> None:
+        """The last release is made: write the model beside the secrets, where it is shown to nobody.
+
+        It comes out when the ledger has closed the account, which nothing undoes: a run of which the last model can be
+        seen never goes on, with more rows or with others.
+        """
+        if self._digest.rows < self._caught_up:
+            self._refuse(
+                f"the stream has {self._digest.rows} rows, and the run that is kept here has learnt {self._caught_up}"
+            )
+        self._sealed = (run, run.export())
+        self._files.clear_model()
+        if self._sealed[1].n_releases:
+            write_export(learner, self._sealed[1], self._files.folder, self._inputs)
+        self._company.meet()  # none ends before all have their model
+
+    def settled(self) -> None:
+        """The account is closed: the model comes out, and nothing secret is needed any more."""
+        self._files.show_model()
+        self._company.leave()
+        if self._sealed is not None:
+            run, export = self._sealed
+            run.handed = export
+        self._files.clear()
+        if not self._joined.open:  # else leave() lets go
+            self._release()
+
+    def _finished(self) -> NoReturn:
+        """The run has ended; a crash may have come before all of its secrets were removed."""
+        self.settled()
+        self._refuse("the run that was kept here is finished: privol.state.load_model() reads its model")
+
+    def leave(self, learner: OnlineLearner, run: Run | None) -> None:
+        """An error or an interrupt ends the call: keep what was learnt, show what was kept, let go."""
+        if self._beside is not None and not self._beside.mine:
+            return  # all of it is the parent's
+        try:
+            if run is not None:
+                self._keep(run)
+                if run.handed is None:
+                    keeping.drop_run(learner)
+        finally:
+            # who releases beside the models has the journal until it has written what it shows, and leaves then
+            if run is None or not self._joined.open:
+                self._joined.leave()
+                self._release()
+
+    def _keep(self, run: Run) -> None:
+        """Keep a run as it is, where it can go on, and end it here."""
+        try:
+            with suppress(Exception):
+                self.wait()
+            with suppress(Exception):
+                going = self._company.alone and not (self._ending or run.closed or run.state.ended)
+                if going and self._digest.rows == run.state.n_rows > self._caught_up:
+                    self.commit(run)
+                    self.wait()
+        finally:
+            run.closed = True
+            run.state.close()
+            if run.handed is None:  # nothing was ever kept, and so nothing seen
+                with suppress(Exception):
+                    run.account.close()
+            run.account.leave()
+
+    def _release(self) -> None:
+        """Let another have the directory; an interrupt leaves it no less free."""
+        beside, ledger, lock = self._beside, self._ledger, self._lock
+        self._company.leave()
+        try:
+            if beside is not None:
+                beside.stop()
+        finally:
+            try:
+                if ledger is not None:
+                    ledger.close()
+            finally:
+                if lock is not None:
+                    self._files.leave_nothing()
+                    lock.release()
+                self._beside = self._ledger = self._lock = self._learner = None
+
+
+def _exported(arrays: Arrays, averaging: int, guarantee: Guarantee, classes: NDArray[Any] | None) -> Export:
+    """The public part of a state."""
+    rows, releases = (int(count) for count in arrays["counts"][:2])
+    released = arrays["released"]
+    average = arrays["released_sum"] / average_total(averaging, releases) if releases else released.copy()
+    return Export(released, average, rows, releases, guarantee, classes)

@@ -1,0 +1,307 @@
+"""How a run ends early: Ctrl-C leaves what was released and spent, closed pipes are quiet, full disks leave no half."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_tools import RUN as DEFAULT
+from cli_tools import N, entries_of, listed, no_file_above, privol_cli, run_json, start
+from patience import WAIT
+
+import privol.cli.run as command
+from privol.cli.app import DATA, INTERRUPTED, IO, OK, PIPE
+from privol.state import load_model
+
+pytestmark = pytest.mark.process
+
+posix = pytest.mark.skipif(os.name != "posix", reason="signals and limits of POSIX systems")
+
+
+# ---- Ctrl-C -------------------------------------------------------------------------------------------------
+
+
+RUN = (*DEFAULT, "--learner", "pigd")  # whose releases are paid for one by one
+
+
+@contextmanager
+def struck_after_a_block(*_, **__):
+    """Ctrl-C after the first block was learnt, before the run is closed."""
+
+    def tick(learner, stream):
+        raise KeyboardInterrupt
+
+    yield tick, lambda stage: None
+
+
+@pytest.mark.parametrize("diagnostics", ["--diagnostics", "--no-diagnostics"])
+def test_an_interrupted_run_keeps_what_was_released(here, clinic, monkeypatch, diagnostics):
+    whole = run_json(*RUN, "--horizon", "1000", "--release", "200", "--seed", "3", "--out", "whole", "--no-diagnostics")
+    monkeypatch.setattr(command, "watched", struck_after_a_block)
+    words = ("--horizon", "1000", "--release", "200", "--seed", "3", "--out", "R", "--json", diagnostics)
+    result = privol_cli(*RUN, *words)
+    assert result.exit_code == INTERRUPTED
+    assert "interrupted after row 500; what was released by then is in R; privol resume R goes on" in result.stderr
+    record = json.loads(result.stdout)
+    assert json.loads(Path("R/run.json").read_text()) == record
+    assert (record["status"], record["interrupted_while"], record["rows"]) == ("interrupted", "learning", N)
+    assert (record["releases"], record["release_rows"], record["diagnostics"]) == (2, [200, 400], None)
+    assert record["parameters"]["horizon"] == 1000
+    assert record["inputs"]["feature_names"] == ["age", "dose", "size"]
+    assert 0 < record["budget"]["spent"]["mu"] < record["budget"]["reserved"]["mu"]
+    assert record["budget"] == whole["budget"]
+    (entry,) = entries_of("R")
+    assert (entry.last_row, entry.releases, entry.open) == (N, 2, True)
+    assert sorted([*record["files"], "secret"]) == listed("R")
+    assert np.array_equal(load_model("R").coef_, load_model("whole").coef_)
+    assert privol_cli("predict", "R", "new.csv").exit_code == OK
+
+
+def test_an_interrupt_adds_no_release(here, clinic, monkeypatch):
+    monkeypatch.setattr(command, "watched", struck_after_a_block)
+    result = privol_cli(*RUN, "--horizon", "1000", "--out", "R", "--no-diagnostics")
+    assert result.exit_code == INTERRUPTED
+    assert "INTERRUPTED while it was learning, after row 500" in result.stdout
+    assert listed("R") == ["ledger.jsonl", "run.json", "secret"]
+    assert json.loads(Path("R/run.json").read_text())["budget"]["spent"] == {"mu": 0.0, "epsilon": 0.0}
+    result = privol_cli("predict", "R", "new.csv")
+    assert result.exit_code == IO
+    assert "the run has no model, because it was interrupted after row 500, before its first release" in result.stderr
+
+
+def test_an_interrupt_while_comparing_keeps_the_whole_run(here, clinic, monkeypatch):
+    @contextmanager
+    def struck(*_, **__):
+        def stage(words):
+            raise KeyboardInterrupt
+
+        yield (lambda learner, stream: None), stage
+
+    monkeypatch.setattr(command, "watched", struck)
+    words = ("--release", "100", "--private-metrics", "0.2", "--metric-windows", "5", "--out", "R", "--json")
+    result = privol_cli(*RUN, *words)
+    assert result.exit_code == INTERRUPTED
+    record = json.loads(result.stdout)
+    assert (record["status"], record["interrupted_while"], record["releases"]) == ("interrupted", "comparing", 5)
+    assert record["diagnostics"] is None
+    assert len(json.loads(Path("R/private_metrics.json").read_text())["windows"]) == 5
+    assert record["budget"]["spent"]["epsilon"] == pytest.approx(1.0, rel=1e-6)
+
+
+def test_released_metrics_survive_an_interrupt(here, clinic, monkeypatch):
+    monkeypatch.setattr(command, "watched", struck_after_a_block)
+    words = ("--horizon", "1000", "--release", "100", "--private-metrics", "0.2", "--metric-windows", "4")
+    result = privol_cli(*RUN, *words, "--out", "R", "--no-diagnostics", "--json")
+    assert result.exit_code == INTERRUPTED
+    metrics = json.loads(Path("R/private_metrics.json").read_text())
+    assert [(w["first_row"], w["last_row"]) for w in metrics["windows"]] == [(1, 250), (251, 500)]
+    entries = [(entry.learner, entry.releases, entry.open) for entry in entries_of("R")]
+    assert entries == [("PrivateMetrics", 2, True), ("PIGD", 5, True)]
+
+
+def test_an_interrupt_before_the_first_row_leaves_nothing(here, clinic, monkeypatch):
+    def counting(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "_horizon", counting)
+    before = sorted(here.iterdir())
+    result = privol_cli(*RUN, "--out", "R")
+    assert result.exit_code == INTERRUPTED
+    assert sorted(here.iterdir()) == before
+
+
+@pytest.mark.parametrize("at", ["describe_run", "write_run"])
+def test_an_interrupt_while_writing_waits(here, clinic, monkeypatch, at):
+    """The model is out by then, and what is said of it comes out too."""
+    real = getattr(command, at)
+
+    def struck(*given, **named):
+        os.kill(os.getpid(), signal.SIGINT)
+        return real(*given, **named)
+
+    monkeypatch.setattr(command, at, struck)
+    before = sorted(here.iterdir())
+    result = privol_cli(*RUN, "--out", "R", "--no-diagnostics")
+    assert result.exit_code == INTERRUPTED
+    record = json.loads(Path("R/run.json").read_text())
+    assert sorted(record["files"]) == listed("R")
+    assert load_model("R").n_rows_ == N
+    assert sorted(here.iterdir()) == sorted([*before, here / "R"])
+
+
+def fed(*words):
+    """A run that has learnt from its standard input and waits for more of it."""
+    process = start("run", "-", "--classes", "0,1", "--horizon", "100000000", *words, stdin=subprocess.PIPE, text=False)
+    # Far more than is read ahead of the learner: when the last byte is taken, most rows are learnt.
+    for _ in range(40):
+        process.stdin.write(b"0.1,0.2,-0.3,1\n0.3,-0.1,0.2,0\n" * 33_000)
+    process.stdin.flush()
+    return process
+
+
+@posix
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt(here, number):
+    process = fed("--release", "60000", "--no-diagnostics", "--out", "R")
+    process.send_signal(number)
+    out, err = process.communicate(timeout=WAIT)
+    assert process.returncode == INTERRUPTED, (out, err)
+    assert b"Traceback" not in err
+    record = json.loads(Path("R/run.json").read_text())
+    assert record["status"] == "interrupted"
+    assert record["rows"] >= 60_000
+    assert record["releases"] == record["rows"] // 60_000 == load_model("R").n_releases_
+    assert [p.name for p in here.iterdir()] == ["R"]
+
+
+def test_an_interrupt_in_the_report_names_the_run(here, clinic, monkeypatch):
+    import privol.tables
+
+    def strike(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(privol.tables, "show", strike)
+    result = privol_cli(*RUN, "--out", "R", "--no-diagnostics")
+    assert (result.exit_code, result.stderr) == (INTERRUPTED, "privol: error: interrupted; the run is in R\n")
+    assert json.loads(Path("R/run.json").read_text())["status"] == "complete"
+
+
+@posix
+def test_interrupted_twice(here):
+    process = fed("--release", "60000", "--no-diagnostics", "--out", "R")
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=WAIT)
+    assert process.returncode == INTERRUPTED, err
+    assert b"Traceback" not in err
+    assert [p.name for p in here.iterdir()] == ["R"]
+    assert {"ledger.jsonl", "secret"} <= set(listed("R"))  # it goes on; the second may have struck before run.json
+
+
+# ---- closed pipes -------------------------------------------------------------------------------------------
+
+
+@posix
+@pytest.mark.parametrize("words", [("--help",), ("run", "--help"), ("info",)], ids=str)
+def test_nobody_reads_the_output(words):
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = start(*words, stdout=writer)
+    os.close(writer)
+    _, err = process.communicate(timeout=WAIT)
+    assert (process.returncode, err) == (PIPE, "")
+
+
+@posix
+def test_a_run_is_complete_though_nobody_reads_its_report(here, clinic):
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = start(*RUN, "--json", "--out", "R", "--no-diagnostics", stdout=writer)
+    os.close(writer)
+    _, err = process.communicate(timeout=WAIT)
+    assert (process.returncode, err) == (PIPE, "")
+    assert load_model("R").n_rows_ == N
+
+
+@posix
+def test_predictions_for_head(here, clinic):
+    run_json(*RUN, "--out", "R", "--no-diagnostics")
+    lines = Path("new.csv").read_text().splitlines()
+    Path("many.csv").write_text("\n".join([lines[0], *(lines[1:] * 10_000)]) + "\n")
+    process = start("predict", "R", "many.csv")
+    assert process.stdout.readline() == "prediction,probability\n"
+    process.stdout.close()
+    assert process.wait(timeout=WAIT) == PIPE
+    assert process.stderr.read() == ""
+
+
+@posix
+def test_nobody_reads_the_errors(here):
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = start("run", "nowhere.csv", "--json", stderr=writer)
+    os.close(writer)
+    out, _ = process.communicate(timeout=WAIT)
+    assert process.returncode == DATA
+    assert json.loads(out)["error"]["exit_code"] == DATA
+
+
+# ---- disks --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_full_standard_output(here, clinic):
+    with open("/dev/full", "w") as full:
+        process = start(*RUN, "--out", "R", "--no-diagnostics", "--json", stdout=full)
+        _, err = process.communicate(timeout=WAIT)
+    assert process.returncode == IO
+    assert err == "privol: error: standard output: No space left on device; the run is in R\n"
+    assert load_model("R").n_rows_ == N
+
+
+@posix
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [(200, ()), (3500, ()), (30_000, ("--release", "1")), (1000, ("--no-diagnostics",))],
+    ids=["journal", "rows", "plot", "state"],
+)
+def test_full_disk(here, clinic, limit, words):
+    before = sorted(here.iterdir())
+    with no_file_above(limit):
+        result = privol_cli(*RUN, *words, "--out", "R")
+    assert result.exit_code == IO, result.stderr
+    where = "the temporary file of the diagnostics" if limit == 3500 else "R/"
+    assert result.stderr.startswith(f"privol: error: {where}")
+    assert ": File too large" in result.stderr
+    assert ".tmp" not in result.stderr
+    if limit == 30_000:  # the run itself has ended by then
+        assert result.stderr.endswith("; the model and what it spent are in R\n")
+        assert load_model("R").n_releases_ == N
+        assert not entries_of("R")[0].open
+        assert "secret" not in listed("R")
+    else:
+        assert sorted(here.iterdir()) == before
+
+
+@posix
+def test_full_disk_for_predictions(here, clinic):
+    run_json(*RUN, "--out", "R", "--no-diagnostics")
+    before = sorted(here.iterdir())
+    with no_file_above(100):
+        result = privol_cli("predict", "R", "new.csv", "--out", "p.csv")
+    assert (result.exit_code, result.stderr) == (IO, "privol: error: p.csv: File too large\n")
+    assert sorted(here.iterdir()) == before
+
+
+# ---- the bar ------------------------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("words", [(), ("--horizon", "1000")], ids=["counted", "stated"])
+def test_the_bar_knows_how_long_it_takes(here, clinic, monkeypatch, words):
+    """Rows so far, of how many at most, the time left: on a terminal, whether the rows were counted first or not."""
+    from privol.cli import progress
+    from privol.cli.run import run
+
+    terminal = Terminal()
+    monkeypatch.setattr(progress, "_EVERY", 0.0)
+    monkeypatch.setattr("sys.stderr", terminal)
+    for name, value in (("TERM", "xterm"), ("COLUMNS", "100")):
+        monkeypatch.setenv(name, value)
+    run.main([*RUN[1:], *words, "--no-diagnostics"], standalone_mode=False)
+    most = "up to 1,000" if words else "500"
+    assert f"0 of {most} rows" in terminal.getvalue()
+    assert re.search(rf"500 of {most} rows, [\d,]+/s, \d+:\d\d:\d\d left, epsilon [01]", terminal.getvalue())
+    assert ("counting the rows of train.csv" in terminal.getvalue()) == (not words)

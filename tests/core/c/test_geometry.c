@@ -1,0 +1,84 @@
+/* Projections: inside the set, unchanged where already inside, and optimal by the variational inequality. */
+#include "check.h"
+#include "rows/pv_geometry.h"
+
+enum { D_MAX = 130 };
+
+static double low[D_MAX], high[D_MAX];
+
+static long double outside(const pv_set *set, const double *x, int64_t d) {
+    long double sum = 0, size = 0, square = 0, worst = 0;
+    for (int64_t j = 0; j < d; ++j) {
+        sum += x[j];
+        size += fabsl(x[j]);
+        square += (long double)x[j] * x[j];
+        if (set->code == PV_BOX)
+            worst = fmaxl(worst, fmaxl(set->low[j] - (long double)x[j], x[j] - (long double)set->high[j]));
+        if (set->code == PV_SIMPLEX) worst = fmaxl(worst, -(long double)x[j]);
+    }
+    if (set->code == PV_L2_BALL) return sqrtl(square) / set->size - 1;
+    if (set->code == PV_L1_BALL) return size / set->size - 1;
+    return set->code == PV_SIMPLEX ? fmaxl(worst, fabsl(sum / set->size - 1)) : worst;
+}
+
+/* Largest <g, z> over the set: no point of the set lies further along x - P x than P x itself. */
+static long double support(const pv_set *set, const double *x, const double *p, int64_t d) {
+    long double square = 0, largest = 0, highest = -HUGE_VAL, box = 0;
+    for (int64_t j = 0; j < d; ++j) {
+        long double g = (long double)x[j] - p[j];
+        square += g * g;
+        largest = fmaxl(largest, fabsl(g));
+        highest = fmaxl(highest, g);
+        if (set->code == PV_BOX) box += g > 0 ? g * set->high[j] : g * set->low[j];
+    }
+    switch (set->code) {
+    case PV_L2_BALL: return set->size * sqrtl(square);
+    case PV_L1_BALL: return set->size * largest;
+    case PV_SIMPLEX: return set->size * highest;
+    default: return box;
+    }
+}
+
+static void project(const pv_set *set, const double *x, int64_t d) {
+    double *p = doubles(d), *again = doubles(d), *work = doubles(2 * d);
+    memcpy(p, x, (size_t)d * sizeof(double));
+    pv_project(set, p, d, work);
+    long double reach = 0, scale = 1e-300L;
+    for (int64_t j = 0; j < d; ++j) {
+        reach += ((long double)x[j] - p[j]) * p[j];
+        scale += (fabsl(x[j]) + fabsl(p[j])) * (fabsl(p[j]) + fabs(set->size));
+        digest(p[j]);
+    }
+    CHECK(outside(set, p, d) <= 1e-13L);
+    CHECK(support(set, x, p, d) - reach <= 1e-13L * scale);
+    if (outside(set, x, d) <= -1e-13L && set->code != PV_SIMPLEX) CHECK(memcmp(p, x, (size_t)d * sizeof(double)) == 0);
+    memcpy(again, p, (size_t)d * sizeof(double));
+    pv_project(set, again, d, work);
+    for (int64_t j = 0; j < d; ++j) CHECK(fabs(again[j] - p[j]) <= 5e-13 * (fabs(p[j]) + fabs(set->size)));
+    free(p), free(again), free(work);
+}
+
+int main(void) {
+    static const int64_t sizes[] = {1, 2, 3, 7, 8, 9, 17, 64, D_MAX};
+    static const double scales[] = {1e-3, 0.3, 1.0, 30.0, 1e6};
+    for (int64_t j = 0; j < D_MAX; ++j) {
+        low[j] = j % 5 ? -0.5 - 0.01 * (double)j : 0.25;
+        high[j] = j % 5 ? 0.75 : 0.25; /* every fifth side has no length */
+    }
+    for (int code = 0; code < PV_SET_COUNT; ++code) {
+        const pv_set set = {.code = code, .size = code == PV_BOX ? 0.0 : 1.25, .low = low, .high = high};
+        for (int64_t n = 0; n < LENGTH(sizes); ++n)
+            for (int64_t s = 0; s < LENGTH(scales); ++s)
+                for (int repeat = 0; repeat < 30; ++repeat) {
+                    const int64_t d = sizes[n];
+                    double *x = random_doubles(d, scales[s]);
+                    if (repeat % 3 == 1) /* ties */
+                        for (int64_t j = 0; j < d; ++j) x[j] = nearbyint(2.0 * x[j]);
+                    if (repeat % 10 == 2) /* all equal */
+                        for (int64_t j = 0; j < d; ++j) x[j] = scales[s];
+                    project(&set, x, d);
+                    free(x);
+                }
+    }
+    return finish("geometry");
+}

@@ -1,0 +1,166 @@
+/* Local randomizers: the clip and the side of a cap against long double, and runs of reports from a buffer of words. */
+#include "check.h"
+#include "noise/pv_bits.h"
+#include "noise/pv_mixture.h"
+#include "reports/pv_report.h"
+
+#define MOST 40
+#define ROOM 64
+
+static pv_report plan_of(pv_report_kind kind, int64_t d) {
+    const double scale = 0.5 + fabs(random_unit());
+    const double step = pv_lattice_step(scale / sqrt((double)d));
+    pv_report plan = {kind, d, 1.5, scale, step, 0.0, 0, pv_report_words(kind, d), 1};
+    if (kind == PV_REPORT_CAP) {
+        plan.gamma = fabs(random_unit()) / sqrt((double)d);
+        plan.threshold = random_word();
+        plan.trials = 3;
+    }
+    if (kind == PV_REPORT_SIGN) plan.threshold = random_word() >> 1;
+    return plan;
+}
+
+static void clips(void) {
+    for (int trial = 0; trial < 20000; ++trial) {
+        const int64_t d = 1 + (int64_t)(random_word() % MOST);
+        const double bound = exp(200 * random_unit()), size = exp(600 * random_unit());
+        double *x = random_doubles(d, size), *v = doubles(d);
+        if (trial % 10 == 0) x[random_word() % (uint64_t)d] = trial % 20 ? (double)NAN : HUGE_VAL;
+        pv_report_clip(bound, d, x, v);
+        long double norm = 0, whole = 0;
+        for (int64_t j = 0; j < d; ++j) {
+            whole += (long double)x[j] * x[j];
+            norm += (long double)v[j] * v[j];
+        }
+        CHECK(sqrtl(norm) <= bound * (1 + (d + 64) * 0x1p-53L));
+        if (trial % 10 == 0) CHECK(norm == 0);
+        if (trial % 10 && sqrtl(whole) < bound * 0.999L)
+            for (int64_t j = 0; j < d; ++j) CHECK(v[j] == x[j]);
+        if (trial % 10 && sqrtl(whole) > bound * 1.001L && sqrtl(whole) < bound * 1e200L)
+            CHECK(fabsl(sqrtl(norm) / bound - 1) < 1e-14L);
+        free(x), free(v);
+    }
+}
+
+/* <Z, v> - gamma |Z| |v| in long double, of the computed z. */
+static long double side(const pv_report *plan, const double *v, const unsigned char *words, long double *wrong) {
+    long double product = 0, z2 = 0, v2 = 0, e2 = 0;
+    for (int64_t j = 0; j < plan->d; ++j) {
+        const pv_value z = pv_lattice_value(PV_GAUSSIAN, pv_word(words + 8 * j));
+        product += (long double)z.z * v[j];
+        z2 += (long double)z.z * z.z;
+        v2 += (long double)v[j] * v[j];
+        e2 += (long double)z.error * z.error;
+    }
+    *wrong = 2 * sqrtl(e2 * v2);
+    return product - plan->gamma * sqrtl(z2 * v2);
+}
+
+/* Reports of rows 1, 2, ... from words that are drawn as they are listed; every draw is checked for what it used. */
+static void run(pv_report_kind kind, int64_t d) {
+    const pv_report plan = plan_of(kind, d);
+    const int64_t words = pv_row_words(plan.words), capacity = 5;
+    double *v = doubles(d), *out = doubles(d);
+    pv_undecided und = {
+        0, 0, plan.words, buffer(plan.words, 8), buffer(plan.words, 8), doubles(plan.words), 0, doubles(plan.words)};
+    pv_draws draws = {buffer(capacity * words, 8), buffer(capacity, 8), capacity, 0, 0, &und, 0.0,
+                      pv_first_pass_level(0)};
+    for (uint64_t row = 1; row < ROOM; ++row) {
+        for (int64_t j = 0; j < d; ++j) v[j] = random_unit() / sqrt((double)d);
+        if (row % 7 == 0) memset(v, 0, 8 * (size_t)d);
+        const int64_t left = draws.filled - draws.used;
+        pv_status status = pv_report_draw(&plan, &draws, row, v, out);
+        for (int calls = 0; status != PV_OK; ++calls) {
+            CHECK(status == PV_NEED_BITS && calls < 100000);
+            const uint64_t first = pv_report_next(&draws, row);
+            CHECK((first & PV_REPORT_ROW_MASK) == row && (kind == PV_REPORT_CAP || first == row));
+            draws.filled = pv_report_upcoming(&plan, first, ROOM, capacity, draws.rows);
+            draws.used = 0;
+            CHECK(draws.filled == (kind == PV_REPORT_CAP || ROOM - row >= 4 ? 5 : (int64_t)(ROOM - row + 1)));
+            CHECK(draws.rows[0] == first);
+            for (int64_t i = 0; i < 8 * draws.filled * words; ++i) draws.words[i] = (unsigned char)random_word();
+            status = pv_report_draw(&plan, &draws, row, v, out);
+        }
+        CHECK(left == 0 || draws.used > 0);
+        for (int64_t i = 0; i < 8 * draws.used * words; ++i) CHECK(draws.words[i] == 0); /* wiped */
+        long double norm = 0;
+        for (int64_t j = 0; j < d; ++j) {
+            norm += (long double)out[j] * out[j];
+            digest(out[j]);
+        }
+        if (kind == PV_REPORT_CAP) CHECK(fabsl(sqrtl(norm) / plan.scale - 1) < 1e-3L);
+        if (kind == PV_REPORT_SIGN) CHECK(fabs(out[0]) == plan.scale);
+    }
+    free(v), free(out), free(und.coord), free(und.word), free(und.x), free(und.value);
+    free(draws.words), free(draws.rows);
+}
+
+/* One trial whose coin lies between those of the regions: accepted just where it is in the cap. */
+static void sides(void) {
+    int64_t inside = 0, outside = 0;
+    for (int trial = 0; trial < 20000; ++trial) {
+        const int64_t d = 2 + (int64_t)(random_word() % (MOST - 2));
+        const pv_report plan = plan_of(PV_REPORT_CAP, d);
+        const int64_t words = pv_row_words(plan.words);
+        double *v = random_doubles(d, 1.0 / sqrt((double)d)), *out = doubles(d);
+        unsigned char *bytes = buffer(words, 8);
+        uint64_t row = 1;
+        pv_undecided und = {0,
+                            0,
+                            plan.words,
+                            buffer(plan.words, 8),
+                            buffer(plan.words, 8),
+                            doubles(plan.words),
+                            0,
+                            doubles(plan.words)};
+        pv_draws draws = {bytes, &row, 1, 1, 0, &und, 0.0, pv_first_pass_level(0)};
+        for (int64_t i = 0; i < 8 * words; ++i) bytes[i] = (unsigned char)random_word();
+        const pv_report_coins coins = pv_report_coins_of(&plan, v);
+        CHECK(coins.own <= coins.other && coins.own + coins.other == plan.threshold);
+        const uint64_t coin = coins.own + (coins.other - coins.own) / 2;
+        for (int k = 0; k < 8; ++k) bytes[8 * d + k] = (unsigned char)(coin >> (8 * k));
+        long double wrong, exact = side(&plan, v, bytes, &wrong);
+        const pv_status status = pv_report_draw(&plan, &draws, 1, v, out);
+        if (status == PV_UNDECIDED && und.n == 0) {
+            CHECK(!(fabsl(exact) > 4 * wrong + 1e-12L));
+            for (int64_t j = 0; j < d; ++j) CHECK(und.x[j] == v[j]);
+        } else if (coin < coins.other) {
+            CHECK(fabsl(exact) >= wrong / 2);
+            CHECK((status != PV_NEED_BITS) == (exact > 0));
+            exact > 0 ? ++inside : ++outside;
+        }
+        free(v), free(out), free(bytes), free(und.coord), free(und.word), free(und.x), free(und.value);
+    }
+    CHECK(inside > 1000 && outside > 1000);
+}
+
+/* Vectors whose norm says little: coins stay in order. */
+static void coins(void) {
+    pv_report plan = plan_of(PV_REPORT_CAP, 2);
+    const double cases[] = {0.0, -0.0, 1e-320, 1e-150, 1.0, 1.5, 1.6, 1e200, HUGE_VAL, (double)NAN};
+    for (int k = 0; k < LENGTH(cases); ++k) {
+        for (int full = 0; full < 2; ++full) {
+            if (full) plan.threshold = UINT64_MAX;
+            const double v[2] = {cases[k], 0.0};
+            const pv_report_coins found = pv_report_coins_of(&plan, v);
+            CHECK(found.own <= found.other && found.own + found.other == plan.threshold);
+            if (fabs(cases[k]) >= 1.5 && cases[k] < 1e150) CHECK(found.own == 0);
+            if (!(fabs(cases[k]) > 1e-145 && cases[k] < 1e150))
+                CHECK(found.own == plan.threshold / 2 && found.norm == 0.0);
+        }
+    }
+}
+
+int main(void) {
+    clips();
+    coins();
+    sides();
+    for (int64_t d = 1; d < 12; ++d) {
+        run(PV_REPORT_GAUSSIAN, d);
+        run(PV_REPORT_LAPLACE, d);
+        run(PV_REPORT_L2_LAPLACE, d);
+        if (d == 1) run(PV_REPORT_SIGN, d);
+        if (d > 1) run(PV_REPORT_CAP, d);
+    }
+    return finish("report");
+}

@@ -1,0 +1,129 @@
+"""The C kernels alone, without Python: drivers in tests/core/c, under the address and undefined-behaviour sanitizers.
+
+Every driver is compiled twice, once as the package ships the kernels and once unoptimised under the sanitizers. Both
+must pass, and print the same digest of results: the bits may not depend on how the compiler arranged the code.
+
+Without a compiler, or with one that lacks the sanitizers, the tests are skipped, and fail where CI=true.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from patience import WAIT
+from places import ROOT
+
+pytestmark = pytest.mark.process
+
+TESTS = Path(__file__).parent / "c"
+CORE = ROOT / "src" / "privol" / "_core" / "c"
+DRIVERS = sorted(path.stem for path in TESTS.glob("test_*.c"))
+
+WARNINGS = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-Wconversion", "-Wsign-conversion", "-Wdouble-promotion"]
+WARNINGS += ["-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wcast-qual", "-Wundef", "-Wvla"]
+COMMON = ["-std=c11", "-ffp-contract=off", *WARNINGS, f"-I{CORE}", f"-I{TESTS}"]
+BUILDS = {
+    "shipped": ["-O3", "-fno-math-errno", "-fno-trapping-math"],
+    "sanitized": ["-O1", "-g", "-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all"],
+}
+OVERRUN = """
+#include <stdlib.h>
+int main(int argc, char **argv) {
+    (void)argv;
+    double *p = malloc(8 * (size_t)argc);
+    p[argc] = 1.0;
+    return p[argc] > 2.0;
+}
+"""
+UNDEFINED = """
+int main(int argc, char **argv) { (void)argv; int x = 2147483647; x += argc; return x == 5; }
+"""
+
+
+def refuse(reason: str) -> None:
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{reason}; with CI=true the C tests may not be skipped")
+    pytest.skip(reason)
+
+
+def compile_c(compiler: str, flags: list[str], sources: list[Path], out: Path) -> subprocess.CompletedProcess[str]:
+    command = [*shlex.split(compiler), *COMMON, *flags, *map(str, sources), "-o", str(out), "-lm", "-pthread"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=WAIT)
+
+
+def run(program: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(program)], capture_output=True, text=True, timeout=WAIT)
+
+
+@pytest.fixture(scope="module")
+def compiler(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A C compiler whose sanitizers are seen to catch what they should."""
+    found = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc") or shutil.which("clang")
+    if not found:
+        refuse("no C compiler (gcc, cc, clang or $CC)")
+    folder = tmp_path_factory.mktemp("sanitizers")
+    for name, text, expected in (("overrun", OVERRUN, "AddressSanitizer"), ("undefined", UNDEFINED, "runtime error")):
+        source = folder / f"{name}.c"
+        source.write_text(text)
+        built = compile_c(found, BUILDS["sanitized"], [source], folder / name)
+        if built.returncode:
+            refuse(f"{found} cannot build with sanitizers: {built.stderr[-500:]}")
+        result = run(folder / name)
+        assert result.returncode != 0, f"the sanitizer let {name} pass"
+        assert expected in result.stderr
+    return found
+
+
+@pytest.fixture(scope="module")
+def kernels(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
+    """Object files of all kernels, by build."""
+    objects: dict[str, list[Path]] = {}
+    for build, flags in BUILDS.items():
+        folder = tmp_path_factory.mktemp(build)
+        for source in sorted(CORE.glob("*/*.c")):
+            out = folder / f"{source.stem}.o"
+            built = compile_c(compiler, [*flags, "-c"], [source], out)
+            assert built.returncode == 0, built.stderr
+            objects.setdefault(build, []).append(out)
+    return objects
+
+
+def test_every_kernel_is_compiled(kernels: dict[str, list[Path]]) -> None:
+    families = {"bits", "discrete", "draws", "first_pass", "fork", "geometry", "gradient", "iterate", "keystream"}
+    families |= {"bandit", "lattice", "leader", "least_squares", "local", "loss", "magnitude", "mixture", "outputs"}
+    families |= {"prefix", "report", "ridge", "rows", "run", "schedule", "update"}
+    families |= {"experts", "hessian", "loss_rows", "newton", "objective"}
+    for objects in kernels.values():
+        assert families <= {path.stem for path in objects}
+    drivers = {"test_bandit", "test_bits", "test_discrete", "test_first_pass", "test_lattice", "test_local"}
+    assert drivers | {"test_experts", "test_objective", "test_outputs", "test_rows", "test_update"} <= set(DRIVERS)
+
+
+@pytest.mark.parametrize("flag", ["-ffast-math", "-mfpmath=387"])
+def test_arithmetic_that_breaks_the_proofs_is_refused(flag: str, compiler: str, tmp_path: Path) -> None:
+    if flag == "-mfpmath=387" and (platform.machine() != "x86_64" or "gcc" not in Path(shlex.split(compiler)[-1]).name):
+        pytest.skip("an option of gcc for x86")
+    built = compile_c(compiler, [flag, "-c"], [CORE / "noise" / "lattice.c"], tmp_path / "lattice.o")
+    assert built.returncode != 0
+    assert "privol's proofs need IEEE 754 arithmetic" in built.stderr
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_driver(driver: str, compiler: str, kernels: dict[str, list[Path]], tmp_path: Path) -> None:
+    output: dict[str, str] = {}
+    for build, flags in BUILDS.items():
+        program = tmp_path / f"{driver}_{build}"
+        built = compile_c(compiler, flags, [TESTS / f"{driver}.c", *kernels[build]], program)
+        assert built.returncode == 0, built.stderr
+        result = run(program)
+        assert result.returncode == 0, f"{driver}, {build}: {result.stderr}"
+        assert result.stderr == ""
+        output[build] = result.stdout
+    assert output["shipped"].split()[0] == driver.removeprefix("test_")
+    assert output["shipped"] == output["sanitized"], f"{driver}: the results depend on the compiler's optimisation"

@@ -1,0 +1,367 @@
+"""DOLA over MPI: real ranks, the bits of one process, failures that end all ranks, runs that go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from mpi_programs import CASES, Block, N, Rows, X, Y, found_of, make, rows_of
+from places import ROOT
+from scipy import sparse
+
+import privol
+from privol.cli.account import describe_account
+from privol.cli.app import app
+from privol.distributed import DealtRows, InterleavedRows
+from privol.errors import InvalidParameter
+from privol.ledger import Ledger
+from privol.state import State, load_model
+
+pytestmark = pytest.mark.mpi
+
+HERE = ROOT / "tests" / "support"
+MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
+SHARDS = ["part-0.csv", "part-1.csv", "part-2.csv", "part-3.csv"]
+
+
+def mpi(ranks, *words, folder=None, check=True):
+    """Run a program of mpi_programs.py, or the command line, on so many ranks."""
+    pytest.importorskip("mpi4py", exc_type=ImportError)
+    if MPIEXEC is None:
+        if os.environ.get("CI"):
+            pytest.fail("there is no mpiexec")
+        pytest.skip("there is no mpiexec")
+    options = ["--allow-run-as-root", "--oversubscribe"]
+    program = [sys.executable, str(HERE / "mpi_programs.py")] if words[0] != "privol" else [sys.executable, "-m"]
+    # the privol of this process, wherever it is from
+    paths = [str(Path(privol.__file__).parents[1]), str(HERE)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    command = [MPIEXEC, *options, "-n", str(ranks), *program, *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env, timeout=120)
+    assert not check or done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return {name: found_of(make(name).fit_stream(rows_of(name))) for name in CASES}
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+def test_the_same_bits_on_any_number_of_ranks(ranks, alone, tmp_path):
+    mpi(ranks, "bits", tmp_path)
+    for name in CASES:
+        for rank in range(ranks):
+            found = np.load(tmp_path / f"{name}-{ranks}-{rank}.npz")
+            for part, expected in alone[name].items():
+                assert found[part].tobytes() == np.ascontiguousarray(expected).tobytes(), (name, rank, part)
+    sent = sum(np.load(tmp_path / f"traffic-{ranks}-{rank}.npz")["sent"] for rank in range(ranks))
+    if ranks == 1:
+        assert sent.tolist() == [0, 0]
+        return
+    # rows of neighbours only, each once to a rank that hears it: no more than what nodes send
+    bytes_of_nodes = sum(alone[name]["sent"][1] for name in CASES)
+    assert 0 < sent[1] < bytes_of_nodes
+    assert sent[0] <= sum(alone[name]["sent"][0] for name in CASES)
+
+
+@pytest.mark.parametrize("how", ["kill", "raise"])
+def test_a_rank_that_dies_ends_the_run_which_goes_on(how, tmp_path):
+    whole = found_of(make("batch").fit_stream(rows_of("batch")))
+    ended = mpi(3, "kept", tmp_path, 1, 150, how, check=False)
+    assert ended.returncode != 0
+    assert not list(tmp_path.glob("kept-*.npz"))
+    if how == "raise":
+        for rank in (0, 2):
+            words, failed = json.loads((tmp_path / f"failure-{rank}.json").read_text())
+            assert failed == 1
+            assert "rank 1 cannot go on: OSError" in words
+            assert "disk" not in words  # what it says of its rows is for its own log
+    mpi(3, "kept", tmp_path)
+    for rank in range(3):
+        found = dict(np.load(tmp_path / f"kept-{rank}.npz"))
+        assert found.pop("began")[0]
+        for part, expected in whole.items():
+            assert found[part].tobytes() == np.ascontiguousarray(expected).tobytes(), (rank, part)
+        model = load_model(tmp_path / f"rank-{rank}")
+        assert np.array_equal(model.coef_, whole["coef"])
+        assert not (tmp_path / f"rank-{rank}" / "secret").exists()
+
+
+def test_ranks_go_on_from_the_round_that_all_have(tmp_path):
+    """One rank has kept a round more than another: the rows of that one are learnt again, by the same noise."""
+    mpi(2, "kept", tmp_path, 0, 300, check=False)
+    kept = sorted((tmp_path / "rank-0" / "secret").glob("checkpoint-*"))
+    other = sorted((tmp_path / "rank-1" / "secret").glob("checkpoint-*"))
+    assert len(kept) == len(other) == 2
+    other[-1].unlink()  # as if the crash had come before it
+    mpi(2, "kept", tmp_path)
+    whole = found_of(make("batch").fit_stream(rows_of("batch")))
+    assert np.load(tmp_path / "kept-1.npz")["nodes"].tobytes() == whole["nodes"].tobytes()
+
+
+def test_a_rank_without_its_run_is_no_run(tmp_path):
+    mpi(2, "kept", tmp_path, 0, 300, check=False)
+    shutil.rmtree(tmp_path / "rank-1")
+    ended = mpi(2, "kept", tmp_path, check=False)
+    assert ended.returncode != 0
+    assert "rank 1 has no run to go on with" in ended.stderr
+    assert State(tmp_path / "rank-0").read() is not None
+
+
+def test_no_message_leaves_twice_in_two_forms(tmp_path):
+    """Were a rank told something else in rounds that it makes again, two gradients would have one noise: it refuses."""
+    words = ("kill", 450)  # ten rounds from checkpoint to checkpoint
+    mpi(2, "kept", tmp_path, 0, 380, *words, check=False)
+    sent = (tmp_path / "rank-1" / "secret" / "sent.log").read_bytes()
+    kept = sorted((tmp_path / "rank-1" / "secret").glob("checkpoint-*"))
+    rounds = int(kept[-1].stem.split("-")[1]) // (4 * 5)
+    assert rounds == 10
+    assert len(sent) // 40 > rounds + 2
+    ended = mpi(2, "kept", tmp_path, 0, 0, "lie", 450, check=False)
+    assert ended.returncode != 0
+    assert "would send something else" in ended.stderr
+    assert (tmp_path / "rank-1" / "secret" / "sent.log").read_bytes() == sent
+    mpi(2, "kept", tmp_path, -1, 0, *words)  # the truth goes on
+    whole = found_of(make("batch").fit_stream(rows_of("batch")))
+    assert np.load(tmp_path / "kept-1.npz")["nodes"].tobytes() == whole["nodes"].tobytes()
+
+
+@pytest.mark.parametrize("lie", ["nan", "far"])
+def test_what_no_node_sends_is_not_learnt_from(lie, tmp_path):
+    """Noise on the output charges roundings of a mix within bounds: beyond them a rank refuses to go on."""
+    ended = mpi(2, "kept", tmp_path, 0, 0, lie, check=False)
+    assert ended.returncode != 0
+    words, failed = json.loads((tmp_path / "failure-1.json").read_text())
+    assert failed == 0
+    assert "rank 0 has sent numbers that are not finite, or beyond 1e+150" in words
+    assert not list(tmp_path.glob("kept-*.npz"))
+
+
+@pytest.mark.parametrize("how", ["far", "interrupt"])
+def test_what_has_left_is_never_undone(how, tmp_path):
+    """A loss of the user's own fails by what another rank sends: undone, its rounds would be sent again, of other rows.
+
+    The run is over for good, and all that it reserved is spent: its messages are with others.
+    """
+    mpi(2, "failing", tmp_path, how)
+    runs = json.loads((tmp_path / "failing-0.json").read_text())
+    for kept, found in runs.items():
+        assert found["error"] == {"far": "OverflowError", "interrupt": "KeyboardInterrupt"}[how], kept
+        assert found["sent"][0] == found["sent"][1] >= 45, kept
+        closed = "the run is kept on the disk" if kept == "directory" else "the run is closed"
+        assert closed in found["partial_fit"], kept
+        assert closed in found["learn_one"], kept
+        assert "the run is closed" in found["learn"], kept
+        assert "the run is closed" in found["tell"], kept
+        assert "cannot go on: another run needs new Ranks" in found["gather"], kept
+        spent, reserved, still_open, rounds = found["spent"]
+        assert spent == reserved, kept
+        assert rounds >= 44, kept
+        assert still_open == (kept == "directory")
+    for journal in (tmp_path / "ledger-0.jsonl", tmp_path / "rank-0" / "ledger.jsonl"):
+        (entry,) = Ledger.read(journal).entries()
+        assert entry.mu_squared == reserved
+
+
+def test_what_was_sent_is_spent_whoever_reads_the_run(tmp_path):
+    """A rank that is killed long before its second checkpoint has sent messages."""
+    mpi(2, "kept", tmp_path, 1, 150, "kill", 65536, check=False)
+    for rank in range(2):
+        folder = tmp_path / f"rank-{rank}"
+        rounds = len((folder / "secret" / "sent.log").read_bytes()) // 40
+        assert rounds > 2
+        (entry,) = Ledger.read(folder / "ledger.jsonl").entries()
+        (account,) = Ledger.read(folder / "ledger.jsonl").accounts
+        assert entry.mu_squared == account.reserved_mu_squared
+        record = describe_account([str(folder)], None)
+        assert record["journals"][0]["runs"][0]["spent"] == record["journals"][0]["runs"][0]["reserved"]
+    State(tmp_path / "rank-0").end()
+    ended = CliRunner().invoke(app, ["resume", str(tmp_path / "rank-1"), "--end"])
+    assert "nothing was released" not in ended.output
+    assert "no model was released, but messages" in ended.output
+    for rank in range(2):
+        (entry,) = Ledger.read(tmp_path / f"rank-{rank}" / "ledger.jsonl").entries()
+        assert not entry.open
+        assert entry.mu_squared == account.reserved_mu_squared
+        assert entry.releases >= rounds - 1
+
+
+def test_the_run_is_charged_before_a_message_leaves(tmp_path):
+    """The kill comes between the two: with the first message made and not sent."""
+    mpi(2, "kept", tmp_path, 0, 0, "first", 65536, check=False)
+    assert (tmp_path / "first.json").exists()
+    charged, reserved = json.loads((tmp_path / "first.json").read_text())
+    assert charged == reserved
+
+
+def test_users_have_rows_on_all_ranks(tmp_path):
+    """The sentence is the network's: caps of ranks add up, and where one is not known nothing is said."""
+    mpi(2, "users", tmp_path)
+    found = [json.loads((tmp_path / f"users-{rank}.json").read_text()) for rank in range(2)]
+    assert found[0] == found[1]
+    for name, (cap, column) in {
+        "both False": (5, "person"),
+        "both True": (2, "person"),  # dealt out of one stream, of which every rank counts all users
+        "one False": (None, None),
+        "one True": (None, None),
+        "columns False": (None, None),
+        "columns True": (None, None),
+    }.items():
+        assert found[0][name][:2] == [cap, column], name
+        said = found[0][name][2]
+        assert ("several rows of one person are not protected as one" in said) == (cap is None), name
+        assert "common" in said
+        assert "of rank 0" in said
+        assert "of rank 1" in said
+        assert ("all ranks deal out the rows of the same stream" in said) == (name == "both True"), name
+    for name in ("lie False", "lie True"):
+        assert "what a rank says of its rows cannot be" in found[0][name]
+
+
+def test_ranks_must_agree(tmp_path):
+    mpi(2, "refusals", tmp_path)
+    for rank in range(2):
+        found = json.loads((tmp_path / f"refusals-{rank}.json").read_text())
+        assert "epsilon must be the same on all ranks: rank 1 has another" in found["parameters"]
+        assert "random_state must be the same" in found["seed"]
+        assert "loss must be the same" in found["loss"]
+        assert "topology must be the same" in found["topology"]
+        assert "as many rows as the others" in found["rows"]
+        assert "n_features must be the same" in found["features"]
+        assert "release must be 'all' or 'last'" in found["release"]
+
+
+# ---- the command line ---------------------------------------------------------------------------------------------
+
+
+def write_shards(folder, ragged=False):
+    for i, name in enumerate(SHARDS):
+        rows, labels = X[i:1000:4], Y[i:1000:4]
+        lines = [",".join(map(repr, x.tolist())) + f",{int(y)}" for x, y in zip(rows, labels, strict=True)]
+        (folder / name).write_text("\n".join(lines[: len(lines) - (ragged and i == 3)]) + "\n")
+    lines = [",".join(map(repr, x.tolist())) + f",{int(y)}" for x, y in zip(X[:1000], Y[:1000], strict=True)]
+    (folder / "all.csv").write_text("\n".join(lines) + "\n")
+
+
+DOLA_WORDS = ("privol", "dola", "--target", "-1", "--classes", "0,1", "--no-header", "--batch", "5", "--seed", "3")
+
+
+def test_command(tmp_path):
+    write_shards(tmp_path)
+    shown = mpi(3, *DOLA_WORDS, *SHARDS, "--out", "R", "--json", folder=tmp_path)
+    record = json.loads(shown.stdout)
+    assert (record["rows"], record["nodes"], record["ranks"], record["rounds"]) == (1000, 4, 3, 50)
+    assert record["between_nodes"]["messages"] == 8 * 50
+    assert json.loads((tmp_path / "R" / "run.json").read_text()) == record
+    one = mpi(1, *DOLA_WORDS, "all.csv", "--nodes", "4", "--out", "S", folder=tmp_path)
+    assert "NOT PRIVATE: the noise came from a known seed" in one.stdout
+    models = [load_model(tmp_path / name) for name in ("R", "S", "R/rank-0002")]
+    assert np.array_equal(models[0].coef_, models[1].coef_)
+    assert np.array_equal(models[0].coef_, models[2].coef_)
+
+
+def test_command_speaks_of_users_of_all_files(tmp_path):
+    """A patient may be in both files: with a rank for each the sentence is that of one process."""
+    schema = '[target]\ncolumn = "y"\nnegative = ["0"]\npositive = ["1"]\n'
+    schema += '[columns.x]\nrange = [-2, 2]\n[user]\ncolumn = "who"\nmax_rows = 1\n'
+    (tmp_path / "s.toml").write_text(schema)
+    for name in ("a.csv", "b.csv"):
+        lines = [f"{X[k, 0]:.6f},{int(Y[k])},p{k}" for k in range(100)]
+        (tmp_path / name).write_text("\n".join(["x,y,who", *lines]) + "\n")
+    words = ("privol", "dola", "a.csv", "b.csv", "--schema", "s.toml", "--batch", "10", "--json", "--out")
+    one, two = (json.loads(mpi(n, *words, f"R{n}", folder=tmp_path).stdout)["guarantee"] for n in (1, 2))
+    assert one["rows_per_user"] == two["rows_per_user"] == 2
+    assert one["conditions"] == two["conditions"]
+
+
+def test_command_refuses(tmp_path):
+    write_shards(tmp_path, ragged=True)
+    ragged = mpi(2, *DOLA_WORDS, *SHARDS, "--out", "R", folder=tmp_path, check=False)
+    assert "all nodes must have the same number of rows" in ragged.stderr
+    write_shards(tmp_path)
+    lines = (tmp_path / SHARDS[2]).read_text().splitlines()
+    for wrong, said in ((",".join(lines[200].split(",")[1:]), "row 201: found 5 field"), ("x" + lines[200], "'x")):
+        (tmp_path / SHARDS[2]).write_text("\n".join([*lines[:200], wrong, *lines[201:]]) + "\n")
+        corrupt = mpi(2, *DOLA_WORDS, *SHARDS, "--out", "R", folder=tmp_path, check=False)
+        assert SHARDS[2] in corrupt.stderr
+        assert said in corrupt.stderr
+        assert "rank 1 cannot go on" in corrupt.stderr
+        assert not (tmp_path / "R").exists()
+    (tmp_path / SHARDS[2]).write_text("\n".join(lines) + "\n")
+    few = mpi(2, *DOLA_WORDS, "all.csv", "--nodes", "1", "--out", "R", folder=tmp_path, check=False)
+    assert "nodes must be at least the number of ranks" in few.stderr
+    assert not (tmp_path / "R").exists()
+
+
+# ---- rows of the nodes here, without MPI --------------------------------------------------------------------------
+
+
+class Part:
+    """Stands for ranks where only the partition matters."""
+
+    def __init__(self, first, own):
+        self.own = first, own
+
+    def part(self, nodes):
+        return self.own
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix], ids=["dense", "csr"])
+def test_rows_are_dealt_and_interleaved_alike(kind):
+    for first, own in ((0, 3), (3, 2), (5, 2)):
+        dealt = DealtRows(Rows(), Part(first, own), 7)
+        blocks = list(dealt)
+        found = np.concatenate([b.X for b in blocks])
+        mine = np.flatnonzero((np.arange(N) % 7 >= first) & (np.arange(N) % 7 < first + own))
+        assert np.array_equal(found, X[mine])
+        assert dealt.n_rows == len(mine)
+    even = 7 * 143
+    nodes = [OfKind(X[i:even:7], Y[i:even:7], kind) for i in range(3, 5)]
+    joined = InterleavedRows(nodes, rounds=10)
+    blocks = list(joined)
+    mine = np.flatnonzero((np.arange(even) % 7 >= 3) & (np.arange(even) % 7 < 5))
+    rows = np.concatenate([b.X.toarray() if sparse.issparse(b.X) else b.X for b in blocks])
+    assert np.array_equal(rows, X[:even][mine])
+    assert np.array_equal(np.concatenate([b.y for b in blocks]), Y[:even][mine])
+    assert joined.n_rows == len(mine)
+
+
+class OfKind(Rows):
+    def __init__(self, rows, targets, kind):
+        super().__init__(kind(rows), targets)
+
+    def __iter__(self):
+        for start in range(0, self.n_rows, 33):
+            yield Block(self.rows[start : start + 33], self.targets[start : start + 33], start)
+
+
+def test_streams_of_nodes_that_do_not_fit():
+    with pytest.raises(InvalidParameter, match="the same number of rows, found"):
+        InterleavedRows([Rows(X[:10], Y[:10]), Rows(X[:11], Y[:11])])
+    other = Rows(X[:10], Y[:10])
+    other.classes = (1, 0)
+    with pytest.raises(InvalidParameter, match="the same classes"):
+        InterleavedRows([Rows(X[:10], Y[:10]), other])
+    short = Rows(X[:10], Y[:10])
+    short.n_rows, short.rows = 10, X[:7]
+    with pytest.raises(InvalidParameter, match="ended before others"):
+        list(InterleavedRows([Rows(X[:10], Y[:10]), Short()]))
+
+
+class Short(Rows):
+    """Says more rows than it has."""
+
+    def __init__(self):
+        super().__init__(X[:7], Y[:7])
+        self.n_rows = 10
+
+    def __iter__(self):
+        yield Block(X[:7], Y[:7], 0)

@@ -1,0 +1,174 @@
+"""The experiments on data at rest run, and docs/offline.md says what they wrote."""
+
+from __future__ import annotations
+
+import math
+import re
+import stat
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from experiment_tools import OFFLINE, adult, covtype, experiments, number, words, written  # noqa: F401 (a fixture)
+from scipy import sparse
+
+from privol import ObjectivePerturbation, OutputPerturbation
+
+pytest.importorskip("pyarrow")
+
+
+def spread(cell: str) -> float:
+    return float(cell.split(" ± ")[1])
+
+
+# ---- offline_table --------------------------------------------------------------------------------------------
+
+
+def test_rows_are_drawn_as_the_slides_have_them(experiments):  # noqa: F811
+    """Within the margin 0.1 of a plane lie 24 % of the sphere in ten dimensions, and a fifth of their labels turn."""
+    separable, noisy = experiments("offline_table").LAWS
+    for law, wrong in ((separable, 0.0), (noisy, 0.0471)):
+        X, y = law.draw(17_500, 3)
+        rng = np.random.default_rng(3)
+        truth = rng.normal(size=10)
+        score = X @ (truth / np.linalg.norm(truth))
+        np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1.0)
+        assert np.abs(score).min() >= law.margin
+        turned = np.sign(score) != y
+        assert turned.mean() == pytest.approx(wrong, abs=6 * math.sqrt(wrong / 17_500))
+        assert not np.any(np.abs(score[turned]) >= law.near)
+
+
+def test_offline_table_runs(tmp_path, experiments):  # noqa: F811
+    rows = experiments.sample("offline_table", tmp_path, "--runs", "1")
+    assert [len(cells) for cells in rows] == [7] * 10
+    assert [number(cells[6]) < 0.1 for cells in rows if cells[1] == "inf"] == [True, True]
+
+
+def test_the_page_has_the_printed_table():
+    """Our means are of 100 folds, the printed ones of five whose deviation they print: within two deviations of it."""
+    rows = written("offline_table")
+    assert len(rows) == 10
+    for cells in rows:
+        if cells[3]:
+            if cells[1] != "inf":
+                assert abs(number(cells[4]) - number(cells[3])) < 2 * spread(cells[3]) / math.sqrt(5)
+            else:
+                assert abs(number(cells[6]) - number(cells[3])) < 0.004
+    tight = {(cells[0], cells[1], cells[2]): number(cells[6]) for cells in rows}
+    for (law, epsilon, method), error in tight.items():
+        if method.startswith("Output"):
+            assert tight[law, epsilon, "ObjectivePerturbation (new)"] < error
+            assert tight[law, "0.1", method] < tight[law, "0.017", method]
+    for cells in rows:
+        if cells[2].startswith("Output"):  # the slides' noise is more than needed
+            assert number(cells[5]) < float(cells[1])
+            assert number(cells[6]) < number(cells[4])
+        elif cells[1] != "inf":  # their noise, and a hundredth of epsilon for where the solver stops
+            assert number(cells[5]) == pytest.approx(1.01 * float(cells[1]), rel=2e-3)
+
+
+def test_one_printed_error_is_found_now(experiments):  # noqa: F811
+    """Deviation of a fold 0.053: the mean of ten misses by six of its own, 0.1, below 1e-8; labels at random: 0.5."""
+    script = experiments("offline_table")
+    found = script.errors(script.LAWS[0], ObjectivePerturbation, 0.017, "published", 2)
+    assert len(found) == 10
+    assert np.mean(found) == pytest.approx(script.LAWS[0].printed["new"][0], abs=0.1)
+
+
+# ---- offline --------------------------------------------------------------------------------------------------
+
+
+def stand_in(folder: Path) -> Path:
+    """An interpreter that says what diffprivlib's worker would: accuracy, seconds, iterations for each setting."""
+    file = folder / "python"
+    file.write_text(
+        f"#!{sys.executable}\nimport json, sys\nimport numpy as np\nrows = np.load(sys.argv[2])\n"
+        "assert sys.argv[1].endswith('diffprivlib_worker.py') and rows['X'].ndim == 2\n"
+        "print(json.dumps([[0.5, 1.0, 7] for _ in json.load(sys.stdin)]))\n",
+        encoding="utf-8",
+    )
+    file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    return file
+
+
+def test_offline_runs(tmp_path, experiments, monkeypatch):  # noqa: F811
+    adult(tmp_path)
+    words(tmp_path)
+    monkeypatch.setattr(experiments("offline"), "WORDS", 40)
+    rows = experiments.sample(
+        "offline", tmp_path, str(tmp_path), "--diffprivlib", str(stand_in(tmp_path)), "--runs", "1"
+    )
+    assert [len(cells) for cells in rows] == [6] * 10 + [4] * 22
+    for part in (rows[10:21], rows[21:]):
+        assert part[9] == ["diffprivlib", "50.0", "50.0", "50.0"]
+        assert number(part[10][1]) > 80
+
+
+def test_offline_without_what_is_missing(tmp_path, experiments, capsys):  # noqa: F811
+    covtype(tmp_path)
+    rows = experiments.sample("offline", tmp_path, str(tmp_path), "--runs", "1")
+    assert [len(cells) for cells in rows] == [4] * 10  # nothing of diffprivlib's
+    assert "rcv1 is left out: " in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        experiments.run("offline", str(tmp_path / "empty"), "--quick")
+
+
+def test_the_rule_is_public_and_in_the_units_of_the_noise(experiments):  # noqa: F811
+    """A score moves by about ``1 / multiple``: of output perturbation by ``sqrt(dim) R`` scales, D = 2 R."""
+    script = experiments("offline")
+    X, y = np.zeros((5_000, 99)), np.zeros(5_000)
+    for kind, multiple in ((OutputPerturbation, 2.0), (ObjectivePerturbation, 1.0)):
+        rows = script.Split("", sparse.csr_matrix(X), y, X, y, 3.0)
+        l2 = script.rule(multiple, rows, 0.5)
+        plan = kind(epsilon=0.5, l2=l2, x_bound=3.0).calibrate(99, 5_000)
+        noise = plan.scale if kind is OutputPerturbation else plan.scale / plan.l2_sum
+        assert math.sqrt(100) * noise * math.sqrt(10) == pytest.approx(1 / multiple, rel=0.25)
+
+
+def test_the_page_has_the_multiples_that_were_chosen(experiments):  # noqa: F811
+    script = experiments("offline")
+    rows = [cells for cells in written("offline") if len(cells) == 6]
+    for kind, multiple in script.CHOSEN.items():
+        means = {number(cells[1]): number(cells[5]) for cells in rows if cells[0] == kind.__name__}
+        assert tuple(means) == script.MULTIPLES
+        assert max(means, key=means.__getitem__) == multiple
+
+
+def test_the_page_shows_accuracy_by_epsilon():
+    """From epsilon = 1 objective perturbation is the better of the two, rcv1 apart; both gain with epsilon."""
+    rows = [cells for cells in written("offline") if len(cells) == 4]
+    begin = [i for i, cells in enumerate(rows) if cells[0] == "OutputPerturbation"]
+    assert len(begin) == 4
+    for start, end in pairwise([*begin, len(rows)]):
+        part = {re.sub(",? \\d+ runs", "", cells[0]): cells[1:] for cells in rows[start:end]}
+        plain = number(part["scikit-learn without noise"][0])
+        for name in ("OutputPerturbation", "ObjectivePerturbation"):
+            first, _, last = map(number, part[name])
+            assert first <= last <= plain + 0.5
+        if "diffprivlib" in part:  # not rcv1: the page says so
+            for mine, worse in zip(part["ObjectivePerturbation"][1:], part["OutputPerturbation"][1:], strict=True):
+                assert number(mine) > number(worse)
+    assert "offline.svg" in OFFLINE.read_text(encoding="utf-8")
+
+
+# ---- tuning ----------------------------------------------------------------------------------------------------
+
+
+def test_tuning_runs(tmp_path, experiments):  # noqa: F811
+    adult(tmp_path)
+    rows = experiments.sample("tuning", tmp_path, str(tmp_path), "--runs", "1")
+    assert [len(cells) for cells in rows] == [3] * 10
+
+
+def test_the_page_shows_that_private_tuning_beats_a_blind_choice():
+    rows = written("tuning")
+    assert [len(cells) for cells in rows] == [5] * 10
+    for start in (0, 5):
+        best, blind, worst, chosen, _ = ([number(cell) for cell in cells[2:]] for cells in rows[start : start + 5])
+        assert chosen[-1] > blind[-1]
+        for k in range(3):
+            assert worst[k] <= blind[k] <= best[k]
+            assert chosen[k] <= best[k] + 1.0

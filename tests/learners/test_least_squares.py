@@ -1,0 +1,297 @@
+"""PQFTL: the sums that it perturbs, the models that it solves, what one row can move.
+
+The page is docs/proofs/least_squares.md.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from alpha import rate
+from least_squares_tools import N, moments, rows
+from scipy import sparse
+from scipy.stats import chi2, norm
+
+from privol import PQFTL
+from privol._core._least_squares import moments_size, solve_ridge
+from privol._core._noise import instruction_sets, use_instruction_set
+from privol._core._prefix import PrefixRun
+from privol.errors import BudgetExceeded, InvalidParameter, InvalidRow, StateError
+from privol.guarantees import gdp_mu
+from privol.noise import STREAM_RELEASES, decide_lattice_point, make_source
+from privol.prefix import plan_of
+
+pytestmark = pytest.mark.statistical
+
+DESIGNS = ("tree", "honaker", "smooth", "sqrt", "blt", "independent")
+
+
+def learnt(X, y, **given):
+    words = {"horizon": N, "random_state": 7, "fit_intercept": False, "l2": 0.01, "release": 1, **given}
+    return PQFTL(**words).partial_fit(X, y)
+
+
+def band(values, std, freedom, alpha):
+    """Whether a sum of squares fits the standard deviation, and whether it would fit 2/3 of it as well."""
+    low, high = chi2.ppf(alpha / 2, freedom), chi2.isf(alpha / 2, freedom)
+    return low < values / std**2 < high, low < values / (2 / 3 * std) ** 2 < high
+
+
+# ---- the run -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch", [1, 7])
+@pytest.mark.parametrize("design", DESIGNS)
+def test_sums_and_models_are_those_of_a_private_prefix_sum(design, batch):
+    """Of the same key: every sum and every model, bit for bit."""
+    X, y = rows()
+    X /= 1.0 + np.maximum(0.0, np.linalg.norm(X, axis=1, keepdims=True))  # within the bound: nothing is scaled
+    y = np.clip(y, -0.9, 0.9)
+    learner = PQFTL(
+        horizon=N, random_state=7, fit_intercept=False, l2=0.01, release=1, design=design, batch=batch, epsilon=5.0
+    )
+    plan = learner.calibrate(4, N)
+    twin = PrefixRun(
+        plan_of(plan.sums, horizon=N),
+        horizon=N,
+        source=make_source(7),
+        stream=STREAM_RELEASES,
+        decide=decide_lattice_point,
+    )
+    expected = twin.add_block(moments(X, y * plan.target_unit, plan.row_unit))
+    for t in range(1, N + 1):
+        learner.partial_fit(X[t - 1 : t], y[t - 1 : t])
+        sums = learner._run.state.released_sums()
+        np.testing.assert_array_equal(sums, expected[t - 1])
+        step = t // batch
+        if step == 0:
+            np.testing.assert_array_equal(learner.coef_, 0.0)
+            continue
+        shift = step * batch * plan.l2 + plan.shifts[0, step.bit_length() - 1]
+        model, _ = solve_ridge(sums, 4, most=float(step * batch), shift=shift, radius=plan.ball)
+        model *= plan.row_unit / plan.target_unit
+        np.testing.assert_allclose(learner.coef_, model / max(1.0, np.linalg.norm(model)), rtol=1e-14, atol=0.0)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_without_noise_it_is_ridge_regression(intercept):
+    X, y = rows()
+    radius, l2, x_bound, y_bound = 50.0, 0.3, 0.8, 1.7
+    learner = learnt(
+        X, y, epsilon=math.inf, fit_intercept=intercept, radius=radius, l2=l2, x_bound=x_bound, y_bound=y_bound
+    )
+    V = X * np.minimum(1.0, x_bound / np.maximum(np.linalg.norm(X, axis=1), 1e-300))[:, None]
+    V = np.column_stack([V, np.ones(N)]) if intercept else V
+    c = np.clip(y, -y_bound, y_bound)
+    model = np.linalg.solve(V.T @ V + N * l2 * np.eye(V.shape[1]), V.T @ c)
+    np.testing.assert_allclose(learner.coef_, model[:4], rtol=1e-11)
+    assert learner.intercept_ == pytest.approx(model[4] if intercept else 0.0, rel=1e-11)
+    gram, cross = learner.moments()
+    np.testing.assert_allclose(gram, V.T @ V, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(cross, V.T @ c, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_chunks_layouts_and_levels_give_the_same_bits(design):
+    X, y = rows()
+    X = X.astype(np.float32)
+    words = {"design": design, "fit_intercept": True, "batch": 3, "release": 4}
+    expected = learnt(X, y, **words)
+    model = np.append(expected.coef_, expected.intercept_)
+    average, sums = expected.average_coef_, expected._run.state.released_sums()
+    others = []
+    for level in instruction_sets():
+        use_instruction_set(level)
+        try:
+            others += [learnt(rows_, y, **words) for rows_ in (X, X.astype(float), sparse.csr_array(X))]
+        finally:
+            use_instruction_set(None)
+    cut = PQFTL(horizon=N, random_state=7, l2=0.01, **words)
+    for start, stop in ((0, 1), (1, 2), (2, 30), (30, 31), (31, 50), (50, N)):
+        cut.partial_fit(X[start:stop], y[start:stop])
+    one = PQFTL(horizon=N, random_state=7, l2=0.01, **words).partial_fit(X[:1], y[:1])
+    for x, target in zip(X[1:], y[1:], strict=True):
+        one.learn_one(x, target)
+    for other in (*others, cut, one):
+        np.testing.assert_array_equal(np.append(other.coef_, other.intercept_), model)
+        np.testing.assert_array_equal(other.average_coef_, average)
+        np.testing.assert_array_equal(other._run.state.released_sums(), sums)
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_a_restored_run_goes_on_as_if_it_had_not_stopped(design):
+    X, y = rows()
+    words = {"design": design, "batch": 4, "release": 5, "horizon": N}
+    expected = learnt(X, y, **words)
+    for at in (1, 4, 30, 59):
+        first = learnt(X[:at], y[:at], **words)
+        fresh, _, _ = first._open_run(4, N, None)
+        fresh.restore(first._run.state.secret_arrays())
+        fresh.learn(X[at:], y[at:])
+        np.testing.assert_array_equal(fresh.released_model(), expected._run.state.released_model())
+        np.testing.assert_array_equal(fresh.released_sums(), expected._run.state.released_sums())
+        assert fresh.counters() == expected._run.state.counters()
+
+
+def test_the_last_model_is_of_all_rows():
+    """Also of a batch that has only begun, and where no release was planned there."""
+    X, y = rows(17)
+    fitted = PQFTL(epsilon=math.inf, batch=5, release=7, l2=0.01, fit_intercept=False, radius=50.0).fit(X, y)
+    scale = np.minimum(1.0, 1.0 / np.maximum(np.linalg.norm(X, axis=1), 1e-300))[:, None]
+    V, c = X * scale, np.clip(y, -1.0, 1.0)
+    np.testing.assert_allclose(fitted.coef_, np.linalg.solve(V.T @ V + 17 * 0.01 * np.eye(4), V.T @ c), rtol=1e-10)
+    assert fitted.n_rows_ == 17
+
+
+# ---- what is promised --------------------------------------------------------------------------------------------
+
+
+def pairs(d):
+    """The pair of rows that attains 3 / sqrt(2): at an angle of 60 degrees, the targets opposed."""
+    v, w = np.zeros(d), np.zeros(d)
+    v[0] = 1.0
+    w[0], w[1] = 0.5, math.sqrt(0.75)
+    return (v, 1.0), (w, -1.0)
+
+
+def test_one_row_moves_the_moments_by_what_is_charged_and_no_more():
+    rng = np.random.default_rng(3)
+    (v, c), (w, e) = pairs(3)
+    worst = moments(np.array([v, w]), [c, e])
+    assert np.linalg.norm(worst[0] - worst[1]) == pytest.approx(3 / math.sqrt(2), rel=1e-15)
+    replace = PQFTL(l2=0.1).calibrate(2, 10).sums.sensitivity
+    leave_out = PQFTL(l2=0.1, adjacency="zero_out").calibrate(2, 10).sums.sensitivity
+    for d in (2, 3, 6):
+        X = rng.normal(size=(20_000, d))
+        X[: len(X) // 2, 2:] = 0.0  # most of the largest changes are in a plane
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+        X[::7] *= rng.uniform(size=(len(X[::7]), 1))
+        found = moments(X, np.sign(rng.normal(size=len(X))))
+        apart = np.linalg.norm(found[1:] - found[:-1], axis=1)
+        assert apart.max() <= replace
+        assert apart.max() > 0.98 * replace or d == 6
+        assert np.linalg.norm(found, axis=1).max() <= leave_out <= math.sqrt(2) * (1 + 1e-9)
+    assert 3 / math.sqrt(2) <= replace <= 3 / math.sqrt(2) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("adjacency", "epsilon"), [("replace", 1.0), ("zero_out", 3.0)])
+def test_the_best_distinguisher_sees_mu_and_no_more(adjacency, epsilon):
+    """Of the first released sum, for the worst pair of rows: its mean moves by mu standard deviations."""
+    n, d = 4000, 2
+    (v, c), (w, e) = pairs(d)
+    words = {"epsilon": epsilon, "adjacency": adjacency, "design": "independent", "fit_intercept": False, "l2": 0.01}
+    mu = gdp_mu(epsilon, 1e-6)
+    found = np.empty((2, n))
+    first, second = moments(np.array([v, w]), [c, e])
+    second = second if adjacency == "replace" else np.zeros_like(second)
+    axis = (first - second) / np.linalg.norm(first - second)
+    for k in range(n):
+        for side, (x, target) in enumerate(((v, c), (w, e))):
+            run = PQFTL(horizon=2, random_state=2 * k + side, release="last", **words)._open_run(d, 2, None)[0]
+            if side == 0 or adjacency == "replace":
+                run.learn_one(x, target)
+            else:
+                run.learn_one(np.zeros(d), 0.0)
+            found[side, k] = axis @ run.released_sums()
+    std = PQFTL(**words).calibrate(d, 2).sums.sigma
+    squares = sum(np.sum((side - side.mean()) ** 2) for side in found)
+    assert band(squares, std, 2 * n - 2, rate("least_squares.scale", 4)) == (True, False)
+    seen = (found[0].mean() - found[1].mean()) / std
+    assert abs(seen - mu) < norm.isf(rate("least_squares.mean", 4)) * math.sqrt(2.0 / n)
+
+
+def test_noise_is_of_the_whole_run_and_symmetric():
+    """Null rows alone: the sums are noise, of one variance for all entries of the vector."""
+    d, n = 20, 40
+    X, y = np.full((n, d), np.nan), np.zeros(n)
+    run = PQFTL(horizon=n, random_state=5, fit_intercept=False, l2=0.1, on_invalid="zero", release="last")
+    run.partial_fit(X, y)
+    sums, plan = run._run.state.released_sums(), run._run.plan
+    assert band(np.sum(sums**2), plan.sums.std(n), len(sums), rate("least_squares.scale", 2)) == (True, False)
+    gram, cross = run.moments()
+    np.testing.assert_array_equal(gram, gram.T)
+    assert len(sums) == moments_size(d)
+    assert cross.shape == (d,)
+    assert run._run.state.raw_counts()["null_rows"] == n
+
+
+def test_the_whole_budget_is_spent_with_the_first_row():
+    X, y = rows()
+    learner = PQFTL(horizon=N, epsilon=2.0, release="last").partial_fit(X[:1], y[:1])
+    assert learner._run.state.spent >= gdp_mu(2.0, 1e-6) ** 2
+    assert learner.guarantee_.epsilon(1e-6) == pytest.approx(2.0)
+    assert "running sum of moments" in learner.guarantee_.sentence()
+
+
+# ---- the solver --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [1, 2, 9, 54])
+def test_models_are_the_minimisers_in_the_ball(d):
+    rng = np.random.default_rng(d)
+    indefinite = 0
+    for noise in (0.0, 3.0, 100.0):
+        for radius in (1e3, 0.05):
+            n = 40
+            X, y = rng.normal(size=(n, d)) / math.sqrt(d), rng.normal(size=n)
+            given = moments(X, y).sum(axis=0) + noise * rng.normal(size=moments_size(d))
+            x, eigen = solve_ridge(given, d, most=float(n), shift=0.7, radius=radius)
+            indefinite += eigen
+            gram, upper = np.zeros((d, d)), np.triu_indices(d)
+            gram[upper] = given[:-d] * np.where(upper[0] == upper[1], 1.0, math.sqrt(0.5))
+            gram = np.triu(gram) + np.triu(gram, 1).T
+            value, vectors = np.linalg.eigh(gram)
+            assert eigen == (value[0] + 0.7 <= 0.0)
+            value = np.clip(value, 0.0, n) if eigen else value
+            c = vectors.T @ given[-d:]
+            nu = 0.0
+            if np.linalg.norm(c / (value + 0.7)) > radius:
+                low, high = 0.0, 1e9
+                for _ in range(200):
+                    nu = (low + high) / 2
+                    low, high = (nu, high) if np.linalg.norm(c / (value + 0.7 + nu)) > radius else (low, nu)
+            np.testing.assert_allclose(x, vectors @ (c / (value + 0.7 + nu)), rtol=1e-6, atol=1e-9 * radius)
+    assert indefinite > 0
+
+
+# ---- use ---------------------------------------------------------------------------------------------------------
+
+
+def test_it_learns_under_noise():
+    """Ten thousand rows of five features at epsilon 1; the zero model has an R squared of 0."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(10_000, 5))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = X @ np.array([0.5, -0.3, 0.2, 0.0, 0.4])
+    assert PQFTL(l2=1e-4, fit_intercept=False, random_state=1).fit(X, y).score(X, y) > 0.9
+
+
+def test_bad_input_changes_nothing():
+    X, y = rows()
+    learner = PQFTL(horizon=N, release=1).partial_fit(X[:10], y[:10])
+    before = learner._run.state.released_sums()
+    broken = X[10:14].copy()
+    broken[2, 1] = np.nan
+    with pytest.raises(InvalidRow, match="row 13"):
+        learner.partial_fit(broken, y[10:14])
+    with pytest.raises(InvalidParameter, match="4 features"):
+        learner.learn_one(np.zeros(3), 0.0)
+    with pytest.raises(BudgetExceeded, match="10 of 60"):
+        learner.partial_fit(np.tile(X, (2, 1)), np.tile(y, 2))
+    np.testing.assert_array_equal(learner._run.state.released_sums(), before)
+    for words, match in (
+        ({"loss": "logistic"}, "squared"),
+        ({"l2": 0.0}, "l2"),
+        ({"batch": 0}, "batch"),
+        ({"design": "wood"}, "design"),
+        ({"noise_shift": -1.0}, "noise_shift"),
+    ):
+        with pytest.raises(InvalidParameter, match=match):
+            PQFTL(**words).fit(X, np.where(y > 0, 1, -1) if "loss" in words else y)
+    with pytest.raises(InvalidParameter, match="16384"):
+        PQFTL().calibrate(20_000, 10)
+    learner.close()
+    with pytest.raises(StateError, match="still learns"):
+        learner.moments()

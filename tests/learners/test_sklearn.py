@@ -1,0 +1,137 @@
+"""scikit-learn's own conformance checks on configured learners, and its tools around them."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from privol import (
+    BANCO,
+    DOLA,
+    DPFTRL,
+    LDPSGD,
+    MIOGD,
+    NOGD,
+    PGIGA,
+    PIGD,
+    PQFTL,
+    AgnosticBANCO,
+    BanditMIOGD,
+    MultiscaleSGD,
+    ObjectivePerturbation,
+    OutputPerturbation,
+    SparseDOLA,
+)
+from privol.learners import LEARNERS as KINDS
+from privol.ledger import Ledger
+
+# Seeded, with a budget so large that the noise does not decide the checks' small problems.
+# Horizon and release, because partial_fit asks for both.
+EASY = {
+    "epsilon": 1e6,
+    "delta": 1e-3,
+    "random_state": 0,
+    "l2": 1e-3,
+    "radius": 50.0,
+    "x_bound": 20.0,
+    "horizon": 10_000,
+    "release": "last",
+}
+
+# A class weight of 1000 shows in one pass over 50 noisy rows where the intercept counts beside them.
+SHORT = EASY | {"x_bound": 1.0}
+
+# Of learners of all rows at once: without horizon, schedule, and a delta where there is none.
+AT_REST = {"epsilon": 1e6, "random_state": 0, "l2": 1e-3, "x_bound": 20.0}
+
+
+def without(*names):
+    return {name: value for name, value in EASY.items() if name not in names}
+
+
+LEARNERS = [
+    PIGD(loss="logistic", **EASY),
+    PIGD(loss="hinge", **EASY),
+    PGIGA(loss="logistic", **EASY),
+    PIGD(loss="squared", **EASY, y_bound=500.0),
+    PGIGA(loss="huber", **EASY, y_bound=500.0),
+    NOGD(loss="logistic", **EASY),
+    # with steps that suit so few rows: the ones for the loss's own gradients are made for millions
+    NOGD(loss="squared", **(EASY | {"l2": 0.1}), gradient_bound=1.0, y_bound=500.0),
+    DPFTRL(loss="logistic", **SHORT),
+    DPFTRL(loss="hinge", design="tree", **SHORT),
+    DPFTRL(loss="softmax", **SHORT),
+    DPFTRL(loss="huber", **EASY, y_bound=500.0),
+    PQFTL(**EASY, y_bound=20.0),  # its noise is in proportion to the bound, and targets are scaled to variance 1
+    MIOGD(sigma=1e-4, **without("epsilon", "l2")),
+    LDPSGD(randomizer="gaussian", step_size=3.0, **without("l2")),
+    *(kind(randomizer="gaussian", **without("l2", "radius")) for kind in (BANCO, AgnosticBANCO, MultiscaleSGD)),
+    *(kind(nodes=2, step_size=3.0, **without("l2")) for kind in (DOLA, SparseDOLA)),
+    OutputPerturbation(loss="logistic", **AT_REST),
+    OutputPerturbation(loss="squared", delta=1e-3, radius=50.0, **AT_REST, y_bound=500.0),
+    ObjectivePerturbation(loss="logistic", **AT_REST),
+    ObjectivePerturbation(loss="smooth_hinge", delta=1e-3, **AT_REST),
+    ObjectivePerturbation(loss="huber", **AT_REST, y_bound=500.0),
+]
+
+LEARNERS += [  # those of which nothing is told above, as they come
+    kind(**{name: value for name, value in EASY.items() if name in kind().get_params()})
+    for kind in KINDS.values()
+    if kind not in map(type, LEARNERS) and kind is not BanditMIOGD  # whose rows are values of losses
+]
+
+
+def expected_failures(learner):
+    """Checks that contradict what a private learner must do; each with its reason."""
+    if isinstance(learner, (ObjectivePerturbation, OutputPerturbation)):
+        return {
+            "check_non_transformer_estimators_n_iter": "it asks for n_iter_, since there is max_iter; how many steps "
+            "the solver took depends on the rows and is not released",
+        }
+    return {
+        "check_fit_score_takes_y": "it calls partial_fit after fit; fit has ended its run and settled its budget, and "
+        "more rows would silently be paid for again",
+    }
+
+
+@parametrize_with_checks(LEARNERS, expected_failed_checks=expected_failures)
+def test_checks(estimator, check):
+    check(estimator)
+
+
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    return X, np.where(X @ [1, -1, 0.5, 0] > 0, "b", "a")
+
+
+def test_kinds():
+    assert is_classifier(PIGD())
+    assert is_classifier(PIGD(loss="hinge"))
+    assert is_regressor(PIGD(loss="squared"))
+    assert is_regressor(PGIGA(loss="huber"))
+
+
+def test_clone_keeps_parameters_and_shares_the_ledger():
+    ledger = Ledger(epsilon=3.0, delta=1e-6)
+    learner = PIGD(epsilon=0.5, ledger=ledger, release=7).fit(*data())
+    copied = clone(learner)
+    assert copied.ledger is ledger
+    assert copied.get_params() == learner.get_params()
+    assert "_run" not in vars(copied)
+
+
+def test_every_fit_of_a_search_pays():
+    """One ledger through a pipeline and a grid search: each fit is a run of its own, the budget is not duplicated."""
+    X, y = data()
+    ledger = Ledger()
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), PIGD(epsilon=50.0, delta=1e-3, ledger=ledger)), {"pigd__l2": [0.01, 0.1]}, cv=3
+    )
+    search.fit(X, y)
+    assert len(ledger.accounts) == 2 * 3 + 1
+    assert cross_val_score(PIGD(epsilon=1e4, delta=1e-3, radius=10.0, l2=0.001, x_bound=4.0), X, y, cv=3).mean() > 0.8

@@ -1,0 +1,344 @@
+"""Private selection: the law of the number of fits, what is released, and the audit that exposes naive tuning."""
+
+from __future__ import annotations
+
+import functools
+import math
+import pickle
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from alpha import rate
+from scipy import sparse
+from scipy.stats import beta, chisquare
+
+from privol import DPFTRL, LDPSGD, PIGD, POL, MultiscaleSGD, ObjectivePerturbation, OutputPerturbation, tuning
+from privol.errors import BudgetExceeded, InvalidParameter, InvalidRow, SelectionFailure, StateError
+from privol.guarantees import selection_mu
+from privol.ledger import Ledger
+from privol.noise import BitGenerator, DiscreteLaplace, Gaussian
+from privol.tuning import PrivateSelection, _number_of_fits, repetitions_of
+
+pytestmark = pytest.mark.statistical
+
+N, D = 400, 3
+RNG = np.random.default_rng(11)
+X = RNG.normal(size=(N, D)) / 2
+Y = np.where(X @ [2.0, -2.0, 1.0] > 0, "yes", "no")
+GOOD, BAD = ObjectivePerturbation(l2=1e-3), ObjectivePerturbation(l2=1e6)
+
+
+def test_the_number_of_fits_has_its_law():
+    m, draws = 30, 10_000
+    bits = np.random.Generator(BitGenerator(5))
+    found = np.array([_number_of_fits(m, bits) for _ in range(draws)])
+    k = np.arange(1, 40)
+    law = (1 - 1 / m) ** k / (k * math.log(m))
+    expected = np.append(law, 1.0 - law.sum()) * draws
+    counts = np.append([np.count_nonzero(found == i) for i in k], np.count_nonzero(found >= 40))
+    assert chisquare(counts, expected).pvalue > rate("tuning.fits")
+    geometric = np.append((1 - 1 / m) ** (k - 1) / m, (1 - 1 / m) ** 39) * draws
+    assert chisquare(counts, geometric).pvalue < 1e-12  # what three times epsilon would be paid for
+
+
+@pytest.mark.parametrize("mean", [1.01, 2.0, 20.0, 1000.0])
+def test_repetitions(mean):
+    m = repetitions_of(mean)
+    assert (m - 1) / math.log(m) >= mean
+    assert m == 2 or (m - 2) / math.log(m - 1) < mean
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 2.0])
+@pytest.mark.parametrize("g", [0.5, 0.01])
+def test_the_claim_on_binary_outputs(epsilon, g):
+    """Q of a bit, as unequal as epsilon lets it be: the best of K is within twice epsilon, and near it for small g."""
+
+    def best(p):  # probability that the best of K is 1, if Q is 1 with probability p
+        return 1.0 - math.log(1.0 - (1.0 - g) * (1.0 - p)) / math.log(g)
+
+    ratios = []
+    for p in np.geomspace(1e-9, 0.5, 400):
+        other = min(p * math.exp(epsilon), 1.0 - (1.0 - p) * math.exp(-epsilon))
+        ratios += [math.log(best(other) / best(p)), math.log((1.0 - best(p)) / (1.0 - best(other)))]
+    assert max(ratios) <= 2.0 * epsilon
+    if g == 0.01:
+        assert max(ratios) > 1.3 * epsilon  # one epsilon does not do
+
+
+def test_it_finds_the_better_candidate_and_has_one_guarantee():
+    ledger = Ledger(epsilon=30.0, delta=1e-6)
+    chosen = PrivateSelection([BAD, GOOD, BAD], epsilon=8.0, ledger=ledger, random_state=1).fit(X, Y)
+    assert chosen.best_index_ == 1
+    assert chosen.score(X, Y) > 0.85
+    assert chosen.best_score_ == pytest.approx(chosen.score(X[-80:], Y[-80:]), abs=0.1)
+    (account,) = ledger.accounts
+    assert (account.learner, account.guarantee.parameter) == ("PrivateSelection", 8.0)
+    for record in (chosen.guarantee_, chosen.best_estimator_.guarantee_):
+        assert (record.kind, record.parameter, record.releases, record.horizon) == ("pure", 8.0, 1, N)
+        assert not record.private
+    assert chosen.ledger_ is ledger
+    assert chosen.best_estimator_.get_params()["epsilon"] == 4.0
+    with pytest.raises(BudgetExceeded):
+        PrivateSelection([GOOD], epsilon=30.0, ledger=ledger).fit(X, Y)
+
+
+def test_what_is_released_is_all_that_is_left():
+    chosen = PrivateSelection([GOOD, BAD], random_state=2).fit(X, Y)
+    copied = pickle.loads(pickle.dumps(chosen))
+    np.testing.assert_array_equal(copied.predict(X), chosen.predict(X))
+    np.testing.assert_array_equal(copied.predict_proba(X), chosen.predict_proba(X))
+    assert "_account" not in vars(copied)
+    kept = set(vars(chosen)) - set(chosen.get_params())
+    assert kept == {"best_estimator_", "best_index_", "best_score_", "guarantee_", "classes_", "_account"}
+    assert not {"_counts", "_account", "_run"} & set(vars(chosen.best_estimator_))
+
+
+def test_all_kinds_of_pure_learners():
+    for candidates, rows in (
+        ([OutputPerturbation(l2=1.0), POL(radius=3.0)], X),
+        ([MultiscaleSGD(), GOOD], sparse.csr_array(X)),
+    ):
+        chosen = PrivateSelection(candidates, epsilon=20.0, repetitions=3.0, random_state=0).fit(rows, Y)
+        assert chosen.predict(rows).shape == (N,)
+    three = np.where(X[:, 0] > 0.4, "maybe", Y)
+    assert PrivateSelection([GOOD], epsilon=50.0, random_state=0).fit(X, three).predict_proba(X).shape == (N, 3)
+    errors = PrivateSelection([ObjectivePerturbation(loss="huber", l2=l2) for l2 in (1e-3, 1e3)], epsilon=50.0,
+                              random_state=0).fit(X, X @ [0.5, -0.5, 0.2])  # fmt: skip
+    assert (errors.best_index_, errors.best_score_ > 0.8) == (0, True)
+
+
+def test_gaussian_runs_cost_what_the_proof_has(monkeypatch):
+    """Every fit is within mu-GDP and close to it, and so is the noise on its score: a row moves that by _SHARE."""
+    epsilon, delta, m = 4.0, 1e-6, repetitions_of(20.0)
+    mu = selection_mu(epsilon, delta, m)
+    fits, scales = [], []
+
+    class Noted(Gaussian):
+        def __init__(self, *, scale, **words):
+            scales.append(scale)
+            super().__init__(scale=scale, **words)
+
+    monkeypatch.setattr(tuning, "Gaussian", Noted)
+    candidates = [DPFTRL(radius=5.0), PIGD(radius=5.0, release="last"), OutputPerturbation(delta=1e-5),
+                  LDPSGD(randomizer="gaussian"), POL(delta=1e-9), ObjectivePerturbation(), MultiscaleSGD()]  # fmt: skip
+    for candidate in candidates:
+        kind = type(candidate)
+        true = kind.fit
+
+        def noted(self, *rows, true=true, **words):
+            found = true(self, *rows, **words)
+            fits.append(self.guarantee_)
+            return found
+
+        monkeypatch.setattr(kind, "fit", noted)
+    for seed in range(4):
+        chosen = PrivateSelection(candidates, epsilon=epsilon, delta=delta, random_state=seed).fit(X, Y)
+        whole = chosen.guarantee_
+        assert (whole.kind, whole.parameter, whole.slack, whole.delta) == ("approximate", epsilon, delta, delta)
+        assert chosen.best_estimator_.guarantee_ == whole
+        assert chosen.ledger_.spent.epsilon(delta) == epsilon
+    assert {guarantee.kind for guarantee in fits} == {"gdp", "pure"}
+    for guarantee in fits:
+        assert (1 - 1e-6) * mu < guarantee.mu <= mu
+    assert len(scales) == len(fits) + 4 > 20  # one beforehand, thrown away
+    assert all(1 << 20 <= scale * mu <= (1 << 20) * (1 + 1e-12) for scale in scales)
+
+
+def test_pure_scores_have_the_noise_of_half_the_budget(monkeypatch):
+    """A row moves a sum of scores by _SHARE: the scale is that over epsilon / 2, in exact arithmetic, and no more."""
+    scales = []
+
+    class Noted(DiscreteLaplace):
+        def __init__(self, *, scale, **words):
+            scales.append(Fraction(scale))
+            super().__init__(scale=scale, **words)
+
+    monkeypatch.setattr(tuning, "DiscreteLaplace", Noted)
+    for epsilon in (1.0, 0.3, 7.1):
+        PrivateSelection([GOOD], epsilon=epsilon, repetitions=2.0, random_state=0).fit(X, Y)
+        assert len(scales) >= 2  # one beforehand, thrown away
+        least = 2 * Fraction(1 << 20) / Fraction(epsilon)
+        assert all(least <= scale < least * (1 + Fraction(1, 1 << 51)) for scale in scales)
+        scales.clear()
+
+
+def test_a_fit_may_cost_its_share_and_not_the_next_number():
+    pure = OutputPerturbation(random_state=0).fit(X, Y).guarantee_
+    gdp = OutputPerturbation(delta=1e-6, random_state=0).fit(X, Y).guarantee_
+    assert (pure.kind, gdp.kind) == ("pure", "gdp")
+    half, gaussian = tuning._OneRun.of_selection(1.4, 0.0, 20), tuning._OneRun.of_selection(1.4, 1e-6, 20)
+    for one, most, guarantee in ((half, 0.7, pure), (gaussian, gaussian.epsilon, pure), (gaussian, gaussian.mu, gdp)):
+        assert one.covers(replace(guarantee, parameter=most))
+        assert not one.covers(replace(guarantee, parameter=math.nextafter(most, math.inf)))
+    assert not half.covers(replace(gdp, parameter=1e-9))
+
+
+def test_of_a_gaussian_selection_better_candidates_are_found():
+    ledger = Ledger(epsilon=20.0, delta=1e-5, slack=2e-6)
+    candidates = [OutputPerturbation(delta=1e-6, l2=l2) for l2 in (1e3, 0.1, 1e4)]
+    words = {"epsilon": 8.0, "delta": 1e-6, "ledger": ledger}
+    chosen = PrivateSelection(candidates, random_state=3, **words).fit(X, Y)
+    assert chosen.best_index_ == 1
+    assert chosen.score(X, Y) > 0.85
+    assert chosen.best_score_ == pytest.approx(chosen.score(X[-80:], Y[-80:]), abs=0.2)
+    PrivateSelection(candidates, random_state=3, **words).fit(X, Y)
+    with pytest.raises(BudgetExceeded, match="slack"):
+        PrivateSelection(candidates, **words).fit(X, Y)
+
+
+def test_what_is_refused():
+    for candidates, words, said in (
+        ([], {}, "sequence of learners"), ([3], {}, "learners of privol"),
+        ([GOOD, ObjectivePerturbation(loss="huber")], {}, "found both"),
+        ([GOOD, DPFTRL()], {}, "pure differential privacy"),
+        ([OutputPerturbation(delta=1e-6)], {}, "pure differential privacy"),
+        ([ObjectivePerturbation(calibration="published")], {}, "pure differential privacy"),
+        ([GOOD, ObjectivePerturbation(on_invalid="zero")], {}, "same on_invalid"),
+        ([DPFTRL(horizon=100)], {"delta": 1e-6}, "horizon of 100"),
+        ([GOOD], {"epsilon": 1e-200, "delta": 1e-6}, "leaves nothing"), ([GOOD], {"epsilon": 1e-9}, "scale"),
+        ([GOOD], {"delta": 1.0}, "delta must be"), ([GOOD], {"delta": -0.1}, "delta must be"),
+        ([ObjectivePerturbation(delta=1e-6)], {"delta": 1e-6}, "Gaussian or pure"),
+        ([DPFTRL(), OutputPerturbation(calibration="published")], {"delta": 1e-6}, "Gaussian or pure"),
+        ([GOOD], {"validation": 1e-9}, "leaves none"), ([GOOD], {"repetitions": 1.0}, "repetitions must be"),
+        ([GOOD], {"epsilon": math.inf}, "epsilon must be"), ([GOOD], {"adjacency": "add"}, "adjacency must be"),
+    ):  # fmt: skip
+        ledger = Ledger()
+        with pytest.raises(InvalidParameter, match=said):
+            PrivateSelection(candidates, ledger=ledger, **words).fit(X, Y)
+        assert not ledger.accounts
+    bad = X.copy()
+    bad[N - 1, 0] = math.nan
+    with pytest.raises(InvalidRow, match=f"row {N}"):
+        PrivateSelection([GOOD]).fit(bad, Y)
+    PrivateSelection([ObjectivePerturbation(on_invalid="zero")], repetitions=2.0).fit(bad, Y)
+
+
+def test_a_solver_that_fails_ends_the_selection_and_is_paid_for():
+    """Another candidate in its place would tell that it failed, without a word of that in the guarantee."""
+    ledger = Ledger()
+    for candidates, seed in (([ObjectivePerturbation(max_iter=1)], 0), ([GOOD, ObjectivePerturbation(max_iter=1)], 1)):
+        with pytest.raises(SelectionFailure, match=f"solver of candidate {seed} failed") as caught:
+            PrivateSelection(candidates, ledger=ledger, random_state=seed, repetitions=1e3).fit(X, Y)
+        assert caught.value.__cause__ is caught.value.__context__ is None
+    assert ledger.spent.pure_epsilon == 2.0
+    conditions = PrivateSelection([GOOD], random_state=0).fit(X, Y).guarantee_.conditions
+    assert any("that a solver failed, which ends the selection with an error" in words for words in conditions)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_a_selection_that_is_interrupted_is_paid_for(error, monkeypatch):
+    """When it was is seen, and may depend on the rows."""
+
+    def interrupted(*rows):
+        raise error
+
+    ledger = Ledger(epsilon=1.5, delta=1e-6)
+    monkeypatch.setattr(ObjectivePerturbation, "fit", interrupted)
+    with pytest.raises(error):
+        PrivateSelection([GOOD], ledger=ledger).fit(X, Y)
+    assert ledger.spent.pure_epsilon == 1.0
+    with pytest.raises(BudgetExceeded):
+        PrivateSelection([GOOD], ledger=ledger).fit(X, Y)
+
+
+@pytest.mark.parametrize("kind", [object, "U32", float])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_row_moves_the_sum_of_scores_by_its_share(kind, delta, monkeypatch):
+    """Whatever its target is, not a number in an array of objects or strings among them; and by one from 0 to 1."""
+    sums = []
+    monkeypatch.setattr(tuning._OneRun, "add_noise", lambda self, total, key: sums.append(total) or total)
+    rows, targets = X[:100].copy(), X[:100] @ [0.5, -0.5, 0.2]
+    learner = OutputPerturbation(loss="huber", on_invalid="zero", l2=1.0)
+    words = {"repetitions": 1.01, "random_state": 0, "delta": delta, "validation": 0.2}
+
+    def total(X, y):
+        PrivateSelection([learner], **words).fit(X, np.asarray(y).astype(kind))
+        return sums[-1]
+
+    whole = total(rows, targets)
+    assert 0 < whole <= 20 << 20
+    for value in (math.nan, 1e300, -5.0, 0.0):
+        changed = targets.astype(object)
+        changed[-1] = value
+        assert abs(whole - total(rows, changed)) <= 1 << 20
+    rows[-1] = math.nan
+    assert 0 <= whole - total(rows, targets) <= 1 << 20
+    rows[-5:] = math.nan
+    assert 0 <= total(sparse.csr_array(rows), targets) <= 15 << 20
+
+
+def test_null_rows_leave_the_others_where_they_are():
+    held, usable = tuning._usable(np.array([[1.0, 2.0], [math.nan, 1.0], [3.0, 4.0]]), np.array([1.0, 1.0, math.nan]))
+    np.testing.assert_array_equal(usable, [True, False, False])
+    np.testing.assert_array_equal(held, [[1.0, 2.0], [0.0, 0.0], [0.0, 0.0]])
+    thin, same = tuning._usable(sparse.csr_array([[0.0, 2.0], [math.inf, 1.0], [3.0, 0.0]]), np.array([1.0, 1.0, 1.0]))
+    np.testing.assert_array_equal(same, [True, False, True])
+    np.testing.assert_array_equal(thin.toarray(), [[0.0, 2.0], [0.0, 0.0], [3.0, 0.0]])
+
+
+def test_what_was_checked_is_what_runs():
+    selection = PrivateSelection([OutputPerturbation(delta=1e-6)], delta=1e-6, random_state=0)
+
+    class Turning:
+        def __array__(self, *words, **more):
+            selection.set_params(adjacency="zero_out", epsilon=100.0, candidates=[BAD], delta=0.5)
+            return X
+
+    selection.fit(Turning(), Y)
+    assert (selection.guarantee_.adjacency, selection.guarantee_.parameter) == ("replace", 1.0)
+    made = selection.best_estimator_
+    assert (made.adjacency, made.delta, selection.guarantee_.slack) == ("replace", 1e-6, 1e-6)
+    expected = PrivateSelection([OutputPerturbation(delta=1e-6)], delta=1e-6, random_state=0).fit(X, Y)
+    np.testing.assert_array_equal(made.coef_, expected.best_estimator_.coef_)
+
+
+def test_a_guarantee_that_is_not_the_checked_one_ends_it(monkeypatch):
+    monkeypatch.setattr(PrivateSelection, "_budget", lambda *given: 0.51)
+    ledger = Ledger()
+    with pytest.raises(StateError, match="not the one that was checked"):
+        PrivateSelection([OutputPerturbation()], ledger=ledger).fit(X, Y)
+    assert ledger.spent.pure_epsilon == 1.0
+
+
+# ---- the naive way ------------------------------------------------------------------------------------------------
+
+
+def lower_epsilon(hits, others, runs, confidence):
+    """Clopper-Pearson: log of the ratio of two probabilities, at least."""
+    low = beta.ppf((1 - confidence) / 2, hits, runs - hits + 1)
+    high = beta.ppf(1 - (1 - confidence) / 2, others + 1, runs - others)
+    return math.log(low / high)
+
+
+def test_an_audit_exposes_naive_tuning_and_not_this_one():
+    """The last row alone is scored. In one world it is labelled as the model of sign + would, in the other reversed.
+
+    The event: the published model labels it as in the first world. Two fits of epsilon 1 on a balanced row are a coin
+    each; naive tuning publishes the one that happens to be right. Claims: 1 and 1.
+    """
+    runs = 200
+    rows = np.array([[1.0], [1.0], [1.0]])
+    events = {}
+
+    @functools.cache
+    def naive_fit(seed, k):
+        """How the k-th of eight fits, which sees no label of the last row, labels it: its score is 1 or 0."""
+        fit = ObjectivePerturbation(l2=1e-2, epsilon=1.0, fit_intercept=False, random_state=100 * seed + k)
+        return int(fit.declare_classes([0, 1]).fit(rows[:-1], [1, 0]).predict(rows[-1:])[0])
+
+    for world, label in (("one", 1), ("two", 0)):
+        labels = np.array([1, 0, label])
+        events[world] = sum(
+            next((said for k in range(8) if (said := naive_fit(seed, k)) == label), naive_fit(seed, 0))
+            for seed in range(runs)
+        )
+        candidates = [ObjectivePerturbation(l2=1e-2, fit_intercept=False).declare_classes([0, 1])]
+        words = {"epsilon": 1.0, "repetitions": 8.0, "validation": 0.34}
+        chosen = [PrivateSelection(candidates, random_state=seed, **words).fit(rows, labels) for seed in range(runs)]
+        events["private " + world] = sum(int(found.predict(rows[-1:])[0]) for found in chosen)
+    confidence = 1.0 - rate("tuning.audit")
+    assert lower_epsilon(events["one"], events["two"], runs, confidence) > 2.0  # the claim was 1
+    private = [events["private one"], events["private two"]]
+    assert lower_epsilon(max(private), min(private), runs, confidence) < 1.0

@@ -1,0 +1,49 @@
+"""docs/drift.md is what tools/drift_table.py writes, and says what its figures say."""
+
+from __future__ import annotations
+
+import lzma
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from patience import WAIT
+from places import ROOT
+
+from privol.data import covtype_path
+
+pytestmark = pytest.mark.process
+
+
+def test_the_command_runs(tmp_path):
+    with lzma.open(covtype_path(), "rt") as file:
+        rows = [next(file) for _ in range(2001)][1:]  # the original file has no header
+    sample = tmp_path / "covtype.data"
+    sample.write_text("".join(rows))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, str(ROOT / "tools" / "drift_table.py"), str(sample), "--quick"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=WAIT, check=False)
+    assert done.returncode == 0, done.stderr
+    for line in ("| shuffled |", "epsilon = 1", "| discount 0.999 |", "| window 30,000 |", "| (NOGD, batch"):
+        assert line in done.stdout
+
+
+def test_the_page_says_what_its_tables_say():
+    """Forgetting gains on the file's order, at the default weight and without noise, and costs where nothing drifts."""
+    page = (ROOT / "docs" / "drift.md").read_text(encoding="utf-8")
+    tables = dict(re.findall(r"<!-- (\w+): tools/drift_table.py -->(.*?)<!-- end", page, re.DOTALL))
+    private, _, plain = re.split(r"epsilon = 10|Without noise", tables["learners"])
+
+    def accuracy(table, name, column=1):
+        (row,) = re.findall(rf"^\| {re.escape(name)} \|.*", table, re.MULTILINE)
+        return float(row.split("|")[1 + column].split("±")[0])
+
+    forgets = "discount 0.9999"
+    assert accuracy(private, forgets) > accuracy(private, "all rows") + 3
+    assert accuracy(plain, forgets) > accuracy(plain, "all rows") + 4
+    assert accuracy(tables["control"], forgets) < accuracy(tables["control"], "all rows")
+    own, ahead = (accuracy(tables["drift"], "of the file", column) for column in (3, 4))
+    assert own > ahead + 8
+    assert accuracy(tables["drift"], "shuffled", 3) < accuracy(tables["drift"], "shuffled", 4) + 1

@@ -1,0 +1,83 @@
+"""The list of changes that the tests have to find is sound, and the campaign tells what is found from what is not."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from dataclasses import replace
+
+import pytest
+from places import ROOT
+
+
+@pytest.fixture(scope="module")
+def mutants():
+    spec = importlib.util.spec_from_file_location("mutants", ROOT / "tools" / "mutants.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["mutants"] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["mutants"]
+
+
+def test_every_text_is_once_in_its_file_and_every_test_exists(mutants):
+    """Who changes a line that the list names changes the list: tools/mutants.toml."""
+    assert mutants.faults(mutants.load()) == []
+
+
+@pytest.fixture
+def tree(tmp_path):
+    (tmp_path / "src" / "privol").mkdir(parents=True)
+    (tmp_path / "src" / "privol" / "__init__.py").touch()
+    (tmp_path / "src" / "privol" / "figure.py").write_text("def bound(x):\n    return 2 * x + 0 * x\n")
+    (tmp_path / "tests" / "room").mkdir(parents=True)
+    (tmp_path / "tests" / "room" / "test_figure.py").write_text(
+        "from privol.figure import bound\n\n\ndef test_bound():\n    assert bound(3) >= 6\n"
+    )
+    return tmp_path
+
+
+def a_mutant(mutants, **words):
+    common = {"what": "half", "file": "figure.py", "find": "2 * x", "replace": "1 * x"}
+    return mutants.Mutant(**{"id": "figure", **common, "tests": ("test_figure.py::test_bound",), **words})
+
+
+def test_faults_are_found(mutants, tree):
+    sound = a_mutant(mutants)
+    assert mutants.faults([sound], tree) == []
+    for change, said in (
+        ({"find": "3 * x"}, "0 times"), ({"find": "* x"}, "2 times"), ({"replace": "2 * x"}, "changes nothing"),
+        ({"file": "other.py"}, "end of 0 paths"), ({"tests": ("test_other.py",)}, "end of 0 paths"),
+        ({"tests": ("test_figure.py::test_other",)}, "no test"), ({"tests": ()}, "neither tests nor why"),
+    ):  # fmt: skip
+        (found,) = mutants.faults([replace(sound, **change)], tree)
+        assert said in found
+    assert mutants.faults([sound, sound], tree) == ["figure: twice in the list"]
+    (tree / "src" / "privol" / "more").mkdir()
+    (tree / "src" / "privol" / "more" / "figure.py").write_text("")
+    assert "end of 2 paths" in mutants.faults([sound], tree)[0]
+
+
+def test_changes_are_made_run_and_taken_back(mutants, tree, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # none of them is needed, and they take a second
+    copy, before = mutants.Copy(tree, build="false", limit=60.0), (tree / "src" / "privol" / "figure.py").read_text()
+    for words, result in (({}, "killed"), ({"find": " + 0 * x", "replace": " + x"}, "survived")):
+        found = mutants.judge(a_mutant(mutants, **words), copy)
+        assert (found.result, found.expected) == (result, result == "killed")
+        assert found.by == ("test_figure.py::test_bound" if result == "killed" else "")
+        assert (tree / "src" / "privol" / "figure.py").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("result", "equivalent", "judged", "expected"),
+    [
+        ("killed", "so it was thought", "killed", False), ("survived", "adds nothing", "equivalent", True),
+        ("open", "", "open", False), ("broken", "", "broken", False),
+    ],
+)  # fmt: skip
+def test_what_is_said_to_change_nothing_is_tried_too(mutants, tree, monkeypatch, result, equivalent, judged, expected):
+    monkeypatch.setattr(mutants.Copy, "run", lambda self, tests: (result, "somebody"))
+    found = mutants.judge(a_mutant(mutants, equivalent=equivalent), mutants.Copy(tree, "false", 60.0))
+    assert (found.result, found.expected) == (judged, expected)
+    assert found.by == (equivalent if judged == "equivalent" else "somebody")
+    assert f"| figure | half | {judged} |" in mutants.table([found])

@@ -1,0 +1,188 @@
+"""The package as it is installed: names, version, types, what an import costs, what the compiled modules may use."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+from patience import WAIT
+from places import ROOT
+
+import privol
+
+pytestmark = pytest.mark.process
+
+INSTALLED = Path(privol.__file__).parent
+SOURCES = ROOT / "src" / "privol"
+COMPILED = sorted(path.stem for path in SOURCES.joinpath("_core").glob("*.pyx"))
+PUBLIC = {"PIGD", "PGIGA", "default_learner", "open_stream", "plan", "show_config", "guarantees", "ledger", "losses"}
+
+
+def in_a_fresh_interpreter(code: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", privol.__all__)
+def test_public_names_resolve(name: str) -> None:
+    value = getattr(privol, name)
+    if isinstance(value, types.ModuleType):
+        assert value.__name__ == f"privol.{name}"
+        for inner in getattr(value, "__all__", ()):
+            assert hasattr(value, inner), f"privol.{name}.__all__ lists {inner}, which is not there"
+
+
+def test_public_names_are_complete() -> None:
+    assert set(privol.__all__) >= PUBLIC
+    assert privol.__all__ == sorted(set(privol.__all__))
+    assert dir(privol) == privol.__all__
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        privol.nonsense  # noqa: B018
+
+
+def test_type_checkers_see_every_public_name() -> None:
+    """The lazy names and the imports under TYPE_CHECKING are two lists: they must not drift apart."""
+
+    def seen(*path: str) -> set[str]:
+        tree = ast.parse(SOURCES.joinpath(*path, "__init__.py").read_text(encoding="utf-8"))
+        guarded = next(node for node in tree.body if isinstance(node, ast.If))
+        aliases = [alias for node in guarded.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+        return {alias.asname or alias.name for alias in aliases}
+
+    learners = seen("learners")
+    assert learners == set(privol.learners.__all__) - {"LEARNERS", "OFFLINE_LEARNERS"}
+    names = set(privol.__all__) - {"__version__"}
+    assert seen() == names - learners | {"*"}
+
+
+def test_the_installed_version() -> None:
+    try:
+        installed = importlib.metadata.version("privol")
+    except importlib.metadata.PackageNotFoundError:
+        if os.environ.get("CI") == "true":
+            pytest.fail("privol is not installed; with CI=true this test may not be skipped")
+        pytest.skip("privol runs from the source tree, it is not installed")
+    assert installed == privol.__version__
+
+
+def test_one_version() -> None:
+    assert privol.show_config()["privol"] == privol.__version__
+    pyproject = SOURCES.parents[1].joinpath("pyproject.toml").read_text(encoding="utf-8")
+    assert 'dynamic = ["version"]' in pyproject
+    assert not re.search(r"^version\s*=\s*\"", pyproject, re.MULTILINE)
+    changelog = SOURCES.parents[1].joinpath("CHANGELOG.md").read_text(encoding="utf-8")
+    first = re.search(r"^## (.+)$", changelog, re.MULTILINE)
+    assert first, "the changelog has no entry"
+    assert privol.__version__ in first[1], "the changelog's first entry is not of this version"
+
+
+def test_import_is_cheap() -> None:
+    loaded = json.loads(in_a_fresh_interpreter("import json, sys, privol; print(json.dumps(sorted(sys.modules)))"))
+    heavy = {"numpy", "scipy", "sklearn", "matplotlib", "click", "rich", "pyarrow", "mpmath", "cryptography"}
+    assert "privol" in loaded
+    assert not heavy & set(loaded)
+    assert [name for name in loaded if name.startswith("privol.")] == ["privol.learners"]  # the table of them
+
+
+def test_optional_libraries_are_not_loaded_by_learning() -> None:
+    """The base installation has none of these, so a learner must not need them."""
+    code = """
+    import sys, numpy, privol
+    blocked = {"matplotlib", "click", "rich", "pyarrow", "dp_accounting", "networkx", "mpi4py"}
+    class Refuse:
+        def find_spec(self, name, path=None, target=None):
+            if name.split(".")[0] in blocked:
+                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+    sys.meta_path.insert(0, Refuse())
+    x = numpy.random.default_rng(0).normal(size=(50, 3))
+    learner = privol.PIGD(epsilon=1.0, delta=1e-6, x_bound=2.0).fit(x, (x[:, 0] > 0).astype(int))
+    print(learner.guarantee_.sentence())
+    print(learner.predict(x[:2]).shape)
+    """
+    output = in_a_fresh_interpreter("\n".join(line[4:] for line in code.splitlines()))
+    assert output.splitlines()[-1] == "(2,)"
+
+
+def test_show_config() -> None:
+    config = privol.show_config()
+    assert {"privol", "python", "machine", "system", "instruction_set", "cipher", "dependencies"} <= config.keys()
+    assert {"numpy", "scipy", "scikit-learn", "cryptography", "mpmath"} <= config["dependencies"].keys()
+    assert all(config["dependencies"][name] for name in ("numpy", "scipy", "scikit-learn", "cryptography", "mpmath"))
+    assert "OpenSSL" in config["cipher"] or "LibreSSL" in config["cipher"]
+    json.dumps(config)
+
+
+def test_types_are_installed() -> None:
+    assert INSTALLED.joinpath("py.typed").is_file()
+    assert COMPILED, "no compiled modules found in the sources"
+    for module in COMPILED:
+        assert INSTALLED.joinpath("_core", f"{module}.pyi").is_file(), f"_core/{module} has no stub"
+        assert list(INSTALLED.joinpath("_core").glob(f"{module}.*.so")) or os.name == "nt", f"_core/{module} is missing"
+    assert {path.stem for path in INSTALLED.joinpath("_core").glob("*.pyi")} == set(COMPILED)
+
+
+def cython_constructors(module: str) -> dict[str, list[str]]:
+    """Keyword names of each class's ``__init__`` in a .pyx, C types dropped."""
+    text = SOURCES.joinpath("_core", f"{module}.pyx").read_text(encoding="utf-8")
+    found = {}
+    for match in re.finditer(r"^cdef class (\w+)(.*?)(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL):
+        constructor = re.search(r"^    def __init__\(self,\s*(.*?)\):$", match[2], re.MULTILINE | re.DOTALL)
+        if constructor:
+            parameters = [part.split("=")[0].strip() for part in constructor[1].split(",")]
+            named = [part.removesuffix("not None") for part in parameters if part != "*"]
+            found[match[1]] = [re.findall(r"\w+", part)[-1] for part in named]
+    return found
+
+
+@pytest.mark.parametrize("module", COMPILED)
+def test_stubs_list_the_constructors_parameters(module: str) -> None:
+    """Cython gives its classes' constructors no signature that a stub checker could read: compare the sources."""
+    tree = ast.parse(SOURCES.joinpath("_core", f"{module}.pyi").read_text(encoding="utf-8"))
+    stubs = {}
+    for node in tree.body:
+        for inner in node.body if isinstance(node, ast.ClassDef) else []:
+            if isinstance(inner, ast.FunctionDef) and inner.name == "__init__":
+                stubs[node.name] = [a.arg for a in [*inner.args.args[1:], *inner.args.kwonlyargs]]
+    assert stubs == cython_constructors(module)
+
+
+def test_the_comparison_of_constructors_sees_some() -> None:
+    assert cython_constructors("_noise")["Source"] == ["key", "private", "description"]
+    assert "refresh" in cython_constructors("_iterate")["IterateRun"]
+
+
+@pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="only x86-64 has these levels")
+def test_compiled_modules_run_on_every_x86_64() -> None:
+    """No instruction above the baseline: a wheel must import on the oldest processor of its tag."""
+    objdump = shutil.which("objdump")
+    if objdump is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("objdump (binutils) is missing; with CI=true this test may not be skipped")
+        pytest.skip("objdump (binutils) is missing")
+    libraries = sorted(INSTALLED.joinpath("_core").glob("*.so"))
+    assert len(libraries) == len(COMPILED)
+    # wider registers, any instruction in AVX encoding (they all begin with v), bit manipulation of later levels
+    later = "andn|bextr|blsi|blsmsk|blsr|bzhi|lzcnt|mulx|pdep|pext|popcnt|rorx|sarx|shlx|shrx"
+    above = re.compile(rf"%[yz]mm\d|\tv(?!err|erw)[a-z]|\t(?:{later})[lqw]?\s")
+    for library in libraries:
+        # kernels for higher levels, chosen at run time, are in a section of their own
+        command = [objdump, "-d", "-j", ".text", str(library)]
+        listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        assert listing.count("\tret") > 10, f"{library.name} could not be disassembled"
+        found = above.search(listing)
+        line = listing[listing.rfind("\n", 0, found.start()) + 1 : listing.find("\n", found.end())] if found else ""
+        assert found is None, f"{library.name}: {line}"

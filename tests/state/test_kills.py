@@ -1,0 +1,66 @@
+"""Kept runs that are killed, starved and damaged: a small part of ``tools/kill_campaign.py``, and that it can fail.
+
+The campaign itself, and its figures, are in ``docs/reliability.md``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from patience import WAIT
+from places import ROOT
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks, signals and /proc of Linux"),
+]
+
+
+def campaign(*words):
+    """A process of its own, which forks: pytest has threads."""
+    paths = os.pathsep.join(filter(None, sys.path))
+    command = [sys.executable, str(ROOT / "tools" / "kill_campaign.py"), "--json", *words]
+    environment = {**os.environ, "PYTHONPATH": paths}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT, env=environment, check=False)
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout)
+
+
+CLASSES = ("kill", "interrupt", "torn", "lost", "failing", "room", "damaged", "forked", "rivals")
+
+
+def test_nothing_is_violated():
+    words = [word for name in CLASSES for word in ("--only", name)]
+    found = campaign(*words, "--share", "0.02")["classes"]
+    assert len(found) == len(CLASSES)
+    for each in found:
+        assert each["violations"] == [], each["name"]
+        assert each["struck"] + each["refused"] > 0, each["name"]
+
+
+def test_what_is_broken_is_found():
+    """Without the sync of files, folders or the journal, and with a ledger that forgets."""
+    mutants = ("files", "folders", "journal", "ledger")
+    words = [word for name in mutants for word in ("--mutant", name)]
+    found = campaign("--only", "mutants", *words, "--share", "0.008")["mutants"]
+    assert len(found) == len(mutants)
+    for each in found:
+        assert each["violations"], each["name"]
+
+
+def test_the_page_has_the_campaigns_figures():
+    text = ROOT.joinpath("docs", "reliability.md").read_text(encoding="utf-8")
+    table = re.search(r"<!-- kills: tools/kill_campaign.py -->\n(.*?)<!-- end of kills -->", text, re.DOTALL)[1]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("| ")]
+    figures = {row[0]: row[1:] for row in rows if "trouble" not in row and "---" not in row[0] and len(row) == 6}
+    assert len(figures) == 9
+    assert all(row[-1] == "0" for row in figures.values()), "a violation is to be mended, not published"
+    assert int(figures["kill -9 at a random instant"][1].replace(",", "")) >= 1000
+    mutants = [row for row in rows if row[0].startswith("without the sync of")]
+    assert len(mutants) == 3
+    assert all(int(row[2].replace(",", "")) > 0 for row in mutants)

@@ -1,0 +1,105 @@
+"""The layers of the package, its compiled modules and its C kernels: the design, which test_layers.py checks."""
+
+from __future__ import annotations
+
+# Bottom first. A unit (a module of privol, or a subpackage as a whole) imports only from layers below its own; units
+# of one layer do not know each other.
+LAYERS: tuple[set[str], ...] = (
+    {"errors"},
+    {"_files", "_rounding", "_sparse", "_validate", "_values", "_vocabulary"},
+    {"_core"},
+    {"config"},
+    {"factorizations", "geometry", "losses", "noise", "topology"},
+    {"guarantees"},
+    {"calibration"},
+    {"randomizers"},
+    {"ledger", "rounds"},  # rounds: between a learner's process and devices, which have no learners
+    {"readers"},  # bytes and objects to columns
+    {"encoding"},  # columns to numbers
+    {"prefix", "streams"},  # a prefix sum is a run of its own: it opens an account
+    {"data", "distributed"},
+    {"learners"},
+    {"state"},  # exports and checkpoints of learners
+    {"evaluate", "planning", "audit", "tuning"},
+    {"experiments"},
+    {"tables", "plots"},
+    {"cli"},
+    {"__main__"},
+)
+RANK = {unit: rank for rank, units in enumerate(LAYERS) for unit in units}
+
+# Narrower than the layers: all that these may import of privol.
+ONLY = {
+    "errors": set(),
+    "_validate": {"errors"},
+    "_sparse": {"errors"},
+    "_values": {"errors"},
+    "_files": {"errors"},
+    "_rounding": set(),  # the unit, the factor outwards
+    "_vocabulary": set(),  # words alone
+    "_core": {"errors"},  # arithmetic, which never knows what epsilon is
+    "readers": {"errors", "_sparse", "_validate", "_values"},
+    "encoding": {"readers", "errors", "_validate", "_values"},
+    "streams": {"encoding", "readers", "errors", "_validate"},
+    "data": {"streams", "errors", "_validate"},
+    "config": {"_core"},
+    "factorizations": {"errors", "_rounding", "_validate", "_vocabulary"},  # pure mathematics
+    "topology": {"errors", "_sparse", "_validate"},  # likewise, and public
+}
+
+# Compiled modules, bottom first, each with those it may cimport or import.
+CORE_ORDER = (
+    "_rows", "_losses", "_geometry", "_schedule", "_noise", "_guarded", "_sampler", "_vectors", "_report", "_bitgen",
+    "_discrete", "coin", "_prefix_plan", "_prefix", "_learner_run", "_iterate", "_gradient", "_local", "_network",
+    "_bandit", "_leader", "_least_squares", "_objective", "_newton",
+)  # fmt: skip
+
+# Families of C kernels (src/privol/_core/c), each with those whose headers it may include.
+KERNELS: dict[str, set[str]] = {
+    "base": set(),
+    "rows": {"base"},
+    "losses": {"base"},
+    "noise": {"base"},
+    "betting": {"base", "noise"},
+    "reports": {"base", "noise"},
+    "prefix": {"base", "noise", "rows"},
+    "offline": {"base", "losses", "rows"},
+    "runs": {"base", "betting", "losses", "noise", "prefix", "reports", "rows"},
+}
+
+# Libraries and who may import them; None: anyone.
+LIBRARIES: dict[str, set[str] | None] = {
+    "numpy": None,
+    "scipy": None,
+    "sklearn": None,
+    "mpmath": None,
+    "threadpoolctl": None,
+    "filelock": {"ledger", "state"},
+    "xxhash": {"state"},
+    "cryptography": {"_core", "noise", "config"},
+    "pyarrow": {"readers", "encoding", "streams", "cli"},
+    "dp_accounting": {"guarantees", "ledger"},
+    "networkx": {"topology"},
+    "mpi4py": {"distributed"},
+    "click": {"cli"},
+    "rich": {"cli", "tables"},
+    "matplotlib": {"plots"},
+}
+# Not installed with every privol: imported where they are used, so that the module can be imported without them.
+OPTIONAL = {"pyarrow", "dp_accounting", "networkx", "mpi4py"}
+
+# Imports inside functions hide a dependency, so each has a reason here. The command line may: it must start fast.
+LAZY = {
+    ("config", "cryptography"): "only the report of versions needs it",
+    ("config", "privol"): "the version is read when asked for",
+    ("readers", "pyarrow"): "optional: the parser without it is slower",
+    ("encoding", "pyarrow"): "optional: it works on batches of pyarrow, which it finds where there are any",
+    ("streams", "pyarrow"): "optional: likewise",
+    ("state", "sklearn"): "a check that only an export needs",
+    ("guarantees", "dp_accounting"): "optional: only runs of several kinds need it, for a tighter figure",
+    ("distributed", "mpi4py"): "optional: names of the module are annotations, and streams of nodes need no MPI",
+    ("topology", "networkx"): "optional: graphs go to it, they are not made by it",
+}
+
+# Modules that are imported by a name that is looked up.
+COMPUTED = {"learners": "its own modules, by the table of learners: it has to be there at once"}

@@ -1,0 +1,244 @@
+"""Change guarantee-critical code one place at a time, and see that a test fails: ``tools/mutants.toml`` is the list.
+
+``python tools/mutants.py`` tries all changes in a copy of the checkout, which has to be built (it takes its time);
+``python tools/mutants.py 'tuning-*' local-spend`` tries some. ``--list`` shows them, ``--limit`` is how many seconds
+the tests of one change may take, ``--build`` the command that builds the copy after a change of C or Cython,
+``--markdown`` and ``--json`` write what was found. Exit code 1: a change survived that should not, or was killed that
+is said to change nothing.
+
+The tests that guard a change run on the code as it is first: one that fails there would kill everything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import functools
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+LIST = Path(__file__).with_suffix(".toml")
+PACKAGE, TESTS = Path("src", "privol"), Path("tests")
+LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "dist", "__pycache__", ".*_cache", ".hypothesis", ".benchmarks")
+BUILT = {".c", ".h", ".pyx", ".pxd"}
+SOURCES = BUILT | {".py"}
+KILLED, SURVIVED, OPEN, BROKEN, EQUIVALENT = "killed", "survived", "open", "broken", "equivalent"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A single change of the code, and what is expected of it.
+
+    ``file`` is the end of a path in the package, ``tests`` are "file::function" or "file" with the file's name alone:
+    both by which there is only one, so that the list outlives moves. ``equivalent`` says why no test can see the
+    change; it is empty where the tests have to.
+    """
+
+    id: str
+    what: str
+    file: str
+    find: str
+    replace: str
+    tests: tuple[str, ...] = ()
+    equivalent: str = ""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What became of a mutant: ``by`` is the test that failed."""
+
+    id: str
+    what: str
+    result: str
+    by: str
+    seconds: float
+    expected: bool
+
+
+def load(path: Path = LIST) -> list[Mutant]:
+    """Read the list."""
+    with open(path, "rb") as file:
+        return [Mutant(**{**words, "tests": tuple(words.get("tests", ()))}) for words in tomllib.load(file)["mutant"]]
+
+
+def source_of(mutant: Mutant, root: Path = ROOT) -> Path:
+    """The file that is changed."""
+    return _only(mutant.file, root, PACKAGE)
+
+
+def node_of(test: str, root: Path = ROOT) -> str:
+    """What pytest is told, from the root."""
+    name, *inside = test.split("::")
+    return "::".join([_only(name, root, TESTS).relative_to(root).as_posix(), *inside])
+
+
+@functools.lru_cache
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*.*") if path.suffix in SOURCES]
+
+
+@functools.lru_cache
+def _functions(path: Path) -> set[str]:
+    return {node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}
+
+
+def _only(name: str, root: Path, folder: Path) -> Path:
+    end = tuple(name.split("/"))
+    found = [path for path in _files(root / folder) if path.parts[-len(end) :] == end]
+    if len(found) != 1:
+        raise LookupError(f"{name} is the end of {len(found)} paths in {folder.as_posix()}, not of one")
+    return found[0]
+
+
+def faults(mutants: Iterable[Mutant], root: Path = ROOT) -> list[str]:
+    """Everything that is wrong with a list: what it names must be there, and every text exactly once in its file."""
+    _files.cache_clear()
+    _functions.cache_clear()
+    found: list[str] = []
+    seen: set[str] = set()
+    for mutant in mutants:
+        if mutant.id in seen:
+            found.append(f"{mutant.id}: twice in the list")
+        seen.add(mutant.id)
+        if mutant.find == mutant.replace:
+            found.append(f"{mutant.id}: changes nothing")
+        if not mutant.tests and not mutant.equivalent:
+            found.append(f"{mutant.id}: neither tests nor why it is equivalent")
+        try:
+            times = source_of(mutant, root).read_text().count(mutant.find)
+            if times != 1:
+                found.append(f"{mutant.id}: the text is {times} times in {mutant.file}")
+        except LookupError as error:
+            found.append(f"{mutant.id}: {error}")
+        for test in mutant.tests:
+            try:
+                path = root / node_of(test, root).split("::")[0]
+            except LookupError as error:
+                found.append(f"{mutant.id}: {error}")
+                continue
+            if any(name.split("[")[0] not in _functions(path) for name in test.split("::")[1:]):
+                found.append(f"{mutant.id}: no test {test}")
+    return found
+
+
+class Copy:
+    """A copy of the checkout, in which one thing at a time is changed."""
+
+    def __init__(self, root: Path, build: str, limit: float) -> None:
+        self.root, self.limit = root, limit
+        self._build = shlex.split(build)
+        self._environment = os.environ | {
+            "PYTHONPATH": str(root / "src"), "PYTHONDONTWRITEBYTECODE": "1", "HYPOTHESIS_DATABASE_FILE": os.devnull,
+        }  # fmt: skip
+
+    def build(self) -> bool:
+        """Whether the extension modules could be built."""
+        return subprocess.run(self._build, cwd=self.root, env=self._environment, capture_output=True).returncode == 0
+
+    @contextmanager
+    def changed(self, mutant: Mutant) -> Iterator[bool]:
+        """While the code is changed: whether it could be built."""
+        path = source_of(mutant, self.root)
+        before = path.read_text()
+        built = path.suffix in BUILT
+        path.write_text(before.replace(mutant.find, mutant.replace))
+        try:
+            yield self.build() if built else True
+        finally:
+            path.write_text(before)
+            if built and not self.build():
+                raise RuntimeError(f"{mutant.file} cannot be built as it was")
+
+    def run(self, tests: Sequence[str]) -> tuple[str, str]:
+        """What the tests say of the code as it is, and which one failed."""
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider"]
+        command += [node_of(test, self.root) for test in tests]
+        try:
+            ended = subprocess.run(
+                command, cwd=self.root, env=self._environment, capture_output=True, text=True, timeout=self.limit
+            )
+        except subprocess.TimeoutExpired:
+            return OPEN, f"more than {self.limit:g} s"
+        if ended.returncode < 0:
+            return KILLED, f"signal {-ended.returncode}"
+        if ended.returncode == 0:
+            return SURVIVED, ""
+        failed = [line for line in ended.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+        if not failed:
+            return BROKEN, (ended.stdout + ended.stderr).strip().splitlines()[-1]
+        return KILLED, failed[0].split(" ", 1)[1].split(" - ")[0].rpartition("/")[2]
+
+
+def judge(mutant: Mutant, copy: Copy) -> Found:
+    """Change the code, and run the tests that guard it."""
+    began = time.monotonic()
+    if not mutant.tests:
+        return Found(mutant.id, mutant.what, EQUIVALENT, mutant.equivalent, 0.0, True)
+    with copy.changed(mutant) as sound:
+        result, by = copy.run(mutant.tests) if sound else (BROKEN, "cannot be built")
+    expected = result == (SURVIVED if mutant.equivalent else KILLED)
+    if mutant.equivalent and expected:
+        result, by = EQUIVALENT, mutant.equivalent
+    return Found(mutant.id, mutant.what, result, by, time.monotonic() - began, expected)
+
+
+def table(found: Iterable[Found]) -> str:
+    """For people."""
+    lines = ["| mutant | what it does | result | by |", "| --- | --- | --- | --- |"]
+    cells = ([one.id, one.what, one.result, one.by] for one in found)
+    return "\n".join([*lines, *("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells)])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("ids", nargs="*", default=["*"], help="names or patterns; default: all")
+    parser.add_argument("--list", action="store_true", help="show them, and change nothing")
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds for the tests of one change")
+    parser.add_argument("--build", default=f"{shlex.quote(sys.executable)} setup.py -q build_ext --inplace")
+    parser.add_argument("--markdown", type=Path, help="file for the table")
+    parser.add_argument("--json", type=Path, help="file for what was found")
+    words = parser.parse_args(arguments)
+    mutants = [one for one in load() if any(fnmatchcase(one.id, pattern) for pattern in words.ids)]
+    if wrong := faults(mutants) or ([] if mutants else [f"no mutant is called {' or '.join(words.ids)}"]):
+        print(*wrong, sep="\n", file=sys.stderr)
+        return 2
+    if words.list:
+        print(*(f"{one.id}: {one.what}{' (equivalent)' if one.equivalent else ''}" for one in mutants), sep="\n")
+        return 0
+    found: list[Found] = []
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        root = Path(folder, "checkout")
+        shutil.copytree(ROOT, root, ignore=LEFT_OUT, symlinks=True)
+        copy = Copy(root, words.build, words.limit)
+        guards = sorted({test for one in mutants for test in one.tests})
+        result, by = Copy(root, words.build, words.limit * len(mutants)).run(guards) if guards else (SURVIVED, "")
+        if result != SURVIVED:
+            print(f"without any change: {result}, {by}", file=sys.stderr)
+            return 2
+        for mutant in mutants:
+            found.append(judge(mutant, copy))
+            print(f"{found[-1].id}: {found[-1].result}, {found[-1].by} ({found[-1].seconds:.1f} s)", flush=True)
+    if words.markdown:
+        words.markdown.write_text(table(found) + "\n")
+    if words.json:
+        words.json.write_text(json.dumps([asdict(one) for one in found], indent=1) + "\n")
+    unexpected = [one.id for one in found if not one.expected]
+    print(f"{len(found)} changes, not as expected: {', '.join(unexpected) or 'none'}")
+    return 1 if unexpected else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
