@@ -185,8 +185,8 @@ def table_of(rows: Sequence[Any], width: int | None = None) -> tuple[NDArray[Any
     rows : list or tuple
         Of lists, tuples, arrays, or anything.
     width : int, optional
-        Public number of values of a row. Default: what more than half of the rows have, which is taken as public. One
-        row decides it where hardly more than half of them have it: nothing is claimed of such rows.
+        Public number of values of a row. Default: what more than half of the rows have, which is taken as public: who
+        learns the rows says so in the guarantee, as one row decides it where hardly more than half of them have it.
 
     Returns
     -------

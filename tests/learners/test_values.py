@@ -31,6 +31,8 @@ from privol import DOLA, DPFTRL, NOGD, PQFTL, ObjectivePerturbation, OutputPertu
 from privol._values import numbers_of, shown
 from privol.distributed import InterleavedRows
 from privol.errors import InvalidParameter, InvalidRow
+from privol.learners._ledgered import FOUND_FEATURES
+from privol.learners.views import fresh_copy
 from privol.prefix import PrefixSum, SymmetricSum
 from privol.streams import Block
 from privol.tuning import PrivateSelection
@@ -389,3 +391,63 @@ def test_a_design_that_is_an_array(kind):
     words = {"dim": 2, "horizon": 3} if kind is PrefixSum else {}
     with pytest.raises(InvalidParameter, match="design must be one of"):
         kind(design=np.array(["blt", "tree"]), **words).fit(np.eye(4), [0, 1, 0, 1])
+
+
+# ---- the number of features ------------------------------------------------------------------------------------------
+
+RAGGED = ([[1.0, 2.0], [1.0, 2.0], [1.0]], [[1.0, 2.0], [1.0], [1.0]])
+
+
+@pytest.mark.parametrize("how", ["fit", "partial_fit", "learn_one", "offline", "selection"])
+def test_a_found_number_of_features_is_said(how):
+    """One row decides how many values more than half of the rows have, so every list is learnt under that condition."""
+
+    def said(X, declare):
+        def made(kind, **words):
+            found = kind(**{"random_state": 0, "on_invalid": "zero", **words}).declare_classes([0, 1])
+            return found.declare_features(2) if declare else found
+
+        y = [0, 1, 0]
+        if how == "selection":
+            candidates = [made(OutputPerturbation, l2=l2) for l2 in (0.1, 1.0)]
+            return PrivateSelection(candidates, repetitions=3.0, validation=0.4, random_state=1).fit(X, y).guarantee_
+        if how == "offline":
+            return made(OutputPerturbation).fit(X, y).guarantee_
+        online = made(DPFTRL, horizon=3)
+        if how == "learn_one":
+            return online.learn_one(X[0], 0).guarantee_
+        return getattr(online, how)(X, y).guarantee_
+
+    whole = RAGGED[0][:2] * 2
+    lists = RAGGED[0] if how != "learn_one" else whole
+    for X, declare, expected in (
+        (whole[:3], False, True), (lists, False, True), (whole[:3], True, False), (lists, True, False),
+        (np.array(whole[:3]), False, False),
+    ):  # fmt: skip
+        assert (FOUND_FEATURES in said(X, declare).conditions) is expected, (X, declare)
+
+
+def test_a_declared_number_of_features_stays_whatever_one_row_is():
+    """RAGGED has two neighbours: without a declaration they have two features and one."""
+    found = [learner().declare_classes([0, 1]).fit(rows, [0, 1, 0]).n_features_in_ for rows in RAGGED]
+    assert found == [2, 1]
+    one, other = (learner().declare_classes([0, 1]).declare_features(2).fit(rows, [0, 1, 0]) for rows in RAGGED)
+    assert one.n_features_in_ == other.n_features_in_ == 2
+    for a, b in zip(one.encoded(), other.encoded(), strict=True):
+        assert a[[0, 2]].tobytes() == b[[0, 2]].tobytes()
+    for rows in (["abc"], [[1.0], [1.0, 2.0]], [None]):
+        made = learner().declare_classes([0, 1]).declare_features(2).fit(rows, [0] * len(rows))
+        assert made.n_rows_ == len(rows)
+        copy = fresh_copy(made).fit(rows, [0] * len(rows))
+        assert copy.coef_.tobytes() == made.coef_.tobytes()
+
+
+def test_an_array_has_the_declared_number_of_features():
+    for bad in (0, 1.5, "2"):
+        with pytest.raises(InvalidParameter, match="n_features"):
+            learner().declare_features(bad)
+    made = learner().declare_classes([0, 1]).declare_features(3)
+    with pytest.raises(InvalidParameter, match="3 features, as were declared, found 2"):
+        made.partial_fit(np.ones((2, 2)), [0, 1])
+    with pytest.raises(InvalidRow, match=r"row 1: found 2 values, allowed are 3 numbers"):
+        made.set_params(on_invalid="raise").partial_fit([[1.0, 2.0]], [0])

@@ -107,8 +107,8 @@ class OnlineLearner(LedgeredModel):
             are learnt. The structure of a sparse matrix is copied and then checked, so that it cannot be changed; with
             ``on_invalid="zero"`` a CSR row that has a column beyond the features is a null row, and any other fault of
             the structure is an error. Of lists, objects and texts each value is read by itself; what is masked is
-            missing. How many features there are is public: where the rows of a list differ, what more than half of them
-            have.
+            missing. How many features there are is public: what ``declare_features`` has said or, in a list of rows,
+            what more than half of them have, and the guarantee says so.
         y : array-like of shape (n,)
             Labels, of two classes or as many as the learner takes, or real targets. Where ``declare_classes`` has not
             said which labels there are, those found are taken as public, and the guarantee says so.
@@ -126,7 +126,7 @@ class OnlineLearner(LedgeredModel):
             If a row or a target is not finite, no number, or of another length (``on_invalid="raise"``). Nothing was
             learnt, spent or released.
         """
-        rows, labels = self._validate(X, y, reset=True)
+        rows, labels, found = self._validate(X, y, reset=True)
         uses = self._uses()
         self._check_pass(rows.shape[0])
         horizon = uses * rows.shape[0] if self.horizon is None else self._needed_horizon()
@@ -136,7 +136,7 @@ class OnlineLearner(LedgeredModel):
         encoded = targets.encode(labels, 0)
         self._check_rows(rows, targets, 0)
         release = self._default_release(whole=True)
-        run = self._start(rows.shape[1], horizon, release, targets, conditions=conditions)
+        run = self._start(rows.shape[1], horizon, release, targets, conditions=(*found, *conditions))
         try:
             for _ in range(uses):
                 self._learn(run, rows, encoded)
@@ -165,14 +165,15 @@ class OnlineLearner(LedgeredModel):
         """
         run = self._current_run()
         learnt = 0 if run is None else run.state.n_rows
-        rows, labels = self._validate(X, y, reset=run is None, learnt=learnt)
+        rows, labels, found = self._validate(X, y, reset=run is None, learnt=learnt)
         targets = self._run_targets(classes, run)
         encoded = targets.encode(labels, learnt)
         self._check_rows(rows, targets, learnt)
         most = self._most_rows(self._needed_horizon()) if run is None else run.guarantee.horizon
         self._check_horizon(rows.shape[0], learnt, most)
         if run is None:
-            run = self._start(rows.shape[1], self._needed_horizon(), self._default_release(whole=False), targets)
+            release = self._default_release(whole=False)
+            run = self._start(rows.shape[1], self._needed_horizon(), release, targets, conditions=found)
         self._learn(run, rows, encoded)
         return self
 

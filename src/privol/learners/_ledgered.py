@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from .._core._rows import squared_norms
 from .._sparse import sound_rows
-from .._validate import choice, number
-from .._values import column_of, frame_of_numbers, numbers_of, refusal
+from .._validate import choice, integer, number
+from .._values import column_of, frame_of_numbers, listed, numbers_of, refusal
 from .._vocabulary import ON_INVALID
 from ..errors import InvalidParameter, StateError
 from ..guarantees import Guarantee
@@ -21,8 +21,11 @@ from ..losses import get_loss
 from ._model import ReleasedModel, is_classifier
 from ._targets import MOST_CLASSES, Targets, declared_labels, labels_in
 
-__all__ = ["FOUND_LABELS", "LedgeredModel"]
+__all__ = ["FOUND_FEATURES", "FOUND_LABELS", "LedgeredModel"]
 
+FOUND_FEATURES = (
+    "the number of features, which was found in rows that came as a list, is public (declare_features says it before)"
+)
 FOUND_LABELS = "the set of labels, which fit found in the rows, is public (declare_classes says it before)"
 
 
@@ -59,6 +62,18 @@ class LedgeredModel(ReleasedModel):
         self._declared = declared_labels(classes, most=self._most_classes())
         return self
 
+    def declare_features(self, n_features: int) -> Self:
+        """Declare the public number of features before the first row: nobody looks for it in rows that are a list.
+
+        Parameters
+        ----------
+        n_features : int
+            At least 1. Rows of another length are refused, or null rows with ``on_invalid="zero"``; an array, a matrix
+            or a frame of another width is an error.
+        """
+        self._declared_features = integer(n_features=n_features, at_least=1)
+        return self
+
     @staticmethod
     def _check_rows(X: Any, targets: Targets, learnt: int) -> None:
         """Refuse a row that is not finite before anything of its block is learnt; null rows are left to the kernel."""
@@ -73,22 +88,31 @@ class LedgeredModel(ReleasedModel):
             raise refusal(unread, learnt)
         return rows
 
-    def _validate(self, X: ArrayLike, y: ArrayLike, reset: bool, learnt: int = 0) -> tuple[Any, Any]:
-        """scikit-learn's checks of shapes and types; values are checked by row number afterwards."""
+    def _validate(self, X: ArrayLike, y: ArrayLike, reset: bool, learnt: int = 0) -> tuple[Any, Any, tuple[str, ...]]:
+        """scikit-learn's checks of shapes and types; values are checked by row number afterwards.
+
+        Rows, targets, and what the guarantee says of a number of features that nobody has declared.
+        """
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
+        given = frame_of_numbers(X)
+        declared: int | None = self.__dict__.get("_declared_features")
+        # whether it is said may not depend on the rows: in some lists all rows have one length
+        found = (FOUND_FEATURES,) if reset and declared is None and listed(given) is not None else ()
         rows = validate_data(
             self,
-            self._numbers(frame_of_numbers(X), learnt, None if reset else self.n_features_in_),
+            self._numbers(given, learnt, declared if reset else self.n_features_in_),
             reset=reset,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
             ensure_all_finite=False,
             accept_large_sparse=True,
         )
+        if reset and declared is not None and rows.shape[1] != declared:
+            raise InvalidParameter(f"X must have {declared} features, as were declared, found {rows.shape[1]}")
         targets = column_or_1d(column_of(y), warn=True)
         check_consistent_length(rows, targets)
-        return rows, targets
+        return rows, targets, found
 
     def _classes_of_fit(self, labels: NDArray[Any]) -> tuple[NDArray[Any] | None, tuple[str, ...]]:
         """Labels that were declared, or found where nobody declared them, and what the guarantee says of that."""

@@ -127,7 +127,8 @@ class OfflineLearner(LedgeredModel):
         X : array-like or sparse matrix of shape (n, n_features)
             float32 and float64 are read in place, the values of CSR too: another thread may not change them meanwhile.
             The structure of a sparse matrix is copied and then checked. Of lists, objects and texts each value is read
-            by itself; what is masked is missing.
+            by itself; what is masked is missing. How many features there are is public: what ``declare_features`` has
+            said or, in a list of rows, what more than half of them have, and the guarantee says so.
         y : array-like of shape (n,)
             Labels or real targets. Where ``declare_classes`` has not said which labels there are, those found are taken
             as public, and the guarantee says so.
@@ -147,10 +148,10 @@ class OfflineLearner(LedgeredModel):
             with an ``InvalidParameter`` that says nothing of the row.
         """
         with self._as_before_if_it_fails():
-            rows, labels = self._validate(X, y, reset=True)
+            rows, labels, found = self._validate(X, y, reset=True)
             classes, conditions = self._classes_of_fit(labels)
             targets = self._targets(classes)
-            return self._fit_rows(rows, targets.encode(labels, 0), targets, None, conditions)
+            return self._fit_rows(rows, targets.encode(labels, 0), targets, None, (*found, *conditions))
 
     def fit_stream(self, stream: RowStream, *, seal: Sealer | None = None) -> Self:
         """Read a whole stream into memory and fit it.

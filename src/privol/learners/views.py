@@ -194,11 +194,11 @@ def promise_of(learner: LedgeredModel, n_features: int, n_rows: int, n_classes: 
 
 
 def fresh_copy(learner: Learner) -> Learner:
-    """Return scikit-learn's clone of a learner, with the labels that were declared."""
+    """Return scikit-learn's clone of a learner, with the labels and the number of features that were declared."""
     copy: Learner = clone(learner)
-    declared = vars(learner).get("_declared")
-    if declared is not None:
-        copy._declared = declared
+    for name in ("_declared", "_declared_features"):
+        if name in vars(learner):
+            setattr(copy, name, vars(learner)[name])
     return copy
 
 
@@ -221,12 +221,12 @@ def training_rows(learner: LedgeredModel, X: ArrayLike, y: ArrayLike) -> Trainin
     InvalidParameter, InvalidRow
         As ``fit``.
     """
-    rows, labels = learner._validate(X, y, reset=True)
+    rows, labels, found = learner._validate(X, y, reset=True)
     if learner._refuse():
         squared_norms(rows, learnt=0, refuse=True)
     classes, conditions = learner._classes_of_fit(labels)
     targets = learner._targets(classes)
-    return TrainingRows(rows, labels, targets.encode(labels, 0), targets, conditions)
+    return TrainingRows(rows, labels, targets.encode(labels, 0), targets, (*found, *conditions))
 
 
 def perturbed_model(learner: OfflineLearner, X: Any, codes: FloatArray, plan: Any, source: Source | None) -> FloatArray:

@@ -85,6 +85,7 @@ class Account(Shared):
         self._last: Counts = (0, 0, 0.0)
         self._closed = False
         self._resumed = False  # its counters may begin below what an earlier process has spent
+        self._untold = False  # an earlier process had it, and what that has released is written nowhere
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "open"
@@ -104,7 +105,8 @@ class Account(Shared):
         """Name the live counters of the run; they are called only when somebody asks what was spent.
 
         From here on the run alone says what it has spent, and it is the account that lets it release: by ``revoke``,
-        or because the run calls :meth:`ask` before every release.
+        or because the run calls :meth:`ask` before every release. Of a run of an earlier process that never committed,
+        and that nobody kept on the disk, the whole reservation stays spent: nobody can know better.
 
         Parameters
         ----------
@@ -131,6 +133,7 @@ class Account(Shared):
                 raise StateError(f"account {self.plan_id} has counters already")
             if self._ledger.closed:
                 raise StateError(self._ledger._let_go())
+            self._count_untold()
             self._counters, self._revoke = counters, revoke
             self._committed, self._ended = (0, 0, 0.0), None
         self._read()
@@ -204,9 +207,10 @@ class Account(Shared):
         Nobody can lower by it what a run has spent. A run that is live is refused: it alone can say. A run that was let
         go (:meth:`leave`) is ended, and what this process or the journal knows of it is the least that is counted. A
         run of an earlier process ended with that process, or when it closed its ledger: the journal has one writer at
-        a time. No run can attach itself afterwards, as the account is closed. What a run of an earlier process spent
-        beyond its last record is the one thing that is taken from the caller: who kept that run on the disk handed out
-        nothing before the journal had it.
+        a time. If that process never committed, and nobody kept the run on the disk, the whole reservation counts as
+        spent. No run can attach itself afterwards, as the account is closed. What a kept run of an earlier process
+        spent beyond its last record is the one thing that is taken from the caller: who keeps a run hands out nothing
+        before the journal has it.
 
         Raises
         ------
@@ -222,8 +226,15 @@ class Account(Shared):
                     f"account {self.plan_id} is of a run that is live, which alone says what it has spent: close() "
                     "ends it, and settles the account"
                 )
+            self._count_untold()
             self._last = _larger(self._last, now)
             self._settle()
+
+    def _count_untold(self) -> None:
+        """Count the whole reservation as spent where nobody can know better; the lock is held."""
+        if self._untold:
+            # the journal's floor too: what is committed from here on may not say less
+            self._last = self._written = (*self._last[:2], self.reserved_mu_squared)
 
     def _check_own(self) -> None:
         """Refuse an account that is closed, or of a run of another ledger; the lock is held."""
@@ -424,6 +435,7 @@ class Account(Shared):
         self._resumed = True
         if record["kind"] == "spent" and "facts" in record:  # else what another ledger knew of it
             self.commits.append(record)
+        self._untold = not self.commits and not self.facts.get("kept")
 
 
 def _larger(one: Counts, other: Counts) -> Counts:
