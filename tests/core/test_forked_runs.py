@@ -21,6 +21,7 @@ from privol.prefix import PrefixSum
 from privol.rounds import Collector, Device
 
 pytestmark = [
+    pytest.mark.process,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
     pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
 ]

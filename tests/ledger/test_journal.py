@@ -562,39 +562,6 @@ def test_what_nobody_wrote_counts_as_spent(tmp_path):
     assert again.commits[-1]["mu_squared"] == again.reserved_mu_squared
 
 
-@pytest.mark.parametrize("how", ["attach", "close_at"])
-@pytest.mark.parametrize("kind", ["gdp", "pure", "approximate"])
-def test_nothing_comes_back_of_a_run_that_crashed_before_it_committed(tmp_path, how, kind):
-    """The journal holds a reservation alone: what the dead process had released by then is written nowhere."""
-    promise = {
-        "gdp": plan(0.1),
-        "pure": replace(plan(), kind="pure", parameter=0.1),
-        "approximate": replace(plan(), kind="approximate", parameter=0.1, slack=1e-7, releases=1, horizon=1),
-    }[kind]
-    path = tmp_path / "budget.jsonl"
-    ledger = journaled(path, slack=5e-7)
-    ledger.open(learner="PIGD", guarantee=promise)
-    kept = ledger.open(learner="PIGD", guarantee=promise, facts={"kept": True})
-    whole = kept.reserved_mu_squared
-    copy = tmp_path / "crashed.jsonl"
-    copy.write_bytes(path.read_bytes())
-    ledger.close()
-    found = journaled(copy, slack=5e-7)
-    lost, kept = found.accounts
-    if how == "attach":
-        lost.attach(lambda: (0, 0, 0.0))
-        lost.close()
-    else:
-        lost.close_at(0, 0, 0.0)
-    kept.close_at(0, 0, 0.0)  # who keeps a run hands out nothing before it is committed
-    found.close()
-    lost, kept = Ledger.read(copy).accounts
-    assert lost.closed
-    assert lost.entry().mu_squared == whole
-    assert kept.closed
-    assert kept.entry().mu_squared == 0.0
-
-
 def test_what_has_left_without_noise_is_spent():
     """Messages of a run without noise are before its first release, if that is its last row's."""
     account = Ledger().open(learner="DOLA", guarantee=replace(plan(), kind="none", parameter=math.inf))

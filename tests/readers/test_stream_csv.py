@@ -252,6 +252,7 @@ def test_adult_and_diabetes(data_folder):
 # --- what is too long ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_line_of_100_megabytes(tmp_path):
     """It is refused in bounded memory: reading it whole, packed or not, would take three times what is allowed."""
     line = b"1,2\n" * 3 + b"1" * (100 << 20)

@@ -20,6 +20,8 @@ from privol.streams import draft_schema, open_stream
 
 pytest.importorskip("pyarrow.fs")
 
+pytestmark = pytest.mark.slow
+
 KEY = "ABSOLUTELYSECRET"
 
 
