@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from schema_tables import TableColumns, encoded, pa, whole
 
-from privol.encoding import encode
+from privol.encoding import encode, texts
 from privol.encoding.encode import HASH_SEED, SchemaEncoder
 from privol.encoding.ranges import Ranges
 from privol.encoding.rows import ColumnSource
@@ -257,7 +257,7 @@ def test_the_dictionary_of_a_batch_does_not_matter():
 
 
 def test_texts_that_are_remembered_are_bounded(monkeypatch):
-    monkeypatch.setattr(encode, "_KNOWN_TEXTS", 8)
+    monkeypatch.setattr(texts, "_KNOWN_TEXTS", 8)
     cells = [f"t{i % 30}" for i in range(100)]
     encoder, X, _ = encoded({"a": cells}, {"columns": {"a": {"hash": 9}}}, cut=10)
     assert len(encoder._texts[0]._known) <= 8

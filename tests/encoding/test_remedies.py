@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from stream_files import drain, fails, save, together, write
 
-from privol.encoding.schema_parts import nearest
+from privol.encoding.schema_reader import nearest
 from privol.errors import InvalidParameter
 from privol.streams import Schema, open_stream
 

@@ -39,7 +39,8 @@ ONLY = {
     "_vocabulary": set(),  # words alone
     "_core": {"errors"},  # arithmetic, which never knows what epsilon is
     "readers": {"errors", "_sparse", "_validate", "_values"},
-    "encoding": {"readers", "errors", "_validate", "_values"},
+    # a schema may be learnt under a guarantee: noise, and a ledger that pays
+    "encoding": {"readers", "ledger", "noise", "guarantees", "errors", "_rounding", "_validate", "_values"},
     "streams": {"encoding", "readers", "errors", "_validate"},
     "data": {"streams", "errors", "_validate"},
     "config": {"_core"},

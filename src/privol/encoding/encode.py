@@ -10,26 +10,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.utils import murmurhash3_32
 
 from ..errors import StreamError
 from ..readers.base import Piece
 from ..readers.columns import Batch, Columns, Kind, resolve_column
-from ..readers.files import shown
 from ..readers.written import Written
 from .cells import CellCounts
+from .knots import KnotsColumn, Points, numbers_in
 from .labels import coded
 from .ranges import Scale
+from .refusals import Refusals
 from .schema import Schema
-from .schema_parts import MISSING, UNKNOWN, Column, Drop, Hashed, Levels, NumberColumn, nearest
+from .schema_parts import Column, Drop, Knots, NumberColumn
+from .schema_reader import nearest
+from .texts import BARE, HASH_SEED, TextColumn, compact
 
 __all__ = ["HASH_SEED", "SPARSE_SHARE", "SchemaEncoder", "UserEncoder"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int32]
-
-HASH_SEED = 0
-"""Seed of the murmurhash3 (32 bits, x86) of the UTF-8 text, modulo the number of buckets."""
 
 SPARSE_SHARE = 0.1
 """Rows are CSR where at most this share of their features can differ from 0, else dense.
@@ -38,15 +37,11 @@ Learning from 0/1 features took the same time in both forms at a share of 0.11 (
 0.04 (1,146 features) and half as long again in CSR at 0.4. The values are the same in both forms.
 """
 
-# Places of cells that have no feature.
-_ZERO_MISSING, _ZERO_UNKNOWN, _NO_MISSING, _NO_UNKNOWN, _BARE = -1, -2, -3, -4, -5
 _OWNED = " (leave rows out that lack it, or do without its table in the schema, [user] or [delay])"
 _LATE = " (leave rows without a target out; [delay] in the schema is for targets that come later)"
 # Whole numbers written with a sign, a point or an exponent; short enough to be written out.
 _WRITTEN = r"^[+-]?[0-9]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?$"
 _MOST_DIGITS = 400
-# Hashes of texts seen before, so that a text of many batches is hashed once; a bound on memory, not on correctness.
-_KNOWN_TEXTS = 1 << 16
 
 
 class SchemaEncoder:
@@ -91,7 +86,8 @@ class SchemaEncoder:
         kinds: dict[str, Kind] = {}
         names: list[str] = []
         self._numbers: list[_Number] = []
-        self._texts: list[_Text] = []
+        self._knots: list[KnotsColumn] = []
+        self._texts: list[TextColumn] = []
         self._entries = 0
         for name, column in self.schema.columns:
             if isinstance(column, Drop):
@@ -102,9 +98,15 @@ class SchemaEncoder:
                 self._numbers.append(part)
                 names += [name] if part.flag is None else [name, f"{name}=missing"]
                 self._entries += 1 if part.flag is None else 2
+            elif isinstance(column, Knots):
+                kinds[name] = "text"
+                knots = KnotsColumn(name, column, len(names), self._entries, self._written)
+                self._knots.append(knots)
+                names += knots.feature_names
+                self._entries += knots.entries
             else:
                 kinds[name] = "text"
-                text = _Text(name, column, len(names), self._entries, self._written)
+                text = TextColumn(name, column, len(names), self._entries, self._written)
                 self._texts.append(text)
                 names += text.feature_names
                 self._entries += 1
@@ -114,7 +116,8 @@ class SchemaEncoder:
             twice = next(name for name in names if names.count(name) > 1)
             raise StreamError(f"{columns.name}: by {schema.name} two features are named {twice!r}, rename a column")
         if self._target is not None:
-            kinds[str(self._target.column)] = "text" if self._target.labelled else "number"
+            self._lenient = self._target.rest == "null"
+            kinds[str(self._target.column)] = "text" if self._target.labelled or self._lenient else "number"
         for special in (self._user, self._key):
             if special is not None:
                 kinds[special] = "text"
@@ -154,14 +157,17 @@ class SchemaEncoder:
         """
         y = self._targets(batch, first_row, counts)
         bare = None
-        refusals = _Refusals(self._source, first_row)
+        refusals = Refusals(self._source, first_row)
         places = [text.places(batch.column(text.name)) for text in self._texts]
+        points = [part.points(batch.column(part.name)) for part in self._knots]
         numbers = self._table(batch)
         if self._key is not None:
-            bare = self._bare(numbers, places, y, batch.num_rows)
+            bare = self._bare(numbers, places, points, y, batch.num_rows)
             numbers[bare] = 0.0
+            for found in points:
+                found.weights[bare] = 0.0
             for place in places:
-                place[bare] = _BARE
+                place[bare] = BARE
         flags = self._missing_numbers(numbers, refusals)
         for text, place in zip(self._texts, places, strict=True):
             text.check(place, batch.column(text.name), refusals, self.schema.name)
@@ -171,12 +177,15 @@ class SchemaEncoder:
         refusals.report()
         if counts is not None:
             self._count(counts, numbers, flags, places, bare)
+            for part, found in zip(self._knots, points, strict=True):
+                part.count(counts, found, bare)
         self._scale.apply(numbers, numbers)
         for j in flags:
             column = self._numbers[j].column
             if isinstance(column.missing, str) and column.missing != "nan":
                 numbers[flags[j], j] = 0.0
-        X = self._csr(numbers, flags, places) if self.sparse else self._dense(numbers, flags, places)
+        make = self._csr if self.sparse else self._dense
+        X = make(numbers, flags, places, points)
         return Piece(X, y, users, keys, bare)
 
     # --- parts of a row ------------------------------------------------------------------------
@@ -214,7 +223,7 @@ class SchemaEncoder:
             counts.add(text.name, "missing", np.count_nonzero(place == text.missing))
             counts.add(text.name, "unknown", np.count_nonzero(place == text.unknown))
 
-    def _missing_numbers(self, numbers: FloatArray, refusals: _Refusals) -> dict[int, npt.NDArray[np.bool_]]:
+    def _missing_numbers(self, numbers: FloatArray, refusals: Refusals) -> dict[int, npt.NDArray[np.bool_]]:
         """Return which cells are missing, by the position of the column where any is; fill stated numbers in."""
         flags: dict[int, npt.NDArray[np.bool_]] = {}
         # A sum is NaN where a term is (or where infinities meet), and takes no array of the size of the numbers.
@@ -232,7 +241,9 @@ class SchemaEncoder:
                 numbers[missing, j] = part.column.missing
         return flags
 
-    def _dense(self, numbers: FloatArray, flags: Mapping[int, Any], places: Sequence[IntArray]) -> FloatArray:
+    def _dense(
+        self, numbers: FloatArray, flags: Mapping[int, Any], places: Sequence[IntArray], points: Sequence[Points]
+    ) -> FloatArray:
         n = len(numbers)
         if not self._texts and len(self._number_entries) == 1 and numbers.shape[1] == self.n_features:
             return numbers
@@ -248,9 +259,13 @@ class SchemaEncoder:
             at = starts + place
             # A cell without a feature leaves its row as it is.
             flat[at if place.min(initial=0) >= 0 else at[place >= 0]] = 1.0
+        for found in points:
+            flat[starts[:, None] + found.places] = found.weights
         return X
 
-    def _csr(self, numbers: FloatArray, flags: Mapping[int, Any], places: Sequence[IntArray]) -> Any:
+    def _csr(
+        self, numbers: FloatArray, flags: Mapping[int, Any], places: Sequence[IntArray], points: Sequence[Points]
+    ) -> Any:
         n, k = len(numbers), self._entries
         data = np.zeros((n, k))
         indices = np.empty((n, k), dtype=np.int32)
@@ -265,17 +280,22 @@ class SchemaEncoder:
             # A cell without a feature is a stored zero at the column's first one.
             indices[:, text.entry] = place if place.min(initial=0) >= 0 else np.maximum(place, text.feature)
             data[:, text.entry] = place >= 0
+        for knots, found in zip(self._knots, points, strict=True):
+            indices[:, knots.entry : knots.entry + knots.entries] = found.places
+            data[:, knots.entry : knots.entry + knots.entries] = found.weights
         wide = n * k > np.iinfo(np.int32).max
         starts = np.arange(n + 1, dtype=np.int64 if wide else np.int32) * k
         return sp.csr_array((data.reshape(-1), indices.reshape(-1), starts), shape=(n, self.n_features))
 
     def _bare(
-        self, numbers: FloatArray, places: Sequence[IntArray], y: FloatArray | None, n: int
+        self, numbers: FloatArray, places: Sequence[IntArray], points: Sequence[Points], y: FloatArray | None, n: int
     ) -> npt.NDArray[np.bool_]:
         """Return which rows bring a label and no cell of a feature."""
         bare = np.ones(n, dtype=bool) if y is None else ~np.isnan(y)
         for text, place in zip(self._texts, places, strict=True):
             bare &= place == text.missing
+        for found in points:
+            bare &= found.missing
         if bare.any():
             bare &= np.isnan(numbers).all(axis=1)
         return bare
@@ -288,16 +308,16 @@ class SchemaEncoder:
         optional = self._key is not None
         column = batch.column(name)
         if not self._labels.numeric:
-            indices, texts = coded(_compact(column))
+            indices, texts = coded(compact(column))
             known = [None if text is None else self._written.pointed(text) for text in texts]
             words = "classes" if self._target.classes else "negative, positive and rest"
             stated = f" (labels are stated by {words} under [target] of {self.schema.name})"
             return self._labels.encode_coded(indices, known, first_row, where, optional, (_LATE, stated))
-        y = np.array(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+        y = self._real(column)
         for marker in self._written.missing_numbers:
             y[y == marker] = np.nan
         missing = np.isnan(y)
-        if missing.any() and not optional:
+        if missing.any() and not (optional or self._lenient):
             row = first_row + int(np.argmax(missing))
             raise StreamError(f"{where}, row {row}: found nothing, allowed is a number{_LATE}", row=row)
         if self._target.range is not None:
@@ -307,7 +327,12 @@ class SchemaEncoder:
             scale.apply(y[:, None], y[:, None])
         return y
 
-    def _ids(self, batch: Batch, name: str | None, refusals: _Refusals, spared: Any = None) -> Any:
+    def _real(self, column: Any) -> FloatArray:
+        if self._lenient:
+            return numbers_in(compact(column), self._written)
+        return np.array(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+    def _ids(self, batch: Batch, name: str | None, refusals: Refusals, spared: Any = None) -> Any:
         return None if name is None else _ids(batch.column(name), name, self._markers, refusals, spared)
 
 
@@ -329,21 +354,13 @@ class UserEncoder:
 
     def encode(self, batch: Batch, first_row: int) -> Piece:
         """Return rows without features."""
-        refusals = _Refusals(self._source, first_row)
+        refusals = Refusals(self._source, first_row)
         users = _ids(batch.column(self._name), self._name, self._markers, refusals)
         refusals.report()
         return Piece(np.empty((batch.num_rows, 0)), None, users)
 
 
-def _compact(column: Any) -> Any:
-    """Return a dictionary-coded column whose dictionary is no longer than the column.
-
-    Batches may share a dictionary of all the texts of an input, of which each has only some.
-    """
-    return column if len(column.dictionary) <= max(len(column), 64) else column.dictionary_decode().dictionary_encode()
-
-
-def _ids(column: Any, name: str, markers: frozenset[str], refusals: _Refusals, spared: Any = None) -> Any:
+def _ids(column: Any, name: str, markers: frozenset[str], refusals: Refusals, spared: Any = None) -> Any:
     """Return the column of a user or key, dictionary-coded: texts without blanks around them, and as :func:`_id` says.
 
     Missing ones are refused but in spared rows.
@@ -351,7 +368,7 @@ def _ids(column: Any, name: str, markers: frozenset[str], refusals: _Refusals, s
     import pyarrow
     import pyarrow.compute as pc
 
-    column = _compact(column)
+    column = compact(column)
     texts = pc.utf8_trim_whitespace(column.dictionary)
     none = pc.is_in(texts, value_set=pyarrow.array(["", *markers], texts.type))
     written = pc.and_(pc.match_substring_regex(texts, _WRITTEN), pc.invert(pc.match_substring_regex(texts, "^[0-9]*$")))
@@ -387,28 +404,6 @@ def _id(text: str) -> str:
     return str(int(number)) if whole else text
 
 
-class _Refusals:
-    """The first refused row of a batch, whatever the order in which columns are looked at."""
-
-    def __init__(self, columns: Columns, first_row: int) -> None:
-        self._columns = columns
-        self._first_row = first_row
-        self._found: tuple[int, str] | None = None
-
-    def add(self, rows: npt.NDArray[np.bool_], name: str, what: str, cells: Any = None) -> None:
-        """Note refused rows; ``what`` goes on after the first cell as it is found, where ``cells`` is its column."""
-        if rows.any():
-            at = int(np.argmax(rows))
-            if self._found is None or at < self._found[0]:
-                found = what if cells is None else f"found {shown(cells[at].as_py())}{what}"
-                self._found = at, f"column {self._columns.column(name)}: {found}"
-
-    def report(self) -> None:
-        if self._found is not None:
-            row = self._first_row + self._found[0]
-            raise StreamError(f"{self._columns.name}, row {row}, {self._found[1]}", row=row)
-
-
 class _Number:
     """Where the features of a column of numbers are."""
 
@@ -418,86 +413,6 @@ class _Number:
         self.feature = feature
         self.entry = entry
         self.flag = feature + 1 if column.missing == "indicator" else None
-
-
-class _Text:
-    """Where the cells of a column of text belong: a feature, or none for one of three reasons."""
-
-    def __init__(self, name: str, column: Levels | Hashed, feature: int, entry: int, written: Written) -> None:
-        self.name = name
-        self.feature = feature
-        self.entry = entry
-        self._written = written
-        self._buckets = column.buckets if isinstance(column, Hashed) else 0
-        self._texts: dict[str, int] = {}
-        self._values: dict[float, int] = {}
-        self._known: dict[str, int] = {}
-        names: list[str]
-        if isinstance(column, Hashed):
-            names = [f"{name}#{bucket}" for bucket in range(column.buckets)]
-            self.unknown = _NO_UNKNOWN
-        else:
-            at = {level: feature + i for i, level in enumerate(column.levels)}
-            for cell, level in column.cells:
-                if isinstance(cell, str):
-                    self._texts[cell] = at[level]
-                else:
-                    self._values[float(cell)] = at[level]
-            names = [f"{name}={level}" for level in column.levels]
-            self.unknown = {"refuse": _NO_UNKNOWN, "zero": _ZERO_UNKNOWN}.get(column.unknown, feature + len(names))
-            if column.unknown == "indicator":
-                names.append(f"{name}={UNKNOWN}")
-        self.missing = {"refuse": _NO_MISSING, "zero": _ZERO_MISSING}.get(column.missing, feature + len(names))
-        if column.missing == "indicator":
-            names.append(f"{name}={MISSING}")
-        self.feature_names = names
-        cells = () if isinstance(column, Hashed) else [repr(str(cell)) for cell, _ in column.cells]
-        self._allowed = ", ".join(cells[:10]) + (", ..." if len(cells) > 10 else "")
-
-    def places(self, column: Any) -> IntArray:
-        """Return the feature of each cell of a dictionary-coded column."""
-        indices, texts = coded(_compact(column))
-        table = np.fromiter(map(self._place, texts), dtype=np.int32, count=len(texts))
-        places: IntArray = table[indices]
-        return places
-
-    def check(self, places: IntArray, column: Any, refusals: _Refusals, schema: str) -> None:
-        """Note the rows whose cell is refused by a schema of that name."""
-        if places.min(initial=0) > _NO_MISSING:
-            return
-        what = "a text" if self._buckets else f"one of {self._allowed}"
-        says = f'under [columns.{self.name}] of {schema} says so; "indicator" and "zero" take it'
-        refusals.add(places == _NO_MISSING, self.name, f'found nothing, allowed is {what} (missing = "refuse" {says})')
-        mark = "; what stands for a missing cell belongs to missing under [file]"
-        hint = f'allowed is {what} (unknown = "refuse" {says}{mark})'
-        refusals.add(places == _NO_UNKNOWN, self.name, f", {hint}", column)
-
-    def _place(self, text: str | None) -> int:
-        if text is None:
-            return self.missing
-        place = self._known.get(text)
-        if place is None:
-            place = self._look_up(text.strip())
-            if len(self._known) >= _KNOWN_TEXTS:
-                self._known.clear()
-            self._known[text] = place
-        return place
-
-    def _look_up(self, text: str) -> int:
-        if text in self._written.missing:
-            return self.missing
-        if self._buckets:
-            return self.feature + int(murmurhash3_32(text.encode(), seed=HASH_SEED, positive=True)) % self._buckets
-        place = self._texts.get(text)
-        if place is None and self._values and "_" not in text:
-            try:
-                value = float(self._written.pointed(text) or "")
-            except ValueError:
-                return self.unknown
-            if value in self._written.missing_numbers:
-                return self.missing
-            place = self._values.get(value)
-        return self.unknown if place is None else place
 
 
 def _runs(positions: Sequence[int]) -> list[tuple[int, int, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,8 @@ class Labels:
         self.classes: tuple[Any, ...] | None = None
         self._codes: dict[Key, float] = {}
         self._rest = np.nan
+        self._lenient = False
+        self._groups: dict[str, Any] = {}
         self._allowed = "a number"
         if classes is None and positive is None:
             return
@@ -75,6 +78,9 @@ class Labels:
             if len(declared) < 2:
                 raise InvalidParameter(f"classes must be at least two labels (negative, positive), found {declared!r}")
             self.classes = declared
+            self._groups = {"negative": declared[:1], "positive": declared[1:]}
+            if len(declared) > 2:
+                self._groups = {"classes": tuple((label,) for label in declared)}
         else:
             label, key = _plain(positive), label_key(positive)
             if key is None:
@@ -85,6 +91,7 @@ class Labels:
             self.classes = (others[0] if len(others) == 1 else f"not {label}", label)
             self._codes = {label_key(c): 0.0 for c in others}
             self._codes[key] = 1.0
+            self._groups = {"negative": others, "positive": (label,), "rest": "refuse" if declared else "negative"}
             if not declared:
                 self._rest = 0.0
         if not self._codes:
@@ -122,6 +129,16 @@ class Labels:
         labels._codes = {label_key(label): float(k) for k, group in enumerate(groups) for label in group}
         labels._allowed = "one of " + ", ".join(repr(_plain(label)) for group in groups for label in group)
         return labels
+
+    def lenient(self) -> Labels:
+        """Return the same encoder that makes NaN of any other label, and of a missing one, and refuses none."""
+        found = copy(self)
+        found._lenient = True
+        return found
+
+    def groups(self) -> dict[str, Any]:
+        """Return what a schema's target says of these labels: its fields but for the column."""
+        return dict(self._groups)
 
     @staticmethod
     def _declared(classes: Iterable[Any] | None) -> tuple[Any, ...]:
@@ -198,7 +215,7 @@ class Labels:
         end the messages of both.
         """
         table = np.array([self._code(v) for v in labels], dtype=np.float64)
-        wrong = np.isnan(table)
+        wrong = np.isnan(table) & (not self._lenient)
         if optional:
             wrong &= np.array([label_key(v) is not None for v in labels], dtype=bool)
         codes: FloatArray = table[indices]

@@ -47,7 +47,7 @@ class ColumnSource(Source):
         yield from self._encoded(self._encoder.encode, limit, progress)
 
     def _encoded(self, encode: Callable[[Batch, int], Piece], limit: int, progress: Progress) -> Iterator[Piece]:
-        row = 1
+        row = self._columns.first_row
         for batch in self._columns.batches(self._encoder.kinds, limit, progress):
             if batch is None:
                 yield PAUSE

@@ -6,7 +6,7 @@ import math
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidParameter, StreamError
-from .schema_parts import Column, Delay, Drop, Hashed, Levels, NumberColumn, SchemaReader, Target, User
+from .schema_parts import Column, Delay, Drop, Hashed, Knots, Learnt, Levels, NumberColumn, Target, User
+from .schema_reader import SchemaReader
 
 __all__ = ["Schema"]
 
@@ -47,6 +48,8 @@ class Schema:
         Columns of the file that are not named here.
     derived_from_data : bool
         Whether this is a draft whose values were read off the data; :attr:`conditions` says so.
+    learnt : Learnt or None
+        That it was learnt from rows under a guarantee, and what that cost; :attr:`conditions` says so.
     name : str
         For messages; not compared.
     """
@@ -57,6 +60,7 @@ class Schema:
     delay: Delay | None = None
     others: str = "refuse"
     derived_from_data: bool = False
+    learnt: Learnt | None = None
     file_options: tuple[tuple[str, Any], ...] = ()
     name: str = field(default="schema", compare=False)
 
@@ -119,6 +123,9 @@ class Schema:
             "derived_from_data": self.derived_from_data,
             "file": {key: list(v) if isinstance(v, tuple) else v for key, v in self.file_options},
         }
+        if self.learnt is not None:
+            mu = self.learnt.mu
+            record["learnt"] = {**asdict(self.learnt), "mu": "inf" if math.isinf(mu) else mu}
         for key, part in (("target", self.target), ("user", self.user), ("delay", self.delay)):
             if part is not None:
                 record[key] = _changed(part)
@@ -142,8 +149,19 @@ class Schema:
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What a guarantee rests on because of this schema: a warning if it is a draft."""
-        return (_DERIVED,) if self.derived_from_data else ()
+        """What a guarantee rests on because of this schema: a warning if it is a draft, its cost if it was learnt."""
+        found = (_DERIVED,) if self.derived_from_data else ()
+        if self.learnt is None:
+            return found
+        learnt = self.learnt
+        noise = "without noise, which reveals them" if math.isinf(learnt.mu) else f"with mu = {learnt.mu:.6g}"
+        seeded = "" if learnt.private else " from a seed that is known"
+        return (
+            *found,
+            f"the schema was learnt from {learnt.rows:,} rows by histograms {noise}{seeded}: another account pays for "
+            "that, and a row that was among them and is learnt here too is in both; names and order of the columns and "
+            "the number of rows are public",
+        )
 
     @property
     def classes(self) -> tuple[Any, ...] | None:
@@ -202,6 +220,8 @@ def _column_record(column: Column) -> dict[str, Any]:
     if isinstance(column, Levels):
         cells = record.pop("cells")
         record["levels"] = [list(pair) for pair in cells]
+    elif isinstance(column, Knots):
+        record["knots"] = list(column.knots)
     elif isinstance(column, Hashed):
         record["hash"] = record.pop("buckets")
     return record

@@ -54,6 +54,11 @@ _RELEASED = {
         "with every point, model and figure computed from them,",
         "the rows, the exact gradients and steps, the noise, progressive accuracy or any other diagnostic",
     ),
+    "encoding": (
+        "the schema that was learnt from them, by 1 phase of histograms with noise,",
+        "the schema that was learnt from them, by {} phases of histograms with noise,",
+        "the rows, the exact counts, the noise or any diagnostic",
+    ),
     "metrics": (
         f"{_TOTALS} 1 window of rows, with the models that are evaluated, whether these are published or not,",
         f"{_TOTALS} {{}} windows of rows, with the models that are evaluated, whether these are published or not,",
@@ -167,8 +172,10 @@ class Guarantee:
     private : bool
         False if the noise came from a seed that somebody may know: the figures are then those that the same
         run would have with secret noise, and :meth:`sentence` says that there is no privacy.
-    released : {"models", "sums", "reports", "parameters", "metrics", "metrics_beyond_models"}
-        What is released: models; prefix sums; randomized gradients or values, and all that follows; noisy
+    released : {"models", "sums", "reports", "parameters", "encoding", "metrics",
+        "metrics_beyond_models"}
+        What is released: models; prefix sums; randomized gradients or values, and all that follows; a
+        learnt schema; noisy
         totals of windows of rows, the models that were evaluated counted in; or what these windows add to the guarantee
         of the models.
     rows_per_user : int or None

@@ -20,6 +20,7 @@ from ._lattice import ARITHMETIC, Exponential, Gaussian, Laplace, granularity
 from ._unshared import Unshared
 from ._vectors import L2Laplace, Sphere
 from .bits import (
+    STREAM_ENCODING,
     STREAM_GENERATOR,
     STREAM_INTEGERS,
     STREAM_METRICS,
@@ -33,6 +34,7 @@ from .bits import (
 
 __all__ = [
     "ARITHMETIC",
+    "STREAM_ENCODING",
     "STREAM_GENERATOR",
     "STREAM_INTEGERS",
     "STREAM_METRICS",

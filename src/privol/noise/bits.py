@@ -12,6 +12,7 @@ from .._validate import integer
 from ..errors import InvalidParameter, SourceFailure
 
 __all__ = [
+    "STREAM_ENCODING",
     "STREAM_GENERATOR",
     "STREAM_INTEGERS",
     "STREAM_METRICS",
@@ -31,6 +32,7 @@ STREAM_GENERATOR = 3
 STREAM_INTEGERS = 4
 STREAM_REPORTS = 5
 STREAM_OBJECTIVE = 6
+STREAM_ENCODING = 7
 
 _SOURCE_BITS = "AES-256 in counter mode (OpenSSL), key from the operating system's entropy"
 _SEEDED_BITS = "AES-256 in counter mode (OpenSSL), key derived from a known seed"

@@ -109,6 +109,10 @@ class Facts:
         How many rows of one user are handed out at most.
     user : str or None
         Name of the column that says whose row it is, by which that cap counts.
+    beside : str or None
+        Account of the run that the rows before these were for, which these cost nothing beside.
+    first_row : int
+        Number of the first row in the whole stream.
     """
 
     name: str
@@ -121,6 +125,8 @@ class Facts:
     conditions: tuple[str, ...] = ()
     rows_per_user: int | None = None
     user: str | None = None
+    beside: str | None = None
+    first_row: int = 1
 
 
 class Reader(ABC):

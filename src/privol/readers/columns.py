@@ -36,6 +36,8 @@ class Columns(Reader):
         Of a file.
     names : tuple of str
         All columns in order; "0", "1", ... where the input has no names of its own.
+    first_row : int
+        Number of its first row, for messages.
     named : bool
         Whether the input has names of its own.
     hints : mapping from name to str
@@ -46,6 +48,7 @@ class Columns(Reader):
     """
 
     format: str | None = None
+    first_row: int = 1
     names: tuple[str, ...]
     named: bool = True
     hints: Mapping[str, str] = MappingProxyType({})

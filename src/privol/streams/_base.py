@@ -83,6 +83,11 @@ class Stream:
         How many rows of one user are handed out at most; None where the schema caps nothing.
     user : str or None
         Name of the column that says whose row it is, by which the cap counts; None without a cap.
+    beside : str or None
+        Account of what learnt from the rows before these, such as their encoding: both together cost what the dearer
+        of them costs, as a row is in one of them only.
+    first_row : int
+        Number of the first row in the whole input: 1, or more where the rows before taught the encoding.
     conditions : tuple of str
         What the guarantee of a run on this stream takes for granted, one sentence each: those of the schema, of its
         cap and its delay, and what was told from the contents of the input (separator, header, ...), if anything was.
@@ -121,6 +126,8 @@ class Stream:
         self.row_bound: float | None = None if bounded is None else bounded.row_bound
         self.rows_per_user = facts.rows_per_user
         self.user = facts.user
+        self.beside = facts.beside
+        self.first_row = facts.first_row
         self.conditions = (*facts.conditions, *_told(facts.inferred))
 
     def __repr__(self) -> str:

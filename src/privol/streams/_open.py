@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from .._validate import choice, integer
 from ..encoding.labels import Labels
+from ..encoding.private import PrivateEncoder
 from ..encoding.ranges import Ranges
+from ..encoding.rest import RestOfColumns
 from ..encoding.rows import ColumnSource, FrameSource, PlainEncoder
 from ..encoding.schema import Schema
 from ..errors import InvalidParameter, StreamError
@@ -20,7 +22,7 @@ from ..readers.formats import FORMATS
 from ..readers.frames import FramePair
 from ..readers.open import Options, is_file, open_reader
 from ._base import Stream
-from ._users import schema_source
+from ._users import encoded_source, schema_source
 
 __all__ = ["open_stream"]
 
@@ -39,7 +41,9 @@ def open_stream(
     sep: str | None = None,
     encoding: str | None = None,
     zero_based: bool | None = None,
-    schema: Schema | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    schema: Schema | Mapping[str, Any] | str | os.PathLike[str] | PrivateEncoder | None = None,
+    columns: Sequence[str] | None = None,
+    first_row: int = 1,
     hash_features: int | None = None,
     read_ahead: bool = True,
     count_cells: bool = False,
@@ -123,10 +127,15 @@ def open_stream(
         8 MiB if ``n_features`` is given, else anywhere in the file; in the first row of a live
         input, where an index 0 that comes later is an error). State it when several
         files must agree; the parts of a directory do agree.
-    schema : Schema, mapping or path of a TOML file, optional
+    schema : Schema, mapping, path of a TOML file, or PrivateEncoder, optional
         What is public of the columns: ranges, levels, the target and its labels, the user, ...; see
         :class:`privol.streams.Schema`. It takes the place of ``target``, ``classes``, ``positive``,
-        ``ranges``, ``header``, ``sep`` and ``encoding``.
+        ``ranges``, ``header``, ``sep``, ``encoding`` and ``columns``. A :class:`privol.encoding.PrivateEncoder`
+        learns it under a guarantee from the first rows, at once, and the stream is of the others.
+    columns : sequence of str, optional
+        Names of the columns of a CSV file that has no header.
+    first_row : int, default 1
+        With a schema: rows before it are left out, such as those that taught a learnt schema.
     hash_features : int, default 2**18
         Number of columns of X for (dict, y) pairs, best a power of two, below 2^31. Each key with a number, and each
         "key=value" with a text, is hashed to one of them with a sign, by scikit-learn's ``FeatureHasher``.
@@ -190,6 +199,8 @@ def open_stream(
     (2, 16)
     """
     integer(block_rows=block_rows, at_least=1)
+    if integer(first_row=first_row, at_least=1) > 1 and schema is None:
+        raise InvalidParameter("first_row is for an input with a schema")
     if n_features is not None:
         integer(n_features=n_features, at_least=1)
     if hash_features is not None:
@@ -204,13 +215,21 @@ def open_stream(
             raise InvalidParameter(f"{name} must be True or False, found {flag!r}")
     if count_cells and schema is None:
         raise InvalidParameter("count_cells counts what a schema does not take as it is, and no schema is given")
-    if schema is not None:
+    private = schema if isinstance(schema, PrivateEncoder) else None
+    stated = None if schema is None or isinstance(schema, PrivateEncoder) else Schema.load(schema)
+    if private is not None and ranges is not None:
+        raise InvalidParameter("ranges and a PrivateEncoder exclude each other: declared= states them")
+    if private is not None and first_row > 1:
+        raise InvalidParameter("first_row is for a schema that is known, and a PrivateEncoder learns one")
+    if columns is not None and (header is True or isinstance(columns, str)):
+        raise InvalidParameter(f"columns must be names of a file without header, found {columns!r}, header={header!r}")
+    if stated is not None:
         given = {"target": None if target is False else target, "classes": classes, "positive": positive}
-        for name, value in {**given, "ranges": ranges, "header": header, "sep": sep, "encoding": encoding}.items():
+        given |= {"ranges": ranges, "header": header, "sep": sep, "encoding": encoding, "columns": columns}
+        for name, value in given.items():
             if value is not None:
                 raise InvalidParameter(f"{name} and schema exclude each other: the schema states it")
-        schema = Schema.load(schema)
-        format = format or schema.file.get("format")
+        format = format or stated.file.get("format")
     labels = Labels(classes, positive)
     options = Options(
         labels=labels,
@@ -223,23 +242,34 @@ def open_stream(
         zero_based=zero_based,
         hash_features=hash_features,
     )
-    if schema is not None:
-        options = _with_schema(options, schema)
+    if columns is not None:
+        csv = CsvOptions(header=False, sep=sep, encoding=encoding or "utf-8", names=tuple(columns))
+        options = replace(options, csv=csv)
+    if stated is not None:
+        options = _with_schema(options, stated)
+    elif private is not None:
+        options = replace(options, schema=True, columns=True)
     if is_file(data):
         if hash_features is not None:
             raise InvalidParameter("hash_features is for (dict, y) pairs; a schema hashes the columns of a file")
-    elif format is not None and (schema is None or "format" not in schema.file):
+    elif format is not None and (stated is None or "format" not in stated.file):
         raise InvalidParameter(f"format is for files, found format={format!r} with data of type {type(data)}")
     found = open_reader(data, options)
     classes_shown, used = labels.classes, None
     source: Source
-    if isinstance(found, FramePair):
+    if private is not None:
+        assert isinstance(found, Columns)
+        source, coder = encoded_source(private, found, target, labels, _written(options.csv), count_cells=count_cells)
+        classes_shown, used = coder.classes, coder.schema
+    elif isinstance(found, FramePair):
         source = FrameSource(found, labels)
     elif not isinstance(found, Columns):
         assert isinstance(found, Source)
         source = found
-    elif schema is not None:
-        source, encoder = schema_source(schema, found, target=target is not False, count_cells=count_cells)
+    elif stated is not None:
+        if first_row > 1:
+            found = RestOfColumns(found, first_row - 1)
+        source, encoder = schema_source(stated, found, target=target is not False, count_cells=count_cells)
         classes_shown, used = encoder.classes, encoder.schema
     else:
         source = ColumnSource(found, PlainEncoder(found, target, labels))
@@ -256,6 +286,12 @@ def open_stream(
         schema=used,
         read_ahead=read_ahead and source.facts.ahead,
     )
+
+
+def _written(csv: CsvOptions) -> dict[str, Any]:
+    """What a schema says of a CSV file that is read with these options."""
+    default = CsvOptions()
+    return {f.name: getattr(csv, f.name) for f in fields(csv) if getattr(csv, f.name) != getattr(default, f.name)}
 
 
 def _with_schema(options: Options, schema: Schema) -> Options:

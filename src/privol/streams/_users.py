@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,8 @@ import numpy.typing as npt
 from .._validate import integer
 from ..encoding.cells import CountedSource
 from ..encoding.encode import SchemaEncoder, UserEncoder
+from ..encoding.labels import Labels
+from ..encoding.private import PrivateEncoder
 from ..encoding.rows import ColumnSource
 from ..encoding.schema import Schema
 from ..errors import StreamError
@@ -20,7 +22,7 @@ from ..readers.base import PAUSE, Piece, Progress, Source
 from ..readers.columns import Columns
 from ._delays import DelayedSource, Wrapper
 
-__all__ = ["CappedSource", "UserTable", "schema_source"]
+__all__ = ["CappedSource", "UserTable", "encoded_source", "schema_source"]
 
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]
@@ -62,6 +64,27 @@ def schema_source(
         users = None if schema.delay is not None else ColumnSource(columns, UserEncoder(encoder, columns))
         source = CappedSource(source, schema.user.max_rows, users=users, user=str(schema.user.column))
     return source, encoder
+
+
+def encoded_source(
+    encoder: PrivateEncoder,
+    columns: Columns,
+    target: Any,
+    labels: Labels,
+    file_options: Mapping[str, Any],
+    *,
+    count_cells: bool = False,
+) -> tuple[Source, SchemaEncoder]:
+    """Learn the schema of a table from its first rows; return the others as it says, and what encodes them."""
+    rest = encoder.learn(columns, target, labels, file_options)
+    source, coder = schema_source(encoder.schema_, rest, target=target is not False, count_cells=count_cells)
+    facts = source.facts
+    source.facts = replace(
+        facts,
+        beside=encoder.account_.plan_id,
+        first_row=rest.first_row,
+    )
+    return source, coder
 
 
 class CappedSource(Wrapper):

@@ -1,0 +1,411 @@
+"""A schema that is learnt from the first rows of a table, under a guarantee: histograms with Gaussian noise.
+
+:mod:`privol.encoding.phases` says which rows, and how much noise. Everything here that looks at cells counts them into
+histograms of which each row moves one cell; everything else is computed from these counts with their noise. So what is
+found may be shown: the schema, and why a column was left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import StreamError
+from ..noise import STREAM_ENCODING, Source, decide_lattice_point
+from ..readers.columns import Batch
+from ..readers.written import Written
+from .labels import coded, label_key
+from .lines import Cells, dyadic_cells, knots_of, refined
+from .phases import EncodingPlan
+from .schema_parts import Column, Drop, Hashed, Knots, Target
+from .strings import absent_texts, threshold
+from .texts import compact, hash_of
+
+__all__ = ["BUCKETS", "MISSING_TEXTS", "REST", "EncodingRun", "Found"]
+
+FloatArray = npt.NDArray[np.float64]
+
+#: Cells that count as missing where nobody has said which do.
+MISSING_TEXTS = ("?", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "#N/A")
+#: Hash buckets among which the frequent values of a column of categories are looked for.
+BUCKETS = 4096
+#: Buckets that all other values of it share.
+REST = 16
+#: Features of a column of numbers.
+KNOTS = 6
+
+# In standard deviations of the noise. Of 4,096 buckets of noise alone one is believed in 70 columns.
+_BELIEVED_BUCKET = 4.5
+_BELIEVED_END = 2.5
+_BELIEVED_KIND = 3.0
+_CELL = 5.0  # expected count of a cell
+_CELLS = 4, 64
+_ALONE = 0.97  # a category that so large a share of the rows has says nothing
+_COVERED = 0.9  # share of the rows whose target is one of the labels that were found
+
+
+@dataclass
+class Found:
+    """What was learnt, all of it under the guarantee of the plan. Public.
+
+    Attributes
+    ----------
+    columns : dict of str to Column
+        In the order of the table; a column that says nothing is dropped.
+    target : Target or None
+    dropped : dict of str to str
+        Why a column was left out.
+    """
+
+    columns: dict[str, Column] = field(default_factory=dict)
+    target: Target | None = None
+    dropped: dict[str, str] = field(default_factory=dict)
+
+
+class _Values:
+    """The distinct cells of one column of a batch, and which row has which."""
+
+    def __init__(self, column: Any, written: Written) -> None:
+        column = compact(column)
+        self.indices, texts = coded(column)
+        self.texts = [None if text is None or text.strip() in written.missing else text.strip() for text in texts]
+        self._written = written
+
+    def numbers(self) -> FloatArray:
+        """The number of each row, NaN where its cell is none."""
+        return self._distinct(_number_of(self._written))[self.indices]
+
+    def buckets(self) -> npt.NDArray[np.int64]:
+        """The hash bucket of each row, -1 where its cell is missing."""
+        found = self._distinct(lambda text: hash_of(text) % BUCKETS)
+        return np.where(np.isnan(found), -1.0, found).astype(np.int64)[self.indices]
+
+    def present(self) -> npt.NDArray[np.bool_]:
+        """Whether each row has a cell."""
+        return np.array([text is not None for text in self.texts], dtype=bool)[self.indices]
+
+    def _distinct(self, of: Callable[[str], float]) -> FloatArray:
+        return np.fromiter((math.nan if t is None else of(t) for t in self.texts), np.float64, len(self.texts))
+
+
+def _number_of(written: Written) -> Callable[[str], float]:
+    def number(text: str) -> float:
+        try:
+            found = written.number(text)
+        except ValueError:
+            return math.nan
+        return math.nan if found is None else found
+
+    return number
+
+
+def _label_of(text: str) -> str:
+    """A label as it is counted: 1, 1.0 and "+1" are one."""
+    key = label_key(text)
+    if isinstance(key, float):
+        return str(int(key)) if key == int(key) and abs(key) < 2**53 else repr(key)
+    return text if key is None else str(key)
+
+
+# ---- what is counted -----------------------------------------------------------------------------------
+
+
+class _Kinds:
+    """Phase "kinds" of one column: whether its cells are numbers or texts, and of which scale."""
+
+    def __init__(self, labels: Sequence[str] = ()) -> None:
+        self.cells, self.believed = dyadic_cells()
+        self._labels = frozenset(labels)
+        # found labels, other texts, numbers by their exponent
+        self.counts = np.zeros(2 + len(self.cells))
+
+    def add(self, values: _Values) -> None:
+        numbers, present = values.numbers(), values.present()
+        if self._labels:
+            known = np.array([t is not None and _label_of(t) in self._labels for t in values.texts])[values.indices]
+            self.counts[0] += np.count_nonzero(known)
+            numbers, present = np.where(known, np.nan, numbers), present & ~known
+        self.counts[1] += np.count_nonzero(present & np.isnan(numbers))
+        self.counts[2:] += self.cells.counts(numbers)
+
+    def decide(self, noisy: FloatArray, std: float) -> tuple[str, Cells | None, FloatArray]:
+        """Return "number", "text" or "nothing", and the cells of the numbers with their counts."""
+        counts = np.where(noisy[2:] > self.believed * std, noisy[2:], 0.0)
+        texts, numbers = float(noisy[1]), float(counts.sum())
+        if texts > max(numbers, _BELIEVED_KIND * std):
+            return "text", None, counts
+        if numbers <= 0.0:
+            return "nothing", None, counts
+        ends = np.flatnonzero(counts)
+        first, last = int(ends[0]), int(ends[-1])
+        return "number", self.cells.between(first, last), counts[first : last + 1]
+
+
+class _Line:
+    """Phases "coarse" and "fine" of a column of numbers."""
+
+    def __init__(self, cells: Cells) -> None:
+        self.cells = cells
+        self.counts = np.zeros(len(cells))
+
+    def add(self, values: _Values) -> None:
+        self.counts += self.cells.counts(values.numbers())
+
+    def decide(self, noisy: FloatArray, std: float) -> tuple[Cells, FloatArray]:
+        """Return the cells between the outermost believed ones, and their counts."""
+        ends = np.flatnonzero(noisy > _BELIEVED_END * std)
+        if not len(ends):  # too few rows for any: as they are
+            return self.cells, np.ones(len(self.cells))
+        first, last = int(ends[0]), int(ends[-1])
+        return self.cells.between(first, last), np.maximum(noisy[first : last + 1], 0.0)
+
+
+class _Buckets:
+    """The same of a column of categories: its hash buckets."""
+
+    def __init__(self) -> None:
+        self.counts = np.zeros(BUCKETS)
+
+    def add(self, values: _Values) -> None:
+        buckets = values.buckets()
+        self.counts += np.bincount(buckets[buckets >= 0], minlength=BUCKETS)
+
+
+# ---- the run -------------------------------------------------------------------------------------------
+
+
+class EncodingRun:
+    """Takes the first rows of a table, phase by phase, and says what they taught.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Columns to learn, public.
+    target : str or None
+        Column of the target to learn; None: it is declared, or there is none.
+    plan : EncodingPlan
+    source : Source or None
+        Of the noise; None where the plan has none.
+    written : Written
+        How numbers are written, and which cells are missing.
+    shape : {"spline", "linear", "bins"}
+        What columns of numbers become.
+    regression : bool, optional
+        Whether the target is a real number. Default: it is where no labels are frequent.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        target: str | None,
+        plan: EncodingPlan,
+        source: Source | None,
+        written: Written,
+        *,
+        shape: str = "spline",
+        regression: bool | None = None,
+    ) -> None:
+        self._names, self._target, self._plan, self._source, self._written = names, target, plan, source, written
+        self._shape, self._regression = shape, regression
+        self.found = Found()
+        self._labels: tuple[str, ...] = ()
+        self._texts: Counter[str] = Counter()
+        self._counted: dict[str, Any] = {}
+        self._buckets: dict[str, tuple[FloatArray, float]] = {}  # noisy counts so far, and the variance of their noise
+        self._lines: dict[str, tuple[Cells, FloatArray]] = {}
+        self._phases = plan.phases
+        self._at, self._rows = 0, 0
+        self._begin()
+
+    @property
+    def done(self) -> bool:
+        """Whether all rows of the plan have been taken."""
+        return self._at == len(self._phases)
+
+    def take(self, batch: Batch) -> int:
+        """Count the next rows, and return how many of them were for the encoding: fewer than there are, when done."""
+        start = 0
+        while start < batch.num_rows and not self.done:
+            name, rows = self._phases[self._at]
+            part = batch.slice(start, rows - self._rows)
+            self._count(name, part)
+            self._rows += part.num_rows
+            start += part.num_rows
+            if self._rows == rows:
+                self._release(name)
+                self._at, self._rows = self._at + 1, 0
+                self._begin()
+        return start
+
+    # ---- a phase ---------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        name = "" if self.done else self._phases[self._at][0]
+        if name == "kinds":
+            self._counted = {column: _Kinds() for column in self._names}
+            if self._target is not None:
+                self._counted[self._target] = _Kinds(self._labels)
+        elif name in ("coarse", "fine"):
+            lines: dict[str, Any] = {column: _Line(cells) for column, (cells, _) in self._lines.items()}
+            self._counted = lines | {column: _Buckets() for column in self._buckets}
+
+    def _count(self, phase: str, batch: Batch) -> None:
+        if phase == "labels":
+            values = _Values(batch.column(self._target), self._written)
+            counts = np.bincount(values.indices, minlength=len(values.texts))
+            for text, count in zip(values.texts, counts.tolist(), strict=True):
+                if text is not None and count:
+                    self._texts[_label_of(text)] += count
+            return
+        for column, counted in self._counted.items():
+            counted.add(_Values(batch.column(column), self._written))
+
+    def _release(self, phase: str) -> None:
+        """Add the noise of a phase to its counts, and decide by these alone."""
+        number = self._at + 1
+        if phase == "labels":
+            self._find_labels(number)
+            return
+        std = self._plan.noise(max(len(self._counted), 1))
+        exact = [counted.counts for counted in self._counted.values()]
+        noisy = self._noisy(np.concatenate(exact) if exact else np.empty(0), std, number)
+        parts = dict(zip(self._counted, np.split(noisy, np.cumsum([len(c) for c in exact])[:-1]), strict=True))
+        if phase == "kinds":
+            self._decide_kinds(parts, std)
+        else:
+            self._decide_cells(phase, parts, std)
+        self._counted = {}
+        if phase == "fine":
+            self._conclude()
+
+    def _noisy(self, counts: FloatArray, std: float, number: int) -> FloatArray:
+        if self._source is None or std == 0.0 or not len(counts):
+            return counts.astype(np.float64)
+        words: dict[str, Any] = {"stream": STREAM_ENCODING, "row": number, "decide": decide_lattice_point}
+        return self._source.add(
+            np.ascontiguousarray(counts, dtype=np.float64), std, bound=float(max(self._plan.rows, 1)), **words
+        )
+
+    def _find_labels(self, number: int) -> None:
+        std = self._plan.noise(1)
+        counted = {text: count for text, count in self._texts.items() if _threshold_of(text, std) is not None}
+        present = sorted(counted)
+        noisy = self._noisy(np.array([counted[text] for text in present], dtype=np.float64), std, number)
+        found = [text for text, count in zip(present, noisy.tolist(), strict=True) if count > _threshold_of(text, std)]
+        if std > 0.0 and self._source is not None:
+            found += absent_texts(present, std, self._draws())
+        self._labels = tuple(sorted(found, key=_order))
+        self._texts.clear()
+
+    def _draws(self) -> Callable[[], int]:
+        """128 fresh bits a call, from addresses that no count uses."""
+        assert self._source is not None
+        source, block = self._source, 0
+
+        def draw() -> int:
+            nonlocal block
+            block += 1
+            high, low = source.words(stream=STREAM_ENCODING, level=0, block=block, row=len(self._phases) + 1)
+            return (high << 64) | low
+
+        return draw
+
+    def _decide_kinds(self, parts: Mapping[str, FloatArray], std: float) -> None:
+        for column, noisy in parts.items():
+            kind, cells, counts = self._counted[column].decide(noisy, std)
+            if column == self._target:
+                self._decide_target(noisy, kind, cells, counts)
+            elif kind == "text":
+                self._buckets[column] = np.zeros(BUCKETS), 0.0
+            elif cells is not None:
+                self._refine(column, cells, counts, self._plan.coarse, std)
+            else:
+                self.found.dropped[column] = "nothing in it stood out of the noise"
+
+    def _decide_target(self, noisy: FloatArray, kind: str, cells: Cells | None, counts: FloatArray) -> None:
+        known, rows = float(noisy[0]), float(noisy[0] + max(noisy[1], 0.0) + counts.sum())
+        covered = known >= _COVERED * rows
+        classes = self._regression is False or covered or kind != "number"
+        if self._regression is not True and len(self._labels) >= 2 and classes:
+            self.found.target = _labelled(str(self._target), self._labels)
+            return
+        if self._regression is False or cells is None:
+            what = f"only the label {self._labels[0]!r}" if len(self._labels) == 1 else "no label"
+            raise StreamError(
+                f"column {self._target!r}: {what} was frequent enough to be seen through the noise of its "
+                f"{self._plan.labels:,} rows; declare the labels by classes, or give more rows or a larger epsilon"
+            )
+        self._refine(str(self._target), cells, counts, self._plan.coarse, self._plan.noise(1))
+
+    def _refine(self, column: str, cells: Cells, counts: FloatArray, rows: int, std: float) -> None:
+        least, most = _CELLS
+        n_cells = most if std == 0.0 else int(min(max(rows / (_CELL * std), least), most))
+        self._lines[column] = refined(cells, counts, n_cells), counts
+
+    def _decide_cells(self, phase: str, parts: Mapping[str, FloatArray], std: float) -> None:
+        for column, noisy in parts.items():
+            if column in self._buckets:
+                before, variance = self._buckets[column]
+                self._buckets[column] = before + noisy, variance + std * std
+                continue
+            cells, counts = self._counted[column].decide(noisy, std)
+            if phase == "coarse":
+                self._refine(column, cells, counts, self._plan.fine, std)
+            else:
+                self._lines[column] = cells, counts
+
+    def _conclude(self) -> None:
+        """Say what the columns are."""
+        rows = self._plan.coarse + self._plan.fine
+        for column in self._names:
+            if column in self._buckets:
+                counts, variance = self._buckets[column]
+                std = math.sqrt(variance)
+                kept = np.flatnonzero(counts > _BELIEVED_BUCKET * std)
+                if not len(kept):
+                    self.found.dropped[column] = "no value is frequent: a name or a number of a row?"
+                elif counts[kept].max() > _ALONE * rows - 2.0 * std:
+                    self.found.dropped[column] = "nearly all rows have the same value"
+                else:
+                    self.found.columns[column] = Hashed(BUCKETS, kept=tuple(int(b) for b in kept), rest=REST)
+            elif column in self._lines:
+                knots = knots_of(*self._lines[column], KNOTS)
+                if len(knots) < 2:
+                    self.found.dropped[column] = "nearly all rows have the same value"
+                else:
+                    self.found.columns[column] = Knots(tuple(float(k) for k in knots), self._shape)
+            if column in self.found.dropped:
+                self.found.columns[column] = Drop()
+        if self._target is not None and self._target in self._lines:
+            cells, _ = self._lines[self._target]
+            low, high = float(cells.low[0]), float(cells.high[-1])
+            if low == high:
+                raise StreamError(f"column {self._target!r}: nearly all rows have the same target")
+            self.found.target = Target(self._target, range=(low, high), rest="null")
+        if not any(not isinstance(column, Drop) for column in self.found.columns.values()):
+            raise StreamError(
+                f"no column stood out of the noise of the {rows:,} rows that were to teach the encoding: more rows or "
+                "a larger epsilon are needed, or a schema that declares what is public of the columns"
+            )
+
+
+def _threshold_of(text: str, std: float) -> Any:
+    return 0.0 if std == 0.0 else threshold(text, std)
+
+
+def _order(label: str) -> tuple[int, float, str]:
+    key = label_key(label)
+    return (0, key, "") if isinstance(key, float) else (1, 0.0, label)
+
+
+def _labelled(column: str, labels: Sequence[str]) -> Target:
+    """The target of labels in their order, of two the second is the positive one; any other makes a null row."""
+    if len(labels) == 2:
+        return Target(column, negative=(labels[0],), positive=(labels[1],), rest="null")
+    return Target(column, classes=tuple((label,) for label in labels), rest="null")

@@ -1,0 +1,134 @@
+"""How many rows teach an encoding, and with how much noise: of public numbers alone.
+
+The first rows of a stream are cut by their number into four phases, and a row is in one of them only:
+
+========  ==========================================================  =============================================
+phase     counts of each row                                          what follows from them
+========  ==========================================================  =============================================
+labels    the text of the target                                      the labels that are frequent
+kinds     one cell a column: missing, text, or a number's exponent     numbers or categories, scale, target's kind
+coarse    one cell a column: equally full intervals, or hash buckets   finer intervals
+fine      the same                                                    knots and buckets
+========  ==========================================================  =============================================
+
+Each row adds one to one cell of each histogram of its phase, so one row in the place of another moves ``k`` histograms
+by ``sqrt(2 k)`` (by ``sqrt(k)``, where it becomes a null row); Gaussian noise of that over mu makes the phase mu-GDP.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from .._rounding import UP
+from .._validate import choice, integer, number
+from ..errors import InvalidParameter
+from ..guarantees import ADJACENCIES
+
+__all__ = ["EncodingPlan", "plan_encoding"]
+
+# Rows of a phase: at least so many standard deviations of its noise, or so large a share of all rows where that is
+# more; but never more than the last share.
+_LABELS = 150.0, 0.005, 0.03
+_KINDS = 60.0, 0.003, 0.02
+_COARSE = 80.0, 0.004, 0.03
+_FINE = 120.0, 0.006, 0.04
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodingPlan:
+    """What the learning of an encoding costs, before a row is read. Public.
+
+    Attributes
+    ----------
+    mu : float
+        Parameter of Gaussian differential privacy of each phase, and of all together.
+    adjacency : {"replace", "zero_out"}
+    columns : int
+        Columns to be learnt, without the target.
+    labels, kinds, coarse, fine : int
+        Rows of the phases; 0 where there is nothing to learn.
+    """
+
+    mu: float
+    adjacency: str
+    columns: int
+    labels: int
+    kinds: int
+    coarse: int
+    fine: int
+
+    @property
+    def phases(self) -> tuple[tuple[str, int], ...]:
+        """Name and rows of each phase that there is, in their order."""
+        found = ("labels", self.labels), ("kinds", self.kinds), ("coarse", self.coarse), ("fine", self.fine)
+        return tuple(phase for phase in found if phase[1])
+
+    @property
+    def rows(self) -> int:
+        """Rows of all phases: those before the first row that is learnt from."""
+        return self.labels + self.kinds + self.coarse + self.fine
+
+    def noise(self, histograms: int) -> float:
+        """Standard deviation of the noise of so many histograms that each row counts in once, rounded up."""
+        return noise_of(histograms, self.mu, self.adjacency)
+
+
+def noise_of(histograms: int, mu: float, adjacency: str) -> float:
+    """Return the standard deviation that makes histograms mu-GDP together, rounded up."""
+    if math.isinf(mu):
+        return 0.0
+    moved = 2 * histograms if adjacency == "replace" else histograms
+    return math.sqrt(moved) / mu * UP
+
+
+def plan_encoding(
+    n_rows: int, n_columns: int, *, mu: float, adjacency: str = "replace", target: bool = True, whole: bool = False
+) -> EncodingPlan:
+    """Return how many of the rows of a stream teach its encoding.
+
+    Parameters
+    ----------
+    n_rows : int
+        Rows of the whole stream, at least 1.
+    n_columns : int
+        Columns whose encoding is to be learnt, at least 1.
+    mu : float
+        Above 0; infinite: without noise.
+    adjacency : {"replace", "zero_out"}
+    target : bool
+        Whether the labels, or the range, of a target are to be learnt too.
+    whole : bool
+        All rows are for the encoding: the phases share them in the same proportions.
+
+    Returns
+    -------
+    EncodingPlan
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter is out of its range, or a phase would have no row.
+    """
+    n = integer(n_rows=n_rows, at_least=1)
+    columns = integer(n_columns=n_columns, at_least=1)
+    mu = number(mu=mu, above=0.0, infinite=True)
+    choice(ADJACENCIES, adjacency=adjacency)
+
+    def rows(rule: tuple[float, float, float], histograms: int) -> int:
+        deviations, share, most = rule
+        return math.floor(min(most * n, max(deviations * noise_of(histograms, mu, adjacency), share * n)))
+
+    labels = rows(_LABELS, 1) if target else 0
+    others = [rows(rule, columns + target) for rule in (_KINDS, _COARSE, _FINE)]
+    if min([*others, labels if target else 1]) < 1:
+        raise InvalidParameter(
+            f"{n:,} rows are too few to learn an encoding from; declare ranges, levels and labels by a schema"
+        )
+    if whole:
+        total = labels + sum(others)
+        labels, *others = (math.floor(n * part / total) for part in (labels, *others))
+    kinds, coarse, fine = others
+    return EncodingPlan(
+        mu=mu, adjacency=adjacency, columns=columns, labels=labels, kinds=kinds, coarse=coarse, fine=fine
+    )

@@ -1,0 +1,98 @@
+"""The rows of a table after those that taught its encoding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..errors import StreamError
+from ..readers.base import Progress
+from ..readers.columns import Batch, Columns, Kind
+
+__all__ = ["RestOfColumns"]
+
+
+class RestOfColumns(Columns):
+    """Columns without their first rows.
+
+    The first iteration goes on with the one that has read these rows, where there is one: so an input that can be read
+    once is read once. A later iteration reads from the beginning and skips them.
+
+    Parameters
+    ----------
+    columns : Columns
+    skip : int
+        How many rows are left out.
+    going : iterator of batches, optional
+        What is left of an iteration after these rows.
+    n_rows : int, optional
+        Rows of all, where they were counted.
+    """
+
+    def __init__(
+        self, columns: Columns, skip: int, going: Iterator[Batch] | None = None, n_rows: int | None = None
+    ) -> None:
+        self._columns = columns
+        self._skip = skip
+        self._going = going
+        self.format = columns.format
+        self.names = columns.names
+        self.named = columns.named
+        known = columns.facts.n_rows if n_rows is None else n_rows
+        self.facts = replace(columns.facts, n_rows=None if known is None else max(known - skip, 0))
+        self.first_row = columns.first_row + skip
+
+    @property
+    def hints(self) -> Mapping[str, str]:
+        """As of the columns."""
+        return self._columns.hints
+
+    @hints.setter
+    def hints(self, hints: Mapping[str, str]) -> None:
+        self._columns.hints = hints
+
+    @property
+    def written(self) -> Any:
+        """As of the columns."""
+        return self._columns.written
+
+    @written.setter
+    def written(self, written: Any) -> None:
+        self._columns.written = written
+
+    def check(self, kinds: Mapping[str, Kind]) -> None:
+        self._columns.check(kinds)
+
+    def batches(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Batch]:
+        going, self._going = self._going, None
+        if going is not None:
+            for batch in going:
+                yield None if batch is None else batch.select(list(kinds))
+            return
+        left = self._skip
+        for batch in self._columns.batches(kinds, limit, progress):
+            if batch is not None and left:
+                skipped = min(left, batch.num_rows)
+                left -= skipped
+                batch = batch.slice(skipped)
+                if not batch.num_rows:
+                    continue
+            yield batch
+        if left:
+            raise StreamError(f"{self.name}: has no more rows than those that taught its encoding ({self._skip:,})")
+
+    def sample(self, rows: int) -> Any:
+        return self._columns.sample(self._skip + rows).slice(self._skip)
+
+    def count(self) -> int:
+        return max(self._columns.count() - self._skip, 0)
+
+    def located(self, error: StreamError) -> StreamError:
+        return self._columns.located(error)
+
+    def column(self, name: str) -> str:
+        return self._columns.column(name)
+
+    def bad_cell(self, row: int, name: str, what: str) -> StreamError:
+        return self._columns.bad_cell(row, name, what)

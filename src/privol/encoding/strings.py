@@ -1,0 +1,129 @@
+"""All texts as one histogram: which of them are frequent, without a list of them and without a delta.
+
+Whoever counts the labels that occur and releases those above a threshold needs a delta: a label that one row alone has
+may pass. Here the histogram is over *all* texts up to a length, whether they occur or not. The mechanism adds Gaussian
+noise to every one of these counts and releases the texts whose noisy count is above their threshold; that is
+post-processing of the Gaussian mechanism, so its mu is the whole price. Texts that do not occur have nothing but noise,
+and so many are drawn as would have passed: hardly ever one, since longer texts, of which there are more, have higher
+thresholds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import mpmath
+
+from ..noise import granularity
+
+__all__ = ["LONGEST", "absent_texts", "threshold"]
+
+#: Texts with more UTF-8 bytes are outside of the histogram.
+LONGEST = 64
+#: Expected number of texts that pass and do not occur, of all lengths together.
+SPURIOUS = 1e-6
+_DIGITS = 60
+_PRINTABLE = 95  # characters of ASCII from the blank to the tilde
+_BITS = 256
+
+
+def _alphabet(text: bytes) -> int:
+    return _PRINTABLE if all(32 <= byte < 127 for byte in text) else _BITS
+
+
+def _size(alphabet: int, length: int) -> int:
+    """How many texts there are: over the printable characters, or with at least one other byte."""
+    printable: int = _PRINTABLE**length
+    return printable if alphabet == _PRINTABLE else int(_BITS**length) - printable
+
+
+@cache
+def _least(alphabet: int, length: int) -> float:
+    """Standard deviations that noise alone exceeds for the expected number of texts of that length."""
+    with mpmath.workdps(_DIGITS):
+        share = mpmath.log(mpmath.mpf(SPURIOUS) / (2 * LONGEST * _size(alphabet, length)))
+        start = mpmath.sqrt(-2 * share)
+        return float(mpmath.findroot(lambda z: mpmath.log(mpmath.erfc(z / mpmath.sqrt(2)) / 2) - share, start))
+
+
+@cache
+def _threshold(alphabet: int, length: int, scale: float) -> float:
+    """The same as a count: half-way between two points of the noise's lattice, so that a rounded sum is above it
+    exactly if the ideal sum is."""
+    step = granularity(scale)
+    return (math.ceil(_least(alphabet, length) * scale / step) + 0.5) * step
+
+
+def threshold(text: str, scale: float) -> float | None:
+    """Return what the noisy count of a text must exceed, for noise of a standard deviation; None: it has no count."""
+    found = text.encode("utf-8", "surrogatepass")
+    if not 0 < len(found) <= LONGEST:
+        return None
+    return _threshold(_alphabet(found), len(found), scale)
+
+
+def absent_texts(present: Sequence[str], scale: float, draw: Callable[[], int]) -> list[str]:
+    """Return the texts that pass although they do not occur.
+
+    Parameters
+    ----------
+    present : sequence of str
+        Those that occur; they have noise of their own.
+    scale : float
+        Standard deviation of the noise.
+    draw : callable
+        Returns 128 independent uniform bits a call, from the noise source.
+
+    Notes
+    -----
+    Of the ``N`` texts of a length that do not occur, a binomial number with probability ``q``, that of the noise alone
+    being above the threshold, passes; each is equally likely. Its law is evaluated in 60 digits from 128 bits, and cut
+    off at 8 texts, which changes it by less than 1e-60.
+    """
+    taken = {text.encode("utf-8", "surrogatepass") for text in present}
+    found: list[str] = []
+    for alphabet in (_PRINTABLE, _BITS):
+        for length in range(1, LONGEST + 1):
+            size = _size(alphabet, length) - sum(len(text) == length and _alphabet(text) == alphabet for text in taken)
+            passed = _passed(alphabet, length, size, scale, draw)
+            found.extend(_one(alphabet, length, taken, draw) for _ in range(passed))
+    return found
+
+
+@cache
+def _law(alphabet: int, length: int, size: int, scale: float) -> tuple[int, ...]:
+    """Cumulative probabilities of 0 to 7 texts that pass, in units of 2^-128, rounded down."""
+    with mpmath.workdps(_DIGITS):
+        q = mpmath.erfc(mpmath.mpf(_threshold(alphabet, length, scale)) / (scale * mpmath.sqrt(2))) / 2
+        none = mpmath.exp(size * mpmath.log1p(-q))
+        total, term, found = mpmath.mpf(0), none, []
+        for k in range(8):
+            total += term
+            found.append(int(mpmath.floor(total * 2**128)))
+            term = term * (size - k) / (k + 1) * q / (1 - q)
+        return tuple(found)
+
+
+def _passed(alphabet: int, length: int, size: int, scale: float, draw: Callable[[], int]) -> int:
+    if size <= 0:
+        return 0
+    u = draw()
+    return sum(u >= bound for bound in _law(alphabet, length, size, scale))
+
+
+def _one(alphabet: int, length: int, taken: set[bytes], draw: Callable[[], int]) -> str:
+    """Draw a text that does not occur, uniformly; bytes that are no UTF-8 are shown escaped."""
+    while True:
+        bits = 0
+        for _ in range((length * 8) // 64 + 2):  # 64 bits more than needed: the remainder is uniform to 2^-64
+            bits = (bits << 128) | draw()
+        digits = []
+        for _ in range(length):
+            bits, digit = divmod(bits, alphabet)
+            digits.append(digit)
+        text = bytes(digit + 32 if alphabet == _PRINTABLE else digit for digit in digits)
+        if text not in taken and _alphabet(text) == alphabet:
+            taken.add(text)
+            return text.decode("utf-8", "backslashreplace")

@@ -1,0 +1,135 @@
+"""Columns of text: which feature each cell has, by its level or its hash."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils import murmurhash3_32
+
+from ..readers.written import Written
+from .labels import coded
+from .refusals import Refusals
+from .schema_parts import MISSING, UNKNOWN, Hashed, Levels
+
+__all__ = ["BARE", "HASH_SEED", "TextColumn", "compact", "hash_of"]
+
+IntArray = npt.NDArray[np.int32]
+
+HASH_SEED = 0
+"""Seed of the murmurhash3 (32 bits, x86) of the UTF-8 text, modulo the number of buckets."""
+
+# Places of cells that have no feature.
+ZERO_MISSING, ZERO_UNKNOWN, NO_MISSING, NO_UNKNOWN, BARE = -1, -2, -3, -4, -5
+# Hashes of texts seen before, so that a text of many batches is hashed once; a bound on memory, not on correctness.
+_KNOWN_TEXTS = 1 << 16
+
+
+def hash_of(text: str) -> int:
+    """Return the hash of a text without blanks around it: 32 bits, the same everywhere and for ever."""
+    return int(murmurhash3_32(text.encode(), seed=HASH_SEED, positive=True))
+
+
+def compact(column: Any) -> Any:
+    """Return a dictionary-coded column whose dictionary is no longer than the column.
+
+    Batches may share a dictionary of all the texts of an input, of which each has only some.
+    """
+    return column if len(column.dictionary) <= max(len(column), 64) else column.dictionary_decode().dictionary_encode()
+
+
+class TextColumn:
+    """Where the cells of a column of text belong: a feature, or none for one of three reasons."""
+
+    def __init__(self, name: str, column: Levels | Hashed, feature: int, entry: int, written: Written) -> None:
+        self.name = name
+        self.feature = feature
+        self.entry = entry
+        self._written = written
+        self._buckets = column.buckets if isinstance(column, Hashed) else 0
+        self._texts: dict[str, int] = {}
+        self._values: dict[float, int] = {}
+        self._known: dict[str, int] = {}
+        names: list[str]
+        self._kept: dict[int, int] = {}
+        self._shared = 0
+        if isinstance(column, Hashed):
+            own = column.kept or range(column.buckets)
+            names = [f"{name}#{bucket}" for bucket in own]
+            if column.kept:
+                self._kept = {bucket: feature + i for i, bucket in enumerate(column.kept)}
+                self._shared = column.rest
+                names += [f"{name}#other{i}" for i in range(column.rest)]
+            self.unknown = ZERO_UNKNOWN if column.kept and not column.rest else NO_UNKNOWN
+        else:
+            at = {level: feature + i for i, level in enumerate(column.levels)}
+            for cell, level in column.cells:
+                if isinstance(cell, str):
+                    self._texts[cell] = at[level]
+                else:
+                    self._values[float(cell)] = at[level]
+            names = [f"{name}={level}" for level in column.levels]
+            self.unknown = {"refuse": NO_UNKNOWN, "zero": ZERO_UNKNOWN}.get(column.unknown, feature + len(names))
+            if column.unknown == "indicator":
+                names.append(f"{name}={UNKNOWN}")
+        self.missing = {"refuse": NO_MISSING, "zero": ZERO_MISSING}.get(column.missing, feature + len(names))
+        if column.missing == "indicator":
+            names.append(f"{name}={MISSING}")
+        self.feature_names = names
+        cells = () if isinstance(column, Hashed) else [repr(str(cell)) for cell, _ in column.cells]
+        self._allowed = ", ".join(cells[:10]) + (", ..." if len(cells) > 10 else "")
+
+    def places(self, column: Any) -> IntArray:
+        """Return the feature of each cell of a dictionary-coded column."""
+        indices, texts = coded(compact(column))
+        table = np.fromiter(map(self._place, texts), dtype=np.int32, count=len(texts))
+        places: IntArray = table[indices]
+        return places
+
+    def check(self, places: IntArray, column: Any, refusals: Refusals, schema: str) -> None:
+        """Note the rows whose cell is refused by a schema of that name."""
+        if places.min(initial=0) > NO_MISSING:
+            return
+        what = "a text" if self._buckets else f"one of {self._allowed}"
+        says = f'under [columns.{self.name}] of {schema} says so; "indicator" and "zero" take it'
+        refusals.add(places == NO_MISSING, self.name, f'found nothing, allowed is {what} (missing = "refuse" {says})')
+        mark = "; what stands for a missing cell belongs to missing under [file]"
+        hint = f'allowed is {what} (unknown = "refuse" {says}{mark})'
+        refusals.add(places == NO_UNKNOWN, self.name, f", {hint}", column)
+
+    def _place(self, text: str | None) -> int:
+        if text is None:
+            return self.missing
+        place = self._known.get(text)
+        if place is None:
+            place = self._look_up(text.strip())
+            if len(self._known) >= _KNOWN_TEXTS:
+                self._known.clear()
+            self._known[text] = place
+        return place
+
+    def _look_up(self, text: str) -> int:
+        if text in self._written.missing:
+            return self.missing
+        if self._buckets:
+            return self._hashed(hash_of(text))
+        place = self._texts.get(text)
+        if place is None and self._values and "_" not in text:
+            try:
+                value = float(self._written.pointed(text) or "")
+            except ValueError:
+                return self.unknown
+            if value in self._written.missing_numbers:
+                return self.missing
+            place = self._values.get(value)
+        return self.unknown if place is None else place
+
+    def _hashed(self, found: int) -> int:
+        bucket = found % self._buckets
+        if not self._kept:
+            return self.feature + bucket
+        place = self._kept.get(bucket)
+        if place is not None:
+            return place
+        return self.feature + len(self._kept) + found % self._shared if self._shared else self.unknown
