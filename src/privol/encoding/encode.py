@@ -100,7 +100,8 @@ class SchemaEncoder:
                 self._entries += 1 if part.flag is None else 2
             elif isinstance(column, Knots):
                 kinds[name] = "text"
-                knots = KnotsColumn(name, column, len(names), self._entries, self._written)
+                pointed = not columns.only_text(name)
+                knots = KnotsColumn(name, column, len(names), self._entries, self._written, pointed=pointed)
                 self._knots.append(knots)
                 names += knots.feature_names
                 self._entries += knots.entries
@@ -165,7 +166,7 @@ class SchemaEncoder:
             bare = self._bare(numbers, places, points, y, batch.num_rows)
             numbers[bare] = 0.0
             for found in points:
-                found.weights[bare] = 0.0
+                found.spare(bare)
             for place in places:
                 place[bare] = BARE
         flags = self._missing_numbers(numbers, refusals)
@@ -178,7 +179,7 @@ class SchemaEncoder:
         if counts is not None:
             self._count(counts, numbers, flags, places, bare)
             for part, found in zip(self._knots, points, strict=True):
-                part.count(counts, found, bare)
+                found.count(part.name, counts)
         self._scale.apply(numbers, numbers)
         for j in flags:
             column = self._numbers[j].column
@@ -260,7 +261,7 @@ class SchemaEncoder:
             # A cell without a feature leaves its row as it is.
             flat[at if place.min(initial=0) >= 0 else at[place >= 0]] = 1.0
         for found in points:
-            flat[starts[:, None] + found.places] = found.weights
+            found.write(flat, starts)
         return X
 
     def _csr(
@@ -313,7 +314,7 @@ class SchemaEncoder:
             words = "classes" if self._target.classes else "negative, positive and rest"
             stated = f" (labels are stated by {words} under [target] of {self.schema.name})"
             return self._labels.encode_coded(indices, known, first_row, where, optional, (_LATE, stated))
-        y = self._real(column)
+        y = self._real(column, name)
         for marker in self._written.missing_numbers:
             y[y == marker] = np.nan
         missing = np.isnan(y)
@@ -327,9 +328,9 @@ class SchemaEncoder:
             scale.apply(y[:, None], y[:, None])
         return y
 
-    def _real(self, column: Any) -> FloatArray:
+    def _real(self, column: Any, name: str) -> FloatArray:
         if self._lenient:
-            return numbers_in(compact(column), self._written)
+            return numbers_in(column, self._written, pointed=not self._source.only_text(name))
         return np.array(column.to_numpy(zero_copy_only=False), dtype=np.float64)
 
     def _ids(self, batch: Batch, name: str | None, refusals: Refusals, spared: Any = None) -> Any:

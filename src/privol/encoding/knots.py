@@ -3,118 +3,166 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..readers.written import Written
 from .cells import CellCounts
-from .labels import coded
-from .schema_parts import MISSING, Knots
+from .labels import positions
+from .schema_parts import Knots
 from .texts import compact
+from .toml import toml_number
 
 __all__ = ["KnotsColumn", "Points", "numbers_in"]
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
+IntArray = npt.NDArray[np.int32]
+
+# What a cell is, besides a number between the outer knots.
+_MISSING, _UNKNOWN, _CLIPPED, _SPARED = 1, 2, 4, 8
 
 
-class Points(NamedTuple):
-    """The entries of a column in some rows."""
+def numbers_in(column: Any, written: Written, *, pointed: bool = False) -> FloatArray:
+    """Return the numbers of a dictionary-coded column of texts, shape (n,), NaN for each cell that is none.
 
-    places: npt.NDArray[np.int32]  # (n, entries): features, ascending in a row
-    weights: FloatArray  # (n, entries): their values
-    missing: BoolArray
-    unknown: BoolArray  # texts that are no number
-    clipped: BoolArray
-
-
-def _distinct_numbers(texts: Any, written: Written) -> FloatArray:
-    """The numbers of an array of strings, NaN for what is none."""
-    import pyarrow
-
-    try:
-        found = written.numbers(texts).to_numpy(zero_copy_only=False)
-        return np.asarray(found, dtype=np.float64)
-    except pyarrow.ArrowInvalid:  # a text that is no number, or one that Arrow reads otherwise: each by itself
-        return np.fromiter((_number(text, written) for text in texts.to_pylist()), np.float64, len(texts))
+    ``pointed`` is as for :meth:`privol.readers.written.Written.values`.
+    """
+    column = compact(column)
+    values, _ = written.values(column.dictionary, pointed=pointed)
+    found: FloatArray = np.append(values, np.nan)[positions(column)]
+    return found
 
 
-def _number(text: str | None, written: Written) -> float:
-    try:
-        found = None if text is None else written.number(text)
-    except ValueError:
-        return np.nan
-    return np.nan if found is None else found
+class Points:
+    """The entries of the cells of a column in some rows, by its distinct cells.
 
+    Parameters
+    ----------
+    cells : ndarray of int32, shape (n,)
+        The distinct cell of each row.
+    places : ndarray of int32, shape (distinct + 1, entries)
+        Features, ascending. The last one is for rows that are spared.
+    weights : ndarray of float64, of the same shape
+        The values of these features.
+    states : ndarray of uint8, shape (distinct + 1,)
+    """
 
-def numbers_in(column: Any, written: Written) -> FloatArray:
-    """Return the numbers of a dictionary-coded column of texts, shape (n,), NaN for each cell that is none."""
-    indices, _ = coded(column)
-    return np.append(_distinct_numbers(column.dictionary, written), np.nan)[indices]
+    def __init__(self, cells: IntArray, places: IntArray, weights: FloatArray, states: npt.NDArray[np.uint8]) -> None:
+        self._cells, self._places, self._weights, self._states = cells, places, weights, states
+
+    @property
+    def places(self) -> IntArray:
+        """The features of each row, shape (n, entries)."""
+        return np.take(self._places, self._cells, axis=0)
+
+    @property
+    def weights(self) -> FloatArray:
+        """The values of these features, shape (n, entries)."""
+        return np.take(self._weights, self._cells, axis=0)
+
+    @property
+    def missing(self) -> BoolArray:
+        """Which rows have no number, shape (n,)."""
+        found: BoolArray = ((self._states & (_MISSING | _UNKNOWN)) != 0)[self._cells]
+        return found
+
+    def spare(self, rows: BoolArray) -> None:
+        """Leave rows without any value, and out of the counts."""
+        self._cells = np.where(rows, np.int32(len(self._states) - 1), self._cells)
+
+    def write(self, flat: FloatArray, starts: npt.NDArray[np.int64]) -> None:
+        """Write the values into dense rows that begin at these places and hold 0 there."""
+        for entry in range(self._places.shape[1]):
+            flat[starts + self._places[self._cells, entry]] = self._weights[self._cells, entry]
+
+    def count(self, name: str, counts: CellCounts) -> None:
+        """Add the cells that are not taken as they are."""
+        if not (self._states[:-1] & (_MISSING | _UNKNOWN | _CLIPPED)).any():
+            return
+        states = self._states[self._cells]
+        for kind, state in (("missing", _MISSING), ("unknown", _UNKNOWN), ("clipped", _CLIPPED)):
+            counts.add(name, kind, np.count_nonzero(states & state))
 
 
 class KnotsColumn:
-    """Where the cells of a column with knots belong. Each cell by itself; none is refused."""
+    """Where the cells of a column with knots belong. Each cell by itself; none is refused.
 
-    def __init__(self, name: str, column: Knots, feature: int, entry: int, written: Written) -> None:
+    Parameters
+    ----------
+    name : str
+    column : Knots
+    feature, entry : int
+        Its first feature, and its first entry in a CSR row.
+    written : Written
+    pointed : bool
+        Whether cells may be numbers themselves: their text has a point whatever the decimal mark is.
+    """
+
+    def __init__(
+        self, name: str, column: Knots, feature: int, entry: int, written: Written, *, pointed: bool = False
+    ) -> None:
         self.name = name
         self.feature = feature
         self.entry = entry
         self.entries = 2 if column.shape == "spline" else 1
         self._written = written
+        self._pointed = pointed
         self._shape = column.shape
-        self._knots = np.array(column.knots)
-        shown = [f"{knot:.6g}" for knot in column.knots]
+        # A line is a spline between two knots but for its scale.
+        knots = np.array(column.knots, dtype=np.float64)
+        self._knots = knots if column.shape != "linear" else knots[[0, -1]]
+        with np.errstate(over="ignore"):
+            widths = np.diff(self._knots)
+        # Where the difference of two doubles is none that of their halves is taken.
+        self._factors = np.where(np.isinf(widths), 0.5, 1.0)
+        self._lows = self._knots[:-1] * self._factors
+        self._widths = self._knots[1:] * self._factors - self._lows
+        shown = list(map(toml_number, column.knots))
         names = {
             "spline": [f"{name}~{knot}" for knot in shown],
             "linear": [name],
             "bins": [f"{name}[{low},{high})" for low, high in itertools.pairwise(shown)],
         }[column.shape]
+        if column.shape == "bins":
+            names[-1] = f"{names[-1][:-1]}]"  # the last knot belongs to it
         self._flag = feature + len(names) if column.missing == "indicator" else None
         if self._flag is not None:
-            names.append(f"{name}={MISSING}")
+            names.append(f"{name}=missing")
         self.feature_names = names
 
     def points(self, column: Any) -> Points:
         """Return the entries of the cells of a dictionary-coded column."""
         column = compact(column)
-        indices, texts = coded(column)
-        values = np.append(_distinct_numbers(column.dictionary, self._written), np.nan)
+        values, strange = self._written.values(column.dictionary, pointed=self._pointed)
+        # two more: a cell that is null, and a row that is spared
+        values = np.append(values, [np.nan, np.nan])
         none = np.isnan(values)
-        places, weights = self._of(np.where(none, self._knots[0], values))
+        states = np.zeros(len(values), dtype=np.uint8)
+        states[(values < self._knots[0]) | (values > self._knots[-1])] = _CLIPPED
+        states[none] = _MISSING
+        states[:-2][strange] = _UNKNOWN
+        states[-1] = _SPARED
+        values[none] = self._knots[0]
+        places, weights = self._of(np.clip(values, self._knots[0], self._knots[-1]))
         weights[none] = 0.0
         if self._flag is not None:
+            none[-1] = False
             places[none, -1] = self._flag
             weights[none, -1] = 1.0
-        unknown = none & np.fromiter(map(self._is_text, texts), bool, len(texts))
-        clipped = (values < self._knots[0]) | (values > self._knots[-1])
-        return Points(places[indices], weights[indices], none[indices], unknown[indices], clipped[indices])
+        return Points(positions(column), places, weights, states)
 
-    def _is_text(self, text: str | None) -> bool:
-        """Whether a cell that is no number is not missing either."""
-        return text is not None and text.strip() not in self._written.missing and text.strip().lower() != "nan"
-
-    def count(self, counts: CellCounts, found: Points, spared: BoolArray | None) -> None:
-        """Add the cells that are not taken as they are."""
-        for kind, cells in (
-            ("missing", found.missing & ~found.unknown), ("unknown", found.unknown), ("clipped", found.clipped),
-        ):  # fmt: skip
-            counts.add(self.name, kind, np.count_nonzero(cells if spared is None else cells & ~spared))
-
-    def _of(self, values: FloatArray) -> tuple[npt.NDArray[np.int32], FloatArray]:
-        knots, last = self._knots, len(self._knots) - 1
-        values = np.clip(values, knots[0], knots[-1])
-        if self._shape == "linear":
-            # halves: the difference of two doubles may be none
-            part = (values / 2 - knots[0] / 2) / (knots[-1] / 2 - knots[0] / 2)
-            places = np.full((len(values), 1), self.feature, dtype=np.int32)
-            return places, np.clip(2.0 * part - 1.0, -1.0, 1.0)[:, None]
-        left = np.clip(np.searchsorted(knots, values, side="right") - 1, 0, last - 1)
-        places = (self.feature + left).astype(np.int32)[:, None]
+    def _of(self, values: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return the features of numbers between the outer knots, and their values."""
+        left = np.searchsorted(self._knots[1:-1], values, side="right").astype(np.int32)
+        places = (self.feature + left)[:, None]
         if self._shape == "bins":
             return places, np.ones((len(values), 1))
-        low, high = knots[left] / 2, knots[left + 1] / 2
-        part = np.clip((values / 2 - low) / (high - low), 0.0, 1.0)
-        return np.concatenate([places, places + 1], axis=1), np.stack([1.0 - part, part], axis=1)
+        left_share = 1.0 - (values * self._factors[left] - self._lows[left]) / self._widths[left]
+        # Exactly the rest, so that the two add up to 1 and their squares to no more.
+        right_share = 1.0 - left_share
+        if self._shape == "linear":
+            return places, (right_share - left_share)[:, None]
+        return np.concatenate([places, places + 1], axis=1), np.stack([left_share, right_share], axis=1)

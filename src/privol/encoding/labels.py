@@ -13,7 +13,7 @@ import numpy.typing as npt
 from .._values import number_of, shown, single
 from ..errors import InvalidParameter, StreamError
 
-__all__ = ["Labels", "coded", "label_key"]
+__all__ = ["Labels", "coded", "label_key", "positions"]
 
 FloatArray = npt.NDArray[np.float64]
 Key = float | str | None
@@ -48,9 +48,14 @@ def label_key(label: Any) -> Key:
 
 def coded(column: Any) -> tuple[npt.NDArray[np.int32], list[str | None]]:
     """Return (indices, texts) of a dictionary-coded pyarrow column; the last text is None, for missing cells."""
-    texts = [*column.dictionary.to_pylist(), None]
-    indices = column.indices.fill_null(len(texts) - 1) if column.null_count else column.indices
-    return indices.to_numpy(), texts
+    return positions(column), [*column.dictionary.to_pylist(), None]
+
+
+def positions(column: Any) -> npt.NDArray[np.int32]:
+    """Return the indices of a dictionary-coded pyarrow column; one more than its dictionary has, for missing cells."""
+    indices = column.indices.fill_null(len(column.dictionary)) if column.indices.null_count else column.indices
+    found: npt.NDArray[np.int32] = indices.to_numpy()
+    return found
 
 
 class Labels:

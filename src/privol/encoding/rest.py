@@ -64,6 +64,9 @@ class RestOfColumns(Columns):
     def check(self, kinds: Mapping[str, Kind]) -> None:
         self._columns.check(kinds)
 
+    def only_text(self, name: str) -> bool:
+        return self._columns.only_text(name)
+
     def batches(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Batch]:
         going, self._going = self._going, None
         if going is not None:

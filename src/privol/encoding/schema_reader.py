@@ -206,7 +206,8 @@ class SchemaReader:
             integer(at_least=0, at_most=buckets - 1, **{f"{self._name}: {place}.kept": bucket}) for bucket in given
         )
         if len(set(kept)) < len(kept):
-            self._fail(f"{place}.kept", "has a bucket twice")
+            twice = next(bucket for bucket in kept if kept.count(bucket) > 1)
+            self._fail(f"{place}.kept", f"holds the bucket {twice} twice")
         rest = integer(at_least=0, at_most=MAX_BUCKETS, **{f"{self._name}: {place}.rest": found.get("rest", 0)})
         return kept, rest
 

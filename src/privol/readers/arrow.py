@@ -75,6 +75,9 @@ class TypedColumns(Columns):
                     f"{_ALLOWED[kind]}, and dictionaries of these; convert or drop the column{hint}"
                 )
 
+    def only_text(self, name: str) -> bool:
+        return _is_text(self._types[name])
+
     @abstractmethod
     def typed(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Any]:
         """Yield record batches that hold at least the columns of ``kinds``, with the types that the input has."""

@@ -57,6 +57,13 @@ class Columns(Reader):
     def check(self, kinds: Mapping[str, Kind]) -> None:
         """Raise StreamError if a wanted column cannot be of the wanted kind, where that is known beforehand."""
 
+    def only_text(self, name: str) -> bool:
+        """Return whether the cells of a column are surely text in the input itself.
+
+        Numbers among them are written as :attr:`written` says; those of cells that are numbers always have a point.
+        """
+        return False
+
     @abstractmethod
     def batches(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Batch]:
         """Yield record batches with exactly the columns of ``kinds``, in that order.

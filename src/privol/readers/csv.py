@@ -196,6 +196,9 @@ class CsvColumns(Columns):
             what = f"are named {shown(twice)}" if twice else "have no name"
             raise StreamError(f"{self.name}: two columns ({at}) {what}, names must differ")
 
+    def only_text(self, name: str) -> bool:
+        return True
+
     def batches(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Any]:
         row, before = 1, 0.0
 

@@ -110,6 +110,9 @@ class PartsColumns(Columns):
             part.hints, part.written = self.hints, self.written
             part.check(kinds)
 
+    def only_text(self, name: str) -> bool:
+        return all(part.only_text(name) for part in self._parts)
+
     def batches(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Any]:
         row = 0
         for i, part in enumerate(self._parts):

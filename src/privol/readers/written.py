@@ -6,11 +6,18 @@ import re
 from collections.abc import Collection
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from .files import shown
 
 __all__ = ["Written", "is_number"]
 
 _NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)", re.IGNORECASE | re.ASCII)
+# The same for RE2, where "$" is the end of the text alone; with what the decimal mark may be.
+_GRAMMAR = (
+    "^[+-]?(?:(?:[0-9]+[%s]?[0-9]*|[%s][0-9]+)(?:[eE][+-]?[0-9]+)?|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?|[nN][aA][nN])$"
+)
 
 
 def is_number(cell: str, decimal: str = ".") -> bool:
@@ -95,3 +102,58 @@ class Written:
                 raise pyarrow.ArrowInvalid("a point in a number")
             trimmed = pc.replace_substring(trimmed, self.decimal, ".")
         return trimmed.cast(pyarrow.float64())
+
+    def values(self, texts: Any, *, pointed: bool = False) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+        """Return what each of an array of strings holds, and which of them are neither missing nor a number.
+
+        Nothing is refused, and what a text gives depends on no other text of the array.
+
+        Parameters
+        ----------
+        texts : pyarrow.StringArray, length n
+        pointed : bool
+            Some may be texts of cells that are numbers themselves, and have a point whatever the decimal mark is.
+
+        Returns
+        -------
+        values : ndarray of float64, shape (n,)
+            NaN where a text is missing or no number.
+        strange : ndarray of bool, shape (n,)
+        """
+        import pyarrow.compute as pc
+
+        values, present = None, texts
+        if self.decimal == "." or pointed:
+            values = _read(texts)
+        if values is None:
+            present = self.present(texts)
+            if self.decimal == ".":
+                values = _read(present)
+            elif pointed or not pc.any(pc.match_substring(present, ".")).as_py():
+                values = _read(pc.replace_substring(present, self.decimal, "."))
+        strange = np.zeros(len(texts), dtype=bool)
+        if values is None:
+            marks = "." + self.decimal if pointed else self.decimal
+            known = pc.fill_null(pc.match_substring_regex(present, _GRAMMAR % (marks, marks)), False)
+            plain = pc.replace_substring(pc.if_else(known, present, None), self.decimal, ".")
+            values = _read(plain, grammar=True)
+            if values is None:  # some versions of Arrow know no sign in front, or no number as large
+                values = np.array([np.nan if text is None else float(text) for text in plain.to_pylist()], np.float64)
+            strange = pc.invert(pc.or_(known, present.is_null())).to_numpy(zero_copy_only=False)
+        for marker in self.missing_numbers:
+            values[values == marker] = np.nan
+        return values, strange
+
+
+def _read(texts: Any, *, grammar: bool = False) -> npt.NDArray[np.float64] | None:
+    """Return an array of strings as doubles, NaN for null; None if one may be no number.
+
+    Arrow reads no text that is none but nan(...): NaN is doubtful, unless the texts are known to be of the grammar.
+    """
+    import pyarrow
+
+    try:
+        values = np.array(texts.cast(pyarrow.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+    except pyarrow.ArrowInvalid:
+        return None
+    return values if grammar or np.count_nonzero(np.isnan(values)) == texts.null_count else None
