@@ -28,25 +28,44 @@ pytestmark = pytest.mark.mpi
 
 HERE = ROOT / "tests" / "support"
 MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
+# Open MPI otherwise looks for a second whether other machines can be reached
+LOCAL = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,sm"}
 SHARDS = ["part-0.csv", "part-1.csv", "part-2.csv", "part-3.csv"]
 
 
-def mpi(ranks, *words, folder=None, check=True):
-    """Run a program of mpi_programs.py, or the command line, on so many ranks."""
+def mpi(ranks, *program, folder=None, check=True):
+    """Run a Python program on so many ranks."""
     pytest.importorskip("mpi4py", exc_type=ImportError)
     if MPIEXEC is None:
         if os.environ.get("CI"):
             pytest.fail("there is no mpiexec")
         pytest.skip("there is no mpiexec")
     options = ["--allow-run-as-root", "--oversubscribe"]
-    program = [sys.executable, str(HERE / "mpi_programs.py")] if words[0] != "privol" else [sys.executable, "-m"]
     # the privol of this process, wherever it is from
     paths = [str(Path(privol.__file__).parents[1]), str(HERE)]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    command = [MPIEXEC, *options, "-n", str(ranks), *program, *map(str, words)]
+    env = {**LOCAL, **os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    command = [MPIEXEC, *options, "-n", str(ranks), sys.executable, *map(str, program)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env, timeout=120)
     assert not check or done.returncode == 0, done.stderr
     return done
+
+
+def tasks(*todo, check=True):
+    """Start ranks once, as many as the largest task needs: (ranks, folder, name of mpi_programs.py, words)."""
+    for _, folder, *_ in todo:
+        folder.mkdir(exist_ok=True)
+    words = [[ranks, str(folder), *map(str, rest)] for ranks, folder, *rest in todo]
+    return mpi(max(ranks for ranks, *_ in todo), HERE / "mpi_programs.py", json.dumps(words), check=check)
+
+
+def codes(folder):
+    """How a task ended on its ranks: their exit codes."""
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("code-*.json"))]
+
+
+def texts(folder, name):
+    """What all ranks wrote into files of a task."""
+    return "".join(path.read_text() for path in sorted(folder.glob(f"{name}-*.txt")))
 
 
 @pytest.fixture(scope="module")
@@ -54,15 +73,87 @@ def alone():
     return {name: found_of(make(name).fit_stream(rows_of(name))) for name in CASES}
 
 
+@pytest.fixture(scope="module")
+def together(tmp_path_factory):
+    """All that needs no process to be killed, one after another on the same ranks."""
+    folder = tmp_path_factory.mktemp("together")
+    todo = [(ranks, folder / f"bits-{ranks}", "bits") for ranks in (1, 2, 3, 4)]
+    todo += [(2, folder / f"kept-{lie}", "kept", 0, 0, lie) for lie in ("nan", "far")]
+    todo += [(2, folder / f"failing-{how}", "failing", how) for how in ("far", "interrupt")]
+    todo += [(2, folder / name, name) for name in ("users", "refusals")]
+    todo += [(3, folder / "raise", "kept", 1, 150, "raise")]
+    for (name, ranks), words in commands_of(folder).items():
+        todo.append((ranks, folder / name, "command", *words))
+    tasks(*todo)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """Jobs of which a rank was killed, each of its own, of course: when it had learnt so many rows."""
+    folder = tmp_path_factory.mktemp("killed")
+    for name, ranks, *words in (
+        ("kill", 3, 1, 150, "kill"),
+        ("crash", 2, 0, 300, "kill"),
+        ("lie", 2, 0, 380, "kill", 450),  # ten rounds from checkpoint to checkpoint
+        ("early", 2, 1, 150, "kill", 65536),
+        ("first", 2, 0, 0, "first", 65536),
+    ):
+        ended = tasks((ranks, folder / name, "kept", *words), check=False)
+        assert ended.returncode != 0, name
+        assert len(codes(folder / name)) < ranks, name
+    return folder
+
+
+@pytest.fixture(scope="module")
+def refused(killed):
+    """Runs that must not go on: one rank's is lost, or a rank would send something else than it has sent."""
+    shutil.copytree(killed / "crash", killed / "lost")
+    shutil.rmtree(killed / "lost" / "rank-1")
+    sent = (killed / "lie" / "rank-1" / "secret" / "sent.log").read_bytes()
+    kept = sorted((killed / "lie" / "rank-1" / "secret").glob("checkpoint-*"))
+    tasks((2, killed / "lost", "kept"), (2, killed / "lie", "kept", 0, 0, "lie", 450))
+    return {name: (codes(killed / name), texts(killed / name, "traceback")) for name in ("lost", "lie")} | {
+        "sent": sent,
+        "kept": kept,
+        "sent since": (killed / "lie" / "rank-1" / "secret" / "sent.log").read_bytes(),
+    }
+
+
+@pytest.fixture(scope="module")
+def gone_on(killed, refused, together):
+    """The runs that go on, in new processes."""
+    raised = codes(together / "raise")
+    kept = [sorted((killed / "crash" / f"rank-{rank}" / "secret").glob("checkpoint-*")) for rank in range(2)]
+    kept[1][-1].unlink()  # as if the crash had come before it
+    assert not list((killed / "kill").glob("kept-*.npz"))
+    assert not list((together / "raise").glob("kept-*.npz"))
+    tasks(
+        (3, killed / "kill", "kept"),
+        (3, together / "raise", "kept"),
+        (2, killed / "crash", "kept"),
+        (2, killed / "lie", "kept", -1, 0, "kill", 450),  # the truth goes on
+    )
+    for folder in (killed / "kill", together / "raise", killed / "crash", killed / "lie"):
+        assert not any(codes(folder)), texts(folder, "traceback")
+    return {"kill": killed, "raise": together, "crash": killed, "lie": killed, "checkpoints": kept, "raised": raised}
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return found_of(make("batch").fit_stream(rows_of("batch")))
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
-def test_the_same_bits_on_any_number_of_ranks(ranks, alone, tmp_path):
-    mpi(ranks, "bits", tmp_path)
+def test_the_same_bits_on_any_number_of_ranks(ranks, alone, together):
+    folder = together / f"bits-{ranks}"
+    assert codes(folder) == [0] * ranks, texts(folder, "traceback")
     for name in CASES:
         for rank in range(ranks):
-            found = np.load(tmp_path / f"{name}-{ranks}-{rank}.npz")
+            found = np.load(folder / f"{name}-{ranks}-{rank}.npz")
             for part, expected in alone[name].items():
                 assert found[part].tobytes() == np.ascontiguousarray(expected).tobytes(), (name, rank, part)
-    sent = sum(np.load(tmp_path / f"traffic-{ranks}-{rank}.npz")["sent"] for rank in range(ranks))
+    sent = sum(np.load(folder / f"traffic-{ranks}-{rank}.npz")["sent"] for rank in range(ranks))
     if ranks == 1:
         assert sent.tolist() == [0, 0]
         return
@@ -73,86 +164,72 @@ def test_the_same_bits_on_any_number_of_ranks(ranks, alone, tmp_path):
 
 
 @pytest.mark.parametrize("how", ["kill", "raise"])
-def test_a_rank_that_dies_ends_the_run_which_goes_on(how, tmp_path):
-    whole = found_of(make("batch").fit_stream(rows_of("batch")))
-    ended = mpi(3, "kept", tmp_path, 1, 150, how, check=False)
-    assert ended.returncode != 0
-    assert not list(tmp_path.glob("kept-*.npz"))
+def test_a_rank_that_dies_ends_the_run_which_goes_on(how, gone_on, whole):
+    folder = gone_on[how] / how
     if how == "raise":
         for rank in (0, 2):
-            words, failed = json.loads((tmp_path / f"failure-{rank}.json").read_text())
+            words, failed = json.loads((folder / f"failure-{rank}.json").read_text())
             assert failed == 1
             assert "rank 1 cannot go on: OSError" in words
             assert "disk" not in words  # what it says of its rows is for its own log
-    mpi(3, "kept", tmp_path)
+        assert gone_on["raised"] == [3, 4, 3]
     for rank in range(3):
-        found = dict(np.load(tmp_path / f"kept-{rank}.npz"))
+        found = dict(np.load(folder / f"kept-{rank}.npz"))
         assert found.pop("began")[0]
         for part, expected in whole.items():
             assert found[part].tobytes() == np.ascontiguousarray(expected).tobytes(), (rank, part)
-        model = load_model(tmp_path / f"rank-{rank}")
+        model = load_model(folder / f"rank-{rank}")
         assert np.array_equal(model.coef_, whole["coef"])
-        assert not (tmp_path / f"rank-{rank}" / "secret").exists()
+        assert not (folder / f"rank-{rank}" / "secret").exists()
 
 
-def test_ranks_go_on_from_the_round_that_all_have(tmp_path):
+def test_ranks_go_on_from_the_round_that_all_have(gone_on, whole):
     """One rank has kept a round more than another: the rows of that one are learnt again, by the same noise."""
-    mpi(2, "kept", tmp_path, 0, 300, check=False)
-    kept = sorted((tmp_path / "rank-0" / "secret").glob("checkpoint-*"))
-    other = sorted((tmp_path / "rank-1" / "secret").glob("checkpoint-*"))
+    kept, other = gone_on["checkpoints"]
     assert len(kept) == len(other) == 2
-    other[-1].unlink()  # as if the crash had come before it
-    mpi(2, "kept", tmp_path)
-    whole = found_of(make("batch").fit_stream(rows_of("batch")))
-    assert np.load(tmp_path / "kept-1.npz")["nodes"].tobytes() == whole["nodes"].tobytes()
+    folder = gone_on["crash"] / "crash"
+    assert np.load(folder / "kept-1.npz")["nodes"].tobytes() == whole["nodes"].tobytes()
 
 
-def test_a_rank_without_its_run_is_no_run(tmp_path):
-    mpi(2, "kept", tmp_path, 0, 300, check=False)
-    shutil.rmtree(tmp_path / "rank-1")
-    ended = mpi(2, "kept", tmp_path, check=False)
-    assert ended.returncode != 0
-    assert "rank 1 has no run to go on with" in ended.stderr
-    assert State(tmp_path / "rank-0").read() is not None
+def test_a_rank_without_its_run_is_no_run(killed, refused):
+    ended, said = refused["lost"]
+    assert all(ended)
+    assert "rank 1 has no run to go on with" in said
+    assert State(killed / "lost" / "rank-0").read() is not None
 
 
-def test_no_message_leaves_twice_in_two_forms(tmp_path):
+def test_no_message_leaves_twice_in_two_forms(refused, gone_on, whole):
     """Were a rank told something else in rounds that it makes again, two gradients would have one noise: it refuses."""
-    words = ("kill", 450)  # ten rounds from checkpoint to checkpoint
-    mpi(2, "kept", tmp_path, 0, 380, *words, check=False)
-    sent = (tmp_path / "rank-1" / "secret" / "sent.log").read_bytes()
-    kept = sorted((tmp_path / "rank-1" / "secret").glob("checkpoint-*"))
+    sent, kept = refused["sent"], refused["kept"]
     rounds = int(kept[-1].stem.split("-")[1]) // (4 * 5)
     assert rounds == 10
     assert len(sent) // 40 > rounds + 2
-    ended = mpi(2, "kept", tmp_path, 0, 0, "lie", 450, check=False)
-    assert ended.returncode != 0
-    assert "would send something else" in ended.stderr
-    assert (tmp_path / "rank-1" / "secret" / "sent.log").read_bytes() == sent
-    mpi(2, "kept", tmp_path, -1, 0, *words)  # the truth goes on
-    whole = found_of(make("batch").fit_stream(rows_of("batch")))
-    assert np.load(tmp_path / "kept-1.npz")["nodes"].tobytes() == whole["nodes"].tobytes()
+    ended, said = refused["lie"]
+    assert all(ended)
+    assert "would send something else" in said
+    assert refused["sent since"] == sent
+    assert np.load(gone_on["lie"] / "lie" / "kept-1.npz")["nodes"].tobytes() == whole["nodes"].tobytes()
 
 
 @pytest.mark.parametrize("lie", ["nan", "far"])
-def test_what_no_node_sends_is_not_learnt_from(lie, tmp_path):
+def test_what_no_node_sends_is_not_learnt_from(lie, together):
     """Noise on the output charges roundings of a mix within bounds: beyond them a rank refuses to go on."""
-    ended = mpi(2, "kept", tmp_path, 0, 0, lie, check=False)
-    assert ended.returncode != 0
-    words, failed = json.loads((tmp_path / "failure-1.json").read_text())
+    folder = together / f"kept-{lie}"
+    assert codes(folder) == [3, 3]
+    words, failed = json.loads((folder / "failure-1.json").read_text())
     assert failed == 0
     assert "rank 0 has sent numbers that are not finite, or beyond 1e+150" in words
-    assert not list(tmp_path.glob("kept-*.npz"))
+    assert not list(folder.glob("kept-*.npz"))
 
 
 @pytest.mark.parametrize("how", ["far", "interrupt"])
-def test_what_has_left_is_never_undone(how, tmp_path):
+def test_what_has_left_is_never_undone(how, together):
     """A loss of the user's own fails by what another rank sends: undone, its rounds would be sent again, of other rows.
 
     The run is over for good, and all that it reserved is spent: its messages are with others.
     """
-    mpi(2, "failing", tmp_path, how)
-    runs = json.loads((tmp_path / "failing-0.json").read_text())
+    folder = together / f"failing-{how}"
+    runs = json.loads((folder / "failing-0.json").read_text())
     for kept, found in runs.items():
         assert found["error"] == {"far": "OverflowError", "interrupt": "KeyboardInterrupt"}[how], kept
         assert found["sent"][0] == found["sent"][1] >= 45, kept
@@ -166,16 +243,16 @@ def test_what_has_left_is_never_undone(how, tmp_path):
         assert spent == reserved, kept
         assert rounds >= 44, kept
         assert still_open == (kept == "directory")
-    for journal in (tmp_path / "ledger-0.jsonl", tmp_path / "rank-0" / "ledger.jsonl"):
+    for journal in (folder / "ledger-0.jsonl", folder / "rank-0" / "ledger.jsonl"):
         (entry,) = Ledger.read(journal).entries()
         assert entry.mu_squared == reserved
 
 
-def test_what_was_sent_is_spent_whoever_reads_the_run(tmp_path):
+def test_what_was_sent_is_spent_whoever_reads_the_run(killed):
     """A rank that is killed long before its second checkpoint has sent messages."""
-    mpi(2, "kept", tmp_path, 1, 150, "kill", 65536, check=False)
+    whole = killed / "early"
     for rank in range(2):
-        folder = tmp_path / f"rank-{rank}"
+        folder = whole / f"rank-{rank}"
         rounds = len((folder / "secret" / "sent.log").read_bytes()) // 40
         assert rounds > 2
         (entry,) = Ledger.read(folder / "ledger.jsonl").entries()
@@ -183,29 +260,28 @@ def test_what_was_sent_is_spent_whoever_reads_the_run(tmp_path):
         assert entry.mu_squared == account.reserved_mu_squared
         record = describe_account([str(folder)], None)
         assert record["journals"][0]["runs"][0]["spent"] == record["journals"][0]["runs"][0]["reserved"]
-    State(tmp_path / "rank-0").end()
-    ended = CliRunner().invoke(app, ["resume", str(tmp_path / "rank-1"), "--end"])
+    State(whole / "rank-0").end()
+    ended = CliRunner().invoke(app, ["resume", str(whole / "rank-1"), "--end"])
     assert "nothing was released" not in ended.output
     assert "no model was released, but messages" in ended.output
     for rank in range(2):
-        (entry,) = Ledger.read(tmp_path / f"rank-{rank}" / "ledger.jsonl").entries()
+        (entry,) = Ledger.read(whole / f"rank-{rank}" / "ledger.jsonl").entries()
         assert not entry.open
         assert entry.mu_squared == account.reserved_mu_squared
         assert entry.releases >= rounds - 1
 
 
-def test_the_run_is_charged_before_a_message_leaves(tmp_path):
+def test_the_run_is_charged_before_a_message_leaves(killed):
     """The kill comes between the two: with the first message made and not sent."""
-    mpi(2, "kept", tmp_path, 0, 0, "first", 65536, check=False)
-    assert (tmp_path / "first.json").exists()
-    charged, reserved = json.loads((tmp_path / "first.json").read_text())
+    charged, reserved = json.loads((killed / "first" / "first.json").read_text())
     assert charged == reserved
 
 
-def test_users_have_rows_on_all_ranks(tmp_path):
+def test_users_have_rows_on_all_ranks(together):
     """The sentence is the network's: caps of ranks add up, and where one is not known nothing is said."""
-    mpi(2, "users", tmp_path)
-    found = [json.loads((tmp_path / f"users-{rank}.json").read_text()) for rank in range(2)]
+    folder = together / "users"
+    assert codes(folder) == [0, 0], texts(folder, "traceback")
+    found = [json.loads((folder / f"users-{rank}.json").read_text()) for rank in range(2)]
     assert found[0] == found[1]
     for name, (cap, column) in {
         "both False": (5, "person"),
@@ -226,10 +302,11 @@ def test_users_have_rows_on_all_ranks(tmp_path):
         assert "what a rank says of its rows cannot be" in found[0][name]
 
 
-def test_ranks_must_agree(tmp_path):
-    mpi(2, "refusals", tmp_path)
+def test_ranks_must_agree(together):
+    folder = together / "refusals"
+    assert codes(folder) == [0, 0], texts(folder, "traceback")
     for rank in range(2):
-        found = json.loads((tmp_path / f"refusals-{rank}.json").read_text())
+        found = json.loads((folder / f"refusals-{rank}.json").read_text())
         assert "epsilon must be the same on all ranks: rank 1 has another" in found["parameters"]
         assert "random_state must be the same" in found["seed"]
         assert "loss must be the same" in found["loss"]
@@ -242,63 +319,86 @@ def test_ranks_must_agree(tmp_path):
 # ---- the command line ---------------------------------------------------------------------------------------------
 
 
-def write_shards(folder, ragged=False):
+def write_shards(folder, ragged=False, at=None):
+    """Of every node a file, and one of all; row 201 of node 2 may be something else: a function of its text."""
+    folder.mkdir(exist_ok=True)
     for i, name in enumerate(SHARDS):
         rows, labels = X[i:1000:4], Y[i:1000:4]
         lines = [",".join(map(repr, x.tolist())) + f",{int(y)}" for x, y in zip(rows, labels, strict=True)]
+        if at is not None and i == 2:
+            lines[200] = at(lines[200])
         (folder / name).write_text("\n".join(lines[: len(lines) - (ragged and i == 3)]) + "\n")
     lines = [",".join(map(repr, x.tolist())) + f",{int(y)}" for x, y in zip(X[:1000], Y[:1000], strict=True)]
     (folder / "all.csv").write_text("\n".join(lines) + "\n")
 
 
-DOLA_WORDS = ("privol", "dola", "--target", "-1", "--classes", "0,1", "--no-header", "--batch", "5", "--seed", "3")
+DOLA_WORDS = ("dola", "--target", "-1", "--classes", "0,1", "--no-header", "--batch", "5", "--seed", "3")
+CORRUPT = {
+    "short": (lambda line: line.split(",", 1)[1], "row 201: found 5 field"),
+    "letter": (lambda line: "x" + line, "'x"),
+}
 
 
-def test_command(tmp_path):
+def commands_of(folder):
+    """Commands that run on the same ranks, and their files: words by folder and number of ranks."""
+    for name in ("one", "few"):
+        write_shards(folder / name)
+    write_shards(folder / "ragged", ragged=True)
+    for name, (at, _) in CORRUPT.items():
+        write_shards(folder / name, at=at)
+    schema = '[target]\ncolumn = "y"\nnegative = ["0"]\npositive = ["1"]\n'
+    schema += '[columns.x]\nrange = [-2, 2]\n[user]\ncolumn = "who"\nmax_rows = 1\n'
+    for place in (folder / "users-1", folder / "users-2"):
+        place.mkdir()
+        (place / "s.toml").write_text(schema)
+        for name in ("a.csv", "b.csv"):
+            lines = [f"{X[k, 0]:.6f},{int(Y[k])},p{k}" for k in range(100)]
+            (place / name).write_text("\n".join(["x,y,who", *lines]) + "\n")
+    users = ("dola", "a.csv", "b.csv", "--schema", "s.toml", "--batch", "10", "--json", "--out", "R")
+    return {
+        ("one", 1): (*DOLA_WORDS, "all.csv", "--nodes", "4", "--out", "S"),
+        ("users-1", 1): users,
+        ("users-2", 2): users,
+        **{(name, 2): (*DOLA_WORDS, *SHARDS, "--out", "R") for name in ("ragged", *CORRUPT)},
+        ("few", 2): (*DOLA_WORDS, "all.csv", "--nodes", "1", "--out", "R"),
+    }
+
+
+def test_command(tmp_path, together):
     write_shards(tmp_path)
-    shown = mpi(3, *DOLA_WORDS, *SHARDS, "--out", "R", "--json", folder=tmp_path)
+    shown = mpi(3, "-m", "privol", *DOLA_WORDS, *SHARDS, "--out", "R", "--json", folder=tmp_path)
     record = json.loads(shown.stdout)
     assert (record["rows"], record["nodes"], record["ranks"], record["rounds"]) == (1000, 4, 3, 50)
     assert record["between_nodes"]["messages"] == 8 * 50
     assert json.loads((tmp_path / "R" / "run.json").read_text()) == record
-    one = mpi(1, *DOLA_WORDS, "all.csv", "--nodes", "4", "--out", "S", folder=tmp_path)
-    assert "NOT PRIVATE: the noise came from a known seed" in one.stdout
-    models = [load_model(tmp_path / name) for name in ("R", "S", "R/rank-0002")]
+    assert codes(together / "one") == [0], texts(together / "one", "err")
+    assert "NOT PRIVATE: the noise came from a known seed" in texts(together / "one", "out")
+    models = [load_model(place) for place in (tmp_path / "R", together / "one" / "S", tmp_path / "R" / "rank-0002")]
     assert np.array_equal(models[0].coef_, models[1].coef_)
     assert np.array_equal(models[0].coef_, models[2].coef_)
 
 
-def test_command_speaks_of_users_of_all_files(tmp_path):
+def test_command_speaks_of_users_of_all_files(together):
     """A patient may be in both files: with a rank for each the sentence is that of one process."""
-    schema = '[target]\ncolumn = "y"\nnegative = ["0"]\npositive = ["1"]\n'
-    schema += '[columns.x]\nrange = [-2, 2]\n[user]\ncolumn = "who"\nmax_rows = 1\n'
-    (tmp_path / "s.toml").write_text(schema)
-    for name in ("a.csv", "b.csv"):
-        lines = [f"{X[k, 0]:.6f},{int(Y[k])},p{k}" for k in range(100)]
-        (tmp_path / name).write_text("\n".join(["x,y,who", *lines]) + "\n")
-    words = ("privol", "dola", "a.csv", "b.csv", "--schema", "s.toml", "--batch", "10", "--json", "--out")
-    one, two = (json.loads(mpi(n, *words, f"R{n}", folder=tmp_path).stdout)["guarantee"] for n in (1, 2))
+    one, two = (json.loads(texts(together / name, "out"))["guarantee"] for name in ("users-1", "users-2"))
+    assert (codes(together / "users-1"), codes(together / "users-2")) == ([0], [0, 0])
     assert one["rows_per_user"] == two["rows_per_user"] == 2
     assert one["conditions"] == two["conditions"]
 
 
-def test_command_refuses(tmp_path):
-    write_shards(tmp_path, ragged=True)
-    ragged = mpi(2, *DOLA_WORDS, *SHARDS, "--out", "R", folder=tmp_path, check=False)
-    assert "all nodes must have the same number of rows" in ragged.stderr
-    write_shards(tmp_path)
-    lines = (tmp_path / SHARDS[2]).read_text().splitlines()
-    for wrong, said in ((",".join(lines[200].split(",")[1:]), "row 201: found 5 field"), ("x" + lines[200], "'x")):
-        (tmp_path / SHARDS[2]).write_text("\n".join([*lines[:200], wrong, *lines[201:]]) + "\n")
-        corrupt = mpi(2, *DOLA_WORDS, *SHARDS, "--out", "R", folder=tmp_path, check=False)
-        assert SHARDS[2] in corrupt.stderr
-        assert said in corrupt.stderr
-        assert "rank 1 cannot go on" in corrupt.stderr
-        assert not (tmp_path / "R").exists()
-    (tmp_path / SHARDS[2]).write_text("\n".join(lines) + "\n")
-    few = mpi(2, *DOLA_WORDS, "all.csv", "--nodes", "1", "--out", "R", folder=tmp_path, check=False)
-    assert "nodes must be at least the number of ranks" in few.stderr
-    assert not (tmp_path / "R").exists()
+def test_command_refuses(together):
+    for name, said in (
+        ("ragged", "all nodes must have the same number of rows"),
+        ("few", "nodes must be at least the number of ranks"),
+        *((name, said) for name, (_, said) in CORRUPT.items()),
+    ):
+        errors = texts(together / name, "err")
+        assert all(codes(together / name)), name
+        assert said in errors
+        if name in CORRUPT:
+            assert SHARDS[2] in errors
+            assert "rank 1 cannot go on" in errors
+        assert not (together / name / "R").exists()
 
 
 # ---- rows of the nodes here, without MPI --------------------------------------------------------------------------

@@ -1,18 +1,25 @@
-"""What the ranks of test_distributed.py run: ``python mpi_programs.py NAME FOLDER [words]`` under mpiexec."""
+"""What the ranks of test_distributed.py run: ``python mpi_programs.py TASKS`` under mpiexec.
+
+An interpreter takes longer to start than most runs to learn: ranks that nobody kills do one task after another, each
+over connections of its own.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import signal
 import sys
+import traceback
 import warnings
 from pathlib import Path
 
 import numpy as np
 
-from privol import DOLA, SparseDOLA
+from privol import DOLA, SparseDOLA, distributed
+from privol.cli import main
 from privol.distributed import DealtRows, InterleavedRows, Ranks
 from privol.errors import InvalidParameter, PrivacyWarning, RankFailure
 from privol.ledger import Ledger
@@ -21,6 +28,14 @@ from privol.state import State
 from privol.topology import LinkFailures, MatchingCycle, RandomMatching, StaticMixing, erdos_renyi, grid, ring
 
 warnings.simplefilter("ignore", PrivacyWarning)
+
+ALIVE = []  # connections of runs that have failed, for messages that come late
+
+
+def connected(comm, timeout):
+    ALIVE.append(Ranks(comm, timeout=timeout))
+    return ALIVE[-1]
+
 
 N, D = 1003, 5
 RNG = np.random.default_rng(3)
@@ -185,7 +200,7 @@ def loss_of(score, y):
 
 def failing(ranks, folder, how):
     """Runs that fail in round 45, on rank 0 by what rank 1 sends, or by an interrupt: what is left of them."""
-    found = {kept: failed(Ranks(timeout=20.0), folder, how, kept) for kept in ("no", "journal", "directory")}
+    found = {kept: failed(connected(ranks._comm, 20.0), folder, how, kept) for kept in ("no", "journal", "directory")}
     (folder / f"failing-{ranks.rank}.json").write_text(json.dumps(found))
 
 
@@ -298,7 +313,49 @@ def sign_of(score, y):
     return float(np.sign(score - y))
 
 
+def command(ranks, folder, *words):
+    """The command line, in its folder; what each rank writes is kept apart."""
+    whole, argv = distributed.Ranks, sys.argv
+    distributed.Ranks = lambda timeout: connected(ranks._comm, timeout)  # the ranks of this task alone
+    sys.argv = ["privol", *words]
+    with contextlib.ExitStack() as stack:
+        for name, redirected in (("out", contextlib.redirect_stdout), ("err", contextlib.redirect_stderr)):
+            written = stack.enter_context(open(folder / f"{name}-{ranks.rank}.txt", "w"))
+            stack.enter_context(redirected(written))
+        stack.enter_context(contextlib.chdir(folder))
+        try:
+            main()
+        finally:
+            distributed.Ranks, sys.argv = whole, argv
+
+
+PROGRAMS = {"bits": bits, "kept": kept, "failing": failing, "users": users, "refusals": refusals, "command": command}
+
+
+def do(comm, tasks):
+    """Do tasks, [[ranks, folder, name, *words], ...], each on the first so many ranks; its folder gets its exit codes.
+
+    Whoever has no part in a task waits without taking the processor from those who have.
+    """
+    me, everybody = comm.Get_rank(), connected(comm, 600.0)
+    for count, folder, name, *words in tasks:
+        everybody.barrier()
+        part = comm.Split(0 if me < count else 1)
+        if me >= count:
+            continue
+        code = 0
+        try:
+            PROGRAMS[name](connected(part, 60.0), Path(folder), *words)
+        except SystemExit as stop:
+            code = stop.code or 0
+        except Exception:
+            (Path(folder) / f"traceback-{me}.txt").write_text(traceback.format_exc())
+            code = 1
+        (Path(folder) / f"code-{me}.json").write_text(json.dumps(code))
+    everybody.barrier()
+
+
 if __name__ == "__main__":
-    name, folder, *words = sys.argv[1:]
-    programs = {"bits": bits, "kept": kept, "failing": failing, "users": users, "refusals": refusals}
-    programs[name](Ranks(timeout=60.0), Path(folder), *words)
+    from mpi4py import MPI
+
+    do(MPI.COMM_WORLD, json.loads(sys.argv[1]))
