@@ -5,6 +5,8 @@ from __future__ import annotations
 import bisect
 import json
 import math
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -319,6 +321,36 @@ def test_inputs_of_all_kinds_agree(tmp_path):
         np.testing.assert_array_equal(other, found)
 
 
+def test_decimals_and_times_are_their_text(tmp_path):
+    """Of columns of their types, of pandas' objects and of dicts: decimals are numbers, dates and times are none."""
+    berlin = timezone(timedelta(hours=1))
+    cells = {
+        "d": [Decimal("0.50"), None, Decimal("-2"), Decimal("3.5")],
+        "day": [date(2024, 1, 31), date(1, 1, 1), None, date(2024, 1, 31)],
+        "at": [datetime(2024, 1, 31, 12), None, datetime(1969, 12, 31, 23, 59, 59), datetime(2024, 1, 31, 12)],
+        "zone": [datetime(2024, 1, 31, 0, 30, tzinfo=berlin), None, None, datetime(2024, 1, 30, 23, 30, tzinfo=UTC)],
+    }
+    table = pa.table({name: pa.array(column) for name, column in cells.items()})
+    knots = {name: {"knots": [0, 4]} for name in cells}
+    levels = {"day": {"levels": ["2024-01-31"]}, "zone": {"levels": ["2024-01-30 23:30:00.000000Z", "x"]}}
+    found = read(table, {"columns": knots})
+    assert found[:, :3].tolist() == [[0.875, 0.125, 0], [0, 0, 1], [1, 0, 0], [0.125, 0.875, 0]]
+    assert found[:, 3:].tolist() == [[0, 0, 1] * 3] * 4
+    by_level = read(table, {"columns": levels, "others": "drop"})
+    assert by_level.tolist() == [
+        [1, 0, 0, 1, 0, 0, 0],
+        [0, 1, 0, 0, 0, 0, 1],
+        [0, 0, 1, 0, 0, 0, 1],
+        [1, 0, 0, 1, 0, 0, 0],
+    ]
+    rows = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
+    for other in (save(tmp_path, table), save(tmp_path, table, "d.arrow"), table.to_pandas(), rows):
+        np.testing.assert_array_equal(read(other, {"columns": knots}), found)
+    stream = open_stream(table, schema={"columns": knots}, target=False, count_cells=True)
+    together(stream)
+    assert stream.cells["at"] == {"unknown": 3, "missing": 1}
+
+
 def test_the_decimal_mark_is_that_of_text(tmp_path):
     """A cell that is a number itself has a point, whatever mark the schema declares."""
     schema = {"file": {"decimal": ","}, "columns": {"r": {"knots": [0, 2]}, "t": {"knots": [0, 2]}}}
@@ -418,7 +450,7 @@ def test_records_go_round():
         (
             "knots = [0, 1]\nonto = [0, 1]",
             "onto",
-            "no meaning for a column with knots, allowed are knots, shape, missing",
+            "no meaning for a column with knots, allowed are knots, shape, timestamp, cycles, missing",
         ),
         ("shape = 'bins'", "shape", "no meaning for a column of numbers"),
         ("knot = [0, 1]", "knot", "did you mean 'knots'"),

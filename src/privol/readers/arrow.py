@@ -22,7 +22,7 @@ EXACT = 2**53
 _INDEX = re.compile(r"__index_level_\d+__")
 _ALLOWED = {
     "number": "integers, floats, booleans, decimals",
-    "text": "strings, integers, floats, booleans",
+    "text": "strings, integers, floats, booleans, decimals, dates, times",
 }
 
 
@@ -44,7 +44,8 @@ class TypedColumns(Columns):
     As a number, true and false count as 1 and 0, and a decimal is the double nearest to it; an integer that no double
     holds is an error, and so is text, unless :attr:`written` says how to read it. As text, a number is an integer's
     digits or the shortest form that reads back as the same number, and true and false are these words; NaN is a
-    missing cell. Dictionaries count as what they hold. The index of a pandas frame is no column.
+    missing cell; a date or time is as in ISO 8601 but for a blank in the place of T, in UTC with a Z if it has a zone.
+    Dictionaries count as what they hold. The index of a pandas frame is no column.
 
     Parameters
     ----------
@@ -146,7 +147,7 @@ class TypedColumns(Columns):
                 column = pa.DictionaryArray.from_arrays(indices, values).dictionary_decode().dictionary_encode()
                 values, indices = column.dictionary, column.indices
         if not types.is_string(values.type):
-            values = values.cast(pa.string())
+            values = _written_out(values)
         try:
             values.validate(full=True)
         except pa.ArrowInvalid:
@@ -209,7 +210,19 @@ def _possible(kind: Any, wanted: Kind) -> bool:
         return True
     if wanted == "number":
         return bool(types.is_decimal(kind))
-    return _is_text(kind)
+    written = types.is_decimal(kind) or types.is_date(kind) or types.is_timestamp(kind) or types.is_time(kind)
+    return written or _is_text(kind)
+
+
+def _written_out(values: Any) -> Any:
+    """Return an array of any of the types that may be text as strings."""
+    pa = arrow("typed columns")
+    if not pa.types.is_timestamp(values.type) or values.type.tz is None:
+        return values.cast(pa.string())
+    import pyarrow.compute as pc
+
+    # in UTC: Arrow needs a database of zones for any other
+    return pc.binary_join_element_wise(values.cast(pa.timestamp(values.type.unit)).cast(pa.string()), "Z", "")
 
 
 def _is_text(kind: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from itertools import chain, islice
 from typing import Any
@@ -324,7 +325,25 @@ def _text(columns: Columns, cell: Any, name: str, row: int) -> str | None:
     if isinstance(cell, numbers.Real) and not isinstance(cell, numbers.Integral):
         number = real(cell)
         return None if math.isnan(number) else repr(number)
-    raise columns.bad_cell(row, name, f"found {_described(cell)}, allowed is text or a number")
+    if isinstance(cell, Decimal):
+        return None if cell.is_nan() else str(cell)
+    if isinstance(cell, (date, time)):
+        return _time_text(cell)
+    raise columns.bad_cell(row, name, f"found {_described(cell)}, allowed is text, a number, a date or a time")
+
+
+def _time_text(cell: date | time) -> str | None:
+    """Return a date or time as typed columns have it; None for pandas' mark of a missing one."""
+    if _present(cell) is None:
+        return None
+    if not isinstance(cell, datetime):
+        return cell.isoformat()
+    if cell.tzinfo is None:
+        return cell.isoformat(" ")
+    try:
+        return cell.astimezone(UTC).replace(tzinfo=None).isoformat(" ") + "Z"
+    except OverflowError:  # in UTC it is before the first year, or after the last
+        return cell.isoformat(" ")
 
 
 def _strings(columns: Columns, texts: list[str | None], name: str, first_row: int) -> Any:
