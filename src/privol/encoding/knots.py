@@ -13,6 +13,7 @@ from .cells import CellCounts
 from .labels import positions
 from .schema_parts import Knots
 from .texts import compact
+from .times import cycle_values, seconds_in, time_text
 from .toml import toml_number
 
 __all__ = ["KnotsColumn", "Points", "numbers_in"]
@@ -107,10 +108,12 @@ class KnotsColumn:
         self.name = name
         self.feature = feature
         self.entry = entry
-        self.entries = 2 if column.shape == "spline" else 1
+        self.entries = (2 if column.shape == "spline" else 1) + 2 * len(column.cycles)
         self._written = written
         self._pointed = pointed
         self._shape = column.shape
+        self._times = column.timestamp
+        self._cycles = column.cycles
         # A line is a spline between two knots but for its scale.
         knots = np.array(column.knots, dtype=np.float64)
         self._knots = knots if column.shape != "linear" else knots[[0, -1]]
@@ -120,7 +123,7 @@ class KnotsColumn:
         self._factors = np.where(np.isinf(widths), 0.5, 1.0)
         self._lows = self._knots[:-1] * self._factors
         self._widths = self._knots[1:] * self._factors - self._lows
-        shown = list(map(toml_number, column.knots))
+        shown = [(time_text(knot) if column.timestamp else None) or toml_number(knot) for knot in column.knots]
         names = {
             "spline": [f"{name}~{knot}" for knot in shown],
             "linear": [name],
@@ -128,6 +131,8 @@ class KnotsColumn:
         }[column.shape]
         if column.shape == "bins":
             names[-1] = f"{names[-1][:-1]}]"  # the last knot belongs to it
+        self._first_cycle = feature + len(names)
+        names += [f"{name}:{part}({cycle})" for cycle in column.cycles for part in ("cos", "sin")]
         self._flag = feature + len(names) if column.missing == "indicator" else None
         if self._flag is not None:
             names.append(f"{name}=missing")
@@ -136,7 +141,10 @@ class KnotsColumn:
     def points(self, column: Any) -> Points:
         """Return the entries of the cells of a dictionary-coded column."""
         column = compact(column)
-        values, strange = self._written.values(column.dictionary, pointed=self._pointed)
+        if self._times:
+            values, strange = seconds_in(column.dictionary, self._written)
+        else:
+            values, strange = self._written.values(column.dictionary, pointed=self._pointed)
         # two more: a cell that is null, and a row that is spared
         values = np.append(values, [np.nan, np.nan])
         none = np.isnan(values)
@@ -147,6 +155,8 @@ class KnotsColumn:
         states[-1] = _SPARED
         values[none] = self._knots[0]
         places, weights = self._of(np.clip(values, self._knots[0], self._knots[-1]))
+        if self._cycles:
+            places, weights = self._with_cycles(values, places, weights)
         weights[none] = 0.0
         if self._flag is not None:
             none[-1] = False
@@ -166,3 +176,12 @@ class KnotsColumn:
         if self._shape == "linear":
             return places, (right_share - left_share)[:, None]
         return np.concatenate([places, places + 1], axis=1), np.stack([left_share, right_share], axis=1)
+
+    def _with_cycles(self, seconds: FloatArray, places: IntArray, weights: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return features and values with those of where the times are in each cycle."""
+        found = [values for cycle in self._cycles for values in cycle_values(seconds, cycle)]
+        last = np.arange(self._first_cycle, self._first_cycle + len(found), dtype=np.int32)
+        return (
+            np.concatenate([places, np.broadcast_to(last, (len(places), len(found)))], axis=1),
+            np.concatenate([weights, np.stack(found, axis=1)], axis=1),
+        )

@@ -178,7 +178,7 @@ class Schema:
         for _, column in self.columns:
             if isinstance(column, Drop):
                 continue
-            square = column.largest_square if isinstance(column, NumberColumn) else Fraction(1)
+            square = column.largest_square if isinstance(column, NumberColumn | Knots) else Fraction(1)
             if square is None:
                 return None
             total += square

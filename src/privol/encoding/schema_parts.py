@@ -118,16 +118,27 @@ class Knots:
     Attributes
     ----------
     knots : tuple of float
-        At least 2, ascending; cells are clipped to the outer ones.
+        At least 2, ascending; cells are clipped to the outer ones. Of times, in seconds since 1970.
     shape : {"spline", "linear", "bins"}
         One hat function a knot (they add up to 1), one feature from -1 to 1 between the outer knots, or one indicator
         an interval.
     missing : {"indicator", "zero"}
+    timestamp : bool
+        Whether cells are dates or times as in ISO 8601; what is none counts as missing.
+    cycles : tuple of {"day", "week", "year"}
+        Each adds cosine and sine of where in it a time is.
     """
 
     knots: tuple[float, ...]
     shape: str = "spline"
     missing: str = "indicator"
+    timestamp: bool = False
+    cycles: tuple[str, ...] = ()
+
+    @property
+    def largest_square(self) -> Fraction:
+        """Largest sum of squares that the column adds to a row."""
+        return Fraction(1 + len(self.cycles))
 
 
 Column = Drop | NumberColumn | Levels | Hashed | Knots

@@ -7,6 +7,7 @@ import difflib
 import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
+from datetime import date
 from typing import Any, NoReturn
 
 from .._validate import choice, integer, number
@@ -29,6 +30,7 @@ from .schema_parts import (
     Target,
     User,
 )  # fmt: skip
+from .times import CYCLES, seconds_of
 
 __all__ = ["SchemaReader", "nearest"]
 
@@ -36,7 +38,8 @@ MAX_BUCKETS = 1 << 24
 _TABLES = ("file", "learnt", "target", "user", "delay", "columns")
 _FLAGS = ("others", "derived_from_data")
 _COLUMN_KEYS = (
-    "drop", "range", "onto", "scaling", "levels", "hash", "kept", "rest", "knots", "shape", "missing", "unknown",
+    "drop", "range", "onto", "scaling", "levels", "hash", "kept", "rest", "knots", "shape", "timestamp", "cycles",
+    "missing", "unknown",
 )  # fmt: skip
 _FILE_KEYS = ("format", "header", "names", "sep", "comment", "missing", "encoding", "decimal", "newlines_in_values")
 # How much of two words must agree for one to be meant by the other.
@@ -160,7 +163,7 @@ class SchemaReader:
             "drop": ("drop",),
             "levels": ("levels", "missing", "unknown"),
             "hash": ("hash", "kept", "rest", "missing"),
-            "knots": ("knots", "shape", "missing"),
+            "knots": ("knots", "shape", "timestamp", "cycles", "missing"),
             "range": ("range", "onto", "scaling", "missing"),
         }[kind]
         for key in found:
@@ -187,12 +190,27 @@ class SchemaReader:
         given = found["knots"]
         if not isinstance(given, (list, tuple)) or len(given) < 2:
             self._fail(f"{place}.knots", f"must be a list of at least two numbers, found {given!r}")
+        times = found.get("timestamp", False)
+        if not isinstance(times, bool):
+            self._fail(f"{place}.timestamp", f"must be true or false, found {times!r}")
+        if times:
+            given = [seconds_of(knot) if isinstance(knot, date) else knot for knot in given]
         knots = tuple(number(**{f"{self._name}: {place}.knots": knot}) for knot in given)
         if any(low >= high for low, high in itertools.pairwise(knots)):
             self._fail(f"{place}.knots", f"must ascend, found {list(knots)}")
         shape = self._choice(f"{place}.shape", found.get("shape", "spline"), ("spline", "linear", "bins"))
         missing = self._choice(f"{place}.missing", found.get("missing", "indicator"), ("indicator", "zero"))
-        return Knots(knots, shape, missing)
+        return Knots(knots, shape, missing, times, self._cycles(f"{place}.cycles", found.get("cycles", ()), times))
+
+    def _cycles(self, place: str, given: Any, times: bool) -> tuple[str, ...]:
+        if not isinstance(given, (list, tuple)):
+            self._fail(place, f"must be a list of {', '.join(map(repr, CYCLES))}, found {given!r}")
+        cycles = tuple(self._choice(place, cycle, tuple(CYCLES)) for cycle in given)
+        if len(set(cycles)) < len(cycles):
+            self._fail(place, f"holds a cycle twice, found {list(cycles)}")
+        if cycles and not times:
+            self._fail(place, "are of times, and needs timestamp = true")
+        return cycles
 
     def _kept(self, place: str, found: Mapping[str, Any], buckets: int) -> tuple[tuple[int, ...], int]:
         if "kept" not in found:
