@@ -77,13 +77,33 @@ def repetitions_of(mean: float) -> int:
 
 
 def _number_of_fits(m: int, bits: np.random.Generator) -> int:
-    """Draw k with P(k) in proportion to ``(1 - 1/m)^k / k``, exactly: a geometric k is kept with probability 1/k."""
+    """Draw k with P(k) in proportion to ``(1 - 1/m)^k / k``, exactly, by some m draws of integers.
+
+    k below the first power of two from m on is proposed by its number of binary digits, and a larger one as a
+    geometric number: docs/proofs/selection.md has why what is kept has the law.
+    """
+    top = (m - 1).bit_length()
     while True:
-        k = 1
-        while bits.integers(m):
-            k += 1
-        if bits.integers(k) == 0:
-            return k
+        digits = int(bits.integers(top + 1))
+        if digits < top:
+            least = 1 << digits
+            k = least + int(bits.integers(least))
+            if bits.integers(k) < least and _before_zero(m, bits) >= k:
+                return k
+        else:
+            k = _before_zero(m, bits)
+            if k >= 1 << top and bits.integers(k) < m:
+                return k
+
+
+def _before_zero(m: int, bits: np.random.Generator) -> int:
+    """Draw how many uniform integers below m come before the first 0: at least k with probability (1 - 1/m)^k."""
+    count, size = 0, min(m, 1 << 16)
+    while True:
+        zeros = np.flatnonzero(bits.integers(m, size=size) == 0)
+        if len(zeros):
+            return count + int(zeros[0])
+        count += size
 
 
 @dataclass(frozen=True)

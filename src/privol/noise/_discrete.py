@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import numbers
-from abc import abstractmethod
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -31,31 +31,8 @@ class _Integers(IntegerSampler):
     def __init__(self, *, scale: Any, random_state: Any = None) -> None:
         self.check_unstarted()
         self.scale = _rational(scale)
-        # blocks of a power of two of integers, between a thirty-second and a sixteenth of the scale
-        shift = max((int(self.scale) >> 4).bit_length() - 1, 0)
-        width = 1 << shift
-        self._weights = BlockWeights(Fraction(*self._growth(0, width)), square=self._square, lone_zero=width == 1)
-        limits: list[int] = []
-        sure: list[int] = []
-        for limit in self._weights.limits(63):
-            n, d = self._growth(len(limits) * width, width - 1)
-            sure.append(min(_LEAD, -(-n * _LEAD // d)))
-            limits.append(limit)
-            if limit == _TOP:
-                break
-        law = IntegerLaw(
-            limits,
-            sure,
-            shift=shift,
-            square=self._square,
-            numerator=self.scale.numerator,
-            denominator=self.scale.denominator,
-        )
+        self._weights, law = _law(self.scale, self._square)
         super().__init__(make_source(random_state), law, stream=STREAM_INTEGERS)
-
-    @abstractmethod
-    def _growth(self, first: int, offset: int) -> tuple[int, int]:
-        """log(P(first) / P(first + offset)) as a numerator and a denominator."""
 
     def _shape(self, size: int | tuple[int, ...]) -> tuple[int, ...]:
         return shape_of(size)
@@ -107,10 +84,6 @@ class DiscreteGaussian(_Integers):
 
     _square = True
 
-    def _growth(self, first: int, offset: int) -> tuple[int, int]:
-        a, b = self.scale.numerator, self.scale.denominator
-        return offset * (2 * first + offset) * b * b, 2 * a * a
-
 
 class DiscreteLaplace(_Integers):
     """Integer noise of the law P(k) proportional to exp(-abs(k) / scale), from a cryptographic source.
@@ -141,8 +114,30 @@ class DiscreteLaplace(_Integers):
 
     _square = False
 
-    def _growth(self, first: int, offset: int) -> tuple[int, int]:
-        return offset * self.scale.denominator, self.scale.numerator
+
+@functools.lru_cache(maxsize=64)
+def _law(scale: Fraction, square: bool) -> tuple[BlockWeights, IntegerLaw]:
+    """The tables of a scale, which nobody changes: a selection adds noise of one scale to hundreds of scores."""
+    # blocks of a power of two of integers, between a thirty-second and a sixteenth of the scale
+    shift = max((int(scale) >> 4).bit_length() - 1, 0)
+    width = 1 << shift
+    weights = BlockWeights(Fraction(*_growth(scale, square, 0, width)), square=square, lone_zero=width == 1)
+    limits: list[int] = []
+    sure: list[int] = []
+    for limit in weights.limits(63):
+        n, d = _growth(scale, square, len(limits) * width, width - 1)
+        sure.append(min(_LEAD, -(-n * _LEAD // d)))
+        limits.append(limit)
+        if limit == _TOP:
+            break
+    a, b = scale.numerator, scale.denominator
+    return weights, IntegerLaw(limits, sure, shift=shift, square=square, numerator=a, denominator=b)
+
+
+def _growth(scale: Fraction, square: bool, first: int, offset: int) -> tuple[int, int]:
+    """log(P(first) / P(first + offset)) as a numerator and a denominator."""
+    a, b = scale.numerator, scale.denominator
+    return (offset * (2 * first + offset) * b * b, 2 * a * a) if square else (offset * b, a)
 
 
 def _rational(scale: Any) -> Fraction:
