@@ -26,7 +26,7 @@ from privol.encoding.schema_parts import Hashed, Knots
 from privol.errors import InvalidParameter
 from privol.readers.written import Written, is_number
 
-MISSING = ["?", "-9"]
+MISSING = ["?", "-9", "7.5"]
 KNOTS = [17, 27, 34, 64]
 NONE = float("nan")
 
@@ -45,7 +45,8 @@ def number_of(text, decimal="."):
     if not is_number(text, decimal):
         return NONE
     value = float(text.replace(decimal, "."))
-    return None if math.isnan(value) or value == -9.0 else value
+    marked = value == -9.0 or (value == 7.5 and decimal == ".")
+    return None if math.isnan(value) or marked else value
 
 
 def by_hand(text, knots, shape, missing, decimal="."):
@@ -161,7 +162,25 @@ def test_row_bound_counts_columns():
 # --- what a text holds ----------------------------------------------------------------------------
 
 SHAPED = st.from_regex(r"\s?[+-]?[0-9]{0,3}[.,]?[0-9]{0,3}([eE][+-]?[0-9]{0,3})?\s?", fullmatch=True)
-WORDS = st.sampled_from(["inf", "-INF", "Infinity", "nan", "+NaN", "nan(x)", "?", "-9", "-9.0", "-90e-1", "", "1e400"])
+WORDS = st.sampled_from(
+    [
+        "7.5",
+        "7,5",
+        "75e-1",
+        "inf",
+        "-INF",
+        "Infinity",
+        "nan",
+        "+NaN",
+        "nan(x)",
+        "?",
+        "-9",
+        "-9.0",
+        "-90e-1",
+        "",
+        "1e400",
+    ]
+)
 CELLS = st.one_of(st.none(), SHAPED, WORDS, st.floats().map(repr), st.integers().map(str), st.text(max_size=3))
 
 
@@ -169,6 +188,9 @@ CELLS = st.one_of(st.none(), SHAPED, WORDS, st.floats().map(repr), st.integers()
 @given(st.lists(CELLS, max_size=6), st.sampled_from([".", ","]), st.booleans())
 @example(["+1", "1e400", "nan", "nan(x)"], ".", False)
 @example(["1.5", "1,5"], ",", True)
+@example(["7.5", "7.50", "7,5"], ",", True)
+@example(["7.5", "x"], ",", True)
+@example(["2020-01-01", "5", "x", "-"], ".", False)
 @example(["1.5", "1,5"], ",", False)
 def test_a_text_is_read_by_itself(cells, decimal, pointed):
     """The same number whatever else is in the array, and the one that is_number and Python say."""
@@ -177,7 +199,7 @@ def test_a_text_is_read_by_itself(cells, decimal, pointed):
     for cell, value, odd in zip(cells, values, strange, strict=True):
         expected = number_of(cell, decimal)
         if pointed and decimal != "." and expected is not None and math.isnan(expected):
-            expected = number_of(cell)
+            expected = 7.5 if is_number(cell.strip()) and float(cell) == 7.5 else number_of(cell)
         assert odd == (expected is not None and math.isnan(expected)), cell
         assert value == expected or (math.isnan(value) and (expected is None or math.isnan(expected))), cell
         alone, _ = written.values(pa.array([cell], pa.string()), pointed=pointed)

@@ -121,6 +121,7 @@ class KnotsColumn:
             widths = np.diff(self._knots)
         # Where the difference of two doubles is none that of their halves is taken.
         self._factors = np.where(np.isinf(widths), 0.5, 1.0)
+        self._halved = bool(np.isinf(widths).any())
         self._lows = self._knots[:-1] * self._factors
         self._widths = self._knots[1:] * self._factors - self._lows
         shown = [(time_text(knot) if column.timestamp else None) or toml_number(knot) for knot in column.knots]
@@ -147,21 +148,20 @@ class KnotsColumn:
             values, strange = self._written.values(column.dictionary, pointed=self._pointed)
         # two more: a cell that is null, and a row that is spared
         values = np.append(values, [np.nan, np.nan])
-        none = np.isnan(values)
-        states = np.zeros(len(values), dtype=np.uint8)
-        states[(values < self._knots[0]) | (values > self._knots[-1])] = _CLIPPED
+        none = np.flatnonzero(np.isnan(values))
+        values[none] = self._knots[0]
+        within = np.clip(values, self._knots[0], self._knots[-1])
+        states = np.where(within == values, np.uint8(0), np.uint8(_CLIPPED))
         states[none] = _MISSING
         states[:-2][strange] = _UNKNOWN
         states[-1] = _SPARED
-        values[none] = self._knots[0]
-        places, weights = self._of(np.clip(values, self._knots[0], self._knots[-1]))
+        places, weights = self._of(within)
         if self._cycles:
             places, weights = self._with_cycles(values, places, weights)
         weights[none] = 0.0
         if self._flag is not None:
-            none[-1] = False
-            places[none, -1] = self._flag
-            weights[none, -1] = 1.0
+            places[none[:-1], -1] = self._flag
+            weights[none[:-1], -1] = 1.0
         return Points(positions(column), places, weights, states)
 
     def _of(self, values: FloatArray) -> tuple[IntArray, FloatArray]:
@@ -170,12 +170,16 @@ class KnotsColumn:
         places = (self.feature + left)[:, None]
         if self._shape == "bins":
             return places, np.ones((len(values), 1))
-        left_share = 1.0 - (values * self._factors[left] - self._lows[left]) / self._widths[left]
+        if self._halved:
+            values = values * self._factors[left]
+        shares = np.empty((len(values), 2))
+        np.divide(values - self._lows[left], self._widths[left], out=shares[:, 1])
+        np.subtract(1.0, shares[:, 1], out=shares[:, 0])
         # Exactly the rest, so that the two add up to 1 and their squares to no more.
-        right_share = 1.0 - left_share
+        np.subtract(1.0, shares[:, 0], out=shares[:, 1])
         if self._shape == "linear":
-            return places, (right_share - left_share)[:, None]
-        return np.concatenate([places, places + 1], axis=1), np.stack([left_share, right_share], axis=1)
+            return places, (shares[:, 1] - shares[:, 0])[:, None]
+        return np.concatenate([places, places + 1], axis=1), shares
 
     def _with_cycles(self, seconds: FloatArray, places: IntArray, weights: FloatArray) -> tuple[IntArray, FloatArray]:
         """Return features and values with those of where the times are in each cycle."""

@@ -120,29 +120,56 @@ class Written:
             NaN where a text is missing or no number.
         strange : ndarray of bool, shape (n,)
         """
+        import pyarrow
         import pyarrow.compute as pc
 
-        values, present = None, texts
-        if self.decimal == "." or pointed:
-            values = _read(texts)
-        if values is None:
-            present = self.present(texts)
-            if self.decimal == ".":
-                values = _read(present)
-            elif pointed or not pc.any(pc.match_substring(present, ".")).as_py():
-                values = _read(pc.replace_substring(present, self.decimal, "."))
+        # Markers are found by their value here, which is the same: where the mark is a point, numbers have no other.
+        present, values = texts, _read(texts) if self.decimal == "." else None
         strange = np.zeros(len(texts), dtype=bool)
         if values is None:
+            present = self.present(texts)
+            values = _read(present) if self.decimal == "." else None
+        if values is None:
             marks = "." + self.decimal if pointed else self.decimal
-            known = pc.fill_null(pc.match_substring_regex(present, _GRAMMAR % (marks, marks)), False)
-            plain = pc.replace_substring(pc.if_else(known, present, None), self.decimal, ".")
-            values = _read(plain, grammar=True)
-            if values is None:  # some versions of Arrow know no sign in front, or no number as large
-                values = np.array([np.nan if text is None else float(text) for text in plain.to_pylist()], np.float64)
-            strange = pc.invert(pc.or_(known, present.is_null())).to_numpy(zero_copy_only=False)
+            odd = _odd(present, marks)
+            taken = np.ones(len(texts), dtype=bool)
+            taken[odd] = False
+            values = _read(self._with_points(pc.if_else(pyarrow.array(taken), present, None)))
+            if values is None:  # such as dates: their characters may stand in numbers
+                odd, values = np.arange(len(texts)), np.empty(len(texts))
+            if len(odd):
+                values[odd], strange[odd] = self._by_grammar(present.take(pyarrow.array(odd)), marks)
         for marker in self.missing_numbers:
             values[values == marker] = np.nan
         return values, strange
+
+    def _with_points(self, texts: Any) -> Any:
+        import pyarrow.compute as pc
+
+        return texts if self.decimal == "." else pc.replace_substring(texts, self.decimal, ".")
+
+    def _by_grammar(self, present: Any, marks: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+        """Return the values of texts, NaN for null, and which are no number, with one of the decimal marks."""
+        import pyarrow.compute as pc
+
+        known = pc.fill_null(pc.match_substring_regex(present, _GRAMMAR % (marks, marks)), False)
+        plain = self._with_points(pc.if_else(known, present, None))
+        values = _read(plain, grammar=True)
+        if values is None:  # some versions of Arrow know no sign in front, or no number as large
+            values = np.array([np.nan if text is None else float(text) for text in plain.to_pylist()], np.float64)
+        return values, pc.invert(pc.or_(known, present.is_null())).to_numpy(zero_copy_only=False)
+
+
+def _odd(texts: Any, marks: str) -> npt.NDArray[np.int64]:
+    """Return the places of the texts that hold another character than those of plain numbers."""
+    _, offsets, content = texts.buffers()
+    if content is None or not len(texts):
+        return np.empty(0, dtype=np.int64)
+    ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    plain = np.zeros(256, dtype=bool)
+    plain[list(f"0123456789+-eE{marks}".encode())] = True
+    found = np.flatnonzero(~plain[np.frombuffer(content, np.uint8)[ends[0] : ends[-1]]]) + ends[0]
+    return np.unique(np.searchsorted(ends, found, side="right") - 1)
 
 
 def _read(texts: Any, *, grammar: bool = False) -> npt.NDArray[np.float64] | None:
