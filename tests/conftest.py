@@ -6,10 +6,12 @@ import importlib.util
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from longest import LONGEST
 
 # Started in the background of a shell, or by nohup, the tests would be deaf to Ctrl-C, and so would the programs that
 # they start and interrupt.
@@ -30,11 +32,26 @@ for _name in ("FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIV
 SLOW = ("slow", "statistical", "process", "mpi")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What has no other marker is fast: ``pytest -m fast`` gives a verdict within a minute."""
     for item in items:
         if not any(item.get_closest_marker(name) for name in SLOW):
             item.add_marker("fast")
+    if hasattr(config, "workerinput"):  # no processor shall wait at the end for the one that has the longest file
+        rank = {name: place for place, name in enumerate(LONGEST)}
+        folder = Path(__file__).parent
+        items.sort(key=lambda item: rank.get(item.path.relative_to(folder).as_posix(), len(rank)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """``-n`` hands out whole files, in the order above: what a file starts or builds once, it starts or builds once."""
+    if config.getvalue("dist") != "load":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    config.option.loadscopereorder = False
+    return LoadFileScheduling(config, log)
 
 
 @pytest.fixture(autouse=True, scope="session")

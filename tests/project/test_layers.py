@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 from layers import COMPUTED, CORE_ORDER, KERNELS, LAZY, LIBRARIES, ONLY, OPTIONAL, RANK
+from longest import LONGEST
 from places import ROOT
 
 PACKAGE = ROOT / "src" / "privol"
@@ -254,3 +255,8 @@ def test_files_stay_small() -> None:
             if lines > MAX_LINES:
                 long[str(path.relative_to(ROOT))] = lines
     assert not long, f"over {MAX_LINES} lines: {long}"
+
+
+def test_the_longest_files_exist() -> None:
+    assert len(set(LONGEST)) == len(LONGEST)
+    assert not [name for name in LONGEST if not ROOT.joinpath("tests", name).is_file()]
