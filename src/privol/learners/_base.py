@@ -29,7 +29,7 @@ from ..ledger import Ledger, LedgerSeat
 from ..losses import get_loss
 from ._ledgered import LedgeredModel
 from ._model import Export, Release, is_classifier
-from ._run_protocols import Keeper, Observer, RowStream, Run, promised_by
+from ._run_protocols import Keeper, Observer, RowStream, Run, place_of, promised_by
 from ._targets import Targets, declared_labels
 
 __all__ = ["Keeper", "Observer", "OnlineLearner", "RowStream", "Run"]
@@ -368,7 +368,8 @@ class OnlineLearner(LedgeredModel):
         endless = horizon == MOST_ROWS and self._endless()  # nobody knows the rows that delta has to stay below
         for words in weaknesses(guarantee, rows=1 if endless else horizon):
             warnings.warn(words, PrivacyWarning, stacklevel=3)
-        account = self._ledger().open(learner=type(self).__name__, guarantee=guarantee, facts=facts)
+        place = place_of(stream)
+        account = self._ledger().open(learner=type(self).__name__, guarantee=guarantee, facts=facts, **place)
         return self._adopt(Run(state, plan, guarantee, account, targets, horizon), stream)
 
     def _adopt(self, run: Run, stream: Any) -> Run:

@@ -26,7 +26,7 @@ from ..noise import STREAM_RELEASES, decide_lattice_point, decide_mixture_point,
 from ._gaussian import DELTA_TOO_LARGE
 from ._ledgered import LedgeredModel
 from ._model import Export, is_classifier
-from ._run_protocols import RowStream, promised_by
+from ._run_protocols import RowStream, place_of, promised_by
 from ._targets import Targets, declared_labels
 
 __all__ = ["Found", "OfflineLearner", "OfflinePlan", "Sealer", "noisy"]
@@ -233,7 +233,7 @@ class OfflineLearner(LedgeredModel):
             warnings.warn(words, PrivacyWarning, stacklevel=3)
         if seal is not None:
             seal.begin(fixed, targets.classes)
-        account = self._ledger().open(learner=type(self).__name__, guarantee=guarantee)
+        account = self._ledger().open(learner=type(self).__name__, guarantee=guarantee, **place_of(stream))
         self._account = account
         released, failure = [0], None
         # however it ends, the rows may have made it: an error, a clock that ran out; and a model may be in a traceback

@@ -15,7 +15,7 @@ from ..ledger import Account, Counts
 from ._model import Export
 from ._targets import Targets
 
-__all__ = ["Keeper", "Observer", "RowBlock", "RowStream", "Run", "promised_by"]
+__all__ = ["Keeper", "Observer", "RowBlock", "RowStream", "Run", "place_of", "promised_by"]
 
 FloatArray = NDArray[np.float64]
 
@@ -50,6 +50,12 @@ def promised_by(stream: Any, guarantee: Guarantee) -> Guarantee:
         user=getattr(stream, "user", None),
         conditions=(*guarantee.conditions, *getattr(stream, "conditions", ())),
     )
+
+
+def place_of(stream: Any) -> dict[str, Any]:
+    """Return where the rows of a stream are, for the ledger: after those that an account of it has paid for, if any."""
+    beside = getattr(stream, "beside", None)
+    return {} if beside is None else {"beside": beside, "first_row": stream.first_row}
 
 
 @dataclass

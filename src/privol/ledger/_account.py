@@ -97,6 +97,11 @@ class Account(Shared):
         return self._ledger
 
     @property
+    def group(self) -> str:
+        """Identifier of the first run of those on other rows of the same stream; its own, if it is alone."""
+        return str(self.facts.get("beside", self.plan_id))
+
+    @property
     def closed(self) -> bool:
         """Whether the run can spend no more."""
         return self._closed
@@ -355,7 +360,7 @@ class Account(Shared):
             releases, square = self._last[1], self._last[2] if self._closed else self.reserved_mu_squared
         return self._share(releases, square)
 
-    def _held_square(self) -> float:
+    def held_square(self) -> float:
         """Square of the mu of :meth:`held`, of all but slack, without making it; the lock is held."""
         square = self._last[2] if self._closed else self.reserved_mu_squared
         return self._beside_slack if square > 0.0 and self._beside_slack is not None else square

@@ -27,12 +27,14 @@ from ..guarantees import (
 )
 from ._account import Account
 from ._entries import LedgerEntry, Share, Spent, compose, describe
+from ._groups import facts_beside, merged, squares_of
 from ._journal import FORMAT, Journal, Record, as_json, read_journal
 from ._remaining import difference_down, format_down, left, root_up
 from ._shared import Shared
 
 __all__ = ["Ledger"]
 
+_PLACE = ("beside", "first_row")
 _ENTRY_FORMAT, _ENTRY_VERSION = "privol.ledger-entry", 1
 
 
@@ -229,7 +231,7 @@ class Ledger(Shared):
             for account, now, closed in found:
                 mine = known.get(account.plan_id)
                 if mine is None:
-                    facts = {"included": True}
+                    facts = {"included": True} | {k: v for k, v in account.facts.items() if k in _PLACE}
                     mine = Account(self, account.learner, account.guarantee, account.plan_id, facts)
                     self._write(mine._record("open"))
                     self._accounts.append(mine)
@@ -302,7 +304,15 @@ class Ledger(Shared):
                 "twice; open the run in the parent, or give the child a ledger and a budget of its own"
             )
 
-    def open(self, *, learner: str, guarantee: Guarantee, facts: dict[str, Any] | None = None) -> Account:
+    def open(
+        self,
+        *,
+        learner: str,
+        guarantee: Guarantee,
+        facts: dict[str, Any] | None = None,
+        beside: str | None = None,
+        first_row: int = 1,
+    ) -> Account:
         """Reserve the whole of a run's plan, before its first row is learnt.
 
         Parameters
@@ -313,6 +323,12 @@ class Ledger(Shared):
             What the run will guarantee if it goes to its horizon.
         facts : dict, optional
             JSON values that the journal keeps beside it.
+        beside : str, optional
+            ``plan_id`` of a run of this ledger on rows of the same stream before ``first_row``, whose releases are
+            public to this one: both together cost what the dearer of them costs (docs/proofs/phases.md). Both must be
+            of kind "gdp" (or "none").
+        first_row : int
+            Number of the run's first row in its stream; only with ``beside``.
 
         Returns
         -------
@@ -324,7 +340,7 @@ class Ledger(Shared):
         BudgetExceeded
             If the plan does not fit into what is left of the limit. Nothing is reserved then.
         InvalidParameter
-            If the guarantee's adjacency is not the ledger's.
+            If the guarantee's adjacency is not the ledger's, or the run cannot be ``beside`` that account.
         StateError
             In a forked child.
         """
@@ -340,6 +356,10 @@ class Ledger(Shared):
             )
         account = Account(self, learner, guarantee, facts=facts)
         with self._lock:
+            if beside is not None:
+                account.facts = {**account.facts, **facts_beside(self._accounts, account, beside, first_row)}
+            elif first_row != 1:
+                raise InvalidParameter(f"first_row is for a run beside another, found {first_row!r}")
             self._admit(account)
             self._write(account._record("open"))
             self._accounts.append(account)
@@ -347,11 +367,14 @@ class Ledger(Shared):
 
     def _held(self) -> list[Share]:
         """What runs hold: open ones what they reserved, closed ones what they spent; the lock is held."""
-        return [account.held() for account in self._accounts]
+        return merged((account.group, account.held()) for account in self._accounts)
+
+    def _held_with(self, account: Account) -> list[Share]:
+        return merged((a.group, a.held()) for a in [*self._accounts, account])
 
     def _squares(self) -> list[float]:
         """Squares of the mu that they hold, of all but slack; the lock is held."""
-        return [a._held_square() for a in self._accounts]
+        return squares_of(self._accounts)
 
     def _overdrawn(self) -> bool:
         """Whether runs that were included hold more slack than the limit sets aside; the lock is held."""
@@ -367,15 +390,15 @@ class Ledger(Shared):
         epsilon = self._limit[0]
         shares: list[Share] | None = None
         if any(a.guarantee.slack > 0.0 for a in [*self._accounts, account]):
-            shares = [*self._held(), account.held()]
+            shares = self._held_with(account)
             if sum_up([share.slack for share in shares]) > self._slack:
                 raise BudgetExceeded(self._refusal(account.learner, account.guarantee))
-        total = root_up(sum_up([*self._squares(), account._held_square()]))
+        total = root_up(sum_up(squares_of([*self._accounts, account])))
         # The limit is (epsilon, rest of delta) itself, not its mu: that one is a hair smaller, and a sum of squares is
         # a hair larger than it is on paper. gdp_delta is rounded up, so what is admitted is within the limit.
         if gdp_delta(epsilon, total) <= self._rest:
             return
-        if sum_up([share.bound_pure for share in shares or [*self._held(), account.held()]]) <= epsilon:
+        if sum_up([share.bound_pure for share in shares or self._held_with(account)]) <= epsilon:
             return
         raise BudgetExceeded(self._refusal(account.learner, account.guarantee))
 
@@ -435,8 +458,9 @@ class Ledger(Shared):
         """What all runs together have really spent so far (:class:`Spent`), reservations not included."""
         shares = []
         for account, entry in [(account, account.entry()) for account in self.accounts]:
-            shares.append(Share(entry.plan_id, entry.learner, account.guarantee, entry.releases, entry.mu_squared))
-        return compose(shares, adjacency=self.adjacency, delta=self.delta)
+            share = Share(entry.plan_id, entry.learner, account.guarantee, entry.releases, entry.mu_squared)
+            shares.append((account.group, share))
+        return compose(merged(shares), adjacency=self.adjacency, delta=self.delta)
 
     @property
     def committed(self) -> Spent:
