@@ -50,6 +50,10 @@ _ALONE = 0.97  # a category that so large a share of the rows has says nothing
 _COVERED = 0.9  # share of the rows whose target is one of the labels that were found
 
 
+# Cells of a histogram of kinds.
+_MISSING, _KNOWN, _TEXTS, _NUMBERS = range(4)
+
+
 @dataclass
 class Found:
     """What was learnt, all of it under the guarantee of the plan. Public.
@@ -122,22 +126,23 @@ class _Kinds:
     def __init__(self, labels: Sequence[str] = ()) -> None:
         self.cells, self.believed = dyadic_cells()
         self._labels = frozenset(labels)
-        # found labels, other texts, numbers by their exponent
-        self.counts = np.zeros(2 + len(self.cells))
+        # missing, found labels, other texts, numbers by their exponent
+        self.counts = np.zeros(_NUMBERS + len(self.cells))
 
     def add(self, values: _Values) -> None:
         numbers, present = values.numbers(), values.present()
+        self.counts[_MISSING] += np.count_nonzero(~present)
         if self._labels:
             known = np.array([t is not None and _label_of(t) in self._labels for t in values.texts])[values.indices]
-            self.counts[0] += np.count_nonzero(known)
+            self.counts[_KNOWN] += np.count_nonzero(known)
             numbers, present = np.where(known, np.nan, numbers), present & ~known
-        self.counts[1] += np.count_nonzero(present & np.isnan(numbers))
-        self.counts[2:] += self.cells.counts(numbers)
+        self.counts[_TEXTS] += np.count_nonzero(present & np.isnan(numbers))
+        self.counts[_NUMBERS:] += self.cells.counts(numbers)
 
     def decide(self, noisy: FloatArray, std: float) -> tuple[str, Cells | None, FloatArray]:
         """Return "number", "text" or "nothing", and the cells of the numbers with their counts."""
-        counts = np.where(noisy[2:] > self.believed * std, noisy[2:], 0.0)
-        texts, numbers = float(noisy[1]), float(counts.sum())
+        counts = np.where(noisy[_NUMBERS:] > self.believed * std, noisy[_NUMBERS:], 0.0)
+        texts, numbers = float(noisy[_TEXTS]), float(counts.sum())
         if texts > max(numbers, _BELIEVED_KIND * std):
             return "text", None, counts
         if numbers <= 0.0:
@@ -219,6 +224,7 @@ class EncodingRun:
         self._counted: dict[str, Any] = {}
         self._buckets: dict[str, tuple[FloatArray, float]] = {}  # noisy counts so far, and the variance of their noise
         self._lines: dict[str, tuple[Cells, FloatArray]] = {}
+        self._missing: dict[str, str] = {}
         self._phases = plan.phases
         self._at, self._rows = 0, 0
         self._begin()
@@ -319,6 +325,9 @@ class EncodingRun:
     def _decide_kinds(self, parts: Mapping[str, FloatArray], std: float) -> None:
         for column, noisy in parts.items():
             kind, cells, counts = self._counted[column].decide(noisy, std)
+            # texts beside numbers, and numbers that no cell is believed of, count as missing too
+            others = noisy[_MISSING] + (noisy[_TEXTS] if kind == "number" else 0.0)
+            self._missing[column] = "indicator" if others > _BELIEVED_KIND * std else "zero"
             if column == self._target:
                 self._decide_target(noisy, kind, cells, counts)
             elif kind == "text":
@@ -329,7 +338,8 @@ class EncodingRun:
                 self.found.dropped[column] = "nothing in it stood out of the noise"
 
     def _decide_target(self, noisy: FloatArray, kind: str, cells: Cells | None, counts: FloatArray) -> None:
-        known, rows = float(noisy[0]), float(noisy[0] + max(noisy[1], 0.0) + counts.sum())
+        known = float(noisy[_KNOWN])
+        rows = known + max(float(noisy[_TEXTS]), 0.0) + float(counts.sum())
         covered = known >= _COVERED * rows
         classes = self._regression is False or covered or kind != "number"
         if self._regression is not True and len(self._labels) >= 2 and classes:
@@ -373,13 +383,15 @@ class EncodingRun:
                 elif counts[kept].max() > _ALONE * rows - 2.0 * std:
                     self.found.dropped[column] = "nearly all rows have the same value"
                 else:
-                    self.found.columns[column] = Hashed(BUCKETS, kept=tuple(int(b) for b in kept), rest=REST)
+                    own = tuple(int(bucket) for bucket in kept)
+                    self.found.columns[column] = Hashed(BUCKETS, self._missing[column], own, REST)
             elif column in self._lines:
                 knots = knots_of(*self._lines[column], KNOTS)
                 if len(knots) < 2:
                     self.found.dropped[column] = "nearly all rows have the same value"
                 else:
-                    self.found.columns[column] = Knots(tuple(float(k) for k in knots), self._shape)
+                    points = tuple(float(knot) for knot in knots)
+                    self.found.columns[column] = Knots(points, self._shape, self._missing[column])
             if column in self.found.dropped:
                 self.found.columns[column] = Drop()
         if self._target is not None and self._target in self._lines:
