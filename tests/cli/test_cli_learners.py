@@ -8,7 +8,7 @@ pytest.importorskip("click")
 
 from cli_tools import RUN, run_json
 
-from privol.cli.run import EMBEDDED, EMBEDDED_CLASSES, EMBEDDED_FEW, EMBEDDED_OTHERS, FEW
+from privol.cli.prepare import EMBEDDED, EMBEDDED_CLASSES, EMBEDDED_FEW, EMBEDDED_OTHERS, FEW
 from privol.learners import LEARNERS
 from privol.state import load_model
 

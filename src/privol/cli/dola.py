@@ -13,7 +13,7 @@ import click
 from ..learners import TABLE
 from .options import GroupedCommand, given_parameters, learner_name, learner_options
 from .outputs import RunDirectory, naming_rows, printing, uninterrupted
-from .run import check_labels
+from .prepare import check_labels
 from .streams import FILE_OPTIONS, open_for_run, stream_options
 
 __all__ = ["dola"]

@@ -16,9 +16,9 @@ import click
 from ..errors import StateError
 from .options import given_parameters, learner_name
 from .outputs import RunDirectory, naming_rows, printing, uninterrupted
+from .prepare import check_labels
 from .progress import fitting
 from .records import describe_dropped, figures_of, write_run
-from .run import check_labels
 from .streams import open_for_run, unread_pipe
 
 __all__ = ["fit_rows", "resume_fit"]

@@ -3,54 +3,30 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import click
 
-from .._vocabulary import OF_TARGETS
-from ..errors import BudgetExceeded, InvalidParameter
-from ..learners import TABLE
-from .options import LEARNER_OPTIONS, OFFLINE, GroupedCommand, given_parameters, learner_name, learner_options
+from ..errors import BudgetExceeded
+from .options import LEARNER_OPTIONS, OFFLINE, GroupedCommand, learner_options
 from .outputs import RunDirectory, naming_rows, printing, uninterrupted
-from .progress import counting, watched
+from .prepare import Ready, prepare
+from .progress import watched
 from .records import describe_cells, describe_run, write_run
-from .streams import FILE_OPTIONS, open_for_run, stream_options, unread_pipe
+from .streams import FILE_OPTIONS, stream_options, unread_pipe
 
-__all__ = ["check_labels", "learn_rows", "run"]
-
-#: For the embedded rows, chosen by experiment on rows of the same source that are not among them, of which linear
-#: models without privacy classify 75.6 % and the commoner class 51 %. At epsilon 1: DPFTRL's last model 71 %, NOGD's
-#: 71 %, the last of PIGD's four models 73 % (standard deviation over runs 1.3 %, 0.5 % and 1.3 %).
-EMBEDDED: dict[str, dict[str, Any]] = {
-    "dpftrl": {"radius": 10.0, "x_bound": 2.0, "regularization": 400.0},
-    "nogd": {"radius": 10.0, "x_bound": 2.0, "batch": 1000},
-    "dola": {"radius": 10.0, "x_bound": 2.0, "batch": 500},
-    "sparse-dola": {"radius": 10.0, "x_bound": 2.0, "batch": 500},
-}
-#: Of learners for few models, and of those that nothing was chosen for.
-FEW = tuple(entry.name for entry in TABLE if entry.group == "few")
-EMBEDDED_OTHERS: dict[str, Any] = {"x_bound": 2.0}
-#: For all seven classes, chosen likewise: DPFTRL's last model 68 % (0.6 %) with the softmax at epsilon 1, where
-#: scikit-learn's SGD without privacy has 71 % and the commonest class 49 %.
-EMBEDDED_CLASSES: dict[str, Any] = {"radius": 80.0, "x_bound": 2.0, "batch": 100}
-EMBEDDED_FEW: dict[str, Any] = {
-    "radius": 10.0,
-    "x_bound": 2.0,
-    "l2": 0.3,
-    "l2_schedule": "inverse_sqrt",
-    "noise_shape": "paper",
-}
+__all__ = ["learn_rows", "run"]
 
 _PRIVACY = "epsilon delta adjacency horizon renewal release private_metrics metric_windows calibration noise_shape"
 _PARAMETERS = " ".join(o.parameter for o in LEARNER_OPTIONS if o.parameter not in ("loss", *_PRIVACY.split()))
 _GROUPS = (
-    ("What the columns mean (public)", "schema target classes positive ranges n_features"),
+    ("What the columns mean (public)", "schema target classes positive ranges n_features columns"),
+    ("What is learnt of them (private)", "learn_schema drop"),
     ("How FILE is written", f"{FILE_OPTIONS} zero_based"),
     ("Budget and releases", _PRIVACY),
     ("Learner", f"learner loss huber_width smooth_hinge_width {_PARAMETERS}"),
@@ -85,6 +61,13 @@ class _RunCommand(GroupedCommand):
     "published with the models. Needs models along the way: --release K.",
 )
 @click.option("--metric-windows", type=int, help="With --private-metrics: figures along the run.  [default: 20]")
+@click.option(
+    "--learn-schema/--no-learn-schema",
+    default=None,
+    help="Learn from the first rows, under the run's budget, what the columns mean; the model learns the others.  "
+    "[default: for a FILE with columns where neither --schema nor --ranges nor --x-bound says it]",
+)
+@click.option("--drop", metavar="A,B,...", help="With it: columns to leave out.")
 @click.option("--seed", type=int, help="Reproducible noise, for tests: everything is then marked NOT PRIVATE.")
 @click.option(
     "--out",
@@ -176,6 +159,8 @@ def learn_rows(
     horizon: int | None,
     private_metrics: float | None,
     metric_windows: int | None,
+    learn_schema: bool | None,
+    drop: str | None,
     seed: int | None,
     checkpoint: int,
     diagnostics: bool,
@@ -198,81 +183,29 @@ def learn_rows(
         As those of ``privol run``.
     """
     from ..learners.views import run_of
-    from ..ledger import Ledger
     from ..state import State
 
     if diagnostics:
         from .. import plots  # noqa: F401 (a missing package is to be found before the run, not after it)
-    given = given_parameters(options)
-    if seed is not None:
-        given["random_state"] = seed
-    if metric_windows is not None and private_metrics is None:
-        raise click.UsageError("--metric-windows is about --private-metrics SHARE, and none is given")
-    if delay is not None and not diagnostics and private_metrics is None:
-        raise click.UsageError("--delay is about the evaluation: it needs --diagnostics or --private-metrics")
-    directory.keep_out_of(file)
-    stream, inputs = open_for_run(file, options, diagnostics)
-    talking = not (as_json or quiet)
-    renewed = given.get("renewal", "none") != "none"
-    if renewed and private_metrics is not None:
-        raise click.UsageError("--private-metrics needs a run that ends at its horizon: --renewal none")
-    stated = horizon
-    horizon = _horizon(stream, horizon, talking, renewed) if kept is None else int(kept["horizon"])
-    chosen = "embedded" if file is None and "x_bound" not in given else None
-    learner = learner_name(learner, given)
-    if file is None:
-        few = {"release": [math.ceil(horizon / 2**k) for k in (3, 2, 1, 0)]}
-        chosen_for = EMBEDDED_FEW | few if learner in FEW else EMBEDDED.get(learner, EMBEDDED_OTHERS)
-        given = {**(EMBEDDED_CLASSES if len(stream.classes) > 2 else chosen_for), **given}
-    implied = "x_bound" not in given and stream.row_bound is not None
-    if implied:
-        given["x_bound"] = stream.row_bound
-    private: Any = None
-    limit: dict[str, float] = {}
-    if private_metrics is not None:
-        given, private, limit = _split(learner, given, private_metrics, metric_windows)
-    if "class_weight" in given:
-        given["class_weight"] = _weights_of(given["class_weight"], stream.classes)
-    made = _make(learner, {**given, "horizon": horizon})
-    check_labels(made, stream, file)
-    n_classes = 2 if stream.classes is None else len(stream.classes)
-    # refuses parameters before a row is read
-    releases = made.calibrate(stream.n_features, horizon, n_classes=n_classes).releases
-    if private is not None and (releases.every or releases.rows[0]) >= horizon:
-        raise click.UsageError(
-            "--private-metrics evaluates each row with the model released before it, and none is released before "
-            "the last row: choose --release K"
-        )
-    rows = stream.n_rows if renewed else horizon
-    shown = watched(rows, made.delta, counted=stream.n_rows is not None, wanted=talking)
-    state: Any = State(directory.path, every=checkpoint, inputs=inputs, context=command) if checkpoint else None
+    with ExitStack() as stack:
+        ready = prepare(
+            directory, stack, file=file, learner=learner, horizon=horizon, options=options, kept=kept,
+            learn_schema=learn_schema, drop=drop, private_metrics=private_metrics, metric_windows=metric_windows,
+            seed=seed, diagnostics=diagnostics, delay=delay, talking=not (as_json or quiet),
+        )  # fmt: skip
+        made, stream = ready.made, ready.stream
+        rows = stream.n_rows if ready.renewed else ready.horizon
+        shown = watched(rows, made.delta, counted=stream.n_rows is not None, wanted=not (as_json or quiet))
+        state: Any = None
+        if checkpoint:
+            state = State(directory.path, every=checkpoint, inputs=ready.inputs, context=command)
 
-    def report(ended: _Ended) -> dict[str, Any]:
-        """Write all that there is to say of the run; Ctrl-C waits."""
-        with uninterrupted():
-            released, whole = None, made.guarantee_
-            if private is not None:
-                found = _released(made, private, ended.windows, horizon, delay or 0)
-                released, whole = found.to_record(), found.guarantee
-            how: dict[str, Any] = {"seconds": ended.seconds, "interrupted": ended.interrupted}
-            record = describe_run(made, stream, inputs, whole=whole, resumed=kept is not None, **how)
-            implied_by = "schema" if stream.schema is not None else "ranges"
-            record["x_bound_from"] = implied_by if implied else chosen
-            if file is None and unread_pipe():
-                record["warnings"].append(
-                    "what comes through the pipe was not read: these are the rows that come with the package; privol "
-                    "run - --horizon N reads standard input"
-                )
-            metrics = None
-            if ended.comparison is not None:
-                metrics = {**ended.comparison.to_record(), "cells": describe_cells(stream)}
-            write_run(directory.path, made, record, metrics, released)
-            return record
+        def report(ended: _Ended) -> dict[str, Any]:
+            return _report(directory, ready, ended, resumed=kept is not None, unread=file is None, delay=delay or 0)
 
-    with closing(Ledger(adjacency=made.adjacency, journal=directory.path / "ledger.jsonl", **limit)) as made.ledger:
         try:
-            with _saying_what_helps(stream, stated), shown as (tick, stage):
-                ended = _learn(made, stream, state, diagnostics, delay or 0, private, tick, stage, report)
+            with _saying_what_helps(stream, ready.stated), shown as (tick, stage):
+                ended = _learn(made, stream, state, diagnostics, delay or 0, ready.private, tick, stage, report)
         except BaseException as error:
             _say_what_is_left(error, made, directory)
             raise
@@ -300,6 +233,32 @@ def learn_rows(
         raise click.exceptions.Exit(INTERRUPTED)
 
 
+def _report(
+    directory: RunDirectory, ready: Ready, ended: _Ended, *, resumed: bool, unread: bool, delay: int
+) -> dict[str, Any]:
+    """Write all that there is to say of the run; Ctrl-C waits."""
+    with uninterrupted():
+        made, stream = ready.made, ready.stream
+        released, whole = None, made.guarantee_
+        if ready.private is not None:
+            found = _released(made, ready.private, ended.windows, ready.horizon, delay)
+            released, whole = found.to_record(), found.guarantee
+        how: dict[str, Any] = {"seconds": ended.seconds, "interrupted": ended.interrupted}
+        record = describe_run(made, stream, ready.inputs, whole=whole, resumed=resumed, **how)
+        record["x_bound_from"] = ready.x_bound_from
+        record["encoding"] = ready.encoding
+        if unread and unread_pipe():
+            record["warnings"].append(
+                "what comes through the pipe was not read: these are the rows that come with the package; privol run "
+                "- --horizon N reads standard input"
+            )
+        metrics = None
+        if ended.comparison is not None:
+            metrics = {**ended.comparison.to_record(), "cells": describe_cells(stream)}
+        write_run(directory.path, made, record, metrics, released)
+        return record
+
+
 def _say_what_is_left(error: BaseException, made: Any, directory: RunDirectory) -> None:
     """Say, and see to it, that what was learnt before an error stays."""
     from ..learners.views import run_of
@@ -313,22 +272,6 @@ def _say_what_is_left(error: BaseException, made: Any, directory: RunDirectory) 
         error.add_note(f"what was learnt until row {rows} is kept: privol resume {directory.path} goes on with it")
     elif made.n_releases_:
         error.add_note(f"the model and what it spent are in {directory.path}")
-
-
-def _horizon(stream: Any, stated: int | None, talking: bool, renewed: bool) -> int:
-    if stated is None:
-        if stream.n_rows is None and not stream.repeatable:
-            raise click.UsageError(
-                f"--horizon is needed: {stream.source} can be read only once, so its rows cannot be counted first"
-            )
-        with counting(stream.source, wanted=talking):
-            return int(stream.count_rows())
-    if stream.n_rows is not None and stream.n_rows > stated and not renewed:
-        raise BudgetExceeded(
-            f"{stream.source} has {stream.n_rows:,} rows, more than the horizon of {stated:,}: leave --horizon out, "
-            "give at least that, or let --renewal begin other epochs"
-        )
-    return stated
 
 
 @contextmanager
@@ -345,72 +288,6 @@ def _saying_what_helps(stream: Any, stated: int | None) -> Iterator[None]:
         if stream.rows_per_user is not None:
             helps += "; rows beyond the cap of a user are not counted"
         raise BudgetExceeded(f"{error}; {helps}") from error
-
-
-def _make(name: str, parameters: dict[str, Any]) -> Any:
-    from ..learners import LEARNERS
-
-    return LEARNERS[name](**parameters)
-
-
-def _weights_of(given: dict[str, float], classes: tuple[Any, ...] | None) -> dict[Any, float]:
-    """Class weights by the labels as the learner gets them."""
-    import numpy as np
-
-    from ..encoding.labels import label_key
-
-    labels = [] if classes is None else np.asarray(classes).tolist()
-    found: dict[Any, float] = {}
-    for word, weight in given.items():
-        label = next((label for label in labels if label_key(label) == label_key(word)), word)
-        if label in found:
-            raise InvalidParameter(f"--class-weight names the label {word!r} twice")
-        found[label] = weight
-    return found
-
-
-def _split(
-    name: str, given: dict[str, Any], share: float, windows: int | None
-) -> tuple[dict[str, Any], Any, dict[str, float]]:
-    """Share a budget between models and metrics: the models' parameters, the metrics, and the limit of both."""
-    from ..evaluate import PrivateMetrics
-    from ..guarantees import split_budget
-
-    whole = _make(name, given)
-    if getattr(whole, "calibration", "tight") != "tight":
-        raise click.UsageError(
-            "--private-metrics shares a budget, and --calibration published keeps none: its epsilon is only what the "
-            "source claims"
-        )
-    try:
-        split = split_budget(whole.epsilon, whole.delta, share)
-        settings = {} if windows is None else {"windows": windows}
-        private = PrivateMetrics(mu=split.mu, random_state=given.get("random_state"), **settings)
-    except InvalidParameter as error:
-        raise InvalidParameter(f"--private-metrics {share:g}: {error}") from error
-    if math.isinf(whole.epsilon):
-        return given, private, {}
-    return {**given, "epsilon": split.epsilon}, private, {"epsilon": whole.epsilon, "delta": whole.delta}
-
-
-def check_labels(made: Any, stream: Any, file: str | None) -> None:
-    from ..losses import get_loss
-
-    loss, schema = get_loss(made.loss), stream.schema
-    if schema is not None and schema.target is None:
-        raise InvalidParameter(f"{schema.name}: has no [target], which a run needs: state its column and its labels")
-    if loss.kind == "classification" and stream.classes is None:
-        needed = "--classes NEGATIVE,POSITIVE (or more), or --positive LABEL"
-        if schema is not None:
-            needed = f"negative and positive, or classes, under [target] of {schema.name}"
-        raise InvalidParameter(
-            f"the {loss.name} loss needs the public labels: {needed}; for real targets choose --loss "
-            f"{', '.join(OF_TARGETS[:-1])} or {OF_TARGETS[-1]}"
-        )
-    if loss.kind == "regression" and stream.classes is not None:
-        what = "the embedded rows have labels" if file is None else "--classes and --positive are for labels"
-        what = what if schema is None else f"the target of {schema.name} has labels"
-        raise InvalidParameter(f"the {loss.name} loss needs real targets; {what}")
 
 
 @dataclass

@@ -38,6 +38,7 @@ _IN_SCHEMA = {
     "header": "whether the file's first line names the columns is stated in the schema: header under [file]",
     "sep": "the file's separator is stated in the schema: sep under [file]",
     "encoding": "the file's encoding is stated in the schema: encoding under [file]",
+    "columns": "the names of the columns are stated in the schema: names under [file]",
 }
 FILE_OPTIONS = "header sep encoding format"
 
@@ -112,6 +113,7 @@ def stream_options(command: Any) -> Any:
                 "Never compute them from the data.",
             ),
             click.option("--n-features", type=int, help="Width of a libsvm file, where it is public."),
+            click.option("--columns", metavar="A,B,...", help="Names of the columns of a CSV without header."),
             base_option,
         )
     ):
@@ -127,23 +129,39 @@ def unread_pipe() -> bool:
         return False
 
 
-def open_for_run(file: str | None, options: dict[str, Any], diagnostics: bool) -> tuple[Any, dict[str, Any]]:
+def open_for_run(
+    file: str | None,
+    options: dict[str, Any],
+    diagnostics: bool,
+    *,
+    encoder: Any = None,
+    kept: Mapping[str, Any] | None = None,
+) -> tuple[Any, dict[str, Any]]:
     """Open the rows to learn, and describe publicly how they are read (for ``predict``).
 
     With ``diagnostics`` the stream counts the cells that the schema, if there is one, does not take as they are.
+    ``encoder`` learns the schema from the first rows; ``kept``: the description of a run whose schema was learnt so.
     """
     from ..data import covtype_ranges, open_covtype
     from ..streams import open_stream
 
+    stream: Any
     words = ("schema", *_IN_SCHEMA, "format", "n_features", "zero_based")
     given = {word: options.pop(word) for word in words}
     named = [word for word in words if given[word] is not None]
+    if given["columns"] is not None:
+        given["columns"] = [word.strip() for word in given["columns"].split(",")]
+    if kept is not None:
+        stream = open_stream(
+            file, schema=kept["schema"], first_row=kept["first_row"], format=given["format"], count_cells=diagnostics
+        )
+        return stream, {**_inputs(stream, given, None), "first_row": stream.first_row}
     classes = None if given["classes"] is None else [word.strip() for word in given["classes"].split(",")]
     if file is None:
         others = [word for word in named if word != "classes"]
         if others:
             raise click.UsageError(f"{_flag(others[0])} is about a FILE, and none is given")
-        stream: Any = open_covtype(classes=classes)
+        stream = open_covtype(classes=classes)
         return stream, _inputs(stream, {**given, "target": "Cover_Type", "sep": ","}, covtype_ranges())
     if given["schema"] is not None:
         for word in named:
@@ -151,6 +169,9 @@ def open_for_run(file: str | None, options: dict[str, Any], diagnostics: bool) -
                 raise click.UsageError(
                     f"--schema and {_flag(word)} exclude each other: with --schema {_IN_SCHEMA[word]}"
                 )
+    if encoder is not None:
+        stream = open_stream(file, **{**given, "schema": encoder, "classes": classes}, count_cells=diagnostics)
+        return stream, {**_inputs(stream, given, None), "first_row": stream.first_row}
     counted = diagnostics and given["schema"] is not None
     stream = open_stream(file, **{**given, "classes": classes}, count_cells=counted)
     ranges = None if given["ranges"] is None else _load_ranges(given["ranges"])

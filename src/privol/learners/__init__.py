@@ -99,6 +99,7 @@ _MODULES = {
     "Release": "_model",
     "default_learner": "_default",
     "default_name": "_default",
+    "settings_without_look": "_default",
     **{entry.kind: entry.module for entry in TABLE},
 }
 

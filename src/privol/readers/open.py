@@ -25,7 +25,7 @@ from .parts import PartsColumns, PartsSource
 from .pipe import is_file_object
 from .places import Folder, place_of
 
-__all__ = ["OPENERS", "Options", "is_file", "open_reader"]
+__all__ = ["OPENERS", "Options", "format_of", "is_file", "open_reader"]
 
 _HASH_FEATURES = 1 << 18
 _STDIN = "-"
@@ -156,6 +156,13 @@ def _open_files(data: str | os.PathLike[str] | BinaryIO, options: Options) -> So
             rows = [*of_one_width(cast(list[LibsvmSource], rows), options.n_features)]
         whole = PartsSource(name, rows, sizes)
     return _noted(whole, any(told for _, told in recognised))
+
+
+def format_of(data: str | os.PathLike[str]) -> Format:
+    """Return the format of a file, or of the first of a folder, from its first bytes, its name or its look."""
+    given = place_of(data)
+    place = given.places[0] if isinstance(given, Folder) else given
+    return _sniffed(LineFile(place))[0]
 
 
 def _noted(found: Source | Columns, told: bool) -> Source | Columns:

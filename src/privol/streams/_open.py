@@ -20,11 +20,11 @@ from ..readers.columns import Columns
 from ..readers.csv import CsvOptions
 from ..readers.formats import FORMATS
 from ..readers.frames import FramePair
-from ..readers.open import Options, is_file, open_reader
+from ..readers.open import Options, format_of, is_file, open_reader
 from ._base import Stream
 from ._users import encoded_source, schema_source
 
-__all__ = ["open_stream"]
+__all__ = ["format_of", "open_stream"]
 
 
 def open_stream(

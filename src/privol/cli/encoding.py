@@ -1,0 +1,137 @@
+"""The encoding of a table that no schema describes: learnt from its first rows, under the run's budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..readers.formats import by_name
+
+__all__ = ["defaults_for", "encoder_for", "is_learnt", "learns_encoding", "spent_note", "what_taught"]
+
+_STDIN = "-"
+#: Options that declare what the rows are: with one of them nothing is learnt about their encoding, unless asked for.
+_DECLARING = ("schema", "ranges", "n_features", "zero_based", "x_bound")
+
+
+def is_learnt(inputs: Mapping[str, Any] | None) -> bool:
+    """Whether the rows of a kept run are encoded by a schema that was learnt."""
+    schema = (inputs or {}).get("schema")
+    return schema is not None and schema.get("learnt") is not None
+
+
+def learns_encoding(file: str | None, asked: bool | None, given: Mapping[str, Any]) -> bool:
+    """Whether the first rows of a file are to teach the encoding of the others.
+
+    Parameters
+    ----------
+    file : str or None
+    asked : bool or None
+        ``--learn-schema`` or ``--no-learn-schema``; None: neither.
+    given : mapping
+        Options by their names; None for those that are not given.
+    """
+    if asked is False or file is None:
+        if asked:
+            raise click.UsageError("--learn-schema is about a FILE, and none is given")
+        return False
+    if asked:
+        for name in ("schema", "ranges", "n_features", "zero_based"):
+            if given.get(name) is not None:
+                raise click.UsageError(f"--learn-schema and --{name.replace('_', '-')} exclude each other")
+        return True
+    if any(given.get(name) is not None for name in _DECLARING):
+        return False
+    return _has_columns(file, given.get("format"))
+
+
+def _has_columns(file: str, format: str | None) -> bool:
+    from ..readers.formats import FORMATS
+    from ..streams import format_of
+
+    if format is not None:
+        return FORMATS[format].columns
+    known = by_name(file)
+    if known is not None:
+        return known.columns
+    return file == _STDIN or format_of(file).columns
+
+
+def encoder_for(made: Any, drop: str | None, horizon: int | None, ledger: Any) -> Any:
+    """Return what learns the encoding for a learner, with its budget.
+
+    Raises
+    ------
+    click.UsageError
+        If the learner's guarantee is none that the encoding can be put beside.
+    """
+    from ..encoding.private import PrivateEncoder
+    from ..learners.views import promise_of
+
+    promise = promise_of(made, 1, horizon or 1000, 2)
+    if promise.kind not in ("gdp", "none"):
+        raise click.UsageError(
+            f"the guarantee of {type(made).__name__} with these options is of kind {promise.kind!r}, and a learnt "
+            "encoding has one of Gaussian differential privacy: declare the columns by --schema or --ranges"
+        )
+    return PrivateEncoder(
+        epsilon=made.epsilon,
+        delta=made.delta,
+        adjacency=made.adjacency,
+        n_rows=horizon,
+        drop=() if drop is None else [name.strip() for name in drop.split(",")],
+        random_state=made.random_state,
+        ledger=ledger,
+    )
+
+
+def defaults_for(name: str | None, stream: Any, horizon: int, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings of a learner for encoded rows, from public numbers; those that are given come first."""
+    from ..learners import default_name, settings_without_look
+
+    found: dict[str, Any] = {"on_invalid": "zero", "x_bound": stream.row_bound}
+    loss = given.get("loss")
+    if loss is None:
+        n_classes = 0 if stream.classes is None else len(stream.classes)
+        loss = "squared" if n_classes == 0 else "logistic" if n_classes == 2 else "softmax"
+        found["loss"] = loss
+    if stream.classes is None and stream.schema.target.range is not None:
+        found["y_bound"] = 1.0
+    if name in (None, default_name(loss)):
+        words = ("epsilon", "delta", "adjacency", "fit_intercept")
+        found |= settings_without_look(
+            loss,
+            n_features=stream.n_features,
+            n_rows=horizon,
+            x_bound=given.get("x_bound", stream.row_bound),
+            n_classes=2 if stream.classes is None else len(stream.classes),
+            **{word: given[word] for word in words if word in given},
+        )
+    return found
+
+
+def what_taught(encoder: Any) -> dict[str, Any]:
+    """Return what a run's record says of its learnt encoding. Public."""
+    plan = encoder.plan_
+    return {
+        "rows": plan.rows,
+        "phases": dict(plan.phases),
+        "mu": plan.mu if encoder.guarantee_.kind == "gdp" else "inf",
+        "columns": len(encoder.schema_.columns) - len(encoder.dropped_),
+        "dropped": dict(encoder.dropped_),
+        "sentence": encoder.guarantee_.sentence(),
+    }
+
+
+def spent_note(encoder: Any, folder: Path) -> str | None:
+    """Say that what an encoding cost stays spent, where there is no run to say it; None where nothing was."""
+    account = getattr(encoder, "account_", None)
+    if account is None or not account.entry().mu_squared:
+        return None
+    return (
+        f"no model was released, but what the first {encoder.plan_.rows:,} rows taught may have been seen, and the "
+        f"budget counts as spent: {folder}/ledger.jsonl says so"
+    )
