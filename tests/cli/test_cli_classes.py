@@ -17,7 +17,19 @@ pytestmark = pytest.mark.slow
 
 N = 600
 LABELS = ["ash", "birch", "oak"]
-RUN = ("run", "trees.csv", "--target", "kind", "--classes", ",".join(LABELS), "--radius", "6", "--epsilon", "9")
+RUN = (
+    "run",
+    "trees.csv",
+    "--no-learn-schema",
+    "--target",
+    "kind",
+    "--classes",
+    ",".join(LABELS),
+    "--radius",
+    "6",
+    "--epsilon",
+    "9",
+)
 
 
 @pytest.fixture
@@ -83,7 +95,17 @@ def test_labels_that_are_numbers(here):
     write(here / "t.csv", ["x", "y"], [(round(float(v), 3), 1 + k % 3) for k, v in enumerate(rng.normal(size=90))])
     (here / "s.toml").write_text('[columns.x]\nrange = [-4, 4]\n[target]\ncolumn = "y"\nclasses = [1, 2, 3]\n')
     for words in (("--classes", "1,2,3"), ("--schema", "s.toml")):
-        record = run_json("run", "t.csv", *words, "--class-weight", "2.0=3", "--no-diagnostics", "--loss", "softmax")
+        record = run_json(
+            "run",
+            "t.csv",
+            "--no-learn-schema",
+            *words,
+            "--class-weight",
+            "2.0=3",
+            "--no-diagnostics",
+            "--loss",
+            "softmax",
+        )
         assert record["classes"] == ["1", "2", "3"]
         ((label, weight),) = record["parameters"]["class_weight"]
         assert (str(label), weight) == ("2", 3.0)

@@ -18,6 +18,7 @@ from cli_tools import N, entries_of, listed, no_file_above, privol_cli, run_json
 from patience import WAIT
 
 import privol.cli.run as command
+from privol.cli import prepare
 from privol.cli.app import DATA, INTERRUPTED, IO, OK, PIPE
 from privol.state import load_model
 
@@ -111,7 +112,7 @@ def test_an_interrupt_before_the_first_row_leaves_nothing(here, clinic, monkeypa
     def counting(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "_horizon", counting)
+    monkeypatch.setattr(prepare, "_horizon", counting)
     before = sorted(here.iterdir())
     result = privol_cli(*RUN, "--out", "R")
     assert result.exit_code == INTERRUPTED

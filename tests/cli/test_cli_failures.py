@@ -115,7 +115,7 @@ def test_bad_use(here, clinic, case):
 
 
 def test_labels_must_be_declared(here, clinic):
-    result = privol_cli("run", "train.csv")
+    result = privol_cli("run", "train.csv", "--no-learn-schema")
     assert result.exit_code == USAGE
     assert "--classes" in result.stderr
 
@@ -219,7 +219,7 @@ def test_a_known_length_is_refused_before_a_row_is_read(here):
 
 def test_text_columns_lead_to_schemas(here):
     (here / "t.csv").write_text("age,job,outcome\n41,nurse,yes\n50,clerk,no\n")
-    result = privol_cli("run", "t.csv", "--positive", "yes")
+    result = privol_cli("run", "t.csv", "--no-learn-schema", "--positive", "yes")
     assert result.exit_code == DATA
     assert "column 'job': found 'nurse'" in result.stderr
     assert "privol info FILE drafts one" in result.stderr
@@ -359,8 +359,8 @@ def test_users_are_warned_of_weak_figures(here, clinic):
     [
         (("run", "t.csv", "--sep", ";", "--positive", "yes"), "columns may be separated by ',': --sep ,"),
         (("run", "t.csv", "--schema", "s.toml"), "separated by ',': sep = \",\" under [file] of the schema"),
-        (("run", "t.csv"), "the logistic loss needs the public labels: --classes"),
-        (("run", "t.csv", "--loss", "huber"), "(declare labels with --classes or --positive)"),
+        (("run", "t.csv", "--no-learn-schema"), "the logistic loss needs the public labels: --classes"),
+        (("run", "t.csv", "--no-learn-schema", "--loss", "huber"), "(declare labels with --classes or --positive)"),
         (("run", "t.svm", "--positive", "1", "--n-features", "1"), "(counted from 1; --zero-based counts from 0)"),
         (("run", "t.svm", "--positive", "1", "--release", "9"), "--release 9 would release nothing within 2 rows"),
         (("run", "t.svm", "--positive", "1", "--learner", "pgiga", "--loss", "hinge"), "--loss hinge has a kink"),
@@ -408,10 +408,10 @@ def test_labels_that_cannot_occur_are_refused_where_that_is_public(here):
     np.savez("t.npz", X=np.ones((4, 1)), y=[0.0, 1.0, 0.0, 1.0])
     (here / "t.svm").write_text("1 1:2\n-1 1:3\n")
     for name in ("t.npz", "t.svm"):
-        result = privol_cli("run", name, "--positive", "yes")
+        result = privol_cli("run", name, "--no-learn-schema", "--positive", "yes")
         assert (result.exit_code, "the labels are numbers, so 'yes' cannot occur" in result.stderr) == (DATA, True)
         # of a number it is known from the rows alone, which are private
-        assert privol_cli("run", name, "--positive", "7").exit_code == OK
+        assert privol_cli("run", name, "--no-learn-schema", "--positive", "7").exit_code == OK
 
 
 def test_noise_has_a_price_only_where_there_is_noise(here, clinic):

@@ -99,7 +99,9 @@ def test_every_learner_option_reaches_the_learner(here, clinic):
     words = """--learner pgiga --loss smooth_hinge --epsilon 2 --delta 1e-5 --adjacency zero_out --release 50,500
         --radius 3 --x-bound 1.5 --l2 0.2 --l2-schedule inverse_sqrt --step-offset 30 --noise-shape smooth
         --no-fit-intercept --calibration tight --on-invalid zero --y-bound 2 --domain l1:2.5"""
-    record = run_json("run", "train.csv", "--classes", "well,sick", *words.split(), "--no-diagnostics")
+    record = run_json(
+        "run", "train.csv", "--no-learn-schema", "--classes", "well,sick", *words.split(), "--no-diagnostics"
+    )
     assert record["learner"] == "PGIGA"
     assert record["parameters"] == {
         "loss": {"name": "smooth_hinge", "width": 0.5},
@@ -261,7 +263,7 @@ def test_pqftl_takes_its_own_options(here):
     np.savetxt("dose.csv", np.column_stack([X, X @ [0.3, -0.2, 0.1]]), delimiter=",", header="a,b,c,dose", comments="")
     words = """--batch 5 --l2 0.1 --design honaker --buffers 2 --objective mean --noise-shift 1.5 --release 50
         --radius 2 --loss squared --target dose"""
-    record = run_json("run", "dose.csv", "--out", "R", "--no-diagnostics", *words.split())
+    record = run_json("run", "dose.csv", "--no-learn-schema", "--out", "R", "--no-diagnostics", *words.split())
     assert record["learner"] == "PQFTL"
     expected = {
         "batch": 5, "l2": 0.1, "design": "honaker", "buffers": 2, "objective": "mean", "noise_shift": 1.5,
@@ -271,7 +273,7 @@ def test_pqftl_takes_its_own_options(here):
     assert load_model("R").noise_shift == 1.5
     assert json.loads((here / "R" / "run.json").read_text())["releases"] == 11
     assert "400, 450, 500, 501" in " ".join(
-        privol_cli("run", "dose.csv", "--no-diagnostics", *words.split()).stdout.split()
+        privol_cli("run", "dose.csv", "--no-learn-schema", "--no-diagnostics", *words.split()).stdout.split()
     )
 
 
@@ -293,10 +295,11 @@ def test_widths_reach_the_losses(here, clinic, loss, target):
     if loss == "huber":
         lines = (here / "train.csv").read_text().splitlines()
         (here / "train.csv").write_text("\n".join(line.rsplit(",", 1)[0] for line in lines) + "\n")
-    words = ("run", "train.csv", target, "--loss", loss, f"--{loss.replace('_', '-')}-width", "0.25")
-    assert run_json(*words, "--out", "R", "--no-diagnostics")["parameters"]["loss"] == {"name": loss, "width": 0.25}
+    words = (target, "--loss", loss, f"--{loss.replace('_', '-')}-width", "0.25")
+    record = run_json("run", "train.csv", "--no-learn-schema", *words, "--out", "R", "--no-diagnostics")
+    assert record["parameters"]["loss"] == {"name": loss, "width": 0.25}
     assert load_model("R").loss.width == 0.25
-    planned = privol_cli("plan", "--n-features", "3", "--horizon", "500", *words[3:], "--json")
+    planned = privol_cli("plan", "--n-features", "3", "--horizon", "500", *words[1:], "--json")
     assert json.loads(planned.stdout)["parameters"]["loss"]["width"] == 0.25
 
 

@@ -169,7 +169,7 @@ def test_columns_of_a_run_without_a_schema_are_taken_by_their_names(here):
     Path("ranges.json").write_text('{"a": [-3, 3]}')
     for ranges in ([], ["--ranges", "ranges.json"]):
         out = f"R{len(ranges)}"
-        run_json("run", "rows.csv", "--target", "y", "--classes", "0,1", *ranges, "--out", out)
+        run_json("run", "rows.csv", "--no-learn-schema", "--target", "y", "--classes", "0,1", *ranges, "--out", out)
         same = privol_cli("predict", out, "same.csv").stdout
         assert len(same.splitlines()) == 61
         assert read_record(out)["parameters"]["x_bound"] == 1.0
@@ -278,7 +278,7 @@ def test_separators_and_codecs_without_a_schema(here, word):
     rows = "".join(f"{i % 7}\t{i % 3}\t{'ja' if i % 7 > 3 else 'nø'}\n" for i in range(50))
     Path("t.csv").write_bytes(rows.encode("latin-1"))
     words = ("--sep", word, "--encoding", "latin-1", "--classes", "nø,ja", "--no-header", "--no-diagnostics")
-    record = run_json("run", "t.csv", *words, "--out", "R")
+    record = run_json("run", "t.csv", "--no-learn-schema", *words, "--out", "R")
     assert (record["features"], record["classes"]) == (2, ["nø", "ja"])
     assert privol_cli("predict", "R", "t.csv").stdout.count("\n") == 51  # as in the run
     save(arrow.table({"0": [1.0], "1": [2.0]}), "t.parquet")
@@ -305,7 +305,7 @@ def test_predictions_come_as_their_rows_do(here):
     """No row is sent before the rows sent so far have been predicted."""
     rows = "".join(f"{i % 7},{i % 3},{int(i % 7 > 3)}\n" for i in range(50))
     Path("t.csv").write_text(rows)
-    run_json("run", "t.csv", "--positive", "1", "--out", "R", "--no-diagnostics")
+    run_json("run", "t.csv", "--no-learn-schema", "--positive", "1", "--out", "R", "--no-diagnostics")
     expected = privol_cli("predict", "R", "t.csv").stdout.splitlines(keepends=True)
     process = start("predict", "R", "-", "--target", "2", stdin=subprocess.PIPE)
     killer = threading.Timer(60, process.kill)

@@ -43,7 +43,8 @@ def learns_encoding(file: str | None, asked: bool | None, given: Mapping[str, An
             if given.get(name) is not None:
                 raise click.UsageError(f"--learn-schema and --{name.replace('_', '-')} exclude each other")
         return True
-    if any(given.get(name) is not None for name in _DECLARING):
+    # what comes through a pipe may be alive, and whoever watches it would wait for the rows that teach
+    if file == _STDIN or any(given.get(name) is not None for name in _DECLARING):
         return False
     return _has_columns(file, given.get("format"))
 
@@ -57,7 +58,7 @@ def _has_columns(file: str, format: str | None) -> bool:
     known = by_name(file)
     if known is not None:
         return known.columns
-    return file == _STDIN or format_of(file).columns
+    return format_of(file).columns
 
 
 def encoder_for(made: Any, drop: str | None, horizon: int | None, ledger: Any) -> Any:
@@ -68,7 +69,7 @@ def encoder_for(made: Any, drop: str | None, horizon: int | None, ledger: Any) -
     click.UsageError
         If the learner's guarantee is none that the encoding can be put beside.
     """
-    from ..encoding.private import PrivateEncoder
+    from ..encoding.private_encoder import PrivateEncoder
     from ..learners.views import promise_of
 
     promise = promise_of(made, 1, horizon or 1000, 2)

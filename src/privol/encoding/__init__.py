@@ -1,1 +1,6 @@
-"""Encoding: columns to numbers as a schema or public ranges say, each row by itself."""
+"""Encoding: columns to numbers, each row by itself, as a schema says that is public or learnt privately."""
+
+from .phases import EncodingPlan, plan_encoding
+from .private_encoder import PrivateEncoder
+
+__all__ = ["EncodingPlan", "PrivateEncoder", "plan_encoding"]

@@ -129,9 +129,9 @@ class _Kinds:
         # missing, found labels, other texts, numbers by their exponent
         self.counts = np.zeros(_NUMBERS + len(self.cells))
 
-    def add(self, values: _Values) -> None:
+    def add(self, values: _Values, null: npt.NDArray[np.bool_]) -> None:
         numbers, present = values.numbers(), values.present()
-        self.counts[_MISSING] += np.count_nonzero(~present)
+        self.counts[_MISSING] += np.count_nonzero(~present & ~null)
         if self._labels:
             known = np.array([t is not None and _label_of(t) in self._labels for t in values.texts])[values.indices]
             self.counts[_KNOWN] += np.count_nonzero(known)
@@ -269,8 +269,15 @@ class EncodingRun:
                 if text is not None and count:
                     self._texts[_label_of(text)] += count
             return
+        values = {column: _Values(batch.column(column), self._written) for column in self._counted}
+        if phase != "kinds":
+            for column, counted in self._counted.items():
+                counted.add(values[column])
+            return
+        # the null row, in which nothing is known, counts nowhere: adjacency "zero_out" rests on it
+        null = ~np.any([found.present() for found in values.values()], axis=0)
         for column, counted in self._counted.items():
-            counted.add(_Values(batch.column(column), self._written))
+            counted.add(values[column], null)
 
     def _release(self, phase: str) -> None:
         """Add the noise of a phase to its counts, and decide by these alone."""

@@ -27,12 +27,13 @@ from ..guarantees import ADJACENCIES
 
 __all__ = ["EncodingPlan", "plan_encoding"]
 
-# Rows of a phase: at least so many standard deviations of its noise, or so large a share of all rows where that is
-# more; but never more than the last share.
+# Rows of a phase: so many standard deviations of its noise, or so large a share of all rows where that is more, up to
+# five times as many; but never more than the last share.
 _LABELS = 150.0, 0.005, 0.03
 _KINDS = 60.0, 0.003, 0.02
 _COARSE = 80.0, 0.004, 0.03
 _FINE = 120.0, 0.006, 0.04
+_MORE = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +118,8 @@ def plan_encoding(
 
     def rows(rule: tuple[float, float, float], histograms: int) -> int:
         deviations, share, most = rule
-        return math.floor(min(most * n, max(deviations * noise_of(histograms, mu, adjacency), share * n)))
+        enough = deviations * noise_of(histograms, mu, adjacency)
+        return math.floor(min(most * n, max(enough, min(share * n, _MORE * enough))))
 
     labels = rows(_LABELS, 1) if target else 0
     others = [rows(rule, columns + target) for rule in (_KINDS, _COARSE, _FINE)]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ._base import OnlineLearner as OnlineLearner
     from ._default import default_learner as default_learner
     from ._default import default_name as default_name
+    from ._default import settings_without_look as settings_without_look
     from ._ledgered import LedgeredModel as LedgeredModel
     from ._model import Release as Release
     from ._network import NetworkLearner as NetworkLearner

@@ -9,7 +9,7 @@ from typing import Any
 
 from .._validate import choice, integer
 from ..encoding.labels import Labels
-from ..encoding.private import PrivateEncoder
+from ..encoding.private_encoder import PrivateEncoder
 from ..encoding.ranges import Ranges
 from ..encoding.rest import RestOfColumns
 from ..encoding.rows import ColumnSource, FrameSource, PlainEncoder

@@ -14,7 +14,7 @@ from .._validate import integer
 from ..encoding.cells import CountedSource
 from ..encoding.encode import SchemaEncoder, UserEncoder
 from ..encoding.labels import Labels
-from ..encoding.private import PrivateEncoder
+from ..encoding.private_encoder import PrivateEncoder
 from ..encoding.rows import ColumnSource
 from ..encoding.schema import Schema
 from ..errors import StreamError
