@@ -269,15 +269,15 @@ class EncodingRun:
                 if text is not None and count:
                     self._texts[_label_of(text)] += count
             return
-        values = {column: _Values(batch.column(column), self._written) for column in self._counted}
+        cells = {column: _Values(batch.column(column), self._written) for column in self._counted}
         if phase != "kinds":
             for column, counted in self._counted.items():
-                counted.add(values[column])
+                counted.add(cells[column])
             return
         # the null row, in which nothing is known, counts nowhere: adjacency "zero_out" rests on it
-        null = ~np.any([found.present() for found in values.values()], axis=0)
+        null = ~np.any([found.present() for found in cells.values()], axis=0)
         for column, counted in self._counted.items():
-            counted.add(values[column], null)
+            counted.add(cells[column], null)
 
     def _release(self, phase: str) -> None:
         """Add the noise of a phase to its counts, and decide by these alone."""
