@@ -65,7 +65,8 @@ class SchemaEncoder:
         ``others`` took in. Store this one with a model.
     n_features : int
     feature_names : tuple of str
-        In the order of the schema: "age", "age=missing", "work=Private", "work=(unknown)", "work=(missing)", "code#17".
+        In the order of the schema: "age", "age=missing", "work=Private", "work=(unknown)", "work=(missing)", "code#17",
+        "size~10".
     sparse : bool
         Whether rows are CSR; see :data:`SPARSE_SHARE`. Both forms hold the same values.
     classes : tuple or None
