@@ -112,6 +112,8 @@ def _facts(record: Mapping[str, Any]) -> RenderableType:
         more = " each" if parameters["renewal"] == "repeat" else ", twice as many and so on"
         most = f" in epochs of {parameters['horizon']:,}{more}"
     table.add_row("rows learnt", f"{record['rows']:,}{most}; {record['features']:,} features{labels}")
+    if record.get("encoding") is not None:
+        table.add_row("encoding", _encoding(record["encoding"]))
     evaluated = " (read, learnt and evaluated" if record["diagnostics"] else " (read and learnt"
     table.add_row("throughput", f"{record['rows_per_second']:,.0f} rows/s{evaluated} in {record['seconds']:.2f} s)")
     if record["x_bound_from"] in ("schema", "ranges"):
@@ -260,6 +262,27 @@ def _diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
 
 #: Columns of a schema that are listed with their counts.
 _SHOWN_COLUMNS = 8
+
+
+def _encoding(found: Mapping[str, Any]) -> str:
+    """Say what the first rows taught, and what was left out."""
+    said = (
+        f"learnt from the first {found['rows']:,} rows, which the model does not learn; {found['columns']:,} columns "
+        "are used"
+    )
+    dropped = found["dropped"]
+    if dropped:
+        reasons: dict[str, list[str]] = {}
+        for name, reason in dropped.items():
+            reasons.setdefault(reason, []).append(name)
+        parts = [f"{_some(names)}: {reason}" for reason, names in reasons.items()]
+        said += f", left out are {'; '.join(parts)} (a schema can declare them)"
+    return said
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - _SHOWN_COLUMNS
+    return ", ".join(names[:_SHOWN_COLUMNS]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _cells(found: Mapping[str, Any]) -> str:

@@ -60,9 +60,13 @@ def describe_run(
     if guarantee.rows_per_user is not None:
         mu = compose_gdp([promise.user_mu for promise in promises.values()])
         users = {"most_rows": guarantee.rows_per_user, **figures_of(mu, gdp_epsilon(mu, delta))}
-    reserved, spent = compose_gdp([promise.mu for promise in promises.values()]), ledger.spent
+    # runs on different rows of the stream cost together what the dearest costs
+    groups: dict[str, float] = {}
+    for account in ledger.accounts:
+        groups[account.group] = max(groups.get(account.group, 0.0), account.guarantee.mu)
+    reserved, spent = compose_gdp(list(groups.values())), ledger.spent
     # one account's own figure is exact, where composing it would round it up
-    reserved_epsilon = guarantee.epsilon(delta) if len(promises) == 1 else gdp_epsilon(reserved, delta)
+    reserved_epsilon = guarantee.epsilon(delta) if len(groups) == 1 else gdp_epsilon(reserved, delta)
     bounded = math.isfinite(plan.problem.radius)  # else no score is the largest
     noise = noise_row(plan, rows[-1], early=early) if rows and bounded else None
     warnings = [*weaknesses(whole, rows=max(n, plan.problem.horizon)), *_warnings(made, noise)]
@@ -96,7 +100,7 @@ def describe_run(
         "users": users,
         "budget": {
             "delta": delta,
-            "reserved": figures_of(reserved if len(promises) > 1 else guarantee.mu, reserved_epsilon),
+            "reserved": figures_of(reserved if len(groups) > 1 else guarantee.mu, reserved_epsilon),
             "spent": figures_of(spent.mu, spent.epsilon(delta)),
             "shares": {name: figures_of(promise.mu, promise.epsilon(delta)) for name, promise in promises.items()},
         },

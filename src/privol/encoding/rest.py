@@ -40,8 +40,9 @@ class RestOfColumns(Columns):
         self.names = columns.names
         self.named = columns.named
         known = columns.facts.n_rows if n_rows is None else n_rows
-        self.facts = replace(columns.facts, n_rows=None if known is None else max(known - skip, 0))
         self.first_row = columns.first_row + skip
+        left = None if known is None else max(known - skip, 0)
+        self.facts = replace(columns.facts, n_rows=left, first_row=self.first_row)
 
     @property
     def hints(self) -> Mapping[str, str]:

@@ -78,12 +78,7 @@ def encoded_source(
     """Learn the schema of a table from its first rows; return the others as it says, and what encodes them."""
     rest = encoder.learn(columns, target, labels, file_options)
     source, coder = schema_source(encoder.schema_, rest, target=target is not False, count_cells=count_cells)
-    facts = source.facts
-    source.facts = replace(
-        facts,
-        beside=encoder.account_.plan_id,
-        first_row=rest.first_row,
-    )
+    source.facts = replace(source.facts, beside=encoder.account_.plan_id)
     return source, coder
 
 

@@ -1,0 +1,163 @@
+"""A file and a target, and nothing else: ``privol run`` learns what the columns mean."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+from cli_tools import entries_of, listed, privol_cli, run_json, start
+
+from privol.cli.app import DATA, OK, USAGE
+from privol.ledger import Ledger
+from privol.state import load_model
+
+pytestmark = pytest.mark.process
+
+N = 20_000
+WAIT = 120
+
+
+def table(n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    age, town = rng.uniform(18, 90, n).round(1), rng.choice(["Oslo", "Bergen", "Narvik"], n, p=[0.5, 0.3, 0.2])
+    score = (age - 54) / 12 + np.where(town == "Oslo", 1.5, -1.5) + rng.logistic(size=n)
+    dose = 3.0 * np.exp(rng.normal(0, 1, n)).round(4)
+    return pandas.DataFrame(
+        {
+            "id": np.arange(n) + 10_000,
+            "age": age,
+            "town": town,
+            "dose": dose,
+            "constant": "x",
+            "outcome": np.where(score > 0, "ill", "well"),
+        }
+    )
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table().to_csv("rows.csv", index=False)
+    return tmp_path
+
+
+WORDS = ("run", "rows.csv", "--target", "outcome", "--epsilon", "2")
+
+
+def test_a_file_and_a_target(here):
+    record = run_json(*WORDS, "--seed", "1", "--out", "R")
+    taught = record["encoding"]["rows"]
+    assert record["classes"] == ["ill", "well"]
+    assert record["rows"] == N - taught
+    assert set(record["encoding"]["dropped"]) == {"constant"}
+    assert record["diagnostics"]["run"]["progressive"]["auc"] > 0.82
+    assert record["budget"]["reserved"]["epsilon"] == pytest.approx(2.0, rel=1e-6)
+    assert Ledger.read("R/ledger.jsonl").spent.epsilon(1e-6) == pytest.approx(2.0, rel=1e-6)
+    assert [entry.learner for entry in entries_of("R")] == ["PrivateEncoder", "DPFTRL"]
+    shown = " ".join(privol_cli(*WORDS, "--seed", "1", "--out", "S", "--no-diagnostics").stdout.split())
+    assert f"learnt from the first {taught:,} rows" in shown
+    assert "constant: nearly all rows have the same value" in shown
+    assert np.array_equal(load_model("S").coef_, load_model("R").coef_)
+
+
+def test_predictions_are_encoded_alike(here):
+    run_json(*WORDS, "--out", "R", "--no-diagnostics")
+    new = table(500, seed=1)
+    new.drop(columns="outcome").to_csv("new.csv", index=False)
+    found = privol_cli("predict", "R", "new.csv")
+    assert found.exit_code == OK, found.stderr
+    said = [line.split(",")[0] for line in found.stdout.splitlines()[1:]]
+    assert np.mean(np.array(said) == new["outcome"]) > 0.75
+
+
+@pytest.mark.parametrize(
+    ("words", "learner", "loss"),
+    [
+        (("--target", "dose"), "PQFTL", "squared"),
+        (("--target", "town"), "DPFTRL", "softmax"),
+        (("--target", "outcome", "--positive", "ill", "--drop", "id,dose"), "DPFTRL", "logistic"),
+        (("--target", "outcome", "--learner", "nogd", "--radius", "20"), "NOGD", "logistic"),
+        (("--target", "outcome", "--private-metrics", "0.2", "--release", "1000"), "DPFTRL", "logistic"),
+    ],
+    ids=["real", "classes", "drop", "nogd", "metrics"],
+)
+def test_targets_and_learners(here, words, learner, loss):
+    record = run_json("run", "rows.csv", *words, "--epsilon", "2", "--out", "R", "--no-diagnostics")
+    assert (record["learner"], record["parameters"]["loss"]["name"]) == (learner, loss)
+    assert Ledger.read("R/ledger.jsonl").spent.epsilon(1e-6) <= 2.0 * (1 + 1e-6)
+
+
+def test_a_header_may_be_named(here):
+    table().to_csv("bare.csv", index=False, header=False)
+    record = run_json("run", "bare.csv", "--columns", "id,age,town,dose,constant,outcome", *WORDS[2:], "--out", "R")
+    assert record["classes"] == ["ill", "well"]
+    first = Path("bare.csv").read_text().splitlines()[:50]
+    Path("few.csv").write_text("\n".join(first) + "\n")
+    found = privol_cli("predict", "R", "few.csv")
+    assert found.stdout.count("\n") == 51, found.stderr
+
+
+def test_refused(here):
+    for words, code, said in (
+        (("--learner", "ldpsgd", "--randomizer", "privunit"), USAGE, "of kind 'pure'"),
+        (("--drop", "nobody"), DATA, "no column 'nobody'"),
+        (("--no-learn-schema", "--drop", "age"), USAGE, "--drop is about columns whose meaning is learnt"),
+        (("--learn-schema", "--ranges", "r.json"), USAGE, "exclude each other"),
+    ):
+        found = privol_cli(*WORDS, *words, "--out", "R")
+        assert (found.exit_code, said in found.stderr) == (code, True), found.stderr
+        assert not Path("R").exists()
+
+
+def test_too_few_rows_are_paid_for_and_said(here):
+    table(300).to_csv("few.csv", index=False)
+    found = privol_cli("run", "few.csv", "--target", "outcome", "--out", "R")
+    assert found.exit_code == DATA
+    assert "through the noise" in found.stderr or "stood out of the noise" in found.stderr
+    assert "the budget counts as spent" in found.stderr
+    assert listed("R") == ["ledger.jsonl"]
+    assert Ledger.read("R/ledger.jsonl").spent.epsilon(1e-6) == pytest.approx(1.0, rel=1e-6)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
+def test_a_killed_run_goes_on_with_what_was_learnt(here):
+    table(200_000).to_csv("rows.csv", index=False)
+    words = (*WORDS, "--seed", "3", "--checkpoint", "1000", "--no-diagnostics", "--quiet")
+    assert privol_cli(*words, "--out", "whole").exit_code == OK
+    process = start(*words, "--out", "R")
+    journal = Path("R/ledger.jsonl")
+    while process.poll() is None:
+        if journal.exists() and journal.read_bytes().count(b"\n") >= 8:
+            process.send_signal(signal.SIGKILL)
+            break
+        time.sleep(0.001)
+    process.communicate(timeout=WAIT)
+    assert process.returncode == -signal.SIGKILL
+    result = privol_cli("resume", "R", "--json")
+    assert result.exit_code == OK, result.stderr
+    assert json.loads(result.stdout)["resumed"] is True
+    assert np.array_equal(load_model("R").coef_, load_model("whole").coef_)
+    spent = [Ledger.read(f"{name}/ledger.jsonl").spent.mu for name in ("R", "whole")]
+    assert spent[0] == spent[1]
+    assert len(entries_of("R")) == 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
+def test_an_encoding_that_is_killed_is_paid_for(here):
+    """Whatever the dead process had shown: the whole reservation counts."""
+    process = start("run", "-", "--learn-schema", "--horizon", N, *WORDS[2:], "--out", "R", stdin=-1)
+    process.stdin.write("\n".join(Path("rows.csv").read_text().splitlines()[:600]) + "\n")
+    process.stdin.flush()
+    journal = Path("R/ledger.jsonl")
+    while not (journal.exists() and journal.read_bytes().count(b"\n") >= 2):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=WAIT)
+    assert Ledger.read(journal).spent.epsilon(1e-6) == pytest.approx(2.0, rel=1e-6)
