@@ -1,6 +1,6 @@
 """Every way by which a sparse matrix enters the package, and matrices whose structure lies.
 
-``python tests/sparse_entrances.py learners`` runs one family through a property, ``races`` the calls whose matrix
+``python tests/support/sparse_entrances.py learners`` runs a family through a property, ``races`` the calls whose matrix
 another thread rewrites. A failure may be the end of the process, so the tests run both in processes of their own.
 """
 
@@ -264,7 +264,9 @@ def races() -> None:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    if sys.argv[1] == "races":
-        races()
-    else:
-        check(sys.argv[1])
+    for family in sys.argv[1:]:
+        print(family, flush=True)  # where the process ends, the last is to blame
+        if family == "races":
+            races()
+        else:
+            check(family)
