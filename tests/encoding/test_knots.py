@@ -199,7 +199,7 @@ def test_a_text_is_read_by_itself(cells, decimal, pointed):
     for cell, value, odd in zip(cells, values, strange, strict=True):
         expected = number_of(cell, decimal)
         if pointed and decimal != "." and expected is not None and math.isnan(expected):
-            expected = 7.5 if is_number(cell.strip()) and float(cell) == 7.5 else number_of(cell)
+            expected = 7.5 if is_number(cell.strip()) and float(cell.strip()) == 7.5 else number_of(cell)
         assert odd == (expected is not None and math.isnan(expected)), cell
         assert value == expected or (math.isnan(value) and (expected is None or math.isnan(expected))), cell
         alone, _ = written.values(pa.array([cell], pa.string()), pointed=pointed)
