@@ -368,8 +368,9 @@ class OnlineLearner(LedgeredModel):
         endless = horizon == MOST_ROWS and self._endless()  # nobody knows the rows that delta has to stay below
         for words in weaknesses(guarantee, rows=1 if endless else horizon):
             warnings.warn(words, PrivacyWarning, stacklevel=3)
-        place = place_of(stream)
-        account = self._ledger().open(learner=type(self).__name__, guarantee=guarantee, facts=facts, **place)
+        ledger = self._ledger()
+        place = place_of(stream, ledger)
+        account = ledger.open(learner=type(self).__name__, guarantee=guarantee, facts=facts, **place)
         return self._adopt(Run(state, plan, guarantee, account, targets, horizon), stream)
 
     def _adopt(self, run: Run, stream: Any) -> Run:

@@ -233,7 +233,8 @@ class OfflineLearner(LedgeredModel):
             warnings.warn(words, PrivacyWarning, stacklevel=3)
         if seal is not None:
             seal.begin(fixed, targets.classes)
-        account = self._ledger().open(learner=type(self).__name__, guarantee=guarantee, **place_of(stream))
+        ledger = self._ledger()
+        account = ledger.open(learner=type(self).__name__, guarantee=guarantee, **place_of(stream, ledger))
         self._account = account
         released, failure = [0], None
         # however it ends, the rows may have made it: an error, a clock that ran out; and a model may be in a traceback

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .._core._learner_run import LearnerRun
 from ..calibration import RunPlan
 from ..guarantees import Guarantee, square_up
-from ..ledger import Account, Counts
+from ..ledger import Account, Counts, Ledger
 from ._model import Export
 from ._targets import Targets
 
@@ -33,7 +33,8 @@ class RowStream(Protocol):
 
     Three more are taken into the guarantee where they exist: ``rows_per_user``, the largest number of rows of a user
     (None: unknown), ``user``, what tells users apart (a column's name), and ``conditions``, a tuple of sentences on
-    what the stream's rows rest on.
+    what the stream's rows rest on. Two are taken into the ledger: ``beside``, the account of what learnt from the rows
+    before these, and ``first_row``.
     """
 
     n_rows: int | None
@@ -52,10 +53,15 @@ def promised_by(stream: Any, guarantee: Guarantee) -> Guarantee:
     )
 
 
-def place_of(stream: Any) -> dict[str, Any]:
-    """Return where the rows of a stream are, for the ledger: after those that an account of it has paid for, if any."""
+def place_of(stream: Any, ledger: Ledger) -> dict[str, Any]:
+    """Return where the rows of a stream are, for a ledger: after those that an account of it has paid for, if any.
+
+    A run of another ledger counts by itself, and adds up with that account wherever both are included.
+    """
     beside = getattr(stream, "beside", None)
-    return {} if beside is None else {"beside": beside, "first_row": stream.first_row}
+    if beside is None or all(account.plan_id != beside for account in ledger.accounts):
+        return {}
+    return {"beside": beside, "first_row": stream.first_row}
 
 
 @dataclass
