@@ -168,6 +168,7 @@ def frame(n=20_000, seed=0):
             "age": x,
             "year": rng.integers(1990, 2013, n),
             "income": np.exp(rng.normal(10, 1.5, n)),
+            "visit": pandas.date_range("2015-03-01", periods=n, freq="37min").strftime("%Y-%m-%d %H:%M"),
             "size": 1e-7 * rng.uniform(1, 9, n),
             "town": rng.choice(["Oslo", "Bergen", "Narvik", "?"], n, p=[0.5, 0.3, 0.15, 0.05]),
             "same": "x",
@@ -192,6 +193,8 @@ def test_types_scales_and_labels_are_found():
     assert 1980 <= low <= 1992
     assert 2010 <= high <= 2024
     assert 1e3 < columns["income"].knots[2] < 1e5
+    assert columns["visit"].timestamp
+    assert 1.40e9 < columns["visit"].knots[0] < 1.44e9
     assert 5e-8 < columns["size"].knots[0] < columns["size"].knots[-1] < 2e-6
     assert len(columns["town"].kept) in (3, 4)
     assert columns["mixed"].missing == "indicator"
@@ -228,7 +231,7 @@ def test_what_is_declared_is_taken():
     stream = open_stream(table, target="outcome", positive="ill", schema=encoder)
     columns = dict(encoder.schema_.columns)
     assert columns["age"].range == (0.0, 100.0)
-    assert (encoder.plan_.labels, encoder.plan_.columns) == (0, 7)
+    assert (encoder.plan_.labels, encoder.plan_.columns) == (0, 8)
     assert stream.classes == ("not ill", "ill")
     with pytest.raises(StreamError, match="no column 'nobody'"):
         open_stream(table, target="outcome", schema=PrivateEncoder(drop=["nobody"]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,12 +20,14 @@ from ..errors import StreamError
 from ..noise import STREAM_ENCODING, Source, decide_lattice_point
 from ..readers.columns import Batch
 from ..readers.written import Written
-from .labels import coded, label_key
+from .knots import numbers_in
+from .labels import label_key, positions
 from .lines import Cells, dyadic_cells, knots_of, refined
 from .phases import EncodingPlan
 from .schema_parts import Column, Drop, Hashed, Knots, Target
 from .strings import absent_texts, threshold
 from .texts import compact, hash_of
+from .times import seconds_in
 
 __all__ = ["BUCKETS", "MISSING_TEXTS", "REST", "EncodingRun", "Found"]
 
@@ -51,7 +53,12 @@ _COVERED = 0.9  # share of the rows whose target is one of the labels that were 
 
 
 # Cells of a histogram of kinds.
-_MISSING, _KNOWN, _TEXTS, _NUMBERS = range(4)
+_MISSING, _KNOWN, _TEXTS, _TIMES, _NUMBERS = range(5)
+
+
+# Where times are looked for: two years a cell, from 1902 to 2174.
+_TIME_CELLS = Cells(np.linspace(-(2.0**31), 3 * 2.0**31, 129)[:-1], np.linspace(-(2.0**31), 3 * 2.0**31, 129)[1:])
+_CYCLES = ("day", "week", "year")
 
 
 @dataclass
@@ -73,40 +80,36 @@ class Found:
 
 
 class _Values:
-    """The distinct cells of one column of a batch, and which row has which."""
+    """The distinct cells of one column of a batch, and which row has which.
 
-    def __init__(self, column: Any, written: Written) -> None:
-        column = compact(column)
-        self.indices, texts = coded(column)
+    ``pointed`` is as for :meth:`privol.readers.written.Written.values`.
+    """
+
+    def __init__(self, column: Any, written: Written, pointed: bool) -> None:
+        self._column = compact(column)
+        self.indices = positions(self._column)
+        texts = [*self._column.dictionary.to_pylist(), None]
         self.texts = [None if text is None or text.strip() in written.missing else text.strip() for text in texts]
-        self._written = written
+        self._written, self._pointed = written, pointed
 
     def numbers(self) -> FloatArray:
         """The number of each row, NaN where its cell is none."""
-        return self._distinct(_number_of(self._written))[self.indices]
+        return numbers_in(self._column, self._written, pointed=self._pointed)
+
+    def times(self) -> FloatArray:
+        """The time of each row in seconds since 1970, NaN where its cell is none."""
+        seconds, _ = seconds_in(self._column.dictionary, self._written)
+        found: FloatArray = np.append(seconds, np.nan)[self.indices]
+        return found
 
     def buckets(self) -> npt.NDArray[np.int64]:
         """The hash bucket of each row, -1 where its cell is missing."""
-        found = self._distinct(lambda text: hash_of(text) % BUCKETS)
-        return np.where(np.isnan(found), -1.0, found).astype(np.int64)[self.indices]
+        found = [-1 if text is None else hash_of(text) % BUCKETS for text in self.texts]
+        return np.array(found, dtype=np.int64)[self.indices]
 
     def present(self) -> npt.NDArray[np.bool_]:
         """Whether each row has a cell."""
         return np.array([text is not None for text in self.texts], dtype=bool)[self.indices]
-
-    def _distinct(self, of: Callable[[str], float]) -> FloatArray:
-        return np.fromiter((math.nan if t is None else of(t) for t in self.texts), np.float64, len(self.texts))
-
-
-def _number_of(written: Written) -> Callable[[str], float]:
-    def number(text: str) -> float:
-        try:
-            found = written.number(text)
-        except ValueError:
-            return math.nan
-        return math.nan if found is None else found
-
-    return number
 
 
 def _label_of(text: str) -> str:
@@ -126,7 +129,7 @@ class _Kinds:
     def __init__(self, labels: Sequence[str] = ()) -> None:
         self.cells, self.believed = dyadic_cells()
         self._labels = frozenset(labels)
-        # missing, found labels, other texts, numbers by their exponent
+        # missing, found labels, other texts, times, numbers by their exponent
         self.counts = np.zeros(_NUMBERS + len(self.cells))
 
     def add(self, values: _Values, null: npt.NDArray[np.bool_]) -> None:
@@ -136,13 +139,19 @@ class _Kinds:
             known = np.array([t is not None and _label_of(t) in self._labels for t in values.texts])[values.indices]
             self.counts[_KNOWN] += np.count_nonzero(known)
             numbers, present = np.where(known, np.nan, numbers), present & ~known
-        self.counts[_TEXTS] += np.count_nonzero(present & np.isnan(numbers))
+        others = present & np.isnan(numbers)
+        times = others & ~np.isnan(values.times()) if others.any() else others
+        self.counts[_TIMES] += np.count_nonzero(times)
+        self.counts[_TEXTS] += np.count_nonzero(others & ~times)
         self.counts[_NUMBERS:] += self.cells.counts(numbers)
 
     def decide(self, noisy: FloatArray, std: float) -> tuple[str, Cells | None, FloatArray]:
-        """Return "number", "text" or "nothing", and the cells of the numbers with their counts."""
+        """Return "number", "time", "text" or "nothing", and the cells of numbers or times with their counts."""
         counts = np.where(noisy[_NUMBERS:] > self.believed * std, noisy[_NUMBERS:], 0.0)
         texts, numbers = float(noisy[_TEXTS]), float(counts.sum())
+        times = float(noisy[_TIMES])
+        if times > max(numbers, texts, _BELIEVED_KIND * std):
+            return "time", _TIME_CELLS, np.ones(len(_TIME_CELLS))
         if texts > max(numbers, _BELIEVED_KIND * std):
             return "text", None, counts
         if numbers <= 0.0:
@@ -153,14 +162,15 @@ class _Kinds:
 
 
 class _Line:
-    """Phases "coarse" and "fine" of a column of numbers."""
+    """Phases "coarse" and "fine" of a column of numbers, or of times."""
 
-    def __init__(self, cells: Cells) -> None:
+    def __init__(self, cells: Cells, times: bool) -> None:
         self.cells = cells
         self.counts = np.zeros(len(cells))
+        self._times = times
 
     def add(self, values: _Values) -> None:
-        self.counts += self.cells.counts(values.numbers())
+        self.counts += self.cells.counts(values.times() if self._times else values.numbers())
 
     def decide(self, noisy: FloatArray, std: float) -> tuple[Cells, FloatArray]:
         """Return the cells between the outermost believed ones, and their counts."""
@@ -203,6 +213,8 @@ class EncodingRun:
         What columns of numbers become.
     regression : bool, optional
         Whether the target is a real number. Default: it is where no labels are frequent.
+    only_text : collection of str
+        Columns whose cells are surely text in the input itself.
     """
 
     def __init__(
@@ -215,9 +227,10 @@ class EncodingRun:
         *,
         shape: str = "spline",
         regression: bool | None = None,
+        only_text: Collection[str] = (),
     ) -> None:
         self._names, self._target, self._plan, self._source, self._written = names, target, plan, source, written
-        self._shape, self._regression = shape, regression
+        self._shape, self._regression, self._only_text = shape, regression, only_text
         self.found = Found()
         self._labels: tuple[str, ...] = ()
         self._texts: Counter[str] = Counter()
@@ -225,6 +238,7 @@ class EncodingRun:
         self._buckets: dict[str, tuple[FloatArray, float]] = {}  # noisy counts so far, and the variance of their noise
         self._lines: dict[str, tuple[Cells, FloatArray]] = {}
         self._missing: dict[str, str] = {}
+        self._times: set[str] = set()
         self._phases = plan.phases
         self._at, self._rows = 0, 0
         self._begin()
@@ -258,18 +272,23 @@ class EncodingRun:
             if self._target is not None:
                 self._counted[self._target] = _Kinds(self._labels)
         elif name in ("coarse", "fine"):
-            lines: dict[str, Any] = {column: _Line(cells) for column, (cells, _) in self._lines.items()}
+            lines: dict[str, Any] = {
+                column: _Line(cells, column in self._times) for column, (cells, _) in self._lines.items()
+            }
             self._counted = lines | {column: _Buckets() for column in self._buckets}
+
+    def _values(self, batch: Batch, column: str) -> _Values:
+        return _Values(batch.column(column), self._written, column not in self._only_text)
 
     def _count(self, phase: str, batch: Batch) -> None:
         if phase == "labels":
-            values = _Values(batch.column(self._target), self._written)
+            values = self._values(batch, str(self._target))
             counts = np.bincount(values.indices, minlength=len(values.texts))
             for text, count in zip(values.texts, counts.tolist(), strict=True):
                 if text is not None and count:
                     self._texts[_label_of(text)] += count
             return
-        cells = {column: _Values(batch.column(column), self._written) for column in self._counted}
+        cells = {column: self._values(batch, column) for column in self._counted}
         if phase != "kinds":
             for column, counted in self._counted.items():
                 counted.add(cells[column])
@@ -333,12 +352,16 @@ class EncodingRun:
         for column, noisy in parts.items():
             kind, cells, counts = self._counted[column].decide(noisy, std)
             # texts beside numbers, and numbers that no cell is believed of, count as missing too
-            others = noisy[_MISSING] + (noisy[_TEXTS] if kind == "number" else 0.0)
+            others = noisy[_MISSING] + (noisy[_TEXTS] if kind in ("number", "time") else 0.0)
             self._missing[column] = "indicator" if others > _BELIEVED_KIND * std else "zero"
             if column == self._target:
                 self._decide_target(noisy, kind, cells, counts)
             elif kind == "text":
                 self._buckets[column] = np.zeros(BUCKETS), 0.0
+            elif kind == "time":
+                assert cells is not None
+                self._times.add(column)
+                self._lines[column] = cells, counts
             elif cells is not None:
                 self._refine(column, cells, counts, self._plan.coarse, std)
             else:
@@ -398,7 +421,9 @@ class EncodingRun:
                     self.found.dropped[column] = "nearly all rows have the same value"
                 else:
                     points = tuple(float(knot) for knot in knots)
-                    self.found.columns[column] = Knots(points, self._shape, self._missing[column])
+                    cycles = _CYCLES if column in self._times else ()
+                    found = Knots(points, self._shape, self._missing[column], column in self._times, cycles)
+                    self.found.columns[column] = found
             if column in self.found.dropped:
                 self.found.columns[column] = Drop()
         if self._target is not None and self._target in self._lines:

@@ -168,6 +168,7 @@ class PrivateEncoder:
         columns.written = written
         learnt = goal.column if goal.learnt else None
         shapes: dict[str, Any] = {"shape": self.numeric, "regression": self.regression}
+        shapes["only_text"] = {name for name in kinds if columns.only_text(name)}
         run = EncodingRun(names, learnt, plan, source, written, **shapes)
         self.plan_ = plan
         self.guarantee_ = self._guarantee(plan, len(plan.phases), source)
