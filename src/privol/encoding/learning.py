@@ -39,8 +39,8 @@ MISSING_TEXTS = ("?", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "#
 BUCKETS = 4096
 #: Buckets that all other values of it share.
 REST = 16
-#: Features of a column of numbers.
-KNOTS = 6
+#: Features of a column of numbers; fewer beside a real target, whose moments have noise for every pair of features.
+KNOTS, KNOTS_OF_MOMENTS = 6, 4
 
 # In standard deviations of the noise. Of 4,096 buckets of noise alone one is believed in 70 columns.
 _BELIEVED_BUCKET = 4.5
@@ -403,6 +403,7 @@ class EncodingRun:
     def _conclude(self) -> None:
         """Say what the columns are."""
         rows = self._plan.coarse + self._plan.fine
+        real = self._regression is True or self._target in self._lines
         for column in self._names:
             if column in self._buckets:
                 counts, variance = self._buckets[column]
@@ -416,7 +417,7 @@ class EncodingRun:
                     own = tuple(int(bucket) for bucket in kept)
                     self.found.columns[column] = Hashed(BUCKETS, self._missing[column], own, REST)
             elif column in self._lines:
-                knots = knots_of(*self._lines[column], KNOTS)
+                knots = knots_of(*self._lines[column], KNOTS_OF_MOMENTS if real else KNOTS)
                 if len(knots) < 2:
                     self.found.dropped[column] = "nearly all rows have the same value"
                 else:
