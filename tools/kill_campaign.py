@@ -107,7 +107,7 @@ class Campaign:
 def try_other_rows(campaign: Campaign, case: Case, tally: Tally) -> None:
     """Another row in the place of a learnt one is refused; in the place of one that nobody has seen, it is learnt."""
     entries = case.entries()
-    rows = entries[-1].last_row if entries and entries[-1].open else 0
+    rows = entries[-1].rows if entries and entries[-1].open else 0
     if rows and campaign.chance(0.5):
         elsewhere = World(case.folder / "other.txt")
         status = case.attempt(changed=int(campaign.rng.integers(rows)), world=elsewhere)

@@ -324,11 +324,11 @@ class Case:
         if (rows, releases) > (0, 0) and last is None:
             self.wrong(f"the ledger has lost its entry: {rows} rows and {releases} releases were seen")
         if last is not None:
-            if (last.last_row, last.releases) < (rows, releases) or last.releases < releases:
-                self.wrong(f"the ledger knows of {last.last_row}, {last.releases}; seen were {rows}, {releases}")
+            if (last.rows, last.releases) < (rows, releases) or last.releases < releases:
+                self.wrong(f"the ledger knows of {last.rows}, {last.releases}; seen were {rows}, {releases}")
             if self.job.seed is not None and last.mu_squared < self.job.reference.spent.get(releases, 0.0):
                 self.wrong(f"the ledger has mu^2 {last.mu_squared} for {releases} releases")
-        now = {e.plan_id: (e.last_row, e.releases, e.mu_squared, e.open) for e in entries}
+        now = {e.plan_id: (e.rows, e.releases, e.mu_squared, e.open) for e in entries}
         for plan_id, (row, number, square, open_) in self._known.items():
             after = now.get(plan_id)
             if row == number == 0 and open_:

@@ -433,29 +433,54 @@ def _accounts(journal: Mapping[str, Any], delta: float) -> RenderableType:
     table = Table(padding=(0, 1))
     for name in ("run", "rows", "releases", "promised", "reserved", "spent", ""):
         table.add_column(name, justify="right" if name in ("rows", "releases") else "left")
-    for run in journal["runs"]:
-        promised = {
-            "gdp": "{}-GDP",
-            "pure": "pure epsilon {}",
-            "approximate": "epsilon {} at delta " + format_up(run["delta"]),
-            "none": "nothing",
-        }[run["kind"]]
-        table.add_row(
-            f"{run['learner']}\n{run['plan_id'][:12]}",
-            f"{run['rows']:,}",
-            f"{run['releases']:,}",
-            promised.format(_up(run["parameter"])),
-            _epsilon(run["reserved"]),
-            _epsilon(run["spent"]),
-            ("open" if run["open"] else "closed") + ("" if run["private"] else "\nNOT PRIVATE"),
-            style=None if run["private"] else "red",
-        )
+    runs = {run["plan_id"]: run for run in journal["runs"]}
+    groups = {plan_id: group for group in journal["groups"] for part in group["parts"] for plan_id in part}
+    shown: set[str] = set()
+    for plan_id, run in runs.items():
+        group = groups.get(plan_id)
+        if group is None:
+            _add_account(table, run)
+        elif group["plan_id"] not in shown:  # one line of budget, and under it its parts
+            shown.add(group["plan_id"])
+            parts = [[runs[plan_id] for plan_id in part] for part in group["parts"]]
+            count = sum(map(len, parts))
+            table.add_section()
+            table.add_row(
+                f"{count} runs,\ndifferent rows", *[""] * 3, *map(_epsilon, (group["reserved"], group["spent"])), ""
+            )
+            for one in (one for part in parts for one in part):
+                _add_account(table, one, of_group=True)
+            table.add_section()
     if len(journal["runs"]) > 1:
         table.add_section()
         table.add_row("all", "", "", "", _epsilon(journal["together"]), "", "")
-    table.caption = f"epsilon at delta {format_up(delta)}; all: what closed runs spent and open ones reserved"
+    once = "; runs on different rows of one stream count once, by the dearest" if groups else ""
+    table.caption = f"epsilon at delta {format_up(delta)}; all: what closed runs spent and open ones reserved{once}"
     table.caption_justify = "left"
     return table
+
+
+def _add_account(table: Table, run: Mapping[str, Any], *, of_group: bool = False) -> None:
+    promised = {
+        "gdp": "{}-GDP",
+        "pure": "pure epsilon {}",
+        "approximate": "epsilon {} at delta " + format_up(run["delta"]),
+        "none": "nothing",
+    }[run["kind"]]
+    rows = f"{run['rows']:,}"
+    if of_group and run["rows"]:
+        rows = f"{run['first_row']:,} - {run['first_row'] + run['rows'] - 1:,}"
+    indent = "  " if of_group else ""
+    table.add_row(
+        f"{indent}{run['learner']}\n{indent}{run['plan_id'][:12]}",
+        rows,
+        f"{run['releases']:,}",
+        promised.format(_up(run["parameter"])),
+        "" if of_group else _epsilon(run["reserved"]),
+        "" if of_group else _epsilon(run["spent"]),
+        ("open" if run["open"] else "closed") + ("" if run["private"] else "\nNOT PRIVATE"),
+        style=None if run["private"] else "red",
+    )
 
 
 def _epsilon(figures: Mapping[str, Any]) -> str:

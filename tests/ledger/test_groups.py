@@ -39,7 +39,8 @@ def test_the_dearest_counts():
     spend(other)
     assert ledger.spent.mu == pytest.approx(0.5, rel=1e-6)
     assert ledger.spent.releases == 3
-    assert "Encoder and Model" in ledger.sentence()
+    said = "2 runs together (mu by run: Encoder or Model (no row in two of them): 0.3, Other: 0.4; squares add up)"
+    assert said in ledger.sentence()
 
 
 def test_a_chain_is_one_group():

@@ -14,7 +14,7 @@ from ..errors import InvalidParameter, StateError
 from .outputs import printing
 
 if TYPE_CHECKING:
-    from ..ledger import Account, Ledger, Spent
+    from ..ledger import Account, Ledger, Share, Spent
 
 __all__ = ["account", "describe_account"]
 
@@ -31,8 +31,9 @@ def account(runs: tuple[str, ...], delta: float | None, as_json: bool) -> None:
 
     RUN is the directory of a run, whose ledger.jsonl is read, or the journal of a ledger (Ledger(journal=...) in
     Python). All runs in all of them are composed, as if the same rows were in each: nothing here can know that they are
-    not. A run that several journals know of counts once, by the larger. Open runs count with all that they reserved.
-    Nothing is changed, and runs may be going on meanwhile.
+    not, but where a journal says that runs are on different rows of one stream, such as a learnt encoding and the model
+    that follows: these count once, by the dearest. A run that several journals know of counts once, by the larger. Open
+    runs count with all that they reserved. Nothing is changed, and runs may be going on meanwhile.
 
     To count in Python what these runs spent, in a ledger of your own that refuses what is too much from then on:
 
@@ -68,7 +69,7 @@ def describe_account(runs: Sequence[str], delta: float | None) -> dict[str, Any]
         If a journal cannot be read.
     """
     from .._validate import number
-    from ..ledger import IF_FIXED, compose, delta_of, describe
+    from ..ledger import IF_FIXED, compose, delta_of, describe, shares_of
 
     if delta is not None:
         delta = number(delta=delta, above=0.0, below=1.0)
@@ -83,16 +84,16 @@ def describe_account(runs: Sequence[str], delta: float | None) -> dict[str, Any]
     deltas = [ledger.delta for ledger in read.values() if ledger.delta is not None]
     deltas += [known.guarantee.delta for ledger in read.values() for known in ledger.accounts]
     where = delta if delta is not None else max(deltas, default=_NO_DELTA)
-    shares: dict[str, Any] = {}
+    larger: dict[str, tuple[Account, Share]] = {}
     for ledger in read.values():
         for known in ledger.accounts:
-            share = known.held()
-            other = shares.get(known.plan_id, share)
-            shares[known.plan_id] = max(other, share, key=lambda held: (held.mu_squared, held.releases))
-    together = compose(shares.values(), adjacency=one.adjacency, delta=where)
+            held = known, known.held()
+            larger[known.plan_id] = max(larger.get(known.plan_id, held), held, key=_size)
+    shares = shares_of(larger.values())
+    together = compose(shares, adjacency=one.adjacency, delta=where)
     if delta is None and together.slack > 0.0 and math.isinf(together.epsilon()):
-        where = delta_of(shares.values())  # the slacks of several runs are more than each of their deltas
-        together = compose(shares.values(), adjacency=one.adjacency, delta=where)
+        where = delta_of(shares)  # the slacks of several runs are more than each of their deltas
+        together = compose(shares, adjacency=one.adjacency, delta=where)
     fixed = _if_fixed(together) if together.private else None
     return {
         "format": "privol.account",
@@ -101,13 +102,19 @@ def describe_account(runs: Sequence[str], delta: float | None) -> dict[str, Any]
         "adjacency": one.adjacency,
         "journals": [_describe_journal(path, ledger, where) for path, ledger in read.items()],
         "together": {
-            "runs": len(shares),
+            "runs": len(larger),
             **_figures(together),
             "private": together.private,
-            "sentence": describe(shares.values(), adjacency=one.adjacency, delta=where, if_fixed=False),
+            "sentence": describe(shares, adjacency=one.adjacency, delta=where, if_fixed=False),
             "if_fixed": None if fixed is None else {"epsilon": fixed, "condition": IF_FIXED},
         },
     }
+
+
+def _size(held: tuple[Account, Share]) -> tuple[float, int, bool]:
+    """What tells two copies of a run apart; an old one may not know on which rows it is."""
+    known, share = held
+    return share.mu_squared, share.releases, known.group != known.plan_id
 
 
 def _journal(run: str) -> Path:
@@ -153,9 +160,10 @@ def _figures(spent: Spent) -> dict[str, Any]:
 
 
 def _describe_journal(path: Path, ledger: Ledger, delta: float) -> dict[str, Any]:
-    from ..ledger import compose
+    from ..ledger import compose, groups_of, held_by
 
-    together = compose([known.held() for known in ledger.accounts], adjacency=ledger.adjacency, delta=delta)
+    together = compose(held_by(ledger.accounts), adjacency=ledger.adjacency, delta=delta)
+    groups = groups_of(ledger.accounts)
     limit = None
     if ledger.mu is not None:
         limit = {"epsilon": ledger.epsilon, "delta": ledger.delta, "mu": ledger.mu, "slack": ledger.slack}
@@ -166,20 +174,42 @@ def _describe_journal(path: Path, ledger: Ledger, delta: float) -> dict[str, Any
         if limit is None
         else {"mu": ledger.remaining, "pure_epsilon": ledger.remaining_pure, "slack": ledger.remaining_slack},
         "runs": [_describe_run(known, delta) for known in ledger.accounts],
+        "groups": [_describe_group(parts, delta) for parts in groups if sum(map(len, parts)) > 1],
         "together": _figures(together),
+    }
+
+
+def _spent_and_reserved(known: Account) -> tuple[Share, Share]:
+    entry, held = known.entry(), known.held()
+    spent = held._replace(releases=entry.releases, mu_squared=entry.mu_squared)
+    return spent, held._replace(mu_squared=known.reserved_mu_squared)
+
+
+def _describe_group(parts: list[list[Account]], delta: float) -> dict[str, Any]:
+    """What runs on different rows of a stream spent and reserved together; runs of one part are on the same rows."""
+    from ..ledger import compose, shares_of
+
+    known = [account for part in parts for account in part]
+    spent, reserved = zip(*map(_spent_and_reserved, known), strict=True)
+    adjacency = known[0].guarantee.adjacency
+    return {
+        "plan_id": known[0].group,
+        "parts": [[account.plan_id for account in part] for part in parts],
+        "spent": _figures(compose(shares_of(zip(known, spent, strict=True)), adjacency=adjacency, delta=delta)),
+        "reserved": _figures(compose(shares_of(zip(known, reserved, strict=True)), adjacency=adjacency, delta=delta)),
     }
 
 
 def _describe_run(known: Account, delta: float) -> dict[str, Any]:
     from ..ledger import as_json, compose
 
-    guarantee, entry, held = known.guarantee, known.entry(), known.held()
-    spent = held._replace(releases=entry.releases, mu_squared=entry.mu_squared)
-    reserved = held._replace(mu_squared=known.reserved_mu_squared)
+    guarantee, entry = known.guarantee, known.entry()
+    spent, reserved = _spent_and_reserved(known)
     return {
         "plan_id": entry.plan_id,
         "learner": entry.learner,
-        "rows": entry.last_row,
+        "first_row": entry.first_row,
+        "rows": entry.rows,
         "releases": entry.releases,
         "open": entry.open,
         "private": entry.private,

@@ -138,7 +138,7 @@ def _say_what_is_left(error: BaseException, made: Any, directory: RunDirectory) 
         with suppress(OSError):
             if not sealed:
                 held = ledger.accounts[0].reserved_mu_squared if entry.open else entry.mu_squared
-                _write_ended(directory.path, _ended("failed", entry.last_row, 0, held, None))
+                _write_ended(directory.path, _ended("failed", entry.rows, 0, held, None))
 
 
 def describe_fit(
@@ -287,9 +287,9 @@ def resume_fit(directory: str, path: Path, *, end: bool, others: bool, as_json: 
         if record is not None:
             sentence = seal.complete(ledger)["sentence"]
         elif not account.closed:
-            account.close_at(account.entry().last_row, 0, account.reserved_mu_squared)
+            account.close_at(account.entry().rows, 0, account.reserved_mu_squared)
         entry = account.entry()
-    rows = entry.last_row if record is None else int(record["n_rows"])
+    rows = entry.rows if record is None else int(record["n_rows"])
     said = _ended("ended" if record is None else "complete", rows, entry.releases, entry.mu_squared, sentence)
     _write_ended(path, said)
     with printing(f"; the run is in {directory}"):

@@ -102,7 +102,7 @@ def _end(directory: str, path: Path, as_json: bool, quiet: bool) -> None:
     with closing(Ledger(adjacency=found.adjacency, journal=path / "ledger.jsonl", **limit)) as ledger:
         learner = State(path).end(ledger=ledger)
         spent = ledger.spent
-        rows = max(entry.last_row for entry in ledger.entries())
+        rows = max(entry.rows for entry in ledger.entries())
     shown = learner.__sklearn_is_fitted__()
     record = {
         "format": "privol.ended-run",

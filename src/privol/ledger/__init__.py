@@ -15,6 +15,7 @@ With a journal, a file that only grows, a ledger outlives its process: what a cr
 
 from ._account import Account, Counters, Counts, Revoke
 from ._entries import IF_FIXED, LedgerEntry, Share, Spent, compose, delta_of, describe
+from ._groups import groups_of, held_by, shares_of
 from ._journal import as_json
 from ._ledger import Ledger
 from ._remaining import format_down
@@ -37,4 +38,7 @@ __all__ = [
     "delta_of",
     "describe",
     "format_down",
+    "groups_of",
+    "held_by",
+    "shares_of",
 ]

@@ -56,6 +56,11 @@ class Account(Shared):
         Its epsilon, if it is one of pure differential privacy; otherwise ``inf`` (0 if it releases nothing).
     facts : dict
         JSON values that were kept when it was opened; ``{"included": True}`` of another ledger's run.
+    first_row : int
+        Number of the run's first row in its stream.
+    group : str
+        Identifier of the first run of those on other rows of the same stream (:meth:`Ledger.open`); its own, if it is
+        none of them.
     commits : list of dict
         What :meth:`commit` kept: ``rows``, ``releases`` and ``mu_squared`` by then, and the ``facts``.
     """
@@ -75,6 +80,8 @@ class Account(Shared):
         self.reserved_pure_epsilon = pure_epsilon_of(guarantee, 0, self.reserved_mu_squared)
         self._beside_slack = square_up(guarantee.bound.mu) if guarantee.kind == "approximate" else None
         self.facts: Record = {} if facts is None else facts
+        self.group = str(self.facts.get("beside", self.plan_id))
+        self.first_row = int(self.facts.get("first_row", 1))
         self.commits: list[Record] = []
         self._written: Counts = (0, 0, 0.0)  # what the journal says
         self._committed: Counts = (0, 0, 0.0)  # of this run's counters
@@ -97,9 +104,9 @@ class Account(Shared):
         return self._ledger
 
     @property
-    def group(self) -> str:
-        """Identifier of the first run of those on other rows of the same stream; its own, if it is alone."""
-        return str(self.facts.get("beside", self.plan_id))
+    def rows(self) -> tuple[int, int]:
+        """First and last row of the stream that the run may learn: as many as its horizon, or as it has learnt."""
+        return self.first_row, self.first_row + max(self.guarantee.horizon, self._last[0]) - 1
 
     @property
     def closed(self) -> bool:
@@ -335,18 +342,20 @@ class Account(Shared):
         return LedgerEntry(
             plan_id=self.plan_id,
             learner=self.learner,
-            last_row=rows,
+            first_row=self.first_row,
+            last_row=self.first_row - 1 + rows if rows else 0,
             releases=releases,
             mu_squared=spent,
             pure_epsilon=pure_epsilon_of(self.guarantee, releases, spent),
             slack=self._share(releases, spent).slack,
             open=not closed,
             private=self.guarantee.private and self.guarantee.kind != "none",
+            beside=self.group if self.group != self.plan_id else None,
         )
 
     def _entered(self) -> Counts:
         entry = self.entry()
-        return entry.last_row, entry.releases, entry.mu_squared
+        return entry.rows, entry.releases, entry.mu_squared
 
     def _known(self) -> tuple[Counts, bool]:
         """What its counters, or the journal, say that was spent; and whether that is all."""

@@ -43,7 +43,7 @@ def pure_epsilon_of(guarantee: Guarantee, releases: int, mu_squared: float) -> f
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerEntry:
-    """What one run has spent so far: rows ``first_row`` to ``last_row`` (0 for none) of its own stream. Public.
+    """What one run has spent so far: rows ``first_row`` to ``last_row`` (0 for none) of its stream. Public.
 
     Attributes
     ----------
@@ -66,6 +66,9 @@ class LedgerEntry:
         Whether the run may still spend.
     private : bool
         False if the run had no noise or its noise came from a known seed.
+    beside : str or None
+        Of a run on other rows of a stream than an earlier run: ``plan_id`` of the first run of these. All of them
+        together cost what the dearest part of that stream costs (docs/proofs/phases.md).
     """
 
     plan_id: str
@@ -78,6 +81,12 @@ class LedgerEntry:
     open: bool
     private: bool
     slack: float = 0.0
+    beside: str | None = None
+
+    @property
+    def rows(self) -> int:
+        """Number of rows learnt."""
+        return self.last_row - self.first_row + 1 if self.last_row else 0
 
 
 class Share(NamedTuple):

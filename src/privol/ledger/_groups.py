@@ -1,7 +1,7 @@
-"""Runs on different rows of one stream, which together cost what the dearest of them costs.
+"""Runs on different rows of one stream, which together cost what the dearest part of it costs.
 
-A row is in one of them only, and a later run takes what earlier ones released as public. So if the row that changes is
-a later run's, all before has the same law, and if it is an earlier one's, all that follows is computed from its release
+A row is in one part only, and a later run takes what earlier ones released as public. So if the row that changes is a
+later part's, all before has the same law, and if it is an earlier one's, all that follows is computed from its release
 and rows that are the same: docs/proofs/phases.md.
 """
 
@@ -13,85 +13,155 @@ from typing import TYPE_CHECKING
 
 from .._validate import integer
 from ..errors import InvalidParameter
+from ..guarantees import Guarantee, sum_up
 from ._entries import Share
 from ._journal import Record
 
 if TYPE_CHECKING:
     from ._account import Account
 
-__all__ = ["facts_beside", "merged", "squares_of"]
+__all__ = ["KINDS", "PLACE", "facts_beside", "groups_of", "held_by", "shares_of", "squares_against", "squares_of"]
 
 #: Kinds whose parts of a stream are known to cost the largest of them.
-_KINDS = ("gdp", "none")
+KINDS = ("gdp", "none")
+#: What the journal keeps of a run's place, among its facts.
+PLACE = ("beside", "first_row")
+
+Parts = list[list["Account"]]
 
 
-def _rows(account: Account) -> tuple[int, int]:
-    """First and last row that a run may learn, in its stream."""
-    first = int(account.facts.get("first_row", 1))
-    return first, first + account.guarantee.horizon - 1
+def groups_of(accounts: Iterable[Account]) -> list[Parts]:
+    """Return the groups of runs in the order of their first, and of each its parts in the order of their rows.
+
+    Runs of two parts share no row; those of one part may. Whoever opens a run is refused rows that overlap another
+    part, but two ledgers, each of which knows one of two such runs, may be included in a third.
+    """
+    found: dict[str, list[Account]] = {}
+    for account in accounts:
+        found.setdefault(account.group, []).append(account)
+    groups: list[Parts] = []
+    for members in found.values():
+        if len(members) == 1:
+            groups.append([members])
+        elif any(account.guarantee.kind not in KINDS for account in members):  # no journal of privol says so
+            groups += [[[account]] for account in members]
+        else:
+            groups.append(_parts(members))
+    return groups
 
 
-def facts_beside(accounts: Iterable[Account], account: Account, beside: str, first_row: int) -> Record:
+def _parts(members: list[Account]) -> Parts:
+    parts: Parts = []
+    end = 0
+    for account in sorted(members, key=lambda account: account.rows):
+        first, last = account.rows
+        if first > end:
+            parts.append([])
+        parts[-1].append(account)
+        end = max(end, last)
+    return parts
+
+
+def facts_beside(
+    accounts: Iterable[Account], learner: str, guarantee: Guarantee, beside: str | Account, first_row: int
+) -> Record:
     """Return what the journal keeps of a run on other rows than those of an account of the same ledger.
 
     Raises
     ------
     InvalidParameter
-        If there is no such account, a run is of another kind, or the rows of the group are not apart.
+        If there is no such account, a run is of another kind or of other users, or the rows of the group are not apart.
     """
     first = integer(first_row=first_row, at_least=1)
     known = {other.plan_id: other for other in accounts}
-    if beside not in known:
+    named = known.get(beside if isinstance(beside, str) else getattr(beside, "plan_id", ""))
+    if named is None:
         raise InvalidParameter(
             f"beside must be an account of this ledger, found {beside!r}: runs of two ledgers add up"
         )
-    group = known[beside].group
-    others = [other for other in known.values() if other.group == group]
-    for other in (*others, account):
-        if other.guarantee.kind not in _KINDS:
-            raise InvalidParameter(
-                f"beside is for runs of kind 'gdp': {other.learner} is of kind {other.guarantee.kind!r}, and adds up"
-            )
-    last = first + account.guarantee.horizon - 1
+    others = [other for other in known.values() if other.group == named.group]
+    for who, kind in (*((other.learner, other.guarantee.kind) for other in others), (learner, guarantee.kind)):
+        if kind not in KINDS:
+            raise InvalidParameter(f"beside is for runs of kind 'gdp': {who} is of kind {kind!r}, and adds up")
+    last = first + guarantee.horizon - 1
     for other in others:
-        low, high = _rows(other)
-        if first <= high and low <= last:
+        low, high = other.rows
+        if first <= high and low <= last and (first != low or other is named):
             raise InvalidParameter(
                 f"first_row must be beyond the rows of {other.learner}, {low:,} to {high:,}, found {first:,}"
             )
-    return {"beside": group, "first_row": first}
+    if first <= named.rows[1]:
+        raise InvalidParameter(
+            f"first_row must be beyond the rows of {named.learner}, which end at {named.rows[1]:,}, found {first:,}"
+        )
+    cap = guarantee.rows_per_user
+    for other in others:
+        found = other.guarantee.rows_per_user
+        if None not in (cap, found) and (cap, guarantee.user) != (found, other.guarantee.user):
+            raise InvalidParameter(
+                f"rows_per_user and user must be the same for all parts of a stream, whose rows they count: of "
+                f"{other.learner} {found} by {other.guarantee.user!r}, found {cap} by {guarantee.user!r}"
+            )
+    return {"beside": named.group, "first_row": first}
 
 
-def merged(held: Iterable[tuple[str, Share]]) -> list[Share]:
-    """Return one share for each group of runs: the largest, with what must be said of all of them."""
-    groups: dict[str, list[Share]] = {}
-    for group, share in held:
-        groups.setdefault(group, []).append(share)
-    return [shares[0] if len(shares) == 1 else _largest(shares) for shares in groups.values()]
+def held_by(accounts: Iterable[Account]) -> list[Share]:
+    """Return what composes of what runs hold: open ones what they reserved, closed ones what they spent."""
+    return shares_of((account, account.held()) for account in accounts)
 
 
-def _largest(shares: list[Share]) -> Share:
-    largest = max(shares, key=lambda share: share.mu_squared)
-    paying = [share for share in shares if share.mu_squared > 0.0 or share.releases > 0]
-    caps = [share.guarantee.rows_per_user for share in paying]
-    cap = None if None in caps or not caps else max(c for c in caps if c is not None)
-    users = {share.guarantee.user for share in paying}
-    guarantee = replace(
-        largest.guarantee,
-        private=all(share.guarantee.private for share in paying),
-        rows_per_user=cap,
-        user=None if cap is None or len(users) > 1 else largest.guarantee.user,
-    )
-    return largest._replace(
-        learner=" and ".join(dict.fromkeys(share.learner for share in paying)) or largest.learner,
-        guarantee=guarantee,
-        releases=sum(share.releases for share in shares),
-    )
+def shares_of(held: Iterable[tuple[Account, Share]]) -> list[Share]:
+    """Return what composes of the shares of runs: of each group those of its dearest part alone.
+
+    Of the other parts they have the names, the releases, and whatever must be said of all that was released.
+    """
+    shares = dict(held)
+    composing: list[Share] = []
+    for parts in groups_of(shares):
+        found = [[shares[account] for account in part] for part in parts]
+        composing += found[0] if len(found) == 1 else _dearest(found)
+    return composing
+
+
+def _dearest(parts: list[list[Share]]) -> list[Share]:
+    paying = [paid for part in parts if (paid := [s for s in part if s.mu_squared > 0.0 or s.releases > 0])]
+    if len(paying) <= 1:
+        return paying[0] if paying else parts[0][:1]
+    dearest = max(paying, key=lambda part: sum_up([share.mu_squared for share in part]))
+    rest = [share for part in paying if part is not dearest for share in part]
+    everyone = [share for part in paying for share in part]
+    caps = {(share.guarantee.rows_per_user, share.guarantee.user) for share in everyone}
+    cap, user = caps.pop() if len(caps) == 1 else (None, None)
+    private = all(share.guarantee.private for share in everyone)
+    delta = max(share.guarantee.delta for share in everyone)
+    first, *more = [
+        share._replace(guarantee=replace(share.guarantee, private=private, delta=delta, rows_per_user=cap, user=user))
+        for share in dearest
+    ]
+    # parts in their order, the first run of the dearest one at its place
+    named = [share.learner for part in paying for share in (part if part is not dearest else part[:1])]
+    names = list(dict.fromkeys(named))
+    name = " or ".join(names) if len(names) > 1 else f"{len(named)} of {names[0]}"
+    releases = first.releases + sum(share.releases for share in rest)
+    return [first._replace(learner=f"{name} (no row in two of them)", releases=releases), *more]
 
 
 def squares_of(accounts: Iterable[Account]) -> list[float]:
-    """Return the square of the mu that each group holds, of all but slack."""
-    found: dict[str, float] = {}
-    for account in accounts:
-        found[account.group] = max(found.get(account.group, 0.0), account.held_square())
-    return list(found.values())
+    """Return the squares of the mu, of all but slack, that add up: of each group those of its dearest part."""
+    squares: list[float] = []
+    for parts in groups_of(accounts):
+        found = [[account.held_square() for account in part] for part in parts]
+        squares += max(found, key=lambda part: sum_up([*part])) if len(found) > 1 else found[0]
+    return squares
+
+
+def squares_against(accounts: Iterable[Account], account: Account) -> list[float]:
+    """Return the squares that add up to an account's own: of other groups, and of its own what shares rows with it."""
+    squares: list[float] = []
+    for parts in groups_of([*accounts, account]):
+        own = next((part for part in parts if account in part), None)
+        if own is None:
+            squares += squares_of([other for part in parts for other in part])
+        else:
+            squares += [other.held_square() for other in own if other is not account]
+    return squares

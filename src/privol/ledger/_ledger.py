@@ -17,24 +17,22 @@ from ..errors import BudgetExceeded, InvalidParameter, StateError
 from ..guarantees import (
     ADJACENCIES,
     Guarantee,
-    format_up,
     gdp_delta,
-    gdp_epsilon,
     gdp_mu,
     left_of_delta,
     pure_within_gdp,
     sum_up,
 )
 from ._account import Account
+from ._admission import refusal
 from ._entries import LedgerEntry, Share, Spent, compose, describe
-from ._groups import facts_beside, merged, squares_of
+from ._groups import PLACE, facts_beside, held_by, shares_of, squares_of
 from ._journal import FORMAT, Journal, Record, as_json, read_journal
-from ._remaining import difference_down, format_down, left, root_up
+from ._remaining import difference_down, left, root_up
 from ._shared import Shared
 
 __all__ = ["Ledger"]
 
-_PLACE = ("beside", "first_row")
 _ENTRY_FORMAT, _ENTRY_VERSION = "privol.ledger-entry", 1
 
 
@@ -231,7 +229,7 @@ class Ledger(Shared):
             for account, now, closed in found:
                 mine = known.get(account.plan_id)
                 if mine is None:
-                    facts = {"included": True} | {k: v for k, v in account.facts.items() if k in _PLACE}
+                    facts = {"included": True} | {k: v for k, v in account.facts.items() if k in PLACE}
                     mine = Account(self, account.learner, account.guarantee, account.plan_id, facts)
                     self._write(mine._record("open"))
                     self._accounts.append(mine)
@@ -310,7 +308,7 @@ class Ledger(Shared):
         learner: str,
         guarantee: Guarantee,
         facts: dict[str, Any] | None = None,
-        beside: str | None = None,
+        beside: str | Account | None = None,
         first_row: int = 1,
     ) -> Account:
         """Reserve the whole of a run's plan, before its first row is learnt.
@@ -323,10 +321,14 @@ class Ledger(Shared):
             What the run will guarantee if it goes to its horizon.
         facts : dict, optional
             JSON values that the journal keeps beside it.
-        beside : str, optional
-            ``plan_id`` of a run of this ledger on rows of the same stream before ``first_row``, whose releases are
-            public to this one: both together cost what the dearer of them costs (docs/proofs/phases.md). Both must be
-            of kind "gdp" (or "none").
+        beside : Account or str, optional
+            A run of this ledger (or one included in it, open or closed), or its ``plan_id``, on rows of the same stream
+            that end before ``first_row``. Its releases may be public to this run: both together cost what the dearer of
+            them costs (docs/proofs/phases.md). All runs beside it, and beside these, are a group, whose rows are
+            counted from the same first row: a run has the rows from its ``first_row`` on, as many as its guarantee's
+            ``horizon``, and learns no other row of the stream. Runs of one ``first_row`` are on the same rows, and add
+            up; ranges that overlap otherwise are refused. All must be of kind "gdp" (or "none"), and count rows of the
+            whole stream where they say how many of them a user has. Default: on rows that any run may have learnt.
         first_row : int
             Number of the run's first row in its stream; only with ``beside``.
 
@@ -340,7 +342,8 @@ class Ledger(Shared):
         BudgetExceeded
             If the plan does not fit into what is left of the limit. Nothing is reserved then.
         InvalidParameter
-            If the guarantee's adjacency is not the ledger's, or the run cannot be ``beside`` that account.
+            If the guarantee's adjacency is not the ledger's, or the run cannot be ``beside`` that account: of another
+            ledger, on rows that are not apart from it, of another kind, or with other caps of the rows of a user.
         StateError
             In a forked child.
         """
@@ -354,12 +357,15 @@ class Ledger(Shared):
                 f"adjacency must be the ledger's, {self.adjacency!r}, found {guarantee.adjacency!r}: guarantees for "
                 "different relations do not compose"
             )
-        account = Account(self, learner, guarantee, facts=facts)
+        facts = {} if facts is None else facts
+        if kept := sorted({"included", *PLACE} & facts.keys()):
+            raise InvalidParameter(f"facts must not have {', '.join(map(repr, kept))}, which the ledger itself keeps")
         with self._lock:
             if beside is not None:
-                account.facts = {**account.facts, **facts_beside(self._accounts, account, beside, first_row)}
+                facts = {**facts, **facts_beside(self._accounts, learner, guarantee, beside, first_row)}
             elif first_row != 1:
                 raise InvalidParameter(f"first_row is for a run beside another, found {first_row!r}")
+            account = Account(self, learner, guarantee, facts=facts)
             self._admit(account)
             self._write(account._record("open"))
             self._accounts.append(account)
@@ -367,10 +373,7 @@ class Ledger(Shared):
 
     def _held(self) -> list[Share]:
         """What runs hold: open ones what they reserved, closed ones what they spent; the lock is held."""
-        return merged((account.group, account.held()) for account in self._accounts)
-
-    def _held_with(self, account: Account) -> list[Share]:
-        return merged((a.group, a.held()) for a in [*self._accounts, account])
+        return held_by(self._accounts)
 
     def _squares(self) -> list[float]:
         """Squares of the mu that they hold, of all but slack; the lock is held."""
@@ -390,51 +393,27 @@ class Ledger(Shared):
         epsilon = self._limit[0]
         shares: list[Share] | None = None
         if any(a.guarantee.slack > 0.0 for a in [*self._accounts, account]):
-            shares = self._held_with(account)
+            shares = held_by([*self._accounts, account])
             if sum_up([share.slack for share in shares]) > self._slack:
-                raise BudgetExceeded(self._refusal(account.learner, account.guarantee))
+                raise BudgetExceeded(self._refusal(account))
         total = root_up(sum_up(squares_of([*self._accounts, account])))
         # The limit is (epsilon, rest of delta) itself, not its mu: that one is a hair smaller, and a sum of squares is
         # a hair larger than it is on paper. gdp_delta is rounded up, so what is admitted is within the limit.
         if gdp_delta(epsilon, total) <= self._rest:
             return
-        if sum_up([share.bound_pure for share in shares or self._held_with(account)]) <= epsilon:
+        if sum_up([share.bound_pure for share in shares or held_by([*self._accounts, account])]) <= epsilon:
             return
-        raise BudgetExceeded(self._refusal(account.learner, account.guarantee))
+        raise BudgetExceeded(self._refusal(account))
 
-    def _refusal(self, learner: str, guarantee: Guarantee) -> str:
+    def _refusal(self, account: Account) -> str:
         assert self._limit is not None
-        (epsilon, delta, mu), held = self._limit, self._held()
-        committed = sum_up([share.bound_squared for share in held])
-        pures = sum_up([share.bound_pure for share in held])
-        slacks = [share.slack for share in held]
-        if sum_up(slacks) > self._slack:  # included, where nobody asked
-            return (
-                f"{learner} asks for more than is left, which is nothing: earlier runs that are proved at one delta "
-                f"alone hold {format_up(sum_up(slacks))} of delta, and the ledger sets a slack of {self._slack:g} "
-                "aside for such runs"
-            )
-        if sum_up([*slacks, guarantee.slack]) > self._slack:
-            return (
-                f"{learner} asks for a delta of {format_up(guarantee.slack)} of its own, as it is proved at that delta "
-                f"alone; of the ledger's delta = {delta:g} its slack of {self._slack:g} is set aside for such runs "
-                f"(Ledger(slack=)), of which {format_up(sum_up(slacks))} is spent or reserved by earlier runs"
-            )
-        rest = left(mu, committed)
-        asks = f"mu = {guarantee.mu:.6g} (epsilon = {format_up(guarantee.epsilon(delta))} at delta = {delta:g})"
-        at_rest = gdp_epsilon(rest, self._rest) if self._rest > 0.0 else 0.0
-        what, why = f"mu = {format_down(rest)} (epsilon = {format_down(at_rest)})", ""
-        if guarantee.kind in ("pure", "approximate"):
-            asks = f"a pure epsilon of {format_up(guarantee.parameter)} (mu = {guarantee.bound.mu:.6g})"
-            what = f"a pure epsilon of {format_down(self.remaining_pure or 0.0)}"
-            why = ", and the epsilons of runs that are all pure"
-        taken = f"mu = {root_up(committed):.6g} is"
-        if 0.0 < pures < math.inf:
-            taken = f"mu = {root_up(committed):.6g} (by pure epsilons of {format_up(pures)} in all) is"
-        return (
-            f"{learner} asks for {asks}; of the ledger's limit mu = {mu:.6g} (epsilon = {epsilon:g}, "
-            f"delta = {delta:g}), {taken} spent or reserved by {len(held)} earlier runs, and {what} is left, because "
-            f"the squares of mu add up{why}"
+        return refusal(
+            account,
+            self._accounts,
+            limit=self._limit,
+            rest_of_delta=self._rest,
+            slack=self._slack,
+            remaining_pure=self.remaining_pure or 0.0,
         )
 
     @property
@@ -459,8 +438,8 @@ class Ledger(Shared):
         shares = []
         for account, entry in [(account, account.entry()) for account in self.accounts]:
             share = Share(entry.plan_id, entry.learner, account.guarantee, entry.releases, entry.mu_squared)
-            shares.append((account.group, share))
-        return compose(merged(shares), adjacency=self.adjacency, delta=self.delta)
+            shares.append((account, share))
+        return compose(shares_of(shares), adjacency=self.adjacency, delta=self.delta)
 
     @property
     def committed(self) -> Spent:
@@ -529,6 +508,8 @@ class Ledger(Shared):
             record["reserved_mu_squared"] = account.reserved_mu_squared
             if not record["slack"]:
                 del record["slack"]  # younger than the format; where it counts, mu_squared says that there is no mu
+            if record["beside"] is None:
+                del record["beside"]  # younger too; who does not know it adds the squares
             for name in ("mu_squared", "pure_epsilon", "reserved_mu_squared"):
                 record[name] = as_json(record[name])
             record["guarantee"] = account.guarantee.to_record()

@@ -208,7 +208,7 @@ class State:
                 keeping.show_export(learner, export)
             for other in self._joined.known(ledger_of(learner)):
                 entry = other.entry()  # nothing but what the journal has was handed out
-                other.close_at(entry.last_row, entry.releases, entry.mu_squared)
+                other.close_at(entry.rows, entry.releases, entry.mu_squared)
             close_as_left(account, self._files.folder)
             self.settled()
         finally:

@@ -164,7 +164,7 @@ def close_as_left(account: Account, folder: Path) -> None:
     """Close the account of a run that is not running: what it handed out, its journal has; what it sent, the folder."""
     entry, rounds = account.entry(), max(_read(folder / SENT), default=0)
     spent = account.reserved_mu_squared if rounds else entry.mu_squared
-    account.close_at(entry.last_row, max(entry.releases, rounds), spent)
+    account.close_at(entry.rows, max(entry.releases, rounds), spent)
 
 
 def company_of(learner: Any, every: int) -> Alone:
