@@ -9,6 +9,7 @@ import math
 import os
 
 import numpy as np
+import pyarrow
 import pytest
 from ciphers import FAILURES, breaks, watch
 from sampler_tools import half_way
@@ -19,6 +20,7 @@ from privol._core import _noise
 from privol._core._bitgen import KeyedBitGenerator
 from privol._core._noise import values_of_words
 from privol._core._sampler import LatticeSampler
+from privol.encoding import PrivateEncoder
 from privol.errors import InvalidParameter, SourceFailure, StateError
 from privol.evaluate import PrivateMetrics, progressive
 from privol.evaluate._private import noise_std
@@ -98,6 +100,8 @@ def test_all_users_of_one_key_use_different_addresses(monkeypatch):
     for size in (1, 1, 4000, 7):
         device.privatize(np.ones((size, 3)))
     ObjectivePerturbation(random_state=5).fit(X, y)  # the random term, and the release of row 1, which PIGD has not
+    named = pyarrow.table({"a": X[:, 0], "b": X[:, 1], "y": np.where(y > 0, "yes", "no")})
+    open_stream(named, target="y", schema=PrivateEncoder(epsilon=30.0, random_state=5))
     assert len({key for key, _ in watched.addresses}) == 1
     seen = [address for _, address in watched.addresses]
     assert {int.from_bytes(a[:2], "little") for a in seen} == set(STREAMS.values())
