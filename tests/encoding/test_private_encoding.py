@@ -77,7 +77,7 @@ def learn(rows, found, noisy=None):
 # ---- sensitivity ---------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.data())
 def test_one_row_moves_the_histograms_of_its_phase_alone(data):
     """By at most the charged norm: what the code counts for a hostile row in the place of any other."""
@@ -302,6 +302,8 @@ def test_a_learner_of_the_other_rows_costs_no_more():
     assert any("the schema was learnt from" in words for words in learner.guarantee_.conditions)
     with pytest.raises(BudgetExceeded):
         DPFTRL(epsilon=0.1, x_bound=1.0, ledger=ledger).fit(np.eye(4), [0, 1, 0, 1])
+    with pytest.raises(BudgetExceeded):  # the same rows once more
+        DPFTRL(epsilon=0.1, x_bound=stream.row_bound, on_invalid="zero", ledger=ledger).fit_stream(stream)
 
 
 def test_an_interrupt_is_paid_for(monkeypatch):

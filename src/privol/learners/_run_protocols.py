@@ -56,12 +56,16 @@ def promised_by(stream: Any, guarantee: Guarantee) -> Guarantee:
 def place_of(stream: Any, ledger: Ledger) -> dict[str, Any]:
     """Return where the rows of a stream are, for a ledger: after those that an account of it has paid for, if any.
 
-    A run of another ledger counts by itself, and adds up with that account wherever both are included.
+    A run of another ledger counts by itself, and adds up with that account wherever both are included. So does another
+    run on the same rows.
     """
     beside = getattr(stream, "beside", None)
-    if beside is None or all(account.plan_id != beside for account in ledger.accounts):
+    group = next((account.group for account in ledger.accounts if account.plan_id == beside), None)
+    if group is None:
         return {}
-    return {"beside": beside, "first_row": stream.first_row}
+    first = int(stream.first_row)
+    taken = any(a.group == group and a.facts.get("first_row", 1) >= first for a in ledger.accounts)
+    return {} if taken else {"beside": beside, "first_row": first}
 
 
 @dataclass
