@@ -70,17 +70,22 @@ def settings_without_look(
     Returns
     -------
     dict
-        Of :class:`DPFTRL`: ``batch``, of a thousand steps and at most 200 rows; ``radius``, at which no score is
+        Of :class:`DPFTRL`: ``batch``, of a thousand steps, at most 200 rows and no more than leave them stable;
+        ``radius``, at which no score is
         limited; ``regularization``, with which the noise moves the score of the longest row by 0.2. Of :class:`PQFTL`:
         ``l2`` and ``noise_shift`` for features that add up to 1 in groups.
     """
     if default_learner(loss) is PQFTL:
         return {"noise_shift": _NOISE_SHIFT, "l2": _RIDGE, "radius": _LARGEST_SCORE / math.hypot(x_bound, 1.0)}
     longest = math.hypot(x_bound, float(fit_intercept))
+    words: dict[str, Any] = {"loss": loss, "x_bound": x_bound, "fit_intercept": fit_intercept, **budget}
+    words["radius"] = radius = _LARGEST_SCORE / longest
+
+    def needed(batch: int) -> float:
+        plan = DPFTRL(**words, batch=batch, regularization=1.0).calibrate(n_features, n_rows, n_classes=n_classes)
+        return plan.std(n_rows) * longest / _SCORE_NOISE  # the noise of the sum, as it is divided by 1
+
     batch = min(max(n_rows // _STEPS, _BATCH[0]), _BATCH[1])
-    radius = _LARGEST_SCORE / longest
-    settings: dict[str, Any] = {"batch": batch, "radius": radius}
-    words = {"loss": loss, "x_bound": x_bound, "fit_intercept": fit_intercept, **settings, **budget}
-    plan = DPFTRL(**words, regularization=1.0).calibrate(n_features, n_rows, n_classes=n_classes)
-    noise = plan.std(n_rows)  # of the sum, as it is divided by 1
-    return {**settings, "regularization": max(noise * longest / _SCORE_NOISE, batch * longest**2 / 4.0)}
+    # a step of rows that are all alike may not carry the model beyond where their gradients turn: it would swing
+    batch = max(min(batch, math.floor(needed(batch) / longest**2)), 1)
+    return {"batch": batch, "radius": radius, "regularization": max(needed(batch), batch * longest**2)}
