@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from privol.errors import BudgetExceeded, InvalidParameter
-from privol.guarantees import Guarantee, gdp_mu
-from privol.ledger import Ledger
+from privol.guarantees import Guarantee, gdp_epsilon, gdp_mu
+from privol.ledger import Account, Ledger
 
 
 def promise(mu=0.1, rows=100, kind="gdp", **words):
@@ -22,7 +25,8 @@ def promise(mu=0.1, rows=100, kind="gdp", **words):
 
 def spend(account, share=1.0, releases=1):
     square = account.reserved_mu_squared * share
-    account.attach(lambda: (5, releases, square))
+    rows = min(5, account.guarantee.horizon)
+    account.attach(lambda: (rows, releases, square))
     account.close()
 
 
@@ -151,5 +155,259 @@ def test_users_of_a_group():
         (share,) = ledger._held()
         bound = share.user_bound
         assert (bound is not None) is known
+        assert ("all rows of one user (column 'who') that are learnt: 0.3" in ledger.sentence()) is known
         if bound is not None:
             assert bound.mu == pytest.approx(0.3, rel=1e-9)
+
+
+def test_caps_of_one_stream_are_the_same():
+    capped = promise(0.1, rows_per_user=3, user="who")
+    for other in ({"rows_per_user": 4, "user": "who"}, {"rows_per_user": 3, "user": "whose"}, {"rows_per_user": 3}):
+        ledger = Ledger()
+        first = ledger.open(learner="Encoder", guarantee=capped)
+        with pytest.raises(InvalidParameter, match="rows_per_user and user must be the same for all parts"):
+            ledger.open(learner="Model", guarantee=promise(0.1, **other), beside=first, first_row=101)
+        assert len(ledger.accounts) == 1
+
+
+def test_users_of_several_groups_and_runs():
+    """k rows of a user, wherever they are: k times the dearest part, the root of the squares of what shares rows."""
+    ledger = Ledger()
+    who = {"rows_per_user": 4, "user": "who"}
+    first = ledger.open(learner="Encoder", guarantee=promise(0.2, **who))
+    for mu in (0.3, 0.4):
+        ledger.open(learner="Model", guarantee=promise(mu, **who), beside=first, first_row=101)
+    bounds = [share.user_bound for share in ledger._held()]
+    assert math.hypot(*(bound.mu for bound in bounds if bound is not None)) == pytest.approx(4 * 0.5, rel=1e-9)
+    assert len(bounds) == 2
+    # at worst all 4 rows are in one part: of j in the first and 4 - j in the second the squares of the costs add up
+    assert max(math.hypot(j * 0.2, (4 - j) * 0.5) for j in range(5)) == pytest.approx(2.0)
+    ledger.open(learner="Other", guarantee=promise(1.0, **who))
+    assert re.search(r"all rows of one user \(column 'who'\) that are learnt: 4\.4\d+-GDP", ledger.sentence())
+
+
+RUNS = st.lists(
+    st.tuples(
+        st.integers(0, 2),  # of which stream
+        st.integers(1, 60),  # first row
+        st.integers(1, 30),  # rows
+        st.floats(0.01, 2.0),  # mu
+        st.sampled_from(["open", "spent", "whole", "nothing"]),
+    ),
+    min_size=1,
+    max_size=10,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(RUNS)
+def test_every_row_pays_for_what_learnt_it(runs):
+    """Against the definition: of each stream the row that most was learnt from, and streams add up."""
+    ledger, firsts, kept = Ledger(), {}, {}
+    for stream, first_row, rows, mu, what in runs:
+        place = {"beside": firsts[stream], "first_row": first_row} if stream in firsts else {}
+        try:
+            account = ledger.open(learner="a", guarantee=promise(mu, rows=rows), **place)
+        except InvalidParameter:
+            low, high = account_range(place, rows)
+            assert any(a <= high and low <= b and a != low for a, b, _ in kept[stream]) or low <= kept[stream][0][1]
+            continue
+        firsts.setdefault(stream, account)
+        if what != "open":
+            spend(account, share={"spent": 0.5, "whole": 1.0, "nothing": 0.0}[what], releases=int(what != "nothing"))
+        low, high = account_range(place, rows)
+        spent = {"spent": 0.5, "nothing": 0.0}.get(what, 1.0) * mu**2
+        kept.setdefault(stream, []).append((low, high, spent))
+    total = sum(
+        max(sum(square for a, b, square in held if a <= row <= b) for row in range(1, 100)) for held in kept.values()
+    )
+    assert ledger.committed.mu == pytest.approx(math.sqrt(total), rel=1e-8)
+    assert ledger.committed.mu >= math.sqrt(total) * (1 - 1e-15)
+    assert sum(ledger._squares()) == pytest.approx(total, rel=1e-8)
+    again = Ledger()
+    again.include(ledger)
+    assert again.committed == ledger.committed
+
+
+def account_range(place, rows):
+    first = place.get("first_row", 1)
+    return first, first + rows - 1
+
+
+def test_a_chain_costs_its_dearest_part():
+    ledger = Ledger(epsilon=1.0, delta=1e-6)
+    scale = ledger.open(learner="Scale", guarantee=promise(0.05, rows=10))
+    knots = ledger.open(learner="Knots", guarantee=promise(0.2, rows=30), beside=scale, first_row=11)
+    model = ledger.open(learner="Model", guarantee=promise(0.1, rows=60), beside=knots.plan_id, first_row=41)
+    assert [account.group for account in (scale, knots, model)] == [scale.plan_id] * 3
+    assert [account.rows for account in (scale, knots, model)] == [(1, 10), (11, 40), (41, 100)]
+    assert (ledger.committed.mu, ledger.spent.mu) == (0.2, 0.0)
+    assert ledger.committed.epsilon() == gdp_epsilon(0.2, 1e-6)
+    assert ledger.remaining == pytest.approx(math.sqrt(gdp_mu(1.0, 1e-6) ** 2 - 0.04), rel=1e-12)
+    spend(knots, share=0.0, releases=0)  # closed before it released anything
+    assert ledger.committed.mu == 0.1
+    spend(scale)
+    assert (ledger.committed.mu, ledger.spent.mu) == (0.1, 0.05)
+    spend(model, share=0.01)
+    assert ledger.committed.mu == ledger.spent.mu == 0.05
+    assert ledger.remaining == pytest.approx(math.sqrt(gdp_mu(1.0, 1e-6) ** 2 - 0.0025), rel=1e-12)
+    assert "Scale or Model (no row in two of them): 0.05" in ledger.sentence()  # Knots released nothing
+
+
+def test_a_limit_is_used_up_by_groups_to_the_last():
+    """Groups add up as runs do: where the root of the sum of all squares would be beyond the limit."""
+    mu = gdp_mu(1.0, 1e-6)
+    ledger = Ledger(epsilon=1.0, delta=1e-6)
+    for share in (0.6, 0.8):
+        first = ledger.open(learner="Encoder", guarantee=promise(share * mu * (1 - 1e-9)))
+        for row in (101, 201):
+            ledger.open(learner="Model", guarantee=promise(share * mu * (1 - 1e-9)), beside=first, first_row=row)
+    assert ledger.committed.epsilon() <= 1.0
+    assert math.hypot(*(account.guarantee.mu for account in ledger.accounts)) > 1.7 * mu
+    said = r"Model asks for .* reserved by 6 earlier runs, and mu = 0\.1893\d+ \(.*\) is left, .* only the dearest$"
+    with pytest.raises(BudgetExceeded, match=said):
+        ledger.open(learner="Model", guarantee=promise(0.81 * mu), beside=first, first_row=301)
+    ledger.open(learner="Model", guarantee=promise(0.79 * mu), beside=first, first_row=301)
+    with pytest.raises(BudgetExceeded):
+        ledger.open(learner="Model", guarantee=promise(0.01 * mu), beside=first, first_row=101)  # the same rows again
+
+
+def test_a_run_on_the_same_rows_again_adds_up():
+    ledger = Ledger()
+    first = ledger.open(learner="Encoder", guarantee=promise(0.45))
+    for mu in (0.3, 0.4):
+        spend(ledger.open(learner="Model", guarantee=promise(mu), beside=first, first_row=101))
+    assert ledger.committed.mu == pytest.approx(0.5, rel=1e-9)
+    assert ledger.spent.mu == pytest.approx(0.5, rel=1e-9)
+    assert ledger.spent.releases == 2
+    with pytest.raises(InvalidParameter, match="beyond the rows of Model"):  # neither the same rows nor others
+        ledger.open(learner="Model", guarantee=promise(0.1), beside=first, first_row=102)
+    with pytest.raises(InvalidParameter, match="beyond the rows of Model, 101 to 200"):
+        ledger.open(learner="Model", guarantee=promise(0.1), beside=ledger.accounts[1], first_row=101)
+
+
+def test_rows_beyond_the_horizon_are_rows_too():
+    """A run that has learnt more rows than it said shares them with the next part."""
+    ledger = Ledger()
+    first = ledger.open(learner="Encoder", guarantee=promise(0.3))
+    ledger.open(learner="Model", guarantee=promise(0.4), beside=first, first_row=101)
+    first.attach(lambda: (101, 1, 0.09))
+    first.close()
+    assert ledger.committed.mu == pytest.approx(0.5, rel=1e-9)
+
+
+def test_accounts_of_other_ledgers():
+    ledger, other = Ledger(), Ledger()
+    theirs = other.open(learner="Encoder", guarantee=promise(0.3))
+    for beside in (theirs, theirs.plan_id, "nothing", 7):
+        with pytest.raises(InvalidParameter, match="beside must be an account of this ledger"):
+            ledger.open(learner="Model", guarantee=promise(0.4), beside=beside, first_row=101)
+    assert ledger.accounts == ()
+    ledger.include(other)
+    spend(ledger.open(learner="Model", guarantee=promise(0.4), beside=theirs, first_row=101))
+    assert ledger.committed.mu == pytest.approx(0.4, rel=1e-9)
+    other.include(ledger)  # they see it as one group too
+    assert other.committed.mu == pytest.approx(0.4, rel=1e-9)
+
+
+def test_ledgers_that_disagree_about_rows_add_up():
+    """Each knows one of two runs on overlapping rows after the same encoding: whoever includes both adds them."""
+    one = Ledger()
+    first = one.open(learner="Encoder", guarantee=promise(0.3))
+    spend(first)
+    two = Ledger()
+    two.include(one)
+    spend(one.open(learner="One", guarantee=promise(0.3), beside=first, first_row=101))
+    spend(two.open(learner="Two", guarantee=promise(0.4), beside=first, first_row=151))
+    assert one.committed.mu == pytest.approx(0.3, rel=1e-9)
+    assert two.committed.mu == pytest.approx(0.4, rel=1e-9)
+    for ledger, other in ((one, two), (two, one)):
+        ledger.include(other)
+        ledger.include(other)
+        assert len(ledger.accounts) == 3
+        assert ledger.committed.mu == ledger.spent.mu == pytest.approx(0.5, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["pure", "approximate"])
+def test_kinds_that_add_up_are_never_grouped(kind):
+    """Not even by a journal that says so."""
+    ledger = Ledger()
+    words = {"kind": kind, "slack": 1e-7, "releases": 1} if kind == "approximate" else {"kind": kind}
+    first = ledger.open(learner="Encoder", guarantee=promise(0.3))
+    other = replace(promise(0.2), **words)
+    with pytest.raises(InvalidParameter, match=f"Model is of kind '{kind}', and adds up"):
+        ledger.open(learner="Model", guarantee=other, beside=first, first_row=101)
+    ledger._accounts.append(Account(ledger, "Model", other, facts={"beside": first.plan_id, "first_row": 101}))
+    assert len(ledger._held()) == 2
+    apart = Ledger()
+    for account in ledger.accounts:
+        apart.open(learner=account.learner, guarantee=account.guarantee)
+    assert ledger.committed == apart.committed
+    assert ledger.committed.bound.mu > math.hypot(0.3, 0.2)
+
+
+def test_nobody_forges_a_place():
+    ledger = Ledger()
+    first = ledger.open(learner="Encoder", guarantee=promise(0.3))
+    for facts in ({"beside": first.plan_id, "first_row": 101}, {"first_row": 101}, {"included": True}):
+        with pytest.raises(InvalidParameter, match="facts must not have"):
+            ledger.open(learner="Model", guarantee=promise(0.4), facts=facts)
+    account = ledger.open(learner="Model", guarantee=promise(), facts={"kept": True}, beside=first, first_row=101)
+    assert account.facts == {"kept": True, "beside": first.plan_id, "first_row": 101}
+
+
+def test_every_moment_of_a_crash_is_grouped(tmp_path):
+    """The journal of a chain, cut after each of its lines: what is open counts whole, and a group once."""
+    path = tmp_path / "budget.jsonl"
+    ledger = Ledger(epsilon=2.0, delta=1e-6, journal=path)
+    first = ledger.open(learner="Encoder", guarantee=promise(0.3))
+    first.attach(lambda: (100, 1, 0.09))
+    first.commit()
+    first.close()
+    model = ledger.open(learner="Model", guarantee=promise(0.4), beside=first, first_row=101)
+    model.attach(lambda: (30, 2, 0.04))
+    model.commit()
+    last = ledger.open(learner="Later", guarantee=promise(0.1), beside=model, first_row=201)
+    model.close()
+    last.close()
+    ledger.close()
+    lines = path.read_bytes().splitlines(keepends=True)
+    expected = [0.0, 0.3, 0.3, 0.3, 0.4, 0.4, 0.4, 0.3, 0.3]
+    assert len(lines) == len(expected)
+    for count, mu in enumerate(expected, start=1):
+        cut = tmp_path / f"{count}.jsonl"
+        cut.write_bytes(b"".join(lines[:count]) + b'{"number": ')
+        found = Ledger.read(cut)
+        assert found.committed.mu == pytest.approx(mu, rel=1e-8)
+        again = Ledger(epsilon=2.0, delta=1e-6, journal=cut)
+        assert again.committed.mu == found.committed.mu
+        assert again.remaining == found.remaining
+        for account in again.accounts:  # the run goes on, or another one on the same rows
+            if account.learner == "Model" and not account.closed:
+                account.attach(lambda: (100, 4, 0.16))
+                account.close()
+                assert again.spent.mu == pytest.approx(0.4, rel=1e-8)
+        again.close()
+
+
+def test_records_say_which_rows_of_the_stream(tmp_path):
+    ledger = Ledger()
+    first = ledger.open(learner="Encoder", guarantee=promise(0.3))
+    model = ledger.open(learner="Model", guarantee=promise(0.4, rows=900), beside=first, first_row=101)
+    assert [(entry.first_row, entry.last_row, entry.rows) for entry in ledger.entries()] == [(1, 0, 0), (101, 0, 0)]
+    first.attach(lambda: (100, 1, 0.09))
+    model.attach(lambda: (250, 3, 0.04))
+    assert model.counts() == (250, 3, 0.04)
+    model.commit()
+    assert model.commits[0]["rows"] == 250
+    entries = ledger.entries()
+    assert [(e.first_row, e.last_row, e.rows) for e in entries] == [(1, 100, 100), (101, 350, 250)]
+    assert [entry.beside for entry in entries] == [None, first.plan_id]
+    one, two = ledger.to_records()
+    assert "beside" not in one
+    assert (two["beside"], two["first_row"], two["last_row"]) == (first.plan_id, 101, 350)
+    ledger.write_jsonl(tmp_path / "records.jsonl")
+    assert [json.loads(line) for line in (tmp_path / "records.jsonl").read_text().splitlines()] == [one, two]
+    model.leave()
+    model.close_at(*model.counts())  # as whoever settles it for a run that is gone
+    assert model.entry().rows == 250

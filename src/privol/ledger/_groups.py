@@ -148,8 +148,11 @@ def _dearest(parts: list[list[Share]]) -> list[Share]:
 
 def squares_of(accounts: Iterable[Account]) -> list[float]:
     """Return the squares of the mu, of all but slack, that add up: of each group those of its dearest part."""
-    squares: list[float] = []
-    for parts in groups_of(accounts):
+    known = list(accounts)
+    shared = {account.group for account in known if account.group != account.plan_id}
+    # a journal may have 10^5 runs, and most stand alone
+    squares = [account.held_square() for account in known if account.group not in shared]
+    for parts in groups_of(account for account in known if account.group in shared):
         found = [[account.held_square() for account in part] for part in parts]
         squares += max(found, key=lambda part: sum_up([*part])) if len(found) > 1 else found[0]
     return squares
