@@ -162,6 +162,72 @@ def test_a_run_that_several_journals_know_of_counts_once_by_the_larger(run, tmp_
         assert account_json(*order)["together"]["mu"] == 0.2
 
 
+@pytest.fixture
+def grouped(tmp_path):
+    """A journal of a run, and of a chain of three on the rows of one stream, whose middle one is open."""
+    ledger = Ledger(journal=tmp_path / "group.jsonl", epsilon=1.0, delta=1e-6)
+    first = ledger.open(learner="Scale", guarantee=plan(parameter=0.05))
+    alone = ledger.open(learner="PIGD", guarantee=plan(parameter=0.08))
+    knots = ledger.open(learner="Knots", guarantee=plan(parameter=0.06), beside=first, first_row=101)
+    model = ledger.open(learner="Model", guarantee=plan(parameter=0.2), beside=knots, first_row=201)
+    for account, part in ((first, 1.0), (alone, 1.0), (model, 0.01)):
+        account.attach(lambda account=account, part=part: (40, 2, part * account.reserved_mu_squared))
+        account.close()
+    ledger.close()
+    return tmp_path / "group.jsonl"
+
+
+def test_a_group_is_one_line_of_budget_with_its_parts(grouped):
+    record = account_json(grouped)
+    (found,) = record["journals"]
+    scale, _, knots, model = found["runs"]
+    assert [(run["first_row"], run["rows"]) for run in found["runs"]] == [(1, 40), (1, 40), (101, 0), (201, 40)]
+    (group,) = found["groups"]
+    assert group["plan_id"] == scale["plan_id"]
+    assert group["parts"] == [[run["plan_id"]] for run in (scale, knots, model)]
+    # Knots never said what it spent, and may go on; what counts of Model is what it spent
+    assert group["spent"]["mu"] == 0.06
+    assert group["reserved"]["mu"] == 0.2
+    assert model["spent"]["mu"] == pytest.approx(0.02)
+    for together in (found["together"], record["together"]):
+        assert together["mu"] == pytest.approx(0.1, rel=1e-12)
+    assert record["together"]["runs"] == 4
+    assert "Scale or Knots or Model (no row in two of them): 0.06, PIGD: 0.08" in record["together"]["sentence"]
+    assert found["remaining"]["mu"] == pytest.approx(math.sqrt(found["limit"]["mu"] ** 2 - 0.01))
+    text = account_text(grouped)
+    line = re.search(r"3 runs, .*?different rows (.*?)Scale", text)
+    assert line is not None
+    assert "mu 0.2" in line[1]
+    assert "mu 0.06" in line[1]
+    rest = re.search(r"Scale(.*?)PIGD", text)
+    assert rest is not None
+    assert re.search(r"1 - 40 .*0\.05-GDP.*0\.06-GDP .*open.*201 - 240 .*0\.2-GDP", rest[1])
+    assert "mu" not in rest[1]  # its parts have no figures of their own that somebody could add up
+    assert "runs on different rows of one stream count once, by the dearest" in text
+    assert "count once, by the dearest" not in account_text(journal(grouped.parent / "b.jsonl", ("PIGD", "gdp", 0.2)))
+
+
+def test_a_group_in_several_journals(grouped, tmp_path):
+    shared = Ledger(journal=tmp_path / "shared.jsonl")
+    shared.include(Ledger.read(grouped))
+    (scale,) = (account for account in shared.accounts if account.learner == "Scale")
+    shared.close()
+    for order in ((grouped, tmp_path / "shared.jsonl"), (tmp_path / "shared.jsonl", grouped)):
+        record = account_json(*order)
+        assert record["together"]["runs"] == 4
+        assert record["together"]["mu"] == pytest.approx(0.1, rel=1e-12)
+    shared = Ledger(journal=tmp_path / "shared.jsonl")
+    other = Ledger(journal=tmp_path / "other.jsonl")
+    other.include(shared)
+    other.open(learner="Other", guarantee=plan(parameter=0.08), beside=scale.plan_id, first_row=301)
+    shared.open(learner="Clash", guarantee=plan(parameter=0.06), beside=scale.plan_id, first_row=351)
+    shared.close()
+    other.close()
+    # one and the other are on rows that overlap, which neither journal knows: their squares add up
+    record = account_json(tmp_path / "shared.jsonl", tmp_path / "other.jsonl")
+    assert record["together"]["mu"] == pytest.approx(math.hypot(0.08, math.hypot(0.06, 0.08)), rel=1e-9)
+
+
 def test_what_is_not_private_is_marked(tmp_path):
     runs = ("PIGD", "gdp", 0.2, {"adjacency": "replace", "private": False}), ("E", "pure", 0.2)
     path = journal(tmp_path / "b.jsonl", *runs)
