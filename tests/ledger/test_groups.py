@@ -7,13 +7,16 @@ import math
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import privol
 from privol.errors import BudgetExceeded, InvalidParameter
 from privol.guarantees import Guarantee, gdp_epsilon, gdp_mu
 from privol.ledger import Account, Ledger
+from privol.state import State
 
 
 def promise(mu=0.1, rows=100, kind="gdp", **words):
@@ -411,3 +414,59 @@ def test_records_say_which_rows_of_the_stream(tmp_path):
     model.leave()
     model.close_at(*model.counts())  # as whoever settles it for a run that is gone
     assert model.entry().rows == 250
+
+
+class After:
+    """200 rows of a stream, after the 100 that an account has paid for."""
+
+    first_row = 101
+
+    def __init__(self, beside, ends_after=None):
+        x = np.random.default_rng(3).uniform(-0.5, 0.5, size=(200, 3))
+        self._rows = privol.open_stream((x, (x[:, 0] > 0).astype(int)), classes=[0, 1], block_rows=50)
+        self.n_rows, self.classes, self.beside, self._ends_after = 200, (0, 1), beside.plan_id, ends_after
+
+    def __iter__(self):
+        for count, block in enumerate(self._rows):
+            if count == self._ends_after:
+                raise RuntimeError("the machine is gone")
+            yield block
+
+
+def test_learners_of_the_rows_that_follow():
+    ledger = Ledger()
+    encoder = ledger.open(learner="Encoder", guarantee=promise(0.2))
+    spend(encoder)
+    for _ in range(2):
+        privol.DPFTRL(epsilon=1.0, delta=1e-6, ledger=ledger).fit_stream(After(encoder))
+    _, one, two = ledger.entries()
+    assert (one.first_row, one.last_row, two.first_row, two.last_row) == (101, 300, 101, 300)
+    mu = gdp_mu(1.0, 1e-6)
+    assert ledger.spent.mu == pytest.approx(math.sqrt(2) * mu, rel=1e-6)  # both fits, and no more for the encoder
+    privol.DPFTRL(epsilon=1.0, delta=1e-6, ledger=(own := Ledger())).fit_stream(After(encoder))
+    assert own.spent.mu == pytest.approx(mu, rel=1e-6)
+    own.include(ledger)  # which does not say that these rows are others
+    assert own.spent.mu == pytest.approx(math.sqrt(3) * mu, rel=1e-6)
+
+
+def test_a_kept_run_goes_on_beside(tmp_path):
+    ledger = Ledger(epsilon=1.0, delta=1e-6, journal=tmp_path / "budget.jsonl")
+    encoder = ledger.open(learner="Encoder", guarantee=promise(gdp_mu(1.0, 1e-6) * (1 - 1e-9)))
+    spend(encoder)
+    words = {"epsilon": 1.0, "delta": 1e-6, "release": 50}
+    learner = privol.DPFTRL(ledger=ledger, **words)
+    with pytest.raises(RuntimeError, match="the machine is gone"):
+        learner.fit_stream(After(encoder, ends_after=2), checkpoint=State(tmp_path / "RUN", every=1))
+    ledger.close()
+    found = Ledger.read(tmp_path / "budget.jsonl")
+    assert [account.facts.get("beside") for account in found.accounts] == [None, encoder.plan_id]
+    assert found.committed.epsilon() <= 1.0
+    ledger = Ledger(epsilon=1.0, delta=1e-6, journal=tmp_path / "budget.jsonl")
+    learner = privol.DPFTRL(ledger=ledger, **words)
+    learner.fit_stream(After(encoder), checkpoint=State(tmp_path / "RUN", every=1))
+    assert learner.n_rows_ == 200
+    assert [(entry.first_row, entry.last_row, entry.open) for entry in ledger.entries()] == [
+        (1, 5, False), (101, 300, False),
+    ]  # fmt: skip
+    assert ledger.spent.epsilon() <= 1.0
+    ledger.close()
