@@ -449,6 +449,19 @@ def test_learners_of_the_rows_that_follow():
     assert own.spent.mu == pytest.approx(math.sqrt(3) * mu, rel=1e-6)
 
 
+def test_learners_that_cannot_be_beside_add_up():
+    """A pure one; and one whose rows a later part of the stream may have."""
+    ledger = Ledger()
+    encoder = ledger.open(learner="Encoder", guarantee=promise(0.3))
+    spend(encoder)
+    model = privol.OutputPerturbation(epsilon=0.2, l2=0.1, ledger=ledger).fit_stream(After(encoder))
+    pure = model.guarantee_.mu
+    assert ledger.spent.mu == pytest.approx(math.hypot(0.3, pure), rel=1e-6)
+    spend(ledger.open(learner="Later", guarantee=promise(0.3), beside=encoder, first_row=201))
+    privol.DPFTRL(epsilon=1.0, delta=1e-6, ledger=ledger).fit_stream(After(encoder))
+    assert ledger.spent.mu == pytest.approx(math.hypot(0.3, pure, gdp_mu(1.0, 1e-6)), rel=1e-6)
+
+
 def test_a_kept_run_goes_on_beside(tmp_path):
     ledger = Ledger(epsilon=1.0, delta=1e-6, journal=tmp_path / "budget.jsonl")
     encoder = ledger.open(learner="Encoder", guarantee=promise(gdp_mu(1.0, 1e-6) * (1 - 1e-9)))

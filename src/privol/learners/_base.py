@@ -369,7 +369,7 @@ class OnlineLearner(LedgeredModel):
         for words in weaknesses(guarantee, rows=1 if endless else horizon):
             warnings.warn(words, PrivacyWarning, stacklevel=3)
         ledger = self._ledger()
-        place = place_of(stream, ledger)
+        place = place_of(stream, ledger, guarantee)
         account = ledger.open(learner=type(self).__name__, guarantee=guarantee, facts=facts, **place)
         return self._adopt(Run(state, plan, guarantee, account, targets, horizon), stream)
 

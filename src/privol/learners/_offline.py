@@ -234,7 +234,7 @@ class OfflineLearner(LedgeredModel):
         if seal is not None:
             seal.begin(fixed, targets.classes)
         ledger = self._ledger()
-        account = ledger.open(learner=type(self).__name__, guarantee=guarantee, **place_of(stream, ledger))
+        account = ledger.open(learner=type(self).__name__, guarantee=guarantee, **place_of(stream, ledger, guarantee))
         self._account = account
         released, failure = [0], None
         # however it ends, the rows may have made it: an error, a clock that ran out; and a model may be in a traceback

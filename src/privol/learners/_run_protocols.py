@@ -53,19 +53,20 @@ def promised_by(stream: Any, guarantee: Guarantee) -> Guarantee:
     )
 
 
-def place_of(stream: Any, ledger: Ledger) -> dict[str, Any]:
+def place_of(stream: Any, ledger: Ledger, guarantee: Guarantee) -> dict[str, Any]:
     """Return where the rows of a stream are, for a ledger: after those that an account of it has paid for, if any.
 
-    A run of another ledger counts by itself, and adds up with that account wherever both are included. So does another
-    run on the same rows.
+    A run of another ledger counts by itself, and adds up with that account wherever both are included. So does one
+    whose guarantee is of a kind that adds up, or whose rows may be those of a later part of the stream.
     """
     beside = getattr(stream, "beside", None)
     group = next((account.group for account in ledger.accounts if account.plan_id == beside), None)
-    if group is None:
+    if group is None or guarantee.kind not in ("gdp", "none"):
         return {}
     first = int(stream.first_row)
-    taken = any(a.group == group and a.facts.get("first_row", 1) >= first for a in ledger.accounts)
-    return {} if taken else {"beside": beside, "first_row": first}
+    others = [account for account in ledger.accounts if account.group == group]
+    known = all(account.first_row == first or account.rows[1] < first for account in others)
+    return {"beside": beside, "first_row": first} if known else {}
 
 
 @dataclass

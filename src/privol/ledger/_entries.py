@@ -242,6 +242,8 @@ def describe(shares: Iterable[Share], *, adjacency: str, delta: float | None, if
 class Spent:
     """What runs have spent together, or hold: one row may have been in every one of them. Public.
 
+    Of runs that are known to be on different rows of one stream, only those of its dearest part count.
+
     Its figures hold for runs that are chosen by what earlier ones released, but for :meth:`epsilon_if_fixed`.
 
     Attributes

@@ -450,7 +450,10 @@ class Ledger(Shared):
 
     @property
     def remaining(self) -> float | None:
-        """Largest ``mu`` that a new run can still reserve, of all but slack, rounded down; ``None`` without a limit."""
+        """Largest ``mu`` that a new run can still reserve, of all but slack, rounded down; ``None`` without a limit.
+
+        One that is ``beside`` another (:meth:`open`) may reserve more: what its group holds already costs it nothing.
+        """
         if self._limit is None:
             return None
         with self._lock:
