@@ -16,8 +16,8 @@ import pytest
 from places import ROOT
 
 FOLDER = ROOT / "experiments"
-PAGE, LOCAL, OFFLINE, NETWORK = (
-    ROOT / "docs" / f"{name}.md" for name in ("experiments", "local", "offline", "network")
+PAGE, LOCAL, OFFLINE, NETWORK, ENCODING = PAGES = tuple(
+    ROOT / "docs" / f"{name}.md" for name in ("experiments", "local", "offline", "network", "encoding")
 )
 SHARED = {"common", "diffprivlib_worker", "network_data", "regression", "sweeps", "tasks"}
 SCRIPTS = sorted({path.stem for path in FOLDER.glob("*.py")} - SHARED)
@@ -29,7 +29,7 @@ def place(name: str) -> tuple[str, str]:
 
 def page_of(name: str) -> Path:
     """The page that has the script's place."""
-    (page,) = (page for page in (PAGE, LOCAL, OFFLINE, NETWORK) if place(name)[0] in page.read_text(encoding="utf-8"))
+    (page,) = (page for page in PAGES if place(name)[0] in page.read_text(encoding="utf-8"))
     return page
 
 
