@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from privol.guarantees import Guarantee
@@ -61,3 +63,80 @@ def test_nothing_comes_back_of_a_run_that_never_committed(crashed, kind, how):
     again = Ledger(journal=path, **LIMIT)
     assert again.spent.delta_at(0.05) == pytest.approx(promise(kind).bound.delta_at(0.05), rel=1e-9)
     again.close()
+
+
+def test_a_commit_does_not_end_what_a_run_may_spend(tmp_path):
+    """Who commits now and then, and releases on, is killed: nobody knows how much of the reservation was left."""
+    path, crashed = tmp_path / "budget.jsonl", tmp_path / "crashed.jsonl"
+    ledger = Ledger(journal=path, **LIMIT)
+    account = ledger.open(learner="PIGD", guarantee=promise("gdp"))
+    now = [10, 1, 0.001]
+    account.attach(lambda: tuple(now))
+    account.commit()
+    now[:] = [20, 2, 0.002]  # of which the journal is told nothing
+    spent, whole = account.entry().mu_squared, account.reserved_mu_squared
+    crashed.write_bytes(path.read_bytes())
+    for settle in ("read", "close_at", "attach"):
+        found = Ledger.read(crashed) if settle == "read" else Ledger(journal=crashed, **LIMIT)
+        (again,) = found.accounts
+        if settle == "close_at":
+            again.close_at(0, 0, 0.0)
+        elif settle == "attach":
+            again.attach(lambda: (0, 0, 0.0))
+            again.close()
+        assert again.entry().mu_squared == whole > spent
+        found.close()
+        crashed.write_bytes(path.read_bytes())
+    ledger.close()  # tells it
+    assert Ledger.read(path).entries()[0].mu_squared == spent
+
+
+def test_what_another_ledger_knows_does_not_let_a_run_go(tmp_path):
+    path, older, crashed = (tmp_path / name for name in ("budget.jsonl", "older.jsonl", "crashed.jsonl"))
+    ledger = Ledger(journal=path, **LIMIT)
+    account = ledger.open(learner="PIGD", guarantee=promise("gdp"))
+    account.attach(lambda: (10, 1, 0.001))
+    account.commit()
+    older.write_bytes(path.read_bytes())
+    ledger.include(Ledger.read(older))
+    crashed.write_bytes(path.read_bytes())
+    assert Ledger.read(crashed).entries()[0].mu_squared == account.reserved_mu_squared
+    ledger.close()
+    ledger.close()  # which is harmless
+    assert Ledger.read(path).entries()[0].mu_squared == account.entry().mu_squared
+
+
+@pytest.mark.parametrize("again", ["let go", "killed"])
+def test_who_goes_on_with_a_run_that_was_let_go_may_be_killed(tmp_path, again):
+    path = tmp_path / "budget.jsonl"
+    ledger = Ledger(journal=path, **LIMIT)
+    account = ledger.open(learner="PIGD", guarantee=promise("gdp"))
+    account.attach(lambda: (10, 1, 0.001))
+    account.commit()
+    ledger.close()
+    ledger = Ledger(journal=path, **LIMIT)
+    (account,) = ledger.accounts
+    first = account.entry().mu_squared
+    assert 0.001 <= first < account.reserved_mu_squared
+    account.attach(lambda: (20, 2, 0.002))
+    if again == "let go":
+        ledger.close()
+    (entry,) = Ledger.read(path).entries()
+    assert entry.mu_squared == (pytest.approx(0.002) if again == "let go" else account.reserved_mu_squared)
+    ledger.close()
+
+
+def test_a_kept_run_goes_on_at_its_last_commit_whatever_was_included(tmp_path):
+    path, older = tmp_path / "budget.jsonl", tmp_path / "older.jsonl"
+    with contextlib.closing(Ledger(journal=path, **LIMIT)) as ledger:
+        account = ledger.open(learner="PIGD", guarantee=promise("gdp"), facts={"kept": True})
+        account.attach(lambda: (10, 1, 0.001))
+        account.commit(checkpoint="first")
+        older.write_bytes(path.read_bytes())
+        ledger.include(Ledger.read(older))
+    for _ in range(2):
+        with contextlib.closing(Ledger(journal=path, **LIMIT)) as ledger:
+            (account,) = ledger.accounts
+            account.attach(lambda: (10, 1, 0.001))
+            assert account.commits[-1]["facts"] == {"checkpoint": "first"}
+            assert 0.001 <= account.entry().mu_squared < 0.0011

@@ -93,6 +93,7 @@ class Account(Shared):
         self._closed = False
         self._resumed = False  # its counters may begin below what an earlier process has spent
         self._untold = False  # an earlier process had it, and what that has released is written nowhere
+        self._let = False  # the journal's last word is of a process that ended the run, which nobody kept
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "open"
@@ -117,8 +118,9 @@ class Account(Shared):
         """Name the live counters of the run; they are called only when somebody asks what was spent.
 
         From here on the run alone says what it has spent, and it is the account that lets it release: by ``revoke``,
-        or because the run calls :meth:`ask` before every release. Of a run of an earlier process that never committed,
-        and that nobody kept on the disk, the whole reservation stays spent: nobody can know better.
+        or because the run calls :meth:`ask` before every release. Of a run of an earlier process that nobody kept on
+        the disk the whole reservation stays spent, unless that process committed and then closed its ledger: nobody
+        can know better.
 
         Parameters
         ----------
@@ -135,6 +137,8 @@ class Account(Shared):
         StateError
             If the account is closed or has counters already, in a forked child, or by a counter that is not valid; if
             it was included from another ledger, or its own is closed.
+        OSError
+            If the journal cannot be written.
         """
         self._ledger._same_process("attach counters to an account of")
         if not callable(counters):
@@ -146,6 +150,10 @@ class Account(Shared):
             if self._ledger.closed:
                 raise StateError(self._ledger._let_go())
             self._count_untold()
+            if self._let and not self._untold:  # from here on the journal does not know the end
+                self._ledger._write({**self._record("spent"), "facts": {}})
+                self._written = self._last
+            self._let = False
             self._counters, self._revoke = counters, revoke
             self._committed, self._ended = (0, 0, 0.0), None
         self._read()
@@ -219,10 +227,10 @@ class Account(Shared):
         Nobody can lower by it what a run has spent. A run that is live is refused: it alone can say. A run that was let
         go (:meth:`leave`) is ended, and what this process or the journal knows of it is the least that is counted. A
         run of an earlier process ended with that process, or when it closed its ledger: the journal has one writer at
-        a time. If that process never committed, and nobody kept the run on the disk, the whole reservation counts as
-        spent. No run can attach itself afterwards, as the account is closed. What a kept run of an earlier process
-        spent beyond its last record is the one thing that is taken from the caller: who keeps a run hands out nothing
-        before the journal has it.
+        a time. If nobody kept the run on the disk, and that process did not commit and then close its ledger, the whole
+        reservation counts as spent. No run can attach itself afterwards, as the account is closed. What a kept run of
+        an earlier process spent beyond its last record is the one thing that is taken from the caller: who keeps a run
+        hands out nothing before the journal has it.
 
         Raises
         ------
@@ -263,6 +271,10 @@ class Account(Shared):
 
     def commit(self, counts: Counts | None = None, **facts: Any) -> None:
         """Write what was spent into the ledger's journal, for good; a ledger without a journal keeps nothing.
+
+        After a crash it is all that counts of a run that hands out nothing before it is committed, and says so by the
+        fact ``{"kept": True}`` when it is opened. Another run may have released more since: then all of the reservation
+        counts.
 
         Parameters
         ----------
@@ -315,7 +327,7 @@ class Account(Shared):
         back; all of the reservation is, where its counters cannot say.
         """
         counters = self._end(words)
-        if counters is None or self.facts.get("kept"):
+        if counters is None or self.facts.get("kept") or self._let:
             return
         try:
             self._read()
@@ -325,11 +337,13 @@ class Account(Shared):
         with self._ledger._lock:
             self._ledger._keep(self._record("spent", known))
             self._last = self._written = known
+            self._let = True
 
     def entry(self) -> LedgerEntry:
         """Return what the run has spent so far.
 
-        The whole reservation, if nobody can say: of a run that was open in another process, which never committed.
+        The whole reservation, if nobody can say: of a run that was open in another process, which never committed, or
+        may have released more than that.
 
         Raises
         ------
@@ -337,7 +351,7 @@ class Account(Shared):
             If the counters are not valid: one went backwards, or more was spent than reserved.
         """
         (rows, releases, spent), closed = self._known()
-        if self._resumed and not closed and not self.commits and self._counters is None:
+        if self._resumed and not closed and (self._untold or not self.commits) and self._counters is None:
             spent = self.reserved_mu_squared
         return LedgerEntry(
             plan_id=self.plan_id,
@@ -432,11 +446,15 @@ class Account(Shared):
             }
         return {**record, "rows": rows, "releases": releases, "mu_squared": as_json(spent)}
 
-    def _follow(self, now: Counts, closed: bool) -> None:
-        """Take over what another ledger knows of the same run; the lock is held."""
+    def _follow(self, now: Counts, closed: bool) -> Record:
+        """Take over what another ledger knows of the same run, and say what is to be written; the lock is held."""
         self._last = _larger(self._last, now)  # an older copy takes nothing back
         self._closed, self._ended = closed, _CLOSED if closed else None
         self._resumed = True
+        record = self._record("closed" if closed else "spent")
+        if self.commits and not closed and not self.facts.get("kept") and not self._let:
+            record["facts"] = {}  # without them it would say that the run was let go
+        return record
 
     def _recall(self, record: Record) -> None:
         """Take over what the journal says was spent."""
@@ -447,9 +465,13 @@ class Account(Shared):
         self._closed = record["kind"] == "closed"
         self._ended = _CLOSED if self._closed else None
         self._resumed = True
-        if record["kind"] == "spent" and "facts" in record:  # else what another ledger knew of it
+        committed = record["kind"] == "spent" and "facts" in record
+        if committed:
             self.commits.append(record)
-        self._untold = not self.commits and not self.facts.get("kept")
+        if not self.facts.get("kept"):
+            self._untold = committed or not self.commits
+            # without facts it says that the run was let go, or what another ledger knew of a run that never committed
+            self._let = record["kind"] == "spent" and not committed
 
 
 def _larger(one: Counts, other: Counts) -> Counts:

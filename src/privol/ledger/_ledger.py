@@ -178,7 +178,8 @@ class Ledger(Shared):
         """Return what a journal says, as a ledger without a journal: to look at, or to :meth:`include`.
 
         Its file is not locked, and may be another process's. Runs that are open there are open here, with what was
-        spent when they last wrote; nothing can be opened.
+        spent when they last wrote, or with all that they reserved where they may have spent more since; nothing can be
+        opened.
 
         Raises
         ------
@@ -235,8 +236,7 @@ class Ledger(Shared):
                     self._accounts.append(mine)
                 if not mine.closed:
                     closed = closed and bool(mine.facts.get("included"))  # of its own runs nobody else knows the end
-                    mine._follow(now, closed)
-                    self._write(mine._record("closed" if closed else "spent"))
+                    self._write(mine._follow(now, closed))
                     mine._written = mine._last
 
     def close(self) -> None:
