@@ -88,8 +88,9 @@ def private(path: Path, table: Table, epsilon: float, key: int, least: float) ->
         return least
     classes, n = 0 if stream.classes is None else len(stream.classes), stream.count_rows()
     loss = "squared" if not classes else "logistic" if classes == 2 else "softmax"
-    words: dict[str, Any] = {"epsilon": epsilon, "x_bound": stream.row_bound}
-    words |= settings_without_look(loss, n_features=stream.n_features, n_rows=n, n_classes=max(classes, 2), **words)
+    words: dict[str, Any] = {"epsilon": epsilon, "x_bound": stream.schema.usual_norm}
+    known_facts = {"n_features": stream.n_features, "n_rows": n, "has_constant": stream.schema.has_constant}
+    words |= settings_without_look(loss, n_classes=max(classes, 2), **known_facts, **words)
     if classes:
         words["loss"] = loss
     words |= {"horizon": n, "on_invalid": "zero", "ledger": ledger, "random_state": 2 * key + 1}

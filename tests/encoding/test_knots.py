@@ -159,6 +159,42 @@ def test_row_bound_counts_columns():
     assert Schema.load({"columns": columns}).row_bound == 2.0
 
 
+def test_usual_norm_is_that_of_numbers_between_knots():
+    columns = {"a": {"knots": [0, 1, 5]}, "b": {"knots": [0, 9], "shape": "linear"}}
+    columns |= {"c": {"hash": 8, "kept": [1]}, "d": {"range": [-1, 1]}, "e": {"knots": [0, 1, 2], "shape": "bins"}}
+    rng = np.random.default_rng(0)
+    near = rng.integers(0, 2, 4000)
+    cells = {"a": np.where(near, rng.uniform(1, 5, 4000), rng.uniform(0, 1, 4000)), "b": rng.uniform(0, 9, 4000)}
+    cells |= {"c": rng.integers(0, 99, 4000), "d": near * 2 - 1, "e": rng.uniform(0, 2, 4000)}
+    encoder, X, _ = encoded({name: [str(x) for x in column] for name, column in cells.items()}, {"columns": columns})
+    squares = (X**2).sum(axis=1)
+    assert encoder.schema.usual_norm == pytest.approx(np.sqrt(2 / 3 + 1 / 3 + 1 + 1 + 1))
+    assert squares.mean() == pytest.approx(
+        4.0 - np.mean(X @ [name.startswith("c") for name in encoder.feature_names] == 0), abs=0.05
+    )
+    assert Schema.load({"columns": {"a": {}}}).usual_norm is None
+
+
+@pytest.mark.parametrize(
+    ("column", "constant"),
+    [
+        ({"knots": [0, 1, 5]}, True),
+        ({"knots": [0, 1, 5], "shape": "bins"}, True),
+        ({"knots": [0, 1, 5], "shape": "linear"}, False),
+        ({"hash": 4}, True),
+        ({"hash": 4, "kept": [1]}, False),
+        ({"hash": 4, "kept": [1], "rest": 2}, True),
+        ({"levels": ["1", "2"]}, True),
+        ({"levels": ["1", "2"], "unknown": "zero"}, False),
+        ({"range": [0, 1]}, False),
+    ],
+)
+def test_features_that_add_up_to_a_constant(column, constant):
+    encoder, X, _ = encoded({"a": ["0", "0.5", "1", "2", "5", "7"]}, {"columns": {"a": column}})
+    assert encoder.schema.has_constant == constant
+    assert (np.ptp(X.sum(axis=1)) == 0.0) == constant
+
+
 # --- what a text holds ----------------------------------------------------------------------------
 
 SHAPED = st.from_regex(r"\s?[+-]?[0-9]{0,3}[.,]?[0-9]{0,3}([eE][+-]?[0-9]{0,3})?\s?", fullmatch=True)

@@ -53,7 +53,7 @@ def test_finer_cells_cover_the_same(ends, n_cells, data):
     if counts.sum() > 0:
         knots = knots_of(cells, counts, 6)
         assert 2 <= len(knots) <= 7
-        assert (np.diff(knots) > 0).all()
+        assert (knots[1:] > knots[:-1]).all()
         assert (knots[0], knots[-1]) == (ends[0], ends[-1])
 
 
@@ -64,3 +64,26 @@ def test_knots_are_quantiles():
     assert np.allclose(knots[1:-1], -np.log([0.75, 0.5, 0.25]), atol=0.02)
     heavy = knots_of(cells, np.where(np.arange(600) == 7, 1e6, 1.0), 5)  # nearly all in one cell
     assert len(heavy) in (3, 4)
+
+
+def test_numbers_below_1_are_no_crowd():
+    """Counts of 0, 1, 2, ... are no near-empty cell for each of the thousand exponents between 0 and 1."""
+    cells, _ = dyadic_cells()
+    rng = np.random.default_rng(0)
+    values = rng.choice([0.0, 1, 2, 3, 4, 5, 6], 3000, p=[0.46, 0.2, 0.12, 0.1, 0.06, 0.03, 0.03])
+    counts = cells.counts(values).astype(float)
+    first, last = np.flatnonzero(counts)[[0, -1]]
+    finer = refined(cells.between(first, last), counts[first : last + 1], 15)
+    assert len(finer) <= 15 + 4
+    noisy = np.maximum(finer.counts(values) + rng.normal(0, 40, len(finer)), 0.0)
+    knots = knots_of(finer, noisy, 6)
+    assert len(knots) >= 5
+    assert np.abs(knots - np.array([0, 1, 2, 3, 4, 6, 8])[:, None]).min(axis=0).max() < 0.6
+
+
+def test_a_frequent_value_takes_one_knot():
+    cells = Cells(np.arange(0.0, 10.0), np.arange(1.0, 11.0))
+    knots = knots_of(cells, np.array([660.0, 200, 70, 30, 20, 8, 6, 3, 2, 1]), 6)
+    assert len(knots) >= 5
+    assert knots[2] <= 2.5  # a quantile of all rows would leave everything above 1 to one interval
+    assert (knots[0], knots[-1]) == (0.0, 10.0)

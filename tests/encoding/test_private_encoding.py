@@ -220,7 +220,7 @@ def test_a_real_target_is_found():
     assert 5 < low < 40 < 60 < high < 130
     y = np.concatenate([block.y for block in stream])
     assert np.abs(y).max() <= 1.0
-    assert np.corrcoef(y, table["age"][encoder.plan_.rows :])[0, 1] > 0.98
+    assert np.corrcoef(y, table["age"][encoder.plan_.rows :])[0, 1] > 0.96  # the tails are clipped
 
 
 def test_what_is_declared_is_taken():

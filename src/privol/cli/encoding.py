@@ -93,7 +93,7 @@ def defaults_for(name: str | None, stream: Any, horizon: int, given: Mapping[str
     """Return settings of a learner for encoded rows, from public numbers; those that are given come first."""
     from ..learners import default_name, settings_without_look
 
-    found: dict[str, Any] = {"on_invalid": "zero", "x_bound": stream.row_bound}
+    found: dict[str, Any] = {"on_invalid": "zero", "x_bound": stream.schema.usual_norm}
     loss = given.get("loss")
     if loss is None:
         n_classes = 0 if stream.classes is None else len(stream.classes)
@@ -107,8 +107,9 @@ def defaults_for(name: str | None, stream: Any, horizon: int, given: Mapping[str
             loss,
             n_features=stream.n_features,
             n_rows=horizon,
-            x_bound=given.get("x_bound", stream.row_bound),
+            x_bound=given.get("x_bound", found["x_bound"]),
             n_classes=2 if stream.classes is None else len(stream.classes),
+            has_constant=stream.schema.has_constant,
             **{word: given[word] for word in words if word in given},
         )
     return found

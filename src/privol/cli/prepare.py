@@ -132,10 +132,11 @@ def prepare(
         stream, inputs = open_for_run(file, options, diagnostics, encoder=encoder, kept=before)
         stated = horizon if horizon is None or encoder is None else horizon - encoder.plan_.rows
         horizon = _horizon(stream, stated, talking, renewed) if kept is None else int(kept["horizon"])
+        chosen = "embedded" if file is None and "x_bound" not in given else None
         if encoder is not None or before is not None:
+            chosen = None if "x_bound" in given else "encoding"
             given = {**defaults_for(learner, stream, horizon, given), **given}
         learner = learner_name(learner, given)
-        chosen = "embedded" if file is None and "x_bound" not in given else None
         if file is None:
             given = {**_for_embedded(learner, stream, horizon), **given}
         if "x_bound" not in given and stream.row_bound is not None:

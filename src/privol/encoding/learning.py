@@ -44,7 +44,7 @@ KNOTS, KNOTS_OF_MOMENTS = 6, 4
 
 # In standard deviations of the noise. Of 4,096 buckets of noise alone one is believed in 70 columns.
 _BELIEVED_BUCKET = 4.5
-_BELIEVED_END = 2.5
+_BELIEVED_END, _BELIEVED_TAIL = 2.5, 2.0
 _BELIEVED_KIND = 3.0
 _CELL = 5.0  # expected count of a cell
 _CELLS = 4, 64
@@ -161,6 +161,13 @@ class _Kinds:
         return "number", self.cells.between(first, last), counts[first : last + 1]
 
 
+def _first_believed(noisy: FloatArray, std: float) -> int:
+    """Return the first cell that holds more than noise, by itself or with all before it; their number if none does."""
+    together = std * np.sqrt(np.arange(1, len(noisy) + 1))
+    found = np.flatnonzero((noisy > _BELIEVED_END * std) | (np.cumsum(noisy) > _BELIEVED_TAIL * together))
+    return int(found[0]) if len(found) else len(noisy)
+
+
 class _Line:
     """Phases "coarse" and "fine" of a column of numbers, or of times."""
 
@@ -174,10 +181,9 @@ class _Line:
 
     def decide(self, noisy: FloatArray, std: float) -> tuple[Cells, FloatArray]:
         """Return the cells between the outermost believed ones, and their counts."""
-        ends = np.flatnonzero(noisy > _BELIEVED_END * std)
-        if not len(ends):  # too few rows for any: as they are
+        first, last = _first_believed(noisy, std), len(noisy) - 1 - _first_believed(noisy[::-1], std)
+        if first > last:  # too few rows for any: as they are
             return self.cells, np.ones(len(self.cells))
-        first, last = int(ends[0]), int(ends[-1])
         return self.cells.between(first, last), np.maximum(noisy[first : last + 1], 0.0)
 
 
@@ -355,7 +361,7 @@ class EncodingRun:
             others = noisy[_MISSING] + (noisy[_TEXTS] if kind in ("number", "time") else 0.0)
             self._missing[column] = "indicator" if others > _BELIEVED_KIND * std else "zero"
             if column == self._target:
-                self._decide_target(noisy, kind, cells, counts)
+                self._decide_target(noisy, kind, cells, counts, std)
             elif kind == "text":
                 self._buckets[column] = np.zeros(BUCKETS), 0.0
             elif kind == "time":
@@ -367,7 +373,7 @@ class EncodingRun:
             else:
                 self.found.dropped[column] = "nothing in it stood out of the noise"
 
-    def _decide_target(self, noisy: FloatArray, kind: str, cells: Cells | None, counts: FloatArray) -> None:
+    def _decide_target(self, noisy: FloatArray, kind: str, cells: Cells | None, counts: FloatArray, std: float) -> None:
         known = float(noisy[_KNOWN])
         rows = known + max(float(noisy[_TEXTS]), 0.0) + float(counts.sum())
         covered = known >= _COVERED * rows
@@ -381,7 +387,7 @@ class EncodingRun:
                 f"column {self._target!r}: {what} was frequent enough to be seen through the noise of its "
                 f"{self._plan.labels:,} rows; declare the labels by classes, or give more rows or a larger epsilon"
             )
-        self._refine(str(self._target), cells, counts, self._plan.coarse, self._plan.noise(1))
+        self._refine(str(self._target), cells, counts, self._plan.coarse, std)
 
     def _refine(self, column: str, cells: Cells, counts: FloatArray, rows: int, std: float) -> None:
         least, most = _CELLS

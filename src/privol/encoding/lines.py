@@ -71,25 +71,32 @@ def dyadic_cells() -> tuple[Cells, FloatArray]:
 def refined(cells: Cells, counts: FloatArray, n_cells: int) -> Cells:
     """Cut each interval so that all cells hold about equally many rows by ``counts``; points stay points.
 
-    A cell that has no count stays whole, so that nothing between the outer cells is left out.
+    Neighbours without a count become one cell: nothing between the outer cells is left out, and the two thousand
+    exponents below 1 do not each bring the noise of a count of their own.
     """
     total = float(counts.sum())
+    begins = np.flatnonzero((counts > 0.0) | (np.append(1.0, counts[:-1]) > 0.0))
+    ends = np.append(begins[1:] - 1, len(cells) - 1)
+    cells, counts = Cells(cells.low[begins], cells.high[ends]), counts[begins]
     low, high = [], []
     for a, b, count in zip(cells.low.tolist(), cells.high.tolist(), counts.tolist(), strict=True):
         parts = 1 if a == b or total <= 0.0 else max(1, round(n_cells * count / total))
-        ends = np.linspace(a / 2, b / 2, parts + 1) * 2.0  # halves: the difference of two doubles may be none
-        ends[0], ends[-1] = a, b
-        ends = np.unique(ends) if a < b else np.array([a, b])
-        low.append(ends[:-1])
-        high.append(ends[1:])
+        cuts = np.linspace(a / 2, b / 2, parts + 1) * 2.0  # halves: the difference of two doubles may be none
+        cuts[0], cuts[-1] = a, b
+        cuts = np.unique(cuts) if a < b else np.array([a, b])
+        low.append(cuts[:-1])
+        high.append(cuts[1:])
     return Cells(np.concatenate(low), np.concatenate(high))
 
 
 def knots_of(cells: Cells, counts: FloatArray, n_knots: int) -> FloatArray:
     """Return at most ``n_knots`` ascending points with equally many rows between them, the ends of the cells included.
 
-    Fewer where many rows share a value: points closer than a thousandth of their span are one.
+    A cell that has more rows than that counts for as many: the other points lie where the other rows are. Points closer
+    than a thousandth of their span are one.
     """
+    counts = counts / counts.max()
+    counts = np.minimum(counts, counts.sum() / (n_knots - 1))
     below = np.concatenate([[0.0], np.cumsum(counts)])
     below /= below[-1]
     wanted = np.linspace(0.0, 1.0, n_knots)
@@ -99,10 +106,10 @@ def knots_of(cells: Cells, counts: FloatArray, n_knots: int) -> FloatArray:
     points = cells.low[at] * (1.0 - part) + cells.high[at] * part
     points[0], points[-1] = cells.low[0], cells.high[-1]
     points = np.maximum.accumulate(points)
-    apart = (points[-1] / 2 - points[0] / 2) * 2e-3
+    apart = (points[-1] / 2 - points[0] / 2) * 1e-3  # halves, as above
     kept = [points[0]]
     for point in points[1:-1]:
-        if point - kept[-1] > apart and points[-1] - point > apart:
+        if point / 2 - kept[-1] / 2 > apart and points[-1] / 2 - point / 2 > apart:
             kept.append(point)
     if points[-1] > kept[-1]:
         kept.append(points[-1])

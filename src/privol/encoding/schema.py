@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
 from pathlib import Path
@@ -174,11 +174,26 @@ class Schema:
 
         None if a number has no range, or ``others = "number"`` may take in some that have none.
         """
+        return self._norm_by(_largest_square)
+
+    @property
+    def usual_norm(self) -> float | None:
+        """L2 norm of a row whose numbers are anywhere between their knots, on average: half the rows have more.
+
+        As ``x_bound`` of a learner, which scales longer rows to it, it needs less noise than :attr:`row_bound`. None
+        where that is None.
+        """
+        return self._norm_by(
+            lambda column: column.usual_square if isinstance(column, Knots) else _largest_square(column)
+        )
+
+    def _norm_by(self, square_of: Callable[[Column], Fraction | None]) -> float | None:
+        """Return the norm of a row whose columns have these squares, rounded up."""
         total = Fraction(0)
         for _, column in self.columns:
             if isinstance(column, Drop):
                 continue
-            square = column.largest_square if isinstance(column, NumberColumn | Knots) else Fraction(1)
+            square = square_of(column)
             if square is None:
                 return None
             total += square
@@ -188,6 +203,16 @@ class Schema:
         while Fraction(root) ** 2 < total:
             root = math.nextafter(root, math.inf)
         return root
+
+    @property
+    def has_constant(self) -> bool:
+        """Whether the features of some column add up to 1 in all rows, but for missing cells: as an intercept does."""
+        return any(
+            (isinstance(column, Knots) and column.shape != "linear")
+            or (isinstance(column, Hashed) and (not column.kept or column.rest > 0))
+            or (isinstance(column, Levels) and column.unknown != "zero")
+            for _, column in self.columns
+        )
 
     def unscale(self, predictions: Any) -> npt.NDArray[np.float64]:
         """Return predictions of a real target in its own units (from [-1, 1] to ``target.range``, if it has one).
@@ -201,6 +226,10 @@ class Schema:
             return p
         low, high = self.target.range
         return (low / 2 + high / 2) + p * (high / 2 - low / 2)
+
+
+def _largest_square(column: Column) -> Fraction | None:
+    return column.largest_square if isinstance(column, NumberColumn | Knots) else Fraction(1)
 
 
 def _changed(part: Any) -> dict[str, Any]:

@@ -140,6 +140,12 @@ class Knots:
         """Largest sum of squares that the column adds to a row."""
         return Fraction(1 + len(self.cycles))
 
+    @property
+    def usual_square(self) -> Fraction:
+        """What it adds where a number is anywhere between two knots, on average."""
+        within = {"spline": Fraction(2, 3), "linear": Fraction(1, 3), "bins": Fraction(1)}[self.shape]
+        return within + len(self.cycles)
+
 
 Column = Drop | NumberColumn | Levels | Hashed | Knots
 

@@ -52,6 +52,7 @@ def settings_without_look(
     x_bound: float,
     n_classes: int = 2,
     fit_intercept: bool = True,
+    has_constant: bool = False,
     **budget: Any,
 ) -> dict[str, Any]:
     """Return settings of :func:`default_learner` for rows that nobody has looked at, from public numbers alone.
@@ -61,9 +62,11 @@ def settings_without_look(
     loss : str or Loss
     n_features, n_rows : int
     x_bound : float
-        Largest norm of a row.
+        Norm that longer rows are scaled to.
     n_classes : int
     fit_intercept : bool
+    has_constant : bool
+        Whether the features of each row add up to a constant: moments need no intercept then, which costs noise.
     **budget
         ``epsilon``, ``delta``, ``adjacency``, as far as they differ from the learner's defaults.
 
@@ -73,10 +76,15 @@ def settings_without_look(
         Of :class:`DPFTRL`: ``batch``, of a thousand steps, at most 200 rows and no more than leave them stable;
         ``radius``, at which no score is
         limited; ``regularization``, with which the noise moves the score of the longest row by 0.2. Of :class:`PQFTL`:
-        ``l2`` and ``noise_shift`` for features that add up to 1 in groups.
+        ``l2`` and ``noise_shift`` for features that add up to 1 in groups, and ``fit_intercept``.
     """
     if default_learner(loss) is PQFTL:
-        return {"noise_shift": _NOISE_SHIFT, "l2": _RIDGE, "radius": _LARGEST_SCORE / math.hypot(x_bound, 1.0)}
+        return {
+            "noise_shift": _NOISE_SHIFT,
+            "l2": _RIDGE,
+            "radius": _LARGEST_SCORE / math.hypot(x_bound, 1.0),
+            "fit_intercept": fit_intercept and not has_constant,
+        }
     longest = math.hypot(x_bound, float(fit_intercept))
     words: dict[str, Any] = {"loss": loss, "x_bound": x_bound, "fit_intercept": fit_intercept, **budget}
     words["radius"] = radius = _LARGEST_SCORE / longest
