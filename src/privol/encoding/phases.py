@@ -29,7 +29,7 @@ __all__ = ["EncodingPlan", "plan_encoding"]
 
 # Rows of a phase: so many standard deviations of its noise, or so large a share of all rows where that is more, up to
 # twenty times as many; but never more than the last share.
-_LABELS = 150.0, 0.005, 0.06
+_LABELS = 150.0, 0.005, 0.1
 _KINDS = 60.0, 0.003, 0.02
 _COARSE = 80.0, 0.004, 0.03
 _FINE = 120.0, 0.006, 0.04
