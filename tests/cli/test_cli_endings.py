@@ -195,7 +195,7 @@ def test_interrupted_twice(here):
 def test_nobody_reads_the_output(words):
     reader, writer = os.pipe()
     os.close(reader)
-    process = start(*words, stdout=writer)
+    process = start(*words, stdout=writer, imported=words == ("info",))
     os.close(writer)
     _, err = process.communicate(timeout=WAIT)
     assert (process.returncode, err) == (PIPE, "")

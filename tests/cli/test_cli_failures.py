@@ -193,7 +193,7 @@ def test_failing_write_leaves_nothing(here, clinic, monkeypatch):
 
 
 def test_errors_have_no_traceback(here):
-    process = start("run", "nothing.csv", "--classes", "0,1")
+    process = start("run", "nothing.csv", "--classes", "0,1", imported=False)
     out, err = process.communicate(timeout=WAIT)
     assert (process.returncode, out) == (DATA, "")
     assert err == "privol: error: nothing.csv: cannot be read: No such file or directory\n"

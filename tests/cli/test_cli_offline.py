@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import warm
 from cli_tools import N, entries_of, listed, piped, privol_cli, run_json, write
 from patience import WAIT
 
@@ -367,7 +368,7 @@ main()
 def killed(where, *words):
     source = str(Path(privol.__file__).parent.parent)
     path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH")) if p)
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, "-c", KILLED, where, *words],
         capture_output=True, text=True, timeout=WAIT, env={**os.environ, "PYTHONPATH": path}, check=False,
     )  # fmt: skip
@@ -432,7 +433,7 @@ def test_a_fit_that_goes_on_is_let_alone(here, clinic):
         "averaged.noisy = lambda *a: (pathlib.Path('drawing').touch(), time.sleep(600))\n"
     )
     source = str(Path(privol.__file__).parent.parent)
-    process = subprocess.Popen(
+    process = warm.Popen(
         [sys.executable, "-c", f"{slow}from privol.cli import main\nmain()", *run_of("pol")],
         stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": source},
     )  # fmt: skip

@@ -525,7 +525,7 @@ def test_the_embedded_rows_are_shuffled():
 
 
 def test_privol_run_without_arguments(here):
-    process = start("run")
+    process = start("run", imported=False)
     out, err = process.communicate(timeout=WAIT)
     assert (process.returncode, err) == (OK, "")
     assert "written to" in out

@@ -6,13 +6,13 @@ import functools
 import json
 import math
 import os
-import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
 
 import mpmath as mp
 import pytest
+import warm
 from cli_tools import privol_cli
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -538,7 +538,7 @@ def test_a_process_that_dies_keeps_the_slack_reserved(tmp_path):
         "import os, sys; sys.path[:0] = sys.argv[2:]; import test_approximate as t;"
         "l = t.journaled(sys.argv[1]); l.open(learner='A', guarantee=t.plan(parameter=0.2, delta=6e-7)); os._exit(9)"
     )
-    done = subprocess.run([sys.executable, "-c", script, os.fspath(path), HERE, *sys.path], timeout=120)
+    done = warm.run([sys.executable, "-c", script, os.fspath(path), HERE, *sys.path], timeout=120)
     assert done.returncode == 9
     ledger = journaled(path)
     assert ledger.remaining_slack == pytest.approx(2e-7)

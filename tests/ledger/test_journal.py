@@ -7,12 +7,12 @@ import gc
 import json
 import math
 import os
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import warm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -187,7 +187,7 @@ def test_a_process_that_dies_keeps_its_reservation(tmp_path):
         "import os, sys; sys.path[:0] = sys.argv[2:]; import test_journal as t;"
         "l = t.journaled(sys.argv[1]); l.open(learner='A', guarantee=t.plan(0.2)); os._exit(9)"
     )
-    done = subprocess.run([sys.executable, "-c", script, str(path), HERE, *sys.path], timeout=120)
+    done = warm.run([sys.executable, "-c", script, str(path), HERE, *sys.path], timeout=120)
     assert done.returncode == 9
     ledger = journaled(path)
     assert ledger.remaining == pytest.approx(math.sqrt(ledger.mu**2 - 0.04))
@@ -275,7 +275,7 @@ def test_one_writer_at_a_time(path):
         "try: t.journaled(sys.argv[1])\n"
         "except t.StateError as e: print(e); sys.exit(3)"
     )
-    done = subprocess.run([sys.executable, "-c", script, str(path), HERE, *sys.path], capture_output=True, timeout=120)
+    done = warm.run([sys.executable, "-c", script, str(path), HERE, *sys.path], capture_output=True, timeout=120)
     assert (done.returncode, b"one at a time" in done.stdout) == (3, True)
     assert len(Ledger.read(path).accounts) == 4  # looking is free
     ledger.close()
@@ -530,10 +530,10 @@ def test_the_end_of_a_child_unlocks_nothing(tmp_path):
         gc.collect()
         os._exit(0)
     os.waitpid(pid, 0)
-    other = subprocess.run([sys.executable, "-c", script, tmp_path / "budget.jsonl"], capture_output=True, text=True)
+    other = warm.run([sys.executable, "-c", script, tmp_path / "budget.jsonl"], capture_output=True, text=True)
     assert (other.returncode, "one at a time" in other.stderr) == (1, True)
     ledger.close()
-    assert subprocess.run([sys.executable, "-c", script, tmp_path / "budget.jsonl"]).returncode == 0
+    assert warm.run([sys.executable, "-c", script, tmp_path / "budget.jsonl"]).returncode == 0
 
 
 def test_what_nobody_wrote_counts_as_spent(tmp_path):

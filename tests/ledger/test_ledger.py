@@ -9,7 +9,6 @@ import json
 import math
 import os
 import pickle
-import subprocess
 import sys
 import textwrap
 import threading
@@ -18,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import warm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from patience import WAIT
@@ -551,7 +551,7 @@ def test_a_forked_child_is_refused_even_if_a_lock_was_held_at_the_fork():
         ledger.open(learner="parent", guarantee=plan)
         sys.exit(status)
     """
-    result = subprocess.run(
+    result = warm.run(
         [sys.executable, "-c", textwrap.dedent(script)],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         capture_output=True,

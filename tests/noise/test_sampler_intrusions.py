@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 
 import numpy as np
 import pytest
+import warm
 from ciphers import watch
 from patience import WAIT
 from sampler_tools import INTEGERS, LAWS, SEED, VECTORS, half_way, make
@@ -168,7 +168,7 @@ if {right}:
     core.__init__(noise, make_source(None), **({right}))
     print(len(noise.sample(3)))
 """
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT)
+    result = warm.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT)
     kind = {"Gaussian": "KeyError", "Sphere": "InvalidParameter", "DiscreteLaplace": "SourceFailure"}[cls]
     expected = f"{kind}\nthis sampler was never started\n" + ("3\n" if right else "")
     assert (result.stdout, result.stderr, result.returncode) == (expected, "", 0)

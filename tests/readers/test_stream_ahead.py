@@ -13,6 +13,7 @@ import time
 
 import numpy as np
 import pytest
+import warm
 from patience import WAIT
 from stream_files import drain, fails, together, write
 
@@ -219,7 +220,7 @@ def test_an_iterator_in_a_forked_child_refuses(tmp_path):
 
 
 def run(code, *words, signal_after=None):
-    done = subprocess.Popen(
+    done = warm.Popen(
         [sys.executable, "-c", textwrap.dedent(code), *map(str, words)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

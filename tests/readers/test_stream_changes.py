@@ -14,6 +14,7 @@ import threading
 import time
 
 import pytest
+import warm
 from patience import WAIT
 from stream_files import drain, fails, together, write
 
@@ -267,7 +268,7 @@ for block in open_stream("-", header=False):
 
 @pytest.mark.parametrize("text", [b"", b"1,2\n" * 100])
 def test_an_interrupt_gets_through_to_a_reader_that_waits(text):
-    reader = subprocess.Popen(
+    reader = warm.Popen(
         [sys.executable, "-c", _READ], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     try:

@@ -19,6 +19,7 @@ import threading
 import numpy as np
 import pyarrow as pa
 import pytest
+import warm
 from stream_files import as_csv, fails, together, write
 
 from privol import PIGD
@@ -444,7 +445,7 @@ def test_sockets():
 
 
 def start(code, *words):
-    return subprocess.Popen(
+    return warm.Popen(
         [sys.executable, "-c", textwrap.dedent(code), *map(str, words)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

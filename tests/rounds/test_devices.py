@@ -13,6 +13,7 @@ import sys
 
 import numpy as np
 import pytest
+import warm
 from leaks import Secrets
 from patience import WAIT
 from places import ROOT
@@ -68,7 +69,7 @@ class Learner:
             f"--seed={SEED}",
             "--listen=127.0.0.1:0",
         ]
-        self.process = subprocess.Popen(
+        self.process = warm.Popen(
             [sys.executable, str(EXAMPLE), *CASES[name][0], *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -241,7 +242,7 @@ def test_what_is_wrong_is_refused_and_the_run_goes_on(tmp_path):
             "connection.sendall(answer[:50])\n"
             "os.kill(os.getpid(), signal.SIGKILL)\n"
         )
-        done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, timeout=WAIT, check=False)
+        done = warm.run([sys.executable, "-c", code], env=ENVIRONMENT, timeout=WAIT, check=False)
         assert done.returncode == -signal.SIGKILL
         expected.append((13, "the connection ended after 50 of 96 bytes|reset"))
 
@@ -263,7 +264,7 @@ def table(path, X, y):
 
 
 def run_devices(*options):
-    return subprocess.run(
+    return warm.run(
         [sys.executable, str(EXAMPLE), *options],
         capture_output=True,
         text=True,

@@ -11,13 +11,13 @@ import os
 import pickle
 import shutil
 import stat
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import warm
 from conformance import LEARNERS, D, N, Stream, X, Y, fingerprint, make, releases_of
 from scipy import sparse
 
@@ -300,7 +300,7 @@ def test_killed_at_every_write(name, tmp_path):
     whole = {row: coef.hex() for row, coef, _ in releases_of(make(name), Stream(size=50))}
     model = fingerprint(make(name).fit_stream(Stream()))
     command = [sys.executable, "-c", SCRIPT, name, str(tmp_path), HERE, *sys.path]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    done = warm.run(command, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     lines = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
     assert len(lines) > 25
@@ -353,7 +353,7 @@ def test_one_process_at_a_time(tmp_path):
         script = "import sys; sys.path[:0] = sys.argv[2:]; import test_kept_runs as t;" + (
             "t.make('PIGD').fit_stream(t.Stream(), checkpoint=t.State(sys.argv[1]))"
         )
-        done = subprocess.run(
+        done = warm.run(
             [sys.executable, "-c", script, run, HERE, *sys.path], capture_output=True, text=True, timeout=300
         )
         assert done.returncode == 1

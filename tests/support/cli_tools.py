@@ -11,6 +11,7 @@ import sys
 import threading
 from pathlib import Path
 
+import warm
 from click.testing import CliRunner
 
 import privol
@@ -80,11 +81,11 @@ def no_file_above(limit):
         signal.signal(signal.SIGXFSZ, deaf)
 
 
-def start(*words, **settings):
-    """Start the command line as a process of its own."""
+def start(*words, imported=True, **settings):
+    """Start the command line as a process of its own; with its imports made, or as a user starts it."""
     source = str(Path(privol.__file__).parent.parent)
     path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH")) if p)
-    return subprocess.Popen(
+    return (warm if imported else subprocess).Popen(
         [sys.executable, "-m", "privol", *map(str, words)],
         **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **settings},
         env={**os.environ, "PYTHONPATH": path},
