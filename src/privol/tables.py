@@ -266,10 +266,10 @@ _SHOWN_COLUMNS = 8
 
 def _encoding(found: Mapping[str, Any]) -> str:
     """Say what the first rows taught, and what was left out."""
-    said = (
-        f"learnt from the first {found['rows']:,} rows, which the model does not learn; {found['columns']:,} columns "
-        "are used"
-    )
+    said = f"learnt from the first {found['rows']:,} rows, which the model does not learn; "
+    if found["frequent_features"] is not None:
+        return f"{said}{found['frequent_features']:,} frequent features are used"
+    said += f"{found['columns']:,} columns are used"
     dropped = found["dropped"]
     if dropped:
         reasons: dict[str, list[str]] = {}

@@ -161,3 +161,43 @@ def test_an_encoding_that_is_killed_is_paid_for(here):
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=WAIT)
     assert Ledger.read(journal).spent.epsilon(1e-6) == pytest.approx(2.0, rel=1e-6)
+
+
+def sparse_rows(path, n, seed=0):
+    """Rows of twelve words by Zipf's law, of which two frequent ones decide the label."""
+    rng = np.random.default_rng(seed)
+    words = np.minimum(rng.zipf(1.4, size=(n, 12)) * 7 % 3000, 2999)
+    label = np.where(((words == 7) | (words == 28)).any(axis=1), "1", "-1")
+    with open(path, "w") as file:
+        for row, y in zip(words, label, strict=True):
+            pairs = " ".join(f"{at + 1}:1" for at in np.unique(row))
+            file.write(f"{y} {pairs}\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
+def test_frequent_features_of_sparse_rows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sparse_rows("rows.svm", 40_000)
+    words = ("run", "rows.svm", "--positive", "1", "--n-features", "3000", "--one-based", "--learn-schema")
+    record = run_json(*words, "--seed", "1", "--out", "whole")
+    assert record["features"] == record["encoding"]["frequent_features"] < 600
+    assert record["rows"] == 40_000 - record["encoding"]["rows"]
+    assert record["diagnostics"]["run"]["progressive"]["auc"] > 0.65
+    assert record["budget"]["reserved"]["epsilon"] == pytest.approx(1.0, rel=1e-6)
+    result = privol_cli("predict", "whole", "rows.svm", "--out", "predicted.csv")
+    assert result.exit_code == OK, result.stderr
+    assert len(Path("predicted.csv").read_text().splitlines()) == 40_001
+
+    process = start(*words, "--seed", "1", "--checkpoint", "500", "--no-diagnostics", "--quiet", "--out", "R")
+    journal = Path("R/ledger.jsonl")
+    while process.poll() is None:
+        if journal.exists() and journal.read_bytes().count(b"\n") >= 8:
+            process.send_signal(signal.SIGKILL)
+            break
+        time.sleep(0.001)
+    process.communicate(timeout=WAIT)
+    assert process.returncode == -signal.SIGKILL
+    result = privol_cli("resume", "R", "--json")
+    assert result.exit_code == OK, result.stderr
+    assert np.array_equal(load_model("R").coef_, load_model("whole").coef_)
+    assert Ledger.read(journal).spent.epsilon(1e-6) == pytest.approx(1.0, rel=1e-6)

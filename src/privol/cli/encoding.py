@@ -39,9 +39,9 @@ def learns_encoding(file: str | None, asked: bool | None, given: Mapping[str, An
             raise click.UsageError("--learn-schema is about a FILE, and none is given")
         return False
     if asked:
-        for name in ("schema", "ranges", "n_features", "zero_based"):
+        for name in ("schema", "ranges"):
             if given.get(name) is not None:
-                raise click.UsageError(f"--learn-schema and --{name.replace('_', '-')} exclude each other")
+                raise click.UsageError(f"--learn-schema and --{name} exclude each other")
         return True
     # what comes through a pipe may be alive, and whoever watches it would wait for the rows that teach
     if file == _STDIN or any(given.get(name) is not None for name in _DECLARING):
@@ -99,7 +99,8 @@ def defaults_for(name: str | None, stream: Any, horizon: int, given: Mapping[str
         n_classes = 0 if stream.classes is None else len(stream.classes)
         loss = "squared" if n_classes == 0 else "logistic" if n_classes == 2 else "softmax"
         found["loss"] = loss
-    if stream.classes is None and stream.schema.target.range is not None:
+    target = stream.schema.target
+    if stream.classes is None and target is not None and target.range is not None:
         found["y_bound"] = 1.0
     if name in (None, default_name(loss)):
         words = ("epsilon", "delta", "adjacency", "fit_intercept")
@@ -123,6 +124,7 @@ def what_taught(encoder: Any) -> dict[str, Any]:
         "phases": dict(plan.phases),
         "mu": plan.mu if encoder.guarantee_.kind == "gdp" else "inf",
         "columns": len(encoder.schema_.columns) - len(encoder.dropped_),
+        "frequent_features": None if encoder.schema_.rows is None else len(encoder.schema_.rows.kept),
         "dropped": dict(encoder.dropped_),
         "sentence": encoder.guarantee_.sentence(),
     }

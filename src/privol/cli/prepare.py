@@ -255,7 +255,7 @@ def check_labels(made: Any, stream: Any, file: str | None) -> None:
     from ..losses import get_loss
 
     loss, schema = get_loss(made.loss), stream.schema
-    if schema is not None and schema.target is None:
+    if schema is not None and schema.rows is None and schema.target is None:
         raise InvalidParameter(f"{schema.name}: has no [target], which a run needs: state its column and its labels")
     if loss.kind == "classification" and stream.classes is None:
         needed = "--classes NEGATIVE,POSITIVE (or more), or --positive LABEL"

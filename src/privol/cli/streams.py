@@ -152,9 +152,11 @@ def open_for_run(
     if given["columns"] is not None:
         given["columns"] = [word.strip() for word in given["columns"].split(",")]
     if kept is not None:
-        stream = open_stream(
-            file, schema=kept["schema"], first_row=kept["first_row"], format=given["format"], count_cells=diagnostics
-        )
+        known: dict[str, Any] = {"schema": kept["schema"], "first_row": kept["first_row"], "format": given["format"]}
+        if "rows" in kept["schema"]:
+            classes = None if given["classes"] is None else [word.strip() for word in given["classes"].split(",")]
+            known |= {"classes": classes, "positive": given["positive"], "zero_based": given["zero_based"]}
+        stream = open_stream(file, **known, count_cells=diagnostics)
         return stream, {**_inputs(stream, given, None), "first_row": stream.first_row}
     classes = None if given["classes"] is None else [word.strip() for word in given["classes"].split(",")]
     if file is None:
@@ -229,6 +231,8 @@ def open_for_model(file: str, run: str, record: dict[str, Any], options: dict[st
     """Open rows to be predicted, encoded as the model's rows were; a target column is recognised and left out."""
     inputs = record["inputs"] or {}
     if inputs.get("schema") is not None:
+        if "rows" in inputs["schema"]:
+            return _open_frequent(file, run, record, inputs, options)
         return _open_by_schema(file, run, inputs["schema"], options)
     return _open_by_columns(file, run, record, inputs, options)
 
@@ -252,6 +256,20 @@ def _open_by_schema(file: str, run: str, record: Mapping[str, Any], options: dic
     others = "drop" if schema.others == "refuse" else schema.others
     schema = replace(schema, file_options=tuple(written.items()), others=others, name=f"the schema of {Path(run)}")
     return open_stream(file, schema=schema, target=False, format=options["format"])
+
+
+def _open_frequent(
+    file: str, run: str, record: Mapping[str, Any], inputs: Mapping[str, Any], options: dict[str, Any]
+) -> Any:
+    from ..streams import Schema, open_stream
+
+    for word in ("target", "header", "sep", "encoding"):
+        if options[word] is not None:
+            raise click.UsageError(f"--{word} is about columns, and the run's rows have none")
+    schema = replace(Schema.from_record(inputs["schema"]), name=f"the schema of {Path(run)}")
+    labels = {} if record["classes"] is None else {"positive": record["classes"]["values"][1]}
+    zero_based = inputs.get("zero_based") if options["zero_based"] is None else options["zero_based"]
+    return open_stream(file, schema=schema, format=options["format"], zero_based=zero_based, **labels)
 
 
 def _open_by_columns(

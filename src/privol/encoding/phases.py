@@ -25,7 +25,7 @@ from .._validate import choice, integer, number
 from ..errors import InvalidParameter
 from ..guarantees import ADJACENCIES
 
-__all__ = ["EncodingPlan", "plan_encoding"]
+__all__ = ["EncodingPlan", "plan_encoding", "plan_features"]
 
 # Rows of a phase: so many standard deviations of its noise, or so large a share of all rows where that is more, up to
 # twenty times as many; but never more than the last share.
@@ -34,6 +34,8 @@ _KINDS = 60.0, 0.003, 0.02
 _COARSE = 80.0, 0.004, 0.03
 _FINE = 120.0, 0.006, 0.04
 _MORE = 20.0
+# Of rows of numbered features: one phase, before the rows that are learnt.
+_FEATURES = 320.0, 0.1, 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,8 @@ class EncodingPlan:
         Columns to be learnt, without the target.
     labels, kinds, coarse, fine : int
         Rows of the phases; 0 where there is nothing to learn.
+    features : int
+        Rows of the one phase of rows without columns (:mod:`privol.encoding.frequent`).
     """
 
     mu: float
@@ -58,17 +62,18 @@ class EncodingPlan:
     kinds: int
     coarse: int
     fine: int
+    features: int = 0
 
     @property
     def phases(self) -> tuple[tuple[str, int], ...]:
         """Name and rows of each phase that there is, in their order."""
         found = ("labels", self.labels), ("kinds", self.kinds), ("coarse", self.coarse), ("fine", self.fine)
-        return tuple(phase for phase in found if phase[1])
+        return tuple(phase for phase in (*found, ("features", self.features)) if phase[1])
 
     @property
     def rows(self) -> int:
         """Rows of all phases: those before the first row that is learnt from."""
-        return self.labels + self.kinds + self.coarse + self.fine
+        return sum(rows for _, rows in self.phases)
 
     def noise(self, histograms: int) -> float:
         """Standard deviation of the noise of so many histograms that each row counts in once, rounded up."""
@@ -116,13 +121,9 @@ def plan_encoding(
     mu = number(mu=mu, above=0.0, infinite=True)
     choice(ADJACENCIES, adjacency=adjacency)
 
-    def rows(rule: tuple[float, float, float], histograms: int) -> int:
-        deviations, share, most = rule
-        enough = deviations * noise_of(histograms, mu, adjacency)
-        return math.floor(min(most * n, max(enough, min(share * n, _MORE * enough))))
-
-    labels = rows(_LABELS, 1) if target else 0
-    others = [rows(rule, columns + target) for rule in (_KINDS, _COARSE, _FINE)]
+    labels = _rows(_LABELS, n, noise_of(1, mu, adjacency)) if target else 0
+    noise = noise_of(columns + target, mu, adjacency)
+    others = [_rows(rule, n, noise) for rule in (_KINDS, _COARSE, _FINE)]
     if min([*others, labels if target else 1]) < 1:
         raise InvalidParameter(
             f"{n:,} rows are too few to learn an encoding from; declare ranges, levels and labels by a schema"
@@ -134,3 +135,27 @@ def plan_encoding(
     return EncodingPlan(
         mu=mu, adjacency=adjacency, columns=columns, labels=labels, kinds=kinds, coarse=coarse, fine=fine
     )
+
+
+def plan_features(n_rows: int, *, mu: float, adjacency: str = "replace", whole: bool = False) -> EncodingPlan:
+    """Return how many of the rows of a stream teach which of their numbered features are frequent.
+
+    Parameters and errors as for :func:`plan_encoding`.
+    """
+    n = integer(n_rows=n_rows, at_least=1)
+    mu = number(mu=mu, above=0.0, infinite=True)
+    choice(ADJACENCIES, adjacency=adjacency)
+    rows = n if whole else _rows(_FEATURES, n, noise_of(1, mu, adjacency))
+    if rows < 1:
+        raise InvalidParameter(
+            f"{n:,} rows are too few to learn from which features are frequent; name them by a schema"
+        )
+    return EncodingPlan(mu=mu, adjacency=adjacency, columns=0, labels=0, kinds=0, coarse=0, fine=0, features=rows)
+
+
+def _rows(rule: tuple[float, float, float], n: int, noise: float) -> int:
+    deviations, share, most = rule
+    if noise == 0.0:
+        return math.floor(share * n)
+    enough = deviations * noise
+    return math.floor(min(most * n, max(enough, min(share * n, _MORE * enough))))

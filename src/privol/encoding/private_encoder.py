@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -11,16 +11,18 @@ from typing import Any
 from .._validate import choice, integer, number
 from ..errors import InvalidParameter, StreamError
 from ..guarantees import ADJACENCIES, Guarantee, gdp_mu, square_up
-from ..ledger import Account, Ledger
+from ..ledger import Ledger
 from ..noise import ARITHMETIC, make_source
+from ..readers.base import Reader, Source
 from ..readers.columns import Batch, Columns, Kind, resolve_column
 from ..readers.written import Written
+from .frequent import FrequentRun
 from .labels import Labels
 from .learning import MISSING_TEXTS, EncodingRun
-from .phases import EncodingPlan, plan_encoding
-from .rest import RestOfColumns
+from .phases import EncodingPlan, plan_encoding, plan_features
+from .rest import RestOfColumns, RestOfRows, after
 from .schema import Schema
-from .schema_parts import Column, Drop, Learnt, NumberColumn, Target
+from .schema_parts import Column, Drop, FrequentFeatures, Learnt, NumberColumn, Target
 
 __all__ = ["PrivateEncoder"]
 
@@ -107,11 +109,7 @@ class PrivateEncoder:
 
     def plan(self, n_rows: int, n_columns: int, *, target: bool = True, whole: bool = False) -> EncodingPlan:
         """Return which rows would teach the encoding of so many columns, before any is read."""
-        choice(ADJACENCIES, adjacency=self.adjacency)
-        epsilon = number(epsilon=self.epsilon, above=0.0, infinite=True)
-        delta = number(delta=self.delta, above=0.0, below=1.0)
-        mu = math.inf if math.isinf(epsilon) else gdp_mu(epsilon, delta)
-        return plan_encoding(n_rows, n_columns, mu=mu, adjacency=self.adjacency, target=target, whole=whole)
+        return plan_encoding(n_rows, n_columns, mu=self._mu(), adjacency=self.adjacency, target=target, whole=whole)
 
     # ---- learning ---------------------------------------------------------------------------------------
 
@@ -151,11 +149,10 @@ class PrivateEncoder:
         known = self._known(declared, columns)
         goal = self._goal(declared, columns, target, labels)
         names = [name for name in columns.names if name not in known and name != goal.column]
-        n_rows = columns.count() if self.n_rows is None else integer(n_rows=self.n_rows, at_least=1)
+        n_rows = self._count_of(columns)
         if not names and not goal.learnt:
             raise InvalidParameter(f"{columns.name}: all columns and the target are declared, nothing is to be learnt")
         plan = self.plan(n_rows, max(len(names), 1), target=goal.learnt, whole=whole)
-        source = None if math.isinf(plan.mu) else make_source(self.random_state)
         written = Written(declared.file.get("missing", MISSING_TEXTS), declared.file.get("decimal", "."))
         kinds: dict[str, Kind] = {}
         for name in columns.names:
@@ -169,41 +166,101 @@ class PrivateEncoder:
         learnt = goal.column if goal.learnt else None
         shapes: dict[str, Any] = {"shape": self.numeric, "regression": self.regression}
         shapes["only_text"] = {name for name in kinds if columns.only_text(name)}
+        source = self._open(plan)
         run = EncodingRun(names, learnt, plan, source, written, **shapes)
-        self.plan_ = plan
-        self.guarantee_ = self._guarantee(plan, len(plan.phases), source)
-        self.ledger_ = Ledger(adjacency=self.adjacency) if self.ledger is None else self.ledger
-        self.account_ = self.ledger_.open(learner=type(self).__name__, guarantee=self.guarantee_)
-        going = columns.batches(kinds, 65536, lambda _: None)
-        left = self._learn(run, going, columns, self.account_)
+        batches = columns.batches(kinds, 65536, lambda _: None)
+        left = self._learn(run, ((batch, batch) for batch in batches), _after, columns.name)
         found = dict(known) | run.found.columns
         self.dropped_ = run.found.dropped
         options: dict[str, Any] = {**file_options, **declared.file} | {"missing": tuple(sorted(written.missing - {""}))}
         self.schema_ = Schema(
             columns=tuple((name, found[name]) for name in columns.names if name in found),
             target=run.found.target if goal.learnt else goal.target,
-            learnt=Learnt(plan.rows, plan.mu, self.adjacency, source is None or source.private),
+            learnt=self._learnt(plan, source),
             file_options=tuple(options.items()),
             name="the learnt schema",
         )
         return RestOfColumns(columns, plan.rows, left, n_rows if self.n_rows is None else None)
 
-    @staticmethod
-    def _learn(run: EncodingRun, going: Iterator[Batch], columns: Columns, account: Account) -> Iterator[Batch]:
-        """Hand the run its rows, all of them paid for before the first is read; return what is left."""
+    def learn_rows(self, source: Source, *, whole: bool = False) -> RestOfRows:
+        """Learn from the first rows which numbered features are frequent, and return the other rows as they come.
+
+        Parameters
+        ----------
+        source : Source
+            Of sparse rows.
+        whole : bool
+            All rows teach; there are no others.
+
+        Raises
+        ------
+        StreamError, InvalidParameter, BudgetExceeded
+            As :meth:`learn`.
+        """
+        if not source.sparse:
+            raise InvalidParameter(
+                f"{source.name}: a PrivateEncoder learns the columns of a table (a file, a frame) or the frequent "
+                "features of sparse rows, found dense rows without columns"
+            )
+        stated = {"drop": self.drop, "declared": self.declared, "regression": self.regression}
+        for name, value in stated.items():
+            if value:
+                raise InvalidParameter(f"{source.name}: {name} is about columns, and sparse rows have none")
+        n_rows = self._count_of(source)
+        plan = plan_features(n_rows, mu=self._mu(), adjacency=self.adjacency, whole=whole)
+        noise = self._open(plan)
+        run = FrequentRun(source.n_features, plan, noise)
+        pieces = source.pieces(65536, lambda _: None)
+        going = ((piece.X if piece.X.shape[0] else None, piece) for piece in pieces)
+        left = self._learn(run, going, after, source.name)
+        part = FrequentFeatures(source.n_features, run.kept)
+        self.dropped_ = {}
+        self.schema_ = Schema(rows=part, learnt=self._learnt(plan, noise), name="the learnt schema")
+        return RestOfRows(source, plan.rows, left, n_rows if self.n_rows is None else None)
+
+    def _count_of(self, reader: Reader) -> int:
+        return reader.count() if self.n_rows is None else integer(n_rows=self.n_rows, at_least=1)
+
+    def _mu(self) -> float:
+        choice(ADJACENCIES, adjacency=self.adjacency)
+        epsilon = number(epsilon=self.epsilon, above=0.0, infinite=True)
+        delta = number(delta=self.delta, above=0.0, below=1.0)
+        return math.inf if math.isinf(epsilon) else gdp_mu(epsilon, delta)
+
+    def _open(self, plan: EncodingPlan) -> Any:
+        """Reserve what the plan costs, and return the source of its noise."""
+        source = None if math.isinf(plan.mu) else make_source(self.random_state)
+        self.plan_ = plan
+        self.guarantee_ = self._guarantee(plan, len(plan.phases), source)
+        self.ledger_ = Ledger(adjacency=self.adjacency) if self.ledger is None else self.ledger
+        self.account_ = self.ledger_.open(learner=type(self).__name__, guarantee=self.guarantee_)
+        return source
+
+    def _learnt(self, plan: EncodingPlan, source: Any) -> Learnt:
+        return Learnt(plan.rows, plan.mu, self.adjacency, source is None or source.private)
+
+    def _learn(
+        self, run: Any, going: Iterator[tuple[Any, Any]], rest_of: Callable[[Any, int], Any], name: str
+    ) -> Iterator[Any]:
+        """Hand the run its rows, all of them paid for before the first is read; return what is left.
+
+        ``going`` has pairs of what the run takes, None where the input pauses, and what is handed on, of which
+        ``rest_of`` leaves rows out.
+        """
+        account = self.account_
         square, taken = square_up(account.guarantee.mu), [0]
         account.attach(lambda: (taken[0], 1, square))
         try:
-            for batch in going:
-                if batch is None:
+            for rows, whole in going:
+                if rows is None:
                     continue
-                used = run.take(batch)
+                used = run.take(rows)
                 taken[0] += used
                 if run.done:
                     account.ask()
-                    return _chained(batch.slice(used), going)
+                    return _chained(rest_of(whole, used), (whole for _, whole in going))
             raise StreamError(
-                f"{columns.name}: ended after {taken[0]:,} rows, before the encoding was learnt: n_rows must be the "
+                f"{name}: ended after {taken[0]:,} rows, before the encoding was learnt: n_rows must be the "
                 "number of its rows"
             )
         finally:
@@ -264,7 +321,10 @@ def _target_of(name: str, labels: Labels) -> Target:
     return Target(name, **labels.groups())
 
 
-def _chained(first: Batch, rest: Iterator[Batch]) -> Iterator[Batch]:
-    if first.num_rows:
-        yield first
+def _after(batch: Batch, rows: int) -> Batch:
+    return batch.slice(rows)
+
+
+def _chained(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+    yield first
     yield from rest

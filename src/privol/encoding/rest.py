@@ -1,4 +1,4 @@
-"""The rows of a table after those that taught its encoding."""
+"""The rows of an input after those that taught its encoding."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import StreamError
-from ..readers.base import Progress
+from ..readers.base import Piece, Progress, Source
 from ..readers.columns import Batch, Columns, Kind
 
-__all__ = ["RestOfColumns"]
+__all__ = ["RestOfColumns", "RestOfRows", "after"]
 
 
 class RestOfColumns(Columns):
@@ -100,3 +100,43 @@ class RestOfColumns(Columns):
 
     def bad_cell(self, row: int, name: str, what: str) -> StreamError:
         return self._columns.bad_cell(row, name, what)
+
+
+class RestOfRows(Source):
+    """The rows of a source without its first ones; parameters as for :class:`RestOfColumns`."""
+
+    def __init__(
+        self, source: Source, skip: int, going: Iterator[Piece] | None = None, n_rows: int | None = None
+    ) -> None:
+        self._source = source
+        self._skip = skip
+        self._going = going
+        self.n_features = source.n_features
+        self.feature_names = source.feature_names
+        self.sparse = source.sparse
+        known = source.facts.n_rows if n_rows is None else n_rows
+        left = None if known is None else max(known - skip, 0)
+        self.facts = replace(source.facts, n_rows=left, first_row=source.facts.first_row + skip)
+
+    def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
+        going, self._going = self._going, None
+        if going is not None:
+            yield from going
+            return
+        left = self._skip
+        for piece in self._source.pieces(limit, progress):
+            n = piece.X.shape[0]
+            skipped = min(left, n)
+            left -= skipped
+            if skipped < n or not n:
+                yield after(piece, skipped)
+        if left:
+            raise StreamError(f"{self.name}: has no more rows than those that taught its encoding ({self._skip:,})")
+
+    def count(self) -> int:
+        return max(self._source.count() - self._skip, 0)
+
+
+def after(piece: Piece, rows: int) -> Piece:
+    """Return a piece of features and targets without its first rows."""
+    return piece if not rows else Piece(piece.X[rows:], None if piece.y is None else piece.y[rows:])

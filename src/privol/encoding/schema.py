@@ -15,7 +15,19 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidParameter, StreamError
-from .schema_parts import Column, Delay, Drop, Hashed, Knots, Learnt, Levels, NumberColumn, Target, User
+from .schema_parts import (
+    Column,
+    Delay,
+    Drop,
+    FrequentFeatures,
+    Hashed,
+    Knots,
+    Learnt,
+    Levels,
+    NumberColumn,
+    Target,
+    User,
+)
 from .schema_reader import SchemaReader
 
 __all__ = ["Schema"]
@@ -50,6 +62,8 @@ class Schema:
         Whether this is a draft whose values were read off the data; :attr:`conditions` says so.
     learnt : Learnt or None
         That it was learnt from rows under a guarantee, and what that cost; :attr:`conditions` says so.
+    rows : FrequentFeatures or None
+        Instead of columns: which features of sparse rows are kept. Labels are declared where the rows are opened.
     name : str
         For messages; not compared.
     """
@@ -62,6 +76,7 @@ class Schema:
     derived_from_data: bool = False
     learnt: Learnt | None = None
     file_options: tuple[tuple[str, Any], ...] = ()
+    rows: FrequentFeatures | None = None
     name: str = field(default="schema", compare=False)
 
     @classmethod
@@ -126,6 +141,8 @@ class Schema:
         if self.learnt is not None:
             mu = self.learnt.mu
             record["learnt"] = {**asdict(self.learnt), "mu": "inf" if math.isinf(mu) else mu}
+        if self.rows is not None:
+            record["rows"] = {"features": self.rows.features, "kept": list(self.rows.kept)}
         for key, part in (("target", self.target), ("user", self.user), ("delay", self.delay)):
             if part is not None:
                 record[key] = _changed(part)
@@ -189,6 +206,8 @@ class Schema:
 
     def _norm_by(self, square_of: Callable[[Column], Fraction | None]) -> float | None:
         """Return the norm of a row whose columns have these squares, rounded up."""
+        if self.rows is not None:
+            return 1.0
         total = Fraction(0)
         for _, column in self.columns:
             if isinstance(column, Drop):

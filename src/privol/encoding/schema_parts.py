@@ -14,6 +14,7 @@ __all__ = [
     "Column",
     "Delay",
     "Drop",
+    "FrequentFeatures",
     "Hashed",
     "Knots",
     "Learnt",
@@ -145,6 +146,22 @@ class Knots:
         """What it adds where a number is anywhere between two knots, on average."""
         within = {"spline": Fraction(2, 3), "linear": Fraction(1, 3), "bins": Fraction(1)}[self.shape]
         return within + len(self.cycles)
+
+
+@dataclass(frozen=True)
+class FrequentFeatures:
+    """Rows of numbered features, nearly all of them 0: some features are kept, and each row is scaled to norm 1.
+
+    Attributes
+    ----------
+    features : int
+        Of the rows as they come.
+    kept : tuple of int
+        Numbers of those that are kept, from 0, ascending.
+    """
+
+    features: int
+    kept: tuple[int, ...]
 
 
 Column = Drop | NumberColumn | Levels | Hashed | Knots

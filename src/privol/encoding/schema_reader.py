@@ -21,6 +21,7 @@ from .schema_parts import (
     Column,
     Delay,
     Drop,
+    FrequentFeatures,
     Hashed,
     Knots,
     Learnt,
@@ -35,7 +36,7 @@ from .times import CYCLES, seconds_of
 __all__ = ["SchemaReader", "nearest"]
 
 MAX_BUCKETS = 1 << 24
-_TABLES = ("file", "learnt", "target", "user", "delay", "columns")
+_TABLES = ("file", "learnt", "target", "user", "delay", "columns", "rows")
 _FLAGS = ("others", "derived_from_data")
 _COLUMN_KEYS = (
     "drop", "range", "onto", "scaling", "levels", "hash", "kept", "rest", "knots", "shape", "timestamp", "cycles",
@@ -99,8 +100,11 @@ class SchemaReader:
             "others": self._choice("others", found.get("others", "refuse"), ("refuse", "drop", "number")),
             "derived_from_data": derived,
             "file_options": self._file(found.get("file", {})),
+            "rows": self._rows(found) if "rows" in found else None,
             "name": self._name,
         }
+        if parts["rows"] is not None:
+            return parts
         self._together(**{key: parts[key] for key in ("columns", "target", "user", "delay", "others", "file_options")})
         return parts
 
@@ -333,6 +337,23 @@ class SchemaReader:
             self._fail("user.max_rows", "must be given: how many rows of one user are learnt at most")
         rows = integer(at_least=1, at_most=(1 << 31) - 1, **{f"{self._name}: user.max_rows": found["max_rows"]})
         return User(column, rows)
+
+    def _rows(self, schema: Mapping[str, Any]) -> FrequentFeatures:
+        for other in ("file", "target", "user", "delay", "columns"):
+            if schema.get(other):
+                self._fail("rows", f"is for sparse rows, which have no columns, and {other} is about columns")
+        found = schema["rows"]
+        self._known(found, "rows", ("features", "kept"))
+        features = integer(at_least=1, **{f"{self._name}: rows.features": found.get("features")})
+        given = found.get("kept")
+        if not isinstance(given, (list, tuple)) or not given:
+            self._fail("rows.kept", f"must be a list of at least one number of a feature, found {given!r}")
+        kept = tuple(
+            integer(at_least=0, at_most=features - 1, **{f"{self._name}: rows.kept": feature}) for feature in given
+        )
+        if any(low >= high for low, high in itertools.pairwise(kept)):
+            self._fail("rows.kept", "must ascend")
+        return FrequentFeatures(features, kept)
 
     def _learnt(self, found: Mapping[str, Any]) -> Learnt:
         self._known(found, "learnt", ("rows", "mu", "adjacency", "private"))

@@ -237,8 +237,7 @@ class BlocksSource(Source):
         self._blocks: Callable[[], Iterator[Any]]
         if isinstance(blocks, Sequence):
             self._blocks = lambda: iter(blocks)
-            peeked = self._checked(first, 1)
-            self.n_features = peeked[0].shape[1]
+            peeked, _ = self._checked(first, 1)
             row = 1
             for block in blocks:
                 row += self._checked(block, row)[0].shape[0]
@@ -248,8 +247,9 @@ class BlocksSource(Source):
         else:
             # The number of features must be known before the first row is learnt,
             # so the first block has been taken and is handed out later.
-            self.n_features = self._checked(first, 1)[0].shape[1]
+            peeked, _ = self._checked(first, 1)
             self._blocks = lambda: chain([first], rest)
+        self.n_features, self.sparse = peeked.shape[1], sp.issparse(peeked)
         if not self.n_features:
             raise StreamError(f"{self.name}: no features, at least one is needed")
 

@@ -8,10 +8,11 @@ from dataclasses import fields, replace
 from typing import Any
 
 from .._validate import choice, integer
+from ..encoding.frequent import FrequentSource
 from ..encoding.labels import Labels
 from ..encoding.private_encoder import PrivateEncoder
 from ..encoding.ranges import Ranges
-from ..encoding.rest import RestOfColumns
+from ..encoding.rest import RestOfColumns, RestOfRows
 from ..encoding.rows import ColumnSource, FrameSource, PlainEncoder
 from ..encoding.schema import Schema
 from ..errors import InvalidParameter, StreamError
@@ -22,7 +23,7 @@ from ..readers.formats import FORMATS
 from ..readers.frames import FramePair
 from ..readers.open import Options, format_of, is_file, open_reader
 from ._base import Stream
-from ._users import encoded_source, schema_source
+from ._users import encoded_rows, encoded_source, schema_source
 
 __all__ = ["format_of", "open_stream"]
 
@@ -226,6 +227,9 @@ def open_stream(
     if stated is not None:
         given = {"target": None if target is False else target, "classes": classes, "positive": positive}
         given |= {"ranges": ranges, "header": header, "sep": sep, "encoding": encoding, "columns": columns}
+        if stated.rows is not None:  # of which it says no more than what becomes of their features
+            given = {"ranges": ranges}
+            n_features = stated.rows.features if n_features is None else n_features
         for name, value in given.items():
             if value is not None:
                 raise InvalidParameter(f"{name} and schema exclude each other: the schema states it")
@@ -245,10 +249,10 @@ def open_stream(
     if columns is not None:
         csv = CsvOptions(header=False, sep=sep, encoding=encoding or "utf-8", names=tuple(columns))
         options = replace(options, csv=csv)
-    if stated is not None:
+    if stated is not None and stated.rows is None:
         options = _with_schema(options, stated)
     elif private is not None:
-        options = replace(options, schema=True, columns=True)
+        options = replace(options, columns=True)
     if is_file(data):
         if hash_features is not None:
             raise InvalidParameter("hash_features is for (dict, y) pairs; a schema hashes the columns of a file")
@@ -257,7 +261,13 @@ def open_stream(
     found = open_reader(data, options)
     classes_shown, used = labels.classes, None
     source: Source
-    if private is not None:
+    if isinstance(found, Source) and n_features not in (None, found.n_features):
+        raise StreamError(f"{found.name}: found {found.n_features} features, allowed are n_features={n_features}")
+    if private is not None and isinstance(found, FramePair):
+        raise InvalidParameter("a PrivateEncoder learns of a frame with its target in it, found (X, y)")
+    if private is not None and isinstance(found, Source):
+        source, used = encoded_rows(private, found), private.schema_
+    elif private is not None:
         assert isinstance(found, Columns)
         source, coder = encoded_source(private, found, target, labels, _written(options.csv), count_cells=count_cells)
         classes_shown, used = coder.classes, coder.schema
@@ -266,6 +276,9 @@ def open_stream(
     elif not isinstance(found, Columns):
         assert isinstance(found, Source)
         source = found
+        if stated is not None and stated.rows is not None:
+            rest = source if first_row == 1 else RestOfRows(source, first_row - 1)
+            source, used = FrequentSource(rest, stated.rows, stated.conditions), stated
     elif stated is not None:
         if first_row > 1:
             found = RestOfColumns(found, first_row - 1)
@@ -273,7 +286,7 @@ def open_stream(
         classes_shown, used = encoder.classes, encoder.schema
     else:
         source = ColumnSource(found, PlainEncoder(found, target, labels))
-    if n_features is not None and source.n_features != n_features:
+    if isinstance(found, Columns) and n_features not in (None, source.n_features):
         raise StreamError(f"{source.name}: found {source.n_features} features, allowed are n_features={n_features}")
     if ranges is not None and source.sparse:
         raise StreamError(f"{source.name}: ranges need dense rows, found sparse ones (a shift would fill their zeros)")

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from .._validate import integer
 from ..encoding.cells import CountedSource
 from ..encoding.encode import SchemaEncoder, UserEncoder
+from ..encoding.frequent import FrequentSource
 from ..encoding.labels import Labels
 from ..encoding.private_encoder import PrivateEncoder
 from ..encoding.rows import ColumnSource
@@ -22,7 +23,7 @@ from ..readers.base import PAUSE, Piece, Progress, Source
 from ..readers.columns import Columns
 from ._delays import DelayedSource, Wrapper
 
-__all__ = ["CappedSource", "UserTable", "encoded_source", "schema_source"]
+__all__ = ["CappedSource", "UserTable", "encoded_rows", "encoded_source", "schema_source"]
 
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]
@@ -80,6 +81,15 @@ def encoded_source(
     source, coder = schema_source(encoder.schema_, rest, target=target is not False, count_cells=count_cells)
     source.facts = replace(source.facts, beside=encoder.account_.plan_id)
     return source, coder
+
+
+def encoded_rows(encoder: PrivateEncoder, source: Source) -> Source:
+    """Learn from the first rows which features are frequent; return these features of the others."""
+    rest = encoder.learn_rows(source)
+    assert encoder.schema_.rows is not None
+    found = FrequentSource(rest, encoder.schema_.rows, encoder.schema_.conditions)
+    found.facts = replace(found.facts, beside=encoder.account_.plan_id)
+    return found
 
 
 class CappedSource(Wrapper):
