@@ -6,8 +6,8 @@ FOLDER holds UCI's adult.data, covtype.data, diabetic_data.csv and CASP.csv, and
 in libsvm text), perhaps compressed, as downloaded. A file, its target and epsilon are all that privol is told.
 Progressive figures over the second half of the stream: area under the ROC curve (of several classes the mean of each
 against the rest) or R2; 0.5 or 0 where a run ends because too little of its rows can be seen through the noise. The
-reference is scikit-learn's SGD on the same stream without privacy, on standardised numbers and one-hot texts; its scales,
-levels and step size are chosen in hindsight by the figure that is shown. A quarter of an hour.
+reference is scikit-learn's SGD on the same stream without privacy, on standardised numbers and one-hot texts; its
+scales, levels and step size are chosen in hindsight by the figure that is shown. A quarter of an hour.
 """
 
 from __future__ import annotations
@@ -207,19 +207,21 @@ def main() -> None:
             share = (found - least) / (best - least)
             rows.append([table.name, f"{best:.3f}", f"{epsilon:g}", shown(found), f"{100 * np.median(share):.1f} %"])
             say(*rows[-1])
-    write("encoding", show(HEAD, rows), given.page)
-    documents = sorted(given.folder.glob(f"{DOCUMENTS}*"))
-    if not documents or given.quick:
-        return
-    rows = []
-    for epsilon in EPSILONS:
-        figures = [
-            shown(np.array([sparse(documents[0], epsilon, key, frequent=kept) for key in range(given.runs)]))
-            for kept in (False, True)
-        ]
-        rows.append(["RCV1, 47,236 words", f"{epsilon:g}", *figures])
-        say(*rows[-1])
-    write("frequent", show(HEAD_SPARSE, rows), given.page)
+    documents = [] if given.quick else sorted(given.folder.glob(f"{DOCUMENTS}*"))
+    lines = list(show(HEAD, rows))
+    if documents:
+        lines += ["", *show(HEAD_SPARSE, [of_documents(documents[0], epsilon, given.runs) for epsilon in EPSILONS])]
+    write("encoding", lines, given.page)
+
+
+def of_documents(path: Path, epsilon: float, runs: int) -> list[str]:
+    """Return the row of a table: of all features, and of the frequent ones."""
+    found = [
+        shown([sparse(path, epsilon, key, frequent=frequent) for key in range(runs)]) for frequent in (False, True)
+    ]
+    row = ["RCV1, 47,236 words", f"{epsilon:g}", *found]
+    say(*row)
+    return row
 
 
 if __name__ == "__main__":

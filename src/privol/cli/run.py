@@ -65,8 +65,8 @@ class _RunCommand(GroupedCommand):
     "--learn-schema/--no-learn-schema",
     default=None,
     help="Learn from the first rows, under the run's budget, what the columns mean; the model learns the others.  "
-    "[default: for a FILE with columns, not -, where neither --schema nor --ranges nor --x-bound says it] Of a libsvm "
-    "file: which features are frequent; the others are left out.",
+    "[default: for a FILE with columns, not -, where neither --schema nor --ranges nor --x-bound says it] Of sparse "
+    "rows: which features are frequent; the others are left out.",
 )
 @click.option("--drop", metavar="A,B,...", help="With it: columns to leave out.")
 @click.option("--seed", type=int, help="Reproducible noise, for tests: everything is then marked NOT PRIVATE.")
