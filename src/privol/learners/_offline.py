@@ -54,7 +54,7 @@ class Sealer(Protocol):
     def begin(self, learner: Any, classes: NDArray[Any] | None) -> None:
         """Refuse what could not be written, before anything is spent."""
 
-    def seal(self, learner: Any, export: Export, plan_id: str) -> None:
+    def seal(self, learner: Any, export: Export, account: Account) -> None:
         """The release is made: write it where nobody looks, until the account is closed."""
 
     def settled(self) -> None:
@@ -243,7 +243,7 @@ class OfflineLearner(LedgeredModel):
             found = fixed._find(X, codes, plan, outputs, source)
             export = Export(found.model, found.model, n, 1, guarantee, targets.classes)
             if seal is not None:
-                seal.seal(fixed, export, account.plan_id)
+                seal.seal(fixed, export, account)
             released[0] = 1
             account.ask()
         except SolverFailure as error:

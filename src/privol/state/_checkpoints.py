@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from .._files import sync_folder, write_atomically
 from ..errors import StateError
-from ._models import ARRAYS, RECORD, digest_of
+from ..ledger import Account
+from ._models import ARRAYS, RECORD, digest_of, read_record
 
 __all__ = ["Arrays", "Beside", "Checkpoints", "noise_digest", "state_digest"]
 
@@ -118,8 +119,29 @@ class Checkpoints:
         for name in (RECORD, ARRAYS):
             (self.folder / name).unlink(missing_ok=True)
 
-    def show_model(self) -> None:
-        """Let a sealed model out: it is paid for."""
+    def show_model(self, account: Account | None) -> None:
+        """Let a sealed model out, if there is one: its account is closed, and counts all that was released.
+
+        Another may have closed it, when the run had been killed with its last model sealed: at what the journal said,
+        which was before that model. None: the account of a run whose model is out already, and whose plan is gone.
+
+        Raises
+        ------
+        StateError
+            If the account does not pay for the model. It is removed with all secrets: nobody has seen it, or will.
+        """
+        if account is None:
+            return
+        if (self.folder / RECORD).exists():
+            entry, releases = account.entry(), read_record(self.folder)["n_releases"]
+            whole = entry.mu_squared >= account.reserved_mu_squared * (1.0 - 1e-9)
+            if entry.open or not (whole or entry.releases >= releases):
+                self.clear_model()
+                self.clear()
+                raise StateError(
+                    f"{self._directory}: the account of the model that was sealed here was closed without it, when "
+                    f"{entry.releases} of {releases} models were released: it is removed, and never shown"
+                )
         for name in (ARRAYS, RECORD):  # the record last: it says that the model is whole
             if (self.folder / name).exists():
                 os.replace(self.folder / name, self._directory / name)

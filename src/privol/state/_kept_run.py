@@ -120,7 +120,7 @@ class State:
         self._kept = -1  # rows of the last checkpoint
         self._company = Alone(self._every)  # who keeps the same run
         self._ending = False
-        self._sealed: tuple[Run, Export] | None = None  # the run's end, until the account is closed
+        self._sealed: tuple[Run, Export]  # the run's end, until the account is closed
         self._caught_up = 0  # rows that the journal knows of
         self._verified = 0  # rows of which this process knows that they are the run's
         self._joined = Joined(self._files.folder)
@@ -210,7 +210,8 @@ class State:
                 entry = other.entry()  # nothing but what the journal has was handed out
                 other.close_at(entry.rows, entry.releases, entry.mu_squared)
             close_as_left(account, self._files.folder)
-            self.settled()
+            self._files.show_model(account)
+            self._wipe()
         finally:
             self.leave(learner, None)
         return learner
@@ -259,7 +260,7 @@ class State:
         plan = self._files.read_plan()
         if plan is None:
             if (self.directory / RECORD).exists():
-                self._finished()
+                self._finished(None)
             self._company.common([])
             self._clear(ledger)
             return
@@ -271,7 +272,7 @@ class State:
             )
         commits = [commit for commit in account.commits if "digest" in commit["facts"]]
         if account.closed and commits:
-            self._finished()
+            self._finished(account)
         self._check_plan(learner, plan)
         self._key = bytes.fromhex(plan["digest_key"])
         self._digest = RowDigest(self._key)
@@ -514,26 +515,29 @@ class State:
             self._refuse(
                 f"the stream has {self._digest.rows} rows, and the run that is kept here has learnt {self._caught_up}"
             )
-        self._sealed = (run, run.export())
+        self._sealed = (run, export := run.export())
         self._files.clear_model()
-        if self._sealed[1].n_releases:
-            write_export(learner, self._sealed[1], self._files.folder, self._inputs)
+        if export.n_releases:
+            write_export(learner, export, self._files.folder, self._inputs)
         self._company.meet()  # none ends before all have their model
 
     def settled(self) -> None:
         """The account is closed: the model comes out, and nothing secret is needed any more."""
-        self._files.show_model()
+        run, export = self._sealed
+        self._files.show_model(run.account)
+        run.handed = export
+        self._wipe()
+
+    def _wipe(self) -> None:
         self._company.leave()
-        if self._sealed is not None:
-            run, export = self._sealed
-            run.handed = export
         self._files.clear()
         if not self._joined.open:  # else leave() lets go
             self._release()
 
-    def _finished(self) -> NoReturn:
-        """The run has ended; a crash may have come before all of its secrets were removed."""
-        self.settled()
+    def _finished(self, account: Account | None) -> NoReturn:
+        """The run has ended; a crash may have come before its model came out, or all of its secrets were removed."""
+        self._files.show_model(account)
+        self._wipe()
         self._refuse("the run that was kept here is finished: privol.state.load_model() reads its model")
 
     def leave(self, learner: OnlineLearner, run: Run | None) -> None:

@@ -14,7 +14,7 @@ from .._files import sync_folder, write_atomically
 from ..errors import StateError
 from ..learners import OfflineLearner
 from ..learners.views import Export
-from ..ledger import Ledger
+from ..ledger import Account, Ledger
 from ._checkpoints import Checkpoints
 from ._models import (
     ARRAYS,
@@ -57,6 +57,7 @@ class SealedRelease:
         self.directory = Path(directory)
         self._inputs = inputs
         self._files = Checkpoints(self.directory)
+        self._account: Account | None = None  # that pays for what is sealed
 
     def __repr__(self) -> str:
         return f"<SealedRelease of {self.directory}>"
@@ -73,7 +74,7 @@ class SealedRelease:
         if not self.directory.is_dir():
             raise StateError(f"{self.directory}: is not a directory that exists")
 
-    def seal(self, learner: OfflineLearner, export: Export, plan_id: str) -> None:
+    def seal(self, learner: OfflineLearner, export: Export, account: Account) -> None:
         """Write the release, and whose account pays for it, where nobody looks."""
         folder = self._files.folder
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -82,12 +83,17 @@ class SealedRelease:
         (folder / ACCOUNT).unlink(missing_ok=True)
         write_export(learner, export, folder, self._inputs)
         # of this model alone: another's, copied here, is not what the account pays for
-        bound = {"plan_id": plan_id, "record": hashlib.sha256((folder / RECORD).read_bytes()).hexdigest()}
+        bound = {"plan_id": account.plan_id, "record": hashlib.sha256((folder / RECORD).read_bytes()).hexdigest()}
         write_atomically(folder / ACCOUNT, json.dumps(bound).encode(), mode=0o600)
+        self._account = account
 
     def settled(self) -> None:
         """Show what was sealed: its account is closed."""
-        self._files.show_model()
+        assert self._account is not None
+        self._show(self._account)
+
+    def _show(self, account: Account) -> None:
+        self._files.show_model(account)
         (self._files.folder / ACCOUNT).unlink(missing_ok=True)
         self._files.leave_nothing()
 
@@ -146,5 +152,5 @@ class SealedRelease:
             account.close_at(record["n_rows"], 1, account.reserved_mu_squared)
         elif account.entry().mu_squared < account.reserved_mu_squared * (1.0 - 1e-9):
             raise StateError(f"{self.directory}: the account of the model that is sealed here was closed without it")
-        self.settled()
+        self._show(account)
         return record
