@@ -121,17 +121,16 @@ def plan_encoding(
     mu = number(mu=mu, above=0.0, infinite=True)
     choice(ADJACENCIES, adjacency=adjacency)
 
-    labels = _rows(_LABELS, n, noise_of(1, mu, adjacency)) if target else 0
     noise = noise_of(columns + target, mu, adjacency)
-    others = [_rows(rule, n, noise) for rule in (_KINDS, _COARSE, _FINE)]
-    if min([*others, labels if target else 1]) < 1:
+    parts = [_rows(_LABELS, n, noise_of(1, mu, adjacency)) if target else 0.0]
+    parts += [_rows(rule, n, noise) for rule in (_KINDS, _COARSE, _FINE)]
+    if whole:
+        parts = [n * part / sum(parts) for part in parts]
+    labels, kinds, coarse, fine = map(math.floor, parts)
+    if min(labels if target else 1, kinds, coarse, fine) < 1:
         raise InvalidParameter(
             f"{n:,} rows are too few to learn an encoding from; declare ranges, levels and labels by a schema"
         )
-    if whole:
-        total = labels + sum(others)
-        labels, *others = (math.floor(n * part / total) for part in (labels, *others))
-    kinds, coarse, fine = others
     return EncodingPlan(
         mu=mu, adjacency=adjacency, columns=columns, labels=labels, kinds=kinds, coarse=coarse, fine=fine
     )
@@ -145,7 +144,7 @@ def plan_features(n_rows: int, *, mu: float, adjacency: str = "replace", whole: 
     n = integer(n_rows=n_rows, at_least=1)
     mu = number(mu=mu, above=0.0, infinite=True)
     choice(ADJACENCIES, adjacency=adjacency)
-    rows = n if whole else _rows(_FEATURES, n, noise_of(1, mu, adjacency))
+    rows = n if whole else math.floor(_rows(_FEATURES, n, noise_of(1, mu, adjacency)))
     if rows < 1:
         raise InvalidParameter(
             f"{n:,} rows are too few to learn from which features are frequent; name them by a schema"
@@ -153,9 +152,9 @@ def plan_features(n_rows: int, *, mu: float, adjacency: str = "replace", whole: 
     return EncodingPlan(mu=mu, adjacency=adjacency, columns=0, labels=0, kinds=0, coarse=0, fine=0, features=rows)
 
 
-def _rows(rule: tuple[float, float, float], n: int, noise: float) -> int:
+def _rows(rule: tuple[float, float, float], n: int, noise: float) -> float:
     deviations, share, most = rule
     if noise == 0.0:
-        return math.floor(share * n)
+        return share * n
     enough = deviations * noise
-    return math.floor(min(most * n, max(enough, min(share * n, _MORE * enough))))
+    return min(most * n, max(enough, min(share * n, _MORE * enough)))

@@ -1,37 +1,32 @@
-"""The encoding of a table that nobody has described: learnt under a guarantee."""
+"""The encoding of a table or of sparse rows that nobody has described, as a transformer."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Any
 
-from .._validate import choice, integer, number
-from ..errors import InvalidParameter, StreamError
-from ..guarantees import ADJACENCIES, Guarantee, gdp_mu, square_up
-from ..ledger import Ledger
-from ..noise import ARITHMETIC, make_source
-from ..readers.base import Reader, Source
-from ..readers.columns import Batch, Columns, Kind, resolve_column
-from ..readers.written import Written
-from .frequent import FrequentRun
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from ..errors import InvalidParameter
+from ..ledger import Ledger, LedgerSeat
+from ..readers.arrays import ArraySource
+from ..readers.base import Source
+from ..readers.columns import Columns
+from ..readers.frames import ArrayColumns, FrameColumns, is_frame
+from .encode import SchemaEncoder
+from .frequent import FrequentSource
 from .labels import Labels
-from .learning import MISSING_TEXTS, EncodingRun
-from .phases import EncodingPlan, plan_encoding, plan_features
-from .rest import RestOfColumns, RestOfRows, after
-from .schema import Schema
-from .schema_parts import Column, Drop, FrequentFeatures, Learnt, NumberColumn, Target
+from .rows import ColumnSource
+from .streaming import StreamEncoder
 
 __all__ = ["PrivateEncoder"]
 
-SHAPES = ("spline", "linear", "bins")
-_PUBLIC = ("the names and the order of the columns, the number of rows and whether the input could be read are public",)
-_ARITHMETIC = ARITHMETIC.replace("double-precision iterate", "count")
 
-
-class PrivateEncoder:
+class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: ignore[misc]
     """Learns from the first rows of a table what its columns mean, under differential privacy.
 
     Nothing has to be declared: which columns are numbers and which are categories, where the numbers lie, which
@@ -39,7 +34,11 @@ class PrivateEncoder:
     used again. The rows that taught it are not learnt from again: a learner takes those that follow, and both together
     cost what the dearer of them costs, since a row is in one of them only (``docs/proofs/phases.md``).
 
-    Give it to :func:`privol.open_stream` as ``schema``.
+    Give it to :func:`privol.open_stream` as ``schema``, and a learner takes the rows that follow. Or use it as any
+    transformer of scikit-learn: :meth:`fit` learns from *all* rows that it is given. A learner of the same rows then
+    costs its own budget besides, in a pipeline or not; a :class:`~privol.ledger.Ledger` that both have adds them up.
+
+    Of sparse rows of numbered features it learns which are frequent, and keeps these.
 
     Parameters
     ----------
@@ -63,6 +62,8 @@ class PrivateEncoder:
         See :func:`privol.noise.make_source`; anything but None is **not private**.
     ledger : Ledger, optional
         That pays. Default: one of its own. A learner of the rows that follow must have the same one.
+    sparse_output : bool, optional
+        Whether :meth:`transform` returns CSR. Default: if its rows are sparse.
 
     Attributes
     ----------
@@ -76,6 +77,10 @@ class PrivateEncoder:
     ledger_ : Ledger
     account_ : Account
         What it spent, in :attr:`ledger_`.
+    n_features_in_ : int
+        Columns of what was fitted.
+    feature_names_in_ : ndarray of str
+        Their names, where all are strings.
 
     Notes
     -----
@@ -95,236 +100,122 @@ class PrivateEncoder:
         regression: bool | None = None,
         random_state: Any = None,
         ledger: Ledger | None = None,
+        sparse_output: bool | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.numeric = numeric
-        self.n_rows = n_rows
-        self.drop = drop
-        self.declared = declared
-        self.regression = regression
-        self.random_state = random_state
-        self.ledger = ledger
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=adjacency,
+            numeric=numeric,
+            n_rows=n_rows,
+            drop=drop,
+            declared=declared,
+            regression=regression,
+            random_state=random_state,
+            ledger=ledger,
+        )
+        self.sparse_output = sparse_output
 
-    def plan(self, n_rows: int, n_columns: int, *, target: bool = True, whole: bool = False) -> EncodingPlan:
-        """Return which rows would teach the encoding of so many columns, before any is read."""
-        return plan_encoding(n_rows, n_columns, mu=self._mu(), adjacency=self.adjacency, target=target, whole=whole)
-
-    # ---- learning ---------------------------------------------------------------------------------------
-
-    def learn(
-        self,
-        columns: Columns,
-        target: Any,
-        labels: Labels,
-        file_options: Mapping[str, Any] = MappingProxyType({}),
-        *,
-        whole: bool = False,
-    ) -> RestOfColumns:
-        """Learn the encoding from the first rows of an input, and return the others.
+    def fit(self, X: Any, y: Any = None) -> PrivateEncoder:
+        """Learn the encoding from all rows.
 
         Parameters
         ----------
-        columns : Columns
-        target : str, int, False or None
-            As for :func:`privol.open_stream`.
-        labels : Labels
-            That are declared, if any.
-        file_options : mapping
-            How the input is written, for the schema's ``[file]``.
-        whole : bool
-            All rows teach; there are no others.
+        X : frame, array or sparse matrix of shape (n, columns)
+            Columns of an array are called x0, x1, ...; its cells may be numbers, text and None.
+        y : None
+            Not looked at, nor paid for. ``regression=True`` learns fewer knots, as suits a real target.
+
+        Returns
+        -------
+        PrivateEncoder
+            This one.
 
         Raises
         ------
-        StreamError, InvalidParameter
-            Where the rows cannot be read, or too little of them can be seen through the noise; the budget counts as
-            spent once the first of them was read.
-        BudgetExceeded
-            If the ledger cannot carry it. Nothing was read.
+        InvalidParameter, StreamError, BudgetExceeded
+            As :func:`privol.open_stream` with it as schema.
         """
-        choice(SHAPES, numeric=self.numeric)
-        declared = Schema() if self.declared is None else Schema.load(self.declared)
-        known = self._known(declared, columns)
-        goal = self._goal(declared, columns, target, labels)
-        names = [name for name in columns.names if name not in known and name != goal.column]
-        n_rows = self._count_of(columns)
-        if not names and not goal.learnt:
-            raise InvalidParameter(f"{columns.name}: all columns and the target are declared, nothing is to be learnt")
-        plan = self.plan(n_rows, max(len(names), 1), target=goal.learnt, whole=whole)
-        written = Written(declared.file.get("missing", MISSING_TEXTS), declared.file.get("decimal", "."))
-        kinds: dict[str, Kind] = {}
-        for name in columns.names:
-            column = known.get(name)
-            if not isinstance(column, Drop):
-                kinds[name] = "number" if isinstance(column, NumberColumn) else "text"
-        if goal.target is not None and not goal.target.labelled and goal.target.rest != "null":
-            kinds[str(goal.column)] = "number"
-        columns.check(kinds)
-        columns.written = written
-        learnt = goal.column if goal.learnt else None
-        shapes: dict[str, Any] = {"shape": self.numeric, "regression": self.regression}
-        shapes["only_text"] = {name for name in kinds if columns.only_text(name)}
-        source = self._open(plan)
-        run = EncodingRun(names, learnt, plan, source, written, **shapes)
-        batches = columns.batches(kinds, 65536, lambda _: None)
-        left = self._learn(run, ((batch, batch) for batch in batches), _after, columns.name)
-        found = dict(known) | run.found.columns
-        self.dropped_ = run.found.dropped
-        options: dict[str, Any] = {**file_options, **declared.file} | {"missing": tuple(sorted(written.missing - {""}))}
-        self.schema_ = Schema(
-            columns=tuple((name, found[name]) for name in columns.names if name in found),
-            target=run.found.target if goal.learnt else goal.target,
-            learnt=self._learnt(plan, source),
-            file_options=tuple(options.items()),
-            name="the learnt schema",
-        )
-        return RestOfColumns(columns, plan.rows, left, n_rows if self.n_rows is None else None)
+        if self.n_rows is not None:
+            raise InvalidParameter("n_rows is for streams: fit counts the rows that it is given")
+        found = self._read(X, reset=True)
+        if isinstance(found, Columns):
+            self.learn(found, False, Labels(None, None), whole=True)
+        else:
+            self.learn_rows(found, whole=True)
+        self._names = self._encoded(found)[1]
+        return self
 
-    def learn_rows(self, source: Source, *, whole: bool = False) -> RestOfRows:
-        """Learn from the first rows which numbered features are frequent, and return the other rows as they come.
+    def transform(self, X: Any) -> Any:
+        """Return the features of rows, each a function of its own cells and of what is public.
 
-        Parameters
-        ----------
-        source : Source
-            Of sparse rows.
-        whole : bool
-            All rows teach; there are no others.
-
-        Raises
-        ------
-        StreamError, InvalidParameter, BudgetExceeded
-            As :meth:`learn`.
+        Returns
+        -------
+        ndarray or CSR array of shape (n, features)
+            The same bits as the rows of a stream with :attr:`schema_`.
         """
-        if not source.sparse:
-            raise InvalidParameter(
-                f"{source.name}: a PrivateEncoder learns the columns of a table (a file, a frame) or the frequent "
-                "features of sparse rows, found dense rows without columns"
-            )
-        stated = {"drop": self.drop, "declared": self.declared, "regression": self.regression}
-        for name, value in stated.items():
-            if value:
-                raise InvalidParameter(f"{source.name}: {name} is about columns, and sparse rows have none")
-        n_rows = self._count_of(source)
-        plan = plan_features(n_rows, mu=self._mu(), adjacency=self.adjacency, whole=whole)
-        noise = self._open(plan)
-        run = FrequentRun(source.n_features, plan, noise)
-        pieces = source.pieces(65536, lambda _: None)
-        going = ((piece.X if piece.X.shape[0] else None, piece) for piece in pieces)
-        left = self._learn(run, going, after, source.name)
-        part = FrequentFeatures(source.n_features, run.kept)
-        self.dropped_ = {}
-        self.schema_ = Schema(rows=part, learnt=self._learnt(plan, noise), name="the learnt schema")
-        return RestOfRows(source, plan.rows, left, n_rows if self.n_rows is None else None)
+        check_is_fitted(self, "schema_")
+        source, _ = self._encoded(self._read(X, reset=False))
+        blocks = [piece.X for piece in source.pieces(65536, lambda _: None) if piece.X.shape[0]]
+        whole: Any = sp.vstack(blocks, format="csr") if source.sparse else np.concatenate(blocks)
+        wanted = isinstance(source, FrequentSource) if self.sparse_output is None else self.sparse_output
+        if wanted:
+            return whole if sp.issparse(whole) else sp.csr_array(whole)
+        return whole.toarray() if sp.issparse(whole) else whole
 
-    def _count_of(self, reader: Reader) -> int:
-        return reader.count() if self.n_rows is None else integer(n_rows=self.n_rows, at_least=1)
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[Any]:
+        """Return the names of the features: as in :attr:`privol.streams.Stream.feature_names`, or "#17" of sparse rows.
 
-    def _mu(self) -> float:
-        choice(ADJACENCIES, adjacency=self.adjacency)
-        epsilon = number(epsilon=self.epsilon, above=0.0, infinite=True)
-        delta = number(delta=self.delta, above=0.0, below=1.0)
-        return math.inf if math.isinf(epsilon) else gdp_mu(epsilon, delta)
-
-    def _open(self, plan: EncodingPlan) -> Any:
-        """Reserve what the plan costs, and return the source of its noise."""
-        source = None if math.isinf(plan.mu) else make_source(self.random_state)
-        self.plan_ = plan
-        self.guarantee_ = self._guarantee(plan, len(plan.phases), source)
-        self.ledger_ = Ledger(adjacency=self.adjacency) if self.ledger is None else self.ledger
-        self.account_ = self.ledger_.open(learner=type(self).__name__, guarantee=self.guarantee_)
-        return source
-
-    def _learnt(self, plan: EncodingPlan, source: Any) -> Learnt:
-        return Learnt(plan.rows, plan.mu, self.adjacency, source is None or source.private)
-
-    def _learn(
-        self, run: Any, going: Iterator[tuple[Any, Any]], rest_of: Callable[[Any, int], Any], name: str
-    ) -> Iterator[Any]:
-        """Hand the run its rows, all of them paid for before the first is read; return what is left.
-
-        ``going`` has pairs of what the run takes, None where the input pauses, and what is handed on, of which
-        ``rest_of`` leaves rows out.
+        ``input_features`` must be None or :attr:`feature_names_in_`.
         """
-        account = self.account_
-        square, taken = square_up(account.guarantee.mu), [0]
-        account.attach(lambda: (taken[0], 1, square))
-        try:
-            for rows, whole in going:
-                if rows is None:
-                    continue
-                used = run.take(rows)
-                taken[0] += used
-                if run.done:
-                    account.ask()
-                    return _chained(rest_of(whole, used), (whole for _, whole in going))
-            raise StreamError(
-                f"{name}: ended after {taken[0]:,} rows, before the encoding was learnt: n_rows must be the "
-                "number of its rows"
-            )
-        finally:
-            account.close()
+        check_is_fitted(self, "schema_")
+        if input_features is not None:
+            known = getattr(self, "feature_names_in_", None)
+            given = np.asarray(input_features, dtype=object)
+            if known is not None and not np.array_equal(given, known):
+                raise InvalidParameter("input_features is not equal to feature_names_in_")
+            if len(given) != self.n_features_in_:
+                raise InvalidParameter(
+                    f"input_features should have length equal to number of features ({self.n_features_in_}), found "
+                    f"{len(given)}"
+                )
+        return np.array(self._names, dtype=object)
 
-    def _known(self, declared: Schema, columns: Columns) -> dict[str, Column]:
-        """The columns that are not to be learnt."""
-        known: dict[str, Column] = {name.strip(): column for name, column in declared.columns}
-        if declared.user is not None or declared.delay is not None:
-            raise InvalidParameter("declared must not have a user or a delay: rows that teach are not counted by users")
-        drop = [self.drop] if isinstance(self.drop, str) else list(self.drop)
-        for name in (*known, *drop):
-            if name not in columns.names:
-                has = ", ".join(map(repr, columns.names[:20]))
-                raise StreamError(f"{columns.name}: no column {name!r}, the input has {has}")
-        return known | {name: Drop() for name in drop}
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = dict(super().__getstate__())
+        for name in ("ledger_", "account_"):
+            state.pop(name, None)
+        if self.ledger is not None:
+            state["ledger"] = LedgerSeat(self.ledger)
+        return state
 
-    def _goal(self, declared: Schema, columns: Columns, target: Any, labels: Labels) -> _Goal:
-        stated = declared.target
-        if (stated is not None and isinstance(stated.column, str)) or stated is not None:
-            target = stated.column
-        at = resolve_column(target, columns.names if columns.named else None, len(columns.names), columns.name)
-        if at is None:
-            return _Goal(None, None, False)
-        name = columns.names[at]
-        if stated is not None:
-            return _Goal(name, replace(stated, column=name), False)
-        if labels.classes is not None:
-            return _Goal(name, _target_of(name, labels), False)
-        return _Goal(name, None, True)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        seat = state.get("ledger")
+        super().__setstate__({**state, "ledger": seat.ledger} if isinstance(seat, LedgerSeat) else state)
 
-    def _guarantee(self, plan: EncodingPlan, releases: int, source: Any) -> Guarantee:
-        none = source is None
-        return Guarantee(
-            kind="none" if none else "gdp",
-            parameter=math.inf if none else plan.mu,
-            adjacency=self.adjacency,
-            horizon=plan.rows,
-            releases=releases,
-            delta=self.delta,
-            conditions=_PUBLIC,
-            arithmetic="double precision, no noise" if none else _ARITHMETIC,
-            bit_source="none" if none else source.description,
-            private=none or source.private,
-            released="encoding",
-        )
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
 
+    def _read(self, X: Any, *, reset: bool) -> Columns | Source:
+        """Return the columns of a frame or an array, or sparse rows."""
+        if not is_frame(X) and not sp.issparse(X):
+            X = check_array(X, dtype=None, ensure_all_finite=False, estimator=self)
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        if is_frame(X):
+            return FrameColumns(X)
+        return ArraySource(X, None, Labels(None, None), "X") if sp.issparse(X) else ArrayColumns(X)
 
-class _Goal:
-    """The target: where it is, what is declared of it, and whether it is to be learnt."""
-
-    def __init__(self, column: str | None, target: Target | None, learnt: bool) -> None:
-        self.column, self.target, self.learnt = column, target, learnt
-
-
-def _target_of(name: str, labels: Labels) -> Target:
-    """The target of labels that are declared by classes and positive."""
-    return Target(name, **labels.groups())
-
-
-def _after(batch: Batch, rows: int) -> Batch:
-    return batch.slice(rows)
-
-
-def _chained(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from rest
+    def _encoded(self, found: Columns | Source) -> tuple[Source, tuple[str, ...]]:
+        if isinstance(found, Columns):
+            source = ColumnSource(found, SchemaEncoder(self.schema_, found, target=False))
+            assert source.feature_names is not None
+            return source, source.feature_names
+        part = self.schema_.rows
+        if part is None:
+            raise InvalidParameter("X is sparse, and the encoder was fitted on columns")
+        return FrequentSource(found, part, ()), tuple(f"#{feature}" for feature in part.kept)

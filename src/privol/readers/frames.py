@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from itertools import chain, islice
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.feature_extraction import FeatureHasher
 
 from .._values import number_of, real
@@ -23,7 +25,7 @@ from .columns import Columns, Kind
 from .files import shown
 from .written import Written
 
-__all__ = ["DictColumns", "FrameColumns", "FramePair", "HashedSource", "is_frame"]
+__all__ = ["ArrayColumns", "DictColumns", "FrameColumns", "FramePair", "HashedSource", "is_frame"]
 
 # Dicts made to rows at once.
 DICT_ROWS = 8192
@@ -104,6 +106,25 @@ class FrameColumns(TypedColumns):
 
     def count(self) -> int:
         return self.facts.n_rows or 0
+
+
+class ArrayColumns(FrameColumns):
+    """The columns of a 2-d array, called x0, x1, ...; of an array of objects each cell is read by itself.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, columns)
+        Of numbers, text or objects.
+    """
+
+    def __init__(self, X: npt.NDArray[Any]) -> None:
+        pa = arrow("arrays as columns")
+        objects = X.dtype == object
+        columns = {f"x{j}": pa.nulls(len(X)) if objects else X[:, j] for j in range(X.shape[1])}
+        super().__init__(pa.table(columns))
+        self.facts = replace(self.facts, name="array")
+        if objects:
+            self._cells = {f"x{j}": [_present(cell) for cell in X[:, j].tolist()] for j in range(X.shape[1])}
 
 
 class FramePair(Reader):

@@ -10,11 +10,11 @@ from typing import Any
 from .._validate import choice, integer
 from ..encoding.frequent import FrequentSource
 from ..encoding.labels import Labels
-from ..encoding.private_encoder import PrivateEncoder
 from ..encoding.ranges import Ranges
 from ..encoding.rest import RestOfColumns, RestOfRows
 from ..encoding.rows import ColumnSource, FrameSource, PlainEncoder
 from ..encoding.schema import Schema
+from ..encoding.streaming import StreamEncoder
 from ..errors import InvalidParameter, StreamError
 from ..readers.base import Source
 from ..readers.columns import Columns
@@ -42,7 +42,7 @@ def open_stream(
     sep: str | None = None,
     encoding: str | None = None,
     zero_based: bool | None = None,
-    schema: Schema | Mapping[str, Any] | str | os.PathLike[str] | PrivateEncoder | None = None,
+    schema: Schema | Mapping[str, Any] | str | os.PathLike[str] | StreamEncoder | None = None,
     columns: Sequence[str] | None = None,
     first_row: int = 1,
     hash_features: int | None = None,
@@ -216,8 +216,8 @@ def open_stream(
             raise InvalidParameter(f"{name} must be True or False, found {flag!r}")
     if count_cells and schema is None:
         raise InvalidParameter("count_cells counts what a schema does not take as it is, and no schema is given")
-    private = schema if isinstance(schema, PrivateEncoder) else None
-    stated = None if schema is None or isinstance(schema, PrivateEncoder) else Schema.load(schema)
+    private = schema if isinstance(schema, StreamEncoder) else None
+    stated = None if schema is None or isinstance(schema, StreamEncoder) else Schema.load(schema)
     if private is not None and ranges is not None:
         raise InvalidParameter("ranges and a PrivateEncoder exclude each other: declared= states them")
     if private is not None and first_row > 1:

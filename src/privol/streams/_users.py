@@ -15,9 +15,9 @@ from ..encoding.cells import CountedSource
 from ..encoding.encode import SchemaEncoder, UserEncoder
 from ..encoding.frequent import FrequentSource
 from ..encoding.labels import Labels
-from ..encoding.private_encoder import PrivateEncoder
 from ..encoding.rows import ColumnSource
 from ..encoding.schema import Schema
+from ..encoding.streaming import StreamEncoder
 from ..errors import StreamError
 from ..readers.base import PAUSE, Piece, Progress, Source
 from ..readers.columns import Columns
@@ -68,7 +68,7 @@ def schema_source(
 
 
 def encoded_source(
-    encoder: PrivateEncoder,
+    encoder: StreamEncoder,
     columns: Columns,
     target: Any,
     labels: Labels,
@@ -83,7 +83,7 @@ def encoded_source(
     return source, coder
 
 
-def encoded_rows(encoder: PrivateEncoder, source: Source) -> Source:
+def encoded_rows(encoder: StreamEncoder, source: Source) -> Source:
     """Learn from the first rows which features are frequent; return these features of the others."""
     rest = encoder.learn_rows(source)
     assert encoder.schema_.rows is not None

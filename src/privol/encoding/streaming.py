@@ -1,0 +1,288 @@
+"""The encoding of an input that nobody has described: learnt from its first rows, under a guarantee."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from .._validate import choice, integer, number
+from ..errors import InvalidParameter, StateError, StreamError
+from ..guarantees import ADJACENCIES, Guarantee, gdp_mu, square_up
+from ..ledger import Ledger, LostLedger
+from ..noise import ARITHMETIC, make_source
+from ..readers.base import Reader, Source
+from ..readers.columns import Batch, Columns, Kind, resolve_column
+from ..readers.written import Written
+from .frequent import FrequentRun
+from .labels import Labels
+from .learning import MISSING_TEXTS, EncodingRun
+from .phases import EncodingPlan, plan_encoding, plan_features
+from .rest import RestOfColumns, RestOfRows, after
+from .schema import Schema
+from .schema_parts import Column, Drop, FrequentFeatures, Learnt, NumberColumn, Target
+
+__all__ = ["StreamEncoder"]
+
+SHAPES = ("spline", "linear", "bins")
+_PUBLIC = ("the names and the order of the columns, the number of rows and whether the input could be read are public",)
+_ARITHMETIC = ARITHMETIC.replace("double-precision iterate", "count")
+
+
+class StreamEncoder:
+    """What :class:`~privol.encoding.PrivateEncoder` does with streams; its parameters and attributes are there."""
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        adjacency: str = "replace",
+        numeric: str = "spline",
+        n_rows: int | None = None,
+        drop: Sequence[str] = (),
+        declared: Any = None,
+        regression: bool | None = None,
+        random_state: Any = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.numeric = numeric
+        self.n_rows = n_rows
+        self.drop = drop
+        self.declared = declared
+        self.regression = regression
+        self.random_state = random_state
+        self.ledger = ledger
+
+    def plan(self, n_rows: int, n_columns: int, *, target: bool = True, whole: bool = False) -> EncodingPlan:
+        """Return which rows would teach the encoding of so many columns, before any is read."""
+        return plan_encoding(n_rows, n_columns, mu=self._mu(), adjacency=self.adjacency, target=target, whole=whole)
+
+    # ---- learning ---------------------------------------------------------------------------------------
+
+    def learn(
+        self,
+        columns: Columns,
+        target: Any,
+        labels: Labels,
+        file_options: Mapping[str, Any] = MappingProxyType({}),
+        *,
+        whole: bool = False,
+    ) -> RestOfColumns:
+        """Learn the encoding from the first rows of an input, and return the others.
+
+        Parameters
+        ----------
+        columns : Columns
+        target : str, int, False or None
+            As for :func:`privol.open_stream`.
+        labels : Labels
+            That are declared, if any.
+        file_options : mapping
+            How the input is written, for the schema's ``[file]``.
+        whole : bool
+            All rows teach; there are no others.
+
+        Raises
+        ------
+        StreamError, InvalidParameter
+            Where the rows cannot be read, or too little of them can be seen through the noise; the budget counts as
+            spent once the first of them was read.
+        BudgetExceeded
+            If the ledger cannot carry it. Nothing was read.
+        """
+        choice(SHAPES, numeric=self.numeric)
+        declared = Schema() if self.declared is None else Schema.load(self.declared)
+        known = self._known(declared, columns)
+        goal = self._goal(declared, columns, target, labels)
+        names = [name for name in columns.names if name not in known and name != goal.column]
+        n_rows = self._count_of(columns)
+        if not names and not goal.learnt:
+            raise InvalidParameter(f"{columns.name}: all columns and the target are declared, nothing is to be learnt")
+        plan = self.plan(n_rows, max(len(names), 1), target=goal.learnt, whole=whole)
+        written = Written(declared.file.get("missing", MISSING_TEXTS), declared.file.get("decimal", "."))
+        kinds: dict[str, Kind] = {}
+        for name in columns.names:
+            column = known.get(name)
+            if not isinstance(column, Drop):
+                kinds[name] = "number" if isinstance(column, NumberColumn) else "text"
+        if goal.target is not None and not goal.target.labelled and goal.target.rest != "null":
+            kinds[str(goal.column)] = "number"
+        columns.check(kinds)
+        columns.written = written
+        learnt = goal.column if goal.learnt else None
+        shapes: dict[str, Any] = {"shape": self.numeric, "regression": self.regression}
+        shapes["only_text"] = {name for name in kinds if columns.only_text(name)}
+        source = self._open(plan)
+        run = EncodingRun(names, learnt, plan, source, written, **shapes)
+        batches = columns.batches(kinds, 65536, lambda _: None)
+        left = self._learn(run, ((batch, batch) for batch in batches), _after, columns.name)
+        found = dict(known) | run.found.columns
+        self.dropped_ = run.found.dropped
+        options: dict[str, Any] = {**file_options, **declared.file} | {"missing": tuple(sorted(written.missing - {""}))}
+        self.schema_ = Schema(
+            columns=tuple((name, found[name]) for name in columns.names if name in found),
+            target=run.found.target if goal.learnt else goal.target,
+            learnt=self._learnt(plan, source),
+            file_options=tuple(options.items()),
+            name="the learnt schema",
+        )
+        return RestOfColumns(columns, plan.rows, left, n_rows if self.n_rows is None else None)
+
+    def learn_rows(self, source: Source, *, whole: bool = False) -> RestOfRows:
+        """Learn from the first rows which numbered features are frequent, and return the other rows as they come.
+
+        Parameters
+        ----------
+        source : Source
+            Of sparse rows.
+        whole : bool
+            All rows teach; there are no others.
+
+        Raises
+        ------
+        StreamError, InvalidParameter, BudgetExceeded
+            As :meth:`learn`.
+        """
+        if not source.sparse:
+            raise InvalidParameter(
+                f"{source.name}: a PrivateEncoder learns the columns of a table (a file, a frame) or the frequent "
+                "features of sparse rows, found dense rows without columns"
+            )
+        stated = {"drop": self.drop, "declared": self.declared, "regression": self.regression}
+        for name, value in stated.items():
+            if value:
+                raise InvalidParameter(f"{source.name}: {name} is about columns, and sparse rows have none")
+        n_rows = self._count_of(source)
+        plan = plan_features(n_rows, mu=self._mu(), adjacency=self.adjacency, whole=whole)
+        noise = self._open(plan)
+        run = FrequentRun(source.n_features, plan, noise)
+        pieces = source.pieces(65536, lambda _: None)
+        going = ((piece.X if piece.X.shape[0] else None, piece) for piece in pieces)
+        left = self._learn(run, going, after, source.name)
+        part = FrequentFeatures(source.n_features, run.kept)
+        self.dropped_ = {}
+        self.schema_ = Schema(rows=part, learnt=self._learnt(plan, noise), name="the learnt schema")
+        return RestOfRows(source, plan.rows, left, n_rows if self.n_rows is None else None)
+
+    def _count_of(self, reader: Reader) -> int:
+        return reader.count() if self.n_rows is None else integer(n_rows=self.n_rows, at_least=1)
+
+    def _mu(self) -> float:
+        choice(ADJACENCIES, adjacency=self.adjacency)
+        epsilon = number(epsilon=self.epsilon, above=0.0, infinite=True)
+        delta = number(delta=self.delta, above=0.0, below=1.0)
+        return math.inf if math.isinf(epsilon) else gdp_mu(epsilon, delta)
+
+    def _open(self, plan: EncodingPlan) -> Any:
+        """Reserve what the plan costs, and return the source of its noise."""
+        if isinstance(self.ledger, LostLedger):
+            raise StateError(
+                "this encoder was pickled and its ledger stayed behind: set ledger= to learn (None: one of its own)"
+            )
+        if not isinstance(self.ledger, Ledger | None):
+            raise InvalidParameter(f"ledger must be a privol.ledger.Ledger or None, found {self.ledger!r}")
+        source = None if math.isinf(plan.mu) else make_source(self.random_state)
+        self.plan_ = plan
+        self.guarantee_ = self._guarantee(plan, len(plan.phases), source)
+        self.ledger_ = Ledger(adjacency=self.adjacency) if self.ledger is None else self.ledger
+        self.account_ = self.ledger_.open(learner=type(self).__name__, guarantee=self.guarantee_)
+        return source
+
+    def _learnt(self, plan: EncodingPlan, source: Any) -> Learnt:
+        return Learnt(plan.rows, plan.mu, self.adjacency, source is None or source.private)
+
+    def _learn(
+        self, run: Any, going: Iterator[tuple[Any, Any]], rest_of: Callable[[Any, int], Any], name: str
+    ) -> Iterator[Any]:
+        """Hand the run its rows, all of them paid for before the first is read; return what is left.
+
+        ``going`` has pairs of what the run takes, None where the input pauses, and what is handed on, of which
+        ``rest_of`` leaves rows out.
+        """
+        account = self.account_
+        square, taken = square_up(account.guarantee.mu), [0]
+        account.attach(lambda: (taken[0], 1, square))
+        try:
+            for rows, whole in going:
+                if rows is None:
+                    continue
+                used = run.take(rows)
+                taken[0] += used
+                if run.done:
+                    account.ask()
+                    return _chained(rest_of(whole, used), (whole for _, whole in going))
+            raise StreamError(
+                f"{name}: ended after {taken[0]:,} rows, before the encoding was learnt: n_rows must be the "
+                "number of its rows"
+            )
+        finally:
+            account.close()
+
+    def _known(self, declared: Schema, columns: Columns) -> dict[str, Column]:
+        """The columns that are not to be learnt."""
+        known: dict[str, Column] = {name.strip(): column for name, column in declared.columns}
+        if declared.user is not None or declared.delay is not None:
+            raise InvalidParameter("declared must not have a user or a delay: rows that teach are not counted by users")
+        drop = [self.drop] if isinstance(self.drop, str) else list(self.drop)
+        for name in (*known, *drop):
+            if name not in columns.names:
+                has = ", ".join(map(repr, columns.names[:20]))
+                raise StreamError(f"{columns.name}: no column {name!r}, the input has {has}")
+        return known | {name: Drop() for name in drop}
+
+    def _goal(self, declared: Schema, columns: Columns, target: Any, labels: Labels) -> _Goal:
+        stated = declared.target
+        if (stated is not None and isinstance(stated.column, str)) or stated is not None:
+            target = stated.column
+        at = resolve_column(target, columns.names if columns.named else None, len(columns.names), columns.name)
+        if at is None:
+            return _Goal(None, None, False)
+        name = columns.names[at]
+        if stated is not None:
+            return _Goal(name, replace(stated, column=name), False)
+        if labels.classes is not None:
+            return _Goal(name, _target_of(name, labels), False)
+        return _Goal(name, None, True)
+
+    def _guarantee(self, plan: EncodingPlan, releases: int, source: Any) -> Guarantee:
+        none = source is None
+        return Guarantee(
+            kind="none" if none else "gdp",
+            parameter=math.inf if none else plan.mu,
+            adjacency=self.adjacency,
+            horizon=plan.rows,
+            releases=releases,
+            delta=self.delta,
+            conditions=_PUBLIC,
+            arithmetic="double precision, no noise" if none else _ARITHMETIC,
+            bit_source="none" if none else source.description,
+            private=none or source.private,
+            released="encoding",
+        )
+
+
+class _Goal:
+    """The target: where it is, what is declared of it, and whether it is to be learnt."""
+
+    def __init__(self, column: str | None, target: Target | None, learnt: bool) -> None:
+        self.column, self.target, self.learnt = column, target, learnt
+
+
+def _target_of(name: str, labels: Labels) -> Target:
+    """The target of labels that are declared by classes and positive."""
+    return Target(name, **labels.groups())
+
+
+def _after(batch: Batch, rows: int) -> Batch:
+    return batch.slice(rows)
+
+
+def _chained(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    yield from rest
