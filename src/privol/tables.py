@@ -18,6 +18,7 @@ from .planning import Plan, describe_remedy
 __all__ = [
     "account_report",
     "audit_report",
+    "cells_note",
     "info_report",
     "plan_report",
     "private_metrics_report",
@@ -256,7 +257,7 @@ def _diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
     if found["omitted_metrics"]:
         notes.append("The area under the ROC curve is of two classes with one score, and is left out.")
     if found["cells"] is not None:
-        notes.append(_cells(found["cells"]))
+        notes.append(cells_note(found["cells"], "run.json"))
     return [table, *(Text(note) for note in notes)]
 
 
@@ -285,14 +286,16 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:_SHOWN_COLUMNS]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _cells(found: Mapping[str, Any]) -> str:
+def cells_note(found: Mapping[str, Any], written: str | None = None) -> str:
+    """Say which cells a schema does not take as they are, and where the rest of them is written. Not private."""
     columns = sorted(found["columns"].items(), key=lambda item: -sum(item[1].values()))  # equal ones stay as they are
     listed = [
         f"{name} {', '.join(f'{n:,} {kind}' for kind, n in counts.items())}"
         for name, counts in columns[:_SHOWN_COLUMNS]
     ]
     if len(columns) > _SHOWN_COLUMNS:
-        listed.append(f"{len(columns) - _SHOWN_COLUMNS} more columns (in run.json)")
+        more = f"{len(columns) - _SHOWN_COLUMNS} more columns"
+        listed.append(more if written is None else f"{more} (in {written})")
     return f"Cells that the schema does not take as they are, of {found['rows']:,} in each column: {'; '.join(listed)}."
 
 

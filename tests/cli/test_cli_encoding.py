@@ -76,6 +76,24 @@ def test_predictions_are_encoded_alike(here):
     assert np.mean(np.array(said) == new["outcome"]) > 0.7
 
 
+def test_predict_says_which_cells_the_model_does_not_know(here):
+    run_json(*WORDS, "--seed", "2", "--out", "R", "--no-diagnostics")
+    new = table(500, seed=1)
+    new.loc[:99, "age"] = 500.0
+    new.loc[:49, "dose"] = np.nan
+    new.drop(columns="outcome").to_csv("new.csv", index=False)
+    found = privol_cli("predict", "R", "new.csv")
+    assert found.exit_code == OK, found.stderr
+    assert len(found.stdout.splitlines()) == 501
+    said = " ".join(found.stderr.split())
+    assert "Cells that the schema does not take as they are, of 500 in each column" in said
+    assert "50 missing" in said
+    counts = json.loads(privol_cli("predict", "R", "new.csv", "--out", "P", "--json").stdout)["cells"]
+    assert counts["rows"] == 500
+    assert counts["columns"]["age"]["clipped"] >= 100
+    assert counts["columns"]["dose"]["missing"] == 50
+
+
 @pytest.mark.parametrize(
     ("words", "learner", "loss"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 import uuid
 from collections.abc import Iterator
@@ -44,7 +45,8 @@ def predict(run: str, file: str, out: str | None, as_json: bool, **options: Any)
 
     Writes CSV with a header: the label, and for the logistic loss and the softmax the probability of the positive
     label, of more than two classes that of each; or the predicted value, in the units of the target. One line per row,
-    in order. Predictions from a released model cost no budget.
+    in order. Predictions from a released model cost no budget. How many cells are not taken as they are (numbers
+    beyond their range, unknown levels, missing ones) is said on standard error: it tells of these rows.
 
     \b
     Examples:
@@ -64,16 +66,30 @@ def predict(run: str, file: str, out: str | None, as_json: bool, **options: Any)
                 click.echo(text.getvalue(), nl=False)
             text.seek(0)
             text.truncate()
+        if not as_json:
+            _say_cells(stream)
         return
     rows = _write(learner, stream, Path(out))
     with printing():
-        click.echo(f'{{"rows": {rows}}}' if as_json else f"{rows:,} rows predicted to {out}", err=not as_json)
+        if as_json:
+            cells = {} if stream.cells is None else {"cells": {"rows": stream.cell_rows, "columns": stream.cells}}
+            click.echo(json.dumps({"rows": rows, **cells}))
+            return
+        click.echo(f"{rows:,} rows predicted to {out}", err=True)
+    _say_cells(stream)
+
+
+def _say_cells(stream: Any) -> None:
+    """Say which cells the model's schema does not take as they are: of these rows it knows less than it might seem."""
+    from ..tables import cells_note
+
+    if stream.cells:
+        with printing():
+            click.echo(cells_note({"rows": stream.cell_rows, "columns": stream.cells}), err=True)
 
 
 def _has_model(run: str) -> None:
     """Say why a run has no model, where it has none."""
-    import json
-
     folder = Path(run)
     if (folder / "model.json").exists():
         return

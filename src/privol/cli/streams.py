@@ -255,7 +255,7 @@ def _open_by_schema(file: str, run: str, record: Mapping[str, Any], options: dic
     # what the model never saw cannot matter to its predictions
     others = "drop" if schema.others == "refuse" else schema.others
     schema = replace(schema, file_options=tuple(written.items()), others=others, name=f"the schema of {Path(run)}")
-    return open_stream(file, schema=schema, target=False, format=options["format"])
+    return open_stream(file, schema=schema, target=False, format=options["format"], count_cells=True)
 
 
 def _open_frequent(
@@ -346,7 +346,7 @@ def _open_by_names(
     written = {word: plain[word] for word in ("header", "sep", "encoding") if plain[word] is not None}
     schema = Schema.load({"columns": columns, "others": "drop", "file": written})
     schema = replace(schema, name=f"the model of {Path(run)}")
-    return open_stream(file, schema=schema, target=False, format=plain["format"])
+    return open_stream(file, schema=schema, target=False, format=plain["format"], count_cells=True)
 
 
 def _without_csv(plain: Mapping[str, Any]) -> dict[str, Any]:
