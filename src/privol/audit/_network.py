@@ -92,7 +92,7 @@ class NetworkCase(Case):
         self._words, self._by_rows = words, by_rows
         self.title, self.adjacency = title_of(self._kind.__name__, words), words["adjacency"]
         made: Any = self._kind(**words)
-        self._learner = made
+        self._learner = made.set_params(topology=made.mixing())  # checked once, not again in every run
         self.width = nodes = self._learner.mixing().n_nodes
         self._batch = integer(batch=words["batch"], at_least=1)
         self._epochs = integer(epochs=words["epochs"], at_least=1)
