@@ -55,8 +55,11 @@ def _sides(nodes: int) -> tuple[int, int]:
     return side, nodes // side
 
 
-def mixing_windows(schedule: MixingSchedule) -> Callable[[int], tuple[Any, ...]]:
-    """Return what the kernel asks for mixing matrices: those of a whole period, or of some rounds from t on."""
+def mixing_windows(schedule: MixingSchedule, last: int) -> Callable[[int], tuple[Any, ...]]:
+    """Return what the kernel asks for mixing matrices: those of a whole period, or of some rounds from t on.
+
+    ``last``: round of the run after which none is needed.
+    """
 
     def window(first: int, rounds: int, periodic: bool) -> tuple[Any, ...]:
         matrices = [schedule.matrix(t) for t in range(first, first + rounds)]
@@ -69,7 +72,7 @@ def mixing_windows(schedule: MixingSchedule) -> Callable[[int], tuple[Any, ...]]
     size = max(1, _WINDOW // (schedule.n_nodes + 2 * schedule.topology.n_edges))
     if isinstance(schedule, PeriodicMixing) and schedule.period <= size:
         return lambda t: window(1, schedule.period, True)
-    return lambda t: window(t, size, False)
+    return lambda t: window(t, max(1, min(size, last + 1 - t)), False)
 
 
 class NetworkLearner(AskingLearner[NetworkCalibration]):
@@ -349,7 +352,7 @@ class NetworkLearner(AskingLearner[NetworkCalibration]):
             implicit=plan.implicit,
             threshold=_THRESHOLDS[plan.threshold],
             l1=plan.l1,
-            mixing=mixing_windows(schedule),
+            mixing=mixing_windows(schedule, plan.rounds + 1),  # mixed for the round after the last, too
             heard=heard,
             exchange=exchange,
             averaging=self._averaging(),
