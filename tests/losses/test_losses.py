@@ -209,29 +209,23 @@ CASES = [  # (x_bound, radius, y_bound)
 ]
 
 
-def in_ball(v: np.ndarray, radius: float) -> np.ndarray:
-    return v * np.minimum(1.0, radius / np.maximum(np.linalg.norm(v, axis=-1, keepdims=True), 1e-300))
+def lengths(v: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.einsum("...i,...i->...", v, v))
 
 
 def decode(loss: Loss, q: np.ndarray, dim: int, case: tuple[float, float, float]):
     """Rows of free parameters -> a model, two rows, two targets within the public bounds."""
     x_bound, radius, y_bound = case
-    x = in_ball(q[..., :dim], radius)
-    v, w = in_ball(q[..., dim : 2 * dim], x_bound), in_ball(q[..., 2 * dim : 3 * dim], x_bound)
-    y, z = np.clip(q[..., -2], -1, 1), np.clip(q[..., -1], -1, 1)
-    if loss.kind == "classification":
-        return x, v, w, np.where(y >= 0, 1.0, -1.0), np.where(z >= 0, 1.0, -1.0)
-    return x, v, w, y * y_bound, z * y_bound
-
-
-def gradient_of(loss: Loss, x: np.ndarray, v: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return np.asarray(loss.gradient(np.sum(x * v, axis=-1), y))[..., None] * v
+    v = q[..., : 3 * dim].reshape(*q.shape[:-1], 3, dim)
+    v = v * np.minimum(1.0, [radius, x_bound, x_bound] / np.maximum(lengths(v), 1e-300))[..., None]
+    y = np.minimum(np.maximum(q[..., -2:], -1), 1)
+    return v[..., :1, :], v[..., 1:, :], np.where(y >= 0, 1.0, -1.0) if loss.kind == "classification" else y * y_bound
 
 
 def distance(loss: Loss, q: np.ndarray, dim: int, case: tuple[float, float, float], null: bool) -> np.ndarray:
-    x, v, w, y, z = decode(loss, q, dim, case)
-    difference = gradient_of(loss, x, v, y) - (0.0 if null else gradient_of(loss, x, w, z))
-    return np.linalg.norm(difference, axis=-1)
+    x, rows, targets = decode(loss, q, dim, case)
+    gradients = np.asarray(loss.gradient(np.sum(x * rows, axis=-1), targets))[..., None] * rows
+    return lengths(gradients[..., 0, :] if null else gradients[..., 0, :] - gradients[..., 1, :])
 
 
 def search(loss: Loss, dim: int, case: tuple[float, float, float], null: bool = False) -> float:

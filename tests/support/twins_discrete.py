@@ -11,6 +11,7 @@ import mpmath
 DIGITS = 120
 
 
+@cache  # one law of a scale, whose sums are made once for all tests
 class Law:
     """exp(-k^2 / (2 s^2)) or exp(-|k| / s), cut into the blocks that docs/proofs/discrete.md describes."""
 
