@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,10 @@ import pytest
 from cli_tools import entries_of, listed, privol_cli, run_json, start
 
 from privol.cli.app import DATA, OK, USAGE
+from privol.guarantees import gdp_mu
 from privol.ledger import Ledger
 from privol.state import load_model
+from privol.streams import Schema
 
 pytestmark = pytest.mark.process
 
@@ -190,6 +193,41 @@ def sparse_rows(path, n, seed=0):
         for row, y in zip(words, label, strict=True):
             pairs = " ".join(f"{at + 1}:1" for at in np.unique(row))
             file.write(f"{y} {pairs}\n")
+
+
+def test_a_private_schema_may_be_shown_and_used(here):
+    words = ("info", "rows.csv", "--target", "outcome", "--private", "--epsilon", "2", "--drop", "id")
+    found = privol_cli(*words)
+    assert found.exit_code == OK, found.stderr
+    assert "'constant' is left out: nearly all rows have the same value" in found.stderr
+    assert "NOT PRIVATE" not in found.stderr
+    Path("schema.toml").write_text(found.stdout)
+    schema = Schema.load("schema.toml")
+    assert schema.learnt.private
+    assert N - 3 <= schema.learnt.rows <= N
+    assert gdp_mu(2.0, 1e-6) == pytest.approx(schema.learnt.mu)
+    assert schema.classes == ("ill", "well")
+    assert "(epsilon, delta) = (2, 1e-6)" in " ".join(found.stdout.replace("#", "").split())
+    record = run_json("run", "rows.csv", "--schema", "schema.toml", "--out", "R", "--no-diagnostics")
+    assert any("the schema was learnt from" in words for words in record["guarantee"]["conditions"])
+    seeded = privol_cli(*words, "--seed", "1", "--json")
+    assert json.loads(seeded.stdout)["private"] is False
+    assert "NOT PRIVATE: its noise came from a known seed" in seeded.stderr
+    again = Schema.load(tomllib.loads(json.loads(seeded.stdout)["schema"]))
+    assert again.learnt.private is False
+    assert json.loads(privol_cli(*words, "--seed", "1", "--json").stdout) == json.loads(seeded.stdout)
+    without = privol_cli(*words[:-4], "--epsilon", "inf")
+    assert "NOT PRIVATE: it was learnt without noise" in without.stderr
+
+
+def test_what_info_refuses(here):
+    for words, said in (
+        (("info", "--private"), "--private is about a FILE"),
+        (("info", "rows.csv", "--epsilon", "1"), "--epsilon goes with --private"),
+        (("info", "rows.csv", "--private", "--rows", "10"), "--rows is about a draft"),
+    ):
+        found = privol_cli(*words)
+        assert (found.exit_code, said in found.stderr) == (USAGE, True), found.stderr
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs kill -9")

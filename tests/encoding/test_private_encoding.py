@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tomllib
 
 import numpy as np
 import pyarrow
@@ -18,7 +19,7 @@ from privol.guarantees import gdp_mu
 from privol.ledger import Ledger
 from privol.readers.frames import FrameColumns
 from privol.readers.written import Written
-from privol.streams import Schema, open_stream
+from privol.streams import Schema, learn_schema, open_stream
 
 NAMES = ("a", "b", "c")
 HOSTILE = (
@@ -317,3 +318,16 @@ def test_an_interrupt_is_paid_for(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         encoder.learn(FrameColumns(frame(5000)), "outcome", Labels(None, None))
     assert ledger.spent.mu == pytest.approx(encoder.plan_.mu)
+
+
+def test_a_learnt_schema_is_the_same_as_toml():
+    encoder = PrivateEncoder(epsilon=3.0, random_state=0, declared={"columns": {"age": {"range": [0, 100]}}})
+    schema = learn_schema(frame(), encoder, target="outcome")
+    assert schema.learnt.rows > 19_990
+    found = Schema.load(tomllib.loads(schema.to_toml()))
+    assert found == schema
+    assert [name for name, _ in found.columns] == [name for name, _ in schema.columns]
+    without = PrivateEncoder(epsilon=math.inf).fit(frame(500)).schema_
+    assert Schema.load(tomllib.loads(without.to_toml())).learnt.mu == math.inf
+    with pytest.raises(InvalidParameter, match="schema is for inputs with columns"):
+        learn_schema((np.eye(3), None), encoder)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import click
 
+from ..guarantees import ADJACENCIES
 from .options import OFFLINE, GroupedCommand, TargetType, given_parameters, learner_name, learner_options
 from .outputs import printing
 from .streams import FILE_OPTIONS, file_options, width_of_schema
@@ -78,7 +81,16 @@ def plan(
             show(plan_report(found))
 
 
-@click.command(cls=GroupedCommand, groups=(("Drafting a schema", f"target rows {FILE_OPTIONS}"),))
+_PRIVATE = ("epsilon", "delta", "adjacency", "drop", "columns", "seed")
+
+
+@click.command(
+    cls=GroupedCommand,
+    groups=(
+        ("The schema of a table", f"target rows {FILE_OPTIONS}"),
+        ("Learning it privately", f"private {' '.join(_PRIVATE)}"),
+    ),
+)
 @click.argument("file", required=False)
 @click.option(
     "--target",
@@ -88,8 +100,15 @@ def plan(
 )
 @click.option("--rows", type=int, help="Look at so many first rows.  [default: 100000]")
 @file_options
+@click.option("--private", is_flag=True, help="Learn the schema from all rows, under a budget of its own.")
+@click.option("--epsilon", type=float, help="The budget.  [default: 1]")
+@click.option("--delta", type=float, help="Where epsilon is stated.  [default: 1e-6]")
+@click.option("--adjacency", type=click.Choice(ADJACENCIES), help="What a row is replaced by.  [default: replace]")
+@click.option("--drop", metavar="A,B,...", help="Columns to leave out.")
+@click.option("--columns", metavar="A,B,...", help="Names of the columns of a CSV without header.")
+@click.option("--seed", type=int, help="Reproducible noise, for tests: the schema says that it is NOT PRIVATE.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
-def info(file: str | None, as_json: bool, **options: Any) -> None:
+def info(file: str | None, private: bool, as_json: bool, **options: Any) -> None:
     """Draft a schema for a table; without FILE: show versions and choices of this installation.
 
     The draft is TOML, with a guess for each column: numbers and their range, levels, what to drop, what may name a
@@ -97,11 +116,16 @@ def info(file: str | None, as_json: bool, **options: Any) -> None:
     confirm each line by public knowledge (a code book, a form, a law), then take out the line derived_from_data. Until
     then every run by it says that its guarantee does not hold.
 
+    With --private it is learnt under differential privacy, and may be shown and used as it is. What that cost stands in
+    it, and in the guarantee of every run by it: a run on the same rows pays its own budget besides. (privol run FILE
+    alone learns it from the first rows and the model from the others, which costs one budget.)
+
     \b
     Examples:
         privol info
         privol info clinic.csv --target readmitted > clinic.toml
         privol info parts/ --rows 1000
+        privol info clinic.csv --target readmitted --private --epsilon 0.5 > clinic.toml
     """
     given = {name: value for name, value in options.items() if value is not None}
     if file is None:
@@ -111,6 +135,8 @@ def info(file: str | None, as_json: bool, **options: Any) -> None:
         if given:
             word = next(iter(given))
             raise click.UsageError(f"--{word} is about a FILE, and none is given")
+        if private:
+            raise click.UsageError("--private is about a FILE, and none is given")
         found = show_config()
         with printing():
             if as_json:
@@ -118,6 +144,12 @@ def info(file: str | None, as_json: bool, **options: Any) -> None:
             else:
                 show(info_report(found))
         return
+    if private:
+        _learn_schema(file, as_json, given)
+        return
+    for word in _PRIVATE:
+        if word in given:
+            raise click.UsageError(f"--{word} goes with --private")
     from ..streams import draft_schema
 
     text = draft_schema(file, **given)
@@ -128,3 +160,36 @@ def info(file: str | None, as_json: bool, **options: Any) -> None:
         "public knowledge before a run, then take out derived_from_data",
         err=True,
     )
+
+
+def _learn_schema(file: str, as_json: bool, given: Mapping[str, Any]) -> None:
+    from ..encoding import PrivateEncoder
+    from ..streams import learn_schema
+
+    if "rows" in given:
+        raise click.UsageError("--rows is about a draft: with --private all rows teach, under the same budget")
+    budget = {word: given[word] for word in ("epsilon", "delta", "adjacency") if word in given}
+    drop = [name.strip() for name in given.get("drop", "").split(",") if name.strip()]
+    encoder = PrivateEncoder(**budget, drop=drop, random_state=given.get("seed"))
+    columns = [name.strip() for name in given["columns"].split(",")] if "columns" in given else None
+    words = {word: given[word] for word in ("target", "header", "sep", "encoding", "format") if word in given}
+    schema = learn_schema(file, encoder, columns=columns, **words)
+    promise = encoder.guarantee_
+    private = promise.private and not math.isinf(encoder.plan_.mu)
+    text = "".join(f"# {line}\n" for line in _folded(promise.sentence())) + "\n" + schema.to_toml()
+    for name, reason in encoder.dropped_.items():
+        click.echo(f"privol: {name!r} is left out: {reason}", err=True)
+    with printing():
+        click.echo(json.dumps({"private": private, "schema": text}) if as_json else text, nl=as_json)
+    if not private:
+        click.echo("privol: warning: this schema is NOT PRIVATE: " + _why(encoder), err=True)
+
+
+def _why(encoder: Any) -> str:
+    return "its noise came from a known seed" if not math.isinf(encoder.plan_.mu) else "it was learnt without noise"
+
+
+def _folded(text: str) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text, 116, break_long_words=False, break_on_hyphens=False)

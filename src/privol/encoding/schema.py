@@ -29,6 +29,7 @@ from .schema_parts import (
     User,
 )
 from .schema_reader import SchemaReader
+from .toml import toml_table
 
 __all__ = ["Schema"]
 
@@ -147,6 +148,20 @@ class Schema:
             if part is not None:
                 record[key] = _changed(part)
         return record
+
+    def to_toml(self) -> str:
+        """Return the schema as the text of a TOML file; :meth:`load` of it is equal to the schema."""
+        record = self.to_record()
+        for key in ("format", "version"):
+            del record[key]
+        columns = record.pop("columns")
+        parts = [toml_table((), {key: v for key, v in record.items() if not isinstance(v, dict)})]
+        parts += [toml_table((key,), value) for key, value in record.items() if isinstance(value, dict) and value]
+        parts += [
+            toml_table(("columns", column["name"]), {key: value for key, value in column.items() if key != "name"})
+            for column in columns
+        ]
+        return "\n".join(parts)
 
     @property
     def file(self) -> dict[str, Any]:

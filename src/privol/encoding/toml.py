@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-__all__ = ["toml_key", "toml_list", "toml_number", "toml_text"]
+__all__ = ["toml_key", "toml_list", "toml_number", "toml_table", "toml_text"]
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -40,3 +41,19 @@ def toml_list(items: Iterable[str]) -> str:
             current = "   "
         current += f" {item},"
     return "[\n" + "\n".join((*lines, current)) + "\n]"
+
+
+def toml_table(place: tuple[str, ...], values: Mapping[str, Any]) -> str:
+    """Write a table of texts, numbers, true and false, and lists of these."""
+    head = f"[{'.'.join(map(toml_key, place))}]\n" if place else ""
+    return head + "".join(f"{toml_key(key)} = {_value(value)}\n" for key, value in values.items())
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return toml_text(value)
+    if isinstance(value, (list, tuple)):
+        return toml_list(map(_value, value))
+    return str(value) if isinstance(value, int) else toml_number(value)

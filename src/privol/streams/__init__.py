@@ -9,6 +9,6 @@ or spends budget.
 from ..encoding.draft import draft_schema
 from ..encoding.schema import Schema
 from ._base import Block, Stream
-from ._open import format_of, open_stream
+from ._open import format_of, learn_schema, open_stream
 
-__all__ = ["Block", "Schema", "Stream", "draft_schema", "format_of", "open_stream"]
+__all__ = ["Block", "Schema", "Stream", "draft_schema", "format_of", "learn_schema", "open_stream"]

@@ -25,7 +25,7 @@ from ..readers.open import Options, format_of, is_file, open_reader
 from ._base import Stream
 from ._users import encoded_rows, encoded_source, schema_source
 
-__all__ = ["format_of", "open_stream"]
+__all__ = ["format_of", "learn_schema", "open_stream"]
 
 
 def open_stream(
@@ -299,6 +299,52 @@ def open_stream(
         schema=used,
         read_ahead=read_ahead and source.facts.ahead,
     )
+
+
+def learn_schema(
+    data: Any,
+    encoder: StreamEncoder,
+    *,
+    target: str | int | bool | None = None,
+    columns: Sequence[str] | None = None,
+    header: bool | None = None,
+    sep: str | None = None,
+    encoding: str | None = None,
+    format: str | None = None,
+) -> Schema:
+    """Learn privately from all rows of a table what its columns and its target are, and return that: a public schema.
+
+    Parameters
+    ----------
+    data, target, columns, header, sep, encoding, format
+        As for :func:`privol.open_stream`.
+    encoder : PrivateEncoder
+        Its budget is spent on all rows: whoever learns one of them again pays for that besides.
+
+    Raises
+    ------
+    StreamError, InvalidParameter, BudgetExceeded
+        As for :func:`privol.open_stream` with the encoder as schema.
+    """
+    labels = Labels(None, None)
+    options = Options(
+        labels=labels,
+        target=target,
+        header=header,
+        sep=sep,
+        encoding=encoding,
+        format=format,
+        columns=True,
+        schema=True,
+    )
+    if columns is not None:
+        csv = CsvOptions(header=False, sep=sep, encoding=encoding or "utf-8", names=tuple(columns))
+        options = replace(options, csv=csv)
+    found = open_reader(data, options)
+    if not isinstance(found, Columns):
+        raise InvalidParameter(f"{found.name}: a schema is learnt of inputs with columns")
+    encoder.learn(found, target, labels, _written(options.csv), whole=True)
+    return encoder.schema_
 
 
 def _written(csv: CsvOptions) -> dict[str, Any]:
