@@ -6,8 +6,10 @@ import contextlib
 
 import pytest
 
+from privol.errors import StateError
 from privol.guarantees import Guarantee
 from privol.ledger import Ledger
+from privol.ledger._journal import FORMAT, Journal
 
 LIMIT = {"epsilon": 1.0, "delta": 1e-6, "slack": 5e-7}
 PROMISES = {
@@ -140,3 +142,64 @@ def test_a_kept_run_goes_on_at_its_last_commit_whatever_was_included(tmp_path):
             account.attach(lambda: (10, 1, 0.001))
             assert account.commits[-1]["facts"] == {"checkpoint": "first"}
             assert 0.001 <= account.entry().mu_squared < 0.0011
+
+
+@pytest.mark.parametrize("then", ["close", "let go"])
+def test_who_is_interrupted_when_the_end_is_written_damages_nothing(tmp_path, monkeypatch, then):
+    """The record is on the disk, and the ledger does not know it: what it writes next would not be in order."""
+    path, keep = tmp_path / "budget.jsonl", Ledger._keep
+    ledger = Ledger(journal=path, **LIMIT)
+    account = ledger.open(learner="PIGD", guarantee=promise("gdp"))
+    account.attach(lambda: (10, 1, 0.001))
+
+    def struck(self, record):
+        keep(self, record)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as m:
+        m.setattr(Ledger, "_keep", struck)
+        with pytest.raises(KeyboardInterrupt):
+            account.close()
+    before = path.read_bytes()
+    if then == "close":
+        account.close()
+    ledger.close()
+    assert path.read_bytes() == before
+    (entry,) = Ledger.read(path).entries()
+    assert not entry.open
+    assert entry.mu_squared == pytest.approx(0.001)
+
+
+def test_who_is_interrupted_when_a_run_is_included_damages_nothing(tmp_path, monkeypatch):
+    other, path, keep = Ledger(), tmp_path / "budget.jsonl", Ledger._keep
+    other.open(learner="PIGD", guarantee=promise("gdp"))
+    ledger = Ledger(journal=path, **LIMIT)
+
+    def struck(self, record):
+        keep(self, record)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as m:
+        m.setattr(Ledger, "_keep", struck)
+        with pytest.raises(KeyboardInterrupt):
+            ledger.include(other)
+    ledger.include(other)
+    ledger.close()
+    (entry,) = Ledger.read(path).entries()
+    assert entry.mu_squared == other.accounts[0].reserved_mu_squared
+
+
+def test_a_closed_account_is_not_written_again_otherwise(tmp_path):
+    journal = Journal(tmp_path / "budget.jsonl", {"format": FORMAT, "version": 1, "kind": "ledger"})
+    ended = {"kind": "closed", "plan_id": "a", "rows": 10, "releases": 1, "mu_squared": 0.5}
+    for record in ({"kind": "open", "plan_id": "a", "rows": 0, "releases": 0, "mu_squared": 0.0}, ended):
+        journal.append(record)
+    before = journal.path.read_bytes()
+    journal.append(ended)
+    journal.append({**ended, "kind": "spent", "mu_squared": 0.25})
+    assert journal.path.read_bytes() == before
+    for more in ({"mu_squared": "inf"}, {"rows": 11}, {"kind": "spent", "releases": 2}, {"kind": "open"}):
+        with pytest.raises(StateError, match="says otherwise of the account a"):
+            journal.append({**ended, **more})
+    journal.close()
+    assert journal.path.read_bytes() == before
