@@ -172,6 +172,10 @@ class Journal:
                 if not self._is_new(first):
                     self.found = read_journal(self.path)
                 self.digest, self._count = self.found.digest, len(self.found.records)
+                self._opened: dict[str, Record] = {}
+                self._closed: dict[str, Record] = {}
+                for record in self.found.records:
+                    self._learn(record)
                 self._file.begin(self.found.size)
                 if not self.found.ended:
                     self._file.append(b"\n")
@@ -191,16 +195,40 @@ class Journal:
             content = file.read(len(line))
         return len(content) < len(line) and line.startswith(content)
 
+    def _learn(self, record: Record) -> None:
+        kind = record.get("kind")
+        if kind in ("open", "closed"):
+            (self._opened if kind == "open" else self._closed)[str(record.get("plan_id"))] = record
+
+    def _has(self, record: Record) -> bool:
+        """Whether it says nothing new of an account that is opened once, and closed once."""
+        plan_id = str(record.get("plan_id"))
+        if record.get("kind") == "open":
+            return plan_id in self._opened and all(self._opened[plan_id].get(name) == record[name] for name in record)
+        closed = self._closed.get(plan_id)
+        counted = ("rows", "releases", "mu_squared")
+        return closed is not None and all(from_json(record[name]) <= from_json(closed[name]) for name in counted)
+
     def append(self, record: Record) -> None:
         """Add a record of JSON values; it is on the disk when this returns.
+
+        Whoever was interrupted when a record was on the disk, before they knew it, will write it again, or write what
+        is not to follow it, such as what a run has spent whose account is closed. It is there, and is not written.
 
         Raises
         ------
         OSError
             If it cannot be written: the journal is then as it was before.
+        StateError
+            If nobody could read the journal with it, or an interrupt struck within an earlier record.
         """
         if self._unsure:
             raise StateError(f"{self.path}: an interrupt struck while a record was written; open the journal again")
+        if self._has(record):
+            return
+        plan_id = str(record.get("plan_id"))
+        if plan_id in self._closed or (record.get("kind") == "open" and plan_id in self._opened):
+            raise StateError(f"{self.path}: says otherwise of the account {plan_id}; open the journal again")
         line, digest = _line(self._count + 1, self.digest, record)
         self._unsure = True  # until the file and these two agree
         try:
@@ -209,6 +237,7 @@ class Journal:
             self._unsure = False
             raise
         self.digest, self._count = digest, self._count + 1
+        self._learn(record)
         self._unsure = False
 
     def close(self) -> None:
