@@ -51,6 +51,7 @@ class Secrets:
 
     def __init__(self) -> None:
         self._sorted: Any = None
+        self._marked: Any = None
         self._known: Any = None
         self._clean: set[bytes] = set()  # runs of hex or base64 in which nothing was found so far
         self._words: dict[int, str] = {}  # eight bytes, read as a little-endian number
@@ -58,6 +59,13 @@ class Secrets:
         self._many: set[str] = set()
         self._hexadecimals: dict[bytes, str] = {}
         self._texts: dict[bytes, str] = {}
+
+    def copy(self) -> Secrets:
+        """The same secrets, to which others may be added."""
+        other = Secrets()
+        for name, value in vars(self).items():
+            setattr(other, name, value.copy() if isinstance(value, (dict, set)) else value)
+        return other
 
     def __len__(self) -> int:
         return len(self._words) + len(self._texts)
@@ -132,12 +140,14 @@ class Secrets:
     def _in_bytes(self, content: bytes) -> set[str]:
         if self._sorted is None:
             self._sorted = np.sort(np.fromiter(self._words, dtype=np.uint64, count=len(self._words)))
-        found = set()
-        for start in range(min(8, max(0, len(content) - 7))):
-            words = np.frombuffer(content, "<u8", (len(content) - start) // 8, start)
-            near = self._sorted[np.minimum(np.searchsorted(self._sorted, words), len(self._sorted) - 1)]
-            found |= {self._words[int(w)] for w in words[near == words]}
-        return found
+            self._marked = np.zeros(1 << 20, dtype=np.bool_)
+            self._marked[_mark(self._sorted)] = True
+        if len(content) < 8:
+            return set()
+        words = np.ndarray(len(content) - 7, "<u8", content, strides=(1,)).astype(np.uint64)  # at every place
+        words = words[self._marked[_mark(words)]]  # few are left
+        near = self._sorted[np.minimum(np.searchsorted(self._sorted, words), len(self._sorted) - 1)]
+        return {self._words[int(w)] for w in words[near == words]}
 
     def _in_text(self, text: str) -> set[str]:
         if self._known is None:
@@ -158,6 +168,11 @@ class Secrets:
                     else:
                         found.add(f"{called} as {written}")
         return found.union(*(names for names in doubtful.values() if len(names) > 1))
+
+
+def _mark(words: Any) -> Any:
+    """Twenty bits that hang on all of a word."""
+    return (words * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(44)
 
 
 def _parts(content: bytes, clean: set[bytes], runs: set[bytes]) -> Iterator[bytes]:
