@@ -236,7 +236,7 @@ def test_what_is_no_run(here, clinic):
 
 @posix
 @pytest.mark.parametrize(
-    ("words", "kills"), [(("--no-diagnostics",), (2, 30, 60)), ((), (45,))], ids=["plain", "diagnostics"]
+    ("words", "kills"), [(("--no-diagnostics",), (3, 30, 60)), ((), (45,))], ids=["plain", "diagnostics"]
 )
 def test_killed(here, words, kills):
     """kill -9, again and again, at other and other records of the journal: the same model, and the same spent."""
