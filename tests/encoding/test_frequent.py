@@ -109,8 +109,8 @@ def test_the_scale_of_the_noise(monkeypatch, adjacency):
         return np.arange(1)
 
     monkeypatch.setattr(frequent, "_standing_out", capture)
-    d, n = 50_000, 200
-    X = sp.csr_array(sp.hstack([np.ones((n, 4)), sp.csr_array((n, d - 4))]))
+    d, n = 50_000, 20_000
+    X = sp.csr_array((np.ones(4 * n), np.tile(np.arange(4), n), np.arange(0, 4 * n + 1, 4)), shape=(n, d))
     encoder = PrivateEncoder(epsilon=1.0, adjacency=adjacency, random_state=5)
     open_stream((X, np.zeros(n)), schema=encoder)
     (scores,) = seen
@@ -184,6 +184,7 @@ def test_how_rows_come_changes_nothing(tmp_path):
         n_rows = words.pop("n_rows", None)
         encoder = PrivateEncoder(random_state=3, n_rows=n_rows)
         made, labels = rows_of(open_stream(data, classes=(0, 1), schema=encoder, **words))
+        assert np.array_equal(labels, y[encoder.plan_.rows :])
         found.append((encoder.schema_.to_record(), made, labels))
     for record, made, labels in found[1:]:
         assert record == found[0][0]

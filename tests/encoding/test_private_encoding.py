@@ -85,7 +85,9 @@ def test_one_row_moves_the_histograms_of_its_phase_alone(data):
     adjacency = data.draw(st.sampled_from(["replace", "zero_out"]))
     found = plan(adjacency=adjacency)
     rows = rows_of(found.rows)
-    at = data.draw(st.integers(0, found.rows - 1))
+    ends = np.cumsum([rows_in for _, rows_in in found.phases]).tolist()
+    borders = [0, *(end - 1 for end in ends), *ends[:-1]]  # the first and the last row of each phase
+    at = data.draw(st.sampled_from(borders) | st.integers(0, found.rows - 1))
     cells = st.sampled_from(HOSTILE)
     null = (None,) * 4
     other = null if adjacency == "zero_out" else tuple(data.draw(cells) for _ in range(4))
