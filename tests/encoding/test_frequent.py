@@ -23,7 +23,7 @@ from privol.ledger import Ledger
 D = 12
 VALUES = st.one_of(st.floats(width=32), st.sampled_from([0.0, -0.0, 1e308, 5e-324, math.nan, math.inf]))
 ROWS = st.lists(st.tuples(st.integers(0, D - 1), VALUES), max_size=20)
-UNIT = frequent._UNIT
+UNIT = frequent._VOTES
 
 
 def csr(rows):

@@ -28,7 +28,7 @@ __all__ = ["FrequentRun", "FrequentSource", "frequent_rows"]
 FloatArray = npt.NDArray[np.float64]
 
 # A row's votes are whole numbers whose squares add up to at most the square of this, whatever it has.
-_UNIT = 1 << 20
+_VOTES = 1 << 20
 # Of the features that are kept, the share that noise alone may bring, in expectation; and their largest number. The
 # first of them must be there beyond doubt: noise alone brings such a one in a hundredth of all runs.
 _BY_CHANCE, _MOST, _DOUBT = 0.5, 512, 0.01
@@ -68,13 +68,13 @@ class FrequentRun:
         return used
 
     def _release(self) -> None:
-        std = self._plan.noise(1) * _UNIT
+        std = self._plan.noise(1) * _VOTES
         votes = self._votes.astype(np.float64)
         if self._source is None or std == 0.0:
             kept = np.flatnonzero(votes)
         else:
             words: dict[str, Any] = {"stream": STREAM_ENCODING, "row": 1, "decide": decide_lattice_point}
-            noisy = self._source.add(votes, std, bound=float(self._plan.features * _UNIT), **words)
+            noisy = self._source.add(votes, std, bound=float(self._plan.features * _VOTES), **words)
             kept = _standing_out(noisy / std)
         if not len(kept):
             raise StreamError(
@@ -90,7 +90,7 @@ def _vote(X: Any, votes: npt.NDArray[np.int64]) -> None:
     present = X.data != 0
     found, rows = X.indices[present], rows[present]
     having = np.bincount(rows, minlength=X.shape[0])
-    most = _UNIT**2 // np.maximum(having, 1)
+    most = _VOTES**2 // np.maximum(having, 1)
     vote = np.sqrt(most.astype(np.float64)).astype(np.int64)
     vote -= vote * vote > most  # the root may have been rounded up
     np.add.at(votes, found, vote[rows])
