@@ -134,8 +134,11 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     delta = number(delta=delta, above=0.0, below=1.0)
     if mu == 0.0:
         return 0.0
-    if math.isinf(mu):
-        return math.inf
+    return math.inf if math.isinf(mu) else _epsilon(mu, delta)
+
+
+@functools.lru_cache(maxsize=1 << 12)  # every run and every report asks for a few, again and again
+def _epsilon(mu: float, delta: float) -> float:
     if _delta(0.0, mu) <= delta:
         return 0.0
     low, high = 0.0, mu * (mu / 2.0 + math.sqrt(-2.0 * math.log(delta)))
@@ -175,8 +178,11 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     Balle and Wang 2018. The classical ``sqrt(2 ln(1.25/delta))/epsilon`` is both larger and wrong for epsilon
     above 1.
     """
-    epsilon = number(epsilon=epsilon, at_least=0.0)
-    delta = number(delta=delta, above=0.0, below=1.0)
+    return _mu(number(epsilon=epsilon, at_least=0.0), number(delta=delta, above=0.0, below=1.0))
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _mu(epsilon: float, delta: float) -> float:
     # Two lower bounds of the root: delta <= mu/sqrt(2 pi), and delta <= exp(-a^2/2) where a < 0.
     tail = math.sqrt(-2.0 * math.log(delta))
     low = max(delta * math.sqrt(2.0 * math.pi), 2.0 * epsilon / (math.hypot(tail, math.sqrt(2.0 * epsilon)) + tail))
