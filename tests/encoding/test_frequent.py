@@ -71,6 +71,16 @@ def test_what_a_row_moves(rows, other):
     assert sum(int(vote) ** 2 for vote in removed) <= UNIT**2
 
 
+def test_what_a_matrix_says_of_itself_is_not_believed():
+    X = csr([[(2, 1.0), (5, 1.0)], [(1, 3.0)]])
+    assert X.has_canonical_format
+    X.indices[1] = 2  # the same feature twice, and the matrix does not know
+    assert X.has_canonical_format
+    run = FrequentRun(D, plan_features(2, mu=math.inf, whole=True), None)
+    run.take(X)
+    assert run._votes.tolist() == [0, UNIT, UNIT, *[0] * (D - 3)]
+
+
 @settings(max_examples=300)
 @given(st.lists(ROWS, min_size=1, max_size=5), st.sets(st.integers(0, D - 1), min_size=1))
 def test_rows_by_hand(rows, kept):

@@ -143,6 +143,7 @@ def _canonical(X: Any) -> Any:
     """Return rows in which no feature comes twice; they are the caller's own, and not changed."""
     if not sp.issparse(X):  # of blocks the first alone need be sparse
         return sp.csr_array(X)
+    X = sp.csr_array((X.data, X.indices, X.indptr), shape=X.shape)  # which knows nothing yet of its indices
     if X.has_canonical_format:
         return X
     X = X.copy()
