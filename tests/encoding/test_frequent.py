@@ -79,6 +79,7 @@ def test_what_a_matrix_says_of_itself_is_not_believed():
     run = FrequentRun(D, plan_features(2, mu=math.inf, whole=True), None)
     run.take(X)
     assert run._votes.tolist() == [0, UNIT, UNIT, *[0] * (D - 3)]
+    assert np.linalg.norm(frequent_rows(X, FrequentFeatures(D, (2, 5))).toarray(), axis=1).max() <= 1.0
 
 
 @settings(max_examples=300)
