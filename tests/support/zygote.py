@@ -12,6 +12,7 @@ import runpy
 import socket
 import sys
 import types
+import warnings
 from typing import Any
 
 #: What processes under test import sooner or later, beside privol.
@@ -49,7 +50,9 @@ def serve(connection: socket.socket) -> dict[str, Any]:
             os._exit(0)
         asked, streams = found
         reader, writer = os.pipe()
-        between = os.fork()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads: those of OpenBLAS, which knows of forks
+            between = os.fork()
         if between == 0:
             child = os.fork()
             if child:  # ends at once, so that the child is handed to who asked for it
@@ -66,7 +69,10 @@ def serve(connection: socket.socket) -> dict[str, Any]:
         for stream in streams:
             os.close(stream)
         os.waitpid(between, 0)
-        connection.sendall(os.read(reader, 8))
+        number = os.read(reader, 8)
+        if len(number) < 8:  # nothing could be forked: who asked sees the end of the socket
+            os._exit(1)
+        connection.sendall(number)
         os.close(reader)
 
 
