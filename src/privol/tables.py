@@ -270,7 +270,9 @@ def _encoding(found: Mapping[str, Any]) -> str:
     said = f"learnt from the first {found['rows']:,} rows, which the model does not learn; "
     if found["frequent_features"] is not None:
         return f"{said}{found['frequent_features']:,} frequent features are used"
-    said += f"{found['columns']:,} columns are used"
+    said += (
+        f"{found['columns']:,} columns are used; of fewer than {found['visible_share']:.1%} of the rows nothing is seen"
+    )
     dropped = found["dropped"]
     if dropped:
         reasons: dict[str, list[str]] = {}

@@ -122,6 +122,7 @@ def what_taught(encoder: Any) -> dict[str, Any]:
     return {
         "rows": plan.rows,
         "phases": dict(plan.phases),
+        "visible_share": plan.visible_share,
         "mu": plan.mu if encoder.guarantee_.kind == "gdp" else "inf",
         "columns": len(encoder.schema_.columns) - len(encoder.dropped_),
         "frequent_features": None if encoder.schema_.rows is None else len(encoder.schema_.rows.kept),

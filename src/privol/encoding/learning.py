@@ -23,7 +23,7 @@ from ..readers.written import Written
 from .knots import numbers_in
 from .labels import label_key, positions
 from .lines import Cells, dyadic_cells, knots_of, refined
-from .phases import EncodingPlan
+from .phases import BELIEVED_BUCKET, EncodingPlan
 from .schema_parts import Column, Drop, Hashed, Knots, Target
 from .strings import absent_texts, threshold
 from .texts import compact, hash_of
@@ -42,8 +42,7 @@ REST = 16
 #: Features of a column of numbers; fewer beside a real target, whose moments have noise for every pair of features.
 KNOTS, KNOTS_OF_MOMENTS = 6, 4
 
-# In standard deviations of the noise. Of 4,096 buckets of noise alone one is believed in 70 columns.
-_BELIEVED_BUCKET = 4.5
+# In standard deviations of the noise.
 _BELIEVED_END, _BELIEVED_TAIL = 2.5, 2.0
 _BELIEVED_KIND = 3.0
 _CELL = 5.0  # expected count of a cell
@@ -414,7 +413,7 @@ class EncodingRun:
             if column in self._buckets:
                 counts, variance = self._buckets[column]
                 std = math.sqrt(variance)
-                kept = np.flatnonzero(counts > _BELIEVED_BUCKET * std)
+                kept = np.flatnonzero(counts > BELIEVED_BUCKET * std)
                 if not len(kept):
                     self.found.dropped[column] = "no value is frequent: a name or a number of a row?"
                 elif counts[kept].max() > _ALONE * rows - 2.0 * std:
