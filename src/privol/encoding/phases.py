@@ -34,9 +34,9 @@ _NEARLY_ALWAYS = 1.645  # deviations: in 19 of 20 runs
 # Rows of a phase: so many standard deviations of its noise, or so large a share of all rows where that is more, up to
 # twenty times as many; but never more than the last share.
 _LABELS = 150.0, 0.005, 0.1
-_KINDS = 60.0, 0.003, 0.02
-_COARSE = 80.0, 0.004, 0.03
-_FINE = 120.0, 0.006, 0.04
+_KINDS = 60.0, 0.003, 0.03
+_COARSE = 80.0, 0.004, 0.045
+_FINE = 120.0, 0.006, 0.06
 _MORE = 20.0
 # Of rows of numbered features: one phase, before the rows that are learnt.
 _FEATURES = 320.0, 0.1, 0.3
