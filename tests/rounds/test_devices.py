@@ -30,7 +30,6 @@ from privol.state import load_model
 pytestmark = pytest.mark.process
 
 EXAMPLE = ROOT / "examples" / "devices.py"
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONUNBUFFERED": "1"}
 FEATURES = 6
 SEED = 4
 
@@ -45,6 +44,10 @@ CASES = {
     ),
     "multiscale": (["--learner=multiscale", "--epsilon=2"], {"epsilon": 2.0}, MultiscaleSGD(epsilon=2.0)),
 }
+
+
+def environment():
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONUNBUFFERED": "1"}
 
 
 def rows(n):
@@ -74,7 +77,7 @@ class Learner:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env=ENVIRONMENT,
+            env=environment(),
         )
         first = self.process.stdout.readline()
         assert first.startswith("listening on port "), first + self.process.stdout.read()
@@ -242,7 +245,7 @@ def test_what_is_wrong_is_refused_and_the_run_goes_on(tmp_path):
             "connection.sendall(answer[:50])\n"
             "os.kill(os.getpid(), signal.SIGKILL)\n"
         )
-        done = warm.run([sys.executable, "-c", code], env=ENVIRONMENT, timeout=WAIT, check=False)
+        done = warm.run([sys.executable, "-c", code], env=environment(), timeout=WAIT, check=False)
         assert done.returncode == -signal.SIGKILL
         expected.append((13, "the connection ended after 50 of 96 bytes|reset"))
 
@@ -268,7 +271,7 @@ def run_devices(*options):
         [sys.executable, str(EXAMPLE), *options],
         capture_output=True,
         text=True,
-        env=ENVIRONMENT,
+        env=environment(),
         timeout=WAIT,
         check=False,
     )
