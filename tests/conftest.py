@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from longest import LONGEST
+from threadpoolctl import threadpool_limits
 
 # Started in the background of a shell, or by nohup, the tests would be deaf to Ctrl-C, and so would the programs that
 # they start and interrupt.
@@ -61,6 +62,17 @@ def _plots_are_quiet(tmp_path_factory):
         patch.setenv("MPLCONFIGDIR", str(tmp_path_factory.mktemp("matplotlib")))
         if importlib.util.find_spec("matplotlib"):
             importlib.import_module("matplotlib.font_manager")  # writes the list for the processes under test
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread_a_worker():
+    """Of several workers each has a processor: threads of BLAS would wait for those of others, and wait busily."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        yield
+        return
+    importlib.import_module("scipy.linalg")  # which brings a BLAS of its own
+    with threadpool_limits(limits=1, user_api="blas"):
         yield
 
 

@@ -12,6 +12,7 @@ import warnings
 import numpy as np
 import pytest
 from conformance import X, Y, make
+from threadpoolctl import threadpool_limits
 
 from privol import MIOGD, PIGD
 from privol.errors import SourceFailure, StateError
@@ -28,6 +29,13 @@ pytestmark = [
 
 ROWS, LABELS = np.tile(X, (200, 1)), np.tile(Y, 200)
 WAIT = 60  # seconds until a child that waits for a lock is killed
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _threads_of_blas():
+    """As many as a user has, whatever conftest.py gives the other tests: a fork may come while they work."""
+    with threadpool_limits(limits=os.cpu_count(), user_api="blas"):
+        yield
 
 
 def in_a_child(actions):
