@@ -26,6 +26,7 @@ __all__ = [
     "Unread",
     "array_of",
     "block_of",
+    "cells_of",
     "column_of",
     "frame_of_numbers",
     "listed",
@@ -228,6 +229,27 @@ def table_of(rows: Sequence[Any], width: int | None = None) -> tuple[NDArray[Any
         else:
             table[i] = np.fromiter(row.tolist() if isinstance(row, np.ndarray) else row, dtype=object, count=width)
     return table, odd
+
+
+def cells_of(X: Any) -> Any:
+    """Return the rows of a list as an array of objects, shape (n, width), in which each cell is what it is alone.
+
+    NumPy would find one type for all cells of a list, so that a number with a fraction in one row made ``1.0`` of the
+    ``1`` of another. Anything else comes back as it is, but for what is masked; so does a list of what are no rows of
+    one length, for who says what is wrong with it.
+    """
+    rows = listed(X)
+    if rows is None:
+        return unmasked(X)
+    cells = [row for row in map(_cells, rows) if row is not None]
+    widths = {len(row) for row in cells}
+    width = max(widths, default=0)
+    if len(cells) < len(rows) or len(widths) != 1 or not width:
+        return X
+    table: NDArray[Any] = np.empty((len(cells), width), dtype=object)
+    for i, row in enumerate(cells):
+        table[i] = np.fromiter(row.tolist() if isinstance(row, np.ndarray) else row, dtype=object, count=width)
+    return table
 
 
 def _is_plain(row: Any) -> bool:

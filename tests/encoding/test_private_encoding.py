@@ -295,6 +295,23 @@ def test_it_is_paid_for_before_a_row_is_read():
     assert not ledger.entries()[0].open
 
 
+def test_what_was_told_from_the_data_is_a_condition(tmp_path):
+    """The separator is not hidden where nobody states it; names of columns are public in any case."""
+    table = frame(5000)[["age", "town", "outcome"]]
+    table.to_csv(tmp_path / "t.csv", index=False)
+    table.to_json(tmp_path / "t.jsonl", orient="records", lines=True)
+
+    def conditions(file, **words):
+        encoder = PrivateEncoder(epsilon=5.0)
+        learn_schema(tmp_path / file, encoder, target="outcome", **words)
+        return [words for words in encoder.guarantee_.conditions if "told from the data" in words]
+
+    (words,) = conditions("t.csv")
+    assert words.startswith("the separator, told from the data, is the same in neighbouring streams")
+    assert conditions("t.csv", sep=",") == []
+    assert conditions("t.jsonl") == []
+
+
 def test_a_learner_of_the_other_rows_costs_no_more():
     from privol import DPFTRL
 

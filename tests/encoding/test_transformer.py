@@ -8,17 +8,24 @@ import pickle
 
 import numpy as np
 import pandas
+import polars
+import pyarrow
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from privol import DPFTRL, open_stream
 from privol.encoding import PrivateEncoder
+from privol.encoding.labels import Labels
+from privol.encoding.schema_parts import Hashed
 from privol.errors import BudgetExceeded, InvalidParameter, StateError, StreamError
+from privol.guarantees import gdp_mu
 from privol.ledger import Ledger
+from privol.readers.frames import FrameColumns
 
 
 def frame(n=6000, seed=0):
@@ -48,14 +55,7 @@ def streamed(data, schema, **words):
     return np.concatenate([block.toarray() if sp.issparse(block) else block for block in blocks])
 
 
-def expected_failures(encoder):
-    return {"check_fit2d_1sample": "a row is refused as too few, in other words than it looks for"}
-
-
-@parametrize_with_checks(
-    [PrivateEncoder(epsilon=math.inf), PrivateEncoder(epsilon=1e7, random_state=0)],
-    expected_failed_checks=expected_failures,
-)
+@parametrize_with_checks([PrivateEncoder(epsilon=math.inf), PrivateEncoder(epsilon=1e7, random_state=0)])
 def test_checks(estimator, check):
     check(estimator)
 
@@ -87,6 +87,93 @@ def test_arrays_are_read_cell_by_cell():
     assert np.array_equal(as_numbers, PrivateEncoder(epsilon=5.0, random_state=0).fit_transform(numbers.astype(object)))
 
 
+def test_lists_are_read_cell_by_cell():
+    """A number with a fraction in one row would else make 1.0 of another's 1, which is another category."""
+    cells = [["a" if i % 3 else 1 + i % 2, float(i % 5)] for i in range(3000)]
+    encoder = PrivateEncoder(epsilon=20.0, random_state=0).fit(cells)
+    assert encoder.schema_ == PrivateEncoder(epsilon=20.0, random_state=0).fit(np.array(cells, dtype=object)).schema_
+    assert isinstance(dict(encoder.schema_.columns)["x0"], Hashed)
+    rows = [[1, 2.0], [2, 3.0]]
+    found = encoder.transform([*rows, [2.5, 0.0]])[:2]
+    assert np.array_equal(found, encoder.transform(rows))
+    assert np.array_equal(found, encoder.transform(np.array(rows, dtype=object)))
+    with pytest.raises(ValueError, match="inhomogeneous"):
+        encoder.transform([[1, 2.0], [3]])
+
+
+def test_what_is_masked_is_missing():
+    values = np.random.default_rng(0).normal(size=(3000, 2))
+    hidden = np.random.default_rng(1).random((3000, 2)) < 0.2
+    masked = np.ma.array(np.where(hidden, 1e6, values), mask=hidden)
+    found = PrivateEncoder(epsilon=5.0, random_state=0).fit_transform(masked)
+    assert np.array_equal(
+        found, PrivateEncoder(epsilon=5.0, random_state=0).fit_transform(np.where(hidden, np.nan, values))
+    )
+
+
+def test_frames_of_polars_and_arrow():
+    table = frame(3000)[["age", "town", "sick"]]
+    encoder = PrivateEncoder(epsilon=5.0, random_state=0).fit(table)
+    for other in (polars.from_pandas(table), pyarrow.Table.from_pandas(table)):
+        assert np.array_equal(encoder.transform(other), encoder.transform(table))
+        again = PrivateEncoder(epsilon=5.0, random_state=0).fit(other)
+        assert again.schema_ == encoder.schema_
+        assert np.array_equal(again.feature_names_in_, encoder.feature_names_in_)
+        assert np.array_equal(again.transform(other), streamed(other, again.schema_))
+
+
+def test_names_by_position():
+    """What has no names is known by its place: arrays, and frames whose names are no strings."""
+    values = np.random.default_rng(0).normal(size=(2000, 3))
+    unnamed = pandas.DataFrame(values)
+    encoder = PrivateEncoder(epsilon=5.0, random_state=0).fit(unnamed)
+    assert not hasattr(encoder, "feature_names_in_")
+    assert np.array_equal(encoder.transform(values), encoder.transform(unnamed))
+    names = encoder.get_feature_names_out()
+    assert {name.split("~")[0] for name in names} == {"x0", "x1", "x2"}
+    renamed = encoder.get_feature_names_out(["a", "b", "c"])
+    assert [name.replace("x0~", "a~").replace("x1~", "b~").replace("x2~", "c~") for name in names] == list(renamed)
+    parts = ColumnTransformer([("first", encoder, [0]), ("last", encoder, [2])]).fit(values)
+    assert {name.split("~")[0] for name in parts.get_feature_names_out()} == {"first__x0", "last__x2"}
+    named = PrivateEncoder(epsilon=5.0, random_state=0).fit(unnamed.rename(columns=str))
+    with pytest.warns(UserWarning, match="valid feature names"):
+        assert np.array_equal(named.transform(values), encoder.transform(values))
+
+
+def test_what_a_stream_taught_transforms():
+    table = frame()
+    encoder = PrivateEncoder(epsilon=5.0, random_state=0).fit(np.zeros((500, 2)) + np.arange(500)[:, None])
+    stream = open_stream(table, target="sick", schema=encoder)
+    assert not hasattr(encoder, "n_features_in_")
+    rest = table[encoder.plan_.rows :]
+    rows = np.concatenate([block.X for block in stream])
+    assert np.array_equal(encoder.transform(rest), rows)  # the target is left out
+    assert np.array_equal(encoder.transform(rest.drop(columns="sick")), rows)
+    assert tuple(encoder.get_feature_names_out()) == stream.feature_names
+    with pytest.raises(InvalidParameter, match="has 2 columns, and the schema is of 4"):
+        encoder.transform(np.zeros((3, 2)))
+    with pytest.raises(StreamError, match="stood out of the noise"):
+        encoder.fit(np.zeros((500, 2)))
+    with pytest.raises(NotFittedError):
+        encoder.transform(table)
+
+
+@pytest.mark.parametrize("numeric", ["spline", "linear", "bins"])
+def test_each_row_is_that_of_a_stream(numeric):
+    """Dense, row by row, of a schema whose stream is of sparse rows too."""
+    rng = np.random.default_rng(0)
+    table = pandas.DataFrame({f"word{j}": rng.choice([f"w{k}" for k in range(40)], 4000) for j in range(3)})
+    table["size"] = rng.normal(size=4000)
+    encoder = PrivateEncoder(epsilon=20.0, numeric=numeric, random_state=0).fit(table)
+    stream = open_stream(table, schema=encoder.schema_, target=False)
+    assert sp.issparse(next(iter(stream)).X)
+    dense = encoder.transform(table)
+    assert isinstance(dense, np.ndarray)
+    for one, other in zip(dense, streamed(table, encoder.schema_, block_rows=77), strict=True):
+        assert one.tobytes() == other.tobytes()
+    assert np.linalg.norm(dense, axis=1).max() <= encoder.schema_.row_bound
+
+
 def test_all_rows_teach_and_pay_once():
     ledger = Ledger(epsilon=1.0, delta=1e-6)
     encoder = PrivateEncoder(epsilon=1.0, ledger=ledger).fit(frame())
@@ -96,6 +183,30 @@ def test_all_rows_teach_and_pay_once():
     with pytest.raises(BudgetExceeded):
         encoder.fit(frame())
     assert clone(encoder).ledger is ledger
+    assert any("whoever learns them again" in words for words in encoder.guarantee_.conditions)
+    own = PrivateEncoder(epsilon=1.0).fit(frame()).fit(frame(seed=1))
+    assert len(own.ledger_.entries()) == 2
+    assert own.ledger_.spent.mu == pytest.approx(math.sqrt(2) * own.plan_.mu, rel=1e-9)
+    assert not clone(own).fit(frame()).ledger_.entries()[1:]
+
+
+def test_fit_spends_what_learn_does():
+    """One account, whose noise is that of the plan's phases; the schema is that of learn, by the same seed."""
+    table, ledger = frame(), Ledger()
+    encoder = PrivateEncoder(epsilon=2.0, ledger=ledger, random_state=3, adjacency="replace").fit(table)
+    other = PrivateEncoder(epsilon=2.0, ledger=ledger, random_state=3)
+    other.learn(FrameColumns(table), False, Labels(None, None), whole=True)
+    assert encoder.schema_ == other.schema_
+    assert encoder.plan_ == other.plan_ == encoder.plan(len(table), table.shape[1], target=False, whole=True)
+    assert encoder.guarantee_ == other.guarantee_
+    one, two = ledger.entries()
+    assert one.mu_squared == two.mu_squared >= encoder.plan_.mu**2
+    assert (one.last_row, one.open) == (encoder.plan_.rows, False)
+    assert encoder.plan_.noise(4) == pytest.approx(math.sqrt(8) / gdp_mu(2.0, 1e-6), rel=1e-9)
+    nulls = PrivateEncoder(epsilon=2.0, adjacency="zero_out").fit(table)
+    assert nulls.ledger_.adjacency == nulls.guarantee_.adjacency == nulls.schema_.learnt.adjacency == "zero_out"
+    with pytest.raises(InvalidParameter, match="adjacency"):
+        PrivateEncoder(adjacency="zero_out", ledger=ledger).fit(table)
 
 
 def test_a_pipeline_pays_for_both():

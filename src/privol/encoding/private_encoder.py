@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,13 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from .._values import cells_of
 from ..errors import InvalidParameter
 from ..ledger import Ledger, LedgerSeat
 from ..readers.arrays import ArraySource
 from ..readers.base import Source
 from ..readers.columns import Columns
-from ..readers.frames import ArrayColumns, FrameColumns, is_frame
+from ..readers.frames import ArrayColumns, DictColumns, FrameColumns, is_frame
 from .encode import SchemaEncoder
 from .frequent import FrequentSource
 from .labels import Labels
@@ -61,7 +63,8 @@ class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: i
     random_state : None, int, ...
         See :func:`privol.noise.make_source`; anything but None is **not private**.
     ledger : Ledger, optional
-        That pays. Default: one of its own. A learner of the rows that follow must have the same one.
+        That pays. Default: one of its own, which adds up what is learnt again. A learner of the rows that follow must
+        have the same one.
     sparse_output : bool, optional
         Whether :meth:`transform` returns CSR. Default: if its rows are sparse.
 
@@ -122,7 +125,8 @@ class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: i
         Parameters
         ----------
         X : frame, array or sparse matrix of shape (n, columns)
-            Columns of an array are called x0, x1, ...; its cells may be numbers, text and None.
+            Columns of an array, or of a frame whose names are no strings, are called x0, x1, ... Cells may be numbers,
+            text and None; of lists and arrays of objects each is read by itself, and what is masked is missing.
         y : None
             Not looked at, nor paid for. ``regression=True`` learns fewer knots, as suits a real target.
 
@@ -139,12 +143,32 @@ class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: i
         if self.n_rows is not None:
             raise InvalidParameter("n_rows is for streams: fit counts the rows that it is given")
         found = self._read(X, reset=True)
+        seen = {name: value for name, value in vars(self).items() if name in ("n_features_in_", "feature_names_in_")}
         if isinstance(found, Columns):
             self.learn(found, False, Labels(None, None), whole=True)
         else:
             self.learn_rows(found, whole=True)
-        self._names = self._encoded(found)[1]
+        self.__dict__.update(seen)
         return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Learn the encoding from all rows, and return their features.
+
+        It costs what :meth:`fit` does, which is the encoding alone. Each of these rows is then spent on: a learner of
+        them pays its own budget besides, and the squares of both mu add up. They must not be learnt as rows *beside*
+        the encoding, which would count them once (``docs/proofs/phases.md``).
+
+        Parameters
+        ----------
+        X, y
+            As for :meth:`fit`.
+
+        Returns
+        -------
+        ndarray or CSR array of shape (n, features)
+            As of :meth:`transform`.
+        """
+        return self.fit(X, y).transform(X)
 
     def transform(self, X: Any) -> Any:
         """Return the features of rows, each a function of its own cells and of what is public.
@@ -155,7 +179,7 @@ class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: i
             The same bits as the rows of a stream with :attr:`schema_`.
         """
         check_is_fitted(self, "schema_")
-        source, _ = self._encoded(self._read(X, reset=False))
+        source = self._encoded(self._read(X, reset=False))
         blocks = [piece.X for piece in source.pieces(65536, lambda _: None) if piece.X.shape[0]]
         whole: Any = sp.vstack(blocks, format="csr") if source.sparse else np.concatenate(blocks)
         wanted = isinstance(source, FrequentSource) if self.sparse_output is None else self.sparse_output
@@ -166,24 +190,39 @@ class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: i
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[Any]:
         """Return the names of the features: as in :attr:`privol.streams.Stream.feature_names`, or "#17" of sparse rows.
 
-        ``input_features`` must be None or :attr:`feature_names_in_`.
+        ``input_features`` must be None or :attr:`feature_names_in_`; where the encoder saw no names, it may say them.
         """
         check_is_fitted(self, "schema_")
-        if input_features is not None:
-            known = getattr(self, "feature_names_in_", None)
-            given = np.asarray(input_features, dtype=object)
+        part, own = self.schema_.rows, self._columns
+        n_columns = getattr(self, "n_features_in_", len(own) if part is None else part.features)
+        given = None if input_features is None else np.asarray(input_features, dtype=object)
+        known = getattr(self, "feature_names_in_", None)
+        if given is not None:
             if known is not None and not np.array_equal(given, known):
                 raise InvalidParameter("input_features is not equal to feature_names_in_")
-            if len(given) != self.n_features_in_:
+            if len(given) != n_columns:
                 raise InvalidParameter(
-                    f"input_features should have length equal to number of features ({self.n_features_in_}), found "
-                    f"{len(given)}"
+                    f"input_features should have length equal to number of features ({n_columns}), found {len(given)}"
                 )
-        return np.array(self._names, dtype=object)
+        if part is not None:
+            return np.array([f"#{feature}" for feature in part.kept], dtype=object)
+        schema = self.schema_
+        if given is not None and known is None:
+            own = tuple(map(str, given))
+            columns = zip(own, schema.columns, strict=True)
+            schema = replace(schema, columns=tuple((name, column) for name, (_, column) in columns))
+        row = dict.fromkeys(own)
+        names = SchemaEncoder(schema, DictColumns(row, iter(()), [row]), target=False).feature_names
+        return np.array(names, dtype=object)
+
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        """The columns that were learnt from, but for the target."""
+        return tuple(name for name, _ in self.schema_.columns)
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
-        for name in ("ledger_", "account_"):
+        for name in ("ledger_", "account_", "_own_ledger"):
             state.pop(name, None)
         if self.ledger is not None:
             state["ledger"] = LedgerSeat(self.ledger)
@@ -204,18 +243,30 @@ class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: i
     def _read(self, X: Any, *, reset: bool) -> Columns | Source:
         """Return the columns of a frame or an array, or sparse rows."""
         if not is_frame(X) and not sp.issparse(X):
-            X = check_array(X, dtype=None, ensure_all_finite=False, estimator=self)
-        validate_data(self, X, reset=reset, skip_check_array=True)
-        if is_frame(X):
-            return FrameColumns(X)
-        return ArraySource(X, None, Labels(None, None), "X") if sp.issparse(X) else ArrayColumns(X)
+            least = 2 if reset else 1
+            words: dict[str, Any] = {"ensure_all_finite": False, "ensure_min_samples": least, "estimator": self}
+            X = check_array(cells_of(X), dtype=None, **words)
+        if reset or hasattr(self, "n_features_in_"):  # else a stream taught it, whose schema says what it takes
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        if sp.issparse(X):
+            return ArraySource(X, None, Labels(None, None), "X")
+        names = None
+        if not reset and self.schema_.rows is None:
+            names = self._columns
+            if X.shape[1] != len(names) and not is_frame(X):
+                raise InvalidParameter(f"X has {X.shape[1]} columns, and the schema is of {len(names)}")
+        if not is_frame(X):
+            return ArrayColumns(X, names)
+        if hasattr(self, "feature_names_in_") or not hasattr(self, "n_features_in_"):
+            return FrameColumns(X)  # by its own names, which are those of the schema
+        return FrameColumns(X, [f"x{j}" for j in range(self.n_features_in_)])
 
-    def _encoded(self, found: Columns | Source) -> tuple[Source, tuple[str, ...]]:
-        if isinstance(found, Columns):
-            source = ColumnSource(found, SchemaEncoder(self.schema_, found, target=False))
-            assert source.feature_names is not None
-            return source, source.feature_names
+    def _encoded(self, found: Columns | Source) -> Source:
         part = self.schema_.rows
+        if isinstance(found, Columns):
+            if part is not None:
+                raise InvalidParameter("X has columns, and the encoder was fitted on sparse rows")
+            return ColumnSource(found, SchemaEncoder(self.schema_, found, target=False))
         if part is None:
             raise InvalidParameter("X is sparse, and the encoder was fitted on columns")
-        return FrequentSource(found, part, ()), tuple(f"#{feature}" for feature in part.kept)
+        return FrequentSource(found, part, ())

@@ -13,7 +13,7 @@ from ..errors import InvalidParameter, StateError, StreamError
 from ..guarantees import ADJACENCIES, Guarantee, gdp_mu, square_up
 from ..ledger import Ledger, LostLedger
 from ..noise import ARITHMETIC, make_source
-from ..readers.base import Reader, Source
+from ..readers.base import Reader, Source, told
 from ..readers.columns import Batch, Columns, Kind, resolve_column
 from ..readers.written import Written
 from .frequent import FrequentRun
@@ -28,6 +28,12 @@ __all__ = ["StreamEncoder"]
 
 SHAPES = ("spline", "linear", "bins")
 _PUBLIC = ("the names and the order of the columns, the number of rows and whether the input could be read are public",)
+_AGAIN = (
+    "this is what the schema cost, and no more: all rows taught it, and whoever learns them again as it encodes them "
+    "pays for that besides (the squares of both mu add up for each row)"
+)
+# What an earlier input has taught: it is gone, should this one teach nothing.
+_FOUND = ("schema_", "dropped_", "n_features_in_", "feature_names_in_")
 _ARITHMETIC = ARITHMETIC.replace("double-precision iterate", "count")
 
 
@@ -118,7 +124,7 @@ class StreamEncoder:
         learnt = goal.column if goal.learnt else None
         shapes: dict[str, Any] = {"shape": self.numeric, "regression": self.regression}
         shapes["only_text"] = {name for name in kinds if columns.only_text(name)}
-        source = self._open(plan)
+        source = self._open(plan, columns, whole)
         run = EncodingRun(names, learnt, plan, source, written, **shapes)
         batches = columns.batches(kinds, 65536, lambda _: None)
         left = self._learn(run, ((batch, batch) for batch in batches), _after, columns.name)
@@ -160,7 +166,7 @@ class StreamEncoder:
                 raise InvalidParameter(f"{source.name}: {name} is about columns, and sparse rows have none")
         n_rows = self._count_of(source)
         plan = plan_features(n_rows, mu=self._mu(), adjacency=self.adjacency, whole=whole)
-        noise = self._open(plan)
+        noise = self._open(plan, source, whole)
         run = FrequentRun(source.n_features, plan, noise)
         pieces = source.pieces(65536, lambda _: None)
         going = ((piece.X if piece.X.shape[0] else None, piece) for piece in pieces)
@@ -179,7 +185,7 @@ class StreamEncoder:
         delta = number(delta=self.delta, above=0.0, below=1.0)
         return math.inf if math.isinf(epsilon) else gdp_mu(epsilon, delta)
 
-    def _open(self, plan: EncodingPlan) -> Any:
+    def _open(self, plan: EncodingPlan, reader: Reader, whole: bool) -> Any:
         """Reserve what the plan costs, and return the source of its noise."""
         if isinstance(self.ledger, LostLedger):
             raise StateError(
@@ -188,11 +194,22 @@ class StreamEncoder:
         if not isinstance(self.ledger, Ledger | None):
             raise InvalidParameter(f"ledger must be a privol.ledger.Ledger or None, found {self.ledger!r}")
         source = None if math.isinf(plan.mu) else make_source(self.random_state)
+        for name in _FOUND:
+            self.__dict__.pop(name, None)
         self.plan_ = plan
-        self.guarantee_ = self._guarantee(plan, len(plan.phases), source)
-        self.ledger_ = Ledger(adjacency=self.adjacency) if self.ledger is None else self.ledger
+        # names and order of the columns are public in any case
+        conditions = (*_PUBLIC, *told(tuple(what for what in reader.facts.inferred if what != "columns")))
+        self.guarantee_ = self._guarantee(plan, source, (*conditions, _AGAIN) if whole else conditions)
+        self.ledger_ = self._own() if self.ledger is None else self.ledger
         self.account_ = self.ledger_.open(learner=type(self).__name__, guarantee=self.guarantee_)
         return source
+
+    def _own(self) -> Ledger:
+        """The encoder's own ledger, which what is learnt again adds to."""
+        own: Ledger | None = self.__dict__.get("_own_ledger")
+        if own is None or own.closed or own.adjacency != self.adjacency:
+            own = self._own_ledger = Ledger(adjacency=self.adjacency)
+        return own
 
     def _learnt(self, plan: EncodingPlan, source: Any) -> Learnt:
         return Learnt(plan.rows, plan.mu, self.adjacency, source is None or source.private)
@@ -250,16 +267,16 @@ class StreamEncoder:
             return _Goal(name, _target_of(name, labels), False)
         return _Goal(name, None, True)
 
-    def _guarantee(self, plan: EncodingPlan, releases: int, source: Any) -> Guarantee:
+    def _guarantee(self, plan: EncodingPlan, source: Any, conditions: tuple[str, ...]) -> Guarantee:
         none = source is None
         return Guarantee(
             kind="none" if none else "gdp",
             parameter=math.inf if none else plan.mu,
             adjacency=self.adjacency,
             horizon=plan.rows,
-            releases=releases,
+            releases=len(plan.phases),
             delta=self.delta,
-            conditions=_PUBLIC,
+            conditions=conditions,
             arithmetic="double precision, no noise" if none else _ARITHMETIC,
             bit_source="none" if none else source.description,
             private=none or source.private,

@@ -26,6 +26,7 @@ __all__ = [
     "Targets",
     "arrow",
     "plainly",
+    "told",
 ]
 
 FloatArray = npt.NDArray[np.float64]
@@ -168,3 +169,13 @@ class Source(Reader):
     def count(self) -> int:
         """Return the number of rows that :meth:`pieces` yields, by reading them."""
         return sum(int(piece.X.shape[0]) for piece in self.pieces(65536, lambda _: None))
+
+
+def told(inferred: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the condition on what was told from the contents: one row could change it, and with it every row."""
+    if not inferred:
+        return ()
+    *first, last = (f"the {what}" for what in inferred)
+    listed = f"{', '.join(first)} and {last}" if first else last
+    be = "are" if first or last.endswith("s") else "is"
+    return (f"{listed}, told from the data, {be} the same in neighbouring streams and {be} not hidden",)

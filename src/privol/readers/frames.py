@@ -50,14 +50,20 @@ class FrameColumns(TypedColumns):
     Parameters
     ----------
     data : object with ``__arrow_c_stream__``, or pandas.DataFrame
+    names : sequence of str, optional
+        What the columns are called, whatever the frame calls them.
     """
 
-    def __init__(self, data: Any) -> None:
+    def __init__(self, data: Any, names: Sequence[str] | None = None) -> None:
         pa = self._arrow = arrow("frames")
         name = f"{type(data).__module__.split('.')[0]} {type(data).__name__}"
         self._cells: dict[str, list[Any]] = {}
         if _is_pandas(data):
+            if names is not None:
+                data = data.set_axis(list(names), axis=1)
             data, self._cells = _from_pandas(pa, data, name)
+        elif names is not None:
+            data = pa.RecordBatchReader.from_stream(data).read_all().rename_columns(list(names))
         again = hasattr(data, "__len__")
         n_rows = len(data) if again else None
         if n_rows == 0:
@@ -109,22 +115,25 @@ class FrameColumns(TypedColumns):
 
 
 class ArrayColumns(FrameColumns):
-    """The columns of a 2-d array, called x0, x1, ...; of an array of objects each cell is read by itself.
+    """The columns of a 2-d array; of an array of objects each cell is read by itself.
 
     Parameters
     ----------
     X : ndarray of shape (n, columns)
         Of numbers, text or objects.
+    names : sequence of str, optional
+        Default: x0, x1, ...
     """
 
-    def __init__(self, X: npt.NDArray[Any]) -> None:
+    def __init__(self, X: npt.NDArray[Any], names: Sequence[str] | None = None) -> None:
         pa = arrow("arrays as columns")
         objects = X.dtype == object
-        columns = {f"x{j}": pa.nulls(len(X)) if objects else X[:, j] for j in range(X.shape[1])}
+        names = [f"x{j}" for j in range(X.shape[1])] if names is None else names
+        columns = {name: pa.nulls(len(X)) if objects else X[:, j] for j, name in enumerate(names)}
         super().__init__(pa.table(columns))
         self.facts = replace(self.facts, name="array")
         if objects:
-            self._cells = {f"x{j}": [_present(cell) for cell in X[:, j].tolist()] for j in range(X.shape[1])}
+            self._cells = {name: [_present(cell) for cell in X[:, j].tolist()] for j, name in enumerate(names)}
 
 
 class FramePair(Reader):

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from ..encoding.ranges import Ranges
 from ..errors import StreamError
-from ..readers.base import BLOCK_BYTES, PAUSE, FloatArray, Piece, Rows, Source
+from ..readers.base import BLOCK_BYTES, PAUSE, FloatArray, Piece, Rows, Source, told
 from ._ahead import ReadAhead
 
 __all__ = ["Block", "Stream"]
@@ -128,7 +128,7 @@ class Stream:
         self.user = facts.user
         self.beside = facts.beside
         self.first_row = facts.first_row
-        self.conditions = (*facts.conditions, *_told(facts.inferred))
+        self.conditions = (*facts.conditions, *told(facts.inferred))
 
     def __repr__(self) -> str:
         rows = "unknown" if self.n_rows is None else f"{self.n_rows:,}"
@@ -229,16 +229,6 @@ class Stream:
         if row == 1:
             raise StreamError(f"{self.source}: no rows, at least one is needed")
         yield _Step(None, 1.0, dict(self._source.counts), self._source.cells, self._source.cell_rows)
-
-
-def _told(inferred: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the condition on what was told from the contents: one row could change it, and with it every row."""
-    if not inferred:
-        return ()
-    *first, last = (f"the {what}" for what in inferred)
-    listed = f"{', '.join(first)} and {last}" if first else last
-    be = "are" if first or last.endswith("s") else "is"
-    return (f"{listed}, told from the data, {be} the same in neighbouring streams and {be} not hidden",)
 
 
 def _regroup(pieces: Iterator[Piece], limit: int, merge: bool) -> Iterator[Piece]:
