@@ -14,7 +14,7 @@ import pandas
 import pytest
 from cli_tools import entries_of, listed, privol_cli, run_json, start
 
-from privol.cli.app import DATA, OK, USAGE
+from privol.cli.app import BUDGET, DATA, OK, USAGE
 from privol.guarantees import gdp_mu
 from privol.ledger import Ledger
 from privol.state import load_model
@@ -220,10 +220,93 @@ def test_a_private_schema_may_be_shown_and_used(here):
     assert "NOT PRIVATE: it was learnt without noise" in without.stderr
 
 
+def test_the_cost_of_a_schema_is_kept_and_adds_up(here):
+    words = ("info", "rows.csv", "--target", "outcome", "--private", "--ledger", "L.jsonl", "--json")
+    found = privol_cli(*words)
+    assert found.exit_code == OK, found.stderr
+    said = json.loads(found.stdout)
+    mu = gdp_mu(1.0, 1e-6)
+    assert said["cost"] == {"rows": said["cost"]["rows"], "mu": pytest.approx(mu), "epsilon": 1.0, "delta": 1e-6}
+    assert "cost epsilon 1 at delta 1e-06" in found.stderr
+    assert "on the same rows both add up (privol account L.jsonl RUN)" in found.stderr
+    assert "whoever learns them again" in " ".join(said["schema"].replace("#", "").split())
+    Path("schema.toml").write_text(said["schema"])
+    record = run_json("run", "rows.csv", "--schema", "schema.toml", "--out", "R", "--no-diagnostics")
+    assert record["budget"]["spent"]["mu"] == pytest.approx(mu)  # its own figure alone
+    together = json.loads(privol_cli("account", "L.jsonl", "R", "--json").stdout)["together"]
+    assert together["runs"] == 2
+    assert together["mu"] == pytest.approx(mu * 2**0.5)
+    failed = privol_cli("info", "rows.csv", "--target", "id", "--private", "--epsilon", "0.01", "--ledger", "L.jsonl")
+    assert failed.exit_code == DATA
+    assert "no schema was released" in failed.stderr
+    assert "the budget counts as spent: L.jsonl says so" in failed.stderr
+    assert Ledger.read("L.jsonl").spent.mu > mu
+
+
+def test_a_schema_is_learnt_within_the_limit_of_a_ledger(here):
+    Ledger(epsilon=1.2, delta=1e-6, journal="L.jsonl").close()
+    words = ("info", "rows.csv", "--target", "outcome", "--private", "--ledger", "L.jsonl")
+    assert privol_cli(*words).exit_code == OK
+    refused = privol_cli(*words)
+    assert (refused.exit_code, refused.stdout) == (BUDGET, "")
+    assert "counts as spent" not in refused.stderr
+    found = Ledger.read("L.jsonl")
+    assert (found.epsilon, len(found.entries())) == (1.2, 1)
+    assert privol_cli(*words, "--adjacency", "zero_out").exit_code == USAGE
+    before = Path("rows.csv").read_bytes()
+    assert privol_cli(*words[:-1], "rows.csv").exit_code not in (OK, USAGE)
+    assert Path("rows.csv").read_bytes() == before
+
+
+@pytest.mark.parametrize("learner", [(), ("--learner", "objective-perturbation")])
+def test_a_label_too_rare_to_be_learnt_ends_no_run(here, learner):
+    """By the schema that the same rows taught: a row without a known label is a null row, as where a run learns it."""
+    rows = table()
+    rows.loc[5, "outcome"] = "unsure"
+    rows.loc[9, "outcome"] = None
+    rows.to_csv("rows.csv", index=False)
+    found = privol_cli("info", "rows.csv", "--target", "outcome", "--private")
+    Path("schema.toml").write_text(found.stdout)
+    words = ("run", "rows.csv", "--schema", "schema.toml", "--out", "R", "--quiet", *learner)
+    result = privol_cli(*words)
+    assert result.exit_code == OK, result.stderr
+    assert load_model("R").get_params()["on_invalid"] == "zero"
+
+
+def test_a_real_target_needs_no_other_option(here):
+    found = privol_cli("info", "rows.csv", "--target", "age", "--private", "--epsilon", "2")
+    Path("schema.toml").write_text(found.stdout)
+    record = run_json("run", "rows.csv", "--schema", "schema.toml", "--out", "R", "--no-diagnostics")
+    assert record["parameters"]["loss"] == {"name": "squared"}
+    assert record["rows"] == N
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
+def test_a_killed_run_by_a_learnt_schema_goes_on(here):
+    table(200_000).to_csv("rows.csv", index=False)
+    found = privol_cli("info", "rows.csv", "--target", "outcome", "--private")
+    Path("schema.toml").write_text(found.stdout)
+    words = ("run", "rows.csv", "--schema", "schema.toml", "--seed", "3", "--checkpoint", "1000", "--no-diagnostics")
+    assert privol_cli(*words, "--quiet", "--out", "whole").exit_code == OK
+    process = start(*words, "--quiet", "--out", "R")
+    journal = Path("R/ledger.jsonl")
+    while process.poll() is None:
+        if journal.exists() and journal.read_bytes().count(b"\n") >= 6:
+            process.send_signal(signal.SIGKILL)
+            break
+        time.sleep(0.001)
+    process.communicate(timeout=WAIT)
+    assert process.returncode == -signal.SIGKILL
+    result = privol_cli("resume", "R", "--json")
+    assert result.exit_code == OK, result.stderr
+    assert np.array_equal(load_model("R").coef_, load_model("whole").coef_)
+
+
 def test_what_info_refuses(here):
     for words, said in (
         (("info", "--private"), "--private is about a FILE"),
         (("info", "rows.csv", "--epsilon", "1"), "--epsilon goes with --private"),
+        (("info", "rows.csv", "--ledger", "L.jsonl"), "--ledger goes with --private"),
         (("info", "rows.csv", "--private", "--rows", "10"), "--rows is about a draft"),
     ):
         found = privol_cli(*words)

@@ -18,9 +18,9 @@ _DECLARING = ("schema", "ranges", "n_features", "zero_based", "x_bound")
 
 
 def is_learnt(inputs: Mapping[str, Any] | None) -> bool:
-    """Whether the rows of a kept run are encoded by a schema that was learnt."""
+    """Whether the rows of a kept run are encoded by a schema that the rows before them taught."""
     schema = (inputs or {}).get("schema")
-    return schema is not None and schema.get("learnt") is not None
+    return schema is not None and schema.get("learnt") is not None and "first_row" in (inputs or {})
 
 
 def learns_encoding(file: str | None, asked: bool | None, given: Mapping[str, Any]) -> bool:
@@ -131,12 +131,13 @@ def what_taught(encoder: Any) -> dict[str, Any]:
     }
 
 
-def spent_note(encoder: Any, folder: Path) -> str | None:
-    """Say that what an encoding cost stays spent, where there is no run to say it; None where nothing was."""
+def spent_note(encoder: Any, what: str, journal: Path | None) -> str | None:
+    """Say that what an encoding cost stays spent, where nothing else says it; None where nothing was."""
     account = getattr(encoder, "account_", None)
     if account is None or not account.entry().mu_squared:
         return None
+    kept = "" if journal is None else f": {journal} says so"
     return (
-        f"no model was released, but what the first {encoder.plan_.rows:,} rows taught may have been seen, and the "
-        f"budget counts as spent: {folder}/ledger.jsonl says so"
+        f"no {what} was released, but what the first {encoder.plan_.rows:,} rows taught may have been seen, and the "
+        f"budget counts as spent{kept}"
     )

@@ -5,15 +5,21 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from contextlib import closing, nullcontext
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..guarantees import ADJACENCIES
+from ..guarantees import ADJACENCIES, format_up
+from .encoding import spent_note
 from .options import OFFLINE, GroupedCommand, TargetType, given_parameters, learner_name, learner_options
 from .outputs import printing
 from .streams import FILE_OPTIONS, file_options, width_of_schema
+
+if TYPE_CHECKING:
+    from ..ledger import Ledger
 
 __all__ = ["info", "plan"]
 
@@ -81,7 +87,7 @@ def plan(
             show(plan_report(found))
 
 
-_PRIVATE = ("epsilon", "delta", "adjacency", "drop", "columns", "seed")
+_PRIVATE = ("epsilon", "delta", "adjacency", "drop", "columns", "ledger", "seed")
 
 
 @click.command(
@@ -106,6 +112,12 @@ _PRIVATE = ("epsilon", "delta", "adjacency", "drop", "columns", "seed")
 @click.option("--adjacency", type=click.Choice(ADJACENCIES), help="What a row is replaced by.  [default: replace]")
 @click.option("--drop", metavar="A,B,...", help="Columns to leave out.")
 @click.option("--columns", metavar="A,B,...", help="Names of the columns of a CSV without header.")
+@click.option(
+    "--ledger",
+    metavar="L.jsonl",
+    help="Journal that the cost is added to, within the limit that it has; made if there is none. privol account "
+    "L.jsonl RUN adds it to what a run cost.",
+)
 @click.option("--seed", type=int, help="Reproducible noise, for tests: the schema says that it is NOT PRIVATE.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def info(file: str | None, private: bool, as_json: bool, **options: Any) -> None:
@@ -117,15 +129,16 @@ def info(file: str | None, private: bool, as_json: bool, **options: Any) -> None
     then every run by it says that its guarantee does not hold.
 
     With --private it is learnt under differential privacy, and may be shown and used as it is. What that cost stands in
-    it, and in the guarantee of every run by it: a run on the same rows pays its own budget besides. (privol run FILE
-    alone learns it from the first rows and the model from the others, which costs one budget.)
+    it, and in the guarantee of every run by it, whose own figure is without it: a run on the same rows pays its own
+    budget besides, and both add up. (privol run FILE alone learns it from the first rows and the model from the others,
+    which costs one budget.)
 
     \b
     Examples:
         privol info
         privol info clinic.csv --target readmitted > clinic.toml
         privol info parts/ --rows 1000
-        privol info clinic.csv --target readmitted --private --epsilon 0.5 > clinic.toml
+        privol info clinic.csv --target readmitted --private --epsilon 0.5 --ledger clinic.jsonl > clinic.toml
     """
     given = {name: value for name, value in options.items() if value is not None}
     if file is None:
@@ -164,6 +177,7 @@ def info(file: str | None, private: bool, as_json: bool, **options: Any) -> None
 
 def _learn_schema(file: str, as_json: bool, given: Mapping[str, Any]) -> None:
     from ..encoding import PrivateEncoder
+    from ..ledger import as_json as finite
     from ..streams import learn_schema
 
     if "rows" in given:
@@ -173,16 +187,44 @@ def _learn_schema(file: str, as_json: bool, given: Mapping[str, Any]) -> None:
     encoder = PrivateEncoder(**budget, drop=drop, random_state=given.get("seed"))
     columns = [name.strip() for name in given["columns"].split(",")] if "columns" in given else None
     words = {word: given[word] for word in ("target", "header", "sep", "encoding", "format") if word in given}
-    schema = learn_schema(file, encoder, columns=columns, **words)
-    promise = encoder.guarantee_
+    journal = Path(given["ledger"]) if "ledger" in given else None
+    try:
+        with nullcontext() if journal is None else closing(_open_ledger(journal, encoder.adjacency)) as encoder.ledger:
+            schema = learn_schema(file, encoder, columns=columns, **words)
+    except BaseException as error:
+        note = spent_note(encoder, "schema", journal)
+        if note is not None:
+            error.add_note(note)
+        raise
+    promise, rows = encoder.guarantee_, encoder.plan_.rows
     private = promise.private and not math.isinf(encoder.plan_.mu)
     text = "".join(f"# {line}\n" for line in _folded(promise.sentence())) + "\n" + schema.to_toml()
     for name, reason in encoder.dropped_.items():
         click.echo(f"privol: {name!r} is left out: {reason}", err=True)
+    cost = {"rows": rows, "mu": finite(encoder.plan_.mu), "epsilon": finite(encoder.epsilon), "delta": encoder.delta}
     with printing():
-        click.echo(json.dumps({"private": private, "schema": text}) if as_json else text, nl=as_json)
-    if not private:
+        click.echo(json.dumps({"private": private, "schema": text, "cost": cost}) if as_json else text, nl=as_json)
+    if private:
+        cost_of = f"epsilon {encoder.epsilon:g} at delta {encoder.delta:g} ({format_up(encoder.plan_.mu)}-GDP)"
+        both = "" if journal is None else f" (privol account {journal} RUN)"
+        click.echo(
+            f"privol: the schema cost {cost_of} of {rows:,} rows; the figure of a run by it is without that, and on "
+            f"the same rows both add up{both}",
+            err=True,
+        )
+    else:
         click.echo("privol: warning: this schema is NOT PRIVATE: " + _why(encoder), err=True)
+
+
+def _open_ledger(journal: Path, adjacency: str) -> Ledger:
+    """Open a journal, which keeps the limit that it has, or begin one without a limit."""
+    from ..ledger import Ledger
+
+    if not journal.exists() or not journal.stat().st_size:
+        return Ledger(adjacency=adjacency, journal=journal)
+    found = Ledger.read(journal)
+    limit: dict[str, Any] = {"epsilon": found.epsilon, "delta": found.delta, "slack": found.slack}
+    return Ledger(adjacency=found.adjacency, journal=journal, **limit)
 
 
 def _why(encoder: Any) -> str:

@@ -69,6 +69,8 @@ def fit_rows(
         chosen = "embedded" if file is None and "x_bound" not in given else None
         if file is None:
             given = {**EMBEDDED[name], **given}
+        if stream.schema is not None and stream.schema.learnt is not None:
+            given.setdefault("on_invalid", "zero")  # a label that was too rare to be learnt makes a null row
         implied = "x_bound" not in given and stream.row_bound is not None
         if implied:
             given["x_bound"] = stream.row_bound

@@ -133,7 +133,7 @@ def prepare(
         stated = horizon if horizon is None or encoder is None else horizon - encoder.plan_.rows
         horizon = _horizon(stream, stated, talking, renewed) if kept is None else int(kept["horizon"])
         chosen = "embedded" if file is None and "x_bound" not in given else None
-        if encoder is not None or before is not None:
+        if stream.schema is not None and stream.schema.learnt is not None:
             chosen = None if "x_bound" in given else "encoding"
             given = {**defaults_for(learner, stream, horizon, given), **given}
         learner = learner_name(learner, given)
@@ -175,7 +175,7 @@ def _said_as_spent(encoder: Any, directory: RunDirectory) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        note = None if encoder is None else spent_note(encoder, directory.path)
+        note = None if encoder is None else spent_note(encoder, "model", directory.path / "ledger.jsonl")
         if note is not None:
             directory.keep()
             error.add_note(note)
