@@ -243,6 +243,18 @@ def test_the_cost_of_a_schema_is_kept_and_adds_up(here):
     assert Ledger.read("L.jsonl").spent.mu == pytest.approx(mu * 2**0.5)  # two schemas of the same rows
 
 
+@pytest.mark.parametrize(
+    ("words", "loss"), [((), "softmax"), (("--learner", "pqftl"), "squared"), (("--loss", "huber"), "huber")]
+)
+def test_the_loss_says_whether_numbers_are_labels(here, words, loss):
+    rows = table()
+    rows["outcome"] = np.digitize(rows["age"], [30, 50, 70])
+    rows.to_csv("rows.csv", index=False)
+    record = run_json(*WORDS, *words, "--seed", "1", "--no-diagnostics", "--out", "R")
+    assert record["parameters"]["loss"]["name"] == loss
+    assert record["classes"] == (["0", "1", "2", "3"] if loss == "softmax" else None)
+
+
 def test_a_schema_is_learnt_within_the_limit_of_a_ledger(here):
     Ledger(epsilon=1.2, delta=1e-6, journal="L.jsonl").close()
     words = ("info", "rows.csv", "--target", "outcome", "--private", "--ledger", "L.jsonl")

@@ -1,4 +1,4 @@
-"""``privol run`` with every learner: with the defaults of its own, its diagnostics, and the embedded rows' settings."""
+"""``privol run`` with every learner: with the defaults of its own, its diagnostics, and on the embedded rows."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("click")
 
-from cli_tools import RUN, run_json
+from cli_tools import RUN, privol_cli, run_json
 
-from privol.cli.prepare import EMBEDDED, EMBEDDED_CLASSES, EMBEDDED_FEW, EMBEDDED_OTHERS, FEW
+from privol.cli.app import USAGE
 from privol.learners import LEARNERS
 from privol.state import load_model
 
@@ -33,9 +33,16 @@ def test_every_learner_runs_with_diagnostics(here, clinic, learner):
     assert load_model("R").get_params().keys() == LEARNERS[learner]().get_params().keys()
 
 
-@pytest.mark.parametrize("learner", LEARNERS)
-def test_the_settings_for_the_embedded_rows_are_parameters(learner):
-    known = LEARNERS[learner]().get_params()
-    assert known.keys() >= (EMBEDDED_FEW if learner in FEW else EMBEDDED.get(learner, EMBEDDED_OTHERS)).keys()
-    if learner == "dpftrl":
-        assert known.keys() >= EMBEDDED_CLASSES.keys()
+@pytest.mark.parametrize(("learner", "least"), [("nogd", 0.7), ("pigd", 0.65), ("dola", 0.6), ("ldpsgd", 0.54)])
+def test_the_embedded_rows_need_no_settings(here, learner, least):
+    """Last model: 0.735, 0.73, 0.69 and 0.58, where the commoner class has 0.512; of pure learners the ranges stand."""
+    record = run_json("run", "--learner", learner, "--seed", "1", "--out", "R")
+    assert record["diagnostics"]["run"]["final_model"]["accuracy"] > least
+    assert (record["encoding"] is None) == (learner == "ldpsgd")
+
+
+def test_what_is_no_goal_is_refused_before_anything_is_learnt(here):
+    result = privol_cli("run", "--learner", "pqftl", "--out", "R")
+    assert result.exit_code == USAGE
+    assert "the embedded rows have labels" in result.stderr
+    assert not (here / "R").exists()

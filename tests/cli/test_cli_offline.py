@@ -157,9 +157,9 @@ def test_regression_and_standard_input(here):
 
 @pytest.mark.parametrize("name", ["objective-perturbation", "pol"])
 def test_the_embedded_rows(here, name):
-    """Of epsilon 1: 75 % and 70 %; the commoner class has 51 %, and what is asked for is far from both."""
+    """Of epsilon 1: 72 % and 63 %; the commoner class has 51 %, and what is asked for is far from both."""
     record = run_json("run", "--learner", name, "--seed", "1", "--out", "R")
-    assert (record["rows"], record["x_bound_from"]) == (120_000, "embedded")
+    assert (record["rows"], record["x_bound_from"]) == (120_000, None)
     model, right = load_model("R"), 0
     for block in open_covtype():
         right += int((model.predict(block.X) == model.classes_[block.y.astype(int)]).sum())

@@ -530,16 +530,22 @@ def test_privol_run_without_arguments(here):
     assert (process.returncode, err) == (OK, "")
     assert "written to" in out
     metrics = json.loads((here / "privol-run" / "metrics.json").read_text())
-    # 0.6755 with a standard deviation of 0.0017 over the noise, and for the last model 0.709 with 0.017: both limits
-    # are more than nine of them away. Without learning: 0.512. What is learnt is held without the noise.
-    assert metrics["run"]["progressive"]["accuracy"] > 0.66
-    assert metrics["run"]["final_model"]["accuracy"] > 0.55
+    # 0.719 and, for the last model, 0.743, both with a standard deviation of 0.0026 over the noise: both limits are
+    # more than nine of them away. Without learning: 0.512. What is learnt is held without the noise of the models.
+    assert metrics["run"]["progressive"]["accuracy"] > 0.69
+    assert metrics["run"]["final_model"]["accuracy"] > 0.715
     assert metrics["noiseless"]["final_model"]["accuracy"] > 0.72
-    assert metrics["best_fixed"]["accuracy"] > 0.75
-    assert metrics["run"]["regret"] > metrics["noiseless"]["regret"] > 0
-    # The README shows this output; only figures differ, and that noise has a price is only said where it has one.
+    assert metrics["best_fixed"]["accuracy"] > 0.73
+    assert min(metrics[which]["regret"] for which in ("run", "noiseless")) > 0
+    # The README shows this output. Only figures differ, and of which columns it speaks; that noise has a price is only
+    # said where it has one.
     readme = ROOT.joinpath("README.md").read_text(encoding="utf-8")
     shown = readme.split("```text\n")[1].split("```")[0]
-    shown, out = (re.sub(r"\d[\d.,e-]*", "#", " ".join(text.split())) for text in (shown, out))
-    price = "The noise costs # of this run's regret. "
-    assert shown.replace(price, "") == out.replace(price, "")
+    assert _without_figures(shown) == _without_figures(out)
+
+
+def _without_figures(text):
+    text = re.sub(r"\d[\d.,e-]*", "#", " ".join(text.split()))
+    text = re.sub(r"left out are [\w#, -]*: nearly all", "left out are ...: nearly all", text)
+    text = re.sub(r"in each column: .*? \(in run.json\)", "in each column: ...", text)
+    return text.replace("The noise costs # of this run's regret. ", "")

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from ..learners import TABLE
+from .encoding import noisy_steps
 from .options import GroupedCommand, given_parameters, learner_name, learner_options
 from .outputs import RunDirectory, naming_rows, printing, uninterrupted
 from .prepare import check_labels
@@ -19,8 +20,6 @@ from .streams import FILE_OPTIONS, open_for_run, stream_options
 __all__ = ["dola"]
 
 LEARNERS = tuple(entry.name for entry in TABLE if entry.group == "nodes")
-#: For the embedded rows.
-EMBEDDED: dict[str, Any] = {"radius": 10.0, "x_bound": 2.0, "batch": 500}
 
 
 @click.command(cls=GroupedCommand, groups=(("How FILE is written", f"{FILE_OPTIONS} zero_based"),))
@@ -105,11 +104,8 @@ def _learn(
     if epochs is not None:
         given["epochs"] = epochs
     name = learner_name(learner or LEARNERS[0], {k: v for k, v in given.items() if k != "random_state"})
-    if len(files) > 1:
-        if given.setdefault("nodes", len(files)) != len(files):
-            raise click.UsageError(f"--nodes must be the number of FILEs, {len(files)}, found {given['nodes']}")
-    elif not files:
-        given = {**EMBEDDED, **given}
+    if len(files) > 1 and given.setdefault("nodes", len(files)) != len(files):
+        raise click.UsageError(f"--nodes must be the number of FILEs, {len(files)}, found {given['nodes']}")
     with ExitStack() as stack:
         directory = RunDirectory(out, gone_on=resume)
         if ranks.rank == 0:
@@ -123,6 +119,8 @@ def _learn(
         opened, stream, inputs = _rows(ranks, files, options, nodes)
         if "x_bound" not in given and opened.row_bound is not None:
             made.set_params(x_bound=opened.row_bound)
+        rows = (opened.n_rows or 0) * max(len(files), 1)
+        made.set_params(**noisy_steps(name, {**given, "x_bound": made.x_bound, "horizon": rows}))
         check_labels(made, opened, files[0] if files else None)
         ranks.barrier()  # the directory is there, and all rows can be read
         own = directory.path / f"rank-{ranks.rank:04d}"

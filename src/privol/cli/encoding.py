@@ -10,9 +10,21 @@ import click
 
 from ..readers.formats import by_name
 
-__all__ = ["defaults_for", "encoder_for", "is_learnt", "learns_encoding", "spent_note", "what_taught"]
+__all__ = [
+    "defaults_for",
+    "encoder_for",
+    "is_learnt",
+    "learns_encoding",
+    "may_learn_encoding",
+    "noisy_steps",
+    "spent_note",
+    "what_taught",
+]
 
 _STDIN = "-"
+#: Kinds of guarantees that an encoding's can stand beside.
+_BESIDE = "gdp", "none"
+_OF_NOISY_STEPS = "nogd", "dola", "sparse-dola"
 #: Options that declare what the rows are: with one of them nothing is learnt about their encoding, unless asked for.
 _DECLARING = ("schema", "ranges", "n_features", "zero_based", "x_bound")
 
@@ -34,9 +46,7 @@ def learns_encoding(file: str | None, asked: bool | None, given: Mapping[str, An
     given : mapping
         Options by their names; None for those that are not given.
     """
-    if asked is False or file is None:
-        if asked:
-            raise click.UsageError("--learn-schema is about a FILE, and none is given")
+    if asked is False:
         return False
     if asked:
         for name in ("schema", "ranges"):
@@ -46,7 +56,7 @@ def learns_encoding(file: str | None, asked: bool | None, given: Mapping[str, An
     # what comes through a pipe may be alive, and whoever watches it would wait for the rows that teach
     if file == _STDIN or any(given.get(name) is not None for name in _DECLARING):
         return False
-    return _has_columns(file, given.get("format"))
+    return file is None or _has_columns(file, given.get("format"))
 
 
 def _has_columns(file: str, format: str | None) -> bool:
@@ -61,7 +71,18 @@ def _has_columns(file: str, format: str | None) -> bool:
     return format_of(file).columns
 
 
-def encoder_for(made: Any, drop: str | None, horizon: int | None, ledger: Any) -> Any:
+def may_learn_encoding(made: Any, horizon: int | None) -> bool:
+    """Whether a learner's guarantee is one that a learnt encoding can be put beside."""
+    return _promise(made, horizon).kind in _BESIDE
+
+
+def _promise(made: Any, horizon: int | None) -> Any:
+    from ..learners.views import promise_of
+
+    return promise_of(made, 1, horizon or 1000, 2)
+
+
+def encoder_for(made: Any, drop: str | None, horizon: int | None, ledger: Any, regression: bool | None) -> Any:
     """Return what learns the encoding for a learner, with its budget.
 
     Raises
@@ -70,20 +91,21 @@ def encoder_for(made: Any, drop: str | None, horizon: int | None, ledger: Any) -
         If the learner's guarantee is none that the encoding can be put beside.
     """
     from ..encoding.private_encoder import PrivateEncoder
-    from ..learners.views import promise_of
+    from ..guarantees import gdp_epsilon
 
-    promise = promise_of(made, 1, horizon or 1000, 2)
-    if promise.kind not in ("gdp", "none"):
+    promise = _promise(made, horizon)
+    if promise.kind not in _BESIDE:
         raise click.UsageError(
             f"the guarantee of {type(made).__name__} with these options is of kind {promise.kind!r}, and a learnt "
             "encoding has one of Gaussian differential privacy: declare the columns by --schema or --ranges"
         )
     return PrivateEncoder(
-        epsilon=made.epsilon,
+        epsilon=gdp_epsilon(promise.parameter, made.delta) if made.epsilon is None else made.epsilon,
         delta=made.delta,
         adjacency=made.adjacency,
         n_rows=horizon,
         drop=() if drop is None else [name.strip() for name in drop.split(",")],
+        regression=regression,
         random_state=made.random_state,
         ledger=ledger,
     )
@@ -113,7 +135,29 @@ def defaults_for(name: str | None, stream: Any, horizon: int, given: Mapping[str
             has_constant=stream.schema.has_constant,
             **{word: given[word] for word in words if word in given},
         )
+    elif name is not None:
+        found |= noisy_steps(name, {"horizon": horizon, "x_bound": found["x_bound"], **given})
     return found
+
+
+def noisy_steps(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return rows of a step, and the radius, of a learner that adds noise to gradients; nothing for others.
+
+    ``given`` has the horizon, the bound of the rows, and what the command says: nothing is chosen where it states a
+    set or the length of steps.
+    """
+    from ..learners import LEARNERS, steps_without_look
+
+    if name not in _OF_NOISY_STEPS or given.keys() & {"radius", "domain", "batch", "step_size", "l2"}:
+        return {}
+    made: Any = LEARNERS[name](**given)
+    promise = _promise(made, made.horizon)
+    if promise.kind not in _BESIDE:
+        return {}
+    nodes = made.mixing().n_nodes if hasattr(made, "mixing") else 1
+    return steps_without_look(
+        n_rows=made.horizon // nodes, x_bound=made.x_bound, mu=promise.parameter, fit_intercept=made.fit_intercept
+    )
 
 
 def what_taught(encoder: Any) -> dict[str, Any]:

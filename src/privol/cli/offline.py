@@ -24,12 +24,6 @@ from .streams import open_for_run, unread_pipe
 __all__ = ["fit_rows", "resume_fit"]
 
 LEDGER = "ledger.jsonl"
-#: For the embedded rows, as those of privol run; l2 by docs/offline.md's rule for their number at epsilon 1.
-EMBEDDED: dict[str, dict[str, Any]] = {
-    "objective-perturbation": {"x_bound": 2.0, "l2": 0.0006},
-    "output-perturbation": {"x_bound": 2.0, "l2": 0.002},
-    "pol": {"x_bound": 2.0, "radius": 10.0},
-}
 #: What belongs to runs of rows in order, and the value that asks for nothing.
 _NOT_OFFLINE: dict[str, Any] = {
     "horizon": None, "private_metrics": None, "metric_windows": None, "checkpoint": 0, "diagnostics": False,
@@ -66,9 +60,7 @@ def fit_rows(
     with RunDirectory(out) as directory:
         directory.keep_out_of(file)
         stream, inputs = open_for_run(file, options, False)
-        chosen = "embedded" if file is None and "x_bound" not in given else None
-        if file is None:
-            given = {**EMBEDDED[name], **given}
+        chosen = None
         if stream.schema is not None and stream.schema.learnt is not None:
             given.setdefault("on_invalid", "zero")  # a label that was too rare to be learnt makes a null row
         implied = "x_bound" not in given and stream.row_bound is not None

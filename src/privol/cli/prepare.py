@@ -6,43 +6,27 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from .._vocabulary import OF_TARGETS
 from ..errors import BudgetExceeded, InvalidParameter
-from ..learners import TABLE
-from .encoding import defaults_for, encoder_for, is_learnt, learns_encoding, spent_note, what_taught
+from .encoding import (
+    defaults_for,
+    encoder_for,
+    is_learnt,
+    learns_encoding,
+    may_learn_encoding,
+    spent_note,
+    what_taught,
+)
 from .options import given_parameters, learner_name
 from .outputs import RunDirectory
 from .progress import counting
 from .streams import open_for_run
 
 __all__ = ["Ready", "check_labels", "prepare"]
-
-#: For the embedded rows, chosen by experiment on rows of the same source that are not among them, of which linear
-#: models without privacy classify 75.6 % and the commoner class 51 %. At epsilon 1: DPFTRL's last model 71 %, NOGD's
-#: 71 %, the last of PIGD's four models 73 % (standard deviation over runs 1.3 %, 0.5 % and 1.3 %).
-EMBEDDED: dict[str, dict[str, Any]] = {
-    "dpftrl": {"radius": 10.0, "x_bound": 2.0, "regularization": 400.0},
-    "nogd": {"radius": 10.0, "x_bound": 2.0, "batch": 1000},
-    "dola": {"radius": 10.0, "x_bound": 2.0, "batch": 500},
-    "sparse-dola": {"radius": 10.0, "x_bound": 2.0, "batch": 500},
-}
-#: Of learners for few models, and of those that nothing was chosen for.
-FEW = tuple(entry.name for entry in TABLE if entry.group == "few")
-EMBEDDED_OTHERS: dict[str, Any] = {"x_bound": 2.0}
-#: For all seven classes, chosen likewise: DPFTRL's last model 68 % (0.6 %) with the softmax at epsilon 1, where
-#: scikit-learn's SGD without privacy has 71 % and the commonest class 49 %.
-EMBEDDED_CLASSES: dict[str, Any] = {"radius": 80.0, "x_bound": 2.0, "batch": 100}
-EMBEDDED_FEW: dict[str, Any] = {
-    "radius": 10.0,
-    "x_bound": 2.0,
-    "l2": 0.3,
-    "l2_schedule": "inverse_sqrt",
-    "noise_shape": "paper",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,21 +108,22 @@ def prepare(
     encoder = ledger = None
     if kept is None and learns_encoding(file, learn_schema, {**options, **given}):
         trial = _make(learner_name(learner, given), {"horizon": horizon or 1000, **given})
-        ledger = stack.enter_context(closing(Ledger(adjacency=trial.adjacency, journal=journal, **limit)))
-        encoder = encoder_for(trial, drop, horizon, ledger)
+        # the columns of the embedded rows have public ranges, for learners whose guarantee is of another kind
+        if file is not None or learn_schema or may_learn_encoding(trial, horizon):
+            wanted = _regression(trial, learner, "loss" in given, file, options)
+            ledger = stack.enter_context(closing(Ledger(adjacency=trial.adjacency, journal=journal, **limit)))
+            encoder = encoder_for(trial, drop, horizon, ledger, wanted)
     elif drop is not None and before is None:
         raise click.UsageError("--drop is about columns whose meaning is learnt; a schema drops columns by itself")
     with _said_as_spent(encoder, directory):
         stream, inputs = open_for_run(file, options, diagnostics, encoder=encoder, kept=before)
         stated = horizon if horizon is None or encoder is None else horizon - encoder.plan_.rows
         horizon = _horizon(stream, stated, talking, renewed) if kept is None else int(kept["horizon"])
-        chosen = "embedded" if file is None and "x_bound" not in given else None
+        chosen = None
         if stream.schema is not None and stream.schema.learnt is not None:
             chosen = None if "x_bound" in given else "encoding"
             given = {**defaults_for(learner, stream, horizon, given), **given}
         learner = learner_name(learner, given)
-        if file is None:
-            given = {**_for_embedded(learner, stream, horizon), **given}
         if "x_bound" not in given and stream.row_bound is not None:
             given["x_bound"] = stream.row_bound
             chosen = "schema" if stream.schema is not None else "ranges"
@@ -182,11 +167,17 @@ def _said_as_spent(encoder: Any, directory: RunDirectory) -> Iterator[None]:
         raise
 
 
-def _for_embedded(learner: str, stream: Any, horizon: int) -> dict[str, Any]:
-    if len(stream.classes) > 2:
-        return EMBEDDED_CLASSES
-    few = {"release": [math.ceil(horizon / 2**k) for k in (3, 2, 1, 0)]}
-    return EMBEDDED_FEW | few if learner in FEW else EMBEDDED.get(learner, EMBEDDED_OTHERS)
+def _regression(
+    trial: Any, learner: str | None, stated: bool, file: str | None, options: Mapping[str, Any]
+) -> bool | None:
+    """Whether the command asks for real targets (None: it does not say), before labels are learnt that do not fit."""
+    from ..losses import get_loss
+
+    loss = get_loss(trial.loss)  # that of a learner which has no other, where the command does not state it
+    real = loss.kind == "regression" and (stated or learner is not None)
+    if real and (file is None or options["classes"] is not None or options["positive"] is not None):
+        _refuse_labels(loss, file)
+    return True if real else False if stated else None
 
 
 def _horizon(stream: Any, stated: int | None, talking: bool, renewed: bool) -> int:
@@ -266,6 +257,10 @@ def check_labels(made: Any, stream: Any, file: str | None) -> None:
             f"{', '.join(OF_TARGETS[:-1])} or {OF_TARGETS[-1]}"
         )
     if loss.kind == "regression" and stream.classes is not None:
-        what = "the embedded rows have labels" if file is None else "--classes and --positive are for labels"
-        what = what if schema is None else f"the target of {schema.name} has labels"
-        raise InvalidParameter(f"the {loss.name} loss needs real targets; {what}")
+        _refuse_labels(loss, file, schema)
+
+
+def _refuse_labels(loss: Any, file: str | None, schema: Any = None) -> NoReturn:
+    what = "the embedded rows have labels" if file is None else "--classes and --positive are for labels"
+    what = what if schema is None or file is None else f"the target of {schema.name} has labels"
+    raise InvalidParameter(f"the {loss.name} loss needs real targets; {what}")

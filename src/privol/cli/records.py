@@ -231,7 +231,7 @@ def _doubts(found: dict[str, Any], x_bound_from: str | None) -> list[str]:
         )
     scaled = found["rows_scaled_to_x_bound"]
     # there the bound was chosen for the rows by experiment, here as their usual norm
-    if scaled > rows / 2 and x_bound_from not in ("embedded", "encoding"):
+    if scaled > rows / 2 and x_bound_from != "encoding":
         doubts.append(
             f"NOT PRIVATE: {scaled:,} of {rows:,} rows were longer than the bound and were scaled to it; --x-bound "
             "sets a larger one, and --ranges, or range under [columns.NAME] of a schema, map numbers to -1 ... 1"

@@ -142,7 +142,7 @@ def open_for_run(
     With ``diagnostics`` the stream counts the cells that the schema, if there is one, does not take as they are.
     ``encoder`` learns the schema from the first rows; ``kept``: the description of a run whose schema was learnt so.
     """
-    from ..data import covtype_ranges, open_covtype
+    from ..data import covtype_path, covtype_ranges, open_covtype
     from ..streams import open_stream
 
     stream: Any
@@ -156,13 +156,18 @@ def open_for_run(
         if "rows" in kept["schema"]:
             classes = None if given["classes"] is None else [word.strip() for word in given["classes"].split(",")]
             known |= {"classes": classes, "positive": given["positive"], "zero_based": given["zero_based"]}
-        stream = open_stream(file, **known, count_cells=diagnostics)
+        stream = open_stream(covtype_path() if file is None else file, **known, count_cells=diagnostics)
         return stream, {**_inputs(stream, given, None), "first_row": stream.first_row}
     classes = None if given["classes"] is None else [word.strip() for word in given["classes"].split(",")]
     if file is None:
         others = [word for word in named if word != "classes"]
         if others:
             raise click.UsageError(f"{_flag(others[0])} is about a FILE, and none is given")
+        if encoder is not None:
+            table: dict[str, Any] = {"target": "Cover_Type", "sep": ",", "header": True, "classes": classes}
+            table["positive"] = 2 if classes is None else None
+            stream = open_stream(covtype_path(), **table, schema=encoder, count_cells=diagnostics)
+            return stream, {**_inputs(stream, {**given, **table}, None), "first_row": stream.first_row}
         stream = open_covtype(classes=classes)
         return stream, _inputs(stream, {**given, "target": "Cover_Type", "sep": ","}, covtype_ranges())
     if given["schema"] is not None:

@@ -380,6 +380,11 @@ class EncodingRun:
         if self._regression is not True and len(self._labels) >= 2 and classes:
             self.found.target = _labelled(str(self._target), self._labels)
             return
+        if self._regression is True and cells is None:
+            raise StreamError(
+                f"column {self._target!r}: no numbers were frequent enough to be seen through the noise of "
+                f"{self._plan.kinds:,} rows; declare its range by a schema, or give more rows or a larger epsilon"
+            )
         if self._regression is False or cells is None:
             what = f"only the label {self._labels[0]!r}" if len(self._labels) == 1 else "no label"
             raise StreamError(

@@ -53,6 +53,8 @@ class EncodingPlan:
     adjacency : {"replace", "zero_out"}
     columns : int
         Columns to be learnt, without the target.
+    target : bool
+        Whether the target is to be learnt too.
     labels, kinds, coarse, fine : int
         Rows of the phases; 0 where there is nothing to learn.
     features : int
@@ -62,6 +64,7 @@ class EncodingPlan:
     mu: float
     adjacency: str
     columns: int
+    target: bool
     labels: int
     kinds: int
     coarse: int
@@ -87,7 +90,7 @@ class EncodingPlan:
         """
         if not self.columns:
             return self.noise(1) * (BELIEVED_BUCKET + _NEARLY_ALWAYS) / self.features
-        histograms = self.columns + bool(self.labels)
+        histograms = self.columns + self.target
         noise = math.sqrt(2.0) * self.noise(histograms)
         return noise * (BELIEVED_BUCKET + _NEARLY_ALWAYS) / (self.coarse + self.fine)
 
@@ -105,7 +108,14 @@ def noise_of(histograms: int, mu: float, adjacency: str) -> float:
 
 
 def plan_encoding(
-    n_rows: int, n_columns: int, *, mu: float, adjacency: str = "replace", target: bool = True, whole: bool = False
+    n_rows: int,
+    n_columns: int,
+    *,
+    mu: float,
+    adjacency: str = "replace",
+    target: bool = True,
+    real: bool = False,
+    whole: bool = False,
 ) -> EncodingPlan:
     """Return how many of the rows of a stream teach its encoding.
 
@@ -120,6 +130,8 @@ def plan_encoding(
     adjacency : {"replace", "zero_out"}
     target : bool
         Whether the labels, or the range, of a target are to be learnt too.
+    real : bool
+        The target is known to be a real number: no rows look for labels.
     whole : bool
         All rows are for the encoding: the phases share them in the same proportions.
 
@@ -138,18 +150,18 @@ def plan_encoding(
     choice(ADJACENCIES, adjacency=adjacency)
 
     noise = noise_of(columns + target, mu, adjacency)
-    parts = [_rows(_LABELS, n, noise_of(1, mu, adjacency)) if target else 0.0]
+    labelled = target and not real
+    parts = [_rows(_LABELS, n, noise_of(1, mu, adjacency)) if labelled else 0.0]
     parts += [_rows(rule, n, noise) for rule in (_KINDS, _COARSE, _FINE)]
     if whole:
         parts = [n * part / sum(parts) for part in parts]
     labels, kinds, coarse, fine = map(math.floor, parts)
-    if min(labels if target else 1, kinds, coarse, fine) < 1:
+    if min(labels if labelled else 1, kinds, coarse, fine) < 1:
         raise InvalidParameter(
             f"{n:,} rows are too few to learn an encoding from; declare ranges, levels and labels by a schema"
         )
-    return EncodingPlan(
-        mu=mu, adjacency=adjacency, columns=columns, labels=labels, kinds=kinds, coarse=coarse, fine=fine
-    )
+    shared = {"labels": labels, "kinds": kinds, "coarse": coarse, "fine": fine}
+    return EncodingPlan(mu=mu, adjacency=adjacency, columns=columns, target=target, **shared)
 
 
 def plan_features(n_rows: int, *, mu: float, adjacency: str = "replace", whole: bool = False) -> EncodingPlan:
@@ -165,7 +177,8 @@ def plan_features(n_rows: int, *, mu: float, adjacency: str = "replace", whole: 
         raise InvalidParameter(
             f"{n:,} rows are too few to learn from which features are frequent; name them by a schema"
         )
-    return EncodingPlan(mu=mu, adjacency=adjacency, columns=0, labels=0, kinds=0, coarse=0, fine=0, features=rows)
+    none = {"labels": 0, "kinds": 0, "coarse": 0, "fine": 0}
+    return EncodingPlan(mu=mu, adjacency=adjacency, columns=0, target=False, **none, features=rows)
 
 
 def _rows(rule: tuple[float, float, float], n: int, noise: float) -> float:

@@ -67,7 +67,8 @@ class StreamEncoder:
 
     def plan(self, n_rows: int, n_columns: int, *, target: bool = True, whole: bool = False) -> EncodingPlan:
         """Return which rows would teach the encoding of so many columns, before any is read."""
-        return plan_encoding(n_rows, n_columns, mu=self._mu(), adjacency=self.adjacency, target=target, whole=whole)
+        words: dict[str, Any] = {"target": target, "real": self.regression is True, "whole": whole}
+        return plan_encoding(n_rows, n_columns, mu=self._mu(), adjacency=self.adjacency, **words)
 
     # ---- learning ---------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ._default import default_learner as default_learner
     from ._default import default_name as default_name
     from ._default import settings_without_look as settings_without_look
+    from ._default import steps_without_look as steps_without_look
     from ._ledgered import LedgeredModel as LedgeredModel
     from ._model import Release as Release
     from ._network import NetworkLearner as NetworkLearner
@@ -101,6 +102,7 @@ _MODULES = {
     "default_learner": "_default",
     "default_name": "_default",
     "settings_without_look": "_default",
+    "steps_without_look": "_default",
     **{entry.kind: entry.module for entry in TABLE},
 }
 

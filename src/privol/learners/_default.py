@@ -10,7 +10,7 @@ from ._base import OnlineLearner
 from .leader import DPFTRL
 from .least_squares import PQFTL
 
-__all__ = ["default_learner", "default_name", "settings_without_look"]
+__all__ = ["default_learner", "default_name", "settings_without_look", "steps_without_look"]
 
 # By how much the noise moves the score of the longest row at the end of a run, one standard deviation. A model of
 # categories and knots has scores of a few units: with less regularization noise drowns it, with more it learns too
@@ -21,6 +21,9 @@ _LARGEST_SCORE = 100.0
 _STEPS, _BATCH = 1000, (1, 200)
 # Of the moments of functions between knots: R2 was nearly the same from 0.25 to 0.5, and half of it at 2 (one table).
 _NOISE_SHIFT, _RIDGE = 0.3, 0.01
+# Of steps of noisy gradients: rows of a step times mu, steps at least, largest score of the longest row. With half and
+# with twice as many rows AUC was lower by at most 0.02, on the two tables that they were chosen on (docs/encoding.md).
+_STEP_NOISE, _FEWEST_STEPS, _STEP_SCORE = 110.0, 50, 10.0
 
 
 def default_learner(loss: str | Loss = "logistic") -> type[OnlineLearner]:
@@ -97,3 +100,24 @@ def settings_without_look(
     # a step of rows that are all alike may not carry the model beyond where their gradients turn: it would swing
     batch = max(min(batch, math.floor(needed(batch) / longest**2)), 1)
     return {"batch": batch, "radius": radius, "regularization": max(needed(batch), batch * longest**2)}
+
+
+def steps_without_look(*, n_rows: int, x_bound: float, mu: float, fit_intercept: bool = True) -> dict[str, Any]:
+    """Return settings of :class:`NOGD` and :class:`DOLA`, which take noisy gradients, for rows not looked at.
+
+    Parameters
+    ----------
+    n_rows : int
+        Of one node, where there are several.
+    x_bound : float
+        Norm that longer rows are scaled to.
+    mu : float
+        Parameter of Gaussian differential privacy; infinite: without noise.
+
+    Returns
+    -------
+    dict
+        ``batch``: as the noise asks, but no more than leave 50 steps; ``radius``, at which scores are 10 at most.
+    """
+    batch = max(min(math.ceil(_STEP_NOISE / mu), n_rows // _FEWEST_STEPS), 1)
+    return {"batch": batch, "radius": _STEP_SCORE / math.hypot(x_bound, float(fit_intercept))}
