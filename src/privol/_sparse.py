@@ -80,14 +80,14 @@ def _to_csr(X: Any, null: bool) -> Any:
             raise InvalidParameter(f"BSR: data of shape {X.data.shape} is no blocks of a matrix of shape {X.shape}")
         indptr, indices = _structure(X, n // height, "row of blocks")
         _check_range(indices[: indptr[-1]], d // width, "BSR: columns of blocks")
-        return made((X.data, indices, indptr), shape=X.shape, blocksize=(height, width)).tocsr()
+        return _in_given_order(made((X.data, indices, indptr), shape=X.shape, blocksize=(height, width)).tocoo())
     if X.format == "coo":
         row, column = _integers(X.row, kind), _integers(X.col, kind)
         if X.data.ndim != 1 or not len(row) == len(column) == len(X.data):
             raise InvalidParameter(f"COO: found {len(row)} rows, {len(column)} columns and {len(X.data)} values")
         _check_range(row, n, "COO: row indices")
         _check_range(column, d, "COO: column indices")
-        return made((X.data, (row, column)), shape=X.shape).tocsr()
+        return _in_given_order(made((X.data, (row, column)), shape=X.shape))
     if X.format == "dia":
         offsets = _integers(X.offsets, kind)
         if X.data.ndim != 2 or len(X.data) != len(offsets):
@@ -103,6 +103,17 @@ def _to_csr(X: Any, null: bool) -> Any:
         data = np.fromiter(chain.from_iterable(values), X.dtype, sum(lengths))
         return _sound_csr(X, data, indices, np.cumsum([0, *lengths]), null)
     return X.tocsr()  # DOK: its entries become a COO matrix, of which SciPy checks every index
+
+
+def _in_given_order(X: Any) -> Any:
+    """CSR of a COO matrix, the entries of each row in the order in which they stand.
+
+    SciPy would add up those that repeat: in another order, and so to another sum, where another row is not sorted.
+    """
+    X.has_canonical_format = True  # whatever it has
+    found = X.tocsr()
+    found.has_canonical_format = found.has_sorted_indices = False
+    return found
 
 
 def _sound_csr(X: Any, data: Any, indices: Integers, indptr: Integers, null: bool) -> Any:

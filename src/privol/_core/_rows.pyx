@@ -54,6 +54,9 @@ cdef object view_block(pv_rows *rows, object X):
         status = pv_rows_check(rows, &bad)
     if status == PV_UNSORTED:  # and nothing worse: SciPy may follow it
         X = X.copy()
+        # or else a row whose entries are in order is sorted if another's are not, which may change in what order its
+        # repeated entries are added up, and so their sum
+        X.has_sorted_indices = False
         X.sum_duplicates()  # sorts each row, adds repeated entries: the canonical form of the same matrix
         return view_block(rows, X)
     if status == PV_BAD_INDEX:

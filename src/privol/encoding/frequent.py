@@ -140,13 +140,14 @@ def frequent_rows(X: Any, part: FrequentFeatures) -> Any:
 
 
 def _canonical(X: Any) -> Any:
-    """Return rows in which no feature comes twice; they are the caller's own, and not changed."""
+    """Return rows in which no feature comes twice, each of its own entries alone; the caller's are not changed."""
     if not sp.issparse(X):  # of blocks the first alone need be sparse
         return sp.csr_array(X)
     X = sp.csr_array((X.data, X.indices, X.indptr), shape=X.shape)  # which knows nothing yet of its indices
     if X.has_canonical_format:
         return X
     X = X.copy()
+    X.has_sorted_indices = False  # sort every row: where one alone needs it, the sums of the others must not change
     X.sum_duplicates()
     return X
 

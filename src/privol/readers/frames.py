@@ -208,6 +208,7 @@ class HashedSource(Source):
         self._labels = labels
         self.facts = self._rows.facts()
         self._hasher = FeatureHasher(n_features=n_features, input_type="dict", dtype=np.float64, alternate_sign=True)
+        self._unsorted = _unsorted(self._hasher)
         self._targets = isinstance(first, tuple) and first[1] is not None
 
     def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
@@ -215,7 +216,7 @@ class HashedSource(Source):
         for pairs in self._rows.chunks(min(limit, DICT_ROWS)):
             features = [self._features(pair, row + i) for i, pair in enumerate(pairs)]
             try:
-                X = self._hasher.transform(features)
+                X = self._hasher.transform([*features, self._unsorted])[:-1]
             except UnicodeEncodeError:
                 at = next(i for i, found in enumerate(features) if not all(map(_is_text, _texts_of(found))))
                 raise _not_allowed(self.name, row + at, f"in a key or its value {_HALF}") from None
@@ -250,6 +251,17 @@ class HashedSource(Source):
                 raise _not_allowed(self.name, row, what)
             found[key] = value if isinstance(value, str) else real(value)
         return found
+
+
+def _unsorted(hasher: FeatureHasher) -> dict[str, float]:
+    """Return a row whose features are not in the order of their places, if there are two places.
+
+    The hasher sorts either all rows of a call or, where all are in order, none; and where three features of a row share
+    a place, that may change in what order they are added up, and so their sum. With this row it always sorts them.
+    """
+    keys = [str(i) for i in range(64)]
+    places = hasher.transform([{key: 1.0} for key in keys]).indices
+    return {keys[int(places.argmax())]: 1.0, keys[int(places.argmin())]: 1.0}
 
 
 def _texts_of(features: Mapping[str, Any]) -> list[str]:
