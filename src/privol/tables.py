@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .audit import Audit
+from .encoding.outlook import Outlook
 from .guarantees import format_up
 from .ledger import format_down
 from .planning import Plan, describe_remedy
@@ -369,6 +370,32 @@ def plan_report(plan: Plan) -> list[RenderableType]:
         parts.append(Text("Any one of these changes alone, made before the run:"))
         parts += [Text(f"  {describe_remedy(remedy, option=True)}") for remedy in plan.remedies]
     return [*parts, Text(), *_full(plan.guarantee.sentence(), private)]
+
+
+def outlook_report(found: Outlook) -> list[RenderableType]:
+    """Return the report of what the first rows of a table can teach: phases, verdict, what would help."""
+    plan, rest = found.plan, found.n_rows - found.plan.rows
+    of = f"{plan.columns:,} columns" + (" and the target" if plan.target else "")
+    mu = "without noise" if plan.mu == float("inf") else f"{format_up(plan.mu)}-GDP"
+    table = Table(title=f"What the first {plan.rows:,} rows teach of {of}", title_justify="left")
+    for name in ("phase", "rows", "noise std of a count"):
+        table.add_column(name, justify="left" if name == "phase" else "right")
+    for name, rows, std in found.counts:
+        table.add_row(name, f"{rows:,}", f"{std:.4g}")
+    others = Table(title="Any one of these changes alone, made before the run", title_justify="left")
+    for name in ("", "rows that teach", "seen if so many have it"):
+        others.add_column(name, justify="right" if name else "left")
+    for what, rows, share in found.remedies:
+        others.add_row(what, f"{rows:,}", "" if share is None else f"{share:.2g}")
+    budget = f"epsilon {format_up(found.epsilon)} at delta {format_up(found.delta)} ({mu}) for one row"
+    return [
+        Text(f"{budget}, together with a model of the other {rest:,} rows"),
+        Text(),
+        table,
+        Text(found.verdict, style="bold"),
+        Text(),
+        others,
+    ]
 
 
 def audit_report(audits: Sequence[Audit]) -> list[RenderableType]:

@@ -243,6 +243,29 @@ def test_the_cost_of_a_schema_is_kept_and_adds_up(here):
     assert Ledger.read("L.jsonl").spent.mu == pytest.approx(mu * 2**0.5)  # two schemas of the same rows
 
 
+def test_a_run_short_of_rows_says_so(here):
+    table(2000).to_csv("rows.csv", index=False)
+    words = (
+        "run",
+        "rows.csv",
+        "--target",
+        "outcome",
+        "--epsilon",
+        "1",
+        "--no-diagnostics",
+        "--seed",
+        "1",
+        "--out",
+        "R",
+    )
+    record = run_json(*words)
+    assert record["encoding"]["visible_share"] > 0.5
+    assert any("few for this budget and so many columns" in warning for warning in record["warnings"])
+    table().to_csv("rows.csv", index=False)
+    record = run_json(*words[:-1], "S")
+    assert not any("few for this budget" in warning for warning in record["warnings"])
+
+
 @pytest.mark.parametrize(
     ("words", "loss"), [((), "softmax"), (("--learner", "pqftl"), "squared"), (("--loss", "huber"), "huber")]
 )

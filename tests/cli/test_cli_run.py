@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 import re
 from pathlib import Path
@@ -19,6 +20,8 @@ import privol
 from privol.cli.app import DATA, IO, OK, USAGE
 from privol.cli.options import LEARNER_OPTIONS
 from privol.data import covtype_path, covtype_ranges, open_covtype
+from privol.encoding import plan_encoding
+from privol.guarantees import gdp_mu
 from privol.learners import LEARNERS, OFFLINE_LEARNERS
 from privol.ledger import Ledger
 from privol.state import load_model
@@ -472,6 +475,28 @@ def test_plan(here):
     assert found.remedies
     for remedy in found.remedies:  # to be copied: no separators in numbers
         assert f"--{remedy.parameter.replace('_', '-')} {remedy.value}: noise" in text
+    assert list(here.iterdir()) == []
+
+
+def test_plan_of_columns(here):
+    words = ("plan", "--n-columns", "14", "--horizon", "32561", "--epsilon", "0.5")
+    record = json.loads(privol_cli(*words, "--json").stdout)
+    found = plan_encoding(32561, 14, mu=gdp_mu(0.5, 1e-6))
+    assert (record["rows_that_teach"], record["visible_share"]) == (found.rows, found.visible_share)
+    assert [(phase["name"], phase["rows"]) for phase in record["phases"]] == list(found.phases)
+    assert record["phases"][0]["std"] == pytest.approx(math.sqrt(2) / found.mu)
+    assert record["phases"][1]["std"] == pytest.approx(math.sqrt(2 * 15) / found.mu)
+    shares = {remedy["change"]: remedy["visible_share"] for remedy in record["remedies"]}
+    assert shares["twice the rows"] == plan_encoding(2 * 32561, 14, mu=found.mu).visible_share < found.visible_share
+    text = " ".join(privol_cli(*words).stdout.split())
+    assert record["verdict"] in text
+    assert f"a model of the other {32561 - found.rows:,} rows" in text
+    real = json.loads(privol_cli(*words, "--loss", "huber", "--json").stdout)
+    assert [phase["name"] for phase in real["phases"]] == ["kinds", "coarse", "fine"]
+    short = json.loads(privol_cli("plan", "--n-columns", "49", "--horizon", "5000", "--json").stdout)
+    assert short["verdict"].startswith("Short: ")
+    assert privol_cli(*words, "--radius", "5").exit_code == USAGE
+    assert privol_cli(*words, "--n-features", "5").exit_code == USAGE
     assert list(here.iterdir()) == []
 
 

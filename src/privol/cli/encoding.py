@@ -17,6 +17,7 @@ __all__ = [
     "learns_encoding",
     "may_learn_encoding",
     "noisy_steps",
+    "short_of_rows",
     "spent_note",
     "what_taught",
 ]
@@ -173,6 +174,13 @@ def what_taught(encoder: Any) -> dict[str, Any]:
         "dropped": dict(encoder.dropped_),
         "sentence": encoder.guarantee_.sentence(),
     }
+
+
+def short_of_rows(taught: Mapping[str, Any]) -> str | None:
+    """Say where few rows taught an encoding, by :func:`what_taught`; None where there were enough."""
+    from ..encoding.outlook import too_short
+
+    return None if taught["frequent_features"] is not None else too_short(taught["rows"], taught["visible_share"])
 
 
 def spent_note(encoder: Any, what: str, journal: Path | None) -> str | None:

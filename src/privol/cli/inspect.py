@@ -16,7 +16,7 @@ from ..guarantees import ADJACENCIES, format_up
 from .encoding import spent_note
 from .options import OFFLINE, GroupedCommand, TargetType, given_parameters, learner_name, learner_options
 from .outputs import printing
-from .streams import FILE_OPTIONS, file_options, width_of_schema
+from .streams import FILE_OPTIONS, file_options, flag_of, width_of_schema
 
 if TYPE_CHECKING:
     from ..ledger import Ledger
@@ -26,6 +26,7 @@ __all__ = ["info", "plan"]
 
 @click.command()
 @click.option("--n-features", type=int, help="Features of a row, without the intercept.  [needed without a schema]")
+@click.option("--n-columns", type=int, help="Columns to be learnt, beside the target: says what that takes instead.")
 @click.option("--schema", metavar="S.toml", help="The schema of the run: tells features, --x-bound, the cap of users.")
 @click.option("--n-classes", type=int, help="Classes, more than two for dpftrl only.  [default: the schema's, else 2]")
 @click.option("--horizon", type=int, required=True, help="Rows that the budget must last for.")
@@ -33,6 +34,7 @@ __all__ = ["info", "plan"]
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def plan(
     n_features: int | None,
+    n_columns: int | None,
     schema: str | None,
     n_classes: int | None,
     horizon: int,
@@ -46,8 +48,12 @@ def plan(
     noise vector, and the noise in the score of a row of the largest norm beside the largest score there is. Then a
     verdict and, where noise drowns the signal, what would help.
 
+    With --n-columns: how many rows teach what the columns of a table mean (privol run FILE), with what noise, how
+    frequent a category must be to be seen, and what declarations, more rows or a larger epsilon would bring.
+
     \b
     Examples:
+        privol plan --n-columns 14 --horizon 32561 --epsilon 1
         privol plan --schema clinic.toml --horizon 100000
         privol plan --n-features 54 --horizon 500000
         privol plan --n-features 54 --n-classes 7 --loss softmax --horizon 500000
@@ -59,6 +65,10 @@ def plan(
     from ..tables import plan_report, show
 
     given, users = given_parameters(options), None
+    if n_columns is not None:
+        others = {"--n-features": n_features, "--schema": schema, "--n-classes": n_classes, "--learner": learner}
+        _show_outlook(n_columns, horizon, {**others, **{flag_of(word): given[word] for word in given}}, given, as_json)
+        return
     if schema is not None:
         if n_features is not None:
             raise click.UsageError("--schema and --n-features exclude each other: a schema tells the features")
@@ -85,6 +95,26 @@ def plan(
             click.echo(found.to_json())
         else:
             show(plan_report(found))
+
+
+def _show_outlook(
+    n_columns: int, horizon: int, stated: Mapping[str, Any], given: Mapping[str, Any], as_json: bool
+) -> None:
+    from ..encoding import outlook_of
+    from ..losses import get_loss
+    from ..tables import outlook_report, show
+
+    for flag, value in stated.items():
+        if value is not None and flag not in ("--epsilon", "--delta", "--adjacency", "--loss"):
+            raise click.UsageError(f"{flag} and --n-columns exclude each other: it is about the model, not the columns")
+    budget = {word: given[word] for word in ("epsilon", "delta", "adjacency") if word in given}
+    real = "loss" in given and get_loss(given["loss"]).kind == "regression"
+    found = outlook_of(horizon, n_columns, real=real, **budget)
+    with printing():
+        if as_json:
+            click.echo(json.dumps(found.to_record(), allow_nan=False))
+        else:
+            show(outlook_report(found))
 
 
 _PRIVATE = ("epsilon", "delta", "adjacency", "drop", "columns", "ledger", "seed")

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from ..errors import BudgetExceeded
+from .encoding import short_of_rows
 from .options import LEARNER_OPTIONS, OFFLINE, GroupedCommand, learner_options
 from .outputs import RunDirectory, naming_rows, printing, uninterrupted
 from .prepare import Ready, prepare
@@ -248,6 +249,8 @@ def _report(
         record = describe_run(made, stream, ready.inputs, whole=whole, resumed=resumed, **how)
         record["x_bound_from"] = ready.x_bound_from
         record["encoding"] = ready.encoding
+        if ready.encoding is not None and (short := short_of_rows(ready.encoding)) is not None:
+            record["warnings"].append(short)
         if unread and unread_pipe():
             record["warnings"].append(
                 "what comes through the pipe was not read: these are the rows that come with the package; privol run "

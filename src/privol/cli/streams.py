@@ -20,6 +20,7 @@ __all__ = [
     "FILE_OPTIONS",
     "base_option",
     "file_options",
+    "flag_of",
     "open_for_model",
     "open_for_run",
     "stream_options",
@@ -162,7 +163,7 @@ def open_for_run(
     if file is None:
         others = [word for word in named if word != "classes"]
         if others:
-            raise click.UsageError(f"{_flag(others[0])} is about a FILE, and none is given")
+            raise click.UsageError(f"{flag_of(others[0])} is about a FILE, and none is given")
         if encoder is not None:
             table: dict[str, Any] = {"target": "Cover_Type", "sep": ",", "header": True, "classes": classes}
             table["positive"] = 2 if classes is None else None
@@ -174,7 +175,7 @@ def open_for_run(
         for word in named:
             if word in _IN_SCHEMA:
                 raise click.UsageError(
-                    f"--schema and {_flag(word)} exclude each other: with --schema {_IN_SCHEMA[word]}"
+                    f"--schema and {flag_of(word)} exclude each other: with --schema {_IN_SCHEMA[word]}"
                 )
     if encoder is not None:
         stream = open_stream(file, **{**given, "schema": encoder, "classes": classes}, count_cells=diagnostics)
@@ -185,7 +186,7 @@ def open_for_run(
     return stream, _inputs(stream, given, ranges)
 
 
-def _flag(word: str) -> str:
+def flag_of(word: str) -> str:
     return f"--{word.replace('_', '-')}"
 
 

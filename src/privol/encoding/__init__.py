@@ -1,6 +1,7 @@
 """Encoding: columns to numbers, each row by itself, as a schema says that is public or learnt privately."""
 
+from .outlook import Outlook, outlook_of
 from .phases import EncodingPlan, plan_encoding
 from .private_encoder import PrivateEncoder
 
-__all__ = ["EncodingPlan", "PrivateEncoder", "plan_encoding"]
+__all__ = ["EncodingPlan", "Outlook", "PrivateEncoder", "outlook_of", "plan_encoding"]

@@ -1,0 +1,155 @@
+"""What so many rows can teach of so many columns, and what would help, before a row is read: ``privol plan``."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from .._validate import choice, integer, number
+from ..guarantees import ADJACENCIES, gdp_mu
+from .phases import EncodingPlan, plan_encoding
+
+__all__ = ["TOO_SHORT", "Outlook", "outlook_of", "too_short"]
+
+#: A stream is short where a category that half of the rows have may be missed.
+TOO_SHORT = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlook:
+    """What an encoding costs and can see. Public.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows of the whole stream.
+    epsilon, delta : float
+        Of the encoding, and of a model of the other rows beside it.
+    plan : EncodingPlan
+    counts : tuple of (phase, rows, deviation)
+        Rows of each phase, and the standard deviation of the noise of one of its counts.
+    verdict : str
+    remedies : tuple of (what, rows, share)
+        Each alone, with the rows that teach then and the ``visible_share``, None where nothing is to be learnt.
+    """
+
+    n_rows: int
+    epsilon: float
+    delta: float
+    plan: EncodingPlan
+    counts: tuple[tuple[str, int, float], ...]
+    verdict: str
+    remedies: tuple[tuple[str, int, float | None], ...]
+
+    def to_record(self) -> dict[str, Any]:
+        """Return all of it as JSON takes it."""
+        plan = self.plan
+        return {
+            "rows": self.n_rows,
+            "columns": plan.columns,
+            "target": plan.target,
+            "epsilon": "inf" if math.isinf(self.epsilon) else self.epsilon,
+            "delta": self.delta,
+            "mu": "inf" if math.isinf(plan.mu) else plan.mu,
+            "adjacency": plan.adjacency,
+            "rows_that_teach": plan.rows,
+            "rows_of_the_model": self.n_rows - plan.rows,
+            "phases": [dict(zip(("name", "rows", "std"), found, strict=True)) for found in self.counts],
+            "visible_share": plan.visible_share,
+            "verdict": self.verdict,
+            "remedies": [dict(zip(("change", "rows", "visible_share"), found, strict=True)) for found in self.remedies],
+        }
+
+
+def outlook_of(
+    n_rows: int,
+    n_columns: int,
+    *,
+    epsilon: float = 1.0,
+    delta: float = 1e-6,
+    adjacency: str = "replace",
+    target: bool = True,
+    real: bool = False,
+) -> Outlook:
+    """Return what the first of so many rows can teach of so many columns.
+
+    Parameters
+    ----------
+    n_rows : int
+        Rows of the whole stream.
+    n_columns : int
+        Columns whose encoding is to be learnt, without the target.
+    epsilon, delta : float
+    adjacency : {"replace", "zero_out"}
+    target, real : bool
+        As for :func:`plan_encoding`.
+
+    Returns
+    -------
+    Outlook
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter is out of its range, or there are too few rows for any phase.
+    """
+    n, columns = integer(n_rows=n_rows, at_least=1), integer(n_columns=n_columns, at_least=1)
+    choice(ADJACENCIES, adjacency=adjacency)
+    epsilon = number(epsilon=epsilon, above=0.0, infinite=True)
+    delta = number(delta=delta, above=0.0, below=1.0)
+    words: dict[str, Any] = {"adjacency": adjacency, "target": target, "real": real}
+
+    def planned(rows: int, columns: int, budget: float, **others: Any) -> EncodingPlan:
+        mu = math.inf if math.isinf(budget) else gdp_mu(budget, delta)
+        return plan_encoding(rows, columns, mu=mu, **{**words, **others})
+
+    plan = planned(n, columns, epsilon)
+    counts = []
+    for name, rows in plan.phases:
+        std = plan.noise(1 if name == "labels" else plan.columns + (plan.target if name == "kinds" else 0))
+        counts.append((name, rows, std))
+    others: dict[str, EncodingPlan] = {}
+    if target:
+        others["declare the labels, or the range of a real target"] = planned(n, columns, epsilon, target=False)
+    if columns > 1:
+        others["drop, or declare, half of the columns"] = planned(n, columns // 2, epsilon)
+    if not math.isinf(epsilon):
+        others["twice the epsilon"] = planned(n, columns, 2.0 * epsilon)
+    others["twice the rows"] = planned(2 * n, columns, epsilon)
+    remedies: list[tuple[str, int, float | None]] = [(what, p.rows, p.visible_share) for what, p in others.items()]
+    remedies.append(("declare all by a schema: the model learns every row", 0, None))
+    return Outlook(
+        n_rows=n,
+        epsilon=epsilon,
+        delta=delta,
+        plan=plan,
+        counts=tuple(counts),
+        verdict=_verdict(plan),
+        remedies=tuple(remedies),
+    )
+
+
+def too_short(rows: int, share: float) -> str | None:
+    """Say that few rows taught an encoding, of which ``visible_share`` is the share; None where there were enough."""
+    if share <= TOO_SHORT:
+        return None
+    return (
+        f"the {rows:,} rows that taught the encoding are few for this budget and so many columns: a category "
+        f"is only surely seen if {_share(share)} have it; --drop columns, declare labels (--classes) or columns (a "
+        "schema), or take more rows or a larger epsilon; privol plan --n-columns says what each would bring"
+    )
+
+
+def _share(share: float) -> str:
+    return "more than all rows" if share > 1.0 else f"at least {share:.0%} of the rows"
+
+
+def _verdict(plan: EncodingPlan) -> str:
+    share = plan.visible_share
+    if share > 1.0:
+        return "Too short: not even what all rows have in common is surely seen through the noise."
+    seen = f"A category is seen in 19 of 20 runs if at least {share:.2g} of the rows have it"
+    if share > TOO_SHORT:
+        return f"Short: {seen[0].lower()}{seen[1:]}."
+    return f"{seen}."
