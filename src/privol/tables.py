@@ -60,9 +60,7 @@ def run_report(record: Mapping[str, Any]) -> list[RenderableType]:
     """
     found, metrics = record["diagnostics"], record["private_metrics"]
     public = [words for words in record["warnings"] if not words.startswith(_NOT_PRIVATE)]
-    parts: list[RenderableType] = [
-        _headline(record["summary"], record["model_private"], "" if metrics is None else " of models and metrics")
-    ]
+    parts: list[RenderableType] = [_headline(record["summary"], record["model_private"], _whose(record))]
     if record["status"] == "interrupted":
         doing = "while it was learning" if record["interrupted_while"] == "learning" else "after learning"
         parts.append(Text(f"INTERRUPTED {doing}, after row {record['rows']:,}: no release was added", style="bold red"))
@@ -262,6 +260,12 @@ def _diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
     return [table, *(Text(note) for note in notes)]
 
 
+def _whose(record: Mapping[str, Any]) -> str:
+    if record["private_metrics"] is not None:
+        return " of models and metrics"
+    return " of models and schema" if record.get("shared") else ""
+
+
 #: Columns of a schema that are listed with their counts.
 _SHOWN_COLUMNS = 8
 
@@ -269,6 +273,8 @@ _SHOWN_COLUMNS = 8
 def _encoding(found: Mapping[str, Any]) -> str:
     """Say what the first rows taught, and what was left out."""
     said = f"learnt from the first {found['rows']:,} rows, which the model does not learn; "
+    if found["reused"]:
+        said = f"learnt from {found['rows']:,} rows, and the model learns them too, by the rest of the budget; "
     if found["frequent_features"] is not None:
         return f"{said}{found['frequent_features']:,} frequent features are used"
     said += (

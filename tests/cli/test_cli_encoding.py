@@ -169,6 +169,67 @@ def test_a_killed_run_goes_on_with_what_was_learnt(here):
     assert len(entries_of("R")) == 2
 
 
+def test_a_share_of_the_budget_lets_all_rows_teach_and_learn(here):
+    words = (*WORDS, "--schema-share", "0.25", "--no-diagnostics")
+    record = run_json(*words, "--seed", "1", "--out", "R")
+    mu = gdp_mu(2.0, 1e-6)
+    assert record["rows"] == N
+    assert N - 4 < record["encoding"]["rows"] <= N
+    assert record["summary"].startswith("NOT PRIVATE")  # the seed is known
+    assert "epsilon 2 at delta 1e-6" in record["summary"]
+    shares = {name: found["mu"] for name, found in record["budget"]["shares"].items()}
+    assert shares == {"PrivateEncoder": pytest.approx(mu / 2), "DPFTRL": pytest.approx(mu * 0.75**0.5)}
+    found = Ledger.read("R/ledger.jsonl")
+    assert found.epsilon == 2.0
+    assert mu * (1 - 1e-9) < found.spent.mu <= mu
+    assert "which is counted here" in record["sentence"]
+    assert "another account pays" not in record["sentence"]
+    shown = " ".join(privol_cli(*words, "--out", "S").stdout.split())
+    assert "Guarantee of models and schema: differential privacy with epsilon 2 at delta 1e-6" in shown
+    assert "and the model learns them too, by the rest of the budget" in shown
+    assert len(privol_cli("predict", "R", "rows.csv").stdout.splitlines()) == N + 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
+def test_a_killed_run_of_a_share_goes_on(here):
+    table(200_000).to_csv("rows.csv", index=False)
+    words = (*WORDS, "--seed", "3", "--checkpoint", "1000", "--schema-share", "0.25", "--no-diagnostics", "--quiet")
+    assert privol_cli(*words, "--out", "whole").exit_code == OK
+    process = start(*words, "--out", "R")
+    journal = Path("R/ledger.jsonl")
+    while process.poll() is None:
+        if journal.exists() and journal.read_bytes().count(b"\n") >= 8:
+            process.send_signal(signal.SIGKILL)
+            break
+        time.sleep(0.001)
+    process.communicate(timeout=WAIT)
+    assert process.returncode == -signal.SIGKILL
+    result = privol_cli("resume", "R", "--json")
+    assert result.exit_code == OK, result.stderr
+    assert "epsilon 2 at delta 1e-6" in json.loads(result.stdout)["summary"]
+    assert np.array_equal(load_model("R").coef_, load_model("whole").coef_)
+    assert Ledger.read("R/ledger.jsonl").spent.mu == Ledger.read("whole/ledger.jsonl").spent.mu
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--private-metrics", "0.1", "--release", "50"), "exclude each other"),
+        (("--no-learn-schema",), "a schema that is learnt"),
+        (("--ranges", "ranges.json"), "a schema that is learnt"),
+        (("--schema-share", "1"), "--schema-share 1"),
+        (("--schema-share", "0"), "--schema-share 0"),
+        (("--learner", "miogd"), "state --epsilon"),
+    ],
+    ids=str,
+)
+def test_a_share_that_cannot_be(here, words, said):
+    result = privol_cli("run", "rows.csv", "--target", "outcome", "--schema-share", "0.2", *words, "--out", "R")
+    assert result.exit_code == USAGE
+    assert said in " ".join(result.stderr.split())
+    assert not Path("R").exists()
+
+
 @pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
 def test_an_encoding_that_is_killed_is_paid_for(here):
     """Whatever the dead process had shown: the whole reservation counts."""

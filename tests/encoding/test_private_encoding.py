@@ -328,6 +328,44 @@ def test_a_learner_of_the_other_rows_costs_no_more():
         DPFTRL(epsilon=0.1, x_bound=stream.row_bound, on_invalid="zero", ledger=ledger).fit_stream(stream)
 
 
+def test_rows_that_teach_may_be_learnt_too_and_both_add_up():
+    from privol import DPFTRL
+
+    table, n = frame(6000), 6000
+    ledger = Ledger()
+    encoder = PrivateEncoder(epsilon=4.0, reuse_rows=True, ledger=ledger, random_state=1)
+    stream = open_stream(table, target="outcome", schema=encoder)
+    assert encoder.plan_ == encoder.plan(
+        n, len(table.columns) - 1
+    )  # all rows, as far as whole numbers of each phase go
+    assert n - 4 < encoder.plan_.rows <= n
+    alone = PrivateEncoder(epsilon=4.0, random_state=1)
+    assert learn_schema(table, alone, target="outcome") == encoder.schema_
+    assert (stream.count_rows(), stream.first_row, stream.beside) == (n, 1, None)
+    rows = np.concatenate([block.X for block in stream])
+    assert np.array_equal(rows, np.concatenate([block.X for block in open_stream(table, schema=encoder.schema_)]))
+    words = {"x_bound": stream.schema.usual_norm, "on_invalid": "zero", "horizon": n}
+    DPFTRL(epsilon=3.0, ledger=ledger, random_state=2, **words).fit_stream(stream)
+    assert ledger.spent.mu == pytest.approx(math.hypot(gdp_mu(4.0, 1e-6), gdp_mu(3.0, 1e-6)))
+    limited = Ledger(epsilon=4.5, delta=1e-6)
+    encoder = PrivateEncoder(epsilon=4.0, reuse_rows=True, ledger=limited)
+    stream = open_stream(table, target="outcome", schema=encoder)
+    with pytest.raises(BudgetExceeded):
+        DPFTRL(epsilon=3.0, ledger=limited, **words).fit_stream(stream)
+
+
+def test_rows_are_not_used_twice_where_they_come_once():
+    ledger = Ledger()
+    encoder = PrivateEncoder(reuse_rows=True, n_rows=6000, ledger=ledger)
+    rows = iter(frame(6000).to_dict("records"))
+    with pytest.raises(InvalidParameter, match="reads the rows twice"):
+        open_stream(rows, target="outcome", schema=encoder)
+    assert ledger.spent.mu == 0.0
+    assert len(list(rows)) >= 5999  # told its columns by the first
+    with pytest.raises(InvalidParameter, match="reuse_rows must be"):
+        open_stream(frame(6000), target="outcome", schema=PrivateEncoder(reuse_rows=1))
+
+
 def test_an_interrupt_is_paid_for(monkeypatch):
     ledger = Ledger()
     encoder = PrivateEncoder(ledger=ledger)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..readers.formats import by_name
+
+if TYPE_CHECKING:
+    from ..guarantees import Guarantee
 
 __all__ = [
     "defaults_for",
@@ -20,6 +25,7 @@ __all__ = [
     "short_of_rows",
     "spent_note",
     "what_taught",
+    "with_schema",
 ]
 
 _STDIN = "-"
@@ -83,8 +89,10 @@ def _promise(made: Any, horizon: int | None) -> Any:
     return promise_of(made, 1, horizon or 1000, 2)
 
 
-def encoder_for(made: Any, drop: str | None, horizon: int | None, ledger: Any, regression: bool | None) -> Any:
-    """Return what learns the encoding for a learner, with its budget.
+def encoder_for(
+    made: Any, drop: str | None, horizon: int | None, ledger: Any, regression: bool | None, mu: float | None = None
+) -> Any:
+    """Return what learns the encoding for a learner: with its budget, or from all rows with ``mu`` of its own.
 
     Raises
     ------
@@ -92,7 +100,7 @@ def encoder_for(made: Any, drop: str | None, horizon: int | None, ledger: Any, r
         If the learner's guarantee is none that the encoding can be put beside.
     """
     from ..encoding.private_encoder import PrivateEncoder
-    from ..guarantees import gdp_epsilon
+    from ..guarantees import epsilon_within, gdp_epsilon
 
     promise = _promise(made, horizon)
     if promise.kind not in _BESIDE:
@@ -100,8 +108,12 @@ def encoder_for(made: Any, drop: str | None, horizon: int | None, ledger: Any, r
             f"the guarantee of {type(made).__name__} with these options is of kind {promise.kind!r}, and a learnt "
             "encoding has one of Gaussian differential privacy: declare the columns by --schema or --ranges"
         )
+    epsilon = gdp_epsilon(promise.parameter, made.delta) if made.epsilon is None else made.epsilon
+    if mu is not None:
+        epsilon = epsilon_within(mu, made.delta)
     return PrivateEncoder(
-        epsilon=gdp_epsilon(promise.parameter, made.delta) if made.epsilon is None else made.epsilon,
+        epsilon=epsilon,
+        reuse_rows=mu is not None,
         delta=made.delta,
         adjacency=made.adjacency,
         n_rows=horizon,
@@ -166,6 +178,7 @@ def what_taught(encoder: Any) -> dict[str, Any]:
     plan = encoder.plan_
     return {
         "rows": plan.rows,
+        "reused": encoder.reuse_rows,
         "phases": dict(plan.phases),
         "visible_share": plan.visible_share,
         "mu": plan.mu if encoder.guarantee_.kind == "gdp" else "inf",
@@ -183,6 +196,21 @@ def short_of_rows(taught: Mapping[str, Any]) -> str | None:
     return None if taught["frequent_features"] is not None else too_short(taught["rows"], taught["visible_share"])
 
 
+def with_schema(found: Guarantee, schema: Any) -> Guarantee:
+    """Return what a guarantee becomes together with that of the schema, which the same rows taught."""
+    from ..guarantees import compose_gdp
+
+    learnt = schema.learnt
+    own = (f"the schema was learnt from the same rows by histograms with mu = {learnt.mu:.6g}, which is counted here",)
+    return replace(
+        found,
+        kind="none" if math.isinf(learnt.mu) else found.kind,
+        parameter=compose_gdp([found.mu, learnt.mu]),
+        conditions=(*(words for words in found.conditions if words not in schema.conditions), *own),
+        private=found.private and learnt.private,
+    )
+
+
 def spent_note(encoder: Any, what: str, journal: Path | None) -> str | None:
     """Say that what an encoding cost stays spent, where nothing else says it; None where nothing was."""
     account = getattr(encoder, "account_", None)
@@ -190,6 +218,6 @@ def spent_note(encoder: Any, what: str, journal: Path | None) -> str | None:
         return None
     kept = "" if journal is None else f": {journal} says so"
     return (
-        f"no {what} was released, but what the first {encoder.plan_.rows:,} rows taught may have been seen, and the "
+        f"no {what} was released, but what {encoder.plan_.rows:,} rows taught may have been seen, and the "
         f"budget counts as spent{kept}"
     )

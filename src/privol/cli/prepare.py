@@ -48,6 +48,8 @@ class Ready:
         What implied the bound of the rows, where the command does not state it.
     encoding : dict or None
         What the first rows taught, for the record.
+    shared : bool
+        Whether the schema was learnt from the same rows, for a share of the budget.
     """
 
     made: Any
@@ -58,6 +60,7 @@ class Ready:
     private: Any
     x_bound_from: str | None
     encoding: dict[str, Any] | None
+    shared: bool
 
     @property
     def renewed(self) -> bool:
@@ -76,6 +79,7 @@ def prepare(
     kept: Mapping[str, Any] | None,
     learn_schema: bool | None,
     drop: str | None,
+    schema_share: float | None,
     private_metrics: float | None,
     metric_windows: int | None,
     seed: int | None,
@@ -101,6 +105,13 @@ def prepare(
         raise click.UsageError("--private-metrics needs a run that ends at its horizon: --renewal none")
     private: Any = None
     limit: dict[str, float] = {}
+    own: float | None = None  # mu of the schema, where it has a share of the budget
+    if schema_share is not None:
+        if private_metrics is not None:
+            raise click.UsageError("--schema-share and --private-metrics exclude each other: both take a share")
+        if kept is None and not learns_encoding(file, learn_schema, {**options, **given}):
+            raise click.UsageError("--schema-share is about a schema that is learnt, and here none is")
+        given, own, limit = _split_off(learner_name(learner, given), given, schema_share)
     if private_metrics is not None:
         given, private, limit = _split(learner_name(learner, given), given, private_metrics, metric_windows)
     journal = directory.path / "ledger.jsonl"
@@ -112,12 +123,14 @@ def prepare(
         if file is not None or learn_schema or may_learn_encoding(trial, horizon):
             wanted = _regression(trial, learner, "loss" in given, file, options)
             ledger = stack.enter_context(closing(Ledger(adjacency=trial.adjacency, journal=journal, **limit)))
-            encoder = encoder_for(trial, drop, horizon, ledger, wanted)
+            encoder = encoder_for(trial, drop, horizon, ledger, wanted, own)
     elif drop is not None and before is None:
         raise click.UsageError("--drop is about columns whose meaning is learnt; a schema drops columns by itself")
     with _said_as_spent(encoder, directory):
         stream, inputs = open_for_run(file, options, diagnostics, encoder=encoder, kept=before)
-        stated = horizon if horizon is None or encoder is None else horizon - encoder.plan_.rows
+        stated = horizon
+        if horizon is not None and encoder is not None and not encoder.reuse_rows:
+            stated = horizon - encoder.plan_.rows
         horizon = _horizon(stream, stated, talking, renewed) if kept is None else int(kept["horizon"])
         chosen = None
         if stream.schema is not None and stream.schema.learnt is not None:
@@ -151,6 +164,7 @@ def prepare(
         private=private,
         x_bound_from=chosen,
         encoding=None if encoder is None else what_taught(encoder),
+        shared=is_learnt(inputs) and inputs["first_row"] == 1,
     )
 
 
@@ -225,12 +239,7 @@ def _split(
     from ..evaluate import PrivateMetrics
     from ..guarantees import split_budget
 
-    whole = _make(name, given)
-    if getattr(whole, "calibration", "tight") != "tight":
-        raise click.UsageError(
-            "--private-metrics shares a budget, and --calibration published keeps none: its epsilon is only what the "
-            "source claims"
-        )
+    whole = _with_budget(name, given, "--private-metrics")
     try:
         split = split_budget(whole.epsilon, whole.delta, share)
         settings = {} if windows is None else {"windows": windows}
@@ -240,6 +249,32 @@ def _split(
     if math.isinf(whole.epsilon):
         return given, private, {}
     return {**given, "epsilon": split.epsilon}, private, {"epsilon": whole.epsilon, "delta": whole.delta}
+
+
+def _split_off(name: str, given: dict[str, Any], share: float) -> tuple[dict[str, Any], float, dict[str, float]]:
+    """Share a budget between models and their schema: the models' parameters, the schema's mu, the limit of both."""
+    from ..guarantees import split_budget
+
+    whole = _with_budget(name, given, "--schema-share")
+    try:
+        split = split_budget(whole.epsilon, whole.delta, share)
+    except InvalidParameter as error:
+        raise InvalidParameter(f"--schema-share {share:g}: {error}") from error
+    if math.isinf(whole.epsilon):
+        return given, split.mu, {}
+    return {**given, "epsilon": split.epsilon}, split.mu, {"epsilon": whole.epsilon, "delta": whole.delta}
+
+
+def _with_budget(name: str, given: dict[str, Any], flag: str) -> Any:
+    whole = _make(name, given)
+    if getattr(whole, "calibration", "tight") != "tight":
+        raise click.UsageError(
+            f"{flag} shares a budget, and --calibration published keeps none: its epsilon is only what the source "
+            "claims"
+        )
+    if whole.epsilon is None:
+        raise click.UsageError(f"{flag} shares an epsilon, and --learner {name} is told its noise: state --epsilon")
+    return whole
 
 
 def check_labels(made: Any, stream: Any, file: str | None) -> None:

@@ -39,11 +39,13 @@ def describe_run(
     seconds: float,
     interrupted: str | None,
     resumed: bool,
+    shared: bool = False,
 ) -> dict[str, Any]:
     """Return the record of a run whose learner is closed, without what :func:`write_run` adds.
 
     ``whole``: the guarantee of all that is released, with the private metrics where there are some.
     ``interrupted``: what Ctrl-C struck (learning, comparing), or None. ``resumed``: whether an earlier call began it.
+    ``shared``: ``whole`` is together with the schema, which the same rows taught.
     """
     from .. import __version__
     from ..guarantees import compose_gdp, gdp_epsilon, weaknesses
@@ -95,7 +97,7 @@ def describe_run(
         "summary": whole.summary(),
         "warnings": warnings,
         "guarantee": guarantee.to_record(),
-        "sentence": guarantee.sentence(),
+        "sentence": (whole if shared else guarantee).sentence(),
         "together": ledger.sentence(delta) if len(promises) > 1 else None,
         "users": users,
         "budget": {

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from ..errors import BudgetExceeded
-from .encoding import short_of_rows
+from .encoding import short_of_rows, with_schema
 from .options import LEARNER_OPTIONS, OFFLINE, GroupedCommand, learner_options
 from .outputs import RunDirectory, naming_rows, printing, uninterrupted
 from .prepare import Ready, prepare
@@ -27,7 +27,7 @@ _PRIVACY = "epsilon delta adjacency horizon renewal release private_metrics metr
 _PARAMETERS = " ".join(o.parameter for o in LEARNER_OPTIONS if o.parameter not in ("loss", *_PRIVACY.split()))
 _GROUPS = (
     ("What the columns mean (public)", "schema target classes positive ranges n_features columns"),
-    ("What is learnt of them (private)", "learn_schema drop"),
+    ("What is learnt of them (private)", "learn_schema drop schema_share"),
     ("How FILE is written", f"{FILE_OPTIONS} zero_based"),
     ("Budget and releases", _PRIVACY),
     ("Learner", f"learner loss huber_width smooth_hinge_width {_PARAMETERS}"),
@@ -70,6 +70,14 @@ class _RunCommand(GroupedCommand):
     "rows: which features are frequent; the others are left out.",
 )
 @click.option("--drop", metavar="A,B,...", help="With it: columns to leave out.")
+@click.option(
+    "--schema-share",
+    type=float,
+    metavar="SHARE",
+    help="With it: all rows teach, for this share of the budget (of mu squared; such as 0.25), and the model learns "
+    "all of them for the rest. FILE is read twice. Worth it where rows are few.  [default: the first rows teach, the "
+    "model learns the others, and each has the whole budget]",
+)
 @click.option("--seed", type=int, help="Reproducible noise, for tests: everything is then marked NOT PRIVATE.")
 @click.option(
     "--out",
@@ -105,8 +113,7 @@ def run(out: str | None, **options: Any) -> None:
 
     FILE is CSV, JSON lines, libsvm (plain or gz, bz2, xz, zst), Parquet, Arrow, .npy or .npz; a directory or a quoted
     pattern of such files, in the order of their names; or - for standard input, which needs --horizon. Without FILE:
-    120,000 real rows that come with the package (Forest Covertype, lodgepole pine against the rest), and settings
-    chosen for them on other rows: --radius 10 --x-bound 2 --regularization 400.
+    120,000 real rows that come with the package (Forest Covertype, lodgepole pine against the rest).
 
     Rows are learnt in the order of FILE: shuffle a file that is sorted by something, unless the last rows are what the
     model is for. Everything that the options and the schema say counts as public: choose bounds, labels, ranges and
@@ -163,6 +170,7 @@ def learn_rows(
     metric_windows: int | None,
     learn_schema: bool | None,
     drop: str | None,
+    schema_share: float | None,
     seed: int | None,
     checkpoint: int,
     diagnostics: bool,
@@ -192,8 +200,9 @@ def learn_rows(
     with ExitStack() as stack:
         ready = prepare(
             directory, stack, file=file, learner=learner, horizon=horizon, options=options, kept=kept,
-            learn_schema=learn_schema, drop=drop, private_metrics=private_metrics, metric_windows=metric_windows,
-            seed=seed, diagnostics=diagnostics, delay=delay, talking=not (as_json or quiet),
+            learn_schema=learn_schema, drop=drop, schema_share=schema_share, private_metrics=private_metrics,
+            metric_windows=metric_windows, seed=seed, diagnostics=diagnostics, delay=delay,
+            talking=not (as_json or quiet),
         )  # fmt: skip
         made, stream = ready.made, ready.stream
         rows = stream.n_rows if ready.renewed else ready.horizon
@@ -245,8 +254,11 @@ def _report(
         if ready.private is not None:
             found = _released(made, ready.private, ended.windows, ready.horizon, delay)
             released, whole = found.to_record(), found.guarantee
+        if ready.shared:
+            whole = with_schema(whole, stream.schema)
         how: dict[str, Any] = {"seconds": ended.seconds, "interrupted": ended.interrupted}
-        record = describe_run(made, stream, ready.inputs, whole=whole, resumed=resumed, **how)
+        record = describe_run(made, stream, ready.inputs, whole=whole, resumed=resumed, shared=ready.shared, **how)
+        record["shared"] = ready.shared
         record["x_bound_from"] = ready.x_bound_from
         record["encoding"] = ready.encoding
         if ready.encoding is not None and (short := short_of_rows(ready.encoding)) is not None:

@@ -60,6 +60,10 @@ class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: i
         What is publicly known of some columns, or of the target: these are taken as they are.
     regression : bool, optional
         Whether the target is a real number. Default: it is unless nearly all rows have one of the frequent labels.
+    reuse_rows : bool, default=False
+        All rows of a stream teach, and all of them are handed on: a learner of them pays for itself besides (squares of
+        both mu add up, in the ledger that both have), and the input must be one that can be read twice. What it buys:
+        less budget shows more where rows are few; ``docs/encoding.md`` has figures.
     random_state : None, int, ...
         See :func:`privol.noise.make_source`; anything but None is **not private**.
     ledger : Ledger, optional
@@ -101,6 +105,7 @@ class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: i
         drop: Sequence[str] = (),
         declared: Any = None,
         regression: bool | None = None,
+        reuse_rows: bool = False,
         random_state: Any = None,
         ledger: Ledger | None = None,
         sparse_output: bool | None = None,
@@ -114,6 +119,7 @@ class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: i
             drop=drop,
             declared=declared,
             regression=regression,
+            reuse_rows=reuse_rows,
             random_state=random_state,
             ledger=ledger,
         )

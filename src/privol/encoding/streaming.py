@@ -51,6 +51,7 @@ class StreamEncoder:
         drop: Sequence[str] = (),
         declared: Any = None,
         regression: bool | None = None,
+        reuse_rows: bool = False,
         random_state: Any = None,
         ledger: Ledger | None = None,
     ) -> None:
@@ -62,12 +63,14 @@ class StreamEncoder:
         self.drop = drop
         self.declared = declared
         self.regression = regression
+        self.reuse_rows = reuse_rows
         self.random_state = random_state
         self.ledger = ledger
 
     def plan(self, n_rows: int, n_columns: int, *, target: bool = True, whole: bool = False) -> EncodingPlan:
         """Return which rows would teach the encoding of so many columns, before any is read."""
-        words: dict[str, Any] = {"target": target, "real": self.regression is True, "whole": whole}
+        words: dict[str, Any] = {"target": target, "real": self.regression is True}
+        words["whole"] = whole or self.reuse_rows
         return plan_encoding(n_rows, n_columns, mu=self._mu(), adjacency=self.adjacency, **words)
 
     # ---- learning ---------------------------------------------------------------------------------------
@@ -81,7 +84,7 @@ class StreamEncoder:
         *,
         whole: bool = False,
     ) -> RestOfColumns:
-        """Learn the encoding from the first rows of an input, and return the others.
+        """Learn the encoding from the first rows of an input, and return the others; with ``reuse_rows`` from all.
 
         Parameters
         ----------
@@ -93,7 +96,7 @@ class StreamEncoder:
         file_options : mapping
             How the input is written, for the schema's ``[file]``.
         whole : bool
-            All rows teach; there are no others.
+            All rows teach; none is returned.
 
         Raises
         ------
@@ -111,6 +114,8 @@ class StreamEncoder:
         n_rows = self._count_of(columns)
         if not names and not goal.learnt:
             raise InvalidParameter(f"{columns.name}: all columns and the target are declared, nothing is to be learnt")
+        self._check_reuse(columns)
+        whole = whole or self.reuse_rows
         plan = self.plan(n_rows, max(len(names), 1), target=goal.learnt, whole=whole)
         written = Written(declared.file.get("missing", MISSING_TEXTS), declared.file.get("decimal", "."))
         kinds: dict[str, Kind] = {}
@@ -139,7 +144,10 @@ class StreamEncoder:
             file_options=tuple(options.items()),
             name="the learnt schema",
         )
-        return RestOfColumns(columns, plan.rows, left, n_rows if self.n_rows is None else None)
+        known_rows = n_rows if self.n_rows is None else None
+        if self.reuse_rows:
+            return RestOfColumns(columns, 0, None, known_rows)
+        return RestOfColumns(columns, plan.rows, left, known_rows)
 
     def learn_rows(self, source: Source, *, whole: bool = False) -> RestOfRows:
         """Learn from the first rows which numbered features are frequent, and return the other rows as they come.
@@ -166,6 +174,8 @@ class StreamEncoder:
             if value:
                 raise InvalidParameter(f"{source.name}: {name} is about columns, and sparse rows have none")
         n_rows = self._count_of(source)
+        self._check_reuse(source)
+        whole = whole or self.reuse_rows
         plan = plan_features(n_rows, mu=self._mu(), adjacency=self.adjacency, whole=whole)
         noise = self._open(plan, source, whole)
         run = FrequentRun(source.n_features, plan, noise)
@@ -175,7 +185,16 @@ class StreamEncoder:
         part = FrequentFeatures(source.n_features, run.kept)
         self.dropped_ = {}
         self.schema_ = Schema(rows=part, learnt=self._learnt(plan, noise), name="the learnt schema")
-        return RestOfRows(source, plan.rows, left, n_rows if self.n_rows is None else None)
+        known_rows = n_rows if self.n_rows is None else None
+        if self.reuse_rows:
+            return RestOfRows(source, 0, None, known_rows)
+        return RestOfRows(source, plan.rows, left, known_rows)
+
+    def _check_reuse(self, reader: Reader) -> None:
+        if not isinstance(self.reuse_rows, bool):
+            raise InvalidParameter(f"reuse_rows must be True or False, found {self.reuse_rows!r}")
+        if self.reuse_rows and not reader.facts.repeatable:
+            raise InvalidParameter(f"{reader.name}: reuse_rows reads the rows twice, and this input is gone once read")
 
     def _count_of(self, reader: Reader) -> int:
         return reader.count() if self.n_rows is None else integer(n_rows=self.n_rows, at_least=1)

@@ -16,6 +16,7 @@ from ._approximate import Bound, approximate_delta, approximate_epsilon, group_s
 from ._arithmetic import (
     BudgetSplit,
     compose_gdp,
+    epsilon_within,
     gdp_delta,
     gdp_epsilon,
     gdp_mu,
@@ -49,6 +50,7 @@ __all__ = [
     "compose_gdp",
     "compose_pure",
     "describe_composition",
+    "epsilon_within",
     "format_up",
     "gdp_delta",
     "gdp_epsilon",

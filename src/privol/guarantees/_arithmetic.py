@@ -284,9 +284,7 @@ def split_budget(epsilon: float, delta: float, share: float) -> BudgetSplit:
         return BudgetSplit(math.inf, math.inf)
     mu = gdp_mu(epsilon, delta)
     most = mu * math.sqrt(1.0 - share)
-    rest = gdp_epsilon(most, delta)
-    while rest > 0.0 and gdp_mu(rest, delta) > most:
-        rest *= 1.0 - 1e-12
+    rest = epsilon_within(most, delta)
     left = Fraction(mu) ** 2 - Fraction(gdp_mu(rest, delta)) ** 2 if rest > 0.0 else Fraction(0)
     if left <= 0:
         raise InvalidParameter(
@@ -294,6 +292,14 @@ def split_budget(epsilon: float, delta: float, share: float) -> BudgetSplit:
         )
     # Two roundings of what the square root is taken of, and its own, are below 1e-14.
     return BudgetSplit(rest, min(mu * math.sqrt(share), math.sqrt(left)) * (1.0 - 1e-14))
+
+
+def epsilon_within(mu: float, delta: float) -> float:
+    """Return an epsilon, the largest but for rounding, of which :func:`gdp_mu` is at most ``mu``; 0: there is none."""
+    found = gdp_epsilon(mu, delta)
+    while 0.0 < found < math.inf and gdp_mu(found, delta) > mu:
+        found *= 1.0 - 1e-12
+    return found
 
 
 def zcdp_rho_of_gdp(mu: float) -> float:

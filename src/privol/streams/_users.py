@@ -76,10 +76,14 @@ def encoded_source(
     *,
     count_cells: bool = False,
 ) -> tuple[Source, SchemaEncoder]:
-    """Learn the schema of a table from its first rows; return the others as it says, and what encodes them."""
+    """Learn the schema of a table from its first rows; return the others as it says, and what encodes them.
+
+    They stand beside the encoding in its ledger; where the encoder uses all rows, and they are all, both add up.
+    """
     rest = encoder.learn(columns, target, labels, file_options)
     source, coder = schema_source(encoder.schema_, rest, target=target is not False, count_cells=count_cells)
-    source.facts = replace(source.facts, beside=encoder.account_.plan_id)
+    if not encoder.reuse_rows:
+        source.facts = replace(source.facts, beside=encoder.account_.plan_id)
     return source, coder
 
 
@@ -88,7 +92,8 @@ def encoded_rows(encoder: StreamEncoder, source: Source) -> Source:
     rest = encoder.learn_rows(source)
     assert encoder.schema_.rows is not None
     found = FrequentSource(rest, encoder.schema_.rows, encoder.schema_.conditions)
-    found.facts = replace(found.facts, beside=encoder.account_.plan_id)
+    if not encoder.reuse_rows:
+        found.facts = replace(found.facts, beside=encoder.account_.plan_id)
     return found
 
 
