@@ -203,6 +203,23 @@ def test_how_rows_come_changes_nothing(tmp_path):
         assert np.array_equal(labels, found[0][2])
 
 
+def test_words_of_dictionaries():
+    """Hashed by a public hash: of two frequent words and rare ones, each of them its own, few features are left."""
+    rng = np.random.default_rng(0)
+    rows = [
+        (
+            {word: 1.0 for word in ("oslo", "bergen") if rng.random() < 0.5} | {f"rare {i}": 1.0},
+            "yes" if i % 2 else "no",
+        )
+        for i in range(4000)
+    ]
+    words = {"positive": "yes", "hash_features": 1 << 16}
+    found = open_stream(rows, **words, schema=PrivateEncoder(epsilon=4.0, random_state=0))
+    hashed = open_stream([({"oslo": 1.0, "bergen": 1.0}, "yes")], **words)
+    assert {*next(iter(hashed)).X.indices} <= {*found.schema.rows.kept}
+    assert found.n_features < 64  # of 65,536: noise may bring half of them
+
+
 def test_the_schema_is_kept_as_it_is():
     schema = Schema(rows=FrequentFeatures(50, (0, 7, 49)))
     assert Schema.from_record(schema.to_record()) == schema
