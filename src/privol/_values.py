@@ -235,12 +235,19 @@ def cells_of(X: Any) -> Any:
     """Return the rows of a list as an array of objects, shape (n, width), in which each cell is what it is alone.
 
     NumPy would find one type for all cells of a list, so that a number with a fraction in one row made ``1.0`` of the
-    ``1`` of another. Anything else comes back as it is, but for what is masked; so does a list of what are no rows of
-    one length, for who says what is wrong with it.
+    ``1`` of another. A masked array becomes one of objects too, whether or not anything in it is masked: a cell that is
+    would else make doubles of all of them, and what was true 1.0. Anything else comes back as it is; so does a list of
+    what are no rows of one length, for who says what is wrong with it.
     """
+    if isinstance(X, np.ma.MaskedArray) and X.dtype.kind in NUMBERS + _CELLS + "M":
+        # times become Python's, which have microseconds
+        plain = X.data.astype("M8[us]") if X.dtype.kind == "M" else X.data
+        found: NDArray[Any] = np.asarray(plain).astype(object)
+        found[np.ma.getmaskarray(X)] = None
+        return found
     rows = listed(X)
     if rows is None:
-        return unmasked(X)
+        return X
     cells = [row for row in map(_cells, rows) if row is not None]
     widths = {len(row) for row in cells}
     width = max(widths, default=0)

@@ -146,6 +146,19 @@ def test_too_few_rows_are_paid_for_and_said(here):
     assert Ledger.read("R/ledger.jsonl").spent.epsilon(1e-6) == pytest.approx(1.0, rel=1e-6)
 
 
+def test_what_was_taught_is_paid_for_where_the_first_block_fails(here):
+    """That the error is one of later rows says that columns stood out, which depends on those that taught."""
+    Path("parts").mkdir()
+    lines = Path("rows.csv").rename("parts/1.csv").read_text().splitlines()
+    Path("parts/2.csv").write_text(f"{lines[0]}\n1,2\n")
+    found = privol_cli("run", "parts", "--target", "outcome", "--horizon", f"{len(lines)}", "--out", "R")
+    assert found.exit_code == DATA, found.stderr
+    assert "2.csv, row 1 (row 20,001 of all): found 2 field(s)" in found.stderr
+    assert "the budget counts as spent: R/ledger.jsonl says so" in found.stderr
+    assert listed("R") == ["ledger.jsonl"]
+    assert Ledger.read("R/ledger.jsonl").spent.epsilon(1e-6) == pytest.approx(1.0, rel=1e-6)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
 def test_a_killed_run_goes_on_with_what_was_learnt(here):
     table(200_000).to_csv("rows.csv", index=False)

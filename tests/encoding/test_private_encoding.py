@@ -366,6 +366,14 @@ def test_rows_are_not_used_twice_where_they_come_once():
         open_stream(frame(6000), target="outcome", schema=PrivateEncoder(reuse_rows=1))
 
 
+def test_where_nothing_stands_out_that_is_said():
+    """Not of one column: then the later phases have no histogram."""
+    encoder = PrivateEncoder(epsilon=0.01, random_state=0)
+    with pytest.raises(StreamError, match="no column stood out of the noise of the"):
+        encoder.fit(np.ones((50, 1)))
+    assert encoder.ledger_.spent.mu == pytest.approx(encoder.plan_.mu)
+
+
 def test_an_interrupt_is_paid_for(monkeypatch):
     ledger = Ledger()
     encoder = PrivateEncoder(ledger=ledger)

@@ -62,6 +62,8 @@ RATES: dict[str, float] = {
     "offline.audit": 1e-6,
     "offline.gaussian": 1e-6,
     "mixing.laws": 1e-7,
+    "encoding.audit": 3e-7,
+    "encoding.thresholds": 1e-7,
 }
 
 

@@ -26,7 +26,7 @@ from .outputs import RunDirectory
 from .progress import counting
 from .streams import open_for_run
 
-__all__ = ["Ready", "check_labels", "prepare"]
+__all__ = ["Ready", "check_labels", "prepare", "say_spent"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +50,8 @@ class Ready:
         What the first rows taught, for the record.
     shared : bool
         Whether the schema was learnt from the same rows, for a share of the budget.
+    encoder : PrivateEncoder or None
+        What has learnt it.
     """
 
     made: Any
@@ -61,6 +63,7 @@ class Ready:
     x_bound_from: str | None
     encoding: dict[str, Any] | None
     shared: bool
+    encoder: Any
 
     @property
     def renewed(self) -> bool:
@@ -165,6 +168,7 @@ def prepare(
         x_bound_from=chosen,
         encoding=None if encoder is None else what_taught(encoder),
         shared=is_learnt(inputs) and inputs["first_row"] == 1,
+        encoder=encoder,
     )
 
 
@@ -174,11 +178,16 @@ def _said_as_spent(encoder: Any, directory: RunDirectory) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        note = None if encoder is None else spent_note(encoder, "model", directory.path / "ledger.jsonl")
-        if note is not None:
-            directory.keep()
-            error.add_note(note)
+        say_spent(error, encoder, directory)
         raise
+
+
+def say_spent(error: BaseException, encoder: Any, directory: RunDirectory) -> None:
+    """Leave the ledger, and say so, where an encoding was paid for: that an error came later tells how it went."""
+    note = None if encoder is None else spent_note(encoder, "model", directory.path / "ledger.jsonl")
+    if note is not None:
+        directory.keep()
+        error.add_note(note)
 
 
 def _regression(

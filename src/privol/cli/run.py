@@ -16,7 +16,7 @@ from ..errors import BudgetExceeded
 from .encoding import short_of_rows, with_schema
 from .options import LEARNER_OPTIONS, OFFLINE, GroupedCommand, learner_options
 from .outputs import RunDirectory, naming_rows, printing, uninterrupted
-from .prepare import Ready, prepare
+from .prepare import Ready, prepare, say_spent
 from .progress import watched
 from .records import describe_cells, describe_run, write_run
 from .streams import FILE_OPTIONS, stream_options, unread_pipe
@@ -132,8 +132,9 @@ def run(out: str | None, **options: Any) -> None:
 
     Ctrl-C stops a run without another release and leaves RUN with what was released and spent by then; privol resume
     goes on with it, as after a crash. A run that an error ends before a row was learnt leaves nothing: as no model was
-    handed out, nothing is spent. The fit of a learner of data at rest has nothing to go on from: Ctrl-C leaves and
-    spends nothing, and a fit that fails or is killed leaves RUN without a model and with its budget spent.
+    handed out, nothing is spent, unless rows have taught what the columns mean: then the ledger stays. The fit of a
+    learner of data at rest has nothing to go on from: Ctrl-C leaves and spends nothing, and a fit that fails or is
+    killed leaves RUN without a model and with its budget spent.
 
     \b
     Examples:
@@ -218,13 +219,13 @@ def learn_rows(
             with _saying_what_helps(stream, ready.stated), shown as (tick, stage):
                 ended = _learn(made, stream, state, diagnostics, delay or 0, ready.private, tick, stage, report)
         except BaseException as error:
-            _say_what_is_left(error, made, directory)
+            _say_what_is_left(error, made, directory, ready.encoder)
             raise
     directory.keep()
     try:
         record = report(ended)
     except OSError as error:
-        _say_what_is_left(error, made, directory)
+        _say_what_is_left(error, made, directory, ready.encoder)
         raise
     with printing(f"; the run is in {record['out']}"):
         if as_json:
@@ -275,12 +276,13 @@ def _report(
         return record
 
 
-def _say_what_is_left(error: BaseException, made: Any, directory: RunDirectory) -> None:
+def _say_what_is_left(error: BaseException, made: Any, directory: RunDirectory, encoder: Any) -> None:
     """Say, and see to it, that what was learnt before an error stays."""
     from ..learners.views import run_of
 
     run = run_of(made)
     if run is None or not run.kept or not made.n_rows_:
+        say_spent(error, encoder, directory)
         return
     directory.keep()
     if not run.account.closed:

@@ -310,9 +310,11 @@ class EncodingRun:
             self._find_labels(number)
             return
         std = self._plan.noise(max(len(self._counted), 1))
-        exact = [counted.counts for counted in self._counted.values()]
-        noisy = self._noisy(np.concatenate(exact) if exact else np.empty(0), std, number)
-        parts = dict(zip(self._counted, np.split(noisy, np.cumsum([len(c) for c in exact])[:-1]), strict=True))
+        parts: dict[str, FloatArray] = {}
+        if self._counted:  # else nothing stood out of the noise before
+            exact = [counted.counts for counted in self._counted.values()]
+            noisy = self._noisy(np.concatenate(exact), std, number)
+            parts = dict(zip(self._counted, np.split(noisy, np.cumsum([len(c) for c in exact])[:-1]), strict=True))
         if phase == "kinds":
             self._decide_kinds(parts, std)
         else:
@@ -322,7 +324,7 @@ class EncodingRun:
             self._conclude()
 
     def _noisy(self, counts: FloatArray, std: float, number: int) -> FloatArray:
-        if self._source is None or std == 0.0 or not len(counts):
+        if self._source is None or std == 0.0 or not len(counts):  # of labels there may be none
             return counts.astype(np.float64)
         words: dict[str, Any] = {"stream": STREAM_ENCODING, "row": number, "decide": decide_lattice_point}
         return self._source.add(

@@ -132,7 +132,8 @@ class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: i
         ----------
         X : frame, array or sparse matrix of shape (n, columns)
             Columns of an array, or of a frame whose names are no strings, are called x0, x1, ... Cells may be numbers,
-            text and None; of lists and arrays of objects each is read by itself, and what is masked is missing.
+            text and None; of lists, arrays of objects and masked arrays each is read by itself, and what is masked is
+            missing.
         y : None
             Not looked at, nor paid for. ``regression=True`` learns fewer knots, as suits a real target.
 

@@ -27,7 +27,10 @@ from .schema_parts import Column, Drop, FrequentFeatures, Learnt, NumberColumn, 
 __all__ = ["StreamEncoder"]
 
 SHAPES = ("spline", "linear", "bins")
-_PUBLIC = ("the names and the order of the columns, the number of rows and whether the input could be read are public",)
+_PUBLIC = (
+    "the names, the types and the order of the columns, the number of rows and whether the input could be read are "
+    "public",
+)
 _AGAIN = (
     "this is what the schema cost, and no more: all rows taught it, and whoever learns them again as it encodes them "
     "pays for that besides (the squares of both mu add up for each row)"
@@ -217,7 +220,7 @@ class StreamEncoder:
         for name in _FOUND:
             self.__dict__.pop(name, None)
         self.plan_ = plan
-        # names and order of the columns are public in any case
+        # names, types and order of the columns are public in any case
         conditions = (*_PUBLIC, *told(tuple(what for what in reader.facts.inferred if what != "columns")))
         self.guarantee_ = self._guarantee(plan, source, (*conditions, _AGAIN) if whole else conditions)
         self.ledger_ = self._own() if self.ledger is None else self.ledger
