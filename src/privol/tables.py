@@ -287,6 +287,10 @@ def _encoding(found: Mapping[str, Any]) -> str:
             reasons.setdefault(reason, []).append(name)
         parts = [f"{_some(names)}: {reason}" for reason, names in reasons.items()]
         said += f", left out are {'; '.join(parts)} (a schema can declare them)"
+    if found["crosses"]:
+        said += f"; crossed are {_some(found['crosses'])}"
+    for name, reason in found["uncrossed"].items():
+        said += f"; the cross {name} is left out: {reason}"
     return said
 
 

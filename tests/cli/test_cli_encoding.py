@@ -130,10 +130,52 @@ def test_refused(here):
         (("--drop", "nobody"), DATA, "no column 'nobody'"),
         (("--no-learn-schema", "--drop", "age"), USAGE, "--drop is about columns whose meaning is learnt"),
         (("--learn-schema", "--ranges", "r.json"), USAGE, "exclude each other"),
+        (("--cross", "age"), USAGE, "'age' is not A,B: the names of two columns"),
+        (("--cross", "age,town,dose"), USAGE, "is not A,B: the names of two columns"),
+        (("--cross", "age,towns"), USAGE, "no column 'towns' (did you mean 'town'?)"),
+        (("--cross", "age,outcome"), USAGE, "'outcome' is the target and has no features"),
+        (("--cross", "age,town", "--cross", "town,age"), USAGE, "the cross of 'town' and 'age' is declared twice"),
+        (("--cross", "age,town", "--drop", "town"), USAGE, "'town' is dropped, allowed are columns with"),
+        (("--no-learn-schema", "--cross", "age,town"), USAGE, "--cross is about columns whose meaning is learnt"),
+        (("--learner", "output-perturbation", "--cross", "age,town"), USAGE, "--cross is not an option of --learner"),
+        (("--learner", "output-perturbation", "--drop", "age"), USAGE, "--drop is not an option of --learner"),
     ):
         found = privol_cli(*WORDS, *words, "--out", "R")
         assert (found.exit_code, said in found.stderr) == (code, True), found.stderr
         assert not Path("R").exists()
+
+
+def test_a_cross_learns_what_only_both_columns_say(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    colour, size = rng.choice(["red", "blue"], N), rng.choice(["small", "large"], N)
+    label = np.where((colour == "red") ^ (size == "small") ^ (rng.random(N) < 0.1), "yes", "no")
+    rows = pandas.DataFrame(
+        {"colour": colour, "size": size, "dose": rng.random(N).round(3), "same": "x", "label": label}
+    )
+    rows.to_csv("rows.csv", index=False)
+    words = ("run", "rows.csv", "--target", "label", "--epsilon", "4", "--seed", "1")
+    crosses = ("--cross", "colour,size", "--cross", "dose,same")
+    plain, crossed = run_json(*words, "--out", "P"), run_json(*words, *crosses, "--out", "R")
+    auc = [record["diagnostics"]["run"]["progressive"]["auc"] for record in (plain, crossed)]
+    assert 0.45 < auc[0] < 0.55
+    assert auc[1] > 0.85
+    assert crossed["encoding"]["crosses"] == ["colour*size"]
+    why = "'same' is left out (nearly all rows have the same value)"
+    assert crossed["encoding"]["uncrossed"] == {"dose*same": why}
+    assert crossed["budget"]["spent"] == plain["budget"]["spent"]
+    shown = " ".join(privol_cli(*words, *crosses, "--no-diagnostics", "--out", "S").stdout.split())
+    assert f"crossed are colour*size; the cross dose*same is left out: {why}" in shown
+    rows.drop(columns="label").to_csv("new.csv", index=False)
+    found = privol_cli("predict", "R", "new.csv")
+    said = [line.split(",")[0] for line in found.stdout.splitlines()[1:]]
+    assert np.mean(np.array(said) == label) > 0.85
+    written = privol_cli("info", *words[1:-2], "--private", *crosses)
+    assert f"the cross 'dose*same' is left out: {why}" in written.stderr
+    Path("schema.toml").write_text(written.stdout)
+    assert Schema.load("schema.toml").crosses == (("colour", "size"),)
+    again = run_json("run", "rows.csv", "--schema", "schema.toml", "--epsilon", "4", "--out", "T")
+    assert again["diagnostics"]["run"]["progressive"]["auc"] > 0.85
 
 
 def test_too_few_rows_are_paid_for_and_said(here):
@@ -162,7 +204,7 @@ def test_what_was_taught_is_paid_for_where_the_first_block_fails(here):
 @pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
 def test_a_killed_run_goes_on_with_what_was_learnt(here):
     table(200_000).to_csv("rows.csv", index=False)
-    words = (*WORDS, "--seed", "3", "--checkpoint", "1000", "--no-diagnostics", "--quiet")
+    words = (*WORDS, "--cross", "age,town", "--seed", "3", "--checkpoint", "1000", "--no-diagnostics", "--quiet")
     assert privol_cli(*words, "--out", "whole").exit_code == OK
     process = start(*words, "--out", "R")
     journal = Path("R/ledger.jsonl")
@@ -416,6 +458,7 @@ def test_what_info_refuses(here):
         (("info", "--private"), "--private is about a FILE"),
         (("info", "rows.csv", "--epsilon", "1"), "--epsilon goes with --private"),
         (("info", "rows.csv", "--ledger", "L.jsonl"), "--ledger goes with --private"),
+        (("info", "rows.csv", "--cross", "age,town"), "--cross goes with --private"),
         (("info", "rows.csv", "--private", "--rows", "10"), "--rows is about a draft"),
     ):
         found = privol_cli(*words)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,7 +90,13 @@ def _promise(made: Any, horizon: int | None) -> Any:
 
 
 def encoder_for(
-    made: Any, drop: str | None, horizon: int | None, ledger: Any, regression: bool | None, mu: float | None = None
+    made: Any,
+    drop: str | None,
+    horizon: int | None,
+    ledger: Any,
+    regression: bool | None,
+    mu: float | None = None,
+    crosses: Sequence[tuple[str, str]] = (),
 ) -> Any:
     """Return what learns the encoding for a learner: with its budget, or from all rows with ``mu`` of its own.
 
@@ -118,6 +124,7 @@ def encoder_for(
         adjacency=made.adjacency,
         n_rows=horizon,
         drop=() if drop is None else [name.strip() for name in drop.split(",")],
+        crosses=crosses,
         regression=regression,
         random_state=made.random_state,
         ledger=ledger,
@@ -175,6 +182,8 @@ def noisy_steps(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def what_taught(encoder: Any) -> dict[str, Any]:
     """Return what a run's record says of its learnt encoding. Public."""
+    from ..encoding.crosses import cross_name
+
     plan = encoder.plan_
     return {
         "rows": plan.rows,
@@ -185,6 +194,8 @@ def what_taught(encoder: Any) -> dict[str, Any]:
         "columns": len(encoder.schema_.columns) - len(encoder.dropped_),
         "frequent_features": None if encoder.schema_.rows is None else len(encoder.schema_.rows.kept),
         "dropped": dict(encoder.dropped_),
+        "crosses": [cross_name(pair) for pair in encoder.schema_.crosses],
+        "uncrossed": dict(encoder.uncrossed_),
         "sentence": encoder.guarantee_.sentence(),
     }
 

@@ -14,7 +14,7 @@ import click
 
 from ..guarantees import ADJACENCIES, format_up
 from .encoding import spent_note
-from .options import OFFLINE, GroupedCommand, TargetType, given_parameters, learner_name, learner_options
+from .options import OFFLINE, CrossType, GroupedCommand, TargetType, given_parameters, learner_name, learner_options
 from .outputs import printing
 from .streams import FILE_OPTIONS, file_options, flag_of, width_of_schema
 
@@ -117,7 +117,7 @@ def _show_outlook(
             show(outlook_report(found))
 
 
-_PRIVATE = ("epsilon", "delta", "adjacency", "drop", "columns", "ledger", "seed")
+_PRIVATE = ("epsilon", "delta", "adjacency", "drop", "cross", "columns", "ledger", "seed")
 
 
 @click.command(
@@ -141,6 +141,13 @@ _PRIVATE = ("epsilon", "delta", "adjacency", "drop", "columns", "ledger", "seed"
 @click.option("--delta", type=float, help="Where epsilon is stated.  [default: 1e-6]")
 @click.option("--adjacency", type=click.Choice(ADJACENCIES), help="What a row is replaced by.  [default: replace]")
 @click.option("--drop", metavar="A,B,...", help="Columns to leave out.")
+@click.option(
+    "--cross",
+    type=CrossType(),
+    multiple=True,
+    metavar="A,B",
+    help="Cross two columns, as privol run --cross does; may be given several times.",
+)
 @click.option("--columns", metavar="A,B,...", help="Names of the columns of a CSV without header.")
 @click.option(
     "--ledger",
@@ -170,7 +177,7 @@ def info(file: str | None, private: bool, as_json: bool, **options: Any) -> None
         privol info parts/ --rows 1000
         privol info clinic.csv --target readmitted --private --epsilon 0.5 --ledger clinic.jsonl > clinic.toml
     """
-    given = {name: value for name, value in options.items() if value is not None}
+    given = {name: value for name, value in options.items() if value not in (None, ())}
     if file is None:
         from ..config import show_config
         from ..tables import info_report, show
@@ -214,7 +221,7 @@ def _learn_schema(file: str, as_json: bool, given: Mapping[str, Any]) -> None:
         raise click.UsageError("--rows is about a draft: with --private all rows teach, under the same budget")
     budget = {word: given[word] for word in ("epsilon", "delta", "adjacency") if word in given}
     drop = [name.strip() for name in given.get("drop", "").split(",") if name.strip()]
-    encoder = PrivateEncoder(**budget, drop=drop, random_state=given.get("seed"))
+    encoder = PrivateEncoder(**budget, drop=drop, crosses=given.get("cross", ()), random_state=given.get("seed"))
     columns = [name.strip() for name in given["columns"].split(",")] if "columns" in given else None
     words = {word: given[word] for word in ("target", "header", "sep", "encoding", "format") if word in given}
     journal = Path(given["ledger"]) if "ledger" in given else None
@@ -231,6 +238,8 @@ def _learn_schema(file: str, as_json: bool, given: Mapping[str, Any]) -> None:
     text = "".join(f"# {line}\n" for line in _folded(promise.sentence())) + "\n" + schema.to_toml()
     for name, reason in encoder.dropped_.items():
         click.echo(f"privol: {name!r} is left out: {reason}", err=True)
+    for name, reason in encoder.uncrossed_.items():
+        click.echo(f"privol: the cross {name!r} is left out: {reason}", err=True)
     cost = {"rows": rows, "mu": finite(encoder.plan_.mu), "epsilon": finite(encoder.epsilon), "delta": encoder.delta}
     with printing():
         click.echo(json.dumps({"private": private, "schema": text, "cost": cost}) if as_json else text, nl=as_json)

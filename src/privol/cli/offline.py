@@ -27,7 +27,7 @@ LEDGER = "ledger.jsonl"
 #: What belongs to runs of rows in order, and the value that asks for nothing.
 _NOT_OFFLINE: dict[str, Any] = {
     "horizon": None, "private_metrics": None, "metric_windows": None, "checkpoint": 0, "diagnostics": False,
-    "delay": None,
+    "delay": None, "drop": None, "cross": (),
 }  # fmt: skip
 
 

@@ -42,6 +42,7 @@ from ..learners import GROUPS, TABLE
 __all__ = [
     "LEARNER_OPTIONS",
     "OFFLINE",
+    "CrossType",
     "GroupedCommand",
     "ReleaseType",
     "SeparatorType",
@@ -140,6 +141,20 @@ class TargetType(_ParamType):
             except ValueError:
                 return value
         return value
+
+
+class CrossType(_ParamType):
+    """Names of two columns, separated by a comma."""
+
+    name = "columns"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        names = tuple(name.strip() for name in value.split(","))
+        if len(names) != 2 or "" in names:
+            self.fail(f"{value!r} is not A,B: the names of two columns", param, ctx)
+        return names
 
 
 class SeparatorType(_ParamType):

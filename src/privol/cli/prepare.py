@@ -82,6 +82,7 @@ def prepare(
     kept: Mapping[str, Any] | None,
     learn_schema: bool | None,
     drop: str | None,
+    crosses: tuple[tuple[str, str], ...],
     schema_share: float | None,
     private_metrics: float | None,
     metric_windows: int | None,
@@ -126,9 +127,11 @@ def prepare(
         if file is not None or learn_schema or may_learn_encoding(trial, horizon):
             wanted = _regression(trial, learner, "loss" in given, file, options)
             ledger = stack.enter_context(closing(Ledger(adjacency=trial.adjacency, journal=journal, **limit)))
-            encoder = encoder_for(trial, drop, horizon, ledger, wanted, own)
+            encoder = encoder_for(trial, drop, horizon, ledger, wanted, own, crosses)
     elif drop is not None and before is None:
         raise click.UsageError("--drop is about columns whose meaning is learnt; a schema drops columns by itself")
+    if crosses and encoder is None and before is None:
+        raise click.UsageError("--cross is about columns whose meaning is learnt; a schema has [[cross]] for it")
     with _said_as_spent(encoder, directory):
         stream, inputs = open_for_run(file, options, diagnostics, encoder=encoder, kept=before)
         stated = horizon

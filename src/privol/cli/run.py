@@ -14,7 +14,7 @@ import click
 
 from ..errors import BudgetExceeded
 from .encoding import short_of_rows, with_schema
-from .options import LEARNER_OPTIONS, OFFLINE, GroupedCommand, learner_options
+from .options import LEARNER_OPTIONS, OFFLINE, CrossType, GroupedCommand, learner_options
 from .outputs import RunDirectory, naming_rows, printing, uninterrupted
 from .prepare import Ready, prepare, say_spent
 from .progress import watched
@@ -27,7 +27,7 @@ _PRIVACY = "epsilon delta adjacency horizon renewal release private_metrics metr
 _PARAMETERS = " ".join(o.parameter for o in LEARNER_OPTIONS if o.parameter not in ("loss", *_PRIVACY.split()))
 _GROUPS = (
     ("What the columns mean (public)", "schema target classes positive ranges n_features columns"),
-    ("What is learnt of them (private)", "learn_schema drop schema_share"),
+    ("What is learnt of them (private)", "learn_schema drop cross schema_share"),
     ("How FILE is written", f"{FILE_OPTIONS} zero_based"),
     ("Budget and releases", _PRIVACY),
     ("Learner", f"learner loss huber_width smooth_hinge_width {_PARAMETERS}"),
@@ -70,6 +70,14 @@ class _RunCommand(GroupedCommand):
     "rows: which features are frequent; the others are left out.",
 )
 @click.option("--drop", metavar="A,B,...", help="With it: columns to leave out.")
+@click.option(
+    "--cross",
+    type=CrossType(),
+    multiple=True,
+    metavar="A,B",
+    help="With it: give each pair of features of both columns one of its own, for what only both together say. Costs "
+    "nothing of the budget; may be given several times.",
+)
 @click.option(
     "--schema-share",
     type=float,
@@ -171,6 +179,7 @@ def learn_rows(
     metric_windows: int | None,
     learn_schema: bool | None,
     drop: str | None,
+    cross: tuple[tuple[str, str], ...],
     schema_share: float | None,
     seed: int | None,
     checkpoint: int,
@@ -201,9 +210,9 @@ def learn_rows(
     with ExitStack() as stack:
         ready = prepare(
             directory, stack, file=file, learner=learner, horizon=horizon, options=options, kept=kept,
-            learn_schema=learn_schema, drop=drop, schema_share=schema_share, private_metrics=private_metrics,
-            metric_windows=metric_windows, seed=seed, diagnostics=diagnostics, delay=delay,
-            talking=not (as_json or quiet),
+            learn_schema=learn_schema, drop=drop, crosses=cross, schema_share=schema_share,
+            private_metrics=private_metrics, metric_windows=metric_windows, seed=seed, diagnostics=diagnostics,
+            delay=delay, talking=not (as_json or quiet),
         )  # fmt: skip
         made, stream = ready.made, ready.stream
         rows = stream.n_rows if ready.renewed else ready.horizon

@@ -16,6 +16,7 @@ from ..readers.base import Piece
 from ..readers.columns import Batch, Columns, Kind, resolve_column
 from ..readers.written import Written
 from .cells import CellCounts
+from .crosses import Cross, Products, Side
 from .knots import KnotsColumn, Points, numbers_in
 from .labels import coded
 from .ranges import Scale
@@ -66,7 +67,7 @@ class SchemaEncoder:
     n_features : int
     feature_names : tuple of str
         In the order of the schema: "age", "age=missing", "work=Private", "work=(unknown)", "work=(missing)", "code#17",
-        "size~10".
+        "size~10"; crosses are behind all columns: "size~10*work=Private".
     sparse : bool
         Whether rows are CSR; see :data:`SPARSE_SHARE`. Both forms hold the same values.
     classes : tuple or None
@@ -112,6 +113,14 @@ class SchemaEncoder:
                 self._texts.append(text)
                 names += text.feature_names
                 self._entries += 1
+        sides: dict[str, Side] = {text.name: text for text in self._texts}
+        sides |= {knots.name: knots for knots in self._knots}
+        self._crosses: list[tuple[str, str, Cross]] = []
+        for left, right in self.schema.crosses:
+            cross = Cross(sides[left], sides[right], len(names), self._entries)
+            self._crosses.append((left, right, cross))
+            names += cross.feature_names
+            self._entries += cross.entries
         if not names:
             raise StreamError(f"{columns.name}: {schema.name} leaves no feature, at least one is needed")
         if len(set(names)) < len(names):
@@ -187,7 +196,7 @@ class SchemaEncoder:
             if isinstance(column.missing, str) and column.missing != "nan":
                 numbers[flags[j], j] = 0.0
         make = self._csr if self.sparse else self._dense
-        X = make(numbers, flags, places, points)
+        X = make(numbers, flags, places, points, self._products(places, points))
         return Piece(X, y, users, keys, bare)
 
     # --- parts of a row ------------------------------------------------------------------------
@@ -243,8 +252,27 @@ class SchemaEncoder:
                 numbers[missing, j] = part.column.missing
         return flags
 
+    def _products(self, places: Sequence[IntArray], points: Sequence[Points]) -> list[Products]:
+        crossed = {name for pair in self.schema.crosses for name in pair}
+        sides = {
+            part.name: part.crossed(place)
+            for part, place in zip(self._texts, places, strict=True)
+            if part.name in crossed
+        }
+        sides |= {
+            part.name: part.crossed(found)
+            for part, found in zip(self._knots, points, strict=True)
+            if part.name in crossed
+        }
+        return [cross.products(sides[left], sides[right]) for left, right, cross in self._crosses]
+
     def _dense(
-        self, numbers: FloatArray, flags: Mapping[int, Any], places: Sequence[IntArray], points: Sequence[Points]
+        self,
+        numbers: FloatArray,
+        flags: Mapping[int, Any],
+        places: Sequence[IntArray],
+        points: Sequence[Points],
+        products: Sequence[Products],
     ) -> FloatArray:
         n = len(numbers)
         if not self._texts and len(self._number_entries) == 1 and numbers.shape[1] == self.n_features:
@@ -263,10 +291,17 @@ class SchemaEncoder:
             flat[at if place.min(initial=0) >= 0 else at[place >= 0]] = 1.0
         for found in points:
             found.write(flat, starts)
+        for product in products:
+            product.write(flat, starts)
         return X
 
     def _csr(
-        self, numbers: FloatArray, flags: Mapping[int, Any], places: Sequence[IntArray], points: Sequence[Points]
+        self,
+        numbers: FloatArray,
+        flags: Mapping[int, Any],
+        places: Sequence[IntArray],
+        points: Sequence[Points],
+        products: Sequence[Products],
     ) -> Any:
         n, k = len(numbers), self._entries
         data = np.zeros((n, k))
@@ -285,6 +320,9 @@ class SchemaEncoder:
         for knots, found in zip(self._knots, points, strict=True):
             indices[:, knots.entry : knots.entry + knots.entries] = found.places
             data[:, knots.entry : knots.entry + knots.entries] = found.weights
+        for (_, _, cross), product in zip(self._crosses, products, strict=True):
+            indices[:, cross.entry : cross.entry + cross.entries] = product.places
+            data[:, cross.entry : cross.entry + cross.entries] = product.weights
         wide = n * k > np.iinfo(np.int32).max
         starts = np.arange(n + 1, dtype=np.int64 if wide else np.int32) * k
         return sp.csr_array((data.reshape(-1), indices.reshape(-1), starts), shape=(n, self.n_features))
@@ -433,7 +471,7 @@ def _resolved(schema: Schema, columns: Columns, target: bool) -> Schema:
     names = columns.names if columns.named else None
     # A schema's names have no blanks around them, those of some inputs may.
     own = {name.strip(): name for name in columns.names} | {name: name for name in columns.names}
-    schema = replace(schema, columns=tuple((own.get(name, name), column) for name, column in schema.columns))
+    schema = schema.renamed(own)
     known: dict[str, Column] = dict(schema.columns)
     parts: dict[str, Any] = {}
     special: list[str] = []

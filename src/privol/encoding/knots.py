@@ -70,6 +70,17 @@ class Points:
         found: BoolArray = ((self._states & (_MISSING | _UNKNOWN)) != 0)[self._cells]
         return found
 
+    def leading(self, entries: int, first: int, flag: int | None, flagged: int) -> tuple[IntArray, FloatArray]:
+        """Return the first entries of each row, shape (n, entries), with features counted from ``first``.
+
+        A row that has the feature ``flag`` has ``flagged`` as the last of them.
+        """
+        places, weights = self._places[:, :entries] - np.int32(first), self._weights[:, :entries].copy()
+        if flag is not None:
+            missing = self._places[:, -1] == flag
+            places[missing, -1], weights[missing, -1] = flagged, 1.0
+        return np.take(places, self._cells, axis=0), np.take(weights, self._cells, axis=0)
+
     def spare(self, rows: BoolArray) -> None:
         """Leave rows without any value, and out of the counts."""
         self._cells = np.where(rows, np.int32(len(self._states) - 1), self._cells)
@@ -132,11 +143,15 @@ class KnotsColumn:
         }[column.shape]
         if column.shape == "bins":
             names[-1] = f"{names[-1][:-1]}]"  # the last knot belongs to it
+        self._functions = len(names)
         self._first_cycle = feature + len(names)
+        self.crossed_names = list(names)
+        self.crossed_entries = 2 if column.shape == "spline" else 1
         names += [f"{name}:{part}({cycle})" for cycle in column.cycles for part in ("cos", "sin")]
         self._flag = feature + len(names) if column.missing == "indicator" else None
         if self._flag is not None:
             names.append(f"{name}=missing")
+            self.crossed_names.append(names[-1])
         self.feature_names = names
 
     def points(self, column: Any) -> Points:
@@ -163,6 +178,10 @@ class KnotsColumn:
             places[none[:-1], -1] = self._flag
             weights[none[:-1], -1] = 1.0
         return Points(positions(column), places, weights, states)
+
+    def crossed(self, found: Points) -> tuple[IntArray, FloatArray]:
+        """Return what the column brings into a cross: functions between knots and the indicator, without cycles."""
+        return found.leading(self.crossed_entries, self.feature, self._flag, self._functions)
 
     def _of(self, values: FloatArray) -> tuple[IntArray, FloatArray]:
         """Return the features of numbers between the outer knots, and their values."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +55,8 @@ class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: i
         Rows of the whole stream, public. Default: they are counted, which needs an input that can be read twice.
     drop : sequence of str
         Columns that are left out.
+    crosses : sequence of pairs of str
+        Columns whose features are multiplied, each of one with each of the other. Nothing new is learnt for them.
     declared : Schema, mapping or path of a TOML file, optional
         What is publicly known of some columns, or of the target: these are taken as they are.
     regression : bool, optional
@@ -80,6 +81,8 @@ class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: i
         Which rows taught it, and with how much noise.
     dropped_ : dict of str to str
         Why a column was left out.
+    uncrossed_ : dict of str to str
+        Why a cross was left out, by its name, such as "age*town".
     guarantee_ : Guarantee
     ledger_ : Ledger
     account_ : Account
@@ -103,6 +106,7 @@ class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: i
         numeric: str = "spline",
         n_rows: int | None = None,
         drop: Sequence[str] = (),
+        crosses: Sequence[tuple[str, str]] = (),
         declared: Any = None,
         regression: bool | None = None,
         reuse_rows: bool = False,
@@ -117,6 +121,7 @@ class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: i
             numeric=numeric,
             n_rows=n_rows,
             drop=drop,
+            crosses=crosses,
             declared=declared,
             regression=regression,
             reuse_rows=reuse_rows,
@@ -216,8 +221,7 @@ class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: i
         schema = self.schema_
         if given is not None and known is None:
             own = tuple(map(str, given))
-            columns = zip(own, schema.columns, strict=True)
-            schema = replace(schema, columns=tuple((name, column) for name, (_, column) in columns))
+            schema = schema.renamed(dict(zip(self._columns, own, strict=True)))
         row = dict.fromkeys(own)
         names = SchemaEncoder(schema, DictColumns(row, iter(()), [row]), target=False).feature_names
         return np.array(names, dtype=object)

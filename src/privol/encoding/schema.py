@@ -6,7 +6,7 @@ import math
 import os
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidParameter, StreamError
+from .crosses import check_crosses, usual_square
 from .schema_parts import (
     Column,
     Delay,
@@ -65,6 +66,8 @@ class Schema:
         That it was learnt from rows under a guarantee, and what that cost; :attr:`conditions` says so.
     rows : FrequentFeatures or None
         Instead of columns: which features of sparse rows are kept. Labels are declared where the rows are opened.
+    crosses : tuple of (name, name)
+        Pairs of columns whose features are multiplied, each of one with each of the other.
     name : str
         For messages; not compared.
     """
@@ -78,7 +81,15 @@ class Schema:
     learnt: Learnt | None = None
     file_options: tuple[tuple[str, Any], ...] = ()
     rows: FrequentFeatures | None = None
+    crosses: tuple[tuple[str, str], ...] = ()
     name: str = field(default="schema", compare=False)
+
+    def __post_init__(self) -> None:
+        parts = (("target", self.target), ("user", self.user))
+        special = {str(part.column): f"the column of {what}" for what, part in parts if part is not None}
+        if self.delay is not None:
+            special[str(self.delay.key)] = "the column of delay.key"
+        check_crosses(self.crosses, dict(self.columns), special, self.name)
 
     @classmethod
     def load(cls, source: Schema | Mapping[str, Any] | str | os.PathLike[str]) -> Schema:
@@ -142,6 +153,8 @@ class Schema:
         if self.learnt is not None:
             mu = self.learnt.mu
             record["learnt"] = {**asdict(self.learnt), "mu": "inf" if math.isinf(mu) else mu}
+        if self.crosses:
+            record["cross"] = [{"columns": list(pair)} for pair in self.crosses]
         if self.rows is not None:
             record["rows"] = {"features": self.rows.features, "kept": list(self.rows.kept)}
         for key, part in (("target", self.target), ("user", self.user), ("delay", self.delay)):
@@ -154,14 +167,23 @@ class Schema:
         record = self.to_record()
         for key in ("format", "version"):
             del record[key]
-        columns = record.pop("columns")
+        columns, crosses = record.pop("columns"), record.pop("cross", [])
         parts = [toml_table((), {key: v for key, v in record.items() if not isinstance(v, dict)})]
         parts += [toml_table((key,), value) for key, value in record.items() if isinstance(value, dict) and value]
         parts += [
             toml_table(("columns", column["name"]), {key: value for key, value in column.items() if key != "name"})
             for column in columns
         ]
+        parts += [toml_table(("cross",), cross, listed=True) for cross in crosses]
         return "\n".join(parts)
+
+    def renamed(self, names: Mapping[str, str]) -> Schema:
+        """Return the schema with other names of columns, where ``names`` has one."""
+        return replace(
+            self,
+            columns=tuple((names.get(name, name), column) for name, column in self.columns),
+            crosses=tuple((names.get(left, left), names.get(right, right)) for left, right in self.crosses),
+        )
 
     @property
     def file(self) -> dict[str, Any]:
@@ -206,7 +228,7 @@ class Schema:
 
         None if a number has no range, or ``others = "number"`` may take in some that have none.
         """
-        return self._norm_by(_largest_square)
+        return self._norm_by(_largest_square, lambda _: Fraction(1))
 
     @property
     def usual_norm(self) -> float | None:
@@ -216,11 +238,13 @@ class Schema:
         where that is None.
         """
         return self._norm_by(
-            lambda column: column.usual_square if isinstance(column, Knots) else _largest_square(column)
+            lambda column: column.usual_square if isinstance(column, Knots) else _largest_square(column), usual_square
         )
 
-    def _norm_by(self, square_of: Callable[[Column], Fraction | None]) -> float | None:
-        """Return the norm of a row whose columns have these squares, rounded up."""
+    def _norm_by(
+        self, square_of: Callable[[Column], Fraction | None], crossed: Callable[[Column], Fraction]
+    ) -> float | None:
+        """Return the norm of a row whose columns have these squares, and others in crosses, rounded up."""
         if self.rows is not None:
             return 1.0
         total = Fraction(0)
@@ -233,6 +257,8 @@ class Schema:
             total += square
         if self.others == "number":
             return None
+        columns = dict(self.columns)
+        total += sum(crossed(columns[left]) * crossed(columns[right]) for left, right in self.crosses)
         root = math.sqrt(total)
         while Fraction(root) ** 2 < total:
             root = math.nextafter(root, math.inf)

@@ -37,6 +37,7 @@ __all__ = ["SchemaReader", "nearest"]
 
 MAX_BUCKETS = 1 << 24
 _TABLES = ("file", "learnt", "target", "user", "delay", "columns", "rows")
+_LISTS = ("cross",)
 _FLAGS = ("others", "derived_from_data")
 _COLUMN_KEYS = (
     "drop", "range", "onto", "scaling", "levels", "hash", "kept", "rest", "knots", "shape", "timestamp", "cycles",
@@ -80,7 +81,7 @@ class SchemaReader:
 
     def read(self, found: Mapping[str, Any]) -> dict[str, Any]:
         """Return the attributes of the schema by name."""
-        self._known(found, "", (*_TABLES, *_FLAGS))
+        self._known(found, "", (*_TABLES, *_LISTS, *_FLAGS))
         for table in _TABLES:
             if table in found and not isinstance(found[table], Mapping):
                 self._fail(table, f"must be a table, found {found[table]!r}")
@@ -101,6 +102,7 @@ class SchemaReader:
             "derived_from_data": derived,
             "file_options": self._file(found.get("file", {})),
             "rows": self._rows(found) if "rows" in found else None,
+            "crosses": self._crosses(found.get("cross", [])),
             "name": self._name,
         }
         if parts["rows"] is not None:
@@ -339,7 +341,7 @@ class SchemaReader:
         return User(column, rows)
 
     def _rows(self, schema: Mapping[str, Any]) -> FrequentFeatures:
-        for other in ("file", "target", "user", "delay", "columns"):
+        for other in ("file", "target", "user", "delay", "columns", "cross"):
             if schema.get(other):
                 self._fail("rows", f"is for sparse rows, which have no columns, and {other} is about columns")
         found = schema["rows"]
@@ -354,6 +356,20 @@ class SchemaReader:
         if any(low >= high for low, high in itertools.pairwise(kept)):
             self._fail("rows.kept", "must ascend")
         return FrequentFeatures(features, kept)
+
+    def _crosses(self, found: Any) -> tuple[tuple[str, str], ...]:
+        """Return the pairs; whether these columns can be crossed is for the schema to say."""
+        if not isinstance(found, (list, tuple)) or not all(isinstance(cross, Mapping) for cross in found):
+            self._fail("cross", f'must be tables in a list, [[cross]] above columns = ["A", "B"], found {found!r}')
+        pairs: list[tuple[str, str]] = []
+        for cross in found:
+            self._known(cross, "cross", ("columns",))
+            names = cross.get("columns")
+            listed = list(names) if isinstance(names, (list, tuple)) else []
+            if len(listed) != 2 or not all(isinstance(name, str) for name in listed):
+                self._fail("cross.columns", f"must be a list of two names of columns, found {names!r}")
+            pairs.append((listed[0].strip(), listed[1].strip()))
+        return tuple(pairs)
 
     def _learnt(self, found: Mapping[str, Any]) -> Learnt:
         self._known(found, "learnt", ("rows", "mu", "adjacency", "private"))

@@ -16,6 +16,7 @@ from ..noise import ARITHMETIC, make_source
 from ..readers.base import Reader, Source, told
 from ..readers.columns import Batch, Columns, Kind, resolve_column
 from ..readers.written import Written
+from .crosses import check_crosses, feasible, stated_crosses
 from .frequent import FrequentRun
 from .labels import Labels
 from .learning import MISSING_TEXTS, EncodingRun
@@ -36,7 +37,7 @@ _AGAIN = (
     "pays for that besides (the squares of both mu add up for each row)"
 )
 # What an earlier input has taught: it is gone, should this one teach nothing.
-_FOUND = ("schema_", "dropped_", "n_features_in_", "feature_names_in_")
+_FOUND = ("schema_", "dropped_", "uncrossed_", "n_features_in_", "feature_names_in_")
 _ARITHMETIC = ARITHMETIC.replace("double-precision iterate", "count")
 
 
@@ -52,6 +53,7 @@ class StreamEncoder:
         numeric: str = "spline",
         n_rows: int | None = None,
         drop: Sequence[str] = (),
+        crosses: Sequence[tuple[str, str]] = (),
         declared: Any = None,
         regression: bool | None = None,
         reuse_rows: bool = False,
@@ -64,6 +66,7 @@ class StreamEncoder:
         self.numeric = numeric
         self.n_rows = n_rows
         self.drop = drop
+        self.crosses = crosses
         self.declared = declared
         self.regression = regression
         self.reuse_rows = reuse_rows
@@ -114,6 +117,11 @@ class StreamEncoder:
         known = self._known(declared, columns)
         goal = self._goal(declared, columns, target, labels)
         names = [name for name in columns.names if name not in known and name != goal.column]
+        crosses = stated_crosses(self.crosses, columns.names, declared.crosses)
+        special = {} if goal.column is None else {goal.column: "the target"}
+        check_crosses(
+            crosses, {name: known.get(name) for name in columns.names if name not in special}, special, columns.name
+        )
         n_rows = self._count_of(columns)
         if not names and not goal.learnt:
             raise InvalidParameter(f"{columns.name}: all columns and the target are declared, nothing is to be learnt")
@@ -139,12 +147,14 @@ class StreamEncoder:
         left = self._learn(run, ((batch, batch) for batch in batches), _after, columns.name)
         found = dict(known) | run.found.columns
         self.dropped_ = run.found.dropped
+        crosses, self.uncrossed_ = feasible(crosses, found, run.found.dropped)
         options: dict[str, Any] = {**file_options, **declared.file} | {"missing": tuple(sorted(written.missing - {""}))}
         self.schema_ = Schema(
             columns=tuple((name, found[name]) for name in columns.names if name in found),
             target=run.found.target if goal.learnt else goal.target,
             learnt=self._learnt(plan, source),
             file_options=tuple(options.items()),
+            crosses=crosses,
             name="the learnt schema",
         )
         known_rows = n_rows if self.n_rows is None else None
@@ -172,7 +182,7 @@ class StreamEncoder:
                 f"{source.name}: a PrivateEncoder learns the columns of a table (a file, a frame) or the frequent "
                 "features of sparse rows, found dense rows without columns"
             )
-        stated = {"drop": self.drop, "declared": self.declared, "regression": self.regression}
+        stated = {"drop": self.drop, "crosses": self.crosses, "declared": self.declared, "regression": self.regression}
         for name, value in stated.items():
             if value:
                 raise InvalidParameter(f"{source.name}: {name} is about columns, and sparse rows have none")
@@ -186,7 +196,7 @@ class StreamEncoder:
         going = ((piece.X if piece.X.shape[0] else None, piece) for piece in pieces)
         left = self._learn(run, going, after, source.name)
         part = FrequentFeatures(source.n_features, run.kept)
-        self.dropped_ = {}
+        self.dropped_, self.uncrossed_ = {}, {}
         self.schema_ = Schema(rows=part, learnt=self._learnt(plan, noise), name="the learnt schema")
         known_rows = n_rows if self.n_rows is None else None
         if self.reuse_rows:

@@ -15,6 +15,7 @@ from .schema_parts import MISSING, UNKNOWN, Hashed, Levels
 
 __all__ = ["BARE", "HASH_SEED", "TextColumn", "compact", "hash_of"]
 
+FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int32]
 
 HASH_SEED = 0
@@ -76,7 +77,8 @@ class TextColumn:
         self.missing = {"refuse": NO_MISSING, "zero": ZERO_MISSING}.get(column.missing, feature + len(names))
         if column.missing == "indicator":
             names.append(f"{name}={MISSING}")
-        self.feature_names = names
+        self.feature_names = self.crossed_names = names
+        self.crossed_entries = 1
         cells = () if isinstance(column, Hashed) else [repr(str(cell)) for cell, _ in column.cells]
         self._allowed = ", ".join(cells[:10]) + (", ..." if len(cells) > 10 else "")
 
@@ -86,6 +88,11 @@ class TextColumn:
         table = np.fromiter(map(self._place, texts), dtype=np.int32, count=len(texts))
         places: IntArray = table[indices]
         return places
+
+    def crossed(self, places: IntArray) -> tuple[IntArray, FloatArray]:
+        """Return what the column brings into a cross, for cells with these features."""
+        own: IntArray = np.maximum(places, np.int32(self.feature)) - np.int32(self.feature)
+        return own[:, None], (places >= 0).astype(np.float64)[:, None]
 
     def check(self, places: IntArray, column: Any, refusals: Refusals, schema: str) -> None:
         """Note the rows whose cell is refused by a schema of that name."""

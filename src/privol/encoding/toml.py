@@ -43,9 +43,10 @@ def toml_list(items: Iterable[str]) -> str:
     return "[\n" + "\n".join((*lines, current)) + "\n]"
 
 
-def toml_table(place: tuple[str, ...], values: Mapping[str, Any]) -> str:
-    """Write a table of texts, numbers, true and false, and lists of these."""
+def toml_table(place: tuple[str, ...], values: Mapping[str, Any], *, listed: bool = False) -> str:
+    """Write a table of texts, numbers, true and false, and lists of these; ``listed``: one of a list of tables."""
     head = f"[{'.'.join(map(toml_key, place))}]\n" if place else ""
+    head = f"[{head[:-1]}]\n" if listed else head
     return head + "".join(f"{toml_key(key)} = {_value(value)}\n" for key, value in values.items())
 
 

@@ -1,0 +1,229 @@
+"""Crosses: pairs of columns whose features are the products of the features of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidParameter
+from .schema_parts import Column, Drop, Hashed, Knots, Levels, NumberColumn
+from .schema_reader import nearest
+
+__all__ = [
+    "MOST_FEATURES",
+    "Cross",
+    "Products",
+    "Side",
+    "check_crosses",
+    "cross_name",
+    "feasible",
+    "stated_crosses",
+    "usual_square",
+]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int32]
+Names = tuple[str, str]
+
+MOST_FEATURES = 4096
+"""Features of one cross, at most."""
+
+_ALLOWED = 'allowed are columns with levels, hash, or knots (shape = "spline" or "bins")'
+
+
+# --- what may be crossed -------------------------------------------------------------------------
+
+
+def cross_name(pair: Names) -> str:
+    """Return how a cross is called: as its features are, but for what stands behind the names of the columns."""
+    return "*".join(pair)
+
+
+def stated_crosses(given: Any, names: Sequence[str], declared: Sequence[Names] = ()) -> tuple[Names, ...]:
+    """Return pairs that a schema and a parameter state, with blanks around names as those of the columns have them."""
+    listed: list[Any] = [*declared, *(given if isinstance(given, Sequence) and not isinstance(given, str) else [given])]
+    own = {name.strip(): name for name in names} | {name: name for name in names}
+    pairs: list[Names] = []
+    for pair in listed:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not all(isinstance(name, str) for name in pair):
+            raise InvalidParameter(f"crosses must be pairs of names of columns, found {pair!r}")
+        left, right = (own[name] if name in own else str(name) for name in pair)
+        pairs.append((left, right))
+    return tuple(pairs)
+
+
+def check_crosses(
+    pairs: Sequence[Names], columns: Mapping[str, Column | None], special: Mapping[str, str], where: str
+) -> None:
+    """Refuse pairs that cannot be crossed, with the first of them named.
+
+    Parameters
+    ----------
+    pairs : sequence of pairs of str
+    columns : mapping of str to Column or None
+        Whose features may be crossed; None: what the column is will be learnt.
+    special : mapping of str to str
+        Other columns, and what they are: "the target".
+    where : str
+        What declares them, for the message.
+
+    Raises
+    ------
+    InvalidParameter
+    """
+    seen: set[frozenset[str]] = set()
+    for pair in pairs:
+        place = f"{where}: the cross of {pair[0]!r} and {pair[1]!r}"
+        if pair[0] == pair[1]:
+            raise InvalidParameter(f"{place} is of one column, needed are two")
+        if frozenset(pair) in seen:
+            raise InvalidParameter(f"{place} is declared twice")
+        seen.add(frozenset(pair))
+        for name in pair:
+            if name in special:
+                raise InvalidParameter(f"{place}: {name!r} is {special[name]} and has no features")
+            if name not in columns:
+                has = ", ".join(map(repr, list(columns)[:20])) + (", ..." if len(columns) > 20 else "")
+                raise InvalidParameter(f"{place}: no column {name!r}{nearest(name, columns)}, there are {has}")
+        if why := _obstacle(pair, columns):
+            raise InvalidParameter(f"{place}: {why}")
+
+
+def feasible(
+    pairs: Sequence[Names], columns: Mapping[str, Column], dropped: Mapping[str, str]
+) -> tuple[tuple[Names, ...], dict[str, str]]:
+    """Return the pairs that learnt columns let cross, and why the others are left out, by name.
+
+    ``dropped`` says why a column was left out.
+    """
+    kept: list[Names] = []
+    left_out: dict[str, str] = {}
+    for pair in pairs:
+        why = next((f"{name!r} is left out ({dropped[name]})" for name in pair if name in dropped), None)
+        why = why or _obstacle(pair, columns)
+        if why is None:
+            kept.append(pair)
+        else:
+            left_out[cross_name(pair)] = why
+    return tuple(kept), left_out
+
+
+def _obstacle(pair: Names, columns: Mapping[str, Column | None]) -> str | None:
+    """Say why two columns cannot be crossed, as far as it is known what they are."""
+    widths = []
+    for name in pair:
+        column = columns[name]
+        if column is None:
+            continue
+        width = _width(column)
+        if width is None:
+            return f"{name!r} {_said(column)}, {_ALLOWED}"
+        widths.append(width)
+    if len(widths) == 2 and widths[0] * widths[1] > MOST_FEATURES:
+        found = f"{widths[0]:,} times {widths[1]:,} features, {widths[0] * widths[1]:,} in all"
+        return f"found {found}, allowed are at most {MOST_FEATURES:,}"
+    return None
+
+
+def _width(column: Column) -> int | None:
+    """Return how many features a column brings into a cross; None if it cannot be crossed."""
+    if isinstance(column, Levels):
+        return len(column.levels) + (column.unknown == "indicator") + (column.missing == "indicator")
+    if isinstance(column, Hashed):
+        own = len(column.kept) + column.rest if column.kept else column.buckets
+        return own + (column.missing == "indicator")
+    if isinstance(column, Knots) and column.shape != "linear":
+        return len(column.knots) - (column.shape == "bins") + (column.missing == "indicator")
+    return None
+
+
+def _said(column: Column) -> str:
+    if isinstance(column, Drop):
+        return "is dropped"
+    return 'has shape = "linear"' if isinstance(column, Knots) else "is a number as it stands"
+
+
+def usual_square(column: Column) -> Fraction:
+    """Return the square of the norm of what a column brings into a cross, for a number anywhere between two knots.
+
+    On average, and 1 for any other column: the product of two is that of their cross.
+    """
+    if isinstance(column, NumberColumn | Drop):
+        raise InvalidParameter(f"a column that {_said(column)} has no cross, {_ALLOWED}")
+    return column.usual_square - len(column.cycles) if isinstance(column, Knots) else Fraction(1)
+
+
+# --- features --------------------------------------------------------------------------------------
+
+
+class Side(Protocol):
+    """A column with features that are at least 0 and add up to at most 1: hat functions, or indicators.
+
+    Attributes
+    ----------
+    crossed_names : list of str
+        Of the features that are multiplied.
+    crossed_entries : int
+        How many of them can differ from 0 in one row.
+    """
+
+    crossed_names: list[str]
+    crossed_entries: int
+
+    def crossed(self, found: Any) -> tuple[IntArray, FloatArray]:
+        """Return which of these features the rows have, each place once a row and ascending, and their values.
+
+        Both of shape (n, crossed_entries); ``found`` is what the column made of its cells.
+        """
+
+
+class Products:
+    """The entries of a cross in some rows.
+
+    Attributes
+    ----------
+    places : ndarray of int32, shape (n, entries)
+        Features, ascending.
+    weights : ndarray of float64, of the same shape
+    """
+
+    def __init__(self, places: IntArray, weights: FloatArray) -> None:
+        self.places, self.weights = places, weights
+
+    def write(self, flat: FloatArray, starts: npt.NDArray[np.int64]) -> None:
+        """Write the values into dense rows that begin at these places and hold 0 there."""
+        for entry in range(self.places.shape[1]):
+            flat[starts + self.places[:, entry]] = self.weights[:, entry]
+
+
+class Cross:
+    """The products of the features of two columns, those of the second the faster.
+
+    Both are at least 0 and add up to at most 1, so the products are and do, and the sum of their squares is at most 1:
+    roundings included, see ``docs/proofs/encoding.md``.
+
+    Parameters
+    ----------
+    left, right : Side
+    feature, entry : int
+        Its first feature, and its first entry in a CSR row.
+    """
+
+    def __init__(self, left: Side, right: Side, feature: int, entry: int) -> None:
+        self.feature = feature
+        self.entry = entry
+        self.entries = left.crossed_entries * right.crossed_entries
+        self.feature_names = [f"{a}*{b}" for a in left.crossed_names for b in right.crossed_names]
+        self._width = len(right.crossed_names)
+
+    def products(self, left: tuple[IntArray, FloatArray], right: tuple[IntArray, FloatArray]) -> Products:
+        """Return the entries of rows whose features are these."""
+        n = len(left[0])
+        first = left[0] * np.int32(self._width) + np.int32(self.feature)
+        places = (first[:, :, None] + right[0][:, None, :]).reshape(n, self.entries)
+        weights = (left[1][:, :, None] * right[1][:, None, :]).reshape(n, self.entries)
+        return Products(places, weights)
