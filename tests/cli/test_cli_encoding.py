@@ -178,6 +178,15 @@ def test_a_cross_learns_what_only_both_columns_say(tmp_path, monkeypatch):
     assert again["diagnostics"]["run"]["progressive"]["auc"] > 0.85
 
 
+@pytest.mark.parametrize("learner", ["miogd", "bandit"])
+def test_the_encoding_is_not_dearer_than_the_model(here, learner):
+    """Of a learner whose noise is stated: what it costs depends on how many features the encoding will have."""
+    record = run_json(*WORDS[:4], "--learner", learner, "--out", "R", "--no-diagnostics")
+    encoder, model = (account.guarantee.mu for account in Ledger.read("R/ledger.jsonl").accounts)
+    assert 0.99 * model < encoder <= model == record["budget"]["reserved"]["mu"]
+    assert Ledger.read("R/ledger.jsonl").spent.mu <= model * (1 + 1e-12)
+
+
 def test_too_few_rows_are_paid_for_and_said(here):
     table(300).to_csv("few.csv", index=False)
     found = privol_cli("run", "few.csv", "--target", "outcome", "--out", "R")

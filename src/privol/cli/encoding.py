@@ -31,6 +31,7 @@ __all__ = [
 _STDIN = "-"
 #: Kinds of guarantees that an encoding's can stand beside.
 _BESIDE = "gdp", "none"
+_MOST_FEATURES = 1 << 30
 _OF_NOISY_STEPS = "nogd", "dola", "sparse-dola"
 #: Options that declare what the rows are: with one of them nothing is learnt about their encoding, unless asked for.
 _DECLARING = ("schema", "ranges", "n_features", "zero_based", "x_bound")
@@ -83,10 +84,10 @@ def may_learn_encoding(made: Any, horizon: int | None) -> bool:
     return _promise(made, horizon).kind in _BESIDE
 
 
-def _promise(made: Any, horizon: int | None) -> Any:
+def _promise(made: Any, horizon: int | None, n_features: int = 1) -> Any:
     from ..learners.views import promise_of
 
-    return promise_of(made, 1, horizon or 1000, 2)
+    return promise_of(made, n_features, horizon or 1000, 2)
 
 
 def encoder_for(
@@ -106,7 +107,7 @@ def encoder_for(
         If the learner's guarantee is none that the encoding can be put beside.
     """
     from ..encoding.private_encoder import PrivateEncoder
-    from ..guarantees import epsilon_within, gdp_epsilon
+    from ..guarantees import epsilon_within
 
     promise = _promise(made, horizon)
     if promise.kind not in _BESIDE:
@@ -114,7 +115,9 @@ def encoder_for(
             f"the guarantee of {type(made).__name__} with these options is of kind {promise.kind!r}, and a learnt "
             "encoding has one of Gaussian differential privacy: declare the columns by --schema or --ranges"
         )
-    epsilon = gdp_epsilon(promise.parameter, made.delta) if made.epsilon is None else made.epsilon
+    epsilon = made.epsilon
+    if epsilon is None:  # noise that is stated: the more features, the less it costs, and how many is to be learnt
+        epsilon = epsilon_within(_promise(made, horizon, _MOST_FEATURES).parameter, made.delta)
     if mu is not None:
         epsilon = epsilon_within(mu, made.delta)
     return PrivateEncoder(

@@ -67,8 +67,9 @@ def describe_run(
     for account in ledger.accounts:
         groups[account.group] = max(groups.get(account.group, 0.0), account.guarantee.mu)
     reserved, spent = compose_gdp(list(groups.values())), ledger.spent
-    # one account's own figure is exact, where composing it would round it up
-    reserved_epsilon = guarantee.epsilon(delta) if len(groups) == 1 else gdp_epsilon(reserved, delta)
+    # the learner's own figure is exact, where composing it would round it up; what it stands beside may be dearer
+    alone = len(groups) == 1 and max(groups.values()) <= guarantee.mu
+    reserved_epsilon = guarantee.epsilon(delta) if alone else gdp_epsilon(reserved, delta)
     bounded = math.isfinite(plan.problem.radius)  # else no score is the largest
     noise = noise_row(plan, rows[-1], early=early) if rows and bounded else None
     warnings = [*weaknesses(whole, rows=max(n, plan.problem.horizon)), *_warnings(made, noise)]
@@ -102,7 +103,7 @@ def describe_run(
         "users": users,
         "budget": {
             "delta": delta,
-            "reserved": figures_of(reserved if len(groups) > 1 else guarantee.mu, reserved_epsilon),
+            "reserved": figures_of(guarantee.mu if alone else reserved, reserved_epsilon),
             "spent": figures_of(spent.mu, spent.epsilon(delta)),
             "shares": {name: figures_of(promise.mu, promise.epsilon(delta)) for name, promise in promises.items()},
         },

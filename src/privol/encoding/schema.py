@@ -213,8 +213,8 @@ class Schema:
         return (
             *found,
             f"the schema was learnt from {learnt.rows:,} rows by histograms {noise}{seeded}: another account pays for "
-            "that, and a row that was among them and is learnt here too is in both; names and order of the columns and "
-            "the number of rows are public",
+            "that, and a row that was among them and is learnt here too is in both; names, types and order of the "
+            "columns and the number of rows are public",
         )
 
     @property
