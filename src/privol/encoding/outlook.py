@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._validate import choice, integer, number
-from ..guarantees import ADJACENCIES, gdp_mu
+from ..guarantees import ADJACENCIES, epsilon_within, gdp_mu
 from .phases import EncodingPlan, plan_encoding
 
 __all__ = ["TOO_SHORT", "Outlook", "outlook_of", "too_short"]
@@ -115,6 +115,9 @@ def outlook_of(
     if columns > 1:
         others["drop, or declare, half of the columns"] = planned(n, columns // 2, epsilon)
     if not math.isinf(epsilon):
+        quarter = epsilon_within(plan.mu / 2.0, delta)
+        if quarter > 0.0:
+            others["let all rows teach (--schema-share 0.25)"] = planned(n, columns, quarter, whole=True)
         others["twice the epsilon"] = planned(n, columns, 2.0 * epsilon)
     others["twice the rows"] = planned(2 * n, columns, epsilon)
     remedies: list[tuple[str, int, float | None]] = [(what, p.rows, p.visible_share) for what, p in others.items()]
@@ -135,9 +138,10 @@ def too_short(rows: int, share: float) -> str | None:
     if share <= TOO_SHORT:
         return None
     return (
-        f"the {rows:,} rows that taught the encoding are few for this budget and so many columns: a category "
-        f"is only surely seen if {_share(share)} have it; --drop columns, declare labels (--classes) or columns (a "
-        "schema), or take more rows or a larger epsilon; privol plan --n-columns says what each would bring"
+        f"the {rows:,} rows that taught the encoding are few for this budget and so many columns: a category is only "
+        f"surely seen if {_share(share)} have it; let all rows teach (--schema-share 0.25), --drop columns, declare "
+        "labels (--classes) or columns (a schema), or take more rows or a larger epsilon; privol plan --n-columns says "
+        "what each would bring"
     )
 
 
