@@ -368,6 +368,24 @@ def test_the_cost_of_a_schema_is_kept_and_adds_up(here):
     assert Ledger.read("L.jsonl").spent.mu == pytest.approx(mu * 2**0.5)  # two schemas of the same rows
 
 
+def test_what_a_schema_names_is_not_learnt(here):
+    """The rest is: column by column."""
+    Path("part.toml").write_text('[columns]\nage = { range = [0, 120] }\nid = { drop = true }\n')
+    words = ("--schema", "part.toml", "--learn-schema", "--seed", "1", "--no-diagnostics")
+    record = run_json(*WORDS, *words, "--out", "R")
+    columns = dict(Schema.from_record(record["inputs"]["schema"]).columns)
+    assert columns["age"].range == (0.0, 120.0)
+    assert type(columns["dose"]).__name__ == "Knots"
+    target = Path("part.toml").read_text() + '[target]\ncolumn = "outcome"\nnegative = "well"\npositive = "ill"\n'
+    Path("part.toml").write_text(target)
+    both = privol_cli(*WORDS, *words, "--out", "S")
+    assert both.exit_code == USAGE
+    assert "exclude each other" in both.stderr
+    record = run_json("run", "rows.csv", *words, "--out", "S")
+    assert record["encoding"]["phases"].keys() == {"kinds", "coarse", "fine"}
+    assert record["classes"] == ["well", "ill"]
+
+
 def test_a_run_short_of_rows_says_so(here):
     table(2000).to_csv("rows.csv", index=False)
     words = (

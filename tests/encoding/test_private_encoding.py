@@ -242,6 +242,25 @@ def test_what_is_declared_is_taken():
         open_stream(table, target="outcome", schema=PrivateEncoder(drop=["nobody"]))
 
 
+def test_what_is_declared_of_the_file_is_how_it_is_read(tmp_path):
+    frame(6000).to_csv(tmp_path / "t.csv", index=False, sep="|", header=False, decimal=",")
+    names = list(frame(10).columns)
+    declared = {"file": {"names": names, "sep": "|", "decimal": ","}, "columns": {"zero": {"drop": True}}}
+    declared["target"] = {"column": "outcome", "negative": "well", "positive": "ill"}
+    encoder = PrivateEncoder(epsilon=4.0, random_state=1, declared=declared)
+    stream = open_stream(tmp_path / "t.csv", schema=encoder)
+    assert stream.classes == ("well", "ill")
+    assert encoder.plan_.labels == 0
+    again = open_stream(tmp_path / "t.csv", schema=encoder.schema_, first_row=encoder.plan_.rows + 1)
+    assert np.array_equal(next(iter(stream)).X, next(iter(again)).X)
+    assert type(dict(encoder.schema_.columns)["age"]).__name__ == "Knots"  # 12,5 is a number
+    for words in ({"sep": ";"}, {"columns": names}, {"target": "age"}, {"positive": "ill"}):
+        encoder.ledger = Ledger()
+        with pytest.raises(InvalidParameter, match="exclude each other"):
+            open_stream(tmp_path / "t.csv", **words, schema=encoder)
+        assert not encoder.ledger.entries()
+
+
 @pytest.mark.parametrize("cuts", [(1,), (7, 100, 101), (3000,)])
 def test_chunks_and_formats_do_not_matter(cuts, tmp_path):
     table = frame(6000)

@@ -57,9 +57,8 @@ def learns_encoding(file: str | None, asked: bool | None, given: Mapping[str, An
     if asked is False:
         return False
     if asked:
-        for name in ("schema", "ranges"):
-            if given.get(name) is not None:
-                raise click.UsageError(f"--learn-schema and --{name} exclude each other")
+        if given.get("ranges") is not None:
+            raise click.UsageError("--learn-schema and --ranges exclude each other: a --schema may state some columns")
         return True
     # what comes through a pipe may be alive, and whoever watches it would wait for the rows that teach
     if file == _STDIN or any(given.get(name) is not None for name in _DECLARING):
@@ -92,14 +91,18 @@ def _promise(made: Any, horizon: int | None, n_features: int = 1) -> Any:
 
 def encoder_for(
     made: Any,
+    *,
+    declared: str | None,
     drop: str | None,
+    crosses: Sequence[tuple[str, str]],
     horizon: int | None,
     ledger: Any,
     regression: bool | None,
-    mu: float | None = None,
-    crosses: Sequence[tuple[str, str]] = (),
+    mu: float | None,
 ) -> Any:
     """Return what learns the encoding for a learner: with its budget, or from all rows with ``mu`` of its own.
+
+    ``declared`` is the schema of columns of which nothing is to be learnt.
 
     Raises
     ------
@@ -126,6 +129,7 @@ def encoder_for(
         delta=made.delta,
         adjacency=made.adjacency,
         n_rows=horizon,
+        declared=declared,
         drop=() if drop is None else [name.strip() for name in drop.split(",")],
         crosses=crosses,
         regression=regression,
@@ -215,7 +219,10 @@ def with_schema(found: Guarantee, schema: Any) -> Guarantee:
     from ..guarantees import compose_gdp
 
     learnt = schema.learnt
-    own = (f"the schema was learnt from the same rows by histograms with mu = {learnt.mu:.6g}, which is counted here",)
+    own = (
+        "the schema was learnt from the same rows by histograms, under the Gaussian mechanism with mu = "
+        f"{learnt.mu:.6g}, which is counted here",
+    )
     return replace(
         found,
         kind="none" if math.isinf(learnt.mu) else found.kind,

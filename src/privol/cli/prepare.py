@@ -127,7 +127,8 @@ def prepare(
         if file is not None or learn_schema or may_learn_encoding(trial, horizon):
             wanted = _regression(trial, learner, "loss" in given, file, options)
             ledger = stack.enter_context(closing(Ledger(adjacency=trial.adjacency, journal=journal, **limit)))
-            encoder = encoder_for(trial, drop, horizon, ledger, wanted, own, crosses)
+            words: dict[str, Any] = {"declared": options["schema"], "drop": drop, "crosses": crosses, "mu": own}
+            encoder = encoder_for(trial, horizon=horizon, ledger=ledger, regression=wanted, **words)
     elif drop is not None and before is None:
         raise click.UsageError("--drop is about columns whose meaning is learnt; a schema drops columns by itself")
     if crosses and encoder is None and before is None:

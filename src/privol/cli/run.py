@@ -65,9 +65,9 @@ class _RunCommand(GroupedCommand):
 @click.option(
     "--learn-schema/--no-learn-schema",
     default=None,
-    help="Learn from the first rows, under the run's budget, what the columns mean; the model learns the others.  "
-    "[default: for a FILE with columns, not -, where neither --schema nor --ranges nor --x-bound says it] Of sparse "
-    "rows: which features are frequent; the others are left out.",
+    help="Learn from the first rows, under the run's budget, what the columns mean; the model learns the others. With "
+    "--schema: what the columns mean that it does not name. Of sparse rows: which features are frequent; the others "
+    "are left out.  [default: for a FILE with columns, not -, where none of --schema, --ranges and --x-bound says it]",
 )
 @click.option("--drop", metavar="A,B,...", help="With it: columns to leave out.")
 @click.option(

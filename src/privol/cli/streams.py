@@ -171,7 +171,7 @@ def open_for_run(
             return stream, {**_inputs(stream, {**given, **table}, None), "first_row": stream.first_row}
         stream = open_covtype(classes=classes)
         return stream, _inputs(stream, {**given, "target": "Cover_Type", "sep": ","}, covtype_ranges())
-    if given["schema"] is not None:
+    if given["schema"] is not None and encoder is None:
         for word in named:
             if word in _IN_SCHEMA:
                 raise click.UsageError(

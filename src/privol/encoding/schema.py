@@ -92,8 +92,10 @@ class Schema:
         check_crosses(self.crosses, dict(self.columns), special, self.name)
 
     @classmethod
-    def load(cls, source: Schema | Mapping[str, Any] | str | os.PathLike[str]) -> Schema:
+    def load(cls, source: Schema | Mapping[str, Any] | str | os.PathLike[str], *, partial: bool = False) -> Schema:
         """Return a schema from a TOML file, a mapping of the same structure, or a record.
+
+        A ``partial`` one, of which the rest is to be learnt, need not name any feature.
 
         Raises
         ------
@@ -107,7 +109,7 @@ class Schema:
         if isinstance(source, Mapping):
             if source.get("format") == _FORMAT:
                 return cls.from_record(source)
-            return cls(**SchemaReader("schema").read(source))
+            return cls(**SchemaReader("schema", partial).read(source))
         if not isinstance(source, (str, os.PathLike)):
             raise InvalidParameter(
                 f"schema must be a path of a TOML file, a mapping or a Schema, found {type(source).__name__}"
@@ -121,7 +123,7 @@ class Schema:
             raise StreamError(f"schema: {path.name} is not text in UTF-8") from err
         except tomllib.TOMLDecodeError as err:
             raise StreamError(f"schema: {path.name} is not TOML: {err}") from err
-        return cls(**SchemaReader(path.name).read(found))
+        return cls(**SchemaReader(path.name, partial).read(found))
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Schema:
@@ -204,17 +206,26 @@ class Schema:
     @property
     def conditions(self) -> tuple[str, ...]:
         """What a guarantee rests on because of this schema: a warning if it is a draft, its cost if it was learnt."""
+        return self.conditions_from(1)
+
+    def conditions_from(self, first_row: int) -> tuple[str, ...]:
+        """:attr:`conditions` of rows from this one on, of the stream whose first rows taught the schema."""
         found = (_DERIVED,) if self.derived_from_data else ()
         if self.learnt is None:
             return found
-        learnt = self.learnt
+        learnt, beyond = self.learnt, first_row > self.learnt.rows
         noise = "without noise, which reveals them" if math.isinf(learnt.mu) else f"with mu = {learnt.mu:.6g}"
         seeded = "" if learnt.private else " from a seed that is known"
+        taught = f"the schema was learnt from {'the first ' if beyond else ''}{learnt.rows:,} rows"
+        pays = "and a row that was among them and is learnt here too is in both (the squares of both mu add up)"
+        if beyond:
+            pays = (
+                f"and of the same stream only row {first_row:,} and later ones are learnt here (parallel composition)"
+            )
         return (
             *found,
-            f"the schema was learnt from {learnt.rows:,} rows by histograms {noise}{seeded}: another account pays for "
-            "that, and a row that was among them and is learnt here too is in both; names, types and order of the "
-            "columns and the number of rows are public",
+            f"{taught} by histograms, under the Gaussian mechanism {noise}{seeded}: another account pays for that, "
+            f"{pays}; names, types and order of the columns and the number of rows are public",
         )
 
     @property

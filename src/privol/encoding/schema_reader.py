@@ -76,8 +76,8 @@ def _digits(word: str) -> str:
 class SchemaReader:
     """Checks a mapping of the structure of the TOML file; every error names its place in it."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, partial: bool = False) -> None:
+        self._name, self._partial = name, partial
 
     def read(self, found: Mapping[str, Any]) -> dict[str, Any]:
         """Return the attributes of the schema by name."""
@@ -151,7 +151,7 @@ class SchemaReader:
             for place, name in wanted:
                 if name not in names:
                     self._fail(place, f"is {name!r}, which is not among file.names{nearest(str(name), names, used)}")
-        if not features and others != "number":
+        if not features and others != "number" and not self._partial:
             self._fail("columns", 'names no feature, at least one is needed (or others = "number")')
 
     # --- tables ------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ class StreamEncoder:
             If the ledger cannot carry it. Nothing was read.
         """
         choice(SHAPES, numeric=self.numeric)
-        declared = Schema() if self.declared is None else Schema.load(self.declared)
+        declared = Schema() if self.declared is None else Schema.load(self.declared, partial=True)
         known = self._known(declared, columns)
         goal = self._goal(declared, columns, target, labels)
         names = [name for name in columns.names if name not in known and name != goal.column]
@@ -288,7 +288,10 @@ class StreamEncoder:
 
     def _goal(self, declared: Schema, columns: Columns, target: Any, labels: Labels) -> _Goal:
         stated = declared.target
-        if (stated is not None and isinstance(stated.column, str)) or stated is not None:
+        if stated is not None:
+            for word, given in (("target", target if target is not False else None), ("classes", labels.classes)):
+                if given is not None:
+                    raise InvalidParameter(f"{word} and a declared target exclude each other: the schema states it")
             target = stated.column
         at = resolve_column(target, columns.names if columns.named else None, len(columns.names), columns.name)
         if at is None:

@@ -55,8 +55,9 @@ _RELEASED = {
         "the rows, the exact gradients and steps, the noise, progressive accuracy or any other diagnostic",
     ),
     "encoding": (
-        "the schema that was learnt from them, by 1 phase of histograms with noise,",
-        "the schema that was learnt from them, by {} phases of histograms with noise,",
+        "the schema that was learnt from them, by 1 phase of histograms under the Gaussian mechanism,",
+        "the schema that was learnt from them, by {} phases of histograms under the Gaussian mechanism, each of "
+        "rows of its own,",
         "the rows, the exact counts, the noise or any diagnostic",
     ),
     "metrics": (

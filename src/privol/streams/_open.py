@@ -252,7 +252,7 @@ def open_stream(
     if stated is not None and stated.rows is None:
         options = _with_schema(options, stated)
     elif private is not None:
-        options = replace(options, columns=True)
+        options = _with_declared(replace(options, columns=True), private)
     if is_file(data):
         if hash_features is not None:
             raise InvalidParameter("hash_features is for (dict, y) pairs; a schema hashes the columns of a file")
@@ -278,7 +278,7 @@ def open_stream(
         source = found
         if stated is not None and stated.rows is not None:
             rest = source if first_row == 1 else RestOfRows(source, first_row - 1)
-            source, used = FrequentSource(rest, stated.rows, stated.conditions), stated
+            source, used = FrequentSource(rest, stated.rows, stated.conditions_from(first_row)), stated
     elif stated is not None:
         if first_row > 1:
             found = RestOfColumns(found, first_row - 1)
@@ -340,6 +340,7 @@ def learn_schema(
     if columns is not None:
         csv = CsvOptions(header=False, sep=sep, encoding=encoding or "utf-8", names=tuple(columns))
         options = replace(options, csv=csv)
+    options = _with_declared(options, encoder)
     found = open_reader(data, options)
     if not isinstance(found, Columns):
         raise InvalidParameter(f"{found.name}: a schema is learnt of inputs with columns")
@@ -351,6 +352,17 @@ def _written(csv: CsvOptions) -> dict[str, Any]:
     """What a schema says of a CSV file that is read with these options."""
     default = CsvOptions()
     return {f.name: getattr(csv, f.name) for f in fields(csv) if getattr(csv, f.name) != getattr(default, f.name)}
+
+
+def _with_declared(options: Options, encoder: StreamEncoder) -> Options:
+    """Return the options with what is declared of the file, where an encoder learns the rest."""
+    if encoder.declared is None:
+        return options
+    file, stated = Schema.load(encoder.declared, partial=True).file, _written(options.csv)
+    for word in file.keys() & stated.keys():
+        raise InvalidParameter(f"{word} and declared exclude each other: the schema that is declared states it")
+    format = file.pop("format", None)
+    return replace(options, csv=CsvOptions(**{**stated, **file}), format=options.format or format)
 
 
 def _with_schema(options: Options, schema: Schema) -> Options:

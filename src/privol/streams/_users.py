@@ -58,7 +58,7 @@ def schema_source(
         # What is asked for by name is found wherever it stands.
         inferred = tuple(what for what in inferred if what != "columns")
     schema = encoder.schema
-    source.facts = replace(columns.facts, inferred=inferred, conditions=schema.conditions)
+    source.facts = replace(columns.facts, inferred=inferred, conditions=schema.conditions_from(columns.facts.first_row))
     if target and schema.delay is not None:
         source = DelayedSource(source, schema.delay.window, key=str(schema.delay.key))
     if target and schema.user is not None:
@@ -91,7 +91,7 @@ def encoded_rows(encoder: StreamEncoder, source: Source) -> Source:
     """Learn from the first rows which features are frequent; return these features of the others."""
     rest = encoder.learn_rows(source)
     assert encoder.schema_.rows is not None
-    found = FrequentSource(rest, encoder.schema_.rows, encoder.schema_.conditions)
+    found = FrequentSource(rest, encoder.schema_.rows, encoder.schema_.conditions_from(rest.facts.first_row))
     if not encoder.reuse_rows:
         found.facts = replace(found.facts, beside=encoder.account_.plan_id)
     return found
