@@ -28,7 +28,7 @@ from privol.encoding.phases import EncodingPlan
 from privol.encoding.texts import hash_of
 from privol.errors import StreamError
 from privol.noise import STREAM_ENCODING, make_source
-from privol.streams import learn_schema
+from privol.streams import learn_schema, open_stream
 
 NAMES = ("a", "b", "c", "y")
 N = 100
@@ -174,6 +174,28 @@ def test_what_one_row_moves_where_the_target_is_real():
     assert [name for name, _ in plan.phases] == ["kinds", "coarse", "fine"]
     for at in range(3):
         assert moved(at, border(plan, at, True), "replace", regression=True) == pytest.approx(1.0, abs=1e-9)
+
+
+def test_a_row_teaches_or_is_handed_on():
+    """The rows beside the cut between the two, replaced: each is seen on its own side alone, and all on one."""
+    rows, words, seen = table(1000), {"epsilon": 60.0}, []
+
+    def learn(given):
+        def opened(encoder):
+            data = [dict(zip(NAMES, row, strict=True)) for row in given]
+            seen.append(open_stream(data, target="y", schema=encoder))
+
+        return opened
+
+    encoder, base = counted(learn(rows), **words)
+    cut, known = encoder.plan_.rows, np.concatenate([block.X for block in seen[0]])
+    assert (len(known), seen[0].first_row) == (len(rows) - cut, cut + 1)
+    for at in (cut - 1, cut):
+        other = (*MIXED[1][:3], rows[at][3])
+        _, source = counted(learn([*rows[:at], other, *rows[at + 1 :]]), base.released, **words)
+        moved_phases = [apart(one, two) > 0.0 for one, two in zip(source.counts, base.counts, strict=True)]
+        changed = np.flatnonzero((np.concatenate([block.X for block in seen[-1]]) != known).any(axis=1)).tolist()
+        assert (moved_phases, changed) == (([False] * 3 + [True], []) if at < cut else ([False] * 4, [0]))
 
 
 SPARSE = (
