@@ -373,6 +373,27 @@ def test_rows_that_teach_may_be_learnt_too_and_both_add_up():
         DPFTRL(epsilon=3.0, ledger=limited, **words).fit_stream(stream)
 
 
+@pytest.mark.parametrize(("epsilon", "reused"), [(0.2, True), (4.0, False), (math.inf, False)])
+def test_all_rows_teach_where_the_first_are_too_few(epsilon, reused):
+    """By public numbers alone, and both are within the budget."""
+    table, ledger = frame(6000), Ledger()
+    encoder = PrivateEncoder(epsilon=epsilon, reuse_rows=None, ledger=ledger, random_state=0, drop=["name", "mixed"])
+    n_columns = len(table.columns) - 3
+    stream = open_stream(table, target="outcome", schema=encoder)
+    assert encoder.reused_ is reused
+    first = encoder.plan(6000, n_columns)
+    assert (first.visible_share > 0.25) is reused
+    assert stream.count_rows() == (6000 if reused else 6000 - first.rows)
+    mu = math.inf if math.isinf(epsilon) else gdp_mu(epsilon, 1e-6)
+    assert encoder.plan_.mu == pytest.approx(mu / 2 if reused else mu)
+    if reused:
+        assert (stream.beside, stream.first_row) == (None, 1)
+        assert mu * (1 - 1e-9) < math.hypot(encoder.plan_.mu, gdp_mu(encoder.model_epsilon_, 1e-6)) <= mu
+    else:
+        assert encoder.model_epsilon_ == epsilon
+        assert encoder.plan_ == first
+
+
 def test_rows_are_not_used_twice_where_they_come_once():
     ledger = Ledger()
     encoder = PrivateEncoder(reuse_rows=True, n_rows=6000, ledger=ledger)

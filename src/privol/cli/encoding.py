@@ -99,10 +99,12 @@ def encoder_for(
     ledger: Any,
     regression: bool | None,
     mu: float | None,
+    shares: bool,
 ) -> Any:
     """Return what learns the encoding for a learner: with its budget, or from all rows with ``mu`` of its own.
 
-    ``declared`` is the schema of columns of which nothing is to be learnt.
+    ``declared`` is the schema of columns of which nothing is to be learnt; ``shares``: where the first rows would be
+    too few, all may teach for a share of the learner's budget.
 
     Raises
     ------
@@ -118,14 +120,14 @@ def encoder_for(
             f"the guarantee of {type(made).__name__} with these options is of kind {promise.kind!r}, and a learnt "
             "encoding has one of Gaussian differential privacy: declare the columns by --schema or --ranges"
         )
-    epsilon = made.epsilon
+    epsilon, reuse = made.epsilon, False if not shares or made.epsilon is None else None
     if epsilon is None:  # noise that is stated: the more features, the less it costs, and how many is to be learnt
         epsilon = epsilon_within(_promise(made, horizon, _MOST_FEATURES).parameter, made.delta)
     if mu is not None:
-        epsilon = epsilon_within(mu, made.delta)
+        epsilon, reuse = epsilon_within(mu, made.delta), True
     return PrivateEncoder(
         epsilon=epsilon,
-        reuse_rows=mu is not None,
+        reuse_rows=reuse,
         delta=made.delta,
         adjacency=made.adjacency,
         n_rows=horizon,
@@ -194,7 +196,7 @@ def what_taught(encoder: Any) -> dict[str, Any]:
     plan = encoder.plan_
     return {
         "rows": plan.rows,
-        "reused": encoder.reuse_rows,
+        "reused": encoder.reused_,
         "phases": dict(plan.phases),
         "visible_share": plan.visible_share,
         "mu": plan.mu if encoder.guarantee_.kind == "gdp" else "inf",
@@ -211,7 +213,11 @@ def short_of_rows(taught: Mapping[str, Any]) -> str | None:
     """Say where few rows taught an encoding, by :func:`what_taught`; None where there were enough."""
     from ..encoding.outlook import too_short
 
-    return None if taught["frequent_features"] is not None else too_short(taught["rows"], taught["visible_share"])
+    return (
+        None
+        if taught["frequent_features"] is not None
+        else too_short(taught["rows"], taught["visible_share"], taught["reused"])
+    )
 
 
 def with_schema(found: Guarantee, schema: Any) -> Guarantee:

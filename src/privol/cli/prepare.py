@@ -128,6 +128,7 @@ def prepare(
             wanted = _regression(trial, learner, "loss" in given, file, options)
             ledger = stack.enter_context(closing(Ledger(adjacency=trial.adjacency, journal=journal, **limit)))
             words: dict[str, Any] = {"declared": options["schema"], "drop": drop, "crosses": crosses, "mu": own}
+            words["shares"] = private is None and not renewed and getattr(trial, "calibration", "tight") == "tight"
             encoder = encoder_for(trial, horizon=horizon, ledger=ledger, regression=wanted, **words)
     elif drop is not None and before is None:
         raise click.UsageError("--drop is about columns whose meaning is learnt; a schema drops columns by itself")
@@ -136,8 +137,12 @@ def prepare(
     with _said_as_spent(encoder, directory):
         stream, inputs = open_for_run(file, options, diagnostics, encoder=encoder, kept=before)
         stated = horizon
-        if horizon is not None and encoder is not None and not encoder.reuse_rows:
+        if horizon is not None and encoder is not None and not encoder.reused_:
             stated = horizon - encoder.plan_.rows
+        if own is None and is_learnt(inputs) and inputs["first_row"] == 1:  # as the encoder found it to be better
+            from ..encoding.phases import SHARE_OF_ALL
+
+            given, _, _ = _split_off(learner_name(learner, given), given, SHARE_OF_ALL)
         horizon = _horizon(stream, stated, talking, renewed) if kept is None else int(kept["horizon"])
         chosen = None
         if stream.schema is not None and stream.schema.learnt is not None:

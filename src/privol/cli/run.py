@@ -83,8 +83,8 @@ class _RunCommand(GroupedCommand):
     type=float,
     metavar="SHARE",
     help="With it: all rows teach, for this share of the budget (of mu squared; such as 0.25), and the model learns "
-    "all of them for the rest. FILE is read twice. Worth it where rows are few.  [default: the first rows teach, the "
-    "model learns the others, and each has the whole budget]",
+    "all of them for the rest. FILE is read twice.  [default: the first rows teach, the model learns the others, and "
+    "each has the whole budget; 0.25 where the first rows would be too few for the budget and the columns]",
 )
 @click.option("--seed", type=int, help="Reproducible noise, for tests: everything is then marked NOT PRIVATE.")
 @click.option(

@@ -8,7 +8,7 @@ from typing import Any
 
 from .._validate import choice, integer, number
 from ..guarantees import ADJACENCIES, epsilon_within, gdp_mu
-from .phases import EncodingPlan, plan_encoding
+from .phases import FIRST_TOO_FEW, SHARE_OF_ALL, EncodingPlan, plan_encoding
 
 __all__ = ["TOO_SHORT", "Outlook", "outlook_of", "too_short"]
 
@@ -115,7 +115,7 @@ def outlook_of(
     if columns > 1:
         others["drop, or declare, half of the columns"] = planned(n, columns // 2, epsilon)
     if not math.isinf(epsilon):
-        quarter = epsilon_within(plan.mu / 2.0, delta)
+        quarter = epsilon_within(plan.mu * math.sqrt(SHARE_OF_ALL), delta)
         if quarter > 0.0:
             others["let all rows teach (--schema-share 0.25)"] = planned(n, columns, quarter, whole=True)
         others["twice the epsilon"] = planned(n, columns, 2.0 * epsilon)
@@ -133,13 +133,14 @@ def outlook_of(
     )
 
 
-def too_short(rows: int, share: float) -> str | None:
+def too_short(rows: int, share: float, reused: bool) -> str | None:
     """Say that few rows taught an encoding, of which ``visible_share`` is the share; None where there were enough."""
     if share <= TOO_SHORT:
         return None
+    all_teach = "" if reused else "let all rows teach (--schema-share 0.25), "
     return (
         f"the {rows:,} rows that taught the encoding are few for this budget and so many columns: a category is only "
-        f"surely seen if {_share(share)} have it; let all rows teach (--schema-share 0.25), --drop columns, declare "
+        f"surely seen if {_share(share)} have it; {all_teach}--drop columns, declare "
         "labels (--classes) or columns (a schema), or take more rows or a larger epsilon; privol plan --n-columns says "
         "what each would bring"
     )
@@ -151,9 +152,9 @@ def _share(share: float) -> str:
 
 def _verdict(plan: EncodingPlan) -> str:
     share = plan.visible_share
+    if share <= FIRST_TOO_FEW:
+        return f"A category is seen in 19 of 20 runs if at least {share:.2g} of the rows have it."
+    seen = f"a category is seen in 19 of 20 runs if at least {share:.2g} of the rows have it"
     if share > 1.0:
-        return "Too short: not even what all rows have in common is surely seen through the noise."
-    seen = f"A category is seen in 19 of 20 runs if at least {share:.2g} of the rows have it"
-    if share > TOO_SHORT:
-        return f"Short: {seen[0].lower()}{seen[1:]}."
-    return f"{seen}."
+        seen = "not even what all rows have in common is surely seen through the noise"
+    return f"The first rows are too few: {seen}. privol run lets all rows teach then."

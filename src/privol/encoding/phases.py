@@ -25,10 +25,13 @@ from .._validate import choice, integer, number
 from ..errors import InvalidParameter
 from ..guarantees import ADJACENCIES
 
-__all__ = ["BELIEVED_BUCKET", "EncodingPlan", "plan_encoding", "plan_features"]
+__all__ = ["BELIEVED_BUCKET", "FIRST_TOO_FEW", "SHARE_OF_ALL", "EncodingPlan", "plan_encoding", "plan_features"]
 
 #: In standard deviations of the noise of both phases: of 4,096 buckets of noise alone one is believed in 70 columns.
 BELIEVED_BUCKET = 4.5
+#: Where a category must be more frequent than this to be surely seen, the first rows are too few: whether anything of a
+#: column is seen is a matter of luck then. All rows may teach instead, for this share of the budget. (docs/encoding.md)
+FIRST_TOO_FEW, SHARE_OF_ALL = 0.25, 0.25
 _NEARLY_ALWAYS = 1.645  # deviations: in 19 of 20 runs
 
 # Rows of a phase: so many standard deviations of its noise, or so large a share of all rows where that is more, up to

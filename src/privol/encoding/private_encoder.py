@@ -61,10 +61,12 @@ class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: i
         What is publicly known of some columns, or of the target: these are taken as they are.
     regression : bool, optional
         Whether the target is a real number. Default: it is unless nearly all rows have one of the frequent labels.
-    reuse_rows : bool, default=False
+    reuse_rows : bool or None, default=False
         All rows of a stream teach, and all of them are handed on: a learner of them pays for itself besides (squares of
         both mu add up, in the ledger that both have), and the input must be one that can be read twice. What it buys:
-        less budget shows more where rows are few; ``docs/encoding.md`` has figures.
+        less budget shows more where rows are few; ``docs/encoding.md`` has figures. None: only where the first rows
+        are too few by the numbers of rows and columns and the budget; the encoding then takes a quarter of it (of mu
+        squared), and :attr:`model_epsilon_` is what is left.
     random_state : None, int, ...
         See :func:`privol.noise.make_source`; anything but None is **not private**.
     ledger : Ledger, optional
@@ -79,6 +81,11 @@ class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: i
         What was found. Public, as all that follows.
     plan_ : EncodingPlan
         Which rows taught it, and with how much noise.
+    reused_ : bool
+        Whether the rows that taught are handed on too.
+    model_epsilon_ : float
+        What a learner of the rows handed on may have, for both to be within ``epsilon``; with ``reuse_rows=True`` the
+        encoding has all of it.
     dropped_ : dict of str to str
         Why a column was left out.
     uncrossed_ : dict of str to str
@@ -109,7 +116,7 @@ class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: i
         crosses: Sequence[tuple[str, str]] = (),
         declared: Any = None,
         regression: bool | None = None,
-        reuse_rows: bool = False,
+        reuse_rows: bool | None = False,
         random_state: Any = None,
         ledger: Ledger | None = None,
         sparse_output: bool | None = None,

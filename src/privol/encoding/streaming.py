@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from .._validate import choice, integer, number
 from ..errors import InvalidParameter, StateError, StreamError
-from ..guarantees import ADJACENCIES, Guarantee, gdp_mu, square_up
+from ..guarantees import ADJACENCIES, Guarantee, gdp_mu, split_budget, square_up
 from ..ledger import Ledger, LostLedger
 from ..noise import ARITHMETIC, make_source
 from ..readers.base import Reader, Source, told
@@ -20,7 +21,7 @@ from .crosses import check_crosses, feasible, stated_crosses
 from .frequent import FrequentRun
 from .labels import Labels
 from .learning import MISSING_TEXTS, EncodingRun
-from .phases import EncodingPlan, plan_encoding, plan_features
+from .phases import FIRST_TOO_FEW, SHARE_OF_ALL, EncodingPlan, plan_encoding, plan_features
 from .rest import RestOfColumns, RestOfRows, after
 from .schema import Schema
 from .schema_parts import Column, Drop, FrequentFeatures, Learnt, NumberColumn, Target
@@ -56,7 +57,7 @@ class StreamEncoder:
         crosses: Sequence[tuple[str, str]] = (),
         declared: Any = None,
         regression: bool | None = None,
-        reuse_rows: bool = False,
+        reuse_rows: bool | None = False,
         random_state: Any = None,
         ledger: Ledger | None = None,
     ) -> None:
@@ -76,7 +77,7 @@ class StreamEncoder:
     def plan(self, n_rows: int, n_columns: int, *, target: bool = True, whole: bool = False) -> EncodingPlan:
         """Return which rows would teach the encoding of so many columns, before any is read."""
         words: dict[str, Any] = {"target": target, "real": self.regression is True}
-        words["whole"] = whole or self.reuse_rows
+        words["whole"] = whole or self.reuse_rows is True
         return plan_encoding(n_rows, n_columns, mu=self._mu(), adjacency=self.adjacency, **words)
 
     # ---- learning ---------------------------------------------------------------------------------------
@@ -125,9 +126,10 @@ class StreamEncoder:
         n_rows = self._count_of(columns)
         if not names and not goal.learnt:
             raise InvalidParameter(f"{columns.name}: all columns and the target are declared, nothing is to be learnt")
-        self._check_reuse(columns)
-        whole = whole or self.reuse_rows
-        plan = self.plan(n_rows, max(len(names), 1), target=goal.learnt, whole=whole)
+        words: dict[str, Any] = {"target": goal.learnt, "real": self.regression is True}
+        words |= {"n_rows": n_rows, "n_columns": max(len(names), 1), "adjacency": self.adjacency}
+        plan = self._planned(columns, partial(plan_encoding, **words), whole)
+        whole = whole or self.reused_
         written = Written(declared.file.get("missing", MISSING_TEXTS), declared.file.get("decimal", "."))
         kinds: dict[str, Kind] = {}
         for name in columns.names:
@@ -158,7 +160,7 @@ class StreamEncoder:
             name="the learnt schema",
         )
         known_rows = n_rows if self.n_rows is None else None
-        if self.reuse_rows:
+        if self.reused_:
             return RestOfColumns(columns, 0, None, known_rows)
         return RestOfColumns(columns, plan.rows, left, known_rows)
 
@@ -187,9 +189,8 @@ class StreamEncoder:
             if value:
                 raise InvalidParameter(f"{source.name}: {name} is about columns, and sparse rows have none")
         n_rows = self._count_of(source)
-        self._check_reuse(source)
-        whole = whole or self.reuse_rows
-        plan = plan_features(n_rows, mu=self._mu(), adjacency=self.adjacency, whole=whole)
+        plan = self._planned(source, partial(plan_features, n_rows=n_rows, adjacency=self.adjacency), whole)
+        whole = whole or self.reused_
         noise = self._open(plan, source, whole)
         run = FrequentRun(source.n_features, plan, noise)
         pieces = source.pieces(65536, lambda _: None)
@@ -199,15 +200,29 @@ class StreamEncoder:
         self.dropped_, self.uncrossed_ = {}, {}
         self.schema_ = Schema(rows=part, learnt=self._learnt(plan, noise), name="the learnt schema")
         known_rows = n_rows if self.n_rows is None else None
-        if self.reuse_rows:
+        if self.reused_:
             return RestOfRows(source, 0, None, known_rows)
         return RestOfRows(source, plan.rows, left, known_rows)
 
-    def _check_reuse(self, reader: Reader) -> None:
-        if not isinstance(self.reuse_rows, bool):
-            raise InvalidParameter(f"reuse_rows must be True or False, found {self.reuse_rows!r}")
-        if self.reuse_rows and not reader.facts.repeatable:
+    def _planned(self, reader: Reader, plan: Callable[..., EncodingPlan], whole: bool) -> EncodingPlan:
+        """Decide, by public numbers, which rows teach and for how much of the budget."""
+        if not isinstance(self.reuse_rows, bool | None):
+            raise InvalidParameter(f"reuse_rows must be True, False or None, found {self.reuse_rows!r}")
+        again, mu = reader.facts.repeatable, self._mu()
+        if self.reuse_rows and not again:
             raise InvalidParameter(f"{reader.name}: reuse_rows reads the rows twice, and this input is gone once read")
+        self.reused_, self.model_epsilon_ = bool(self.reuse_rows) and not whole, self.epsilon
+        if whole or self.reuse_rows is not None or not again or math.isinf(mu):
+            return plan(mu=mu, whole=whole or self.reused_)
+        try:
+            first = plan(mu=mu)
+            if first.visible_share <= FIRST_TOO_FEW:
+                return first
+        except InvalidParameter:  # a phase would have no row
+            pass
+        split = split_budget(self.epsilon, self.delta, SHARE_OF_ALL)
+        self.reused_, self.model_epsilon_ = True, split.epsilon
+        return plan(mu=split.mu, whole=True)
 
     def _count_of(self, reader: Reader) -> int:
         return reader.count() if self.n_rows is None else integer(n_rows=self.n_rows, at_least=1)

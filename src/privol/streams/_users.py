@@ -82,7 +82,7 @@ def encoded_source(
     """
     rest = encoder.learn(columns, target, labels, file_options)
     source, coder = schema_source(encoder.schema_, rest, target=target is not False, count_cells=count_cells)
-    if not encoder.reuse_rows:
+    if not encoder.reused_:
         source.facts = replace(source.facts, beside=encoder.account_.plan_id)
     return source, coder
 
@@ -92,7 +92,7 @@ def encoded_rows(encoder: StreamEncoder, source: Source) -> Source:
     rest = encoder.learn_rows(source)
     assert encoder.schema_.rows is not None
     found = FrequentSource(rest, encoder.schema_.rows, encoder.schema_.conditions_from(rest.facts.first_row))
-    if not encoder.reuse_rows:
+    if not encoder.reused_:
         found.facts = replace(found.facts, beside=encoder.account_.plan_id)
     return found
 
