@@ -255,9 +255,10 @@ def test_a_share_of_the_budget_lets_all_rows_teach_and_learn(here):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
-def test_a_killed_run_of_a_share_goes_on(here):
+@pytest.mark.parametrize(("epsilon", "share"), [("2", ("--schema-share", "0.25")), ("0.01", ())])
+def test_a_killed_run_of_a_share_goes_on(here, epsilon, share):
     table(200_000).to_csv("rows.csv", index=False)
-    words = (*WORDS, "--seed", "3", "--checkpoint", "1000", "--schema-share", "0.25", "--no-diagnostics", "--quiet")
+    words = (*WORDS, *share, "--epsilon", epsilon, "--seed", "3", "--checkpoint", "1000", "--no-diagnostics", "--quiet")
     assert privol_cli(*words, "--out", "whole").exit_code == OK
     process = start(*words, "--out", "R")
     journal = Path("R/ledger.jsonl")
@@ -270,7 +271,7 @@ def test_a_killed_run_of_a_share_goes_on(here):
     assert process.returncode == -signal.SIGKILL
     result = privol_cli("resume", "R", "--json")
     assert result.exit_code == OK, result.stderr
-    assert "epsilon 2 at delta 1e-6" in json.loads(result.stdout)["summary"]
+    assert f"epsilon {epsilon} at delta 1e-6" in json.loads(result.stdout)["summary"]
     assert np.array_equal(load_model("R").coef_, load_model("whole").coef_)
     assert Ledger.read("R/ledger.jsonl").spent.mu == Ledger.read("whole/ledger.jsonl").spent.mu
 
