@@ -212,7 +212,7 @@ def test_what_was_taught_is_paid_for_where_the_first_block_fails(here):
 
 @pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
 def test_a_killed_run_goes_on_with_what_was_learnt(here):
-    table(200_000).to_csv("rows.csv", index=False)
+    table(100_000).to_csv("rows.csv", index=False)
     words = (*WORDS, "--cross", "age,town", "--seed", "3", "--checkpoint", "1000", "--no-diagnostics", "--quiet")
     assert privol_cli(*words, "--out", "whole").exit_code == OK
     process = start(*words, "--out", "R")
@@ -257,7 +257,7 @@ def test_a_share_of_the_budget_lets_all_rows_teach_and_learn(here):
 @pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
 @pytest.mark.parametrize(("epsilon", "share"), [("2", ("--schema-share", "0.25")), ("0.01", ())])
 def test_a_killed_run_of_a_share_goes_on(here, epsilon, share):
-    table(200_000).to_csv("rows.csv", index=False)
+    table(100_000).to_csv("rows.csv", index=False)
     words = (*WORDS, *share, "--epsilon", epsilon, "--seed", "3", "--checkpoint", "1000", "--no-diagnostics", "--quiet")
     assert privol_cli(*words, "--out", "whole").exit_code == OK
     process = start(*words, "--out", "R")
@@ -479,7 +479,7 @@ def test_a_real_target_needs_no_other_option(here):
 
 @pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
 def test_a_killed_run_by_a_learnt_schema_goes_on(here):
-    table(200_000).to_csv("rows.csv", index=False)
+    table(100_000).to_csv("rows.csv", index=False)
     found = privol_cli("info", "rows.csv", "--target", "outcome", "--private")
     Path("schema.toml").write_text(found.stdout)
     words = ("run", "rows.csv", "--schema", "schema.toml", "--seed", "3", "--checkpoint", "1000", "--no-diagnostics")
