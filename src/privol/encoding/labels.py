@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Iterable, Sequence
 from copy import copy
@@ -30,20 +31,23 @@ def _plain(label: Any) -> Any:
 
 def label_key(label: Any) -> Key:
     """What labels are compared by: 1, 1.0, True, "1", " +1.0" and "true" are one label; None is a missing one."""
+    if type(label) is str:  # first: asking whether it is a number takes longer than all the rest
+        label = label.strip()
+        return _text_key(label) if label else None
     label = _plain(label)
     if isinstance(label, numbers.Real):
         x = number_of(label)
         return x if np.isfinite(x) else (None if np.isnan(x) else str(x))
-    if label is None or label == "":
-        return None
-    text = str(label)
-    if text.lower() in ("true", "false"):  # so that True finds itself in a file
-        return float(text.lower() == "true")
+    return None if label is None or label == "" else _text_key(str(label))
+
+
+def _text_key(text: str) -> Key:
     try:
         x = float(text)
     except ValueError:
-        return text
-    return x if np.isfinite(x) and "_" not in text else text
+        known = text.lower()  # so that True finds itself in a file
+        return float(known == "true") if known in ("true", "false") else text
+    return x if math.isfinite(x) and "_" not in text else text
 
 
 def coded(column: Any) -> tuple[npt.NDArray[np.int32], list[str | None]]:

@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,14 @@ from ..errors import StreamError
 from ..noise import STREAM_ENCODING, Source, decide_lattice_point
 from ..readers.columns import Batch
 from ..readers.written import Written
+from .hashes import hashes_of
 from .knots import numbers_in
 from .labels import label_key, positions
 from .lines import Cells, dyadic_cells, knots_of, refined
 from .phases import BELIEVED_BUCKET, EncodingPlan
 from .schema_parts import Column, Drop, Hashed, Knots, Target
 from .strings import absent_texts, threshold
-from .texts import compact, hash_of
+from .texts import compact
 from .times import seconds_in
 
 __all__ = ["BUCKETS", "MISSING_TEXTS", "REST", "EncodingRun", "Found"]
@@ -87,9 +89,17 @@ class _Values:
     def __init__(self, column: Any, written: Written, pointed: bool) -> None:
         self._column = compact(column)
         self.indices = positions(self._column)
-        texts = [*self._column.dictionary.to_pylist(), None]
-        self.texts = [None if text is None or text.strip() in written.missing else text.strip() for text in texts]
         self._written, self._pointed = written, pointed
+
+    @cached_property
+    def _present(self) -> Any:
+        """The distinct texts without blanks around them, null where they count as missing."""
+        return self._written.present(self._column.dictionary)
+
+    @cached_property
+    def texts(self) -> list[str | None]:
+        """The same as a list, and one more, None, for cells that are null."""
+        return [*self._present.to_pylist(), None]
 
     def numbers(self) -> FloatArray:
         """The number of each row, NaN where its cell is none."""
@@ -103,19 +113,31 @@ class _Values:
 
     def buckets(self) -> npt.NDArray[np.int64]:
         """The hash bucket of each row, -1 where its cell is missing."""
-        found = [-1 if text is None else hash_of(text) % BUCKETS for text in self.texts]
-        return np.array(found, dtype=np.int64)[self.indices]
+        found = (hashes_of(self._present) % BUCKETS).astype(np.int64)
+        found[~self._valid] = -1
+        buckets: npt.NDArray[np.int64] = np.append(found, -1)[self.indices]
+        return buckets
+
+    @cached_property
+    def _valid(self) -> npt.NDArray[np.bool_]:
+        valid: npt.NDArray[np.bool_] = self._present.is_valid().to_numpy(zero_copy_only=False)
+        return valid
 
     def present(self) -> npt.NDArray[np.bool_]:
         """Whether each row has a cell."""
-        return np.array([text is not None for text in self.texts], dtype=bool)[self.indices]
+        return self._rows_present
+
+    @cached_property
+    def _rows_present(self) -> npt.NDArray[np.bool_]:
+        found: npt.NDArray[np.bool_] = np.append(self._valid, False)[self.indices]
+        return found
 
 
 def _label_of(text: str) -> str:
     """A label as it is counted: 1, 1.0 and "+1" are one."""
     key = label_key(text)
     if isinstance(key, float):
-        return str(int(key)) if key == int(key) and abs(key) < 2**53 else repr(key)
+        return str(int(key)) if key.is_integer() and abs(key) < 2**53 else repr(key)
     return text if key is None else str(key)
 
 
@@ -333,10 +355,10 @@ class EncodingRun:
 
     def _find_labels(self, number: int) -> None:
         std = self._plan.noise(1)
-        counted = {text: count for text, count in self._texts.items() if _threshold_of(text, std) is not None}
-        present = sorted(counted)
-        noisy = self._noisy(np.array([counted[text] for text in present], dtype=np.float64), std, number)
-        found = [text for text, count in zip(present, noisy.tolist(), strict=True) if count > _threshold_of(text, std)]
+        least = {text: _threshold_of(text, std) for text in self._texts}
+        present = sorted(text for text, bound in least.items() if bound is not None)
+        noisy = self._noisy(np.array([self._texts[text] for text in present], dtype=np.float64), std, number)
+        found = [text for text, count in zip(present, noisy.tolist(), strict=True) if count > least[text]]
         if std > 0.0 and self._source is not None:
             found += absent_texts(present, std, self._draws())
         self._labels = tuple(sorted(found, key=_order))

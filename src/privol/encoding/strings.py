@@ -11,6 +11,7 @@ thresholds.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 
@@ -27,6 +28,13 @@ SPURIOUS = 1e-6
 _DIGITS = 60
 _PRINTABLE = 95  # characters of ASCII from the blank to the tilde
 _BITS = 256
+
+
+def _kind(text: str) -> tuple[int, int]:
+    """The alphabet of a text and its length in bytes."""
+    if text.isascii():
+        return _PRINTABLE if text.isprintable() else _BITS, len(text)
+    return _BITS, len(text.encode("utf-8", "surrogatepass"))
 
 
 def _alphabet(text: bytes) -> int:
@@ -58,10 +66,8 @@ def _threshold(alphabet: int, length: int, scale: float) -> float:
 
 def threshold(text: str, scale: float) -> float | None:
     """Return what the noisy count of a text must exceed, for noise of a standard deviation; None: it has no count."""
-    found = text.encode("utf-8", "surrogatepass")
-    if not 0 < len(found) <= LONGEST:
-        return None
-    return _threshold(_alphabet(found), len(found), scale)
+    alphabet, length = _kind(text)
+    return _threshold(alphabet, length, scale) if 0 < length <= LONGEST else None
 
 
 def absent_texts(present: Sequence[str], scale: float, draw: Callable[[], int]) -> list[str]:
@@ -83,10 +89,11 @@ def absent_texts(present: Sequence[str], scale: float, draw: Callable[[], int]) 
     off at 8 texts, which changes it by less than 1e-60.
     """
     taken = {text.encode("utf-8", "surrogatepass") for text in present}
+    sizes = Counter(map(_kind, present))
     found: list[str] = []
     for alphabet in (_PRINTABLE, _BITS):
         for length in range(1, LONGEST + 1):
-            size = _size(alphabet, length) - sum(len(text) == length and _alphabet(text) == alphabet for text in taken)
+            size = _size(alphabet, length) - sizes[alphabet, length]
             passed = _passed(alphabet, length, size, scale, draw)
             found.extend(_one(alphabet, length, taken, draw) for _ in range(passed))
     return found

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import murmurhash3_32
 
 from ..readers.written import Written
-from .labels import coded
+from .hashes import HASH_SEED, hash_of, hashes_of
+from .labels import coded, positions
 from .refusals import Refusals
 from .schema_parts import MISSING, UNKNOWN, Hashed, Levels
 
@@ -18,18 +18,12 @@ __all__ = ["BARE", "HASH_SEED", "TextColumn", "compact", "hash_of"]
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int32]
 
-HASH_SEED = 0
-"""Seed of the murmurhash3 (32 bits, x86) of the UTF-8 text, modulo the number of buckets."""
-
 # Places of cells that have no feature.
 ZERO_MISSING, ZERO_UNKNOWN, NO_MISSING, NO_UNKNOWN, BARE = -1, -2, -3, -4, -5
 # Hashes of texts seen before, so that a text of many batches is hashed once; a bound on memory, not on correctness.
 _KNOWN_TEXTS = 1 << 16
-
-
-def hash_of(text: str) -> int:
-    """Return the hash of a text without blanks around it: 32 bits, the same everywhere and for ever."""
-    return int(murmurhash3_32(text.encode(), seed=HASH_SEED, positive=True))
+# So many texts are hashed all at once, which has a cost of its own.
+_MANY = 256
 
 
 def compact(column: Any) -> Any:
@@ -84,7 +78,10 @@ class TextColumn:
 
     def places(self, column: Any) -> IntArray:
         """Return the feature of each cell of a dictionary-coded column."""
-        indices, texts = coded(compact(column))
+        column = compact(column)
+        if self._buckets and len(column.dictionary) >= _MANY:
+            return self._many(column.dictionary)[positions(column)]
+        indices, texts = coded(column)
         table = np.fromiter(map(self._place, texts), dtype=np.int32, count=len(texts))
         places: IntArray = table[indices]
         return places
@@ -131,6 +128,22 @@ class TextColumn:
                 return self.missing
             place = self._values.get(value)
         return self.unknown if place is None else place
+
+    def _many(self, texts: Any) -> IntArray:
+        """Return what :meth:`_place` does of each of an array of strings, and of a null behind them."""
+        present = self._written.present(texts)
+        found = hashes_of(present).astype(np.int64)
+        buckets = found % self._buckets
+        if self._kept:
+            own = np.array(sorted(self._kept), dtype=np.int64)
+            of_own = np.array([self._kept[bucket] for bucket in own.tolist()], dtype=np.int64)
+            others = self.feature + len(own) + found % self._shared if self._shared else np.int64(self.unknown)
+            at = np.minimum(np.searchsorted(own, buckets), len(own) - 1)
+            places = np.where(own[at] == buckets, of_own[at], others)
+        else:
+            places = self.feature + buckets
+        places[~present.is_valid().to_numpy(zero_copy_only=False)] = self.missing
+        return np.append(places, self.missing).astype(np.int32)
 
     def _hashed(self, found: int) -> int:
         bucket = found % self._buckets

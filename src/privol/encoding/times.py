@@ -13,6 +13,8 @@ from ..readers.written import Written
 __all__ = ["CYCLES", "cycle_values", "seconds_in", "seconds_of", "time_text"]
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+ByteArray = npt.NDArray[np.uint8]
 
 _DAY = 86400
 #: Seconds of a cycle, and when one began: the week on Monday, 1969-12-29. The year is the mean one of 400 years.
@@ -24,6 +26,9 @@ _GRAMMAR = (
     r"(?:[Tt ](?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:[.,](?P<fraction>[0-9]{1,15})[0-9]*)?)?"
     r" ?(?:[Zz]|(?P<sign>[+-])(?P<ahead>[0-9]{2})(?::?(?P<minutes>[0-9]{2}))?)?)?$"
 )
+# Most times are of one of these layouts, which are read without the grammar: Y, M, D, h, m, s are digits of a part.
+_LAYOUTS = "YYYY-MM-DD", "YYYY-MM-DD hh:mm:ss", "YYYY-MM-DD hh:mm:ssZ"
+_PARTS, _MARKS, _SHORTEST = "YMDhms", {" ": "Tt ", "Z": "Zz"}, len(_LAYOUTS[0])
 _LENGTHS = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 # Sines and cosines may be too large by a few roundings; their squares must add up to no more than 1.
 _SHRUNK = 1.0 - 2.0**-48
@@ -46,9 +51,56 @@ def seconds_in(texts: Any, written: Written) -> tuple[FloatArray, npt.NDArray[np
         Since 1970-01-01 in UTC, without leap seconds; NaN where a text is missing or no time.
     strange : ndarray of bool, shape (n,)
     """
-    import pyarrow.compute as pc
+    import pyarrow
 
     present = written.present(texts)
+    seconds = np.full(len(texts), np.nan)
+    left = np.empty(0, dtype=np.int64)
+    _, offsets, content = present.buffers()
+    if content is not None and len(present):
+        starts = np.frombuffer(offsets, np.int32)[present.offset : present.offset + len(present) + 1]
+        held, sizes = np.frombuffer(content, np.uint8), np.diff(starts)
+        # every other text is no time, whatever else it holds
+        left = np.flatnonzero((sizes >= _SHORTEST) & present.is_valid().to_numpy(zero_copy_only=False))
+        left = left[held[starts[left] + 4] == ord("-")]
+        for layout in _LAYOUTS:
+            at = left[sizes[left] == len(layout)]
+            fits, parts = _laid_out(held, starts[at], layout)
+            at = at[fits]
+            seconds[at] = _whole_seconds(*parts)
+            left = left[~np.isin(left, at, assume_unique=True)] if len(at) else left
+    if len(left):
+        seconds[left] = _by_grammar(present.take(pyarrow.array(left)))
+    return seconds, np.isnan(seconds) & present.is_valid().to_numpy(zero_copy_only=False)
+
+
+def _laid_out(
+    held: ByteArray, starts: npt.NDArray[np.int32], layout: str
+) -> tuple[npt.NDArray[np.bool_], list[IntArray]]:
+    """Return which texts have that layout, and the year, month, day, hour, minute and second of these.
+
+    ``starts`` are where the texts begin, each as long as the layout.
+    """
+    fits = np.ones(len(starts), dtype=bool)
+    for k, mark in enumerate(layout):
+        if mark not in _PARTS:
+            fits &= np.isin(held[starts + k], list(_MARKS.get(mark, mark).encode()))
+    starts = starts[fits]
+    parts = {mark: np.zeros(len(starts), dtype=np.int64) for mark in _PARTS}
+    digits = np.ones(len(starts), dtype=bool)
+    for k, mark in enumerate(layout):
+        if mark in _PARTS:
+            digit = held[starts + k] - np.uint8(ord("0"))  # of what stands before 0 it is large
+            digits &= digit < 10
+            parts[mark] = parts[mark] * 10 + digit
+    fits[fits] = digits
+    return fits, [part[digits] for part in parts.values()]
+
+
+def _by_grammar(present: Any) -> FloatArray:
+    """Return the times of an array of strings, NaN where one is null or no time."""
+    import pyarrow.compute as pc
+
     found = pc.extract_regex(present, _GRAMMAR)
     some = found.is_valid().to_numpy(zero_copy_only=False)
     parts = {f.name: pc.fill_null(given, "") for f, given in zip(found.type, found.flatten(), strict=True)}
@@ -57,24 +109,28 @@ def seconds_in(texts: Any, written: Written) -> tuple[FloatArray, npt.NDArray[np
         given = parts[name]
         return pc.if_else(pc.equal(given, ""), "0", given).cast("int64").to_numpy(zero_copy_only=False)
 
-    year, month, day = part("year"), part("month"), part("day")
-    hour, minute, second = part("hour"), part("minute"), part("second")
     ahead, minutes = part("ahead"), part("minutes")
+    zone = (60 * ahead + minutes) * 60
+    zone = np.where(pc.equal(parts["sign"], "-").to_numpy(zero_copy_only=False), -zone, zone)
+    whole = _whole_seconds(*map(part, ("year", "month", "day", "hour", "minute", "second"))) - zone
+    fraction = pc.binary_join_element_wise("0", parts["fraction"], ".").cast("float64").to_numpy(zero_copy_only=False)
+    return np.where((ahead < 24) & (minutes < 60) & some, whole + fraction, np.nan)
+
+
+def _whole_seconds(
+    year: IntArray, month: IntArray, day: IntArray, hour: IntArray, minute: IntArray, second: IntArray
+) -> FloatArray:
+    """Return seconds since 1970 in UTC, NaN where there is no such time."""
     leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
     right = (month >= 1) & (month <= 12) & (year >= 1)
     length = _LENGTHS[np.where(right, month, 0)] + (leap & (month == 2))
     right &= (day >= 1) & (day <= length) & (hour < 24) & (minute < 60) & (second <= 60)
-    right &= (ahead < 24) & (minutes < 60) & some
     # Days since 1970 of a calendar whose years begin in March, so that a leap day is the last one.
     years = year - (month <= 2)
     days = 365 * years + years // 4 - years // 100 + years // 400
     days += (153 * ((month + 9) % 12) + 2) // 5 + day - 719469
-    zone = (60 * ahead + minutes) * 60
-    zone = np.where(pc.equal(parts["sign"], "-").to_numpy(zero_copy_only=False), -zone, zone)
-    whole = days * _DAY + hour * 3600 + minute * 60 + second - zone
-    fraction = pc.binary_join_element_wise("0", parts["fraction"], ".").cast("float64").to_numpy(zero_copy_only=False)
-    strange = ~right & present.is_valid().to_numpy(zero_copy_only=False)
-    return np.where(right, whole + fraction, np.nan), strange
+    # whole numbers below 2^53: what is added to them later is added as exactly as to integers
+    return np.where(right, days * _DAY + hour * 3600 + minute * 60 + second, np.nan)
 
 
 def seconds_of(moment: date | datetime) -> float:

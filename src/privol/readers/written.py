@@ -14,6 +14,7 @@ from .files import shown
 __all__ = ["Written", "is_number"]
 
 _NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)", re.IGNORECASE | re.ASCII)
+_FIRST = 256
 # The same for RE2, where "$" is the end of the text alone; with what the decimal mark may be.
 _GRAMMAR = (
     "^[+-]?(?:(?:[0-9]+[%s]?[0-9]*|[%s][0-9]+)(?:[eE][+-]?[0-9]+)?|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?|[nN][aA][nN])$"
@@ -131,12 +132,14 @@ class Written:
             values = _read(present) if self.decimal == "." else None
         if values is None:
             marks = "." + self.decimal if pointed else self.decimal
-            odd = _odd(present, marks)
-            taken = np.ones(len(texts), dtype=bool)
-            taken[odd] = False
-            values = _read(self._with_points(pc.if_else(pyarrow.array(taken), present, None)))
+            never, doubtful = _odd(present, marks)
+            taken = ~(never | doubtful)
+            if taken.any():
+                values = _read(self._with_points(pc.if_else(pyarrow.array(taken), present, None)))
             if values is None:  # such as dates: their characters may stand in numbers
-                odd, values = np.arange(len(texts)), np.empty(len(texts))
+                doubtful, values = ~never, np.full(len(texts), np.nan)
+            strange = never & present.is_valid().to_numpy(zero_copy_only=False)
+            odd = np.flatnonzero(doubtful)
             if len(odd):
                 values[odd], strange[odd] = self._by_grammar(present.take(pyarrow.array(odd)), marks)
         for marker in self.missing_numbers:
@@ -160,16 +163,24 @@ class Written:
         return values, pc.invert(pc.or_(known, present.is_null())).to_numpy(zero_copy_only=False)
 
 
-def _odd(texts: Any, marks: str) -> npt.NDArray[np.int64]:
-    """Return the places of the texts that hold another character than those of plain numbers."""
+def _odd(texts: Any, marks: str) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Return which texts hold a character that no number has, and which others one that plain numbers have not."""
     _, offsets, content = texts.buffers()
     if content is None or not len(texts):
-        return np.empty(0, dtype=np.int64)
+        return np.zeros(len(texts), dtype=bool), np.zeros(len(texts), dtype=bool)
     ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    plain = np.zeros(256, dtype=bool)
-    plain[list(f"0123456789+-eE{marks}".encode())] = True
-    found = np.flatnonzero(~plain[np.frombuffer(content, np.uint8)[ends[0] : ends[-1]]]) + ends[0]
-    return np.unique(np.searchsorted(ends, found, side="right") - 1)
+    held = np.frombuffer(content, np.uint8)[ends[0] : ends[-1]]
+    plain = f"0123456789+-eE{marks}"
+
+    def beyond(allowed: str) -> npt.NDArray[np.bool_]:
+        other = np.ones(256, dtype=np.uint8)
+        other[list(allowed.encode())] = 0
+        before = np.concatenate([np.zeros(1, np.int32), np.cumsum(other[held], dtype=np.int32)])[ends - ends[0]]
+        found: npt.NDArray[np.bool_] = before[1:] > before[:-1]
+        return found
+
+    never = beyond(f"{plain}infatyINFATY")
+    return never, beyond(plain) & ~never
 
 
 def _read(texts: Any, *, grammar: bool = False) -> npt.NDArray[np.float64] | None:
@@ -179,6 +190,9 @@ def _read(texts: Any, *, grammar: bool = False) -> npt.NDArray[np.float64] | Non
     """
     import pyarrow
 
+    # Arrow writes a message for each text that it cannot read: of a column of names the first ones are enough.
+    if len(texts) > 2 * _FIRST and _read(texts.slice(0, _FIRST), grammar=grammar) is None:
+        return None
     try:
         values = np.array(texts.cast(pyarrow.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
     except pyarrow.ArrowInvalid:

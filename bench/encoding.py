@@ -1,0 +1,249 @@
+"""Learning an encoding, and encoding by it, beside reading alone: ``python bench/encoding.py``.
+
+A made-up table of 14 mixed columns (ages, skewed incomes, categories of 5 and of 5,000 values, dates, a key that is
+different in every row, missing cells, labels) is written as CSV and as Parquet, and rows of words as libsvm. The table
+has cells per second: of reading alone, the batches that learning asks for; of each phase of learning by itself, all
+rows in each, with its noise; of encoding what follows by the schema that was learnt (by itself, and with its reading as
+``open_stream`` gives it). Of sparse rows a cell is an entry. Batches are in memory but where reading is measured.
+Figures are medians over ``--rounds``; to reading is the median of the ratios in the same round. ``--profile`` shows
+where the time of one part goes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import pstats
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from privol import open_stream
+from privol.encoding import PrivateEncoder
+from privol.encoding.encode import SchemaEncoder
+from privol.encoding.frequent import FrequentRun, frequent_rows
+from privol.encoding.labels import Labels
+from privol.encoding.learning import MISSING_TEXTS, EncodingRun
+from privol.encoding.phases import EncodingPlan
+from privol.noise import make_source
+from privol.readers.open import Options, open_reader
+from privol.readers.written import Written
+
+TARGET = "outcome"
+WORDS, PER_ROW = 20_000, 40
+MU = 0.5
+NONE = {"labels": 0, "kinds": 0, "coarse": 0, "fine": 0}
+PHASES = "labels", "kinds", "coarse", "fine"
+
+
+def table(rows: int) -> pa.Table:
+    rng = np.random.default_rng(0)
+
+    def one_of(count: int, name: str, skew: float = 1.0) -> Any:
+        names = pa.array([f"{name} {k}" for k in range(count)])
+        return names.take(pa.array((count * rng.random(rows) ** skew).astype(np.int64)))
+
+    def with_gaps(values: Any, share: float) -> Any:
+        return pa.array(values, mask=rng.random(rows) < share)
+
+    income = np.round(np.exp(rng.normal(10.0, 1.0, rows)), 2)
+    return pa.table(
+        {
+            "age": rng.integers(17, 91, rows),
+            "income": income,
+            "dose": with_gaps(np.round(rng.gamma(2.0, 20.0, rows), 1), 0.1),
+            "pressure": np.round(rng.normal(120.0, 15.0, rows), 6),
+            "visits": rng.geometric(0.2, rows),
+            "balance": np.round(rng.normal(0.0, 1e4, rows) * (rng.random(rows) < 0.4), 2),
+            "ward": one_of(5, "ward"),
+            "colour": with_gaps(rng.choice(["red", "green", "blue"], rows), 0.05),
+            "drug": one_of(5_000, "drug", 3.0),
+            "city": one_of(300, "city", 2.0),
+            "born": pa.array(rng.integers(-18_000, 12_000, rows).astype("datetime64[D]")),
+            "seen": pa.array(rng.integers(1_500_000_000, 1_700_000_000, rows).astype("datetime64[s]")),
+            "key": pa.array([f"P{k:08d}" for k in rng.permutation(rows)]),
+            TARGET: pa.array(np.where(rng.random(rows) < 1 / (1 + income / 2e4), "well", "ill")),
+        }
+    )
+
+
+def write_words(path: Path, rows: int) -> None:
+    rng = np.random.default_rng(1)
+    with open(path, "w", encoding="ascii") as file:
+        for label in rng.integers(0, 2, rows).tolist():
+            words = np.unique((WORDS * rng.random(PER_ROW) ** 4).astype(np.int64)) + 1
+            values = np.round(rng.exponential(1.0, len(words)) + 0.01, 3)
+            file.write(f"{label} " + " ".join(f"{w}:{v:g}" for w, v in zip(words, values, strict=True)) + "\n")
+
+
+def write_files(folder: Path, rows: int, kinds: list[str]) -> None:
+    made = table(rows)
+    if "csv" in kinds:
+        pa.csv.write_csv(made, folder / "rows.csv", pa.csv.WriteOptions(quoting_style="none"))
+    if "parquet" in kinds:
+        pa.parquet.write_table(made, folder / "rows.parquet")
+    if "svm" in kinds:
+        write_words(folder / "rows.svm", rows)
+
+
+def timed(function: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def _rate(cells: int, function: Callable[[], Any]) -> float:
+    return cells / timed(function)
+
+
+def seen(_: float) -> None:
+    """Take no notice of how much was read."""
+
+
+class Tables:
+    """The parts of a table's way, each by itself."""
+
+    def __init__(self, path: Path, rows: int) -> None:
+        self._path = path
+        columns = self._columns()
+        self._names = [name for name in columns.names if name != TARGET]
+        self._kinds = dict.fromkeys(columns.names, "text")
+        self._only_text = {name for name in columns.names if columns.only_text(name)}
+        self._batches = list(columns.batches(self._kinds, 65536, seen))
+        self.rows = sum(batch.num_rows for batch in self._batches)
+        self._cells = self.rows * len(columns.names)
+        encoder = PrivateEncoder(epsilon=1.0, random_state=0)
+        self._schema = open_stream(path, target=TARGET, schema=encoder).schema
+        self._encoder = SchemaEncoder(self._schema, columns)
+        self._asked = list(columns.batches(self._encoder.kinds, 65536, seen))
+        self._encoded = self.rows * len(self._encoder.kinds)
+
+    def _columns(self) -> Any:
+        columns: Any = open_reader(self._path, Options(labels=Labels(None, None), target=TARGET, schema=True))
+        columns.written = Written(MISSING_TEXTS)
+        return columns
+
+    def _read(self) -> float:
+        return _rate(self._cells, lambda: [None for _ in self._columns().batches(self._kinds, 65536, seen)])
+
+    def _encode(self) -> float:
+        encoder = self._encoder_again()
+
+        def run() -> None:
+            row = 1
+            for batch in self._asked:
+                encoder.encode(batch, row)
+                row += batch.num_rows
+
+        return _rate(self._encoded, run)
+
+    def _encoder_again(self) -> SchemaEncoder:
+        return SchemaEncoder(self._schema, self._columns())
+
+    def _stream(self) -> float:
+        return _rate(self._encoded, lambda: [None for _ in open_stream(self._path, schema=self._schema)])
+
+    def learning(self) -> dict[str, float]:
+        shared = dict.fromkeys(PHASES, self.rows)
+        plan = EncodingPlan(mu=MU, adjacency="replace", columns=len(self._names), target=True, **shared)
+        words: dict[str, Any] = {"only_text": self._only_text}
+        run = EncodingRun(self._names, TARGET, plan, make_source(0), Written(MISSING_TEXTS), **words)
+        figures = {}
+        for phase in PHASES:
+            cells = self.rows if phase == "labels" else self._cells
+            figures[phase] = _rate(cells, lambda: [run.take(batch) for batch in self._batches])
+        assert run.done
+        # the most that the first phase can be given: a target of numbers, nearly all of them different
+        run = EncodingRun(
+            [], "income", replace(plan, kinds=0, coarse=0, fine=0), make_source(0), Written(MISSING_TEXTS)
+        )
+        figures["labels, real"] = _rate(self.rows, lambda: [run.take(batch) for batch in self._batches])
+        return figures
+
+    def round(self) -> dict[str, float]:
+        figures = {"reading": self._read()} | self.learning()
+        return figures | {"encoding": self._encode(), "with reading": self._stream()}
+
+
+class Words:
+    """The same of sparse rows."""
+
+    def __init__(self, path: Path, rows: int) -> None:
+        self._path = path
+        self._pieces = list(self._source().pieces(65536, seen))
+        self.rows = sum(piece.X.shape[0] for piece in self._pieces)
+        self._cells = sum(piece.X.nnz for piece in self._pieces)
+        encoder = PrivateEncoder(epsilon=1.0, random_state=0)
+        self._schema = open_stream(path, positive=1, n_features=WORDS, schema=encoder).schema
+
+    def _source(self) -> Any:
+        labels = Labels(None, 1)
+        return open_reader(self._path, Options(labels=labels, n_features=WORDS, zero_based=False))
+
+    def _read(self) -> float:
+        source = self._source()
+        return _rate(self._cells, lambda: [None for _ in source.pieces(65536, seen)])
+
+    def learning(self) -> dict[str, float]:
+        shared = {"adjacency": "replace", "columns": 0, "target": False, "features": self.rows}
+        run = FrequentRun(WORDS, EncodingPlan(mu=MU, **shared, **NONE), make_source(0))  # type: ignore[arg-type]
+        return {"votes": _rate(self._cells, lambda: [run.take(piece.X) for piece in self._pieces])}
+
+    def round(self) -> dict[str, float]:
+        figures = {"reading": self._read()} | self.learning()
+        figures["encoding"] = _rate(
+            self._cells, lambda: [frequent_rows(piece.X, self._schema.rows) for piece in self._pieces]
+        )
+        stream = open_stream(self._path, positive=1, n_features=WORDS, schema=self._schema)
+        return figures | {"with reading": _rate(self._cells, lambda: [None for _ in stream])}
+
+
+def compare(path: Path, rows: int, rounds: int) -> None:
+    parts: Any = Words(path, rows) if path.suffix == ".svm" else Tables(path, rows)
+    parts.round()
+    found = [parts.round() for _ in range(rounds)]
+    for name in found[0]:
+        cells = statistics.median(figures[name] for figures in found)
+        ratio = statistics.median(figures[name] / figures["reading"] for figures in found)
+        print(f"{path.suffix[1:]:8} {name:14} {cells / 1e6:>14,.1f} {ratio:>12.2f}", flush=True)
+
+
+def profile(path: Path, rows: int) -> None:
+    parts: Any = Words(path, rows) if path.suffix == ".svm" else Tables(path, rows)
+    with cProfile.Profile() as profiler:
+        parts.round()
+    pstats.Stats(profiler).sort_stats("tottime").print_stats(30)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--kinds", default="csv,parquet,svm")
+    parser.add_argument("--profile", action="store_true", help="show where the time of one round goes")
+    arguments = parser.parse_args()
+    kinds = arguments.kinds.split(",")
+    with tempfile.TemporaryDirectory() as folder:
+        write_files(Path(folder), arguments.rows, kinds)
+        if not arguments.profile:
+            print(f"{arguments.rows:,} rows, median of {arguments.rounds} rounds")
+            print(f"{'file':8} {'part':14} {'million cells/s':>15} {'to reading':>11}")
+        for kind in kinds:
+            path = Path(folder) / f"rows.{kind}"
+            if arguments.profile:
+                profile(path, arguments.rows)
+            else:
+                compare(path, arguments.rows, arguments.rounds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""What is done to many cells at once gives the bits of each cell by itself: hashes, times, numbers, labels."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from schema_tables import pa
+
+from privol.encoding import learning, times
+from privol.encoding.hashes import hash_of, hashes_of
+from privol.encoding.schema_parts import Hashed
+from privol.encoding.strings import LONGEST, threshold
+from privol.encoding.texts import TextColumn
+from privol.readers.written import Written
+
+pytestmark = pytest.mark.fast
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=90)
+WRITTEN = Written(("?", "NA", "-1", "inf"))
+NO_TIMES = [
+    *("2023-02-29", "1900-02-29", "2024-00-10", "2024-13-01", "0000-01-01", "24-01-01", "2024-1-1", "20240101"),
+    *("2024-01-01T24:00:00", "2024-01-01 10:00:61", "2024-01-01 ", "2024-01-01T", "2024-01-01\n2024", "12", "?"),
+    *("\u0662024-01-01", "+2024-01-01", "2024-01-01T10:00:00+25:00", "2024-01-01 10:00:00.5Z", "2024-01-01T10:00 Z"),
+]
+BLANKS = [chr(c) for c in range(sys.maxunicode + 1) if chr(c).isspace()]
+
+
+def strings(texts):
+    return pa.array(texts, pa.string())
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(TEXTS | st.none(), max_size=12), st.integers(0, 3))
+def test_hashes_are_those_of_one_text(texts, cut):
+    found = hashes_of(strings(["before", *texts, "behind"])[1 + cut : 1 + len(texts)])
+    assert [int(h) for h, text in zip(found, texts[cut:], strict=True) if text is not None] == [
+        hash_of(text) for text in texts[cut:] if text is not None
+    ]
+
+
+def test_hashes_of_all_lengths_and_bytes():
+    rng = np.random.default_rng(0)
+    texts = ["".join(map(chr, rng.integers(0, 0x300, n))) for n in range(150) for _ in range(3)]
+    rng.shuffle(texts)
+    assert hashes_of(strings(texts)).tolist() == [hash_of(text) for text in texts]
+    assert not len(hashes_of(strings([])))
+    assert hashes_of(strings(["", ""])).tolist() == [hash_of("")] * 2
+
+
+@pytest.mark.parametrize("missing", ["zero", "indicator", "refuse"])
+@pytest.mark.parametrize(("kept", "rest"), [((), 0), ((3, 40, 41, 63), 0), ((3, 40, 41, 63), 5), ((0,), 16)])
+def test_places_are_those_of_one_cell(kept, rest, missing):
+    column = TextColumn("code", Hashed(64, missing, kept, rest), 7, 0, WRITTEN)
+    rng = np.random.default_rng(1)
+    texts = [
+        *(f"{'  ' * (k % 3)}drug {k}{BLANKS[k % len(BLANKS)]}" for k in range(600)),
+        "?",
+        " NA",
+        "",
+        " ",
+        "\u2003?",
+    ]
+    cells = [texts[i] for i in rng.permutation(len(texts))] + [None, "drug 3", None]
+    coded = strings(cells).dictionary_encode()
+    assert len(coded.dictionary) >= 600
+    assert column.places(coded).tolist() == [column._place(text) for text in cells]
+
+
+def by_grammar(texts):
+    """Times by the grammar alone."""
+    return times._by_grammar(WRITTEN.present(strings(texts)))
+
+
+MOMENTS = st.datetimes().flatmap(
+    lambda t: st.sampled_from([t.date().isoformat(), *(t.isoformat(s, "seconds") for s in "T "), t.isoformat()])
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(MOMENTS, st.sampled_from(["", "Z", "z", "+01:30", " ", "x"]), st.data()), max_size=6))
+def test_times_are_those_of_the_grammar(moments):
+    texts = [None, *NO_TIMES]
+    for moment, end, data in moments:
+        text = moment + end
+        texts += [text, text.lower()]
+        at = data.draw(st.integers(0, len(text) - 1))
+        texts.append(text[:at] + data.draw(st.sampled_from("0:9-/ TtZ.\u0663;")) + text[at + 1 :])
+    seconds, strange = times.seconds_in(strings(texts), WRITTEN)
+    np.testing.assert_array_equal(seconds, by_grammar(texts))
+    missing = np.array([text is None or text.strip() in WRITTEN.missing for text in texts])
+    np.testing.assert_array_equal(strange, np.isnan(seconds) & ~missing)
+
+
+def test_every_day_and_second_that_there_is_not():
+    days = [f"{y:04}-{m:02}-{d:02}" for y in (0, 1, 1900, 2000, 2023, 2024, 9999) for m in range(14) for d in range(33)]
+    clocks = [f"2024-02-29 {h:02}:{m:02}:{s:02}" for h in (0, 23, 24, 99) for m in (0, 59, 60) for s in (0, 59, 60, 61)]
+    texts = days + clocks + [f"{clock}Z" for clock in clocks]
+    np.testing.assert_array_equal(times.seconds_in(strings(texts), WRITTEN)[0], by_grammar(texts))
+
+
+NUMBERS = ["1", "-1", "+1", " 12.5 ", "1e5", "1E-5", "1,5", "1.5,2", ".5", "5.", ".", "e", "1e", "--1", "1-2", "1e400"]
+NUMBERS += ["inf", "Infinity", "-INF", "nan", "nan(1)", "NaN(x)", "in", "tiny", "0x1", "1_0", "\u0661", "2020-01-01"]
+NUMBERS += ["", "?", " NA ", "drug", "\u00a07\u2003", "1 2", "1\n", "-0", "1.0", None, "1d", "1f", "e5", "+", "-"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.sampled_from(NUMBERS) | TEXTS, max_size=12), st.booleans(), st.sampled_from([".", ","]), st.booleans()
+)
+def test_numbers_are_those_of_one_text(texts, many, decimal, pointed):
+    """Also behind so many plain ones that the first say nothing of the others."""
+    written = Written(("?", "NA", "-1", "inf"), decimal)
+    texts = (["3"] * 600 if many else []) + texts
+    values, strange = written.values(strings(texts), pointed=pointed)
+    for text, value, odd in zip(texts[-12:], values[-12:], strange[-12:], strict=True):
+        try:
+            alone = None if text is None else written.number(text)
+        except ValueError:
+            try:
+                alone = Written(written.missing).number(text) if pointed else "strange"
+            except ValueError:
+                alone = "strange"
+        assert odd == (alone == "strange"), text
+        np.testing.assert_equal(value, np.nan if alone in (None, "strange", *written.missing_numbers) else alone, text)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(TEXTS | st.sampled_from(["?", " NA", *BLANKS]) | st.none(), min_size=1, max_size=20))
+def test_cells_that_teach_are_those_of_python(texts):
+    """Blanks, cells that are missing, and buckets."""
+    texts += [blank + "x" + blank for blank in BLANKS]
+    values = learning._Values(strings(texts).dictionary_encode(), WRITTEN, True)
+    plain = [None if text is None or text.strip() in WRITTEN.missing else text.strip() for text in texts]
+    assert [values.texts[i] for i in values.indices] == plain
+    assert values.present().tolist() == [text is not None for text in plain]
+    buckets = [-1 if text is None else hash_of(text) % learning.BUCKETS for text in plain]
+    assert values.buckets().tolist() == buckets
+
+
+@given(st.text(max_size=70))
+def test_thresholds_are_those_of_the_bytes(text):
+    found = text.encode("utf-8", "surrogatepass")
+    bound = threshold(text, 3.0)
+    assert (bound is not None) == (0 < len(found) <= LONGEST)
+    if bound is not None:
+        like = "a" * len(found) if all(32 <= byte < 127 for byte in found) else "\0" * len(found)
+        assert bound == threshold(like, 3.0)
