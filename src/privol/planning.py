@@ -339,8 +339,11 @@ def _search(ratio: Callable[[float], float], start: float, factor: float, steps:
     low, high = start, start
     for _ in range(steps):
         low, high = high, high * factor
-        if ratio(high) <= CLEAR:
-            break
+        try:
+            if ratio(high) <= CLEAR:
+                break
+        except InvalidParameter:  # as some randomizers have a largest epsilon
+            return None
     else:
         return None
     while high / low > 1.005:
@@ -368,7 +371,7 @@ def _remedies(made: Any, calibration: RunPlan, horizon: int, now: float, last: C
         if tight and made.noise_shape != "paper":
             add("noise_shape", "paper", last(noise_shape="paper").ratio, "more noise in the early releases")
 
-    if tight:
+    if tight and hasattr(made, "l2"):
         l2 = _search(lambda v: last(l2=v).ratio, made.l2 or 1e-6, 2.0, 24)
         # a score below 1 hardly tells the classes apart
         if l2 is not None and last(l2=l2).signal_score >= 1.0:
@@ -381,7 +384,8 @@ def _remedies(made: Any, calibration: RunPlan, horizon: int, now: float, last: C
             rows = math.ceil(n)
             add("horizon", rows, last(n=rows).ratio, f"{rows / horizon:.3g} times the rows")
 
-    epsilon = _search(lambda v: last(epsilon=v).ratio, made.epsilon, 2.0, 16)
+    stated = made.epsilon is not None  # else the noise is
+    epsilon = _search(lambda v: last(epsilon=v).ratio, made.epsilon, 2.0, 16) if stated else None
     if epsilon is not None and epsilon <= WEAK_EPSILON:
         add("epsilon", epsilon, last(epsilon=epsilon).ratio, "less privacy")
     return found

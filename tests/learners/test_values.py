@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hostile import (
     ANY,
     BIG,
@@ -321,6 +322,15 @@ def test_labels_that_fit_finds():
         NOGD(on_invalid="zero").fit(X, [None] * 4)
     with pytest.raises(InvalidParameter, match="classes must be of one kind"):
         NOGD(horizon=4).partial_fit(X, [0, 1, 0, 1], classes=[0, "a"])
+    for classes in (
+        [0, None],
+        [0, math.nan],
+        ["a", None],
+        np.array([0.0, math.nan]),
+        np.array([0, None], dtype=object),
+    ):
+        with pytest.raises(InvalidParameter, match="classes must be numbers or text"):
+            NOGD(horizon=4).partial_fit(X, [0, 1, 0, 1], classes=classes)
     for y in ([0, 1, None, 1], [0, 1, 1j, 1], [0, 1, 2**70, 1], [0, 1, [], 1]):
         assert NOGD(on_invalid="zero", horizon=4).fit(X, y).classes_.tolist() == [0, 1]
     assert NOGD(horizon=2).fit(X[:2], [True, False]).classes_.dtype == bool
@@ -451,3 +461,13 @@ def test_an_array_has_the_declared_number_of_features():
         made.partial_fit(np.ones((2, 2)), [0, 1])
     with pytest.raises(InvalidRow, match=r"row 1: found 2 values, allowed are 3 numbers"):
         made.set_params(on_invalid="raise").partial_fit([[1.0, 2.0]], [0])
+
+
+@pytest.mark.parametrize("of", [sp.csr_array, sp.csc_matrix, sp.coo_array])
+def test_one_sparse_row(of):
+    rows, labels = np.random.default_rng(0).normal(size=(6, 3)), [0, 1, 1, 0, 1, 0]
+    dense, sparse = (NOGD(horizon=6, random_state=0).declare_classes([0, 1]) for _ in range(2))
+    dense.partial_fit(sp.csr_array(rows), labels)
+    for row, label in zip(rows, labels, strict=True):
+        sparse.learn_one(of(row[None, :]), label)
+    assert sparse.coef_.tobytes() == dense.coef_.tobytes()

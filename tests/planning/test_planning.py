@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from scipy.stats import chi2
 import privol
 from privol.errors import InvalidParameter, PrivacyWarning
 from privol.guarantees import Guarantee
+from privol.learners import LEARNERS
 from privol.ledger import Ledger
 from privol.planning import CLEAR, plan
 
@@ -186,6 +188,14 @@ def test_the_default_learner_is_planned():
     assert last.std == pytest.approx(sums.sigma * sums.factorization.row_norm(1000) / divisor)
     assert last.sensitivity == pytest.approx(sums.sensitivity / divisor)
     assert plan(n_features=9, horizon=1000, loss="squared").learner == "pqftl"
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_every_learner_has_a_plan_or_says_why_not(learner):
+    """Some have no l2, some are told their noise in the place of epsilon, some randomizers have a largest epsilon."""
+    unbounded = learner in ("banco", "agnostic", "multiscale", "sparse-dola")
+    with pytest.raises(InvalidParameter, match="where all models are allowed") if unbounded else nullcontext():
+        assert plan(learner, n_features=3, horizon=1000).rows[-1].std > 0.0
 
 
 @pytest.mark.parametrize("renewal", ["repeat", "double"])

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
 
@@ -182,11 +183,14 @@ class OnlineLearner(LedgeredModel):
 
         Parameters
         ----------
-        x : array-like of shape (n_features,)
+        x : array-like of shape (n_features,), or one sparse row
         y : label or number
             For classification the labels must be known: call ``partial_fit`` with ``classes`` on the first row, or
             give the learner its classes by ``declare_classes``.
         """
+        if type(x) is not np.ndarray and sp.issparse(x):
+            one: Any = x
+            return self.partial_fit(sp.csr_array(one.reshape(1, -1)), [[y]])
         run: Run | None = self.__dict__.get("_run")
         if run is None or run.closed or run.of_stream or run.unlabelled or run.keeper:
             block: Any = x[None, ...] if isinstance(x, np.ndarray) else [x]

@@ -86,7 +86,11 @@ def _missing(cell: Any) -> bool:
 
 def declared_labels(classes: Any, *, most: int = 2, ordered: bool = False) -> NDArray[Any]:
     """Return declared labels, at most ``most``: ascending, or in the given order (of two: negative, positive)."""
-    kinds = {_kind(label) for label in classes} if isinstance(classes, list | tuple) and not ordered else set()
+    listed = classes.tolist() if isinstance(classes, np.ndarray) and classes.dtype.kind in "Of" else classes
+    checked = listed if isinstance(listed, list | tuple) and not ordered else ()
+    kinds = {_kind(label) for label in checked}
+    if None in kinds and not all(_kind(label) or isinstance(label, numbers.Integral) for label in checked):
+        raise InvalidParameter(f"classes must be numbers or text, found {classes!r}")
     if len(kinds - {None}) > 1:
         raise InvalidParameter(f"classes must be of one kind, numbers or text, found both: {classes!r}")
     labels: NDArray[Any] = np.asarray(classes)
