@@ -63,12 +63,14 @@ def seconds_in(texts: Any, written: Written) -> tuple[FloatArray, npt.NDArray[np
         # every other text is no time, whatever else it holds
         left = np.flatnonzero((sizes >= _SHORTEST) & present.is_valid().to_numpy(zero_copy_only=False))
         left = left[held[starts[left] + 4] == ord("-")]
+        taken = np.zeros(len(present), dtype=bool)
         for layout in _LAYOUTS:
             at = left[sizes[left] == len(layout)]
             fits, parts = _laid_out(held, starts[at], layout)
             at = at[fits]
             seconds[at] = _whole_seconds(*parts)
-            left = left[~np.isin(left, at, assume_unique=True)] if len(at) else left
+            taken[at] = True
+        left = left[~taken[left]]
     if len(left):
         seconds[left] = _by_grammar(present.take(pyarrow.array(left)))
     return seconds, np.isnan(seconds) & present.is_valid().to_numpy(zero_copy_only=False)
@@ -84,7 +86,10 @@ def _laid_out(
     fits = np.ones(len(starts), dtype=bool)
     for k, mark in enumerate(layout):
         if mark not in _PARTS:
-            fits &= np.isin(held[starts + k], list(_MARKS.get(mark, mark).encode()))
+            here, found = held[starts + k], False
+            for one in _MARKS.get(mark, mark).encode():
+                found |= here == one
+            fits &= found
     starts = starts[fits]
     parts = {mark: np.zeros(len(starts), dtype=np.int64) for mark in _PARTS}
     digits = np.ones(len(starts), dtype=bool)
