@@ -33,9 +33,9 @@ def test_every_learner_runs_with_diagnostics(here, clinic, learner):
     assert load_model("R").get_params().keys() == LEARNERS[learner]().get_params().keys()
 
 
-@pytest.mark.parametrize(("learner", "least"), [("nogd", 0.7), ("pigd", 0.65), ("ldpsgd", 0.54)])
+@pytest.mark.parametrize(("learner", "least"), [("nogd", 0.7), ("ldpsgd", 0.54)])
 def test_the_embedded_rows_need_no_settings(here, learner, least):
-    """Last model: 0.735, 0.73 and 0.58, where the commoner class has 0.512; of pure learners the ranges stand."""
+    """Last model: 0.735 and 0.58, where the commoner class has 0.512; of pure learners the ranges stand."""
     record = run_json("run", "--learner", learner, "--seed", "1", "--out", "R")
     assert record["diagnostics"]["run"]["final_model"]["accuracy"] > least
     assert (record["encoding"] is None) == (learner == "ldpsgd")
