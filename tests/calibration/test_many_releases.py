@@ -53,6 +53,7 @@ def test_every_term_is_within_its_part(shape):
             assert part.max() <= part[0] * ratio**6 * (1.0 + 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("horizon", [400_000_000, 1 << 52])
 def test_a_plan_of_any_length_is_calibrated(horizon):
     """All releases of a run of 2^52 rows: the sum of the terms, found by an integral, is met from above."""

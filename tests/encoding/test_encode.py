@@ -215,6 +215,7 @@ def by_hand(row):
     return out, 2.5 if p is None else p, 0 if (row[3] or "").strip() in ("", "?") else 1
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(ROWS, st.integers(1, 5), st.sampled_from([0.0, 1.0]))
 def test_every_row_is_encoded_by_itself(rows, cut, share):

@@ -157,6 +157,7 @@ def border(plan, phase, last):
 # ---- exact neighbours ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
 @pytest.mark.parametrize("phase", ["labels", "kinds", "coarse", "fine"])
 def test_what_one_row_of_a_table_moves(phase, adjacency):
@@ -168,6 +169,7 @@ def test_what_one_row_of_a_table_moves(phase, adjacency):
     assert moved(at, border(plan, at, adjacency == "zero_out"), adjacency) == pytest.approx(1.0, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_what_one_row_moves_where_the_target_is_real():
     plan = counted(learn_table([(*row[:3], row[0]) for row in table()]), epsilon=60.0, regression=True)[0].plan_
     assert [name for name, _ in plan.phases] == ["kinds", "coarse", "fine"]
@@ -278,6 +280,7 @@ def containers(tmp_path):
     return found
 
 
+@pytest.mark.slow
 def test_how_rows_come_moves_no_other_row(tmp_path):
     """The sixth row is one of phase "kinds": it moves that by what is charged at most, and no other phase."""
     for name, inputs in containers(tmp_path).items():

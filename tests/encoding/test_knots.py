@@ -220,6 +220,7 @@ WORDS = st.sampled_from(
 CELLS = st.one_of(st.none(), SHAPED, WORDS, st.floats().map(repr), st.integers().map(str), st.text(max_size=3))
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(st.lists(CELLS, max_size=6), st.sampled_from([".", ","]), st.booleans())
 @example(["+1", "1e400", "nan", "nan(x)"], ".", False)
@@ -283,6 +284,7 @@ def hashed_by_hand(text, buckets, kept, rest):
     return len(kept) + found % rest if rest else None
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(ROWS, st.integers(1, 5), st.sampled_from([0.0, 1.0]))
 def test_every_row_is_encoded_by_itself(rows, cut, share):

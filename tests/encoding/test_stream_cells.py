@@ -190,6 +190,7 @@ def table(here):
     write(here, "s.toml", TOML)
 
 
+@pytest.mark.slow
 def test_a_run_shows_them_among_the_diagnostics(here, table):
     expected = {"a": {"clipped": 180}, "b": {"unknown": 33, "missing": 67}}
     record = run_json("run", "d.csv", "--schema", "s.toml", "--out", "one")
@@ -213,6 +214,7 @@ def test_a_run_without_diagnostics_does_not_count(table):
     assert "clipped" not in privol_cli("run", "d.csv", "--schema", "s.toml", "--no-diagnostics").stdout
 
 
+@pytest.mark.slow
 def test_a_schema_that_fits_says_nothing(here, table):
     write(here, "s.toml", TOML.replace('levels = ["x"]\nmissing = "zero"', "drop = true").replace("[0, 1]", "[0, 100]"))
     assert run_json("run", "d.csv", "--schema", "s.toml")["diagnostics"]["cells"] is None

@@ -50,6 +50,7 @@ def seconds(texts, missing=("?",)):
         max_size=5,
     )
 )
+@pytest.mark.slow
 def test_times_are_read_as_the_standard_library_does(moments):
     """Each by itself, with and without zone and fraction."""
     texts, expected = [], []
