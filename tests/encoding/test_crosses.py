@@ -89,7 +89,7 @@ def test_features_and_their_names(share):
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(ROWS, st.integers(1, 6), st.lists(st.sampled_from(PAIRS), min_size=1, max_size=4, unique=True), st.booleans())
 def test_they_are_the_products_of_both(rows, cut, pairs, sparse):
     """The same bits as the outer products in plain NumPy, in any cut, dense and CSR, and row by row."""

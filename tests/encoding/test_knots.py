@@ -285,7 +285,7 @@ def hashed_by_hand(text, buckets, kept, rest):
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(ROWS, st.integers(1, 5), st.sampled_from([0.0, 1.0]))
 def test_every_row_is_encoded_by_itself(rows, cut, share):
     """Alone, among others, in any cut, dense and CSR: the same bits; and what the definition says."""
