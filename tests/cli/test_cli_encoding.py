@@ -210,15 +210,12 @@ def test_what_was_taught_is_paid_for_where_the_first_block_fails(here):
     assert Ledger.read("R/ledger.jsonl").spent.epsilon(1e-6) == pytest.approx(1.0, rel=1e-6)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
-def test_a_killed_run_goes_on_with_what_was_learnt(here):
-    table(100_000).to_csv("rows.csv", index=False)
-    words = (*WORDS, "--cross", "age,town", "--seed", "3", "--checkpoint", "1000", "--no-diagnostics", "--quiet")
-    assert privol_cli(*words, "--out", "whole").exit_code == OK
+def killed_and_resumed(*words, lines=8):
+    """Start a run into the folder R, kill it after so many lines of its journal, and return what ``resume`` says."""
     process = start(*words, "--out", "R")
     journal = Path("R/ledger.jsonl")
     while process.poll() is None:
-        if journal.exists() and journal.read_bytes().count(b"\n") >= 8:
+        if journal.exists() and journal.read_bytes().count(b"\n") >= lines:
             process.send_signal(signal.SIGKILL)
             break
         time.sleep(0.001)
@@ -226,7 +223,16 @@ def test_a_killed_run_goes_on_with_what_was_learnt(here):
     assert process.returncode == -signal.SIGKILL
     result = privol_cli("resume", "R", "--json")
     assert result.exit_code == OK, result.stderr
-    assert json.loads(result.stdout)["resumed"] is True
+    return json.loads(result.stdout)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
+def test_a_killed_run_goes_on_with_what_was_learnt(here):
+    table(100_000).to_csv("rows.csv", index=False)
+    words = (*WORDS, "--cross", "age,town", "--seed", "3", "--checkpoint", "1000", "--no-diagnostics", "--quiet")
+    assert privol_cli(*words, "--out", "whole").exit_code == OK
+    result = killed_and_resumed(*words)
+    assert result["resumed"] is True
     assert np.array_equal(load_model("R").coef_, load_model("whole").coef_)
     spent = [Ledger.read(f"{name}/ledger.jsonl").spent.mu for name in ("R", "whole")]
     assert spent[0] == spent[1]
@@ -260,18 +266,8 @@ def test_a_killed_run_of_a_share_goes_on(here):
     table(100_000).to_csv("rows.csv", index=False)
     words = (*WORDS, "--epsilon", "0.01", "--seed", "3", "--checkpoint", "1000", "--no-diagnostics", "--quiet")
     assert privol_cli(*words, "--out", "whole").exit_code == OK
-    process = start(*words, "--out", "R")
-    journal = Path("R/ledger.jsonl")
-    while process.poll() is None:
-        if journal.exists() and journal.read_bytes().count(b"\n") >= 8:
-            process.send_signal(signal.SIGKILL)
-            break
-        time.sleep(0.001)
-    process.communicate(timeout=WAIT)
-    assert process.returncode == -signal.SIGKILL
-    result = privol_cli("resume", "R", "--json")
-    assert result.exit_code == OK, result.stderr
-    assert "epsilon 0.01 at delta 1e-6" in json.loads(result.stdout)["summary"]
+    result = killed_and_resumed(*words)
+    assert "epsilon 0.01 at delta 1e-6" in result["summary"]
     assert np.array_equal(load_model("R").coef_, load_model("whole").coef_)
     assert Ledger.read("R/ledger.jsonl").spent.mu == Ledger.read("whole/ledger.jsonl").spent.mu
 
@@ -402,6 +398,9 @@ def test_all_rows_teach_where_the_first_are_too_few(here):
     assert np.array_equal(load_model("S").coef_, load_model("R").coef_)
     metrics = ("--private-metrics", "0.1", "--release", "100")
     assert not run_json(*words, *metrics, "--out", "T")["encoding"]["reused"]
+    early = run_json(*words, "--horizon", "9000", "--out", "U")  # a stream may end before its horizon
+    assert (early["rows"], early["encoding"]["reused"]) == (6000, True)
+    assert early["encoding"]["rows"] <= 6000
 
 
 def test_a_run_short_of_rows_says_so(here):
@@ -484,17 +483,7 @@ def test_a_killed_run_by_a_learnt_schema_goes_on(here):
     Path("schema.toml").write_text(found.stdout)
     words = ("run", "rows.csv", "--schema", "schema.toml", "--seed", "3", "--checkpoint", "1000", "--no-diagnostics")
     assert privol_cli(*words, "--quiet", "--out", "whole").exit_code == OK
-    process = start(*words, "--quiet", "--out", "R")
-    journal = Path("R/ledger.jsonl")
-    while process.poll() is None:
-        if journal.exists() and journal.read_bytes().count(b"\n") >= 6:
-            process.send_signal(signal.SIGKILL)
-            break
-        time.sleep(0.001)
-    process.communicate(timeout=WAIT)
-    assert process.returncode == -signal.SIGKILL
-    result = privol_cli("resume", "R", "--json")
-    assert result.exit_code == OK, result.stderr
+    killed_and_resumed(*words, "--quiet", lines=6)
     assert np.array_equal(load_model("R").coef_, load_model("whole").coef_)
 
 
@@ -523,17 +512,6 @@ def test_frequent_features_of_sparse_rows(tmp_path, monkeypatch):
     result = privol_cli("predict", "whole", "rows.svm", "--out", "predicted.csv")
     assert result.exit_code == OK, result.stderr
     assert len(Path("predicted.csv").read_text().splitlines()) == 40_001
-
-    process = start(*words, "--seed", "1", "--checkpoint", "500", "--no-diagnostics", "--quiet", "--out", "R")
-    journal = Path("R/ledger.jsonl")
-    while process.poll() is None:
-        if journal.exists() and journal.read_bytes().count(b"\n") >= 8:
-            process.send_signal(signal.SIGKILL)
-            break
-        time.sleep(0.001)
-    process.communicate(timeout=WAIT)
-    assert process.returncode == -signal.SIGKILL
-    result = privol_cli("resume", "R", "--json")
-    assert result.exit_code == OK, result.stderr
+    killed_and_resumed(*words, "--seed", "1", "--checkpoint", "500", "--no-diagnostics", "--quiet")
     assert np.array_equal(load_model("R").coef_, load_model("whole").coef_)
-    assert Ledger.read(journal).spent.epsilon(1e-6) == pytest.approx(1.0, rel=1e-6)
+    assert Ledger.read("R/ledger.jsonl").spent.epsilon(1e-6) == pytest.approx(1.0, rel=1e-6)

@@ -213,11 +213,9 @@ def short_of_rows(taught: Mapping[str, Any]) -> str | None:
     """Say where few rows taught an encoding, by :func:`what_taught`; None where there were enough."""
     from ..encoding.outlook import too_short
 
-    return (
-        None
-        if taught["frequent_features"] is not None
-        else too_short(taught["rows"], taught["visible_share"], taught["reused"])
-    )
+    if taught["frequent_features"] is not None:
+        return None
+    return too_short(taught["rows"], taught["visible_share"], taught["reused"])
 
 
 def with_schema(found: Guarantee, schema: Any) -> Guarantee:

@@ -233,7 +233,7 @@ def _doubts(found: dict[str, Any], x_bound_from: str | None) -> list[str]:
             "range under [target] of a schema maps targets to -1 ... 1"
         )
     scaled = found["rows_scaled_to_x_bound"]
-    # there the bound was chosen for the rows by experiment, here as their usual norm
+    # a learnt encoding's bound is the usual norm of its rows, which many exceed by a little
     if scaled > rows / 2 and x_bound_from != "encoding":
         doubts.append(
             f"NOT PRIVATE: {scaled:,} of {rows:,} rows were longer than the bound and were scaled to it; --x-bound "

@@ -212,8 +212,10 @@ class StreamEncoder:
         if self.reuse_rows and not again:
             raise InvalidParameter(f"{reader.name}: reuse_rows reads the rows twice, and this input is gone once read")
         self.reused_, self.model_epsilon_ = bool(self.reuse_rows) and not whole, self.epsilon
+        if self.reused_ or (whole and again):
+            return plan(mu=mu, whole=True, **self._all_rows(reader))
         if whole or self.reuse_rows is not None or not again or math.isinf(mu):
-            return plan(mu=mu, whole=whole or self.reused_)
+            return plan(mu=mu, whole=whole)
         try:
             first = plan(mu=mu)
             if first.visible_share <= FIRST_TOO_FEW:
@@ -222,7 +224,11 @@ class StreamEncoder:
             pass
         split = split_budget(self.epsilon, self.delta, SHARE_OF_ALL)
         self.reused_, self.model_epsilon_ = True, split.epsilon
-        return plan(mu=split.mu, whole=True)
+        return plan(mu=split.mu, whole=True, **self._all_rows(reader))
+
+    def _all_rows(self, reader: Reader) -> dict[str, int]:
+        """Return the number of rows that there are, where more may have been stated: no run must fill its horizon."""
+        return {} if self.n_rows is None else {"n_rows": min(reader.count(), self.n_rows)}
 
     def _count_of(self, reader: Reader) -> int:
         return reader.count() if self.n_rows is None else integer(n_rows=self.n_rows, at_least=1)
