@@ -23,7 +23,7 @@ PICTURE = DOCS / "img" / "architecture.svg"
 SENTENCE = (
     ("stream", "rows come", {"readers", "encoding", "streams", "data"}),
     ("loss", "a row becomes a gradient", {"losses"}),
-    ("update", "the state moves inside a set", {"learners", "geometry", "prefix", "distributed", "topology"}),
+    ("update", "the state moves inside a set", {"learners", "auto", "geometry", "prefix", "distributed", "topology"}),
     ("noise", "at one point of perturbation", {"noise", "randomizers", "rounds", "factorizations", "calibration"}),
     ("ledger", "what is released is charged", {"ledger", "guarantees"}),
 )

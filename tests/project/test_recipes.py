@@ -30,7 +30,7 @@ BESIDE: dict[str, dict[str, str]] = {
     "A learner": {
         "src/privol/cli/audit.py": "help of an option that few learners have",
         "src/privol/cli/options.py": "likewise",
-        "src/privol/cli/encoding.py": "settings for encoded rows; a learner without any has its defaults",
+        "src/privol/auto/defaults.py": "settings for encoded rows; a learner without any has its defaults",
     },
     "A format of files": {"src/privol/cli/streams.py": "options and advice for libsvm alone: indices from 0 or 1"},
 }

@@ -19,6 +19,7 @@ LAYERS: tuple[set[str], ...] = (
     {"prefix", "streams"},  # a prefix sum is a run of its own: it opens an account
     {"data", "distributed"},
     {"learners"},
+    {"auto"},  # an encoding and the learner behind it, as one estimator
     {"state"},  # exports and checkpoints of learners
     {"evaluate", "planning", "audit", "tuning"},
     {"experiments"},

@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 from ..learners import TABLE
-from .encoding import noisy_steps
 from .options import GroupedCommand, given_parameters, learner_name, learner_options
 from .outputs import RunDirectory, naming_rows, printing, uninterrupted
 from .prepare import check_labels
@@ -93,6 +92,7 @@ def _learn(
     quiet: bool,
     **options: Any,
 ) -> None:
+    from ..auto.defaults import noisy_steps
     from ..learners import LEARNERS as KINDS
     from ..state import State, save_model
 

@@ -12,15 +12,7 @@ import click
 
 from .._vocabulary import OF_TARGETS
 from ..errors import BudgetExceeded, InvalidParameter
-from .encoding import (
-    defaults_for,
-    encoder_for,
-    is_learnt,
-    learns_encoding,
-    may_learn_encoding,
-    spent_note,
-    what_taught,
-)
+from .encoding import encoder_for, is_learnt, learns_encoding, spent_note, what_taught
 from .options import given_parameters, learner_name
 from .outputs import RunDirectory
 from .progress import counting
@@ -122,6 +114,8 @@ def prepare(
     before = kept["inputs"] if kept is not None and is_learnt(kept["inputs"]) else None
     encoder = ledger = None
     if kept is None and learns_encoding(file, learn_schema, {**options, **given}):
+        from ..auto.defaults import may_learn_encoding
+
         trial = _make(learner_name(learner, given), {"horizon": horizon or 1000, **given})
         # the columns of the embedded rows have public ranges, for learners whose guarantee is of another kind
         if file is not None or learn_schema or may_learn_encoding(trial, horizon):
@@ -146,6 +140,8 @@ def prepare(
         horizon = _horizon(stream, stated, talking, renewed) if kept is None else int(kept["horizon"])
         chosen = None
         if stream.schema is not None and stream.schema.learnt is not None:
+            from ..auto.defaults import defaults_for
+
             chosen = None if "x_bound" in given else "encoding"
             given = {**defaults_for(learner, stream, horizon, given), **given}
         learner = learner_name(learner, given)

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from ..errors import BudgetExceeded
-from .encoding import short_of_rows, with_schema
+from .encoding import short_of_rows
 from .options import LEARNER_OPTIONS, OFFLINE, CrossType, GroupedCommand, learner_options
 from .outputs import RunDirectory, naming_rows, printing, uninterrupted
 from .prepare import Ready, prepare, say_spent
@@ -265,6 +265,8 @@ def _report(
             found = _released(made, ready.private, ended.windows, ready.horizon, delay)
             released, whole = found.to_record(), found.guarantee
         if ready.shared:
+            from ..auto.defaults import with_schema
+
             whole = with_schema(whole, stream.schema)
         how: dict[str, Any] = {"seconds": ended.seconds, "interrupted": ended.interrupted}
         record = describe_run(made, stream, ready.inputs, whole=whole, resumed=resumed, shared=ready.shared, **how)
