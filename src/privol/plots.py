@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import matplotlib
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-__all__ = ["plot_comparison"]
+__all__ = ["plot_arena", "plot_comparison"]
 
 _LINES = (
     ("run", "this run", "#c0392b", "-"),
@@ -83,6 +84,46 @@ def plot_comparison(record: Mapping[str, Any], *, title: str, releases: list[int
     figure.text(0.995, 0.005, "NOT PRIVATE: do not publish", color="#c0392b", fontsize=8, ha="right", va="bottom")
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110)
+    return buffer.getvalue()
+
+
+def plot_arena(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], *, kind: str = "png") -> bytes:
+    """Draw what share of a reference without privacy learners keep, over epsilon.
+
+    Parameters
+    ----------
+    panels : mapping of str to mapping of str to sequence of (epsilon, share)
+        By the panel's title and the learner's name. An infinite epsilon is drawn at the right edge. Not private.
+    kind : {"png", "svg"}
+
+    Returns
+    -------
+    bytes
+        A file of that kind, the same for the same figures. Drawn without a display.
+    """
+    places = sorted({epsilon for lines in panels.values() for line in lines.values() for epsilon, _ in line})
+    at = {epsilon: place for place, epsilon in enumerate(places)}  # equally far apart: infinity has no other place
+    figure = Figure(figsize=(5.5 * len(panels), 4.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axis, (title, lines) in zip(axes, panels.items(), strict=True):
+        for name, line in lines.items():
+            shares = [100.0 * max(share, -0.25) for _, share in line]
+            axis.plot([at[epsilon] for epsilon, _ in line], shares, "o-", label=name, markersize=4)
+        axis.axhline(100.0, color="black", linestyle="--", linewidth=1.2)
+        axis.axhline(0.0, color="grey", linewidth=0.8)
+        axis.set_xticks(range(len(places)), [f"{epsilon:g}" for epsilon in places])
+        axis.set_xlabel("epsilon")
+        axis.set_title(title, fontsize=10)
+        axis.grid(alpha=0.2)
+    axes[0].set_ylabel("share kept (%), median over streams")
+    if axes[-1].lines and places:
+        axes[-1].legend(fontsize=8)
+    figure.text(0.995, 0.005, "NOT PRIVATE: do not publish", color="#c0392b", fontsize=8, ha="right", va="bottom")
+    buffer = io.BytesIO()
+    words: dict[str, Any] = {"metadata": {"Date": None}} if kind == "svg" else {"dpi": 110}
+    with matplotlib.rc_context({"svg.hashsalt": "arena"}):
+        figure.savefig(buffer, format=kind, **words)
     return buffer.getvalue()
 
 

@@ -22,6 +22,7 @@ LAYERS: tuple[set[str], ...] = (
     {"auto"},  # an encoding and the learner behind it, as one estimator
     {"state"},  # exports and checkpoints of learners
     {"evaluate", "planning", "audit", "tuning"},
+    {"arena"},  # learners side by side, in the order of everything below
     {"experiments"},
     {"tables", "plots"},
     {"cli"},
@@ -83,12 +84,14 @@ LIBRARIES: dict[str, set[str] | None] = {
     "dp_accounting": {"guarantees", "ledger"},
     "networkx": {"topology"},
     "mpi4py": {"distributed"},
+    "river": {"arena"},
+    "diffprivlib": {"arena"},
     "click": {"cli"},
     "rich": {"cli", "tables"},
     "matplotlib": {"plots"},
 }
 # Not installed with every privol: imported where they are used, so that the module can be imported without them.
-OPTIONAL = {"pyarrow", "dp_accounting", "networkx", "mpi4py"}
+OPTIONAL = {"pyarrow", "dp_accounting", "networkx", "mpi4py", "river", "diffprivlib"}
 
 # Imports inside functions hide a dependency, so each has a reason here. The command line may: it must start fast.
 LAZY = {
@@ -100,6 +103,9 @@ LAZY = {
     ("state", "sklearn"): "a check that only an export needs",
     ("guarantees", "dp_accounting"): "optional: only runs of several kinds need it, for a tighter figure",
     ("distributed", "mpi4py"): "optional: names of the module are annotations, and streams of nodes need no MPI",
+    ("arena", "river"): "optional: generators of streams, and a reference",
+    ("arena", "diffprivlib"): "optional: the script that another interpreter runs",
+    ("arena", "numpy"): "that script's too, after warnings are off",
     ("topology", "networkx"): "optional: graphs go to it, they are not made by it",
 }
 

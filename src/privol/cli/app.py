@@ -139,6 +139,8 @@ def app() -> None:
         privol account RUN
     Do learners leak more than they claim? Many runs on two neighbouring streams try to show it:
         privol audit dpftrl
+    What does privacy cost, learner by learner, on many streams?
+        privol arena
     """
 
 
@@ -147,6 +149,7 @@ app.epilog = _EXIT_CODES
 
 def _register() -> None:
     from .account import account
+    from .arena import arena
     from .audit import audit
     from .dola import dola
     from .inspect import info, plan
@@ -154,7 +157,7 @@ def _register() -> None:
     from .resume import resume
     from .run import run
 
-    for command in (run, resume, dola, predict, plan, account, audit, info):
+    for command in (run, resume, dola, predict, plan, account, audit, arena, info):
         app.add_command(command)
 
 

@@ -1,0 +1,383 @@
+"""Learners side by side: the same rows, no look ahead, equal privacy, results that can be gone on with."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.metrics import log_loss, roc_auc_score
+
+from privol.arena import (
+    CENTRAL,
+    GENERATORS,
+    MADE_UP,
+    OTHERS,
+    Board,
+    Results,
+    Spec,
+    contest,
+    load_specs,
+    references,
+    rivals,
+    run_arena,
+)
+from privol.arena.central import encode, in_units, play_learner
+from privol.arena.figures import figures_of, measure
+from privol.arena.made_up import generate
+from privol.arena.raw_rows import Rows
+from privol.arena.results import Key
+from privol.arena.specs import prepare
+from privol.errors import InvalidParameter, StateError, StreamError
+from privol.guarantees import gdp_mu
+
+DELTA, BLOCK = 1e-6, 100
+TURNING = Spec(name="turning", generator="turning")
+
+
+def write_table(path, rows, header=True, seed=0):
+    """Two numbers of different sizes and a text, which say a label of three."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(size=rows), 1e6 * rng.normal(size=rows)
+    town = rng.choice(["here", "there"], size=rows)
+    label = np.where(a + 1e-6 * b > 0.7, "high", np.where((town == "here") & (a < 0.3), "mid", "low"))
+    lines = ["a,b,town,label"] if header else []
+    lines += [f"{x:.6f},{y:.3f},{where},{one}" for x, y, where, one in zip(a, b, town, label, strict=True)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+# ---- rows --------------------------------------------------------------------------------------------------------
+
+
+def test_rows_of_a_file_are_spread_evenly_and_the_last_sixth_is_held_out(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("n,y\n" + "".join(f"{i},{'ab'[i % 2]}\n\n" for i in range(3500)))  # blank lines are none
+    cut = prepare(Spec(name="t", file=str(path), target="y"), 0, 1000, tmp_path)
+    assert (cut.rows, cut.held, cut.classes, cut.teach, cut.half) == (834, 166, ("a", "b"), 208, 417)
+    rows = Rows(cut)
+    numbers = np.concatenate([rows.columns[0].learnt, rows.columns[0].held])
+    assert numbers[0] == 0
+    assert set(np.diff(numbers)) == {3.0, 4.0}
+    assert list(rows.y[:3]) == [0.0, 1.0, 1.0]  # rows 0, 3 and 7
+
+
+def test_shuffled_rows_depend_on_the_seed_and_on_nothing_else(tmp_path):
+    spec = Spec(name="t", file=str(write_table(tmp_path / "t.csv", 600)), target="label", order="shuffled")
+    digests = [prepare(spec, seed, None, tmp_path).digest for seed in (0, 0, 1)]
+    assert digests[0] == digests[1] != digests[2]
+
+
+@pytest.mark.parametrize("name", MADE_UP)
+def test_generators_are_functions_of_their_seed(name):
+    first, again, other = generate(name, 300, 0), generate(name, 300, 0), generate(name, 300, 1)
+    assert first == again
+    assert first[1] != other[1]
+    assert len(first[1]) == 300
+    assert {len(row) for row in first[1]} == {len(first[0])}
+
+
+def test_rivers_generators(tmp_path):
+    pytest.importorskip("river")
+    for name in set(GENERATORS) - set(MADE_UP):
+        cut = prepare(Spec(name=name, generator=name), 0, 300, tmp_path)
+        assert cut.regression == (name == "friedman")
+        assert prepare(Spec(name=name, generator=name), 0, 300, tmp_path).digest == cut.digest
+
+
+def test_without_river_its_generators_say_what_is_missing(monkeypatch):
+    for name in [name for name in sys.modules if name == "river" or name.startswith("river.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "river", None)
+    with pytest.raises(InvalidParameter, match=r"'sea' is River's, which is not installed: pip install"):
+        generate("sea", 100, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1", "must have \\[\\[stream\\]\\] and nothing else, found \\['x'\\]"),
+        ("[[stream]]\nfile = 'a.csv'", "must have a name"),
+        ("[[stream]]\nname = 'a'\nfiles = 'a.csv'", "stream 'a' has 'files', allowed are name, file"),
+        ("[[stream]]\nname = 'a'\nfile = 'a.csv'\ntarget = true", "target = True, which is of a wrong type"),
+        ("[[stream]]\nname = 'a'", "must have a file or a generator"),
+        ("[[stream]]\nname = 'a'\ngenerator = 'nosuch'", "generator must be one of"),
+    ],
+)
+def test_streams_that_are_wrong_are_refused_by_name(tmp_path, text, said):
+    (tmp_path / "a.toml").write_text(text)
+    with pytest.raises(InvalidParameter, match=said):
+        load_specs(tmp_path / "a.toml")
+
+
+def test_rows_that_do_not_fit_are_named(tmp_path):
+    (tmp_path / "t.csv").write_text("a,y\n" + "1,x\n" * 300 + "1,x,3\n")
+    spec = Spec(name="t", file=str(tmp_path / "t.csv"), target="y")
+    with pytest.raises(StreamError, match="t, row 301: has 3 cells, and the first line 2"):
+        prepare(spec, 0, None, tmp_path)
+    with pytest.raises(StreamError, match="no column 'z', the file has 'a', 'y'"):
+        prepare(replace(spec, target="z"), 0, 100, tmp_path)
+    with pytest.raises(StreamError, match="the target 'y' has one value only"):
+        prepare(spec, 0, 300, tmp_path)
+
+
+# ---- figures -----------------------------------------------------------------------------------------------------
+
+
+def test_figures_are_those_of_scikit_learn(tmp_path):
+    rng = np.random.default_rng(1)
+    y, scores = rng.integers(2, size=400).astype(float), rng.normal(size=400)
+    found = measure(y, scores, 2)
+    assert found["auc"] == pytest.approx(roc_auc_score(y, scores))
+    assert found["log_loss"] == pytest.approx(log_loss(y, 1 / (1 + np.exp(-scores))))
+    y, scores = rng.integers(3, size=400).astype(float), rng.normal(size=(400, 3))
+    shares = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    found = measure(y, scores, 3)
+    assert found["auc"] == pytest.approx(roc_auc_score(y, shares, multi_class="ovr"), abs=0.02)
+    assert found["log_loss"] == pytest.approx(log_loss(y, shares))
+    assert measure(np.zeros(4), np.zeros(4), 2)["auc"] is None  # one class only
+    assert measure(np.ones(4), np.full(4, -1e3), 2)["log_loss"] == pytest.approx(math.log(1e6))
+
+
+def test_rows_that_may_teach_are_scored_for_nobody(tmp_path):
+    cut = prepare(TURNING, 0, 600, tmp_path)
+    y, scores = Rows(cut).y, np.linspace(-1, 1, cut.rows)
+    blind = np.where(np.arange(cut.rows) < cut.teach, np.nan, scores)
+    assert figures_of(cut, y, blind, "all") == figures_of(cut, y, scores, "all") == measure(y[125:], scores[125:], 2)
+    assert figures_of(cut, y, scores, "second_half") == measure(y[250:], scores[250:], 2)
+
+
+class _Labelled:
+    def __init__(self, *classes):
+        self.classes = classes
+
+
+def test_scores_are_put_under_the_right_labels(tmp_path):
+    cut = prepare(Spec(name="t", file=str(write_table(tmp_path / "t.csv", 300)), target="label"), 0, None, tmp_path)
+    assert cut.classes == ("high", "low", "mid")
+    scores = np.arange(6.0).reshape(2, 3)
+    assert np.array_equal(in_units(cut, _Labelled("mid", "high", "low"), scores), scores[:, [1, 2, 0]])
+    found = in_units(cut, _Labelled("low", "high"), np.array([1.0, -2.0]))  # the first rows showed two labels
+    assert found.argmax(axis=1).tolist() == [0, 1]
+    assert np.all(found[:, 2] < -20)
+    two = replace(cut, classes=("high", "low"))
+    assert in_units(two, _Labelled("low", "high"), np.array([3.0])).tolist() == [-3.0]
+
+
+# ---- no look ahead ---------------------------------------------------------------------------------------------------
+
+
+def _players():
+    yield "dpftrl", lambda cut: play_learner(cut, "dpftrl", math.inf, DELTA, 0, BLOCK)
+    yield "sgd", lambda cut: references.play_sgd(Rows(cut), BLOCK)
+    yield "dp-sgd", lambda cut: rivals.play_descent(Rows(cut), math.inf, DELTA, 0, BLOCK)
+    yield "river", lambda cut: references.play_river(Rows(cut), BLOCK)
+
+
+@pytest.mark.parametrize(("name", "play"), [pytest.param(*pair, id=pair[0]) for pair in _players()])
+def test_no_prediction_knows_the_labels_of_its_block(tmp_path, monkeypatch, name, play):
+    """Labels from row 1,200 on are others: all predictions until the end of that block are the same."""
+    if name == "river":
+        pytest.importorskip("river")
+    for module, names in ((references, ("_STEPS", "_SCHEDULES")), (rivals, ("_BATCHES", "_CLIPS", "_STEPS"))):
+        for which in names:  # nothing is chosen in hindsight
+            monkeypatch.setattr(module, which, getattr(module, which)[:1])
+    table = write_table(tmp_path / "t.csv", 2400)
+    cut = prepare(Spec(name="t", file=str(table), target="label"), 0, None, tmp_path)
+    first = play(cut).scores
+    learnt = (tmp_path / cut.path).read_text().splitlines()
+    row = 1200 + 1
+    turned = [line.rpartition(",")[0] + ",high" for line in learnt[row:]]
+    (tmp_path / cut.path).write_text("\n".join(learnt[:row] + turned) + "\n")
+    other = play(cut).scores
+    # blocks of a learner begin after the rows that teach, and a batch may end within the next one
+    same = np.all(np.isclose(first, other, equal_nan=True), axis=1)
+    until = int(np.argmin(same))
+    assert 1200 < until <= 1200 + 2 * BLOCK
+    assert same[cut.teach : until].all()
+
+
+# ---- equal privacy -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 8.0])
+def test_encoding_and_learner_spend_the_budget_together(tmp_path, epsilon):
+    """At 0.5 all rows teach, for a share of it; at 8 the first rows do."""
+    cut = prepare(TURNING, 0, 6000, tmp_path)
+    whole = gdp_mu(epsilon, DELTA)
+    played = play_learner(cut, "dpftrl", epsilon, DELTA, 0, BLOCK)
+    assert played.notes["reused"] == (epsilon < 1)
+    assert whole * (1 - 1e-6) < played.notes["mu"] <= whole
+    assert played.rows == (cut.rows if epsilon < 1 else cut.rows - played.notes["taught"])
+    assert encode(cut, "dpftrl", epsilon, DELTA, 0, BLOCK).ledger.epsilon == epsilon  # which refuses more
+
+
+def test_descent_has_the_noise_of_one_batch():
+    """Rows of zeros: a step is noise alone, of standard deviation 2 clip step / (mu batch)."""
+    words = {"clip": 0.7, "batch": 50, "step": 2.0}
+    rng = np.random.default_rng(5)
+    models = rivals.descend(np.zeros((100, 4000)), lambda at, s: np.ones((50, 1)), 1, mu=0.5, **words, rng=rng)
+    assert models.shape == (3, 4000, 1)
+    steps = np.diff(models, axis=0)
+    expected = 2 * 0.7 / 0.5 * 2.0 / 50
+    # 8,000 normal draws: a wrong alarm once in 10^6 runs of another seed; 3 % off would be seen
+    assert np.std(steps) == pytest.approx(expected, rel=5 / math.sqrt(2 * steps.size))
+
+
+def test_a_row_moves_one_batch_by_twice_the_clip_at_most():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(90, 3))
+    words = {"mu": math.inf, "clip": 0.4, "batch": 30, "step": 1.0, "rng": rng}
+    residuals = np.where(np.arange(90) % 2, 50.0, -50.0)[:, None]  # every gradient is clipped
+    models = rivals.descend(X, lambda at, s: residuals[at], 1, **words)
+    other, turned = X.copy(), residuals.copy()
+    other[40] *= -1e3
+    moved = rivals.descend(other, lambda at, s: turned[at], 1, **words)
+    steps, others = np.diff(models, axis=0), np.diff(moved, axis=0)
+    change = np.linalg.norm((steps - others).reshape(3, -1), axis=1)
+    assert change[[0, 2]] == pytest.approx([0.0, 0.0], abs=1e-12)  # each row is in one batch
+    assert change[1] == pytest.approx(2 * 0.4 / 30)  # and the bound is attained
+
+
+def test_central_learners_are_those_that_see_rows_in_order():
+    assert {"dpftrl", "pqftl", "nogd", "pigd", "pgiga"} <= set(CENTRAL)
+    assert not {"miogd", "ldpsgd", "banco", "dola", "objective-perturbation"} & set(CENTRAL)
+
+
+# ---- results -----------------------------------------------------------------------------------------------------
+
+
+def run(folder, **words):
+    settings = {"learners": ["dpftrl", "pigd"], "others": ["sgd", "linear"], "epsilons": [0.1, 8.0], "seeds": 2}
+    settings |= {"rows": 1500, **words}
+    return run_arena([TURNING], folder, **settings)
+
+
+@pytest.fixture(scope="module")
+def arena(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("arena") / "out"
+    run(folder)
+    return folder
+
+
+def copied(arena, tmp_path):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    for path in arena.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+def test_one_line_for_each_run(arena):
+    lines = [json.loads(line) for line in (arena / "results.jsonl").read_text().splitlines()]
+    assert len(lines) == 2 * 2 * 2 + 2 * 2
+    found = {(line["entrant"], line["epsilon"], line["seed"]): line for line in lines}
+    assert found["sgd", None, 0]["figures"]["second_half"]["auc"] > 0.7
+    assert found["linear", None, 0]["figures"]["all"] == {}
+    assert found["dpftrl", 8.0, 1]["figures"]["held_out"]["auc"] > 0.5
+    assert found["pigd", 8.0, 1]["figures"]["all"] == {}  # its one release comes last
+    assert (found["dpftrl", 0.1, 0]["status"], "reason" in found["dpftrl", 0.1, 0]) == ("no model", True)
+
+
+def test_a_second_call_makes_only_what_is_missing(arena, tmp_path, monkeypatch):
+    folder = copied(arena, tmp_path)
+    lines = (folder / "results.jsonl").read_bytes().splitlines(keepends=True)
+    monkeypatch.setattr(contest, "_play", lambda task: pytest.fail("nothing is missing"))
+    run(folder)
+    monkeypatch.undo()
+    failed = json.loads(lines[-2]) | {"status": "failed", "reason": "no memory"}
+    # a process that was killed while it wrote its last line, after a run that had failed
+    text = b"".join([*lines[:-2], json.dumps(failed).encode() + b"\n", lines[-1][:-20]])
+    (folder / "results.jsonl").write_bytes(text)
+    made = []
+    again = run(folder, progress=lambda done, total, record: made.append((total, record)))
+    assert [total for total, _ in made] == [2, 2]
+    expected = [json.loads(line) for line in lines]
+    for record in (*expected, *(record for _, record in made)):
+        record.pop("rows_per_second", None)
+    assert {record["seed"] for _, record in made} <= {0, 1}
+    assert all(record in expected for _, record in made)  # with the same bits
+    assert len(again.records) == len(lines)
+
+
+def test_results_of_other_rows_or_settings_are_not_mixed(arena, tmp_path):
+    folder = copied(arena, tmp_path)
+    with pytest.raises(InvalidParameter, match="has results with rows = 1500, and these would have 1600"):
+        run(folder, rows=1600)
+    other = Spec(name="turning", generator="switching")
+    with pytest.raises(InvalidParameter, match="has results of a stream 'turning' with other rows"):
+        run_arena([other], folder, rows=1500, seeds=1)
+    with open(folder / "results.jsonl", "ab") as file:
+        file.write(b"{}\n")
+    with pytest.raises(StateError, match="line 13: is damaged"):
+        run(folder)
+    (tmp_path / "else.txt").touch()
+    with pytest.raises(InvalidParameter, match="is not empty, and has no results of an arena"):
+        run(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_processes_find_the_same_as_one(arena, tmp_path):
+    found = run(tmp_path / "two", jobs=2, epsilons=[8.0], learners=["dpftrl"]).records
+    known = Results(arena, {"rows": 1500, "block": 100, "delta": 1e-6}).records
+    assert len(found) == 6
+    for key, record in found.items():
+        assert record["figures"] == known[key]["figures"]
+
+
+def test_what_is_not_installed_is_left_out_with_its_reason(tmp_path):
+    python = tmp_path / "python"
+    found = run(tmp_path / "out", learners=[], others=["diffprivlib"], diffprivlib=str(python), epsilons=[8.0])
+    (one, other) = found.records.values()
+    assert one["status"] == "left out"
+    assert str(python) in one["reason"]
+    assert other["reason"] == one["reason"]
+
+
+def made_board(tmp_path, **records):
+    """A board of figures that are told."""
+    results = Results(tmp_path / "board", {"rows": 1})
+    results.streams["s"] = {"seen": "", "rows": {"0": {"classes": ["a", "b"], "rows": 100, "held": 20}}}
+    for name, (epsilon, status, auc) in records.items():
+        entrant = name.rstrip("0123456789").replace("_", "-")
+        key = Key("s", entrant, epsilon, int(name[len(entrant) :] or 0))
+        figures = {part: {} if auc is None else {"auc": auc} for part in ("all", "second_half")}
+        record = {"status": status, "reason": "it is told", "figures": figures | {"held_out": {"auc": 0.7}}}
+        results.records[key] = {**record, "rows_per_second": 1.0}
+    return Board(results)
+
+
+def test_shares_are_of_what_the_best_online_reference_has_above_chance(tmp_path):
+    board = made_board(
+        tmp_path,
+        sgd=(None, "done", 0.9),
+        river=(None, "done", 0.8),
+        linear=(None, "done", None),
+        dpftrl0=(1.0, "done", 0.8),
+        dpftrl1=(1.0, "no model", None),
+        pigd0=(1.0, "done", None),
+        pigd1=(1.0, "no model", None),
+    )
+    assert board.reference("s", "second_half") == pytest.approx(0.9)
+    # no model is chance: the mean of 0.8 and 0.5
+    assert board.share("s", "dpftrl", 1.0, "second_half") == pytest.approx((0.65 - 0.5) / 0.4)
+    assert board.share("s", "pigd", 1.0, "second_half") is None  # its model comes last, or not
+    assert board.share("s", "pigd", 1.0, "held_out") == pytest.approx((0.6 - 0.5) / 0.2)
+    text = "\n".join(board.lines())
+    assert "| s | 1 | 0.650 ± 0.212, 38 % |" in text
+    assert "| dpftrl, pigd | no model | s | 1 | 2 | it is told |" in text
+    record = board.to_record()
+    assert record["private"] is False
+    kept = {(one["part"], one["entrant"]): one["median_share"] for one in record["kept"]}
+    assert kept["second_half", "dpftrl"] == pytest.approx(0.375)
+    assert ("second_half", "pigd") not in kept
+
+
+def test_all_names_of_others_have_a_title():
+    from privol.arena.board import TITLES
+
+    assert TITLES.keys() == OTHERS.keys()
