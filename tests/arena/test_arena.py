@@ -215,6 +215,21 @@ def test_encoding_and_learner_spend_the_budget_together(tmp_path, epsilon):
     assert encode(cut, "dpftrl", epsilon, DELTA, 0, BLOCK).ledger.epsilon == epsilon  # which refuses more
 
 
+def test_a_schema_that_is_declared_costs_nothing(tmp_path):
+    (tmp_path / "s.toml").write_text(
+        "[columns.a]\nrange = [-3, 3]\n[columns.b]\nrange = [-3e6, 3e6]\n[columns.town]\nlevels = ['here', 'there']\n"
+        "[target]\ncolumn = 'label'\nclasses = ['low', 'mid', 'high']\n"
+    )
+    table = write_table(tmp_path / "t.csv", 1200)
+    (tmp_path / "l.toml").write_text(f"[[stream]]\nname = 't'\nfile = '{table.name}'\nschema = 's.toml'\n")
+    (spec,) = load_specs(tmp_path / "l.toml")
+    cut = prepare(replace(spec, target="label"), 0, None, tmp_path)
+    played = play_learner(cut, "dpftrl", 1.0, DELTA, 0, BLOCK)
+    assert (played.notes["taught"], played.notes["reused"], played.rows) == (0, False, cut.rows)
+    assert played.notes["mu"] == pytest.approx(gdp_mu(1.0, DELTA), rel=1e-6)
+    assert figures_of(cut, Rows(cut).held_y, played.held, "held_out")["auc"] > 0.7
+
+
 def test_descent_has_the_noise_of_one_batch():
     """Rows of zeros: a step is noise alone, of standard deviation 2 clip step / (mu batch)."""
     words = {"clip": 0.7, "batch": 50, "step": 2.0}

@@ -10,7 +10,7 @@ import pytest
 from cli_tools import privol_cli, run_json
 
 from privol.arena import NOTICE
-from privol.cli.app import DATA, IO, OK, USAGE
+from privol.cli.app import DATA, OK, USAGE
 
 FEW = ("--learners", "dpftrl", "--others", "sgd", "--epsilons", "8,inf", "--seeds", "1")
 
@@ -89,6 +89,6 @@ def test_a_run_that_fails_is_told(here, monkeypatch):
 
     monkeypatch.setattr("privol.arena.contest.play_sgd", broken)
     result = privol_cli("arena", "t.csv", "--target", "label", *FEW, "--quiet")
-    assert result.exit_code == IO
+    assert result.exit_code == DATA
     assert "1 runs failed" in result.stderr
     assert "MemoryError: too large" in Path("privol-arena/arena.md").read_text()

@@ -112,7 +112,7 @@ def arena(
         privol arena experiments/arena.toml --folder DATA --generators all
     """
     from ..arena import CENTRAL, EMBEDDED, GENERATORS, MADE_UP, NOTICE, RIVER, SEEN_OF_RIVER, Board, Spec, run_arena
-    from .app import IO, OK
+    from .app import DATA, OK
 
     given = [name for name in _OF_FILE if of_file[name] not in (None, False)]
     specs = _specs(files, folder, **of_file)
@@ -161,7 +161,7 @@ def arena(
                 click.echo(line)
     if record["failed"]:
         click.echo(f"privol: {record['failed']} runs failed: {out}/arena.md says why", err=True)
-        return IO
+        return DATA
     return OK
 
 
