@@ -103,13 +103,17 @@ def plot_arena(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]
     """
     places = sorted({epsilon for lines in panels.values() for line in lines.values() for epsilon, _ in line})
     at = {epsilon: place for place, epsilon in enumerate(places)}  # equally far apart: infinity has no other place
-    figure = Figure(figsize=(5.5 * len(panels), 4.6), layout="constrained")
+    names = dict.fromkeys(name for lines in panels.values() for name in lines)
+    colours = {name: f"C{number % 10}" for number, name in enumerate(names)}
+    drawn: dict[str, Any] = {}
+    figure = Figure(figsize=(5.0 * len(panels) + 2.0, 4.6), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axis, (title, lines) in zip(axes, panels.items(), strict=True):
         for name, line in lines.items():
             shares = [100.0 * max(share, -0.25) for _, share in line]
-            axis.plot([at[epsilon] for epsilon, _ in line], shares, "o-", label=name, markersize=4)
+            x = [at[epsilon] for epsilon, _ in line]
+            (drawn[name],) = axis.plot(x, shares, "o-", color=colours[name], markersize=4)
         axis.axhline(100.0, color="black", linestyle="--", linewidth=1.2)
         axis.axhline(0.0, color="grey", linewidth=0.8)
         axis.set_xticks(range(len(places)), [f"{epsilon:g}" for epsilon in places])
@@ -117,8 +121,8 @@ def plot_arena(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]
         axis.set_title(title, fontsize=10)
         axis.grid(alpha=0.2)
     axes[0].set_ylabel("share kept (%), median over streams")
-    if axes[-1].lines and places:
-        axes[-1].legend(fontsize=8)
+    if drawn:
+        figure.legend([drawn[name] for name in names], list(names), loc="outside right upper", fontsize=8)
     figure.text(0.995, 0.005, "NOT PRIVATE: do not publish", color="#c0392b", fontsize=8, ha="right", va="bottom")
     buffer = io.BytesIO()
     words: dict[str, Any] = {"metadata": {"Date": None}} if kind == "svg" else {"dpi": 110}

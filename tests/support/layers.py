@@ -105,7 +105,6 @@ LAZY = {
     ("distributed", "mpi4py"): "optional: names of the module are annotations, and streams of nodes need no MPI",
     ("arena", "river"): "optional: generators of streams, and a reference",
     ("arena", "diffprivlib"): "optional: the script that another interpreter runs",
-    ("arena", "numpy"): "that script's too, after warnings are off",
     ("topology", "networkx"): "optional: graphs go to it, they are not made by it",
 }
 

@@ -11,11 +11,12 @@ import sys
 import time
 import warnings
 
+import numpy as np
+
 
 def main() -> None:
     """Fit what is given, and write the scores of the rows held out."""
     warnings.simplefilter("ignore")
-    import numpy as np
     from diffprivlib.models import LogisticRegression
 
     if len(sys.argv) == 1:
