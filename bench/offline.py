@@ -157,7 +157,7 @@ def whole_fits(python: str, rounds: int, part: int, table: Path | None) -> None:
         for l2 in (1e-2, 1e-3, 1e-4):
             own, other, steps = [], [], []
             for key in range(rounds):
-                learner = ObjectivePerturbation(epsilon=1.0, l2=l2, x_bound=bound, random_state=key)
+                learner = ObjectivePerturbation(delta=0.0, epsilon=1.0, l2=l2, x_bound=bound, random_state=key)
                 own.append(timed(lambda learner=learner: learner.fit(X, y))[0])
                 done = subprocess.run(
                     [python, str(WORKER), str(file)], input=json.dumps([[1.0, 1 / (n * l2), key]]),

@@ -68,7 +68,12 @@ def errors(law: Law, kind: type[Any], epsilon: float, calibration: str, runs: in
         fold = np.arange(rows) % FOLDS  # rows are independent: their order says nothing
         for k in range(FOLDS):
             learner = kind(
-                l2=L2, epsilon=epsilon, calibration=calibration, fit_intercept=False, random_state=run * FOLDS + k
+                l2=L2,
+                epsilon=epsilon,
+                delta=0.0,
+                calibration=calibration,
+                fit_intercept=False,
+                random_state=run * FOLDS + k,
             )
             learner.fit(X[fold != k], y[fold != k])
             found.append(1.0 - float(learner.score(X[fold == k], y[fold == k])))
@@ -77,7 +82,7 @@ def errors(law: Law, kind: type[Any], epsilon: float, calibration: str, runs: in
 
 def proved(kind: type[Any], epsilon: float, rows: int) -> float:
     """Return the epsilon that is proved of the slides' noise, of one fit."""
-    plan = kind(l2=L2, epsilon=epsilon, calibration="published", fit_intercept=False).calibrate(
+    plan = kind(l2=L2, epsilon=epsilon, delta=0.0, calibration="published", fit_intercept=False).calibrate(
         DIM, rows * (FOLDS - 1) // FOLDS
     )
     return float(plan.epsilon)

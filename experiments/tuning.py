@@ -25,7 +25,7 @@ FAMILIES: tuple[tuple[str, float, Sequence[Any]], ...] = (
     (
         "ObjectivePerturbation, l2 from 1e-5 to 1",
         0.0,
-        tuple(ObjectivePerturbation(l2=10.0**k) for k in range(-5, 1)),
+        tuple(ObjectivePerturbation(delta=0.0, l2=10.0**k) for k in range(-5, 1)),
     ),
     (
         "DPFTRL, radius from 0.05 to 5,000",

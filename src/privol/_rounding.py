@@ -26,6 +26,7 @@ __all__ = [
     "square_up",
     "sum_excess",
     "sum_up",
+    "up_to_digits",
     "vector_excess",
 ]
 
@@ -41,6 +42,12 @@ UP = 1.0 + 1e-12
 def outward(x: float) -> float:
     """Return a number above ``x >= 0`` by more than the rounding of a closed formula: ``x UP``, and one double more."""
     return math.nextafter(x * UP, math.inf)
+
+
+def up_to_digits(x: float, digits: int) -> float:
+    """Return a positive number rounded up to so many leading decimal digits, as people write numbers."""
+    unit = 10.0 ** (math.floor(math.log10(x)) - digits + 1)
+    return float(f"{math.ceil(x / unit) * unit:.{digits}g}")
 
 
 # --- What a kernel computes of a row ------------------------------------------------------------------------------

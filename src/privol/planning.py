@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ._rounding import up_to_digits
 from ._validate import choice, integer
 from .calibration import RunPlan
 from .errors import InvalidParameter
@@ -349,7 +350,7 @@ def _search(ratio: Callable[[float], float], start: float, factor: float, steps:
     while high / low > 1.005:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if ratio(middle) <= CLEAR else (middle, high)
-    return _round_up(high)
+    return up_to_digits(high, 3)
 
 
 def _remedies(made: Any, calibration: RunPlan, horizon: int, now: float, last: Callable[..., PlanRow]) -> list[Remedy]:
@@ -389,9 +390,3 @@ def _remedies(made: Any, calibration: RunPlan, horizon: int, now: float, last: C
     if epsilon is not None and epsilon <= WEAK_EPSILON:
         add("epsilon", epsilon, last(epsilon=epsilon).ratio, "less privacy")
     return found
-
-
-def _round_up(x: float) -> float:
-    """Three leading digits, rounded up."""
-    unit = 10.0 ** (math.floor(math.log10(x)) - 2)
-    return float(f"{math.ceil(x / unit) * unit:.3g}")

@@ -53,8 +53,8 @@ def seed_of(*words):
 @pytest.mark.parametrize(("name", "words", "least"), SHIPPED, ids=IDS)
 def test_no_bound_is_above_the_claim(name, words, least, epsilon):
     found = audit(
-        name, **words, epsilon=epsilon, runs=6_000 if epsilon == 4.0 else 1_000, confidence=CONFIDENCE,
-        random_state=seed_of(name, words, epsilon),
+        name, **{"delta": 0.0, **words}, epsilon=epsilon, runs=6_000 if epsilon == 4.0 else 1_000,
+        confidence=CONFIDENCE, random_state=seed_of(name, words, epsilon),
     )  # fmt: skip
     assert found.exceeded_by == ()
     assert found.epsilon_lower <= epsilon == found.epsilon
@@ -75,8 +75,8 @@ def test_no_bound_is_above_the_claim(name, words, least, epsilon):
 )
 def test_half_of_the_noise_is_caught(name, words):
     found = audit(
-        name, **words, epsilon=1.0 if not words else 4.0, noise=0.5, runs=6_000, confidence=CONFIDENCE,
-        random_state=seed_of(name, words),
+        name, **{"delta": 0.0, **words}, epsilon=1.0 if not words else 4.0, noise=0.5, runs=6_000,
+        confidence=CONFIDENCE, random_state=seed_of(name, words),
     )  # fmt: skip
     assert ("mu" if words else "epsilon") in found.exceeded_by
     assert "0.5 times its noise" in found.sentence()
@@ -113,6 +113,7 @@ def test_noise_in_the_objective_with_a_delta(noise):
 
 
 def case_of(name, rows=8, noise=1.0, seed=1, **words):
+    words = words if "calibration" in words else {"delta": 0.0, **words}
     return OfflineCase(worst_offline(name, words), rows=rows, noise=noise, random_state=np.random.default_rng(seed))
 
 
@@ -178,7 +179,7 @@ def test_the_data_sets_differ_in_one_row_within_the_bound():
 @pytest.mark.parametrize("kind", [OutputPerturbation, ObjectivePerturbation, POL])
 def test_learners_as_they_are(kind):
     ledger = Ledger()
-    learner = kind(epsilon=4.0, ledger=ledger)
+    learner = kind(epsilon=4.0, delta=0.0, ledger=ledger)
     before = dict(learner.get_params(deep=False))
     found = audit(learner, runs=2_000, confidence=CONFIDENCE, random_state=1)
     assert found.exceeded_by == ()

@@ -449,8 +449,9 @@ def test_losses_of_other_slopes():
     assert squared.scale == pytest.approx(6 * one.scale, rel=1e-10)
     m, y = np.linspace(-2, 2, 9)[:, None], np.linspace(-4, 4, 9)
     np.testing.assert_array_equal(squared.loss.value(m, y), Squared().value(m, y))
-    with pytest.raises(InvalidParameter, match="needs a radius"):
-        calibrate_objective(loss=Squared(), **words)
+    without = calibrate_objective(loss=Squared(), **{**words, "y_bound": 4.0})  # a radius: errors up to y_bound
+    assert without.loss == Huber(without.loss.width)
+    assert 4.0 < without.loss.width < 4.0 * (1 + 1e-11)
     own = Custom(
         value=lambda p, y: float(np.logaddexp(0.0, -y * p)), gradient=lambda p, y: -y * float(sigmoid(-y * p)),
         lipschitz=1.0, smoothness=0.25,

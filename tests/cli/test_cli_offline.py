@@ -40,6 +40,8 @@ WRITTEN = ["ledger.jsonl", "model.json", "model.npz", "run.json"]
 
 
 def run_of(name, *words, out="R"):
+    """Pure noise, unless a delta is given."""
+    words = words if "--delta" in words else (*words, "--delta", "0")
     return (*RUN, "--learner", name, "--out", out, *words)
 
 
@@ -57,7 +59,7 @@ def test_a_run_is_what_the_library_does(here, clinic, name):
     record = run_json(*run_of(name, "--seed", "5", "--epsilon", "2"))
     assert listed("R") == WRITTEN == sorted(record["files"])
     stream = privol.open_stream("train.csv", classes=["well", "sick"], ranges="ranges.json")
-    twin = OFFLINE_LEARNERS[name](x_bound=2.0, epsilon=2.0, random_state=5).fit_stream(stream)
+    twin = OFFLINE_LEARNERS[name](x_bound=2.0, epsilon=2.0, delta=0.0, random_state=5).fit_stream(stream)
     model = load_model("R")
     assert np.array_equal(model.coef_, twin.coef_)
     assert np.array_equal(model.intercept_, twin.intercept_)
@@ -91,10 +93,10 @@ def test_the_report(here, clinic, name):
 
 
 def test_noise_that_drowns_the_model_is_said(here, clinic):
-    record = run_json(*run_of("output-perturbation"))
+    record = run_json(*run_of("output-perturbation", "--l2", "0.01"))
     assert record["noise"]["score_std"] > record["noise"]["largest_score"] / 10
     assert any(words.startswith("NOISE: ") for words in record["warnings"])
-    plan = privol.OutputPerturbation(x_bound=2.0).calibrate(3, N)
+    plan = privol.OutputPerturbation(x_bound=2.0, delta=0.0, l2=0.01).calibrate(3, N)
     assert record["noise"]["std"] == pytest.approx(plan.scale * np.sqrt(5.0), rel=1e-12)
     assert run_json(*run_of("output-perturbation", "--epsilon", "inf", out="S"))["noise"] is None
 
@@ -463,13 +465,13 @@ def test_a_sealed_release_needs_its_account(tmp_path, table):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
     with pytest.raises(RuntimeError):
-        privol.OutputPerturbation().fit_stream(stream, seal=Stop(tmp_path / "a"))
+        privol.OutputPerturbation(delta=0.0).fit_stream(stream, seal=Stop(tmp_path / "a"))
     sealed = SealedRelease(tmp_path / "a")
     assert sealed.read()["learner"] == "output-perturbation"
     with pytest.raises(privol.errors.StateError, match="no account"):
         sealed.complete(Ledger())
     ledger = Ledger()
-    learner = privol.OutputPerturbation(ledger=ledger)
+    learner = privol.OutputPerturbation(delta=0.0, ledger=ledger)
     with pytest.raises(RuntimeError):
         learner.fit_stream(stream, seal=Stop(tmp_path / "b"))
     assert SealedRelease(tmp_path / "b").complete(ledger)["n_rows"] == len(X)
@@ -497,7 +499,9 @@ def test_a_sealed_model_of_another_fit_is_not_what_an_account_pays_for(tmp_path,
         folder = tmp_path / name
         folder.mkdir()
         stream = privol.open_stream((np.eye(4), [0, 1, 0, 1]), classes=(0, 1))
-        learner = privol.OutputPerturbation(epsilon=epsilon, l2=1.0, ledger=Ledger(journal=folder / "ledger.jsonl"))
+        learner = privol.OutputPerturbation(
+            epsilon=epsilon, delta=0.0, l2=1.0, ledger=Ledger(journal=folder / "ledger.jsonl")
+        )
         with closing(learner.ledger), pytest.raises(KeyboardInterrupt):
             learner.fit_stream(stream, seal=Cut(folder))
         assert SealedRelease(folder).read()["guarantee"]["parameter"] == epsilon

@@ -123,7 +123,7 @@ def test_the_rule_is_public_and_in_the_units_of_the_noise(experiments):  # noqa:
     for kind, multiple in ((OutputPerturbation, 2.0), (ObjectivePerturbation, 1.0)):
         rows = script.Split("", sparse.csr_matrix(X), y, X, y, 3.0)
         l2 = script.rule(multiple, rows, 0.5)
-        plan = kind(epsilon=0.5, l2=l2, x_bound=3.0).calibrate(99, 5_000)
+        plan = kind(epsilon=0.5, delta=0.0, l2=l2, x_bound=3.0).calibrate(99, 5_000)
         noise = plan.scale if kind is OutputPerturbation else plan.scale / plan.l2_sum
         assert math.sqrt(100) * noise * math.sqrt(10) == pytest.approx(1 / multiple, rel=0.25)
 

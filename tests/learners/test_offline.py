@@ -12,10 +12,12 @@ import math
 import numpy as np
 import pytest
 from alpha import rate
-from offline_tools import fitted, gradient, minimiser, point, problem, released, scale_is, seen, signs, vector
+from offline_tools import FAR, fitted, gradient, minimiser, point, problem, released, scale_is, seen, signs, vector
 from scipy import stats
 
 from privol import ObjectivePerturbation, OutputPerturbation
+from privol.errors import PrivacyWarning
+from privol.geometry import L2Ball
 from privol.learners import offline
 from privol.losses import Huber, SmoothHinge, get_loss
 from privol.noise import (
@@ -45,7 +47,7 @@ def test_output_perturbation_is_the_minimiser_and_the_noise_of_its_key(loss, out
     for delta, bound in ((0.0, 1.0), (1e-6, 0.8)):
         learner = fitted(
             OutputPerturbation, X, y, loss=loss, delta=delta, x_bound=bound, fit_intercept=intercept, l2=0.02,
-            random_state=7,
+            random_state=7, radius=FAR,
         )  # fmt: skip
         plan = learner.calibrate(3, 40, max(2, outputs))
         S, dim = seen(X, bound, intercept), 3 + intercept
@@ -74,7 +76,7 @@ def test_objective_perturbation_minimises_with_the_linear_term_of_its_key(loss, 
     X, y = problem(40, 3, 2, outputs, real)
     learner = fitted(
         ObjectivePerturbation, X, y, loss=loss, epsilon=2.0, delta=delta, x_bound=0.8, fit_intercept=intercept,
-        random_state=11, radius=3.0 if loss == "squared" else None,
+        random_state=11, radius=3.0 if loss == "squared" else FAR, l2=0.001,
     )  # fmt: skip
     plan = learner.calibrate(3, 40, max(2, outputs))
     S, dim, source = seen(X, 0.8, intercept), 3 + intercept, make_source(11)
@@ -88,7 +90,7 @@ def test_objective_perturbation_minimises_with_the_linear_term_of_its_key(loss, 
     )
     step = granularity(plan.final_scale * (1.0 if delta else math.sqrt(plan.dim + 1)))
     noise = vector(source, plan.dim, plan.final_scale, step, STREAM_RELEASES, plan.law)
-    off = released(learner) - points - noise
+    off = released(learner) - L2Ball(plan.ball).project(points + noise)
     assert np.linalg.norm(off) <= plan.error + step * math.sqrt(plan.dim) + 1e-11 * np.linalg.norm(points)
     assert np.linalg.norm(noise) > 20 * plan.error
     if plan.dim > 1:  # neither noise is a multiple of the other
@@ -97,16 +99,17 @@ def test_objective_perturbation_minimises_with_the_linear_term_of_its_key(loss, 
 
 
 def test_the_squared_loss_is_minimised_as_hubers():
-    """Its slope has no bound: models beyond the radius have residuals that Huber's loss counts as linear."""
+    """Its slope has no bound: without a radius, errors beyond that of the zero model count linearly."""
     X, y = problem(40, 3, 2, real=True)
-    words = {"loss": "squared", "epsilon": 0.2, "random_state": 4, "radius": 0.01}
+    words = {"loss": "squared", "epsilon": 0.2, "random_state": 4, "y_bound": 0.7, "l2": 0.001}
     learner = fitted(ObjectivePerturbation, X, y, **words)
-    plan, S, y = learner.calibrate(3, 40), seen(X), np.clip(y, -1, 1)
+    plan, S, y = learner.calibrate(3, 40), seen(X), np.clip(y, -0.7, 0.7)
     b = vector(make_source(4), plan.dim, plan.scale, plan.step, STREAM_OBJECTIVE)
     w = minimiser(plan.loss, S, y, plan.l2_sum, b)
     assert plan.loss == Huber(plan.loss.width)
-    assert 1.0 < plan.loss.width < 1.1 < np.max(np.abs(S @ w - y))
-    assert np.linalg.norm(released(learner) - w) <= 30 * plan.final_scale
+    assert 0.7 < plan.loss.width < 0.71 < np.max(np.abs(S @ w - y))
+    assert np.linalg.norm(w) > plan.ball
+    assert np.linalg.norm(released(learner) - L2Ball(plan.ball).project(w)) <= 30 * plan.final_scale
     assert np.linalg.norm(minimiser(get_loss("squared"), S, y, plan.l2_sum, b) - w) > 1e3 * plan.final_scale
 
 
@@ -153,14 +156,15 @@ WRONG = (2 / 3, 3 / 2)
 def test_output_noise_has_the_scale_of_its_calibration(delta, outputs):
     X, y = problem(25, 2, 6, outputs)
     labels, alpha = range(max(2, outputs)), rate("offline.scale", 6)
-    exact = released(fitted(OutputPerturbation, X, y, epsilon=math.inf, labels=labels))
+    words = {"l2": 0.01, "radius": FAR}
+    exact = released(fitted(OutputPerturbation, X, y, epsilon=math.inf, labels=labels, l2=0.01))
     noise = np.array(
         [
-            released(fitted(OutputPerturbation, X, y, delta=delta, random_state=k, labels=labels)) - exact
+            released(fitted(OutputPerturbation, X, y, delta=delta, random_state=k, labels=labels, **words)) - exact
             for k in range(FITS)
         ]
     )
-    plan = OutputPerturbation(delta=delta).calibrate(2, 25, max(2, outputs))
+    plan = OutputPerturbation(delta=delta, **words).calibrate(2, 25, max(2, outputs))
     if delta:
         total, law, power = float(np.sum((noise / plan.scale) ** 2)), stats.chi2(noise.size), 2.0
     else:
@@ -177,10 +181,11 @@ def test_the_linear_term_has_the_law_of_its_calibration(outputs):
     """Seen from outside, as minus the gradient at what was released: length Gamma, direction uniform."""
     X, y = problem(25, 2, 7, outputs)
     S, labels, alpha = seen(X), range(max(2, outputs)), rate("offline.scale", 6)
-    plan = ObjectivePerturbation().calibrate(2, 25, max(2, outputs))
+    words = {"delta": 0.0, "radius": FAR}
+    plan = ObjectivePerturbation(**words).calibrate(2, 25, max(2, outputs))
     found = []
     for k in range(FITS):
-        w = released(fitted(ObjectivePerturbation, X, y, random_state=k, labels=labels)).reshape(outputs, 3)
+        w = released(fitted(ObjectivePerturbation, X, y, random_state=k, labels=labels, **words)).reshape(outputs, 3)
         parts = zip(signs(y, outputs), w, strict=True)
         found.append([-gradient(plan.loss, S, t, plan.l2_sum, 0.0, v) for t, v in parts])
     b = np.array(found).reshape(FITS, plan.dim)
@@ -259,7 +264,7 @@ def test_a_row_moves_a_strongly_regularised_minimiser_by_the_sensitivity(loss, c
 
 def test_a_radius_is_crossed():
     """One row, hardly regularised: its label decides which end of the ball is released."""
-    words = {"l2": 1e-6, "radius": 0.2, "fit_intercept": False}
+    words = {"l2": 1e-6, "radius": 0.2, "delta": 0.0, "fit_intercept": False}
     plan = OutputPerturbation(**words).calibrate(1, 1)
     ends = [point([[1.0]], [label], [0, 1], **words) for label in (0.0, 1.0)]
     moved = float(np.linalg.norm(ends[1] - ends[0]))
@@ -288,7 +293,14 @@ def audited(calibration):
     Without the row the model is -b / Lambda, spread wide; with it, the loss's curvature pulls the models of as many b
     together next to 0. That factor is what the slides leave out.
     """
-    words = {"l2": 0.005, "fit_intercept": False, "calibration": calibration, "on_invalid": "zero", "labels": [0, 1]}
+    words = {
+        "l2": 0.005,
+        "radius": FAR,
+        "fit_intercept": False,
+        "calibration": calibration,
+        "on_invalid": "zero",
+        "labels": [0, 1],
+    }
     models = np.empty((2, TRIALS))
     for shift, label in enumerate((1.0, math.nan)):
         for k in range(TRIALS):
@@ -313,6 +325,17 @@ def test_published_noise_exceeds_its_claim_and_the_default_does_not():
         assert found <= stated.parameter == 1.0
 
 
+@pytest.mark.parametrize("kind", [OutputPerturbation, ObjectivePerturbation])
+def test_weak_figures_are_said(kind):
+    X, Y = problem(60, 3, 21)
+    with pytest.warns(PrivacyWarning, match="promises next to nothing"):
+        kind(delta=0.0, epsilon=20.0).fit(X, Y)
+    if kind is OutputPerturbation:
+        with pytest.warns(PrivacyWarning, match="rows"):
+            learner = kind(delta=0.02).fit(X, Y)
+        assert any("delta" in words for words in learner.guarantee_.conditions)
+
+
 # ---- warm starts ---------------------------------------------------------------------------------------------------
 
 
@@ -329,7 +352,7 @@ def test_a_path_begins_where_the_last_release_was(kind, monkeypatch):
         return minimise(objective, start=start, **words)
 
     monkeypatch.setattr(offline, "minimise", noted)
-    learner = kind(epsilon=50.0, warm_start=True, random_state=1)
+    learner = kind(epsilon=50.0, delta=0.0, warm_start=True, random_state=1)
     for k, l2 in enumerate((0.1, 0.05, 0.02)):
         before = None if k == 0 else np.column_stack([learner.coef_, learner.intercept_])
         learner.set_params(l2=l2, random_state=k).fit(X, y)
@@ -337,7 +360,7 @@ def test_a_path_begins_where_the_last_release_was(kind, monkeypatch):
             assert (start is None) == (k == 0)
             if k:
                 np.testing.assert_array_equal(start, before[j])
-        cold = kind(epsilon=50.0, l2=l2, random_state=k).fit(X, y)
+        cold = kind(epsilon=50.0, delta=0.0, l2=l2, random_state=k).fit(X, y)
         np.testing.assert_allclose(learner.coef_, cold.coef_, atol=1e-3 * np.abs(cold.coef_).max())
     assert learner.ledger_.spent.pure_epsilon == pytest.approx(150.0)
     far = kind(epsilon=50.0, warm_start=True).fit(X, y)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from leaks import Secrets, reachable, story, surface
 from objective_tools import kernel_square, layouts, scaled
-from offline_tools import fitted, minimiser, point, problem, released, seen, signs, vector
+from offline_tools import FAR, fitted, minimiser, point, problem, released, seen, signs, vector
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -101,7 +101,7 @@ def test_the_model_is_that_of_the_loss_it_is(own, twin, outputs, form):
 def test_the_release_is_the_minimiser_and_the_noise_of_its_key(kind, own, twin, outputs):
     real = own.kind == "regression"
     x, y = problem(40, 3, 1, outputs, real)
-    learner = fitted(kind, x, y, loss=own, random_state=7, l2=0.02)
+    learner = fitted(kind, x, y, loss=own, random_state=7, l2=0.02, radius=FAR)
     plan, S, source = learner.calibrate(3, 40, max(2, outputs)), seen(x), make_source(7)
     targets, b = [np.clip(y, -1, 1)] if real else signs(y, outputs), np.zeros(4 * outputs)
     scale, error = (plan.scale, plan.gradient_norm / plan.l2_sum) if kind is OutputPerturbation else (
@@ -294,7 +294,7 @@ def test_a_function_that_fails_ends_a_fit_that_is_paid_for(kind, where, case):
     """Nothing is released, the model before stays, and the error tells nothing of the row."""
     end, message = ENDS[case]
     failing, ledger, secrets = Failing(end, where), Ledger(epsilon=3.5, delta=1e-6), Secrets()
-    fresh = kind(loss=failing.loss, ledger=ledger)
+    fresh = kind(delta=0.0, loss=failing.loss, ledger=ledger)
     with pytest.raises(InvalidParameter, match=message) as caught:
         fresh.fit(X, Y)
     (entry,) = ledger.entries()
@@ -319,7 +319,7 @@ def test_a_function_that_fails_ends_a_fit_that_is_paid_for(kind, where, case):
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
 def test_an_interrupt_within_a_function_is_one(error):
     failing = Failing(lambda p: raising(error)(0), "gradient")
-    learner = OutputPerturbation(loss=failing.loss)
+    learner = OutputPerturbation(loss=failing.loss, delta=0.0)
     with pytest.raises(error) as caught:
         learner.fit(X, Y)
     names = set()
@@ -349,7 +349,7 @@ def test_an_objective_whose_loss_has_failed_is_of_no_use():
 
 @both
 def test_the_sentence_says_what_was_vouched_for(kind):
-    learner = kind(loss=LOGISTIC).fit(X, Y)
+    learner = kind(delta=0.0, loss=LOGISTIC).fit(X, Y)
     assert LOGISTIC.vouched in learner.guarantee_.conditions
     assert "2^-46 (1.0 + 0.25 (1 + |prediction| + |target|))" in learner.guarantee_.sentence()
     assert learner.predict(X).shape == (60,)
@@ -376,17 +376,17 @@ def test_private_selection_takes_it_and_repeats_what_was_vouched_for():
     y = x[:, 0] > 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
-        chosen = PrivateSelection([OutputPerturbation(loss=LOGISTIC, l2=0.1)], epsilon=8.0).fit(x, y)
+        chosen = PrivateSelection([OutputPerturbation(loss=LOGISTIC, l2=0.1, delta=0.0)], epsilon=8.0).fit(x, y)
     assert LOGISTIC.vouched in chosen.guarantee_.conditions
     failing, ledger = Failing(raising(ValueError), "gradient"), Ledger(epsilon=8.0, delta=1e-6)
     with pytest.raises(InvalidParameter, match="raised ValueError"):
-        PrivateSelection([OutputPerturbation(loss=failing.loss)], epsilon=8.0, ledger=ledger).fit(x, y)
+        PrivateSelection([OutputPerturbation(loss=failing.loss, delta=0.0)], epsilon=8.0, ledger=ledger).fit(x, y)
     assert ledger.spent.pure_epsilon == 8.0
 
 
 def test_an_audit_knows_its_curvature():
     """The densities of models are those of the loss it is: half of them within its bend, where the Hessian has it."""
-    words = {"l2": 1.0, "fit_intercept": False}
+    words = {"l2": 1.0, "delta": 0.0, "fit_intercept": False}
     cases = [
         OfflineCase(ObjectivePerturbation(loss=loss, **words), rows=4, noise=1.0, random_state=3)
         for loss in (BEND, SmoothHinge(0.3))

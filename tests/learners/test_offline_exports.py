@@ -71,7 +71,7 @@ def test_a_loaded_learner_has_no_ledger_and_learns_anew(tmp_path):
     with pytest.raises(StateError, match="counts"):
         again._diagnostics()
     assert fingerprint(pickle.loads(pickle.dumps(again))) == fingerprint(again)
-    again.set_params(epsilon=0.5).fit(x, y)
+    again.set_params(epsilon=0.5, delta=0.0).fit(x, y)
     assert again.guarantee_.parameter == 0.5
     assert again.ledger_.spent.pure_epsilon == 0.5
 
@@ -81,7 +81,7 @@ def test_what_is_not_private_says_so(tmp_path):
     save_model(make("OutputPerturbation").fit(x, y), tmp_path / "seeded")
     save_model(OutputPerturbation(epsilon=math.inf).fit(x, y), tmp_path / "bare")
     with pytest.warns(PrivacyWarning, match="published"):
-        published = ObjectivePerturbation(calibration="published").fit(x, y)
+        published = ObjectivePerturbation(calibration="published", delta=0.0).fit(x, y)
     save_model(published, tmp_path / "published")
     found = {name: read_record(tmp_path / name) for name in ("seeded", "bare", "published")}
     assert [found[name]["private"] for name in found] == [False, False, True]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from alpha import rate
 from objective_tools import exact_delta
-from offline_tools import fitted, gradient, problem, released, scale_is, seen, signs, vector
+from offline_tools import FAR, fitted, gradient, problem, released, scale_is, seen, signs, vector
 from scipy import stats
 
 from privol import ObjectivePerturbation
@@ -37,10 +37,11 @@ def test_the_gaussian_linear_term_has_the_law_of_its_calibration(outputs):
     """Seen from outside too: independent Gaussians of one scale."""
     X, y = problem(25, 2, 8, outputs)
     S, labels, alpha = seen(X), range(max(2, outputs)), rate("offline.gaussian", 4)
-    plan = ObjectivePerturbation(delta=1e-6).calibrate(2, 25, max(2, outputs))
+    words = {"delta": 1e-6, "radius": FAR}
+    plan = ObjectivePerturbation(**words).calibrate(2, 25, max(2, outputs))
     found = []
     for k in range(FITS):
-        w = released(fitted(ObjectivePerturbation, X, y, delta=1e-6, random_state=k, labels=labels))
+        w = released(fitted(ObjectivePerturbation, X, y, random_state=k, labels=labels, **words))
         parts = zip(signs(y, outputs), w.reshape(outputs, 3), strict=True)
         found.append([-gradient(plan.loss, S, t, plan.l2_sum, 0.0, v) for t, v in parts])
     b = np.array(found).reshape(FITS, plan.dim) / plan.scale
@@ -56,7 +57,7 @@ def test_the_gaussian_linear_term_has_the_law_of_its_calibration(outputs):
 
 def test_models_have_the_density_of_the_proof():
     """Of one logistic row in one dimension: the noise's density at what the model asks of b, times the curvature."""
-    words = {"epsilon": 40.0, "delta": 1e-3, "l2": 0.05, "fit_intercept": False}
+    words = {"epsilon": 40.0, "delta": 1e-3, "l2": 0.05, "radius": FAR, "fit_intercept": False}
     fits = [fitted(ObjectivePerturbation, [[1.0]], [1], labels=[0, 1], **words, random_state=k) for k in range(FITS)]
     models, plan = np.concatenate([released(each) for each in fits]), ObjectivePerturbation(**words).calibrate(1, 1)
     reach = (1.0 + 12 * plan.scale) / plan.l2_sum

@@ -161,8 +161,16 @@ EXTREME = [
     (OutputPerturbation, {"loss": "huber", "x_bound": 1e30, "l2": 1e-30}, "x_bound, y_bound, the radius and l2"),
     (OutputPerturbation, {"loss": "squared", "y_bound": 1e30, "l2": 1e-30}, "x_bound, y_bound, the radius and l2"),
     (ObjectivePerturbation, {"x_bound": 1e30, "l2": 1e-30, "epsilon": 1e10}, "x_bound and l2 are too large"),
-    (ObjectivePerturbation, {"loss": "squared", "radius": 1e30, "x_bound": 1e30}, "x_bound, y_bound, the radius"),
-    (ObjectivePerturbation, {"loss": "squared", "radius": 1e30, "x_bound": 1e30, "epsilon": math.inf}, "or too far"),
+    (
+        ObjectivePerturbation,
+        {"loss": "squared", "radius": 1e30, "x_bound": 1e30, "l2": 1e-3},
+        "x_bound, y_bound, the radius",
+    ),
+    (
+        ObjectivePerturbation,
+        {"loss": "squared", "radius": 1e30, "x_bound": 1e30, "l2": 1e-3, "epsilon": math.inf},
+        "or too far",
+    ),
 ]
 
 

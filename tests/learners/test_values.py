@@ -178,7 +178,7 @@ def of_learner(kind, **words):
 
 def of_selection(rows, y):
     candidates = [
-        OutputPerturbation(on_invalid="zero", l2=l2).declare_classes([0, 1]) for l2 in (0.1, 1.0)
+        OutputPerturbation(delta=0.0, on_invalid="zero", l2=l2).declare_classes([0, 1]) for l2 in (0.1, 1.0)
     ]  # fmt: skip
     chosen = PrivateSelection(candidates, repetitions=3.0, validation=0.4, random_state=1).fit(rows, y)
     return np.append(chosen.best_estimator_.coef_, chosen.best_score_)
@@ -419,7 +419,7 @@ def test_a_found_number_of_features_is_said(how):
 
         y = [0, 1, 0]
         if how == "selection":
-            candidates = [made(OutputPerturbation, l2=l2) for l2 in (0.1, 1.0)]
+            candidates = [made(OutputPerturbation, delta=0.0, l2=l2) for l2 in (0.1, 1.0)]
             return PrivateSelection(candidates, repetitions=3.0, validation=0.4, random_state=1).fit(X, y).guarantee_
         if how == "offline":
             return made(OutputPerturbation).fit(X, y).guarantee_

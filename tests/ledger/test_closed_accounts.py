@@ -461,7 +461,7 @@ def test_a_fit_whose_account_is_closed_meanwhile_releases_nothing(name, epsilon,
 
 def test_a_selection_whose_account_is_closed_meanwhile_releases_nothing(monkeypatch):
     ledger = Ledger()
-    candidates = [OutputPerturbation(l2=l2) for l2 in (0.1, 1.0)]
+    candidates = [OutputPerturbation(delta=0.0, l2=l2) for l2 in (0.1, 1.0)]
     selection = PrivateSelection(candidates, epsilon=8.0, ledger=ledger, random_state=1)
     best = PrivateSelection._best
 

@@ -454,7 +454,7 @@ def test_learners_that_cannot_be_beside_add_up():
     ledger = Ledger()
     encoder = ledger.open(learner="Encoder", guarantee=promise(0.3))
     spend(encoder)
-    model = privol.OutputPerturbation(epsilon=0.2, l2=0.1, ledger=ledger).fit_stream(After(encoder))
+    model = privol.OutputPerturbation(delta=0.0, epsilon=0.2, l2=0.1, ledger=ledger).fit_stream(After(encoder))
     pure = model.guarantee_.mu
     assert ledger.spent.mu == pytest.approx(math.hypot(0.3, pure), rel=1e-6)
     spend(ledger.open(learner="Later", guarantee=promise(0.3), beside=encoder, first_row=201))

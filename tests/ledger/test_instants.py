@@ -253,7 +253,7 @@ def at_rest(kind, **words):
 
 def sealed(world):
     world.shown(world.folder / "model.json", "OutputPerturbation", stated)
-    learner = OutputPerturbation(ledger=world.ledger())
+    learner = OutputPerturbation(delta=0.0, ledger=world.ledger())
     learner.fit_stream(Rows(), seal=SealedRelease(world.folder))
     world.leaves("OutputPerturbation", whole(learner.guarantee_))
 
@@ -265,7 +265,9 @@ def completed(world):
 
 
 def selection(world):
-    found = PrivateSelection([OutputPerturbation(l2=0.5), OutputPerturbation()], repetitions=2.0, ledger=world.ledger())
+    found = PrivateSelection(
+        [OutputPerturbation(delta=0.0, l2=0.5), OutputPerturbation(delta=0.0)], repetitions=2.0, ledger=world.ledger()
+    )
 
     def look():
         if hasattr(found, "best_estimator_"):
@@ -364,7 +366,7 @@ SCENARIOS = {
     "PrefixSum": vectors,
     "SymmetricSum": matrices,
     "OutputPerturbation": at_rest(OutputPerturbation),
-    "ObjectivePerturbation": at_rest(ObjectivePerturbation),
+    "ObjectivePerturbation": at_rest(ObjectivePerturbation, delta=0.0),
     "POL": at_rest(POL, delta=1e-6),
     "a sealed fit": sealed,
     "PrivateSelection": selection,

@@ -99,7 +99,9 @@ def test_all_users_of_one_key_use_different_addresses(monkeypatch):
     device = PrivUnit(dim=3, epsilon=2.0, random_state=5)
     for size in (1, 1, 4000, 7):
         device.privatize(np.ones((size, 3)))
-    ObjectivePerturbation(random_state=5).fit(X, y)  # the random term, and the release of row 1, which PIGD has not
+    ObjectivePerturbation(delta=0.0, random_state=5).fit(
+        X, y
+    )  # the random term, and the release of row 1, which PIGD has not
     named = pyarrow.table({"a": X[:, 0], "b": X[:, 1], "y": np.where(y > 0, "yes", "no")})
     open_stream(named, target="y", schema=PrivateEncoder(epsilon=30.0, random_state=5))
     assert len({key for key, _ in watched.addresses}) == 1

@@ -27,7 +27,7 @@ N, D = 400, 3
 RNG = np.random.default_rng(11)
 X = RNG.normal(size=(N, D)) / 2
 Y = np.where(X @ [2.0, -2.0, 1.0] > 0, "yes", "no")
-GOOD, BAD = ObjectivePerturbation(l2=1e-3), ObjectivePerturbation(l2=1e6)
+GOOD, BAD = ObjectivePerturbation(delta=0.0, l2=1e-3), ObjectivePerturbation(delta=0.0, l2=1e6)
 
 
 def test_the_number_of_fits_has_its_law():
@@ -98,14 +98,14 @@ def test_what_is_released_is_all_that_is_left():
 
 def test_all_kinds_of_pure_learners():
     for candidates, rows in (
-        ([OutputPerturbation(l2=1.0), POL(radius=3.0)], X),
+        ([OutputPerturbation(delta=0.0, l2=1.0), POL(delta=0.0, radius=3.0)], X),
         ([MultiscaleSGD(), GOOD], sparse.csr_array(X)),
     ):
         chosen = PrivateSelection(candidates, epsilon=20.0, repetitions=3.0, random_state=0).fit(rows, Y)
         assert chosen.predict(rows).shape == (N,)
     three = np.where(X[:, 0] > 0.4, "maybe", Y)
     assert PrivateSelection([GOOD], epsilon=50.0, random_state=0).fit(X, three).predict_proba(X).shape == (N, 3)
-    errors = PrivateSelection([ObjectivePerturbation(loss="huber", l2=l2) for l2 in (1e-3, 1e3)], epsilon=50.0,
+    errors = PrivateSelection([ObjectivePerturbation(delta=0.0, loss="huber", l2=x) for x in (1e-3, 1e3)], epsilon=50.0,
                               random_state=0).fit(X, X @ [0.5, -0.5, 0.2])  # fmt: skip
     assert (errors.best_index_, errors.best_score_ > 0.8) == (0, True)
 
@@ -123,7 +123,8 @@ def test_gaussian_runs_cost_what_the_proof_has(monkeypatch):
 
     monkeypatch.setattr(tuning, "Gaussian", Noted)
     candidates = [DPFTRL(radius=5.0), PIGD(radius=5.0, release="last"), OutputPerturbation(delta=1e-5),
-                  LDPSGD(randomizer="gaussian"), POL(delta=1e-9), ObjectivePerturbation(), MultiscaleSGD()]  # fmt: skip
+                  LDPSGD(randomizer="gaussian"), POL(delta=1e-9), ObjectivePerturbation(delta=0.0),
+                  MultiscaleSGD()]  # fmt: skip
     for candidate in candidates:
         kind = type(candidate)
         true = kind.fit
@@ -166,7 +167,7 @@ def test_pure_scores_have_the_noise_of_half_the_budget(monkeypatch):
 
 
 def test_a_fit_may_cost_its_share_and_not_the_next_number():
-    pure = OutputPerturbation(random_state=0).fit(X, Y).guarantee_
+    pure = OutputPerturbation(delta=0.0, random_state=0).fit(X, Y).guarantee_
     gdp = OutputPerturbation(delta=1e-6, random_state=0).fit(X, Y).guarantee_
     assert (pure.kind, gdp.kind) == ("pure", "gdp")
     half, gaussian = tuning._OneRun.of_selection(1.4, 0.0, 20), tuning._OneRun.of_selection(1.4, 1e-6, 20)
@@ -192,16 +193,16 @@ def test_of_a_gaussian_selection_better_candidates_are_found():
 def test_what_is_refused():
     for candidates, words, said in (
         ([], {}, "sequence of learners"), ([3], {}, "learners of privol"),
-        ([GOOD, ObjectivePerturbation(loss="huber")], {}, "found both"),
+        ([GOOD, ObjectivePerturbation(delta=0.0, loss="huber")], {}, "found both"),
         ([GOOD, DPFTRL()], {}, "pure differential privacy"),
         ([OutputPerturbation(delta=1e-6)], {}, "pure differential privacy"),
-        ([ObjectivePerturbation(calibration="published")], {}, "pure differential privacy"),
-        ([GOOD, ObjectivePerturbation(on_invalid="zero")], {}, "same on_invalid"),
+        ([ObjectivePerturbation(delta=0.0, calibration="published")], {}, "pure differential privacy"),
+        ([GOOD, ObjectivePerturbation(delta=0.0, on_invalid="zero")], {}, "same on_invalid"),
         ([DPFTRL(horizon=100)], {"delta": 1e-6}, "horizon of 100"),
         ([GOOD], {"epsilon": 1e-200, "delta": 1e-6}, "leaves nothing"), ([GOOD], {"epsilon": 1e-9}, "scale"),
         ([GOOD], {"delta": 1.0}, "delta must be"), ([GOOD], {"delta": -0.1}, "delta must be"),
         ([ObjectivePerturbation(delta=1e-6)], {"delta": 1e-6}, "Gaussian or pure"),
-        ([DPFTRL(), OutputPerturbation(calibration="published")], {"delta": 1e-6}, "Gaussian or pure"),
+        ([DPFTRL(), OutputPerturbation(delta=0.0, calibration="published")], {"delta": 1e-6}, "Gaussian or pure"),
         ([GOOD], {"validation": 1e-9}, "leaves none"), ([GOOD], {"repetitions": 1.0}, "repetitions must be"),
         ([GOOD], {"epsilon": math.inf}, "epsilon must be"), ([GOOD], {"adjacency": "add"}, "adjacency must be"),
     ):  # fmt: skip
@@ -213,13 +214,16 @@ def test_what_is_refused():
     bad[N - 1, 0] = math.nan
     with pytest.raises(InvalidRow, match=f"row {N}"):
         PrivateSelection([GOOD]).fit(bad, Y)
-    PrivateSelection([ObjectivePerturbation(on_invalid="zero")], repetitions=2.0).fit(bad, Y)
+    PrivateSelection([ObjectivePerturbation(delta=0.0, on_invalid="zero")], repetitions=2.0).fit(bad, Y)
 
 
 def test_a_solver_that_fails_ends_the_selection_and_is_paid_for():
     """Another candidate in its place would tell that it failed, without a word of that in the guarantee."""
     ledger = Ledger()
-    for candidates in ([ObjectivePerturbation(max_iter=1)], [GOOD, ObjectivePerturbation(max_iter=1)]):
+    for candidates in (
+        [ObjectivePerturbation(delta=0.0, max_iter=1)],
+        [GOOD, ObjectivePerturbation(delta=0.0, max_iter=1)],
+    ):
         with pytest.raises(SelectionFailure, match=f"solver of candidate {len(candidates) - 1} failed") as caught:
             PrivateSelection(candidates, ledger=ledger, random_state=2, repetitions=1e3).fit(X, Y)
         assert caught.value.__cause__ is caught.value.__context__ is None
@@ -251,7 +255,7 @@ def test_a_row_moves_the_sum_of_scores_by_its_share(kind, delta, monkeypatch):
     sums = []
     monkeypatch.setattr(tuning._OneRun, "add_noise", lambda self, total, key: sums.append(total) or total)
     rows, targets = X[:100].copy(), X[:100] @ [0.5, -0.5, 0.2]
-    learner = OutputPerturbation(loss="huber", on_invalid="zero", l2=1.0)
+    learner = OutputPerturbation(delta=0.0, loss="huber", on_invalid="zero", l2=1.0)
     words = {"repetitions": 1.01, "random_state": 0, "delta": delta, "validation": 0.2}
 
     def total(X, y):
@@ -299,7 +303,7 @@ def test_a_guarantee_that_is_not_the_checked_one_ends_it(monkeypatch):
     monkeypatch.setattr(PrivateSelection, "_budget", lambda *given: 0.51)
     ledger = Ledger()
     with pytest.raises(StateError, match="not the one that was checked"):
-        PrivateSelection([OutputPerturbation()], ledger=ledger).fit(X, Y)
+        PrivateSelection([OutputPerturbation(delta=0.0)], ledger=ledger).fit(X, Y)
     assert ledger.spent.pure_epsilon == 1.0
 
 
@@ -326,7 +330,7 @@ def test_an_audit_exposes_naive_tuning_and_not_this_one():
     @functools.cache
     def naive_fit(seed, k):
         """How the k-th of eight fits, which sees no label of the last row, labels it: its score is 1 or 0."""
-        fit = ObjectivePerturbation(l2=1e-2, epsilon=1.0, fit_intercept=False, random_state=100 * seed + k)
+        fit = ObjectivePerturbation(delta=0.0, l2=1e-2, epsilon=1.0, fit_intercept=False, random_state=100 * seed + k)
         return int(fit.declare_classes([0, 1]).fit(rows[:-1], [1, 0]).predict(rows[-1:])[0])
 
     for world, label in (("one", 1), ("two", 0)):
@@ -335,7 +339,7 @@ def test_an_audit_exposes_naive_tuning_and_not_this_one():
             next((said for k in range(8) if (said := naive_fit(seed, k)) == label), naive_fit(seed, 0))
             for seed in range(runs)
         )
-        candidates = [ObjectivePerturbation(l2=1e-2, fit_intercept=False).declare_classes([0, 1])]
+        candidates = [ObjectivePerturbation(delta=0.0, l2=1e-2, fit_intercept=False).declare_classes([0, 1])]
         words = {"epsilon": 1.0, "repetitions": 8.0, "validation": 0.34}
         chosen = [PrivateSelection(candidates, random_state=seed, **words).fit(rows, labels) for seed in range(runs)]
         events["private " + world] = sum(int(found.predict(rows[-1:])[0]) for found in chosen)

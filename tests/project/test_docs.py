@@ -128,9 +128,9 @@ def test_published_calibrations_of_offline_learners():
     assert len(rows) == 8
     for claimed, l2, *proved in rows:
         words = {"calibration": "published", "epsilon": float(claimed), "l2": float(l2), "fit_intercept": False}
-        average = privol.POL(weights="uniform", delta=1e-6, **words).calibrate(10, 1000)
-        output = privol.OutputPerturbation(**words).calibrate(10, 1000)
-        objective = privol.ObjectivePerturbation(**words).calibrate(10, 1000)
+        average = privol.POL(weights="uniform", delta=1e-6, radius=1.0, **words).calibrate(10, 1000)
+        output = privol.OutputPerturbation(delta=0.0, **words).calibrate(10, 1000)
+        objective = privol.ObjectivePerturbation(delta=0.0, **words).calibrate(10, 1000)
         found = [gdp_epsilon(average.mu, 1e-6), output.epsilon, objective.epsilon]
         assert [f"{found[0]:.3g}", f"{found[1]:.3g}", f"{found[2]:.4g}"] == proved
 

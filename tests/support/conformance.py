@@ -66,7 +66,7 @@ OFFLINE = {
     "OutputPerturbation gaussian": (OutputPerturbation, {"delta": 1e-6, "radius": 2.0}),
     "OutputPerturbation classes": (OutputPerturbation, {"loss": "smooth_hinge"}),
     "ObjectivePerturbation": (ObjectivePerturbation, {}),
-    "ObjectivePerturbation classes": (ObjectivePerturbation, {"min_l2": "full"}),
+    "ObjectivePerturbation classes": (ObjectivePerturbation, {"min_l2": "full", "delta": 0.0}),
     "POL": (POL, {}),
     "POL gaussian": (POL, {"delta": 1e-6, "weights": "last", "loss": "hinge"}),
 }

@@ -85,8 +85,13 @@ def released(learner):
     return (np.column_stack([coef, intercept]) if learner.fit_intercept else coef).ravel()
 
 
+#: A ball that noise leaves nothing out of: what is released is then as it was drawn.
+FAR = 1e9
+
+
 def fitted(kind, X, y, *, labels=None, **parameters):
-    learner = kind(**parameters)
+    """A learner of pure noise, unless a delta is given, and its fit."""
+    learner = kind(**{"delta": 0.0, **parameters})
     if labels is not None:
         learner.declare_classes(labels)
     with warnings.catch_warnings():

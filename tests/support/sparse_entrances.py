@@ -59,7 +59,7 @@ def fitted(kind: Any = None) -> Any:
 
 
 def offline(**words: Any) -> Any:
-    return OutputPerturbation(epsilon=math.inf, l2=0.1, **words).declare_classes([0, 1])
+    return OutputPerturbation(epsilon=math.inf, delta=0.0, l2=0.1, **words).declare_classes([0, 1])
 
 
 def saved(X: Any, made: Callable[[Any], Any]) -> None:

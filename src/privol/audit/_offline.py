@@ -39,9 +39,9 @@ _WORST: dict[type[Any], dict[str, Any]] = {
     POL: {"loss": "hinge", "l2": 1.0, "radius": 1e3},
 }
 _PUBLISHED: dict[type[Any], dict[str, Any]] = {
-    OutputPerturbation: {"loss": "logistic", "l2": 0.01},
+    OutputPerturbation: {"loss": "logistic", "l2": 0.01, "delta": 0.0},
     # A row adds much to the Hessian only where the regulariser has little: a determinant that the noise forgets.
-    ObjectivePerturbation: {"loss": "logistic", "l2": 1e-5},
+    ObjectivePerturbation: {"loss": "logistic", "l2": 1e-5, "delta": 0.0},
     # The published noise grows with the radius; of such short rows the hinge keeps its slope all the way.
     POL: {"weights": "uniform", "delta": 1e-6, "l2": 0.01, "x_bound": 0.1, "radius": 40.0},
 }
@@ -52,7 +52,7 @@ def worst_offline(name: str, parameters: dict[str, Any]) -> OfflineLearner:
     kind = OFFLINE[name]
     published = _PUBLISHED[kind] if parameters.get("calibration") in ("published", "jmlr") else {}
     if parameters.get("calibration") == "jmlr":
-        published = {"loss": "logistic"}
+        published = {"loss": "logistic", "delta": 0.0}
     words = {**_WORST[kind], "fit_intercept": False, **published, **parameters}
     made: OfflineLearner = built(kind, words, parameters)
     return made
@@ -87,7 +87,7 @@ class OfflineCase(Case):
         self._state, self.adjacency = random_state, words["adjacency"]
         self.title = title_of(self._kind.__name__, words)
         self.width, self.repeats, self.size = 1, _FITS, 2 + bool(words["fit_intercept"])
-        held, curved = self._form(words, rows)
+        held, curved = self._form(words, rows, self._learner.calibrate(2, rows).l2)
         n = max(rows, _HELD) if held else rows
         plan = self._learner.calibrate(2, n)
         if plan.law == "none":
@@ -96,6 +96,8 @@ class OfflineCase(Case):
             raise InvalidParameter("what is released depends on no row: there is nothing to audit (more steps)")
         self._claim(plan, words)
         self._inside = hasattr(plan, "final_scale")
+        if self._kind is not POL:  # a projection of the release can only hide what there is to see
+            plan = replace(plan, ball=None)
         self._quiet = replace(plan, law="none")
         scaled = {"scale": plan.scale * noise} | ({"final_scale": plan.final_scale * noise} if self._inside else {})
         self._plan: Any = replace(plan, **scaled)
@@ -107,13 +109,13 @@ class OfflineCase(Case):
         if self.gaussian:
             self.attainable = float(np.linalg.norm(self._points[1] - self._points[0])) / self._plan.scale
 
-    def _form(self, words: dict[str, Any], rows: int) -> tuple[bool, bool]:
+    def _form(self, words: dict[str, Any], rows: int, l2: float) -> tuple[bool, bool]:
         """Whether other rows are to hold the minimiser, and whether a row's curvature is what is to be seen."""
         if not get_loss(words["loss"]).log_odds or self._kind is POL:
             return False, False
         if self._kind is OutputPerturbation:
             return True, False
-        costs = rows * float(words["l2"]) * float(words["epsilon"]) < 2.0 * float(words["x_bound"]) ** 2
+        costs = rows * l2 * float(words["epsilon"]) < 2.0 * float(words["x_bound"]) ** 2
         return not costs, costs
 
     def _unprojected(self, words: dict[str, Any]) -> bool:
@@ -123,7 +125,7 @@ class OfflineCase(Case):
         if words["domain"] is not None:
             return False
         noise = (math.sqrt(self.size) + FAR) * self._plan.scale
-        return bool(max(float(np.linalg.norm(point)) for point in self._points) + noise <= float(words["radius"]))
+        return bool(max(float(np.linalg.norm(point)) for point in self._points) + noise <= float(self._plan.ball))
 
     def _claim(self, plan: Any, words: dict[str, Any]) -> None:
         pure = plan.law == "l2_laplace"

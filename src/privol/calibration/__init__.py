@@ -9,7 +9,7 @@ magnitudes: :func:`experts_regret`; nodes that learn together: :func:`calibrate_
 once: :func:`calibrate_output` and :func:`calibrate_objective`.
 """
 
-from ._averages import AVERAGE_WEIGHTS, AverageCalibration, calibrate_average, sample_size
+from ._averages import AVERAGE_WEIGHTS, AverageCalibration, average_rule, calibrate_average, sample_size
 from ._bandit import BanditCalibration, bounds_of_values, calibrate_bandit, inner_radius
 from ._betting import BETTING_CALIBRATIONS, Betting, agnostic_bet, agnostic_regret, betting_regret
 from ._caps import gaussian_cap_of
@@ -84,6 +84,7 @@ __all__ = [
     "SumCalibration",
     "agnostic_bet",
     "agnostic_regret",
+    "average_rule",
     "betting_of",
     "betting_regret",
     "bound_of_gradients",

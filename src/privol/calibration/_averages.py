@@ -12,20 +12,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .._core._schedule import Schedule
-from .._rounding import UNIT, UP
+from .._rounding import UNIT, UP, bound_of_rows
 from .._validate import choice, integer, number
 from .._vocabulary import AVERAGE_WEIGHTS, CALIBRATIONS
 from ..errors import InvalidParameter
 from ..geometry import L2Ball
 from ..guarantees import Claim, gdp_mu, gdp_mu_of_pure
+from ..losses import Loss, loss_at_zero
 from ._iterates import IterateCalibration, calibrate_iterates
-from ._offline import check_scale
+from ._offline import check_l2, check_scale, minimiser_bound
 from ._problem import Budget, Problem
+from ._rules import ON_MODEL, noise_of_unit, rule_l2, unit_of
 
-__all__ = ["AVERAGE_WEIGHTS", "AverageCalibration", "calibrate_average", "sample_size"]
+__all__ = ["AVERAGE_WEIGHTS", "AverageCalibration", "average_rule", "calibrate_average", "sample_size"]
 
 
 _CHUNK = 1 << 16
+_SMALL, _LARGE = 1e-30, 1e30
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,12 @@ class AverageCalibration:
         Steps and sensitivities of the iterates, none of which is released: it has no noise.
     horizon : int
         T, if the run does not end earlier.
+    l2 : float
+        Strong convexity of every row's loss, given or by the rule of ``docs/offline.md``.
+    ball : float
+        Norm bound of the set, onto which what is released is projected.
+    derived : tuple of str
+        Which of ``l2`` and the radius come from public numbers by rule, because none was given.
     law : {"l2_laplace", "gaussian", "none"}
         Density proportional to ``exp(-||e|| / scale)``, independent Gaussians, or no noise (infinite epsilon).
     scale : float
@@ -60,6 +69,9 @@ class AverageCalibration:
     weights: str
     iterates: IterateCalibration
     horizon: int
+    l2: float
+    ball: float
+    derived: tuple[str, ...]
     law: str
     scale: float
     sensitivity: float
@@ -101,6 +113,7 @@ def calibrate_average(
     l2: float,
     weights: str = "linear",
     step_offset: float | None = None,
+    derived: tuple[str, ...] = (),
 ) -> AverageCalibration:
     """Calibrate POL: implicit steps (PIGD's) over all rows, and one release of their average.
 
@@ -113,6 +126,8 @@ def calibrate_average(
     l2, step_offset
         As of PIGD.
     weights : {"linear", "uniform", "last"}, default="linear"
+    derived : tuple of str
+        Which parameters are those of :func:`average_rule`.
 
     Returns
     -------
@@ -169,6 +184,9 @@ def calibrate_average(
         weights=weights,
         iterates=replace(iterates, mu=mu),
         horizon=horizon,
+        l2=l2,
+        ball=radius,
+        derived=derived,
         law=law,
         scale=scale,
         sensitivity=sensitivity,
@@ -177,6 +195,64 @@ def calibrate_average(
         claim=claim,
         _radius=radius,
     )
+
+
+def average_rule(
+    *,
+    loss: Loss,
+    dim: int,
+    intercept: bool,
+    n: int,
+    x_bound: float,
+    y_bound: float,
+    adjacency: str,
+    budget: Budget,
+    weights: str,
+    l2: float | None,
+    norm_bound: float | None,
+) -> tuple[float, float]:
+    """Return l2 and the radius of the ball of models for POL, where they were not given: of public numbers alone.
+
+    Parameters
+    ----------
+    loss : Loss
+    dim, intercept, n, x_bound, y_bound, adjacency
+        As of :class:`Problem`; ``n`` rows.
+    budget : Budget
+    weights : {"linear", "uniform", "last"}
+        The average's sensitivity is about 2, ``ln n`` or 1 times that of the last point.
+    l2 : float or None
+        None: the l2 with which noise moves the score of a row of the largest norm by a third of a unit.
+    norm_bound : float or None
+        Of the set that was given. None: the radius is that of a ball that holds every minimiser; of a loss whose slope
+        grows with the model ``2 y_bound`` over the norm of a row, as its noise does, too.
+    """
+    dim, n = integer(dim=dim, at_least=1), integer(n=n, at_least=1)
+    x_bound = number(x_bound=x_bound, at_least=_SMALL, at_most=_LARGE)
+    y_bound = number(y_bound=y_bound, at_least=_SMALL, at_most=_LARGE)
+    row_bound = bound_of_rows(x_bound, intercept)
+    reach = norm_bound
+    if reach is None and loss.steep:
+        reach = 2.0 * y_bound / row_bound
+    if l2 is None:
+        slope = loss.lipschitz(math.inf if reach is None else row_bound * reach, y_bound)
+        of_average = {"linear": 2.0, "uniform": max(math.log(n), 1.0), "last": 1.0}[weights]
+        l2 = rule_l2(
+            slope=lambda _: slope,
+            unit=unit_of(loss, y_bound),
+            row_bound=row_bound,
+            n=n,
+            noise=of_average * noise_of_unit(budget.epsilon, budget.delta, dim, 1),
+            multiple=ON_MODEL,
+            adjacency=adjacency,
+        )
+    if reach is None:
+        l2 = check_l2(l2)
+        reach = minimiser_bound(loss, row_bound, y_bound, l2)
+        at_zero = loss_at_zero(loss, 2, y_bound)
+        if at_zero > 0.0:  # a minimiser's regulariser is at most the zero model's loss, of losses that are not negative
+            reach = min(reach, math.sqrt(2.0 * at_zero / l2))
+    return l2, reach
 
 
 def _sensitivity(iterates: IterateCalibration, weights: str, rows: int, radius: float) -> float:

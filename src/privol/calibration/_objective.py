@@ -17,7 +17,8 @@ from ..errors import InvalidParameter
 from ..guarantees import Claim, gdp_delta, gdp_mu
 from ..losses import Loss
 from ..noise import granularity
-from ._offline import Rows, certificate, check_rows, check_scale, minimiser_bound, reachable
+from ._offline import Rows, ball_of, certificate, check_l2, check_rows, check_scale, minimiser_bound, reachable
+from ._rules import IN_OBJECTIVE, noise_of_unit, rule_l2, unit_of
 
 __all__ = ["MIN_L2", "OBJECTIVE_CALIBRATIONS", "ObjectiveCalibration", "calibrate_objective"]
 
@@ -40,8 +41,8 @@ class ObjectiveCalibration:
     Attributes
     ----------
     loss : Loss
-        What is minimised: the loss asked for, except for the squared one, in whose place there is Huber's, the same for
-        all models within the radius.
+        What is minimised: the loss asked for, except for the squared one, in whose place there is Huber's: the same for
+        all models within the radius, or for all errors up to ``y_bound`` where none was given.
     law : {"l2_laplace", "gaussian", "none"}
         Density proportional to ``exp(-||b|| / scale)``, independent Gaussians, or no noise (infinite epsilon).
     scale : float
@@ -53,10 +54,17 @@ class ObjectiveCalibration:
         Of the final noise, as ``scale``; rounded to the grid of a release of its law.
     dim : int
         Of b and of the released vector: outputs times coordinates.
+    l2 : float
+        Strong convexity of the mean of the losses, given or by the rule of ``docs/offline.md``.
     l2_sum : float
-        Lambda, the extra regularisation included.
+        Lambda: ``n l2``, and the extra regularisation.
     l2_extra : float
         How much of it was added to ``n l2``.
+    ball : float or None
+        Radius of the L2 ball that what is released is projected onto: the one that was given, or of a ball that holds
+        every minimiser without noise; None where there is no noise, and of "published".
+    derived : tuple of str
+        Which of ``l2`` and the radius come from public numbers by rule, because none was given.
     gradient_norm : float
         The solver's certificate, for each output.
     error : float
@@ -81,8 +89,11 @@ class ObjectiveCalibration:
     step: float
     final_scale: float
     dim: int
+    l2: float
     l2_sum: float
     l2_extra: float
+    ball: float | None
+    derived: tuple[str, ...]
     gradient_norm: float
     error: float
     row_bound: float
@@ -113,12 +124,12 @@ def calibrate_objective(
     dim: int,
     intercept: bool,
     n: int,
-    l2: float,
     epsilon: float,
     delta: float,
     adjacency: str,
     x_bound: float,
     y_bound: float,
+    l2: float | None = None,
     radius: float | None = None,
     outputs: int = 1,
     min_l2: str = "quarter",
@@ -131,22 +142,25 @@ def calibrate_objective(
     ----------
     loss : Loss
         Of one score, of finite curvature. The squared loss, whose gradients are not bounded, is taken as Huber's with
-        the threshold ``row_bound radius + y_bound``: the same for every model within the radius.
+        the threshold ``row_bound radius + y_bound``: the same for every model within the radius. Without a radius the
+        threshold is ``y_bound``, the largest error of the zero model.
     dim : int
         Coordinates of one output, the intercept's included.
     intercept : bool
         Whether the last coordinate is the intercept's, whose constant 1 is within the row's norm. It is regularised.
     n : int
         Rows: public, null rows included.
-    l2 : float
-        Strong convexity of the mean of the losses, at least.
     epsilon, delta : float
         ``epsilon`` may be infinite: no noise. ``delta = 0``: L2-Laplace noise, which is pure; else Gaussian noise.
         ``0.01`` of both is for the final noise.
     adjacency, x_bound, y_bound
         As of the learners.
+    l2 : float, optional
+        Strong convexity of the mean of the losses, at least. Default: the l2 with which b moves the score of a row of
+        the largest norm by one unit, at most, computed from the other parameters here.
     radius : float, optional
-        Of the squared loss alone, which needs it. It bounds no model: what is minimised is not constrained.
+        Of the L2 ball that what is released is projected onto; what is minimised is not constrained. Default: of one
+        that holds every minimiser without noise.
     outputs : int, default=1
         Above 1: of a classification, one for each class against the rest, released together.
     min_l2 : {"quarter", "full"}, default="quarter"
@@ -185,12 +199,14 @@ def calibrate_objective(
         dim=dim,
         intercept=intercept,
         n=n,
-        l2=l2,
         adjacency=adjacency,
         x_bound=x_bound,
         y_bound=y_bound,
         outputs=outputs,
     )
+    derived = tuple(name for name, value in (("l2", l2), ("radius", radius)) if value is None)
+    if radius is not None:
+        radius = number(radius=radius, above=0.0, at_most=_LARGE)
     loss = _lipschitz_loss(loss, rows, radius)
     lipschitz = loss.lipschitz(math.inf, rows.y_bound)
     law = _law(loss, rows, lipschitz)
@@ -202,24 +218,36 @@ def calibrate_objective(
         raise InvalidParameter(
             "min_l2='full' is of the logistic loss and delta=0: elsewhere the determinant always costs something"
         )
+    if l2 is None:
+        l2 = rule_l2(
+            slope=lambda _: lipschitz,
+            unit=unit_of(loss, rows.y_bound),
+            row_bound=rows.row_bound,
+            n=rows.n,
+            noise=noise_of_unit(epsilon, delta, rows.dim, rows.outputs),
+            multiple=IN_OBJECTIVE,
+            adjacency=adjacency,
+        )
+    l2 = check_l2(l2)
+    least_sum = rows.n * l2
     epsilon_final, delta_final = _FINAL * epsilon, _FINAL * delta
     epsilon_b, delta_b = epsilon - epsilon_final, delta - delta_final
     claim = None
     if math.isinf(epsilon):
-        return _without_noise(loss, rows, law, lipschitz, gradient_norm)
+        return _without_noise(loss, rows, law, lipschitz, l2, derived, gradient_norm)
     if calibration == "published":
-        l2_sum, scale = rows.l2_sum, 2.0 * law.slope / epsilon * UP
+        l2_sum, scale = least_sum, 2.0 * law.slope / epsilon * UP
         claim = Claim(epsilon=epsilon, delta=0.0, source="Monteleoni and Chaudhuri 2008, Theorems 2 and 3")
         epsilon_b = max(epsilon, pure_cost(law, law.slope / scale, l2_sum))
         epsilon = math.nextafter(epsilon_b + epsilon_final, math.inf)
     elif calibration == "jmlr":
-        share, l2_sum = jmlr_share(law, epsilon_b, rows.l2_sum)
+        share, l2_sum = jmlr_share(law, epsilon_b, least_sum)
         scale = 2.0 * law.slope / share * UP
     elif delta == 0.0:
-        share, l2_sum = pure_share(law, epsilon_b, rows.l2_sum, min_l2)
+        share, l2_sum = pure_share(law, epsilon_b, least_sum, min_l2)
         scale = law.slope / share * UP
     else:
-        scale, l2_sum = gaussian_scale(law, epsilon_b, delta_b, rows.l2_sum)
+        scale, l2_sum = gaussian_scale(law, epsilon_b, delta_b, least_sum)
     name = "gaussian" if delta > 0.0 else "l2_laplace"
     check_scale(name, scale)
     total = rows.outputs * rows.dim
@@ -233,6 +261,7 @@ def calibrate_objective(
     budget = gdp_mu(epsilon_final, delta_final) if delta > 0.0 else epsilon_final
     final_scale = 2.0 * error / budget * UP
     check_scale(name, final_scale)
+    minimisers = minimiser_bound(loss, rows.row_bound, rows.y_bound, l2_sum / rows.n)
     return ObjectiveCalibration(
         loss=loss,
         law=name,
@@ -240,8 +269,11 @@ def calibrate_objective(
         step=step,
         final_scale=final_scale,
         dim=total,
+        l2=l2,
         l2_sum=l2_sum,
-        l2_extra=max(0.0, l2_sum - rows.l2_sum),
+        l2_extra=max(0.0, l2_sum - least_sum),
+        ball=None if calibration == "published" else ball_of(radius, minimisers, rows.outputs),
+        derived=derived,
         gradient_norm=gradient_norm,
         error=error,
         row_bound=rows.row_bound,
@@ -260,13 +292,7 @@ def _lipschitz_loss(loss: Loss, rows: Rows, radius: float | None) -> Loss:
     """The loss itself, or one with a bounded slope that is the same for all models within the radius."""
     if not loss.steep:
         return loss
-    if radius is None:
-        raise InvalidParameter(
-            f"loss={loss.name!r} needs a radius in objective perturbation: its gradients grow without bound with the "
-            "model, so Huber's loss is minimised, which is the same for all models within the radius"
-        )
-    radius = number(radius=radius, above=0.0, at_most=_LARGE)
-    return loss.bounded(rows.row_bound * radius, rows.y_bound)
+    return loss.bounded(0.0 if radius is None else rows.row_bound * radius, rows.y_bound)
 
 
 def _law(loss: Loss, rows: Rows, lipschitz: float) -> Law:
@@ -284,15 +310,22 @@ def _law(loss: Loss, rows: Rows, lipschitz: float) -> Law:
 def _gradient_norm(loss: Loss, rows: Rows, law: Law, l2_sum: float, deviation: float) -> float:
     linear = 2.0 * deviation * math.sqrt(rows.dim)
     point = minimiser_bound(loss, rows.row_bound, rows.y_bound, l2_sum / rows.n) + linear / l2_sum
-    wanted = max(min(1e-9 * rows.n, 1e-7) * law.slope, reachable(loss, rows, law.slope, point, linear))
+    wanted = max(min(1e-9 * rows.n, 1e-7) * law.slope, reachable(loss, rows, l2_sum, law.slope, point, linear))
     return certificate(wanted, loss, law.slope)
 
 
 def _without_noise(
-    loss: Loss, rows: Rows, law: Law, lipschitz: float, gradient_norm: float | None
+    loss: Loss,
+    rows: Rows,
+    law: Law,
+    lipschitz: float,
+    l2: float,
+    derived: tuple[str, ...],
+    gradient_norm: float | None,
 ) -> ObjectiveCalibration:
+    l2_sum = rows.n * l2
     if gradient_norm is None:
-        gradient_norm = _gradient_norm(loss, rows, law, rows.l2_sum, 0.0)
+        gradient_norm = _gradient_norm(loss, rows, law, l2_sum, 0.0)
     gradient_norm = number(gradient_norm=gradient_norm, above=0.0, at_most=_LARGE)
     return ObjectiveCalibration(
         loss=loss,
@@ -301,10 +334,13 @@ def _without_noise(
         step=0.0,
         final_scale=0.0,
         dim=rows.outputs * rows.dim,
-        l2_sum=rows.l2_sum,
+        l2=l2,
+        l2_sum=l2_sum,
         l2_extra=0.0,
+        ball=None,
+        derived=derived,
         gradient_norm=gradient_norm,
-        error=math.sqrt(rows.outputs) * gradient_norm / rows.l2_sum * UP,
+        error=math.sqrt(rows.outputs) * gradient_norm / l2_sum * UP,
         row_bound=rows.row_bound,
         lipschitz=lipschitz,
         epsilon=math.inf,

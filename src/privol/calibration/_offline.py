@@ -16,6 +16,7 @@ from .._vocabulary import CALIBRATIONS
 from ..errors import InvalidParameter
 from ..guarantees import ADJACENCIES, Claim, gdp_mu, gdp_mu_of_pure
 from ..losses import Loss
+from ._rules import ON_MODEL, noise_of_unit, rule_l2, unit_of
 
 __all__ = ["MOST_OUTPUTS", "OutputCalibration", "calibrate_output", "minimiser_bound"]
 
@@ -39,8 +40,10 @@ class OutputCalibration:
         Of the noise: the Gaussian's standard deviation per coordinate. 0 without noise.
     dim : int
         Of the released vector: outputs times coordinates.
+    l2 : float
+        Strong convexity of the mean of the losses, given or by the rule of ``docs/offline.md``.
     l2_sum : float
-        Lambda: what ``||w||^2 / 2`` is multiplied by in the sum of losses that is minimised.
+        Lambda: what ``||w||^2 / 2`` is multiplied by in the sum of losses that is minimised; ``n l2``.
     gradient_norm : float
         Norm of the gradient of each output's sum, at most, where the solver may stop: its certificate.
     sensitivity : float
@@ -52,7 +55,12 @@ class OutputCalibration:
     row_bound : float
         L2 bound of a row with the intercept's constant, as computed.
     radius : float or None
-        L2 norm that the minimiser is scaled to where it exceeds it, before the noise is added.
+        L2 norm that the minimiser is scaled to where it exceeds it, before the noise is added, if one was given.
+    ball : float or None
+        Radius of the L2 ball that what is released is projected onto: ``radius``, or one that holds every minimiser of
+        all outputs; None without noise, and of "published".
+    derived : tuple of str
+        Which of ``l2`` and ``ball`` come from public numbers by rule, because none was given.
     epsilon : float
         Of pure differential privacy, as proved; infinite for Gaussian noise and without noise.
     mu : float
@@ -64,6 +72,7 @@ class OutputCalibration:
     law: str
     scale: float
     dim: int
+    l2: float
     l2_sum: float
     gradient_norm: float
     sensitivity: float
@@ -71,6 +80,8 @@ class OutputCalibration:
     minimiser_bound: float
     row_bound: float
     radius: float | None
+    ball: float | None
+    derived: tuple[str, ...]
     epsilon: float
     mu: float
     claim: Claim | None
@@ -82,7 +93,6 @@ class Rows(NamedTuple):
     dim: int
     outputs: int
     n: int
-    l2_sum: float
     row_bound: float  # as computed: rows are scaled by a rounded factor
     y_bound: float
     replace: bool
@@ -94,7 +104,6 @@ def check_rows(
     dim: int,
     intercept: bool,
     n: int,
-    l2: float,
     adjacency: str,
     x_bound: float,
     y_bound: float,
@@ -122,13 +131,17 @@ def check_rows(
     outputs = integer(outputs=outputs, at_least=1, at_most=MOST_OUTPUTS)
     if outputs > 1 and loss.kind != "classification":
         raise InvalidParameter(f"loss={loss.name!r} has one output; several are for classes against the rest")
-    l2 = number(l2=l2, at_least=_SMALL, at_most=_LARGE)
     x_bound = number(x_bound=x_bound, at_least=_SMALL, at_most=_LARGE)
     y_bound = number(y_bound=y_bound, at_least=_SMALL, at_most=_LARGE)
     replace = choice(ADJACENCIES, adjacency=adjacency) == "replace"
     row_bound = bound_of_rows(x_bound, intercept)
     row_bound *= 1.0 + scaled_excess(dim)  # the computed norm that a row is scaled by
-    return Rows(dim, outputs, n, n * l2, row_bound * (1.0 + 4 * UNIT), y_bound, replace)
+    return Rows(dim, outputs, n, row_bound * (1.0 + 4 * UNIT), y_bound, replace)
+
+
+def check_l2(l2: float) -> float:
+    """Return an l2 that was given, if it is in its range."""
+    return number(l2=l2, at_least=_SMALL, at_most=_LARGE)
 
 
 def calibrate_output(
@@ -137,12 +150,12 @@ def calibrate_output(
     dim: int,
     intercept: bool,
     n: int,
-    l2: float,
     epsilon: float,
     delta: float,
     adjacency: str,
     x_bound: float,
     y_bound: float,
+    l2: float | None = None,
     radius: float | None = None,
     outputs: int = 1,
     gradient_norm: float | None = None,
@@ -160,15 +173,17 @@ def calibrate_output(
         Whether the last coordinate is the intercept's, whose constant 1 is within the row's norm. It is regularised.
     n : int
         Rows: public, null rows included.
-    l2 : float
-        Strong convexity of the mean of the losses: ``l2_sum`` is ``n l2``.
     epsilon, delta : float
         ``epsilon`` may be infinite: no noise. ``delta = 0``: L2-Laplace noise, which is pure; else Gaussian noise.
     adjacency, x_bound, y_bound
         As of the learners.
+    l2 : float, optional
+        Strong convexity of the mean of the losses: ``l2_sum`` is ``n l2``. Default: the l2 with which noise moves the
+        score of a row of the largest norm by a third of a unit, computed from the other parameters here.
     radius : float, optional
         Norm that the minimiser (of all outputs, as one vector) is scaled to where it exceeds it, before noise is added.
-        Then the sensitivity is at most ``2 radius``.
+        Then the sensitivity is at most ``2 radius``. What is released is projected onto that ball, too; without a
+        radius, onto one that holds every minimiser.
     outputs : int, default=1
         Above 1: of a classification, one for each class against the rest, released together.
     gradient_norm : float, optional
@@ -197,12 +212,14 @@ def calibrate_output(
         dim=dim,
         intercept=intercept,
         n=n,
-        l2=l2,
         adjacency=adjacency,
         x_bound=x_bound,
         y_bound=y_bound,
         outputs=outputs,
     )
+    derived = tuple(name for name, value in (("l2", l2), ("radius", radius)) if value is None)
+    l2 = _output_l2(loss, rows, epsilon, delta, adjacency) if l2 is None else check_l2(l2)
+    l2_sum = rows.n * l2
     epsilon = number(epsilon=epsilon, above=0.0, infinite=True)
     delta = number(delta=delta, at_least=0.0, below=1.0)
     published = choice(CALIBRATIONS, calibration=calibration) == "published"
@@ -216,10 +233,10 @@ def calibrate_output(
     slope = loss.gradient_bound(rows.row_bound, ball, rows.y_bound)
     if gradient_norm is None:
         gradient_norm = certificate(
-            max(min(1e-9 * n * slope, 4e-5 * diameter), reachable(loss, rows, slope, ball, 0.0)), loss, slope
+            max(min(1e-9 * n * slope, 4e-5 * diameter), reachable(loss, rows, l2_sum, slope, ball, 0.0)), loss, slope
         )
     gradient_norm = number(gradient_norm=gradient_norm, above=0.0, at_most=_LARGE)
-    sensitivity = math.sqrt(rows.outputs) * (diameter + 2.0 * gradient_norm) / rows.l2_sum * UP
+    sensitivity = math.sqrt(rows.outputs) * (diameter + 2.0 * gradient_norm) / l2_sum * UP
     total = rows.outputs * rows.dim
     if radius is not None:
         radius = number(radius=radius, at_least=_SMALL, at_most=_LARGE)
@@ -231,7 +248,7 @@ def calibrate_output(
         law, scale, epsilon, mu = "none", 0.0, math.inf, math.inf
     elif published:
         bare = math.sqrt(x_bound * x_bound + 1.0) if intercept else x_bound
-        law, scale = "l2_laplace", 2.0 * bare / rows.l2_sum / epsilon
+        law, scale = "l2_laplace", 2.0 * bare / l2_sum / epsilon
         claim = Claim(epsilon=epsilon, delta=0.0, source="Monteleoni and Chaudhuri 2008, Theorem 1")
         epsilon = sensitivity / scale * UP
         mu = gdp_mu_of_pure(epsilon)
@@ -245,17 +262,48 @@ def calibrate_output(
         law=law,
         scale=scale,
         dim=total,
-        l2_sum=rows.l2_sum,
+        l2=l2,
+        l2_sum=l2_sum,
         gradient_norm=gradient_norm,
         sensitivity=sensitivity,
         diameter=diameter,
         minimiser_bound=ball,
         row_bound=rows.row_bound,
         radius=radius,
+        ball=None if law == "none" or published else ball_of(radius, ball, rows.outputs),
+        derived=derived,
         epsilon=epsilon,
         mu=mu,
         claim=claim,
     )
+
+
+def _output_l2(loss: Loss, rows: Rows, epsilon: float, delta: float, adjacency: str) -> float:
+    """The rule's l2, for the models that it admits where the loss's slope grows with the model."""
+
+    def slope(l2: float) -> float:
+        reach = math.inf
+        if loss.steep:
+            reach = rows.row_bound * minimiser_bound(loss, rows.row_bound, rows.y_bound, l2)
+        return loss.lipschitz(reach, rows.y_bound)
+
+    return rule_l2(
+        slope=slope,
+        unit=unit_of(loss, rows.y_bound),
+        row_bound=rows.row_bound,
+        n=rows.n,
+        noise=noise_of_unit(epsilon, delta, rows.dim, rows.outputs),
+        multiple=ON_MODEL,
+        adjacency=adjacency,
+    )
+
+
+def ball_of(radius: float | None, minimisers: float, outputs: int) -> float | None:
+    """Ball that a release is projected onto: of the radius that was given, or of all outputs' minimisers together."""
+    if radius is not None:
+        return radius
+    whole = math.sqrt(outputs) * minimisers * UP
+    return whole if math.isfinite(whole) else None
 
 
 def check_scale(law: str, scale: float) -> None:
@@ -292,7 +340,7 @@ def certificate(gradient_norm: float, loss: Loss, slope: float) -> float:
     )
 
 
-def reachable(loss: Loss, rows: Rows, slope: float, point: float, linear: float) -> float:
+def reachable(loss: Loss, rows: Rows, l2_sum: float, slope: float, point: float, linear: float) -> float:
     """Norm of a gradient that a solver in double precision can be expected to reach, and to certify.
 
     A default, on which no privacy rests: the certificate is the solver's.
@@ -301,6 +349,8 @@ def reachable(loss: Loss, rows: Rows, slope: float, point: float, linear: float)
     ----------
     loss : Loss
     rows : Rows
+    l2_sum : float
+        Lambda.
     slope : float
         Bound of a row's gradient.
     point, linear : float
@@ -310,7 +360,7 @@ def reachable(loss: Loss, rows: Rows, slope: float, point: float, linear: float)
     moved = min(slope, UNIT * (lanes(rows.dim) + 8) * loss.curvature * rows.row_bound * rows.row_bound * point)
     within = 1.0 + rows.row_bound * point + (rows.y_bound if loss.kind == "regression" else 1.0)
     moved += min(2.0 * slope, loss.ERROR * (slope + loss.curvature * rows.row_bound * within))
-    return 4.0 * (rows.n * (320 * UNIT * slope + moved) + 8 * UNIT * (rows.l2_sum * point + linear))
+    return 4.0 * (rows.n * (320 * UNIT * slope + moved) + 8 * UNIT * (l2_sum * point + linear))
 
 
 def minimiser_bound(loss: Loss, row_bound: float, y_bound: float, l2: float) -> float:

@@ -229,8 +229,9 @@ LEARNER_OPTIONS = (
     LearnerOption(
         "delta",
         float,
-        "1e-06; objective-perturbation, output-perturbation, pol: 0",
-        "In (0, 1); well below one over the number of rows. 0, of those three: pure, by L2-Laplace noise.",
+        "1e-06",
+        "In (0, 1); well below one over the number of rows. 0, of objective-perturbation, output-perturbation and pol: "
+        "pure, by L2-Laplace noise.",
     ),
     LearnerOption(
         "adjacency",
@@ -246,7 +247,12 @@ LEARNER_OPTIONS = (
         "N1,N2,...",
         "last|all|K|N1,N2,...",
     ),
-    LearnerOption("radius", float, "1.0", "Radius of the L2 ball of models."),
+    LearnerOption(
+        "radius",
+        float,
+        "1.0; of learners of data at rest: by l2 and the bounds",
+        "Radius of the L2 ball of models.",
+    ),
     LearnerOption(
         "domain",
         SetType(),
@@ -265,7 +271,7 @@ LEARNER_OPTIONS = (
     LearnerOption(
         "l2",
         float,
-        "0.01; nogd, dpftrl, ldpsgd, dola: 0; objective-perturbation: 0.001",
+        "0.01; nogd, dpftrl, ldpsgd, dola: 0; of learners of data at rest: by rows, features, budget and bounds",
         "Strong convexity: larger means less noise and a model closer to 0.",
     ),
     LearnerOption(

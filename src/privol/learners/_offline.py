@@ -19,6 +19,7 @@ from .._core._noise import Source, wipe
 from .._validate import choice, number
 from ..calibration import CALIBRATIONS, Budget
 from ..errors import InvalidParameter, PrivacyWarning, SolverFailure, StateError
+from ..geometry import L2Ball
 from ..guarantees import ADJACENCIES, Claim, Guarantee, square_up, weaknesses
 from ..ledger import Account, Ledger, LedgerSeat
 from ..losses import get_loss
@@ -29,7 +30,7 @@ from ._model import Export, is_classifier
 from ._run_protocols import RowStream, place_of, promised_by
 from ._targets import Targets, declared_labels
 
-__all__ = ["Found", "OfflineLearner", "OfflinePlan", "Sealer", "noisy"]
+__all__ = ["Found", "OfflineLearner", "OfflinePlan", "Sealer", "noisy", "within"]
 
 FloatArray = NDArray[np.float64]
 
@@ -46,6 +47,12 @@ class OfflinePlan(Protocol):
     def epsilon(self) -> float: ...
     @property
     def claim(self) -> Claim | None: ...
+    @property
+    def l2(self) -> float: ...
+    @property
+    def ball(self) -> float | None: ...
+    @property
+    def derived(self) -> tuple[str, ...]: ...
 
 
 class Sealer(Protocol):
@@ -59,6 +66,12 @@ class Sealer(Protocol):
 
     def settled(self) -> None:
         """The account is closed, for good: show what was sealed."""
+
+
+def derived_of(plan: OfflinePlan) -> dict[str, float]:
+    """Parameters that were not given, and what they are: computed from public numbers. None for a ball there is not."""
+    values = {"l2": plan.l2, "radius": plan.ball}
+    return {name: value for name in plan.derived if (value := values[name]) is not None}
 
 
 @dataclass(frozen=True)
@@ -89,6 +102,11 @@ def noisy(source: Source | None, x: FloatArray, law: str, scale: float) -> Float
         return np.asarray(made[0])
     finally:
         wipe(out)
+
+
+def within(released: FloatArray, ball: float | None) -> FloatArray:
+    """Project what is released onto a public ball: a function of the release alone, which costs no privacy."""
+    return released if ball is None else np.asarray(L2Ball(ball).project(released))
 
 
 class OfflineLearner(LedgeredModel):
@@ -300,6 +318,13 @@ class OfflineLearner(LedgeredModel):
             "whether a row was refused, by the learner or by the reader of a file, is not hidden",
             *self._conditions(),
         ]
+        chosen = derived_of(plan)
+        if chosen:
+            figures = " and ".join(f"{name} = {value:.6g}" for name, value in chosen.items())
+            conditions.append(
+                f"{figures}: from the numbers of rows, features and classes, the budget and the bounds alone, which "
+                "are public"
+            )
         vouched = get_loss(self.loss).vouched
         if vouched is not None:
             conditions.append(vouched)

@@ -40,27 +40,30 @@ class POL(OfflineLearner):
         ``"huber"`` (regression), or an object of :mod:`privol.losses`, such as ``losses.Custom``.
     epsilon : float, default=1.0
         Budget of a fit, above 0; ``inf``: no noise and no guarantee.
-    delta : float, default=0.0
-        Additive term of approximate privacy, in [0, 1). 0: L2-Laplace noise, pure differential privacy. Above 0:
-        Gaussian noise.
+    delta : float, default=1e-6
+        Additive term of approximate privacy, in [0, 1), well below one over the number of rows. 0: L2-Laplace noise,
+        pure differential privacy. Above 0: Gaussian noise.
     adjacency : {"replace", "zero_out"}, default="replace"
         What a neighbouring stream may change in one row: anything, or its absence.
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
-    radius : float, default=1.0
-        Radius of the L2 ball of models.
+    radius : float, optional
+        Radius of the L2 ball of models. Default: of a ball that holds every minimiser; for the squared loss, whose
+        noise grows with it, ``2 y_bound`` over the largest norm of a row.
     domain : ConvexSet, optional
         Another feasible set instead of the ball.
     x_bound : float, default=1.0
         Public bound of a row's L2 norm, above 0; longer rows are scaled to it.
     y_bound : float, default=1.0
         Public bound of a real target's magnitude; targets beyond are clipped to it.
-    l2 : float, default=0.01
+    l2 : float, optional
         Strong convexity: every row's loss gets ``l2 / 2 ||w||^2``. The sensitivity is about ``2 D / (l2 n)``, D the
-        diameter of a row's gradients.
+        diameter of a row's gradients. Default: by the rule of ``docs/offline.md``, from the numbers of rows and
+        features, the budget and the bounds: noise moves the score of the longest row by a third of a unit, which is 1
+        for labels and a third of `y_bound` for targets. ``calibrate(...).l2`` says what it is.
     error : float, optional
         Instead: how much the regulariser may add to the risk of the best model; ``l2`` is then ``error`` over the
-        squared norm bound of the set, which is what Theorem 12 asks for.
+        squared norm bound of the set, which is what Theorem 12 asks for. It needs a `radius` or a `domain`.
     weights : {"linear", "uniform", "last"}, default="linear"
         Iterate t counts t times in the average, or all alike, or the last one is released.
     fit_intercept : bool, default=True
@@ -101,7 +104,7 @@ class POL(OfflineLearner):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(20000, 3)) / 3
     >>> y = np.where(X @ [1.0, -2.0, 0.5] > 0, "yes", "no")
-    >>> learner = POL(epsilon=1.0, radius=5.0).fit(X, y)
+    >>> learner = POL(epsilon=1.0).fit(X, y)
     >>> bool(learner.score(X, y) > 0.9)
     True
     """
@@ -113,14 +116,14 @@ class POL(OfflineLearner):
         *,
         loss: str | Loss = "logistic",
         epsilon: float = 1.0,
-        delta: float = 0.0,
+        delta: float = 1e-6,
         adjacency: str = "replace",
         ledger: Ledger | None = None,
-        radius: float = 1.0,
+        radius: float | None = None,
         domain: ConvexSet | None = None,
         x_bound: float = 1.0,
         y_bound: float = 1.0,
-        l2: float = 0.01,
+        l2: float | None = None,
         error: float | None = None,
         weights: str = "linear",
         fit_intercept: bool = True,
@@ -170,11 +173,31 @@ class POL(OfflineLearner):
                 f"POL learns two classes, found {n_classes}: OutputPerturbation and ObjectivePerturbation learn more"
             )
         dim = integer(n_features=n_features, at_least=1) + bool(self.fit_intercept)
-        domain = self._domain()
-        domain.check_dimension(dim)
-        l2 = self.l2
+        n, budget = integer(n_rows=n_rows, at_least=1), self._budget()
+        weights = choice(AVERAGE_WEIGHTS, weights=self.weights)
+        domain, l2 = self._domain(), self.l2
+        if domain is not None:
+            domain.check_dimension(dim)
         if self.error is not None:
+            if domain is None:
+                raise InvalidParameter("error= needs radius= or domain=: it is of the best model of a set")
             l2 = number(error=self.error, above=0.0) / domain.norm_bound(dim) ** 2
+        derived = tuple(name for name, value in (("l2", l2), ("radius", domain)) if value is None)
+        if domain is None or l2 is None:
+            l2, reach = calibrate.average_rule(
+                loss=loss,
+                dim=dim,
+                intercept=bool(self.fit_intercept),
+                n=n,
+                x_bound=self.x_bound,
+                y_bound=self.y_bound,
+                adjacency=self._adjacency(),
+                budget=budget,
+                weights=weights,
+                l2=l2,
+                norm_bound=None if domain is None else domain.norm_bound(dim),
+            )
+            domain = L2Ball(reach) if domain is None else domain
         return calibrate.calibrate_average(
             Problem(
                 loss=loss,
@@ -184,16 +207,18 @@ class POL(OfflineLearner):
                 x_bound=self.x_bound,
                 y_bound=self.y_bound,
                 adjacency=self._adjacency(),
-                horizon=integer(n_rows=n_rows, at_least=1),
+                horizon=n,
             ),
-            self._budget(),
+            budget,
             l2=l2,
-            weights=choice(AVERAGE_WEIGHTS, weights=self.weights),
+            weights=weights,
+            derived=derived,
         )
 
-    def _domain(self) -> ConvexSet:
+    def _domain(self) -> ConvexSet | None:
+        """The set that was given, if one was."""
         if self.domain is None:
-            return L2Ball(number(radius=self.radius, at_least=1e-30, at_most=1e30))
+            return None if self.radius is None else L2Ball(number(radius=self.radius, at_least=1e-30, at_most=1e30))
         if not isinstance(self.domain, ConvexSet):
             raise InvalidParameter(f"domain must be a set of privol.geometry or None, found {self.domain!r}")
         return self.domain

@@ -23,7 +23,7 @@ from ..ledger import Ledger
 from ..losses import Loss, get_loss
 from ..noise import STREAM_OBJECTIVE, decide_lattice_point, decide_mixture_point
 from ._model import Export
-from ._offline import Found, OfflineLearner, noisy
+from ._offline import Found, OfflineLearner, noisy, within
 
 __all__ = ["ObjectivePerturbation", "OutputPerturbation"]
 
@@ -33,7 +33,7 @@ FloatArray = NDArray[np.float64]
 class _Minimiser(OfflineLearner):
     """Base of both: what is minimised, class by class, to the certificate that the calibration asks for."""
 
-    l2: float
+    l2: float | None
     max_iter: int
     warm_start: bool
     _many_classes: ClassVar[bool] = True
@@ -123,23 +123,26 @@ class OutputPerturbation(_Minimiser):
         finite ``smoothness``.
     epsilon : float, default=1.0
         Budget of a fit, above 0; ``inf``: no noise and no guarantee.
-    delta : float, default=0.0
-        Additive term of approximate privacy, in [0, 1). 0: L2-Laplace noise, pure differential privacy. Above 0:
-        Gaussian noise, less in many dimensions.
+    delta : float, default=1e-6
+        Additive term of approximate privacy, in [0, 1), well below one over the number of rows. 0: L2-Laplace noise,
+        pure differential privacy. Above 0: Gaussian noise, less in all but a few dimensions.
     adjacency : {"replace", "zero_out"}, default="replace"
         What a neighbouring stream may change in one row: anything, or its absence.
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
-    l2 : float, default=0.01
-        Strong convexity: of the mean of the losses. ``l2 / 2 ||w||^2`` is added to it. The noise falls with ``n l2``:
-        for some ten thousand rows at epsilon = 1 less than the default lets it drown the model.
+    l2 : float, optional
+        Strong convexity: of the mean of the losses. ``l2 / 2 ||w||^2`` is added to it. Default: by the rule of
+        ``docs/offline.md``, from the numbers of rows and features, the budget and the bounds: the noise moves the score
+        of the longest row by a third of a unit, which is 1 for labels and a third of `y_bound` for targets.
+        ``calibrate(...).l2`` says what it is.
     x_bound : float, default=1.0
         Public bound of a row's L2 norm, above 0; longer rows are scaled to it.
     y_bound : float, default=1.0
         Public bound of a real target's magnitude; targets beyond are clipped to it.
     radius : float, optional
         Radius of the L2 ball of models, of all classes together: the minimiser is scaled to it before the noise, which
-        is then no more than a sensitivity of twice it asks for. Default: it is not.
+        is then no more than a sensitivity of twice it asks for, and what is released is projected onto it. Default:
+        what is released is projected onto a ball that holds every minimiser.
     fit_intercept : bool, default=True
         Append the constant 1 to every row; the calibration counts it, and it is regularised like the rest.
     max_iter : int, default=200
@@ -194,10 +197,10 @@ class OutputPerturbation(_Minimiser):
         *,
         loss: str | Loss = "logistic",
         epsilon: float = 1.0,
-        delta: float = 0.0,
+        delta: float = 1e-6,
         adjacency: str = "replace",
         ledger: Ledger | None = None,
-        l2: float = 0.01,
+        l2: float | None = None,
         x_bound: float = 1.0,
         y_bound: float = 1.0,
         radius: float | None = None,
@@ -266,7 +269,8 @@ class OutputPerturbation(_Minimiser):
                 norm = math.sqrt(squared_norms(point[None])[0])  # as the calibration's charge for rounding has it
                 if norm > plan.radius:
                     point *= plan.radius / norm
-            return Found(noisy(source, point, plan.law, plan.scale), objective.n_clipped, objective.n_null)
+            released = within(noisy(source, point, plan.law, plan.scale), plan.ball)
+            return Found(released, objective.n_clipped, objective.n_null)
         finally:
             wipe(point)
 
@@ -285,17 +289,19 @@ class ObjectivePerturbation(_Minimiser):
         finite ``smoothness``, which epsilon then rests on; with `delta` that is of two classes or a real target.
     epsilon : float, default=1.0
         Budget of a fit, above 0; ``inf``: no noise and no guarantee.
-    delta : float, default=0.0
-        Additive term of approximate privacy, in [0, 1). 0: L2-Laplace noise, pure differential privacy. Above 0:
-        Gaussian noise, less in many dimensions; what is proved is then epsilon at this delta alone, so that a ledger
-        with a limit needs a ``slack`` for it.
+    delta : float, default=1e-6
+        Additive term of approximate privacy, in [0, 1), well below one over the number of rows. 0: L2-Laplace noise,
+        pure differential privacy. Above 0: Gaussian noise, less in all but a few dimensions; what is proved is then
+        epsilon at this delta alone, so that a ledger with a limit needs a ``slack`` for it.
     adjacency : {"replace", "zero_out"}, default="replace"
         What a neighbouring stream may change in one row: anything, or its absence.
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
-    l2 : float, default=0.001
-        Strong convexity: of the mean of the losses, at least. ``l2 / 2 ||w||^2`` is added to it. The default shrinks
-        models little; ``n l2 epsilon`` of at least ``2 x_bound^2`` costs nothing.
+    l2 : float, optional
+        Strong convexity: of the mean of the losses, at least. ``l2 / 2 ||w||^2`` is added to it. Default: by the rule
+        of ``docs/offline.md``, from the numbers of rows and features, the budget and the bounds: the noise moves the
+        score of the longest row by one unit, at most, which is 1 for labels and a third of `y_bound` for targets.
+        ``calibrate(...).l2`` says what it is.
     min_l2 : {"quarter", "full"}, default="quarter"
         Where ``n l2`` is so small that the curvature of the losses would cost much of epsilon, it is increased: until
         that costs half of it at most, or nothing ("full", of the logistic loss and ``delta=0``).
@@ -304,8 +310,9 @@ class ObjectivePerturbation(_Minimiser):
     y_bound : float, default=1.0
         Public bound of a real target's magnitude; targets beyond are clipped to it.
     radius : float, optional
-        Radius of the L2 ball of models, for the squared loss, which needs it: it is taken as Huber's, the same for
-        every model within the radius.
+        Radius of the L2 ball of models, of all classes together, that what is released is projected onto. Default: of
+        a ball that holds every minimiser without noise. The squared loss is taken as Huber's: with a radius the same
+        for every model within it, without one for all errors up to `y_bound`.
     fit_intercept : bool, default=True
         Append the constant 1 to every row; the calibration counts it, and it is regularised like the rest.
     max_iter : int, default=200
@@ -363,10 +370,10 @@ class ObjectivePerturbation(_Minimiser):
         *,
         loss: str | Loss = "logistic",
         epsilon: float = 1.0,
-        delta: float = 0.0,
+        delta: float = 1e-6,
         adjacency: str = "replace",
         ledger: Ledger | None = None,
-        l2: float = 0.001,
+        l2: float | None = None,
         min_l2: str = "quarter",
         x_bound: float = 1.0,
         y_bound: float = 1.0,
@@ -444,7 +451,8 @@ class ObjectivePerturbation(_Minimiser):
             if linear is not None:
                 wipe(linear)
         try:
-            return Found(noisy(source, point, plan.law, plan.final_scale), objective.n_clipped, objective.n_null)
+            released = within(noisy(source, point, plan.law, plan.final_scale), plan.ball)
+            return Found(released, objective.n_clipped, objective.n_null)
         finally:
             wipe(point)
 
