@@ -11,16 +11,17 @@ from typing import Any
 
 from .._validate import choice, integer, number
 from ..errors import InvalidParameter, StateError, StreamError
-from ..guarantees import ADJACENCIES, Guarantee, gdp_mu, split_budget, square_up
-from ..ledger import Ledger, LostLedger
+from ..guarantees import ADJACENCIES, Guarantee, gdp_mu, split_budget
+from ..ledger import Account, Ledger, LostLedger
 from ..noise import ARITHMETIC, make_source
-from ..readers.base import Reader, Source, told
+from ..readers.base import Facts, Reader, Source, told
 from ..readers.columns import Batch, Columns, Kind, resolve_column
 from ..readers.written import Written
 from .crosses import check_crosses, feasible, stated_crosses
 from .frequent import FrequentRun
 from .labels import Labels
 from .learning import MISSING_TEXTS, EncodingRun
+from .lesson import Lesson
 from .phases import FIRST_TOO_FEW, SHARE_OF_ALL, EncodingPlan, plan_encoding, plan_features
 from .rest import RestOfColumns, RestOfRows, after
 from .schema import Schema
@@ -113,6 +114,28 @@ class StreamEncoder:
         BudgetExceeded
             If the ledger cannot carry it. Nothing was read.
         """
+        lesson = self.prepare(columns, target, labels, file_options, whole=whole).begin()
+        batches = columns.batches(lesson.kinds, 65536, lambda _: None)
+        left = self._learn(lesson, ((batch, batch) for batch in batches), _after, columns.name)
+        known_rows = lesson.n_rows if self.n_rows is None else None
+        if self.reused_:
+            return RestOfColumns(columns, 0, None, known_rows)
+        return RestOfColumns(columns, self.plan_.rows, left, known_rows)
+
+    def prepare(
+        self,
+        columns: Columns,
+        target: Any,
+        labels: Labels,
+        file_options: Mapping[str, Any] = MappingProxyType({}),
+        *,
+        whole: bool = False,
+    ) -> Lesson:
+        """Return what is to be given the rows that teach, before anything is reserved or read.
+
+        Parameters and errors as for :meth:`learn`, of which it is the beginning: ``columns`` say what the columns are
+        called and of which types they are. The schema is there when the lesson is done.
+        """
         choice(SHAPES, numeric=self.numeric)
         declared = Schema() if self.declared is None else Schema.load(self.declared, partial=True)
         known = self._known(declared, columns)
@@ -143,26 +166,27 @@ class StreamEncoder:
         learnt = goal.column if goal.learnt else None
         shapes: dict[str, Any] = {"shape": self.numeric, "regression": self.regression}
         shapes["only_text"] = {name for name in kinds if columns.only_text(name)}
-        source = self._open(plan, columns, whole)
-        run = EncodingRun(names, learnt, plan, source, written, **shapes)
-        batches = columns.batches(kinds, 65536, lambda _: None)
-        left = self._learn(run, ((batch, batch) for batch in batches), _after, columns.name)
-        found = dict(known) | run.found.columns
-        self.dropped_ = run.found.dropped
-        crosses, self.uncrossed_ = feasible(crosses, found, run.found.dropped)
-        options: dict[str, Any] = {**file_options, **declared.file} | {"missing": tuple(sorted(written.missing - {""}))}
-        self.schema_ = Schema(
-            columns=tuple((name, found[name]) for name in columns.names if name in found),
-            target=run.found.target if goal.learnt else goal.target,
-            learnt=self._learnt(plan, source),
-            file_options=tuple(options.items()),
-            crosses=crosses,
-            name="the learnt schema",
-        )
-        known_rows = n_rows if self.n_rows is None else None
-        if self.reused_:
-            return RestOfColumns(columns, 0, None, known_rows)
-        return RestOfColumns(columns, plan.rows, left, known_rows)
+        order, options, reader = columns.names, {**file_options, **declared.file}, columns.facts
+
+        def begin() -> tuple[EncodingRun, Account]:
+            source = self._open(plan, reader, whole)
+            return EncodingRun(names, learnt, plan, source, written, **shapes), self.account_
+
+        def conclude(run: EncodingRun) -> None:
+            found = dict(known) | run.found.columns
+            self.dropped_ = run.found.dropped
+            kept, self.uncrossed_ = feasible(crosses, found, run.found.dropped)
+            options["missing"] = tuple(sorted(written.missing - {""}))
+            self.schema_ = Schema(
+                columns=tuple((name, found[name]) for name in order if name in found),
+                target=run.found.target if goal.learnt else goal.target,
+                learnt=self._learnt(),
+                file_options=tuple(options.items()),
+                crosses=kept,
+                name="the learnt schema",
+            )
+
+        return Lesson(plan, n_rows, begin, conclude, kinds, written)
 
     def learn_rows(self, source: Source, *, whole: bool = False) -> RestOfRows:
         """Learn from the first rows which numbered features are frequent, and return the other rows as they come.
@@ -191,14 +215,20 @@ class StreamEncoder:
         n_rows = self._count_of(source)
         plan = self._planned(source, partial(plan_features, n_rows=n_rows, adjacency=self.adjacency), whole)
         whole = whole or self.reused_
-        noise = self._open(plan, source, whole)
-        run = FrequentRun(source.n_features, plan, noise)
+
+        def begin() -> tuple[FrequentRun, Account]:
+            noise = self._open(plan, source.facts, whole)
+            return FrequentRun(source.n_features, plan, noise), self.account_
+
+        def conclude(run: FrequentRun) -> None:
+            part = FrequentFeatures(source.n_features, run.kept)
+            self.dropped_, self.uncrossed_ = {}, {}
+            self.schema_ = Schema(rows=part, learnt=self._learnt(), name="the learnt schema")
+
+        lesson = Lesson(plan, n_rows, begin, conclude).begin()
         pieces = source.pieces(65536, lambda _: None)
         going = ((piece.X if piece.X.shape[0] else None, piece) for piece in pieces)
-        left = self._learn(run, going, after, source.name)
-        part = FrequentFeatures(source.n_features, run.kept)
-        self.dropped_, self.uncrossed_ = {}, {}
-        self.schema_ = Schema(rows=part, learnt=self._learnt(plan, noise), name="the learnt schema")
+        left = self._learn(lesson, going, after, source.name)
         known_rows = n_rows if self.n_rows is None else None
         if self.reused_:
             return RestOfRows(source, 0, None, known_rows)
@@ -214,7 +244,7 @@ class StreamEncoder:
         self.reused_, self.model_epsilon_ = bool(self.reuse_rows) and not whole, self.epsilon
         if self.reused_ or (whole and again):
             return plan(mu=mu, whole=True, **self._all_rows(reader))
-        if whole or self.reuse_rows is not None or not again or math.isinf(mu):
+        if whole or self.reuse_rows is not None or not again:
             return plan(mu=mu, whole=whole)
         try:
             first = plan(mu=mu)
@@ -239,7 +269,7 @@ class StreamEncoder:
         delta = number(delta=self.delta, above=0.0, below=1.0)
         return math.inf if math.isinf(epsilon) else gdp_mu(epsilon, delta)
 
-    def _open(self, plan: EncodingPlan, reader: Reader, whole: bool) -> Any:
+    def _open(self, plan: EncodingPlan, facts: Facts, whole: bool) -> Any:
         """Reserve what the plan costs, and return the source of its noise."""
         if isinstance(self.ledger, LostLedger):
             raise StateError(
@@ -252,7 +282,7 @@ class StreamEncoder:
             self.__dict__.pop(name, None)
         self.plan_ = plan
         # names, types and order of the columns are public in any case
-        conditions = (*_PUBLIC, *told(tuple(what for what in reader.facts.inferred if what != "columns")))
+        conditions = (*_PUBLIC, *told(tuple(what for what in facts.inferred if what != "columns")))
         self.guarantee_ = self._guarantee(plan, source, (*conditions, _AGAIN) if whole else conditions)
         self.ledger_ = self._own() if self.ledger is None else self.ledger
         self.account_ = self.ledger_.open(learner=type(self).__name__, guarantee=self.guarantee_)
@@ -265,35 +295,31 @@ class StreamEncoder:
             own = self._own_ledger = Ledger(adjacency=self.adjacency)
         return own
 
-    def _learnt(self, plan: EncodingPlan, source: Any) -> Learnt:
-        return Learnt(plan.rows, plan.mu, self.adjacency, source is None or source.private)
+    def _learnt(self) -> Learnt:
+        guarantee = self.guarantee_
+        return Learnt(self.plan_.rows, self.plan_.mu, guarantee.adjacency, guarantee.private)
 
     def _learn(
-        self, run: Any, going: Iterator[tuple[Any, Any]], rest_of: Callable[[Any, int], Any], name: str
+        self, lesson: Lesson, going: Iterator[tuple[Any, Any]], rest_of: Callable[[Any, int], Any], name: str
     ) -> Iterator[Any]:
-        """Hand the run its rows, all of them paid for before the first is read; return what is left.
+        """Hand the lesson its rows, all of them paid for before the first is read; return what is left.
 
-        ``going`` has pairs of what the run takes, None where the input pauses, and what is handed on, of which
-        ``rest_of`` leaves rows out.
+        ``going`` has pairs of what teaches, None where the input pauses, and what is handed on, of which ``rest_of``
+        leaves rows out.
         """
-        account = self.account_
-        square, taken = square_up(account.guarantee.mu), [0]
-        account.attach(lambda: (taken[0], 1, square))
         try:
             for rows, whole in going:
                 if rows is None:
                     continue
-                used = run.take(rows)
-                taken[0] += used
-                if run.done:
-                    account.ask()
+                used = lesson.take(rows)
+                if lesson.done:
                     return _chained(rest_of(whole, used), (whole for _, whole in going))
             raise StreamError(
-                f"{name}: ended after {taken[0]:,} rows, before the encoding was learnt: n_rows must be the "
+                f"{name}: ended after {lesson.taken:,} rows, before the encoding was learnt: n_rows must be the "
                 "number of its rows"
             )
         finally:
-            account.close()
+            lesson.close()
 
     def _known(self, declared: Schema, columns: Columns) -> dict[str, Column]:
         """The columns that are not to be learnt."""

@@ -1,0 +1,121 @@
+"""The rows that teach an encoding, as they come: paid for before the first, and gone when the last has been counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from ..errors import StateError
+from ..guarantees import square_up
+from ..ledger import Account
+from ..readers.columns import Columns, Kind
+from ..readers.written import Written
+from .phases import EncodingPlan
+
+__all__ = ["Lesson"]
+
+
+class _Run(Protocol):
+    @property
+    def done(self) -> bool: ...
+
+    def take(self, rows: Any, /) -> int: ...
+
+
+class Lesson:
+    """One encoding that is to be learnt; how its rows are cut into batches changes nothing.
+
+    Parameters
+    ----------
+    plan : EncodingPlan
+    n_rows : int
+        Of the whole stream.
+    begin : callable
+        Reserves what it costs, and returns the run and its account.
+    conclude : callable
+        Called with the run, once, when that has taken its last row.
+    kinds : mapping from name to "number" or "text"
+        Columns that batches must have, in this order; of rows without columns none.
+    written : Written, optional
+        How cells are written.
+
+    Attributes
+    ----------
+    plan, n_rows, kinds
+    """
+
+    def __init__(
+        self,
+        plan: EncodingPlan,
+        n_rows: int,
+        begin: Callable[[], tuple[_Run, Account]],
+        conclude: Callable[[Any], None],
+        kinds: Mapping[str, Kind] | None = None,
+        written: Written | None = None,
+    ) -> None:
+        self.plan, self.n_rows, self.kinds = plan, n_rows, dict(kinds or {})
+        self._begin, self._conclude, self._written = begin, conclude, written
+        self._run: _Run | None = None
+        self._account: Account | None = None
+        self._taken = [0]
+
+    def read_as(self, columns: Columns) -> None:
+        """Have the cells of an input read as this needs them: StreamError where a column cannot be of its kind."""
+        columns.check(self.kinds)
+        columns.written = self._written
+
+    def begin(self) -> Lesson:
+        """Reserve what it costs, before a row is read: from here on it counts as spent.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the ledger cannot carry it.
+        """
+        self._run, self._account = self._begin()
+        # what the ledger keeps must not keep the rows' counts alive
+        taken, square = self._taken, square_up(self._account.guarantee.mu)
+        self._account.attach(lambda: (taken[0], 1, square))
+        return self
+
+    @property
+    def taken(self) -> int:
+        """Rows so far."""
+        return self._taken[0]
+
+    @property
+    def done(self) -> bool:
+        """Whether all rows that teach have been taken: the encoder has its schema."""
+        return self._run is not None and self._run.done
+
+    def take(self, rows: Any) -> int:
+        """Count the next rows, and return how many of them were to teach: fewer than there are, when done.
+
+        Raises
+        ------
+        StreamError
+            If too little can be seen through the noise: the lesson is over, and what it cost is spent.
+        StateError
+            If it has not begun or is over, or its account is closed.
+        """
+        run, account = self._run, self._account
+        if run is None or account is None or account.closed:
+            raise StateError("these rows are to teach an encoding that is not being learnt")
+        account.ask()
+        try:
+            used = run.take(rows)
+            self._taken[0] += used
+            if run.done:
+                account.ask()
+                self._conclude(run)
+        except BaseException:
+            account.close()
+            raise
+        if run.done:
+            account.close()
+        return used
+
+    def close(self) -> None:
+        """End it."""
+        if self._account is not None:
+            self._account.close()
