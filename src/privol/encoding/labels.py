@@ -14,7 +14,7 @@ import numpy.typing as npt
 from .._values import number_of, shown, single
 from ..errors import InvalidParameter, StreamError
 
-__all__ = ["Labels", "coded", "label_key", "positions"]
+__all__ = ["Labels", "coded", "label_key", "label_text", "positions"]
 
 FloatArray = npt.NDArray[np.float64]
 Key = float | str | None
@@ -39,6 +39,14 @@ def label_key(label: Any) -> Key:
         x = number_of(label)
         return x if np.isfinite(x) else (None if np.isnan(x) else str(x))
     return None if label is None or label == "" else _text_key(str(label))
+
+
+def label_text(text: str) -> str:
+    """Return the text that a label is learnt as: 1 for each of "1", "1.0", "+1" and "true"."""
+    key = label_key(text)
+    if isinstance(key, float):
+        return str(int(key)) if key.is_integer() and abs(key) < 2**53 else repr(key)
+    return text if key is None else str(key)
 
 
 def _text_key(text: str) -> Key:

@@ -23,7 +23,7 @@ from ..readers.columns import Batch
 from ..readers.written import Written
 from .hashes import hashes_of
 from .knots import numbers_in
-from .labels import label_key, positions
+from .labels import label_key, label_text, positions
 from .lines import Cells, dyadic_cells, knots_of, refined
 from .phases import BELIEVED_BUCKET, EncodingPlan
 from .schema_parts import Column, Drop, Hashed, Knots, Target
@@ -133,14 +133,6 @@ class _Values:
         return found
 
 
-def _label_of(text: str) -> str:
-    """A label as it is counted: 1, 1.0 and "+1" are one."""
-    key = label_key(text)
-    if isinstance(key, float):
-        return str(int(key)) if key.is_integer() and abs(key) < 2**53 else repr(key)
-    return text if key is None else str(key)
-
-
 # ---- what is counted -----------------------------------------------------------------------------------
 
 
@@ -157,7 +149,7 @@ class _Kinds:
         numbers, present = values.numbers(), values.present()
         self.counts[_MISSING] += np.count_nonzero(~present & ~null)
         if self._labels:
-            known = np.array([t is not None and _label_of(t) in self._labels for t in values.texts])[values.indices]
+            known = np.array([t is not None and label_text(t) in self._labels for t in values.texts])[values.indices]
             self.counts[_KNOWN] += np.count_nonzero(known)
             numbers, present = np.where(known, np.nan, numbers), present & ~known
         others = present & np.isnan(numbers)
@@ -313,7 +305,7 @@ class EncodingRun:
             counts = np.bincount(values.indices, minlength=len(values.texts))
             for text, count in zip(values.texts, counts.tolist(), strict=True):
                 if text is not None and count:
-                    self._texts[_label_of(text)] += count
+                    self._texts[label_text(text)] += count
             return
         cells = {column: self._values(batch, column) for column in self._counted}
         if phase != "kinds":

@@ -1,0 +1,533 @@
+"""What both estimators share: scikit-learn's contract, the ways rows come in, what has been released."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_array, check_consistent_length, validate_data
+
+from .._validate import choice, integer, number
+from .._values import cells_of
+from .._vocabulary import ON_INVALID
+from ..encoding import PrivateEncoder
+from ..encoding.encode import SchemaEncoder
+from ..encoding.frequent import FrequentSource
+from ..encoding.labels import Labels
+from ..encoding.learning import MISSING_TEXTS
+from ..encoding.phases import SHARE_OF_ALL
+from ..encoding.schema import Schema
+from ..encoding.schema_parts import Target
+from ..errors import InvalidParameter, PrivolError, StateError, StreamError
+from ..guarantees import ADJACENCIES, Guarantee, split_budget
+from ..learners import LEARNERS, OnlineLearner, default_name
+from ..ledger import Ledger, LedgerSeat, LostLedger
+from ..readers.arrays import ArraySource
+from ..readers.columns import Columns
+from ..readers.frames import is_frame
+from ..streams import Stream, open_stream
+from .course import Course, EncodedRows, afford, blocks_of, check_declared, together
+from .defaults import defaults_for, encoder_for
+from .inputs import Labelled, columns_of, dict_columns, target_name, unreadable, without
+
+__all__ = ["PrivateModel"]
+
+FloatArray = NDArray[np.float64]
+_FITTED = (
+    "encoder_", "learner_", "classes_", "n_features_in_", "feature_names_in_", "_course", "_order", "_streamed",
+    "_told", "_given",
+)  # fmt: skip
+
+
+class PrivateModel(BaseEstimator):  # type: ignore[misc]
+    """Base of :class:`PrivateClassifier` and :class:`PrivateRegressor`."""
+
+    epsilon: float
+    delta: float
+    adjacency: str
+    ledger: Ledger | LostLedger | None
+    horizon: int | None
+    drop: Sequence[str]
+    crosses: Sequence[tuple[str, str]]
+    declared: Any
+    reuse_rows: bool | None
+    release: Any
+    on_invalid: str
+    random_state: Any
+
+    # ---- to be given by each ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def _loss(self, n_classes: int) -> str:
+        """Return the loss of the learner behind the encoding."""
+
+    @abstractmethod
+    def _regression(self) -> bool:
+        """Whether targets are real."""
+
+    @abstractmethod
+    def _declared_target(self, name: str | int) -> Target | None:
+        """Return what is declared of the target, as a schema has it; None: nothing."""
+
+    def _refused_labels(self) -> list[Any] | None:
+        """Return the labels beside which a stream may have no other; None: any other makes a null row."""
+        return None
+
+    @abstractmethod
+    def _targets_of(self, y: Any, learnt: int, missing: Sequence[str]) -> Any:
+        """Return the targets of a block as a pyarrow array, before anything of it is learnt."""
+
+    @abstractmethod
+    def _show(self, classes: tuple[Any, ...] | None) -> None:
+        """Take over the labels of a model that begins, as the schema has them."""
+
+    # ---- learning --------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn the encoding and the model from rows, as one new run, and end it.
+
+        Parameters
+        ----------
+        X : frame or array of shape (n, columns)
+            Rows in the order in which they are learnt: shuffle a table that is sorted by something. A frame of pandas,
+            polars, pyarrow, ..., or an array of numbers, text or objects, whose columns are called x0, x1, ...
+        y : array-like of shape (n,)
+
+        Returns
+        -------
+        self
+            Every call is a new run and pays again.
+
+        Raises
+        ------
+        InvalidRow, InvalidParameter, StreamError, BudgetExceeded
+            Before anything is spent: a row that cannot be read, a target that is missing or none
+            (``on_invalid="raise"``), a parameter, more rows than ``horizon``, a ledger that cannot carry the run. After
+            the rows that teach were counted: StreamError where too little of them can be seen through the noise, which
+            says what would help.
+        """
+        self._check_parameters()
+        columns, null = self._columns(X, reset=True, least=2)
+        n = columns.count()
+        horizon = n if self.horizon is None else integer(horizon=self.horizon, at_least=1)
+        table = self._labelled(columns, y, null, 0)
+        course = self._prepared(table, horizon, reuse=self.reuse_rows)
+        course.check_room(n)
+        if n < course.teaches:
+            raise StreamError(
+                f"{table.name}: {n:,} rows are fewer than the {course.teaches:,} that teach the encoding with a "
+                f"horizon of {horizon:,}: state the number of rows, or nothing"
+            )
+        batches = self._read(course, table)
+        self._begin(course)
+        try:
+            course.take(table, batches)
+            if course.encoder.reused_:
+                course.learn_again(table, batches)
+            self._seen(course)
+        except BaseException:
+            course.abandon()  # a fit that failed releases nothing
+            raise
+        course.close()
+        return self
+
+    def _partial_fit(self, X: Any, y: Any, **stated: Any) -> Self:
+        """Learn a block of rows; ``stated``: attributes that the first one brings."""
+        course: Course | None = vars(self).get("_course")
+        first = course is None
+        if first:
+            self._check_parameters()
+            if "encoder_" in vars(self):
+                raise StateError(
+                    "this estimator shows what a run has released, which is over or goes on elsewhere; fit() or a new "
+                    "estimator starts another, which pays again"
+                )
+            if self.horizon is None:
+                raise InvalidParameter(
+                    "horizon must be given for partial_fit and learn_one: the number of rows that the budget must last "
+                    "for, of which the first teach the encoding"
+                )
+            if self.reuse_rows:
+                raise InvalidParameter("reuse_rows=True reads rows twice, which fit does; rows of partial_fit are gone")
+        elif course is not None and course.closed:
+            raise StateError("the run is closed; fit() or a new estimator starts another, which pays again")
+        taken = 0 if course is None else course.taken
+        columns, null = self._columns(X, reset=first)
+        self.__dict__.update(stated)
+        table = self._labelled(columns, y, null, taken)
+        if course is None:
+            course = self._prepared(table, integer(horizon=self.horizon, at_least=1), reuse=False)
+        course.check_room(table.count())
+        batches = self._read(course, table)
+        if first:
+            self._begin(course)
+        try:
+            course.take(table, batches)
+        except PrivolError:  # the rows that taught have shown too little, or the ledger cannot carry the model
+            course.abandon()
+            raise
+        finally:
+            self._seen(course)
+        return self
+
+    def learn_one(self, x: Any, y: Any) -> Self:
+        """Learn one row: the same result as ``partial_fit`` with one row.
+
+        Parameters
+        ----------
+        x : dict, or array-like of shape (columns,)
+            Cells by the names of the columns. The first row has all keys; a key that is missing later is a missing
+            cell.
+        y : label or number
+        """
+        return self._partial_fit([x], [y])
+
+    def fit_stream(
+        self,
+        data: Any,
+        *,
+        target: str | int | None = None,
+        progress: Callable[[Self, Stream], object] | None = None,
+        **how: Any,
+    ) -> Self:
+        """Learn the encoding and the model from a file, a frame or what else has its target in it, and end the run.
+
+        Memory is flat. It learns what ``privol run`` does: a row whose target is missing, or a label too rare to be
+        learnt, is a null row.
+
+        Parameters
+        ----------
+        data
+            As for :func:`privol.open_stream`: a path, a pattern, a frame, ... Sparse rows (libsvm) need declared
+            labels.
+        target : str or int, optional
+            Column of the target. Default: the last one.
+        progress : callable, optional
+            Called as ``progress(estimator, stream)`` after every block that is learnt.
+        **how
+            How the input is written: other arguments of :func:`privol.open_stream`, such as ``sep``, ``header``,
+            ``format``, ``columns``.
+
+        Raises
+        ------
+        InvalidParameter, StreamError, BudgetExceeded
+            As :func:`privol.open_stream` and :meth:`fit`. An error in a row that comes after those that teach is found
+            when they have been paid for.
+        """
+        self._check_parameters()
+        stated = sorted(how.keys() & {"schema", "classes", "positive", "ranges", "first_row"})
+        if stated:
+            raise InvalidParameter(f"{stated[0]} is not for fit_stream: declared= and classes= say what is public")
+        horizon = None if self.horizon is None else integer(horizon=self.horizon, at_least=1)
+        self._forget()
+        words: dict[str, Any] = {"target": target, **how}
+        goal, refused = self._declared_target(-1 if target is None else target), self._refused_labels()
+        if refused is not None:
+            words["classes"], goal = refused, None
+        elif goal is not None:
+            del words["target"]
+        encoder = self._encoder(horizon, self.reuse_rows, goal)
+        self._afford()
+        stream = open_stream(data, **words, schema=encoder)
+        rows = None if horizon is None else horizon - (0 if encoder.reused_ else encoder.plan_.rows)
+        rows = stream.count_rows() if rows is None else rows
+        learner = self._learner(stream, encoder, rows)
+        told = None if progress is None else lambda _, at: progress(self, at)
+        self.encoder_, self.learner_, self._streamed = encoder, learner, True
+        self._show(stream.classes)
+        names = [name for name, _ in encoder.schema_.columns]
+        if names:
+            self.feature_names_in_, self.n_features_in_ = np.array(names, dtype=object), len(names)
+        elif encoder.schema_.rows is not None:
+            self.n_features_in_ = encoder.schema_.rows.features
+        learner.fit_stream(stream, progress=told)
+        return self
+
+    def close(self) -> Self:
+        """End the current run: make the last release if one is due. Closing twice is harmless."""
+        course: Course | None = vars(self).get("_course")
+        if course is not None and not course.closed:
+            course.close()
+        return self
+
+    # ---- parts of it -----------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        number(epsilon=self.epsilon, above=0.0, infinite=True)
+        number(delta=self.delta, above=0.0, below=1.0)
+        choice(ADJACENCIES, adjacency=self.adjacency)
+        choice(ON_INVALID, on_invalid=self.on_invalid)
+        if not isinstance(self.reuse_rows, bool | None):
+            raise InvalidParameter(f"reuse_rows must be True, False or None, found {self.reuse_rows!r}")
+        self._ledger()
+
+    def _ledger(self) -> Ledger:
+        """The ledger that pays: where none was given one of the estimator's own, which adds up what it learns again."""
+        if isinstance(self.ledger, LostLedger):
+            raise StateError(
+                "this estimator was pickled and its ledger stayed behind: set ledger= to learn (None: one of its own)"
+            )
+        if self.ledger is not None:
+            if not isinstance(self.ledger, Ledger):
+                raise InvalidParameter(f"ledger must be a privol.ledger.Ledger or None, found {self.ledger!r}")
+            return self.ledger
+        own: Ledger | None = vars(self).get("_own_ledger")
+        if own is None or own.closed or own.adjacency != self.adjacency:
+            own = self._own_ledger = Ledger(adjacency=self.adjacency)
+        return own
+
+    def _afford(self) -> None:
+        afford(self._ledger(), float(self.epsilon), float(self.delta))
+
+    def _forget(self) -> None:
+        """Let go of an earlier run: one that is going on ends."""
+        course: Course | None = vars(self).get("_course")
+        if course is not None and not course.closed:
+            course.abandon()
+        for name in _FITTED:
+            self.__dict__.pop(name, None)
+
+    def _columns(self, X: Any, *, reset: bool, least: int = 1) -> tuple[Columns, NDArray[np.bool_] | None]:
+        """Return rows as columns, and which of them cannot be read and are null rows."""
+        if reset:
+            self._forget()
+        if sp.issparse(X):
+            raise InvalidParameter("X is sparse, and rows of columns are needed: fit_stream takes sparse rows")
+        if _are_dicts(X):
+            return self._dict_columns(list(X), reset=reset), None
+        if not is_frame(X):
+            words: dict[str, Any] = {"ensure_all_finite": False, "ensure_min_samples": least, "estimator": self}
+            X = check_array(cells_of(X), dtype=None, **words)
+        if not (vars(self).get("_streamed") and is_frame(X)):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        null = None
+        if self.on_invalid == "zero":
+            null = unreadable(X)
+            if null.any():
+                X = without(X, null)
+        if is_frame(X):
+            named = hasattr(self, "feature_names_in_")
+            return columns_of(X, None if named else [f"x{j}" for j in range(self.n_features_in_)]), null
+        names = getattr(self, "feature_names_in_", None)
+        return columns_of(X, None if names is None else names.tolist()), null
+
+    def _dict_columns(self, rows: list[Any], *, reset: bool) -> Columns:
+        if reset:
+            names = list(rows[0])
+            if not names or not all(isinstance(name, str) for name in names):
+                raise InvalidParameter("the first row must have the names of all columns as its keys, which are text")
+            self.feature_names_in_, self.n_features_in_ = np.array(names, dtype=object), len(names)
+        known = getattr(self, "feature_names_in_", None)
+        names = [f"x{j}" for j in range(self.n_features_in_)] if known is None else known.tolist()
+        return dict_columns(rows, names)
+
+    def _labelled(self, columns: Columns, y: Any, null: NDArray[np.bool_] | None, learnt: int) -> Labelled:
+        """Return columns with their targets, all of which are read."""
+        if y is None:
+            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
+        stated = {} if self.declared is None else Schema.load(self.declared, partial=True).file
+        target = self._targets_of(y, learnt, stated.get("missing", MISSING_TEXTS))
+        n = columns.count()
+        check_consistent_length(np.empty(n), np.empty(len(target)))
+        if null is not None and null.any():
+            target = _blanked(target, null)
+        return Labelled(columns, target_name(columns.names), target, as_text=not self._regression())
+
+    def _encoder(self, horizon: int | None, reuse: bool | None, goal: Target | None) -> PrivateEncoder:
+        """Return what learns the encoding; ``goal``: what is declared of the target."""
+        declared = None if self.declared is None else Schema.load(self.declared, partial=True)
+        if goal is not None:
+            if declared is not None and declared.target is not None:
+                raise InvalidParameter("declared has a [target], which is stated twice")
+            declared = replace(Schema() if declared is None else declared, target=goal)
+        trial = self._trial(horizon, reuse)
+        mu = None
+        if reuse:
+            mu = split_budget(float(self.epsilon), float(self.delta), SHARE_OF_ALL).mu
+        return encoder_for(
+            trial,
+            horizon=horizon,
+            ledger=self._ledger(),
+            regression=self._regression(),
+            mu=mu,
+            reuse_rows=reuse,
+            declared=declared,
+            drop=self.drop,
+            crosses=self.crosses,
+        )
+
+    def _trial(self, horizon: int | None, reuse: bool | None) -> OnlineLearner:
+        """Return the learner that would be behind the encoding, with the budget that it would have."""
+        epsilon = float(self.epsilon)
+        if reuse:
+            epsilon = split_budget(epsilon, float(self.delta), SHARE_OF_ALL).epsilon
+        loss = self._loss(2)
+        made: OnlineLearner = LEARNERS[default_name(loss)](
+            loss=loss, **{**self._budget(), "epsilon": epsilon}, horizon=horizon or 1000
+        )
+        return made
+
+    def _budget(self) -> dict[str, Any]:
+        """Parameters that the learner has from here."""
+        found = {"epsilon": self.epsilon, "delta": self.delta, "adjacency": self.adjacency}
+        return {**found, "release": self.release, "random_state": self.random_state}
+
+    def _prepared(self, table: Labelled, horizon: int, *, reuse: bool | None) -> Course:
+        """Return a run that can begin: all that can be refused is refused, and nothing is reserved."""
+        if self.declared is not None and Schema.load(self.declared, partial=True).target is not None:
+            raise InvalidParameter("declared has a [target], and y is given: the parameters say what is public of it")
+        goal = self._declared_target(table.names[-1])
+        encoder = self._encoder(horizon, reuse, goal)
+        lesson = encoder.prepare(table, table.names[-1] if goal is None else None, Labels(None, None))
+        course = Course(encoder, lesson, lambda rows: self._learner(rows, encoder, rows.n_rows or 0))
+        rows = course.horizon - (0 if encoder.reused_ else course.teaches)
+        # refuses parameters before a row is read
+        self._trial(rows, reuse).calibrate(1, rows)
+        return course
+
+    def _learner(self, rows: EncodedRows | Stream, encoder: PrivateEncoder, horizon: int) -> OnlineLearner:
+        """Return the learner behind an encoding: the default one, with settings from public numbers."""
+        given = self._budget()
+        if encoder.reused_ and not math.isinf(self.epsilon):
+            given["epsilon"] = split_budget(float(self.epsilon), float(self.delta), SHARE_OF_ALL).epsilon
+        loss = self._loss(0 if rows.classes is None else len(rows.classes))
+        settings = defaults_for(None, rows, horizon, {**given, "loss": loss})
+        made: OnlineLearner = LEARNERS[default_name(loss)](
+            **{"loss": loss, **settings, **given}, horizon=horizon, ledger=self._ledger()
+        )
+        return made
+
+    def _read(self, course: Course, table: Labelled) -> list[Any]:
+        """Read all cells of a block, before one is counted."""
+        course.read_as(table)
+        batches = [batch for batch in table.batches(course.kinds, 65536, lambda _: None) if batch.num_rows]
+        check_declared(self.declared, table, batches, self.on_invalid == "raise")
+        course.read_as(table)
+        return batches
+
+    def _begin(self, course: Course) -> None:
+        self._afford()
+        course.begin()
+        self._course, self.encoder_ = course, course.encoder
+
+    def _seen(self, course: Course) -> None:
+        """Show the learner, once there is one."""
+        if course.learner is not None and "learner_" not in vars(self):
+            self.learner_ = course.learner
+            schema = course.encoder.schema_
+            self._show(schema.classes)
+
+    # ---- what is released ------------------------------------------------------------------------------
+
+    def _model(self) -> OnlineLearner:
+        learner: OnlineLearner | None = vars(self).get("learner_")
+        if learner is None:
+            course: Course | None = vars(self).get("_course")
+            if course is not None:
+                raise NotFittedError(
+                    f"This {type(self).__name__} instance has no model yet: the first {course.teaches:,} rows teach "
+                    f"the encoding, and {course.taken:,} have come."
+                )
+            raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet: call fit first.")
+        return learner
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "learner_" in vars(self)
+
+    @property
+    def schema_(self) -> Schema:
+        """The learnt encoding, public: it may be shown, kept and used again."""
+        self._model()
+        schema: Schema = self.encoder_.schema_
+        return schema
+
+    @property
+    def guarantee_(self) -> Guarantee:
+        """What both phases guarantee together, whether or not all of it has happened; before there is a model, what the
+        encoding does."""
+        if "learner_" not in vars(self) and "_course" in vars(self):
+            found: Guarantee = self.encoder_.guarantee_
+            return found
+        return together(self.encoder_, self._model().guarantee_)
+
+    @property
+    def ledger_(self) -> Ledger:
+        """The ledger that both phases are written into."""
+        if "encoder_" not in vars(self) or not hasattr(self.encoder_, "ledger_"):
+            raise NotFittedError(f"This {type(self).__name__} instance has no run and so no ledger.")
+        ledger: Ledger = self.encoder_.ledger_
+        return ledger
+
+    @property
+    def n_rows_(self) -> int:
+        """Rows that taught, and rows that the model has learnt, in the current or last run."""
+        course: Course | None = vars(self).get("_course")
+        if course is not None:
+            return course.taken
+        return self._model().n_rows_ + (0 if self.encoder_.reused_ else self.encoder_.plan_.rows)
+
+    @property
+    def n_releases_(self) -> int:
+        """Models released in the current or last run."""
+        return self._model().n_releases_
+
+    # ---- prediction ------------------------------------------------------------------------------------
+
+    def _predicted(self, X: Any, ask: Callable[[OnlineLearner, Any], FloatArray]) -> FloatArray:
+        """What the released model says of rows, block by block."""
+        learner, schema = self._model(), self.encoder_.schema_
+        found: list[FloatArray]
+        if schema.rows is not None:
+            source = FrequentSource(ArraySource(X, None, Labels(None, None), "X"), schema.rows, ())
+            found = [ask(learner, piece.X) for piece in source.pieces(65536, lambda _: None) if piece.X.shape[0]]
+            return np.concatenate(found)
+        columns, _ = self._columns(X, reset=False)
+        coder, found, row = SchemaEncoder(replace(schema, others="drop"), columns, target=False), [], 1
+        for batch in columns.batches(coder.kinds, 65536, lambda _: None):
+            found += [ask(learner, rows) for rows, _ in blocks_of(coder, batch, row)]
+            row += batch.num_rows
+        return np.concatenate(found)
+
+    # ---- pickling: what is public ----------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = dict(super().__getstate__())
+        for name in ("_course", "_own_ledger"):
+            state.pop(name, None)
+        if self.ledger is not None and "encoder_" in state:
+            state["ledger"] = LedgerSeat(self.ledger)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        seat = state.get("ledger")
+        super().__setstate__({**state, "ledger": seat.ledger} if isinstance(seat, LedgerSeat) else state)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.target_tags.required = True
+        return tags
+
+
+def _are_dicts(X: Any) -> bool:
+    return isinstance(X, Sequence) and not isinstance(X, str | bytes) and len(X) > 0 and isinstance(X[0], Mapping)
+
+
+def _blanked(target: Any, rows: NDArray[np.bool_]) -> Any:
+    """Return targets of which those of some rows are missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(target.type):
+        return pa.DictionaryArray.from_arrays(pc.if_else(pa.array(rows), None, target.indices), target.dictionary)
+    return pc.if_else(pa.array(rows), None, target)

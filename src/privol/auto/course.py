@@ -1,0 +1,241 @@
+"""The life of one run of both phases: rows that teach the encoding, then rows that the model learns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .._core._rows import squared_norms
+from ..encoding import PrivateEncoder
+from ..encoding.encode import SchemaEncoder
+from ..encoding.learning import MISSING_TEXTS
+from ..encoding.lesson import Lesson
+from ..encoding.schema import Schema
+from ..encoding.schema_parts import Drop, Target
+from ..errors import BudgetExceeded
+from ..guarantees import Guarantee, gdp_mu
+from ..learners import OnlineLearner
+from ..learners.feeding import begin_rows, learn_rows
+from ..learners.views import end_run
+from ..ledger import Ledger
+from ..readers.base import BLOCK_BYTES, Rows
+from ..readers.columns import Batch, Columns
+from .defaults import with_schema
+
+__all__ = ["Course", "EncodedRows", "afford", "blocks_of", "check_declared", "declared_target", "together"]
+
+
+@dataclass
+class EncodedRows:
+    """What is promised of rows that a learnt schema encodes: a stream whose rows come as they are known."""
+
+    schema: Schema
+    n_features: int
+    classes: tuple[Any, ...] | None
+    n_rows: int | None
+    beside: str | None
+    first_row: int
+    conditions: tuple[str, ...]
+    rows_per_user: None = None
+    user: None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+
+class Course:
+    """One run of both phases; how its rows are cut into blocks changes no bit of it.
+
+    Parameters
+    ----------
+    encoder : PrivateEncoder
+    lesson : Lesson
+        That the encoder has prepared.
+    make : callable
+        Returns the learner for :class:`EncodedRows`, before its run begins.
+    """
+
+    def __init__(self, encoder: PrivateEncoder, lesson: Lesson, make: Callable[[EncodedRows], OnlineLearner]) -> None:
+        self.encoder, self._lesson, self._make = encoder, lesson, make
+        self._model_rows = lesson.n_rows - (0 if encoder.reused_ else lesson.plan.rows)
+        self.learner: OnlineLearner | None = None
+        self.closed = False
+
+    @property
+    def taken(self) -> int:
+        """Rows that have taught, and rows that have been learnt."""
+        again = self.encoder.reused_ and self.learner is not None
+        return (0 if again else self._lesson.taken) + (0 if self.learner is None else self.learner.n_rows_)
+
+    @property
+    def kinds(self) -> dict[str, Any]:
+        """Columns that batches must have, in this order."""
+        return self._lesson.kinds
+
+    @property
+    def teaches(self) -> int:
+        """Rows that teach."""
+        return self._lesson.plan.rows
+
+    @property
+    def horizon(self) -> int:
+        """Rows of both phases."""
+        return self._lesson.n_rows
+
+    def begin(self) -> None:
+        """Reserve what the encoding costs."""
+        self._lesson.begin()
+
+    def read_as(self, columns: Columns) -> None:
+        """Have an input read as the first one."""
+        self._lesson.read_as(columns)
+
+    def check_room(self, n: int) -> None:
+        """Refuse more rows than the horizon has, before one of them is read."""
+        if self.taken + n > self.horizon:
+            raise BudgetExceeded(
+                f"the next {n} rows would exceed the horizon: {self.taken} of {self.horizon} are used; nothing of them "
+                "was learnt"
+            )
+
+    def take(self, columns: Columns, batches: Iterable[Batch]) -> None:
+        """Let the next rows teach, or the model learn them; of rows that are reused, none before all have taught."""
+        coder: SchemaEncoder | None = None
+        again = self.encoder.reused_
+        row = 1
+        for batch in batches:
+            used = 0 if self._lesson.done else self._lesson.take(batch)
+            if self._lesson.done and self.learner is None:
+                coder = self._begin_model(columns)
+            rest = batch.slice(used)
+            if rest.num_rows and self.learner is not None and not again:
+                coder = SchemaEncoder(self.encoder.schema_, columns) if coder is None else coder
+                self._learn(coder, rest, row + used)
+            row += batch.num_rows
+
+    def learn_again(self, columns: Columns, batches: Iterable[Batch]) -> None:
+        """Let the model learn rows that have taught."""
+        assert self.learner is not None
+        coder, row = SchemaEncoder(self.encoder.schema_, columns), 1
+        for batch in batches:
+            self._learn(coder, batch, row)
+            row += batch.num_rows
+
+    def _begin_model(self, columns: Columns) -> SchemaEncoder:
+        encoder = self.encoder
+        coder = SchemaEncoder(encoder.schema_, columns)
+        first = 1 if encoder.reused_ else encoder.plan_.rows + 1
+        rows = EncodedRows(
+            schema=coder.schema,
+            n_features=coder.n_features,
+            classes=coder.classes,
+            n_rows=self._model_rows,
+            beside=None if encoder.reused_ else encoder.account_.plan_id,
+            first_row=first,
+            conditions=coder.schema.conditions_from(first),
+        )
+        learner = self._make(rows)
+        begin_rows(learner, rows.n_features, rows)
+        self.learner = learner
+        return coder
+
+    def _learn(self, coder: SchemaEncoder, batch: Batch, row: int) -> None:
+        assert self.learner is not None
+        for X, y in blocks_of(coder, batch, row):
+            learn_rows(self.learner, X, y)
+
+    def close(self) -> None:
+        """End it: make the learner's last release, if one is due."""
+        self.closed = True
+        self._lesson.close()
+        if self.learner is not None:
+            self.learner.close()
+
+    def abandon(self) -> None:
+        """End it without another release."""
+        self.closed = True
+        self._lesson.close()
+        if self.learner is not None:
+            end_run(self.learner)
+
+
+def blocks_of(coder: SchemaEncoder, batch: Batch, row: int) -> Iterator[tuple[Rows, Any]]:
+    """Yield encoded rows and targets of a batch, in pieces of a size that a memory has."""
+    step = max(1, BLOCK_BYTES // (8 * coder.n_features))
+    for start in range(0, batch.num_rows, step):
+        piece = coder.encode(batch.slice(start, step), row + start)
+        yield piece.X, piece.y
+
+
+def check_declared(declared: Any, columns: Columns, batches: Iterable[Batch], refuse: bool) -> None:
+    """Refuse cells that a declared schema refuses, and rows that it leaves without a number, before any is counted.
+
+    What is learnt of columns refuses no cell, so nothing of these rows is refused later.
+    """
+    if declared is None:
+        return
+    schema = Schema.load(declared, partial=True)
+    if all(isinstance(column, Drop) for _, column in schema.columns):
+        return
+    options = tuple({"missing": MISSING_TEXTS, **schema.file}.items())
+    coder = SchemaEncoder(
+        replace(schema, target=None, crosses=(), others="drop", file_options=options), columns, target=False
+    )
+    row = 1
+    for batch in batches:
+        X = coder.encode(batch, row).X
+        if refuse:
+            squared_norms(X, learnt=row - 1, refuse=True)
+        row += batch.num_rows
+
+
+def afford(ledger: Ledger, epsilon: float, delta: float) -> None:
+    """Refuse a run that a ledger can surely not carry, before its encoding is paid for."""
+    left, mu = ledger.remaining, math.inf if math.isinf(epsilon) else gdp_mu(epsilon, delta)
+    # one that fits to the last digit is for the ledger itself to judge
+    if left is not None and mu > left * (1.0 + 1e-9):
+        raise BudgetExceeded(
+            f"epsilon={epsilon:g} at delta={delta:g}, for the encoding and the model together, is more than is left of "
+            f"the ledger's limit (mu {left:.6g}); nothing was reserved"
+        )
+
+
+def together(encoder: PrivateEncoder, model: Guarantee) -> Guarantee:
+    """Return the guarantee of an encoding and of the model behind it, as one.
+
+    Rows that teach and rows that are learnt are different ones, unless they are said to be reused: then both add up.
+    (docs/proofs/phases.md)
+    """
+    schema, taught = encoder.schema_, encoder.guarantee_
+    if encoder.reused_:
+        return with_schema(model, schema)
+    first = encoder.plan_.rows + 1
+    own = (
+        f"row 1 to {first - 1:,} taught the schema by histograms, under the Gaussian mechanism with mu = "
+        f"{taught.mu:.6g}, and the model learnt row {first:,} and later ones alone: a row is in one part only, so both "
+        "cost what the dearer of them costs (parallel composition); names, types and order of the columns and the "
+        "number of rows are public",
+    )
+    others = (words for words in model.conditions if words not in schema.conditions_from(first))
+    return replace(
+        model,
+        kind="none" if math.isinf(taught.mu) else model.kind,
+        parameter=max(model.mu, taught.mu),
+        horizon=encoder.plan_.rows + model.horizon,
+        conditions=(*others, *own),
+        private=model.private and taught.private,
+    )
+
+
+def declared_target(name: str | int, classes: Any, span: tuple[float, float] | None) -> Target | None:
+    """Return the target of declared labels or of a declared range, of which any other makes a null row."""
+    if span is not None:
+        return Target(name, range=span, rest="null")
+    if classes is None:
+        return None
+    labels = list(classes)
+    if len(labels) == 2:
+        return Target(name, negative=(labels[0],), positive=(labels[1],), rest="null")
+    return Target(name, classes=tuple((label,) for label in labels), rest="null")

@@ -1,0 +1,377 @@
+"""Rows as a caller has them: columns of a frame, an array or dicts, with a target beside them."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import date, time
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import column_or_1d
+
+from .._values import NUMBERS, column_of, shown, single, targets_of
+from ..encoding.labels import label_key, label_text
+from ..encoding.learning import MISSING_TEXTS
+from ..errors import InvalidParameter, InvalidRow, StreamError
+from ..readers.base import Progress, arrow
+from ..readers.columns import Batch, Columns, Kind
+from ..readers.frames import ArrayColumns, DictColumns, FrameColumns, is_frame
+
+__all__ = [
+    "LabelType",
+    "Labelled",
+    "columns_of",
+    "dict_columns",
+    "read_labels",
+    "read_numbers",
+    "target_name",
+    "unreadable",
+    "without",
+]
+
+FloatArray = NDArray[np.float64]
+_READABLE = str | bool | np.bool_ | numbers.Real | Decimal | date | time | None
+
+
+# ---- features ------------------------------------------------------------------------------------------
+
+
+def columns_of(X: Any, names: Sequence[str] | None = None) -> Columns:
+    """Return the columns of a frame, or of a 2-d array; ``names``: what they are called.
+
+    Raises
+    ------
+    StreamError, InvalidParameter
+        If it cannot be read as columns.
+    """
+    if is_frame(X):
+        return FrameColumns(X, names)
+    return ArrayColumns(X, names)
+
+
+def dict_columns(rows: Sequence[Any], names: Sequence[str]) -> Columns:
+    """Return dicts as columns of these names; a key that is not there is a missing cell."""
+    template = dict.fromkeys(names)
+    return DictColumns(template, iter(()), rows)
+
+
+def unreadable(X: Any) -> NDArray[np.bool_]:
+    """Return which rows of an array or a pandas frame have a cell that is no number, text, date or time."""
+    found = np.zeros(len(X), dtype=bool)
+    columns: list[Any] = []
+    if isinstance(X, np.ndarray):
+        columns = [X[:, j] for j in range(X.shape[1])] if X.dtype == object else []
+    elif hasattr(X, "iloc"):
+        columns = [X.iloc[:, j] for j, dtype in enumerate(X.dtypes) if dtype == "object"]
+    for column in columns:
+        found |= np.fromiter((not _readable(cell) for cell in column.tolist()), dtype=bool, count=len(found))
+    return found
+
+
+def _readable(cell: Any) -> bool:
+    if isinstance(cell, str):
+        try:
+            cell.encode()
+        except UnicodeEncodeError:
+            return False
+        return True
+    if isinstance(cell, numbers.Integral):
+        return abs(int(cell)) < 10**400
+    return isinstance(cell, _READABLE) or type(cell).__name__ in ("NAType", "NaTType")
+
+
+def without(X: Any, rows: NDArray[np.bool_]) -> Any:
+    """Return an array of objects or a pandas frame with null rows in the place of these."""
+    if isinstance(X, np.ndarray):
+        X = X.copy()
+        X[rows] = None
+        return X
+    return X.mask(rows)
+
+
+def target_name(names: Sequence[str]) -> str:
+    """Return a name that no column has."""
+    name = "target"
+    while name in names:
+        name += "_"
+    return name
+
+
+class Labelled(Columns):
+    """Columns with a target beside them.
+
+    Parameters
+    ----------
+    columns : Columns
+        Of known length.
+    name : str
+        What the target is called: no column is.
+    target : pyarrow array
+        Numbers, or a dictionary of strings with int32 indices; null where it is missing.
+    as_text : bool
+        Whether it is text in the input itself.
+    """
+
+    def __init__(self, columns: Columns, name: str, target: Any, as_text: bool) -> None:
+        self._columns, self._name, self._target, self._as_text = columns, name, target, as_text
+        self.names = (*columns.names, name)
+        self.named, self.format, self.facts = columns.named, columns.format, columns.facts
+
+    @property
+    def hints(self) -> Mapping[str, str]:
+        """As of the columns."""
+        return self._columns.hints
+
+    @hints.setter
+    def hints(self, hints: Mapping[str, str]) -> None:
+        self._columns.hints = hints
+
+    @property
+    def written(self) -> Any:
+        """As of the columns."""
+        return self._columns.written
+
+    @written.setter
+    def written(self, written: Any) -> None:
+        self._columns.written = written
+
+    def check(self, kinds: Mapping[str, Kind]) -> None:
+        self._columns.check(self._own(kinds))
+
+    def only_text(self, name: str) -> bool:
+        return self._as_text if name == self._name else self._columns.only_text(name)
+
+    def batches(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Batch]:
+        pa = arrow("frames")
+        target = self._cells(kinds.get(self._name))
+        row = 0
+        for batch in self._columns.batches(self._own(kinds), limit, progress):
+            columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+            if target is not None:
+                columns[self._name] = target.slice(row, batch.num_rows)
+            row += batch.num_rows
+            yield pa.RecordBatch.from_arrays([columns[name] for name in kinds], names=list(kinds))
+
+    def _cells(self, kind: Kind | None) -> Any:
+        """The target of a kind: numbers as text are the shortest that read back as the same number."""
+        pa = arrow("frames")
+        target = self._target
+        if kind == "text" and pa.types.is_floating(target.type):
+            texts = [None if x is None else repr(x) for x in target.to_pylist()]
+            return pa.array(texts, pa.string()).dictionary_encode()
+        return None if kind is None else target
+
+    def _own(self, kinds: Mapping[str, Kind]) -> dict[str, Kind]:
+        return {name: kind for name, kind in kinds.items() if name != self._name}
+
+    def sample(self, rows: int) -> Any:
+        return self._columns.sample(rows).append_column(self._name, [self._target.slice(0, rows)])
+
+    def count(self) -> int:
+        return self._columns.count()
+
+    def located(self, error: StreamError) -> StreamError:
+        return self._columns.located(error)
+
+    def column(self, name: str) -> str:
+        return self._columns.column(name)
+
+    def bad_cell(self, row: int, name: str, what: str) -> StreamError:
+        return self._columns.bad_cell(row, name, what)
+
+
+# ---- targets -------------------------------------------------------------------------------------------
+
+
+def read_numbers(y: Any, refuse: bool, learnt: int) -> Any:
+    """Return real targets as a pyarrow array of doubles, null for each that is not finite.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+    refuse : bool
+        A target that is not finite is an error.
+    learnt : int
+        Rows that came before, for the error.
+
+    Raises
+    ------
+    InvalidRow
+        That names the row.
+    """
+    given = column_or_1d(column_of(y), warn=True)
+    found = targets_of(given)
+    bad = np.flatnonzero(~np.isfinite(found))
+    if bad.size and refuse:
+        raise _bad_target(given[bad[0]], "finite numbers (NaN and infinity are not)", learnt + int(bad[0]) + 1)
+    return arrow("targets").array(found, mask=~np.isfinite(found))
+
+
+class LabelType:
+    """Of which type labels are, as far as blocks so far have said it: public, as the types of columns are.
+
+    Attributes
+    ----------
+    kind : {"truth values", "numbers", "text"} or None
+    dtype : dtype
+        Of the labels that are shown.
+    """
+
+    def __init__(self) -> None:
+        self.kind: str | None = None
+        self.dtype: np.dtype[Any] = np.dtype(object)
+
+    @classmethod
+    def of(cls, texts: Sequence[Any]) -> LabelType:
+        """Return the type of labels that a file has: whole numbers, if all are, else text."""
+        told, keys = cls(), [label_key(text) for text in texts]
+        whole = all(isinstance(key, float) and key.is_integer() and abs(key) < 2**53 for key in keys)
+        told.kind, told.dtype = ("numbers", np.dtype(np.int64)) if whole else ("text", np.dtype(str))
+        return told
+
+    def see(self, labels: NDArray[Any]) -> None:
+        """Take it from the first block that has labels: declared, or that of its first label."""
+        if self.kind is not None:
+            return
+        sample: Any = labels
+        if labels.dtype.kind == "O":
+            cell = next((cell for cell in map(single, labels.tolist()) if kind_of(cell) is not None), None)
+            if cell is None:
+                return
+            sample = np.asarray([cell])
+        self.kind = {"b": "truth values", "U": "text"}.get(sample.dtype.kind, "numbers")
+        self.dtype = np.dtype(object) if sample.dtype.kind == "O" else sample.dtype
+        if self.kind == "text":
+            self.dtype = np.dtype(object) if labels.dtype.kind == "O" else np.dtype(str)
+
+    def shown(self, texts: Sequence[str]) -> NDArray[Any]:
+        """Return labels that were learnt by their texts as they were given."""
+        if self.kind in (None, "text"):
+            return np.array(texts, dtype=object if self.dtype.kind == "O" else None)
+        numbers_ = np.array([float(text) for text in texts])
+        return numbers_.astype(self.dtype)
+
+
+def kind_of(cell: Any) -> str | None:
+    """Of what kind a label is; None: it is missing, or none."""
+    if isinstance(cell, bool | np.bool_):
+        return "truth values"
+    if isinstance(cell, numbers.Real):
+        return None if math.isnan(cell) else "numbers"
+    return "text" if isinstance(cell, str) else None
+
+
+def read_labels(
+    y: Any,
+    told: LabelType,
+    declared: Sequence[Any] | None,
+    *,
+    refuse: bool,
+    learnt: int,
+    missing: Collection[str] = MISSING_TEXTS,
+) -> Any:
+    """Return labels as a dictionary of texts, null for each that is missing or none.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+    told : LabelType
+        Of the labels so far.
+    declared : sequence of labels, optional
+        All others are none. Default: they are learnt.
+    refuse : bool
+        A label that is missing or none is an error.
+    learnt : int
+        Rows that came before, for the error.
+    missing : collection of str
+        Texts that stand for a label that is missing.
+
+    Raises
+    ------
+    InvalidRow
+        That names the row.
+    """
+    pa = arrow("labels")
+    given = column_or_1d(column_of(y), warn=True)
+    if given.dtype.kind not in NUMBERS + "UO":
+        raise InvalidParameter(f"y must hold labels (text, numbers, truth values), found dtype {given.dtype}")
+    told.see(given)
+    cells, rows = _distinct(given)
+    known = None if declared is None else {label_key(label) for label in declared}
+    texts, wrong = [], np.zeros(len(cells), dtype=bool)
+    reasons: dict[int, str] = {}
+    for i, cell in enumerate(cells):
+        text, why = _label(cell, told, known, declared, missing)
+        texts.append(text)
+        if why is not None:
+            wrong[i], reasons[i] = True, why
+    if refuse and wrong.any():
+        bad = np.flatnonzero(wrong[rows])
+        if bad.size:
+            at = int(bad[0])
+            raise _bad_target(cells[rows[at]], reasons[int(rows[at])], learnt + at + 1)
+    return pa.DictionaryArray.from_arrays(pa.array(rows.astype(np.int32)), pa.array(texts, pa.string()))
+
+
+def _distinct(given: NDArray[Any]) -> tuple[list[Any], NDArray[Any]]:
+    """Return the distinct targets as they are alone, and which of them each row has."""
+    if given.dtype.kind != "O":
+        values, rows = np.unique(given, return_inverse=True)
+        return values.tolist(), rows
+    found: dict[Any, int] = {}
+    cells: list[Any] = []
+    rows = np.empty(len(given), dtype=np.int64)
+    for i, cell in enumerate(map(single, given.tolist())):
+        key = (type(cell), cell) if isinstance(cell, _READABLE) else (type(cell), id(cell))
+        rows[i] = found.setdefault(key, len(cells))
+        if rows[i] == len(cells):
+            cells.append(cell)
+    return cells, rows
+
+
+def _label(
+    cell: Any, told: LabelType, known: set[Any] | None, declared: Sequence[Any] | None, missing: Collection[str]
+) -> tuple[str | None, str | None]:
+    """Return the text of a label, None where it counts as missing, and why it would be refused."""
+    kind = kind_of(cell)
+    if kind is None:
+        return None, "labels"
+    if known is not None:
+        if label_key(cell) not in known:
+            return None, f"the labels {list(declared or ())}"
+        return _text(cell), None
+    if kind != told.kind:
+        return None, f"labels of one kind, which are {told.kind} so far"
+    text = _text(cell)
+    if kind == "numbers" and not (float(cell).is_integer() and abs(float(cell)) < 2**53):
+        return (
+            None,
+            "whole numbers below 2^53 in size. Unknown label type: continuous; PrivateRegressor has real targets",
+        )
+    if kind != "text":
+        return text, None
+    if text.strip() in ("", *missing):
+        return None, "labels, and this text stands for a missing one (classes= declares it)"
+    if label_text(text) != text:
+        return (
+            text,
+            f"labels that are their own text, and this one is read as {label_text(text)!r} (classes= declares it)",
+        )
+    return text, None
+
+
+def _text(cell: Any) -> str:
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, bool | np.bool_):
+        return "true" if cell else "false"
+    return str(int(cell)) if isinstance(cell, numbers.Integral) else repr(float(cell))
+
+
+def _bad_target(cell: Any, allowed: str, row: int) -> InvalidRow:
+    plain = shown(single(cell)) if not isinstance(cell, float) else repr(cell)
+    return InvalidRow(f"row {row}, target: found {plain}, allowed are {allowed}; nothing was learnt", row=row)

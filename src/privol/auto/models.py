@@ -1,0 +1,411 @@
+"""The classifier and the regressor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin, RegressorMixin
+
+from .._validate import number
+from ..encoding.labels import Labels
+from ..encoding.schema_parts import Target
+from ..errors import InvalidParameter
+from ..learners import OnlineLearner
+from ..ledger import Ledger
+from .base import PrivateModel
+from .course import declared_target
+from .defaults import default_loss
+from .inputs import LabelType, read_labels, read_numbers
+
+__all__ = ["PrivateClassifier", "PrivateRegressor"]
+
+FloatArray = NDArray[np.float64]
+
+
+class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
+    """A private classifier of tables that nobody has described: what most people should use.
+
+    The first rows teach, under the guarantee, what the columns mean and which labels there are
+    (:class:`~privol.encoding.PrivateEncoder`); the model learns the rows that follow, with settings from public numbers
+    alone. A row is in one part only, so both together cost ``epsilon`` once. Where the first rows would be too few, all
+    rows teach for a quarter of the budget, and all are learnt for the rest. One pass, in the order of the rows.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Budget of the whole run, encoding and model, above 0; infinite: no noise and no guarantee.
+    delta : float, default=1e-6
+        Where epsilon is stated, above 0 and below 1. Choose it well below one over the number of rows.
+    adjacency : {"replace", "zero_out"}, default="replace"
+        What a neighbouring table may change in one row: anything, or its absence.
+    ledger : Ledger, optional
+        Shared budget, by reference: every fit of a search or a cross-validation is charged to it. Default: one of the
+        estimator's own, without a limit.
+    horizon : int, optional
+        Rows that the budget must last for. Default: ``fit`` takes the number of its rows. ``partial_fit`` and
+        ``learn_one`` need it.
+    classes : sequence of labels, optional
+        The public set of labels; no rows are spent on learning it. Default: the frequent ones are learnt, and rows with
+        another are null rows.
+    drop : sequence of str, default=()
+        Columns that are left out.
+    crosses : sequence of pairs of str, default=()
+        Columns whose features are multiplied, for what only both together say.
+    declared : Schema, mapping or path of a TOML file, optional
+        What is publicly known of some columns: these are taken as they are, and cost nothing.
+    reuse_rows : bool or None, default=None
+        All rows teach for a quarter of the budget (of mu squared) and all are learnt for the rest, or (False) the first
+        teach and the others are learnt, each with the whole budget. None: all where the first would be too few, by the
+        numbers of rows and columns and the budget. ``partial_fit`` cannot read rows twice: the first teach.
+    release : {"all", "last"}, int or list of int, optional
+        Which models are shown, by number of the rows that the model learns. Default: all. Costs nothing.
+    on_invalid : {"raise", "zero"}, default="raise"
+        A row that cannot be read, or whose label is missing or not declared: an error that names it, before anything of
+        its block counts, or a null row.
+    random_state : None, int, ...
+        See :func:`privol.noise.make_source`; anything but None is **not private**.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, ascending.
+    schema_ : Schema
+        The learnt encoding. Public, as all that follows.
+    guarantee_ : Guarantee
+        Of both phases together.
+    ledger_ : Ledger
+        With an entry for each phase, side by side.
+    encoder_ : PrivateEncoder
+        What learnt the encoding; ``encoder_.dropped_`` says why columns were left out.
+    learner_ : OnlineLearner
+        What learns the encoded rows.
+    n_rows_, n_releases_ : int
+    n_features_in_ : int
+        Columns.
+    feature_names_in_ : ndarray of str
+        Their names, where all are strings.
+
+    Notes
+    -----
+    Names, types and order of the columns, of the target too, and the number of rows are public. Labels of text come as
+    the text that they are; ``fit`` refuses texts that are read as a number or a truth value (``"1.0"``, ``"True"``)
+    unless they are declared. Cost per row: about a microsecond a cell, and what the learner costs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privol import PrivateClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> age, town = rng.normal(50, 10, 20000), rng.choice(["Oslo", "Bergen"], 20000)
+    >>> X = np.array([age, town], dtype=object).T
+    >>> y = np.where(age + 10 * (town == "Oslo") > 55, "ill", "well")
+    >>> model = PrivateClassifier(epsilon=1.0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.85)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        adjacency: str = "replace",
+        ledger: Ledger | None = None,
+        horizon: int | None = None,
+        classes: Sequence[Any] | None = None,
+        drop: Sequence[str] = (),
+        crosses: Sequence[tuple[str, str]] = (),
+        declared: Any = None,
+        reuse_rows: bool | None = None,
+        release: Any = None,
+        on_invalid: str = "raise",
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.ledger = ledger
+        self.horizon = horizon
+        self.classes = classes
+        self.drop = drop
+        self.crosses = crosses
+        self.declared = declared
+        self.reuse_rows = reuse_rows
+        self.release = release
+        self.on_invalid = on_invalid
+        self.random_state = random_state
+
+    def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
+        """Learn a block of rows; how the rows are cut into blocks never changes the result.
+
+        The first rows, as many as follow from ``horizon``, the number of columns and the budget, teach the encoding;
+        there is a model when they have come. ``fit`` of the same rows gives the same model where it reuses none.
+
+        Parameters
+        ----------
+        X : frame or array of shape (n, columns), or sequence of dicts
+        y : array-like of shape (n,)
+        classes : array-like of labels, optional
+            The public set of labels, in the first call. Default: as the parameter says.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidRow, InvalidParameter, StreamError, BudgetExceeded, StateError
+            Before anything of the block is counted, learnt or spent; but for a StreamError at the end of a phase of the
+            encoding, where too little of it can be seen through the noise.
+        """
+        given = None if classes is None else _checked(classes)
+        known = self._known()
+        begun = "_course" in vars(self)
+        if given is not None and (begun or self.classes is not None):
+            if known is None or known.tolist() != given.tolist():
+                stays = "learnt" if known is None else str(known.tolist())
+                raise InvalidParameter(f"classes must stay {stays} within a run, found {classes!r}")
+            given = None
+        return self._partial_fit(X, y) if given is None else self._partial_fit(X, y, _given=given)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the label of every row, shape (n,)."""
+        scores = self._scores(X)
+        best = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0.0).astype(int)
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return the scores of every row.
+
+        Of two classes shape (n,), positive for ``classes_[1]``; of more shape (n, n_classes).
+        """
+        return self._scores(X)
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the probability of every class for every row, shape (n, n_classes)."""
+        found = self._predicted(X, _probabilities)
+        return found[:, self._order]
+
+    def predict_one(self, x: Any) -> Any:
+        """Return the label of one row: a dict, or its cells in order."""
+        label = self.predict([x])[0]
+        return label.item() if isinstance(label, np.generic) else label
+
+    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+        """Return the probability of every label of one row: a dict, or its cells in order."""
+        shares = self.predict_proba([x])[0].tolist()
+        return dict(zip(self.classes_.tolist(), shares, strict=True))
+
+    def _scores(self, X: Any) -> FloatArray:
+        scores = self._predicted(X, _decisions)
+        if scores.ndim == 2:
+            return scores[:, self._order]
+        return scores if self._order[0] == 0 else -scores
+
+    # ---- what the base asks for ---------------------------------------------------------------------
+
+    def _loss(self, n_classes: int) -> str:
+        return default_loss(max(n_classes, 2))
+
+    def _regression(self) -> bool:
+        return False
+
+    def _known(self) -> NDArray[Any] | None:
+        """Labels that are declared, ascending."""
+        given: NDArray[Any] | None = vars(self).get("_given")
+        return given if self.classes is None else _checked(self.classes)
+
+    def _declared_target(self, name: str | int) -> Target | None:
+        known = self._known()
+        return None if known is None else declared_target(name, known.tolist(), None)
+
+    def _refused_labels(self) -> list[Any] | None:
+        known = self._known()
+        return None if known is None or self.on_invalid == "zero" else known.tolist()
+
+    def _targets_of(self, y: Any, learnt: int, missing: Sequence[str]) -> Any:
+        told: LabelType = self.__dict__.setdefault("_told", LabelType())
+        known = self._known()
+        refuse = self.on_invalid == "raise"
+        return read_labels(
+            y, told, None if known is None else known.tolist(), refuse=refuse, learnt=learnt, missing=missing
+        )
+
+    def _show(self, classes: tuple[Any, ...] | None) -> None:
+        assert classes is not None
+        known = self._known()
+        if known is None:
+            known = vars(self).get("_told", LabelType.of(classes)).shown(classes)
+        self._order = np.argsort(known, kind="stable")
+        self.classes_ = known[self._order]
+
+
+class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
+    """A private regressor of tables that nobody has described: what most people should use.
+
+    As :class:`PrivateClassifier`, of real targets: the first rows teach, under the guarantee, what the columns mean and
+    where the targets lie; the model learns the rows that follow, by least squares. Predictions are in the units of the
+    target.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Budget of the whole run, encoding and model, above 0; infinite: no noise and no guarantee.
+    delta : float, default=1e-6
+        Where epsilon is stated, above 0 and below 1. Choose it well below one over the number of rows.
+    adjacency : {"replace", "zero_out"}, default="replace"
+        What a neighbouring table may change in one row: anything, or its absence.
+    ledger : Ledger, optional
+        Shared budget, by reference: every fit of a search or a cross-validation is charged to it. Default: one of the
+        estimator's own, without a limit.
+    horizon : int, optional
+        Rows that the budget must last for. Default: ``fit`` takes the number of its rows. ``partial_fit`` and
+        ``learn_one`` need it.
+    target_range : pair of float, optional
+        The public range of the targets, to which they are clipped; no rows are spent on learning it.
+    drop : sequence of str, default=()
+        Columns that are left out.
+    crosses : sequence of pairs of str, default=()
+        Columns whose features are multiplied, for what only both together say.
+    declared : Schema, mapping or path of a TOML file, optional
+        What is publicly known of some columns: these are taken as they are, and cost nothing.
+    reuse_rows : bool or None, default=None
+        All rows teach for a quarter of the budget (of mu squared) and all are learnt for the rest, or (False) the first
+        teach and the others are learnt, each with the whole budget. None: all where the first would be too few, by the
+        numbers of rows and columns and the budget. ``partial_fit`` cannot read rows twice: the first teach.
+    release : {"all", "last"}, int or list of int, optional
+        Which models are shown, by number of the rows that the model learns. Default: as often as the model has
+        features, and the last. Costs nothing.
+    on_invalid : {"raise", "zero"}, default="raise"
+        A row that cannot be read, or whose target is no finite number: an error that names it, before anything of its
+        block counts, or a null row.
+    random_state : None, int, ...
+        See :func:`privol.noise.make_source`; anything but None is **not private**.
+
+    Attributes
+    ----------
+    schema_ : Schema
+        The learnt encoding, with the range of the target. Public, as all that follows.
+    guarantee_ : Guarantee
+        Of both phases together.
+    ledger_ : Ledger
+        With an entry for each phase, side by side.
+    encoder_ : PrivateEncoder
+        What learnt the encoding; ``encoder_.dropped_`` says why columns were left out.
+    learner_ : OnlineLearner
+        What learns the encoded rows.
+    n_rows_, n_releases_ : int
+    n_features_in_ : int
+        Columns.
+    feature_names_in_ : ndarray of str
+        Their names, where all are strings.
+
+    Notes
+    -----
+    The learner's time and memory grow with the square of the number of features, which :attr:`schema_` decides.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privol import PrivateRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(20000, 2))
+    >>> model = PrivateRegressor(epsilon=1.0).fit(X, 100.0 + 20.0 * X[:, 0])
+    >>> bool(model.score(X, 100.0 + 20.0 * X[:, 0]) > 0.8)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        adjacency: str = "replace",
+        ledger: Ledger | None = None,
+        horizon: int | None = None,
+        target_range: tuple[float, float] | None = None,
+        drop: Sequence[str] = (),
+        crosses: Sequence[tuple[str, str]] = (),
+        declared: Any = None,
+        reuse_rows: bool | None = None,
+        release: Any = None,
+        on_invalid: str = "raise",
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.ledger = ledger
+        self.horizon = horizon
+        self.target_range = target_range
+        self.drop = drop
+        self.crosses = crosses
+        self.declared = declared
+        self.reuse_rows = reuse_rows
+        self.release = release
+        self.on_invalid = on_invalid
+        self.random_state = random_state
+
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        """Learn a block of rows: as :meth:`PrivateClassifier.partial_fit`."""
+        return self._partial_fit(X, y)
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the predicted target of every row, shape (n,), in its own units."""
+        return self.schema_.unscale(self._predicted(X, _targets))
+
+    def predict_one(self, x: Any) -> float:
+        """Return the predicted target of one row: a dict, or its cells in order."""
+        return float(self.predict([x])[0])
+
+    # ---- what the base asks for ---------------------------------------------------------------------
+
+    def _loss(self, n_classes: int) -> str:
+        return default_loss(0)
+
+    def _regression(self) -> bool:
+        return True
+
+    def _declared_target(self, name: str | int) -> Target | None:
+        if self.target_range is None:
+            return None
+        if not isinstance(self.target_range, Sequence | np.ndarray) or len(self.target_range) != 2:
+            raise InvalidParameter(f"target_range must be a pair (low, high) or None, found {self.target_range!r}")
+        low, high = (number(target_range=end) for end in self.target_range)
+        if not low < high:
+            raise InvalidParameter(f"target_range must have low below high, found {self.target_range!r}")
+        return declared_target(name, None, (low, high))
+
+    def _targets_of(self, y: Any, learnt: int, missing: Sequence[str]) -> Any:
+        return read_numbers(y, self.on_invalid == "raise", learnt)
+
+    def _show(self, classes: tuple[Any, ...] | None) -> None:
+        """Nothing is shown of real targets."""
+
+
+def _checked(classes: Any) -> NDArray[Any]:
+    """Return declared labels, ascending."""
+    listed = classes.tolist() if isinstance(classes, np.ndarray) else classes
+    Labels(listed, None)  # refuses labels that are none, or the same
+    if isinstance(listed, Mapping) or len({isinstance(label, str) for label in listed}) > 1:
+        raise InvalidParameter(f"classes must be of one kind, numbers or text, found {classes!r}")
+    return np.unique(np.asarray(classes))
+
+
+def _probabilities(learner: OnlineLearner, X: Any) -> FloatArray:
+    found: FloatArray = learner.predict_proba(X)
+    return found
+
+
+def _decisions(learner: OnlineLearner, X: Any) -> FloatArray:
+    found: FloatArray = learner.decision_function(X)
+    return found
+
+
+def _targets(learner: OnlineLearner, X: Any) -> FloatArray:
+    found: FloatArray = learner.predict(X)
+    return found
