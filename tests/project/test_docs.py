@@ -14,6 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from patience import WAIT
 from places import ROOT
@@ -30,9 +31,23 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
 
 
-(LEARNING,), (LOADING,), (DEVICES,) = (
-    [code for code in blocks("python") if word in code] for word in ("learner.fit(X, y)", "load_model", ".device(")
+(LEARNING,), (LOADING,), (DEVICES,), (TABLES,) = (
+    [code for code in blocks("python") if word in code]
+    for word in ("learner.fit(X, y)", "load_model", ".device(", "PrivateClassifier")
 )
+
+
+def test_tables_of_the_readme(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    age, ward = rng.uniform(20, 90, 20_000).round(1), rng.choice(["A", "B"], 20_000)
+    lines = [f"{a},{w},{'ill' if a + 20 * (w == 'B') > 65 else 'well'}" for a, w in zip(age, ward, strict=True)]
+    (tmp_path / "clinic.csv").write_text("\n".join(["age,ward,outcome", *lines]))
+    exec(compile(TABLES, "README.md", "exec"), {"__name__": "readme"})
+    shares, sentence = capsys.readouterr().out.split("} ")
+    assert float(shares.split(",")[0].removeprefix("{'ill': ")) > 0.6
+    assert "(epsilon, delta) = (1, 1e-6)" in sentence
+    assert "a row is in one part only" in sentence
 
 
 def test_python_of_the_readme(capsys):

@@ -29,6 +29,7 @@ from ..encoding.schema_parts import Target
 from ..errors import InvalidParameter, PrivolError, StateError, StreamError
 from ..guarantees import ADJACENCIES, Guarantee, split_budget
 from ..learners import LEARNERS, OnlineLearner, default_name
+from ..learners.views import end_run
 from ..ledger import Ledger, LedgerSeat, LostLedger
 from ..readers.arrays import ArraySource
 from ..readers.columns import Columns
@@ -36,14 +37,14 @@ from ..readers.frames import is_frame
 from ..streams import Stream, open_stream
 from .course import Course, EncodedRows, afford, blocks_of, check_declared, together
 from .defaults import defaults_for, encoder_for
-from .inputs import Labelled, columns_of, dict_columns, target_name, unreadable, without
+from .inputs import Labelled, blanked, columns_of, dict_columns, target_name, unreadable, without
 
 __all__ = ["PrivateModel"]
 
 FloatArray = NDArray[np.float64]
 _FITTED = (
     "encoder_", "learner_", "classes_", "n_features_in_", "feature_names_in_", "_course", "_order", "_streamed",
-    "_told", "_given",
+    "_label_type", "_given",
 )  # fmt: skip
 
 
@@ -248,7 +249,11 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_, self.n_features_in_ = np.array(names, dtype=object), len(names)
         elif encoder.schema_.rows is not None:
             self.n_features_in_ = encoder.schema_.rows.features
-        learner.fit_stream(stream, progress=told)
+        try:
+            learner.fit_stream(stream, progress=told)
+        except BaseException:
+            end_run(learner)  # without another release
+            raise
         return self
 
     def close(self) -> Self:
@@ -314,6 +319,10 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
             if null.any():
                 X = without(X, null)
         if is_frame(X):
+            if not hasattr(X, "__len__"):
+                raise InvalidParameter(
+                    f"X must have a length, found a {type(X).__name__}: fit_stream reads as it comes"
+                )
             named = hasattr(self, "feature_names_in_")
             return columns_of(X, None if named else [f"x{j}" for j in range(self.n_features_in_)]), null
         names = getattr(self, "feature_names_in_", None)
@@ -338,7 +347,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
         n = columns.count()
         check_consistent_length(np.empty(n), np.empty(len(target)))
         if null is not None and null.any():
-            target = _blanked(target, null)
+            target = blanked(target, null)
         return Labelled(columns, target_name(columns.names), target, as_text=not self._regression())
 
     def _encoder(self, horizon: int | None, reuse: bool | None, goal: Target | None) -> PrivateEncoder:
@@ -521,13 +530,3 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
 
 def _are_dicts(X: Any) -> bool:
     return isinstance(X, Sequence) and not isinstance(X, str | bytes) and len(X) > 0 and isinstance(X[0], Mapping)
-
-
-def _blanked(target: Any, rows: NDArray[np.bool_]) -> Any:
-    """Return targets of which those of some rows are missing."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if pa.types.is_dictionary(target.type):
-        return pa.DictionaryArray.from_arrays(pc.if_else(pa.array(rows), None, target.indices), target.dictionary)
-    return pc.if_else(pa.array(rows), None, target)

@@ -215,10 +215,10 @@ def together(encoder: PrivateEncoder, model: Guarantee) -> Guarantee:
     own = (
         f"row 1 to {first - 1:,} taught the schema by histograms, under the Gaussian mechanism with mu = "
         f"{taught.mu:.6g}, and the model learnt row {first:,} and later ones alone: a row is in one part only, so both "
-        "cost what the dearer of them costs (parallel composition); names, types and order of the columns and the "
-        "number of rows are public",
+        "cost what the dearer of them costs (parallel composition)",
     )
-    others = (words for words in model.conditions if words not in schema.conditions_from(first))
+    others = [words for words in model.conditions if words not in schema.conditions_from(first)]
+    others += [words for words in taught.conditions if words not in others]
     return replace(
         model,
         kind="none" if math.isinf(taught.mu) else model.kind,

@@ -90,7 +90,8 @@ def without(X: Any, rows: NDArray[np.bool_]) -> Any:
         X = X.copy()
         X[rows] = None
         return X
-    return X.mask(rows)
+    # each cell as it is: with a missing one beside them, integers would become doubles
+    return X.astype(object).mask(np.broadcast_to(rows[:, None], X.shape))
 
 
 def target_name(names: Sequence[str]) -> str:
@@ -209,6 +210,16 @@ def read_numbers(y: Any, refuse: bool, learnt: int) -> Any:
     if bad.size and refuse:
         raise _bad_target(given[bad[0]], "finite numbers (NaN and infinity are not)", learnt + int(bad[0]) + 1)
     return arrow("targets").array(found, mask=~np.isfinite(found))
+
+
+def blanked(target: Any, rows: NDArray[np.bool_]) -> Any:
+    """Return targets of which those of some rows are missing."""
+    pa = arrow("targets")
+    gone = rows | np.asarray(target.is_null())
+    if pa.types.is_dictionary(target.type):
+        indices = pa.array(np.asarray(target.indices.fill_null(0)), mask=gone)
+        return pa.DictionaryArray.from_arrays(indices, target.dictionary)
+    return pa.array(np.asarray(target.fill_null(0.0)), mask=gone)
 
 
 class LabelType:

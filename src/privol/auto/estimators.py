@@ -228,7 +228,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
         return None if known is None or self.on_invalid == "zero" else known.tolist()
 
     def _targets_of(self, y: Any, learnt: int, missing: Sequence[str]) -> Any:
-        told: LabelType = self.__dict__.setdefault("_told", LabelType())
+        told: LabelType = self.__dict__.setdefault("_label_type", LabelType())
         known = self._known()
         refuse = self.on_invalid == "raise"
         return read_labels(
@@ -239,7 +239,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
         assert classes is not None
         known = self._known()
         if known is None:
-            known = vars(self).get("_told", LabelType.of(classes)).shown(classes)
+            known = vars(self).get("_label_type", LabelType.of(classes)).shown(classes)
         self._order = np.argsort(known, kind="stable")
         self.classes_ = known[self._order]
 
