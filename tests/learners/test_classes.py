@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from alpha import rate
-from class_tools import LABELS
+from class_tools import LABELS, check_classes
 from leader_tools import encoder, released
 from scipy import sparse
 from scipy.stats import chi2
@@ -40,26 +40,6 @@ def data(n=N, classes=4, seed=0):
     return X, np.array(LABELS[:classes] if classes <= 4 else [f"c{k:02}" for k in range(classes)])[y], y
 
 
-def check(learner, X, labels, y, null=(), rows=None):
-    """Row by row against the twin, every bit."""
-    classes = np.unique(labels)
-    learner.declare_classes(classes)
-    width = X.shape[1] + learner.fit_intercept
-    learner.ask(X.shape[1])
-    run = learner._run
-    twin = class_twin_of(learner, run.plan, bytes(run.state.secret_arrays()["key"]), width, classes.tolist())
-    codes = 2.0 * y - 1.0 if twin.outputs == 1 else y
-    shape = (twin.outputs, width) if twin.outputs > 1 else (width,)
-    for i in range(len(X)):
-        learner.learn_one(X[i], labels[i])
-        twin.learn(None if i in null else X[i], codes[i])
-        assert learner.ask().shape == shape
-        assert np.array_equal(learner.ask().ravel(), twin.x), f"point after row {i + 1}"
-        assert learner.n_releases_ == len(twin.released)
-    assert learner.ledger_.spent.mu == pytest.approx(learner.guarantee_.mu, rel=1e-9)
-    return twin
-
-
 # ---- the twin ----------------------------------------------------------------------------------------------
 
 
@@ -79,7 +59,7 @@ def test_twin(loss, radius, intercept, weights):
         l2=0.1,
         random_state=5,
     )
-    twin = check(learner, *data())
+    twin = check_classes(learner, *data())
     assert twin.outputs == 4
     coef = twin.released[-1].reshape(4, -1)
     assert np.array_equal(learner.coef_, coef[:, :D])
@@ -89,7 +69,7 @@ def test_twin(loss, radius, intercept, weights):
 @pytest.mark.parametrize("classes", [2, 3, 11])
 def test_any_number_of_classes(classes):
     learner = DPFTRL(loss="softmax", epsilon=50.0, horizon=N, radius=9.0, random_state=1, regularization=3.0)
-    assert check(learner, *data(classes=classes)).outputs == classes
+    assert check_classes(learner, *data(classes=classes)).outputs == classes
 
 
 @pytest.mark.parametrize("weights", [{"ash": 3.0}, {"birch": 0.5, "ash": 0.125}])
@@ -97,7 +77,7 @@ def test_any_number_of_classes(classes):
 def test_weights_of_two_classes(loss, weights):
     """The released numbers are those of a single score."""
     learner = DPFTRL(loss=loss, epsilon=50.0, horizon=N, radius=9.0, class_weight=weights, random_state=1)
-    assert check(learner, *data(classes=2)).outputs == 1
+    assert check_classes(learner, *data(classes=2)).outputs == 1
     one = DPFTRL(loss=loss, epsilon=50.0, radius=9.0).calibrate(D, N)
     most = 3.0 if "birch" not in weights else 0.5
     assert learner._run.plan.bound == pytest.approx(most * one.bound, rel=1e-12)
@@ -119,7 +99,7 @@ def test_designs_and_leaves(design, batch):
         radius=4.0,
         release=3,
     )
-    check(learner, *data(seed=3))
+    check_classes(learner, *data(seed=3))
 
 
 def test_null_rows():

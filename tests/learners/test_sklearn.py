@@ -19,6 +19,7 @@ from privol import (
     PGIGA,
     PIGD,
     PQFTL,
+    AdaptiveFTRL,
     AgnosticBANCO,
     BanditMIOGD,
     MultiscaleSGD,
@@ -66,6 +67,8 @@ LEARNERS = [
     DPFTRL(loss="hinge", design="tree", **SHORT),
     DPFTRL(loss="softmax", **SHORT),
     DPFTRL(loss="huber", **EASY, y_bound=500.0),
+    AdaptiveFTRL(**(without("l2", "radius") | {"x_bound": 1.0})),
+    AdaptiveFTRL(loss="huber", **without("l2", "radius"), y_bound=500.0),
     PQFTL(**EASY, y_bound=20.0),  # its noise is in proportion to the bound, and targets are scaled to variance 1
     MIOGD(sigma=1e-4, **without("epsilon", "l2")),
     LDPSGD(randomizer="gaussian", step_size=3.0, **without("l2")),

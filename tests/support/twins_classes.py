@@ -27,7 +27,6 @@ def class_slopes_at(name, width, scores, own):
 class ClassTwin(LeaderTwin):
     """One run; ``y`` is the index of a class, or -1/+1 for a single score."""
 
-    outputs: int = 1
     weights: tuple[float, ...] = ()
 
     def gradient(self, row, y):
@@ -49,5 +48,7 @@ def class_twin_of(learner, plan, key, width, labels):
     twin = leader_twin_of(learner, plan, key, outputs * width)
     weights = () if learner.class_weight is None else tuple(learner.class_weight.get(k, 1.0) for k in labels)
     loss = get_loss(learner.loss)
-    words = {name: value for name, value in vars(twin).items() if name not in ("x", "t", "released")}
+    words = {
+        name: value for name, value in vars(twin).items() if name not in ("x", "shown", "t", "released", "outputs")
+    }
     return ClassTwin(**words | {"loss": loss.name, "width": loss.width}, outputs=outputs, weights=weights)

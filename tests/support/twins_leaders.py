@@ -1,4 +1,4 @@
-"""A plain NumPy twin of DPFTRL on the twins of the prefix sums, fed with the same noise words.
+"""A plain NumPy twin of DPFTRL and AdaptiveFTRL on the twins of the prefix sums, fed with the same noise words.
 
 What is released lies on a grid, so the sums of the twin and of the kernel are the same numbers although their gradients
 may differ in the last place; from there on the twin rounds as the kernel does, but for projections onto sets other than
@@ -46,11 +46,13 @@ class LeaderTwin:
     releases: Released
     sums: Twin | EpochsTwin
     start: np.ndarray
+    tuning: object = None
+    outputs: int = 1
     t: int = 0
     released: list = field(default_factory=list)
 
     def __post_init__(self):
-        self.x = self.start
+        self.x = self.shown = self.start
 
     def gradient(self, row, y):
         row = np.asarray(row, dtype=float)
@@ -74,9 +76,12 @@ class LeaderTwin:
         if len(self.sums.leaves) > before:
             self.follow()
         if self.t in self.releases:
-            self.released.append(self.x)
+            self.released.append(self.x if self.tuning is None else self.shown)
 
     def follow(self):
+        if self.tuning is not None:
+            self.follow_tuned()
+            return
         epochs = isinstance(self.sums, EpochsTwin)
         weight, mass = self.weight(self.sums.epoch if epochs else 0), self.t if epochs else self.sums.mass
         x = (weight * self.start - self.sums.prefix) * (1.0 / (weight + self.l2 * mass))
@@ -86,11 +91,25 @@ class LeaderTwin:
         else:
             self.x = nearest(self.domain, x)
 
+    def follow_tuned(self):
+        """By features: James and Stein's estimate of the sums, over the strong convexity; the average is shown."""
+        step, sums = len(self.sums.leaves), self.sums.prefix.reshape(self.outputs, -1)
+        part = next(k for k, until in enumerate(self.tuning.until) if until >= step)
+        threshold, square = self.tuning.threshold[part], np.zeros(sums.shape[1])
+        for s in sums:
+            square = square + s * s
+        kept = np.array([1.0 - threshold / q if q > threshold else 0.0 for q in square])
+        x = (sums * -(kept * (1.0 / self.tuning.held[part]))).ravel()
+        square, r = lanes(x), self.domain.radius
+        self.x = x * (r / math.sqrt(square)) if square > r * r else x
+        counts = max((self.tuning.power + 1.0) / (self.tuning.power + step), 1.0 / self.tuning.slowest)
+        self.shown = self.shown + counts * (self.x - self.shown)
+
     def end(self):
         """A run that ends before its only release was due."""
         self.sums.end_leaf()
         self.follow()
-        self.released.append(self.x)
+        self.released.append(self.x if self.tuning is None else self.shown)
 
 
 def default_regularization(learner, plan, dim, domain, epoch=0):
@@ -115,7 +134,7 @@ def default_regularization(learner, plan, dim, domain, epoch=0):
 def leader_twin_of(learner, plan, key, dim):
     """The twin of a learner's run: everything from its parameters but the public noise scales, grids and weights."""
     loss = get_loss(learner.loss)
-    domain = learner.domain if learner.domain is not None else geometry.L2Ball(learner.radius)
+    domain = plan.problem.domain
 
     def sums(epoch, first_step):
         found, numbers = plan.epochs.of(epoch), {}
@@ -129,7 +148,7 @@ def leader_twin_of(learner, plan, key, dim):
         if design.window is None or design.window < design.steps:
             numbers["discount"], numbers["window"] = design.discount, design.window
         return Twin(
-            learner.design, dim=dim, leaf=learner.batch, bound=math.inf, std=found.sigma, grid=found.grid, key=key,
+            learner.design, dim=dim, leaf=plan.batch, bound=math.inf, std=found.sigma, grid=found.grid, key=key,
             first_step=first_step, **numbers,
         )  # fmt: skip
 
@@ -138,6 +157,8 @@ def leader_twin_of(learner, plan, key, dim):
 
     def weight(epoch):
         found = plan.regularization_in(epoch)
+        if plan.tuning is not None:
+            return found
         if learner.regularization is None and learner.domain is None:
             expected = default_regularization(learner, plan, dim, domain, epoch)
             assert math.isclose(found, expected, rel_tol=1e-12)
@@ -155,11 +176,12 @@ def leader_twin_of(learner, plan, key, dim):
         l2=learner.l2,
         weight=weight,
         bound=plan.bound,
-        batch=learner.batch,
+        batch=plan.batch,
         horizon=plan.releases.horizon,
         releases=Released(plan.releases),
         sums=sums(0, 0) if learner.renewal == "none" else EpochsTwin(length, sums),
         start=np.asarray(domain.start(dim), dtype=float),
+        tuning=plan.tuning,
     )
 
 

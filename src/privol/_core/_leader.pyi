@@ -1,8 +1,22 @@
+from typing import Protocol
+
 from numpy.typing import ArrayLike
 
 from ._learner_run import LearnerRun, _Frame
 from ._noise import _FloatArray
 from ._prefix_plan import ByEpoch, PrefixPlan
+
+class _Tuning(Protocol):
+    @property
+    def until(self) -> ArrayLike: ...
+    @property
+    def held(self) -> ArrayLike: ...
+    @property
+    def threshold(self) -> ArrayLike: ...
+    @property
+    def power(self) -> float: ...
+    @property
+    def slowest(self) -> float: ...
 
 class LeaderRun(LearnerRun):
     def __init__(
@@ -18,6 +32,7 @@ class LeaderRun(LearnerRun):
         reach: float = 0.0,
         rows: ByEpoch | None = None,
         variance: ByEpoch | None = None,
+        tuning: _Tuning | None = None,
     ) -> None: ...
     def point(self) -> _FloatArray: ...
     def tell(self, gradient: _FloatArray | None) -> None: ...

@@ -14,8 +14,17 @@ from ._learner_run cimport LearnerRun, pv_method, pv_plan, pv_state
 cnp.import_array()
 
 cdef extern from "runs/pv_leader.h" nogil:
+    ctypedef struct pv_tuning:
+        int64_t n
+        const int64_t *until
+        const double *held
+        const double *threshold
+        double power
+        double slowest
+
     ctypedef struct pv_leader_plan:
         pv_plan run
+        pv_tuning tuning
         double bound
         double regularization
         double reach
@@ -30,6 +39,7 @@ cdef extern from "runs/pv_leader.h" nogil:
         double *gradient
         double *point
         double *start
+        double *shown
         int64_t followed
 
     const pv_method pv_leader_method
@@ -39,7 +49,7 @@ cdef extern from "runs/pv_leader.h" nogil:
 
 
 cdef class LeaderRun(LearnerRun):
-    """One run of DPFTRL. Secret: the sums of gradients, the noise ahead. Every point is public.
+    """One run of DPFTRL or AdaptiveFTRL. Secret: the sums of gradients, the noise ahead. Every point is public.
 
     Parameters
     ----------
@@ -58,6 +68,8 @@ cdef class LeaderRun(LearnerRun):
         mu^2 of the run, spent with the first row.
     weights : ndarray of float64, optional
         What a row's loss is multiplied with, by class: as many as outputs, or two for a single score.
+    tuning : Tuning, optional
+        Of a leader that tunes itself and starts at 0: ``regularization`` and ``l2`` then have no effect.
     """
 
     cdef pv_leader_plan own_plan
@@ -67,9 +79,11 @@ cdef class LeaderRun(LearnerRun):
     cdef ByEpoch variance
     cdef int64_t n_sums
     cdef object weights
+    cdef tuple tables
 
     def __init__(self, frame, *, PrefixPlan sums not None, double bound, double regularization, double l2,
-                 double cost, weights=None, double reach=0.0, ByEpoch rows=None, ByEpoch variance=None):
+                 double cost, weights=None, double reach=0.0, ByEpoch rows=None, ByEpoch variance=None,
+                 tuning=None):
         problem = frame.problem
         cdef int64_t dim = problem.dim
         cdef int64_t outputs = problem.outputs
@@ -87,7 +101,7 @@ cdef class LeaderRun(LearnerRun):
             raise InvalidParameter(f"no objective has regularization {regularization:g} and l2 {l2:g}")
         self.n_sums = pv_prefix_size(&sums.c)
         self.begin(&self.own_plan.run, &self.it.run, sizeof(pv_leader), &pv_leader_method, frame, dim,
-                   self.n_sums + dim, 2 * dim)
+                   self.n_sums + dim, (2 if tuning is None else 3) * dim)
         self.own_plan.run.magnitude = sums.c.magnitude
         self.own_plan.run.outputs.n = outputs
         self.own_plan.run.outputs.softmax = problem.loss.joint
@@ -110,6 +124,26 @@ cdef class LeaderRun(LearnerRun):
         self.it.start = self.public + dim
         for j in range(dim):
             self.it.point[j] = self.it.start[j] = self.state.released[j]
+        if tuning is not None:
+            self.it.shown = self.public + 2 * dim  # zeros, as the start
+            self.tune(tuning, (horizon + sums.c.leaf - 1) // sums.c.leaf)
+
+    cdef int tune(self, tuning, int64_t steps) except -1:
+        cdef const int64_t[::1] until = np.array(tuning.until, dtype=np.int64)
+        cdef const double[::1] held = np.array(tuning.held, dtype=np.float64)
+        cdef const double[::1] threshold = np.array(tuning.threshold, dtype=np.float64)
+        cdef pv_tuning *own = &self.own_plan.tuning
+        if not (
+            until.shape[0] == held.shape[0] == threshold.shape[0] > 0 and np.all(np.diff(until) > 0)
+            and until[until.shape[0] - 1] == steps and np.min(held) > 0.0 and np.min(threshold) >= 0.0
+            and tuning.power >= 0.0 and tuning.slowest >= 1.0
+            and not self.vector(self.it.start, self.plan.d).any()
+        ):
+            raise InvalidParameter(f"a run that tunes itself starts at 0 and needs ascending parts up to step {steps}")
+        self.tables = (until, held, threshold)
+        own.n, own.until, own.held, own.threshold = until.shape[0], &until[0], &held[0], &threshold[0]
+        own.power, own.slowest = tuning.power, tuning.slowest
+        return 0
 
     def point(self):
         """Copy of the point at which the next gradient is taken, shape (dim,)."""
@@ -173,7 +207,8 @@ cdef class LeaderRun(LearnerRun):
         return LearnerRun.serve(self, status)
 
     cdef dict own_arrays(self):
-        return {
+        shown = {"shown": self.vector(self.it.shown, self.plan.d)} if self.own_plan.tuning.n else {}
+        return shown | {
             "point": self.vector(self.it.point, self.plan.d),
             "sums": self.vector(self.secret, self.n_sums).view(np.int64),
             "sums_counts": self.sums.counts(&self.it.sums),
@@ -182,6 +217,8 @@ cdef class LeaderRun(LearnerRun):
     cdef int restore_own(self, arrays) except -1:
         cdef cnp.ndarray sums
         self.check_vector(arrays, "point", self.plan.d)
+        if self.own_plan.tuning.n:
+            self.check_vector(arrays, "shown", self.plan.d)
         self.check_vector(arrays, "sums", self.n_sums)
         self.check_vector(arrays, "sums_counts", 6)
         sums = np.ascontiguousarray(arrays["sums"], dtype=np.int64)
@@ -189,6 +226,8 @@ cdef class LeaderRun(LearnerRun):
         pv_prefix_go_to(&self.it.sums, self.sums.epoch_of(counts))
         self.sums.restore(&self.it.sums, counts)
         self.fill_vector(self.it.point, arrays, "point", self.plan.d)
+        if self.own_plan.tuning.n:
+            self.fill_vector(self.it.shown, arrays, "shown", self.plan.d)
         memcpy(self.secret, cnp.PyArray_DATA(sums), self.n_sums * sizeof(double))
         self.it.followed = self.it.sums.first_step + self.it.sums.step
         return 0

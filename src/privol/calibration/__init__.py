@@ -4,11 +4,12 @@
 reproduces formulas of Jain, Kothari & Thakurta (2012), of Monteleoni & Chaudhuri (2008) and of Li et al. (2018); the
 guarantee then states what they really give. Iterates: :func:`calibrate_iterates`, and their average:
 :func:`calibrate_average`; prefix sums: :func:`calibrate_sums`; gradients: :func:`calibrate_gradients`; leaders on sums
-of gradients: :func:`calibrate_leaders`; coin betting on noisy gradients: :func:`betting_regret`; experts of many
-magnitudes: :func:`experts_regret`; nodes that learn together: :func:`calibrate_network`; minimisers over all rows at
-once: :func:`calibrate_output` and :func:`calibrate_objective`.
+of gradients: :func:`calibrate_leaders`, and one that tunes itself: :func:`calibrate_adaptive`; coin betting on noisy
+gradients: :func:`betting_regret`; experts of many magnitudes: :func:`experts_regret`; nodes that learn together:
+:func:`calibrate_network`; minimisers over all rows at once: :func:`calibrate_output` and :func:`calibrate_objective`.
 """
 
+from ._adaptive import LARGEST_SCORE, calibrate_adaptive
 from ._averages import AVERAGE_WEIGHTS, AverageCalibration, average_rule, calibrate_average, sample_size
 from ._bandit import BanditCalibration, bounds_of_values, calibrate_bandit, inner_radius
 from ._betting import BETTING_CALIBRATIONS, Betting, agnostic_bet, agnostic_regret, betting_regret
@@ -24,7 +25,7 @@ from ._iterates import (
     ReleaseSchedule,
     calibrate_iterates,
 )
-from ._leaders import LeaderCalibration, calibrate_leaders
+from ._leaders import LeaderCalibration, Tuning, calibrate_leaders
 from ._least_squares import LeastSquaresCalibration, calibrate_least_squares
 from ._local import Coin, GradientTerms, LocalCalibration, betting_of, bound_of_gradients, calibrate_steps
 from ._network import NOISE_POSITIONS, REGULARIZERS, THRESHOLDS, NetworkCalibration, calibrate_network
@@ -48,6 +49,7 @@ __all__ = [
     "CALIBRATIONS",
     "INTEGER_DESIGNS",
     "L2_SCHEDULES",
+    "LARGEST_SCORE",
     "MIN_L2",
     "MOST_EXPERTS",
     "MOST_OUTPUTS",
@@ -82,6 +84,7 @@ __all__ = [
     "ReportNoise",
     "RunPlan",
     "SumCalibration",
+    "Tuning",
     "agnostic_bet",
     "agnostic_regret",
     "average_rule",
@@ -89,6 +92,7 @@ __all__ = [
     "betting_regret",
     "bound_of_gradients",
     "bounds_of_values",
+    "calibrate_adaptive",
     "calibrate_average",
     "calibrate_bandit",
     "calibrate_gradients",

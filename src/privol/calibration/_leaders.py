@@ -6,6 +6,7 @@ What the kernel's arithmetic adds is charged as derived in ``docs/proofs/leaders
 
 from __future__ import annotations
 
+import bisect
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -23,9 +24,38 @@ from ._points import check_steps, gradients_at_points
 from ._problem import Budget, Problem
 from ._sums import SumCalibration
 
-__all__ = ["LeaderCalibration", "calibrate_leaders"]
+__all__ = ["LeaderCalibration", "Tuning", "calibrate_leaders"]
 
 _SMALL = 1e-30
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How a leader follows, by step; public.
+
+    Attributes
+    ----------
+    until : tuple of int
+        The last step of each part of the run, ascending; the last one is that of the run.
+    held : tuple of float
+        Strong convexity in each part, nowhere less than before.
+    threshold : tuple of float
+        The square that the noise of a feature's sums, over all scores, is expected to have: what does not exceed it
+        counts as noise.
+    power, slowest : float
+        The point after step s counts ``(power + 1) / (power + s)`` in the average that is shown, at least
+        ``1 / slowest``.
+    """
+
+    until: tuple[int, ...]
+    held: tuple[float, ...]
+    threshold: tuple[float, ...]
+    power: float
+    slowest: float
+
+    def part(self, step: int) -> int:
+        """Return in which part a step is."""
+        return min(bisect.bisect_left(self.until, step), len(self.until) - 1)
 
 
 @dataclass(frozen=True)
@@ -57,6 +87,8 @@ class LeaderCalibration:
     reach : float
         Above 0: the regularization of later epochs is chosen anew for this distance from the starting point
         (:meth:`regularization_in`). 0: it is kept.
+    tuning : Tuning or None
+        Of a leader that tunes itself.
     """
 
     problem: Problem
@@ -70,6 +102,7 @@ class LeaderCalibration:
     regularization: float
     l2: float
     reach: float = 0.0
+    tuning: Tuning | None = None
 
     @property
     def mu(self) -> float:
@@ -90,6 +123,8 @@ class LeaderCalibration:
 
     def _point(self, row: int, epoch: int, step: int) -> float:
         """What a sum after a step is divided by."""
+        if self.tuning is not None:
+            return self.tuning.held[self.tuning.part(step)]
         before = self.epochs.start(epoch)
         learnt = before + self.epochs.of(epoch).weight(min(step * self.batch, row - before))
         return self.regularization_in(epoch) + self.l2 * learnt

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ._model import Release as Release
     from ._network import NetworkLearner as NetworkLearner
     from ._offline import OfflineLearner as OfflineLearner
+    from .adaptive import AdaptiveFTRL as AdaptiveFTRL
     from .averaged import POL as POL
     from .bandit import BanditMIOGD as BanditMIOGD
     from .betting import BANCO as BANCO
@@ -74,6 +75,7 @@ TABLE = (
     Entry("pgiga", "PGIGA", "iterate", "few", "gradient steps, smooth losses"),
     Entry("nogd", "NOGD", "gradient", "free", "every gradient"),
     Entry("dpftrl", "DPFTRL", "leader", "free", "running sums of gradients"),
+    Entry("adaptive", "AdaptiveFTRL", "adaptive", "free", "running sums of gradients, nothing to choose"),
     Entry("pqftl", "PQFTL", "least_squares", "free", "running sums of moments, for squared loss"),
     Entry("miogd", "MIOGD", "descent", "devices", "gradients"),
     Entry("bandit", "BanditMIOGD", "bandit", "devices", "losses"),

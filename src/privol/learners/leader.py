@@ -302,4 +302,5 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
             reach=plan.reach,
             rows=ByEpoch(epochs.starts(), epochs.rows[-1]),
             variance=ByEpoch(epochs.variances(), epochs.end_variance(epochs.last)),
+            tuning=plan.tuning,
         )

@@ -112,6 +112,39 @@ static void follow(pv_leader *it, const pv_leader_plan *plan, const pv_vectors *
     for (int64_t c = 0; c < run->d; ++c) it->point[c] = x[c] * f + 0.0;
 }
 
+/* The sums of a feature, over all scores, are taken as far as they stand out of the noise, and divided by the strong
+ * convexity of the step: the positive part of James and Stein's estimate. */
+static void follow_tuned(pv_leader *it, const pv_leader_plan *plan, const pv_vectors *vectors) {
+    const pv_plan *run = &plan->run;
+    const pv_tuning *tuning = &plan->tuning;
+    const int64_t step = steps_of(it), n = run->outputs.n, width = run->d / n;
+    int64_t k = 0, beyond = tuning->n - 1;
+    while (k < beyond) { /* the first part that reaches the step */
+        const int64_t middle = k + (beyond - k) / 2;
+        if (tuning->until[middle] < step) k = middle + 1;
+        else beyond = middle;
+    }
+    const double length = 1.0 / tuning->held[k], threshold = tuning->threshold[k];
+    const double *base = it->sums.base, *sum = it->sums.prefix;
+    double *restrict x = it->run.work, *restrict part = it->run.work + run->d;
+    memset(part, 0, (size_t)width * sizeof(double));
+    for (int64_t c = 0; c < n; ++c)
+        for (int64_t j = 0; j < width; ++j) {
+            const double s = base[c * width + j] + sum[c * width + j];
+            x[c * width + j] = s;
+            part[j] += s * s;
+        }
+    for (int64_t j = 0; j < width; ++j) part[j] = part[j] > threshold ? (1.0 - threshold / part[j]) * length : 0.0;
+    for (int64_t c = 0; c < n; ++c)
+        for (int64_t j = 0; j < width; ++j) x[c * width + j] *= -part[j];
+    const double f = pv_into_set(run, x, x + run->d, vectors), s = (double)step;
+    const double counts = fmax((tuning->power + 1.0) / (tuning->power + s), 1.0 / tuning->slowest);
+    for (int64_t c = 0; c < run->d; ++c) {
+        it->point[c] = x[c] * f + 0.0;
+        it->shown[c] += counts * (it->point[c] - it->shown[c]);
+    }
+}
+
 static pv_status release(pv_state *state, const pv_plan *run, pv_draws *draws) {
     pv_leader *it = (pv_leader *)state;
     const pv_leader_plan *plan = (const pv_leader_plan *)run;
@@ -119,10 +152,11 @@ static pv_status release(pv_state *state, const pv_plan *run, pv_draws *draws) {
     if (it->followed < steps_of(it)) {
         pv_status status = pv_prefix_settle(&it->sums, draws);
         if (status != PV_OK) return status;
-        follow(it, plan, vectors);
+        if (plan->tuning.n) follow_tuned(it, plan, vectors);
+        else follow(it, plan, vectors);
         it->followed = steps_of(it);
     }
-    if (state->t == state->next_release) pv_publish(state, run, it->point, 1.0, vectors);
+    if (state->t == state->next_release) pv_publish(state, run, plan->tuning.n ? it->shown : it->point, 1.0, vectors);
     return PV_OK;
 }
 

@@ -7,8 +7,19 @@
 #include "prefix/pv_prefix.h"
 #include "runs/pv_run.h"
 
+/* How a leader follows that tunes itself: the strong convexity and the threshold of each step, and what is shown. */
+typedef struct pv_tuning {
+    int64_t n;               /* parts of the run; 0: it does not tune itself */
+    const int64_t *until;    /* the last step of each, ascending; that of the last part is the run's */
+    const double *held;      /* strong convexity */
+    const double *threshold; /* of a feature's squared sums, over all scores: below it they count as noise */
+    double power, slowest;   /* the point after step s counts (power + 1) / (power + s) in the average that is shown,
+                              * at least 1 / slowest */
+} pv_tuning;
+
 typedef struct pv_leader_plan {
     pv_plan run;
+    pv_tuning tuning;
     double bound;          /* gradients are scaled to this L2 norm */
     double regularization; /* strong convexity at the beginning, around the starting point */
     double reach;          /* that of later epochs is chosen anew, for this distance from the starting point; 0: kept */
@@ -23,6 +34,7 @@ typedef struct pv_leader {
     double *gradient; /* secret: of the row that is learnt */
     double *point;    /* public: where gradients are taken */
     double *start;    /* public: the starting point */
+    double *shown;    /* public: the average that is released where the leader tunes itself */
     int64_t followed; /* steps of the sums that the point is of, all epochs together */
 } pv_leader;
 

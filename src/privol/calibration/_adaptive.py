@@ -1,0 +1,99 @@
+"""A leader that tunes itself: its steps, its strong convexity and its thresholds, from public numbers alone.
+
+The noise is that of :func:`calibrate_leaders`, whose proof holds for it: all that is chosen here is public before the
+run, and what it does to the private sums is post-processing (``docs/proofs/adaptive.md``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ..geometry import L2Ball
+from ..losses import class_slope_bound
+from ._leaders import LeaderCalibration, Tuning, calibrate_leaders
+from ._problem import Budget, Problem
+
+__all__ = ["LARGEST_SCORE", "calibrate_adaptive"]
+
+LARGEST_SCORE = 100.0
+"""Of the longest row: beyond it a probability is 0 or 1 in all but name."""
+
+# Slopes are cut at this share of the largest: most rows of a fair model are below it, and half the noise is gone.
+_SLOPES = 0.5
+# By how much the noise of a sum may move the score of the longest row, one standard deviation, and one step with rows
+# that are all alike and as wrong as can be.
+_SCORE_NOISE, _SCORE_STEP = 1.25, 4.0
+# A model is to be public at least every 100 rows; of few rows there are to be many steps all the same.
+_STEPS, _MOST_ROWS = 1000, 100
+# What is shown is the average of the last ninth of the points, but of no more than 64 steps: streams drift.
+_POWER, _SLOWEST = 8.0, 64.0
+_PARTS_OF_OCTAVE = 16
+
+
+def _half_of_slopes(problem: Problem) -> float:
+    """Half of the longest gradient: of real targets, of a prediction that is within their range."""
+    loss, row_bound = problem.loss, problem.row_bound
+    if problem.outputs > 1:
+        most = row_bound * class_slope_bound(loss, problem.outputs, LARGEST_SCORE)
+    elif loss.kind == "classification":
+        most = loss.gradient_bound(row_bound, LARGEST_SCORE / row_bound, problem.y_bound)
+    else:
+        most = loss.gradient_bound(row_bound, problem.y_bound / row_bound, problem.y_bound)
+    return _SLOPES * problem.weight * most
+
+
+def calibrate_adaptive(
+    problem: Problem, budget: Budget, *, release: Any, gradient_bound: float | None = None
+) -> LeaderCalibration:
+    """Calibrate AdaptiveFTRL: noise, rows of a step, strong convexity and thresholds.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its domain is a ball around 0.
+    budget : Budget
+    release : optional
+        As the learner's parameter.
+    gradient_bound : float, optional
+        L2 norm that gradients are scaled to. Default: half of the longest.
+
+    Returns
+    -------
+    LeaderCalibration
+        With its ``tuning``; ``regularization`` is that of the last step.
+
+    Raises
+    ------
+    InvalidParameter
+        If a parameter is out of its range; the message says which and why.
+    """
+    assert isinstance(problem.domain, L2Ball)
+    batch = min(max(problem.horizon // _STEPS, 1), _MOST_ROWS)
+    plan = calibrate_leaders(
+        problem,
+        budget,
+        release=release,
+        l2=0.0,
+        regularization=1.0,  # none of the noise depends on it
+        batch=batch,
+        gradient_bound=_half_of_slopes(problem) if gradient_bound is None else gradient_bound,
+    )
+    longest, sums = problem.row_bound, plan.sums
+    until = _parts(sums.factorization.steps)
+    held, threshold = [batch * plan.bound * longest / _SCORE_STEP], [0.0]
+    for step in until:  # running maxima: the analysis needs sequences that do not fall
+        std = sums.std(step)
+        held.append(max(held[-1], std * longest / _SCORE_NOISE))
+        threshold.append(max(threshold[-1], problem.outputs * std**2))
+    tuning = Tuning(tuple(until), tuple(held[1:]), tuple(threshold[1:]), _POWER, _SLOWEST)
+    return replace(plan, regularization=held[-1], gradient_bound=gradient_bound, tuning=tuning)
+
+
+def _parts(steps: int) -> list[int]:
+    """Return the last step of each part: all steps at first, then parts of an octave."""
+    found, last = [], 0
+    while last < steps:
+        last = min(last + max(1, (last + 1) // _PARTS_OF_OCTAVE), steps)
+        found.append(last)
+    return found

@@ -1,0 +1,166 @@
+"""AdaptiveFTRL: its NumPy twin, what it chooses from public numbers, and that nothing else need be chosen."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from class_tools import check_classes
+from leader_tools import check
+from learner_tools import data
+from sklearn.metrics import roc_auc_score
+
+from privol import DPFTRL, AdaptiveFTRL, losses
+from privol.errors import InvalidParameter
+
+WORDS = {"epsilon": 9.0, "delta": 1e-3, "random_state": 5}
+
+
+# ---- the twin ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "smooth_hinge", "squared", "absolute", "huber"])
+def test_twin(loss, intercept):
+    X, y = data(loss)
+    check(AdaptiveFTRL(loss=loss, horizon=len(X), fit_intercept=intercept, x_bound=0.9, y_bound=0.8, **WORDS), X, y)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 500.0, math.inf])
+def test_twin_of_steps_of_several_rows(epsilon):
+    """Where not everything stands out of the noise, and where everything does; the last step has fewer rows."""
+    X, y = data("logistic", n=299, seed=2)
+    learner = AdaptiveFTRL(**WORDS | {"epsilon": epsilon, "adjacency": "zero_out", "horizon": 5299})
+    if math.isinf(epsilon):
+        learner.partial_fit(X, y, classes=[-1.0, 1.0])
+        assert learner.calibrate(3, 5299).tuning.threshold == (0.0,) * len(learner.calibrate(3, 5299).tuning.until)
+        assert np.isfinite(learner.coef_).all()
+        return
+    twin = check(learner, X, y, null=())
+    assert len(twin.sums.leaves) == 299 // 5
+    assert (epsilon > 1.0) == bool(twin.x.all())
+
+
+@pytest.mark.parametrize("weights", [None, {"ash": 2.0, "cedar": 0.25}])
+@pytest.mark.parametrize("loss", ["softmax", "hinge"])
+def test_twin_of_classes(loss, weights):
+    """The scores of a feature are shrunk together."""
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(60, 3)) / 2, rng.integers(0, 3, 60)
+    labels = np.array(["ash", "birch", "cedar"])[y]
+    learner = AdaptiveFTRL(loss=loss, horizon=60, class_weight=weights, **WORDS | {"epsilon": 60.0})
+    twin = check_classes(learner, X, labels, y)
+    zeros = (twin.x.reshape(3, -1) == 0.0).sum(axis=0)
+    assert set(zeros.tolist()) <= {0, 3}
+
+
+# ---- what it chooses -----------------------------------------------------------------------------------------
+
+
+def test_noise_is_half_that_of_the_longest_gradients():
+    for words, longest in (
+        ({"loss": "hinge"}, 1.0),
+        ({"loss": "softmax"}, math.sqrt(2.0)),
+        ({"loss": "hinge", "class_weight": {1: 3.0}}, 3.0),
+        ({"loss": "squared", "y_bound": 2.0}, 4.0),
+        ({"loss": "absolute", "y_bound": 2.0}, 1.0),
+    ):
+        learner = AdaptiveFTRL(x_bound=2.0, fit_intercept=False, **words)
+        plan = learner.calibrate(5, 10_000)
+        assert plan.bound == pytest.approx(0.5 * longest * 2.0, rel=1e-9), words
+        other = {name: value for name, value in words.items() if name != "y_bound"}
+        for adjacency in ("replace", "zero_out"):
+            shared = {"x_bound": 2.0, "fit_intercept": False, "adjacency": adjacency}
+            plan = AdaptiveFTRL(**shared, **words).calibrate(5, 10_000)
+            for share in (0.5, 1.0):
+                same = DPFTRL(**shared, **other, batch=10, gradient_bound=share * longest * 2.0).calibrate(5, 10_000)
+                assert plan.sums.sigma == pytest.approx(0.5 / share * same.sums.sigma, rel=1e-9)
+                assert plan.mu == pytest.approx(same.mu, rel=1e-9)
+
+
+def test_strong_convexity_and_thresholds_follow_the_noise():
+    for n_rows, epsilon, batch in ((500, 1.0, 1), (50_000, 1.0, 50), (10**7, 1.0, 100), (50_000, math.inf, 50)):
+        learner = AdaptiveFTRL(loss="softmax", x_bound=3.0, epsilon=epsilon)
+        plan = learner.calibrate(20, n_rows, n_classes=4)
+        tuning, longest = plan.tuning, math.hypot(3.0, 1.0)
+        assert plan.batch == batch
+        assert tuning.until[-1] == plan.sums.factorization.steps == -(-n_rows // batch)
+        assert len(tuning.until) < 300
+        stds = np.maximum.accumulate([plan.sums.std(step) for step in tuning.until])
+        floor = batch * plan.bound * longest / 4.0
+        np.testing.assert_allclose(tuning.held, np.maximum(floor, stds * longest / 1.25), rtol=1e-9)
+        np.testing.assert_allclose(tuning.threshold, 4 * stds**2, rtol=1e-9)
+        assert plan.std(n_rows) == pytest.approx(stds[-1] / tuning.held[-1])
+        for step in (1, 2, 17, tuning.until[-1]):
+            part = tuning.part(step)
+            assert tuning.until[part] >= step > ([0, *tuning.until])[part]
+
+
+def test_parameters():
+    for words, said in (
+        ({"x_bound": 0.0}, "x_bound"),
+        ({"gradient_bound": -1.0}, "gradient_bound"),
+        ({"class_weight": {0: 0.0}}, "class_weight"),
+        ({"epsilon": 0.0}, "epsilon"),
+    ):
+        with pytest.raises(InvalidParameter, match=said):
+            AdaptiveFTRL(**words).calibrate(3, 100)
+    assert not {"radius", "batch", "regularization", "l2"} & set(AdaptiveFTRL().get_params())
+
+
+def test_told_gradients():
+    learner = AdaptiveFTRL(loss=losses.Logistic(), horizon=50, gradient_bound=1.0, epsilon=math.inf)
+    learner.declare_classes([0, 1])
+    for _ in range(50):
+        learner.ask(2)
+        learner.tell(gradient=[-30.0, 0.0, 40.0])  # scaled to length 1
+    assert learner.coef_[0, 0] > 0.0
+    assert learner.intercept_[0] == pytest.approx(-4.0 / 3.0 * learner.coef_[0, 0])
+    with pytest.raises(InvalidParameter, match="gradient_bound must be given"):
+        AdaptiveFTRL(horizon=5).declare_classes([0, 1]).tell(gradient=[1.0])
+
+
+# ---- that nothing else need be chosen --------------------------------------------------------------------------
+
+
+def stream(n, seed, features=40, informative=4):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, features))
+    score = 1.5 * X[:, :informative].sum(axis=1) + rng.logistic(size=n)
+    return X / np.sqrt(features), np.where(score > 0, 1, 0)
+
+
+def progressive(learner, X, y, size=500):
+    scores = []
+    for start in range(0, len(X), size):
+        block = X[start : start + size]
+        scores.append(learner.decision_function(block) if start else np.zeros(len(block)))
+        learner.partial_fit(block, y[start : start + size], classes=[0, 1])
+    return np.concatenate(scores)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0])
+def test_nothing_need_be_chosen(epsilon):
+    """Most features say nothing, and what they add to the model is noise alone."""
+    n = 20_000
+    X, y = stream(n, 1)
+    words = {"epsilon": epsilon, "horizon": n, "x_bound": 1.2, "random_state": 1}
+    found = {}
+    for kind in (AdaptiveFTRL, DPFTRL):
+        learner = kind(**words)
+        found[kind] = roc_auc_score(y[n // 2 :], progressive(learner, X, y)[n // 2 :])
+        coef = np.abs(learner.coef_[0])
+        found[kind, "share"] = coef[:4].sum() / coef.sum()
+    assert found[AdaptiveFTRL] > found[DPFTRL] + 0.03
+    assert found[AdaptiveFTRL, "share"] > found[DPFTRL, "share"] + 0.1
+
+
+def test_what_is_shown_follows_a_drift():
+    """Of 60,000 rows the last ninth would be 6,667; no more than 64 steps of 60 rows are averaged."""
+    X, y = stream(60_000, 2, features=4, informative=2)
+    X[30_000:] *= -1.0
+    learner = AdaptiveFTRL(epsilon=8.0, horizon=60_000, x_bound=1.5, random_state=2)
+    scores = progressive(learner, X, y)
+    assert roc_auc_score(y[25_000:30_000], scores[25_000:30_000]) > 0.85
+    assert roc_auc_score(y[55_000:], scores[55_000:]) > 0.85
