@@ -225,13 +225,14 @@ def plan(learner: str | None = None, *, n_features: int, horizon: int, n_classes
     Parameters
     ----------
     learner : str, optional
-        A name of :data:`privol.learners.LEARNERS`. Default: that of :func:`privol.default_learner` for the loss.
+        A name of :data:`privol.learners.LEARNERS`. Default: ``"adaptive"``; where a parameter is given that it
+        chooses itself, ``"pqftl"`` for squared loss and ``"dpftrl"`` for the others.
     n_features : int
         Features of a row, at least 1, the intercept not counted.
     horizon : int
         Rows, at least 1.
     n_classes : int, default=2
-        Classes, more than two for ``"dpftrl"`` only; without effect on regression.
+        Classes, more than two for ``"adaptive"`` and ``"dpftrl"`` only; without effect on regression.
     **params
         Parameters of the learner: ``epsilon``, ``delta``, ``release``, ``l2``, ``radius``, ``x_bound``, ...
 
@@ -252,7 +253,7 @@ def plan(learner: str | None = None, *, n_features: int, horizon: int, n_classes
     >>> plan.rows[-1].row
     581012
     """
-    learner = default_name(params.get("loss", "logistic")) if learner is None else learner
+    learner = default_name(params.get("loss", "logistic"), params) if learner is None else learner
     kind = LEARNERS[choice(tuple(LEARNERS), learner=learner)]
     unknown = sorted(set(params) - set(kind().get_params(deep=False)))
     if unknown:

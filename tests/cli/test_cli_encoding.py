@@ -62,7 +62,7 @@ def test_a_file_and_a_target(here):
     assert record["diagnostics"]["run"]["progressive"]["auc"] > 0.82
     assert record["budget"]["reserved"]["epsilon"] == pytest.approx(2.0, rel=1e-6)
     assert Ledger.read("R/ledger.jsonl").spent.epsilon(1e-6) == pytest.approx(2.0, rel=1e-6)
-    assert [entry.learner for entry in entries_of("R")] == ["PrivateEncoder", "DPFTRL"]
+    assert [entry.learner for entry in entries_of("R")] == ["PrivateEncoder", "AdaptiveFTRL"]
     shown = " ".join(privol_cli(*WORDS, "--seed", "1", "--out", "S", "--no-diagnostics").stdout.split())
     assert f"learnt from the first {taught:,} rows" in shown
     assert "constant: nearly all rows have the same value" in shown
@@ -101,10 +101,10 @@ def test_predict_says_which_cells_the_model_does_not_know(here):
     ("words", "learner", "loss"),
     [
         (("--target", "dose"), "PQFTL", "squared"),
-        (("--target", "town"), "DPFTRL", "softmax"),
-        (("--target", "outcome", "--positive", "ill", "--drop", "id,dose"), "DPFTRL", "logistic"),
+        (("--target", "town"), "AdaptiveFTRL", "softmax"),
+        (("--target", "outcome", "--positive", "ill", "--drop", "id,dose"), "AdaptiveFTRL", "logistic"),
         (("--target", "outcome", "--learner", "nogd", "--radius", "20"), "NOGD", "logistic"),
-        (("--target", "outcome", "--private-metrics", "0.2", "--release", "1000"), "DPFTRL", "logistic"),
+        (("--target", "outcome", "--private-metrics", "0.2", "--release", "1000"), "AdaptiveFTRL", "logistic"),
     ],
     ids=["real", "classes", "drop", "nogd", "metrics"],
 )
@@ -248,7 +248,7 @@ def test_a_share_of_the_budget_lets_all_rows_teach_and_learn(here):
     assert record["summary"].startswith("NOT PRIVATE")  # the seed is known
     assert "epsilon 2 at delta 1e-6" in record["summary"]
     shares = {name: found["mu"] for name, found in record["budget"]["shares"].items()}
-    assert shares == {"PrivateEncoder": pytest.approx(mu / 2), "DPFTRL": pytest.approx(mu * 0.75**0.5)}
+    assert shares == {"PrivateEncoder": pytest.approx(mu / 2), "AdaptiveFTRL": pytest.approx(mu * 0.75**0.5)}
     found = Ledger.read("R/ledger.jsonl")
     assert found.epsilon == 2.0
     assert mu * (1 - 1e-9) < found.spent.mu <= mu

@@ -68,7 +68,7 @@ LEARNERS = [
     DPFTRL(loss="softmax", **SHORT),
     DPFTRL(loss="huber", **EASY, y_bound=500.0),
     AdaptiveFTRL(**(without("l2", "radius") | {"x_bound": 1.0})),
-    AdaptiveFTRL(loss="huber", **without("l2", "radius"), y_bound=500.0),
+    AdaptiveFTRL(loss="squared", **(without("l2", "radius") | {"horizon": 200, "x_bound": 5.0}), y_bound=5.0),
     PQFTL(**EASY, y_bound=20.0),  # its noise is in proportion to the bound, and targets are scaled to variance 1
     MIOGD(sigma=1e-4, **without("epsilon", "l2")),
     LDPSGD(randomizer="gaussian", step_size=3.0, **without("l2")),

@@ -474,7 +474,7 @@ def test_other_noise_or_another_version_does_not_go_on(name, tmp_path, monkeypat
         other = replace(calibration, schedule=calibration.schedule.with_gain(calibration.schedule.gain * (1 + 1e-15)))
     elif name == "NOGD":
         other = replace(calibration, sigma=calibration.sigma * (1 + 1e-15))
-    elif name.startswith(("DPFTRL", "PQFTL")):
+    elif name.startswith(("AdaptiveFTRL", "DPFTRL", "PQFTL")):
         sums = tuple(replace(found, sigma=found.sigma * (1 + 1e-15)) for found in calibration.epochs.sums)
         other = replace(calibration, sums=sums[0], epochs=replace(calibration.epochs, sums=sums))
     elif name != "PGIGA":

@@ -28,6 +28,7 @@ __all__ = [
 #: Kinds of guarantees that an encoding's can stand beside.
 _BESIDE = "gdp", "none"
 _MOST_FEATURES = 1 << 30
+_SETTLED = "adaptive", "dpftrl", "pqftl"
 _OF_NOISY_STEPS = "nogd", "dola", "sparse-dola"
 
 
@@ -58,10 +59,12 @@ def defaults_for(name: str | None, stream: Any, horizon: int, given: Mapping[str
     target = stream.schema.target
     if stream.classes is None and target is not None and target.range is not None:
         found["y_bound"] = 1.0
-    if name in (None, default_name(loss)):
+    name = default_name(loss, given) if name is None else name
+    if name in _SETTLED:
         words = ("epsilon", "delta", "adjacency", "fit_intercept")
         found |= settings_without_look(
             loss,
+            learner=name,
             n_features=stream.n_features,
             n_rows=horizon,
             x_bound=given.get("x_bound", found["x_bound"]),
@@ -69,7 +72,7 @@ def defaults_for(name: str | None, stream: Any, horizon: int, given: Mapping[str
             has_constant=stream.schema.has_constant,
             **{word: given[word] for word in words if word in given},
         )
-    elif name is not None:
+    else:
         found |= noisy_steps(name, {"horizon": horizon, "x_bound": found["x_bound"], **given})
     return found
 

@@ -9,7 +9,6 @@ gradients: :func:`betting_regret`; experts of many magnitudes: :func:`experts_re
 :func:`calibrate_network`; minimisers over all rows at once: :func:`calibrate_output` and :func:`calibrate_objective`.
 """
 
-from ._adaptive import LARGEST_SCORE, calibrate_adaptive
 from ._averages import AVERAGE_WEIGHTS, AverageCalibration, average_rule, calibrate_average, sample_size
 from ._bandit import BanditCalibration, bounds_of_values, calibrate_bandit, inner_radius
 from ._betting import BETTING_CALIBRATIONS, Betting, agnostic_bet, agnostic_regret, betting_regret
@@ -42,6 +41,7 @@ from ._reports import (
     gaussian_leakage_std,
 )
 from ._sums import INTEGER_DESIGNS, MOST_ROWS, NO_LAST_ROW, SumCalibration, calibrate_sums
+from ._tuned_leaders import LARGEST_SCORE, calibrate_adaptive, score_unit
 
 __all__ = [
     "AVERAGE_WEIGHTS",
@@ -114,4 +114,5 @@ __all__ = [
     "make_epochs",
     "minimiser_bound",
     "sample_size",
+    "score_unit",
 ]

@@ -458,7 +458,8 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--learner",
         type=click.Choice([entry.name for entry in TABLE]),
-        help=f"{_about_learners()}  [default: dpftrl; for squared loss pqftl]",
+        help=f"{_about_learners()}  [default: adaptive; dpftrl, or pqftl for squared loss, where a setting of "
+        "theirs is given]",
     )(command)
 
 
@@ -495,7 +496,7 @@ def learner_name(name: str | None, given: Mapping[str, Any]) -> str:
     """Return the name of the learner, by default that for the loss, which must have the given parameters."""
     from ..learners import LEARNERS, OFFLINE_LEARNERS, default_name
 
-    found = default_name(given.get("loss", "logistic")) if name is None else name
+    found = default_name(given.get("loss", "logistic"), given) if name is None else name
     kind: Any = OFFLINE_LEARNERS[found] if found in OFFLINE else LEARNERS[found]
     known = kind().get_params(deep=False)
     for parameter in given:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
+from ..calibration import LARGEST_SCORE
 from ..losses import Loss, get_loss
 from ._base import OnlineLearner
+from .adaptive import AdaptiveFTRL
 from .leader import DPFTRL
 from .least_squares import PQFTL
 
@@ -16,8 +19,6 @@ __all__ = ["default_learner", "default_name", "settings_without_look", "steps_wi
 # categories and knots has scores of a few units: with less regularization noise drowns it, with more it learns too
 # slowly. Between 0.1 and 0.4 progressive AUC moved by at most 0.02 on three tables (docs/encoding.md).
 _SCORE_NOISE = 0.2
-# Largest score of the longest row: beyond it a probability is 0 or 1 in all but name.
-_LARGEST_SCORE = 100.0
 _STEPS, _BATCH = 1000, (1, 200)
 # Of the moments of functions between knots: R2 was nearly the same from 0.25 to 0.5, and half of it at 2 (one table).
 _NOISE_SHIFT, _RIDGE = 0.3, 0.01
@@ -36,15 +37,28 @@ def default_learner(loss: str | Loss = "logistic") -> type[OnlineLearner]:
     Returns
     -------
     type
-        :class:`PQFTL` for squared loss, :class:`DPFTRL` for the others: their noise grows with the logarithm of the
-        rows only, and their releases cost nothing.
+        :class:`AdaptiveFTRL`: its noise grows with the logarithm of the rows only, its releases cost nothing, and it
+        has no setting that decides whether a model is any good.
     """
-    return PQFTL if get_loss(loss).quadratic else DPFTRL
+    get_loss(loss)
+    return AdaptiveFTRL
 
 
-def default_name(loss: str | Loss = "logistic") -> str:
-    """Return the name of :func:`default_learner` in :data:`LEARNERS`."""
-    return "pqftl" if default_learner(loss) is PQFTL else "dpftrl"
+def default_name(loss: str | Loss = "logistic", given: Iterable[str] = ()) -> str:
+    """Return the name of :func:`default_learner` in :data:`LEARNERS`.
+
+    Parameters
+    ----------
+    loss : str or Loss
+    given : iterable of str
+        Parameters that are stated: one that AdaptiveFTRL chooses itself (``radius``, ``batch``, ``discount``, ...) asks
+        for the learner that has it: :class:`PQFTL` for squared loss, :class:`DPFTRL` for the others.
+    """
+    other: Any = PQFTL() if get_loss(loss).quadratic else DPFTRL()
+    chosen = other.get_params(deep=False).keys() - AdaptiveFTRL().get_params(deep=False).keys()
+    if not chosen & set(given):
+        return "adaptive"
+    return "pqftl" if isinstance(other, PQFTL) else "dpftrl"
 
 
 def settings_without_look(
@@ -53,6 +67,7 @@ def settings_without_look(
     n_features: int,
     n_rows: int,
     x_bound: float,
+    learner: str | None = None,
     n_classes: int = 2,
     fit_intercept: bool = True,
     has_constant: bool = False,
@@ -66,31 +81,36 @@ def settings_without_look(
     n_features, n_rows : int
     x_bound : float
         Norm that longer rows are scaled to.
+    learner : {"adaptive", "dpftrl", "pqftl"}, optional
+        Default: :func:`default_name`.
     n_classes : int
     fit_intercept : bool
     has_constant : bool
-        Whether the features of each row add up to a constant: moments need no intercept then, which costs noise.
+        Whether the features of each row add up to a constant: these two need no intercept then, which costs noise.
     **budget
         ``epsilon``, ``delta``, ``adjacency``, as far as they differ from the learner's defaults.
 
     Returns
     -------
     dict
-        Of :class:`DPFTRL`: ``batch``, of a thousand steps, at most 200 rows and no more than leave them stable;
-        ``radius``, at which no score is
+        Of :class:`AdaptiveFTRL`: ``fit_intercept``; it has chosen the rest. Of :class:`DPFTRL`: ``batch``, of a
+        thousand steps, at most 200 rows and no more than leave them stable; ``radius``, at which no score is
         limited; ``regularization``, with which the noise moves the score of the longest row by 0.2. Of :class:`PQFTL`:
         ``l2`` and ``noise_shift`` for features that add up to 1 in groups, and ``fit_intercept``.
     """
-    if default_learner(loss) is PQFTL:
+    learner = default_name(loss) if learner is None else learner
+    if learner == "adaptive":
+        return {"fit_intercept": fit_intercept and not has_constant}
+    if learner == "pqftl":
         return {
             "noise_shift": _NOISE_SHIFT,
             "l2": _RIDGE,
-            "radius": _LARGEST_SCORE / math.hypot(x_bound, 1.0),
+            "radius": LARGEST_SCORE / math.hypot(x_bound, 1.0),
             "fit_intercept": fit_intercept and not has_constant,
         }
     longest = math.hypot(x_bound, float(fit_intercept))
     words: dict[str, Any] = {"loss": loss, "x_bound": x_bound, "fit_intercept": fit_intercept, **budget}
-    words["radius"] = radius = _LARGEST_SCORE / longest
+    words["radius"] = radius = LARGEST_SCORE / longest
 
     def needed(batch: int) -> float:
         plan = DPFTRL(**words, batch=batch, regularization=1.0).calibrate(n_features, n_rows, n_classes=n_classes)

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 from .. import calibration as calibrate
 from .._rounding import bound_of_rows
 from .._validate import number
-from ..calibration import LARGEST_SCORE, LeaderCalibration
+from ..calibration import LARGEST_SCORE, LeaderCalibration, score_unit
 from ..geometry import ConvexSet, L2Ball
 from ..ledger import Ledger
-from ..losses import Loss
+from ..losses import Loss, get_loss
 from .leader import DPFTRL
 
 __all__ = ["AdaptiveFTRL"]
@@ -77,7 +77,8 @@ class AdaptiveFTRL(DPFTRL):
     scores (one, or one for each class), the point has the coordinates ``-S_j max(1 - k s^2 / q_j, 0) / held``: James
     and Stein's estimate, feature by feature. ``held`` is such that the noise moves the score of the longest row by
     1.25, one standard deviation, and a step by at most 4. The point after step t counts ``9 / (t + 8)`` in the average
-    that is shown, at least 1 / 64. Scores of the longest row are kept below 100.
+    that is shown, at least 1 / 64. Scores of the longest row are kept below 100. For real targets these numbers are in
+    units of a quarter of ``y_bound``.
 
     A gradient is cut at half of the longest, which halves the noise: few rows of a fair model are beyond it. For
     logistic loss the model is then that of a loss which grows linearly for margins below 0, so it is the calmer about
@@ -150,7 +151,8 @@ class AdaptiveFTRL(DPFTRL):
 
     def _domain(self) -> ConvexSet:
         x_bound = number(x_bound=self.x_bound, at_least=1e-30, at_most=1e30)
-        return L2Ball(LARGEST_SCORE / bound_of_rows(x_bound, bool(self.fit_intercept)))
+        unit = score_unit(get_loss(self.loss), number(y_bound=self.y_bound, at_least=1e-30, at_most=1e30))
+        return L2Ball(LARGEST_SCORE * unit / bound_of_rows(x_bound, bool(self.fit_intercept)))
 
     def calibrate(self, n_features: int, horizon: int, release: Any = None, *, n_classes: int = 2) -> LeaderCalibration:
         """Return the calibration of a run before anything is spent.

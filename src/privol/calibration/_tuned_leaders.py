@@ -10,25 +10,31 @@ from dataclasses import replace
 from typing import Any
 
 from ..geometry import L2Ball
-from ..losses import class_slope_bound
+from ..losses import Loss, class_slope_bound
 from ._leaders import LeaderCalibration, Tuning, calibrate_leaders
 from ._problem import Budget, Problem
 
-__all__ = ["LARGEST_SCORE", "calibrate_adaptive"]
+__all__ = ["LARGEST_SCORE", "calibrate_adaptive", "score_unit"]
 
 LARGEST_SCORE = 100.0
-"""Of the longest row: beyond it a probability is 0 or 1 in all but name."""
+"""Of the longest row: beyond it a probability is 0 or 1 in all but name. Of real targets, in units of a quarter of
+their bound."""
 
 # Slopes are cut at this share of the largest: most rows of a fair model are below it, and half the noise is gone.
 _SLOPES = 0.5
 # By how much the noise of a sum may move the score of the longest row, one standard deviation, and one step with rows
-# that are all alike and as wrong as can be.
+# that are all alike and as wrong as can be; of real targets in units of a quarter of their bound.
 _SCORE_NOISE, _SCORE_STEP = 1.25, 4.0
 # A model is to be public at least every 100 rows; of few rows there are to be many steps all the same.
 _STEPS, _MOST_ROWS = 1000, 100
 # What is shown is the average of the last ninth of the points, but of no more than 64 steps: streams drift.
 _POWER, _SLOWEST = 8.0, 64.0
 _PARTS_OF_OCTAVE = 16
+
+
+def score_unit(loss: Loss, y_bound: float) -> float:
+    """Return what a score is measured in: 1 for classes, a quarter of the bound of real targets."""
+    return 1.0 if loss.kind == "classification" else y_bound / 4.0
 
 
 def _half_of_slopes(problem: Problem) -> float:
@@ -79,7 +85,7 @@ def calibrate_adaptive(
         batch=batch,
         gradient_bound=_half_of_slopes(problem) if gradient_bound is None else gradient_bound,
     )
-    longest, sums = problem.row_bound, plan.sums
+    longest, sums = problem.row_bound / score_unit(problem.loss, problem.y_bound), plan.sums
     until = _parts(sums.factorization.steps)
     held, threshold = [batch * plan.bound * longest / _SCORE_STEP], [0.0]
     for step in until:  # running maxima: the analysis needs sequences that do not fall
