@@ -1,0 +1,50 @@
+"""Learners side by side at equal privacy: the page of the arena.
+
+    python experiments/arena.py FOLDER [--quick] [--runs 3] [--write]
+
+FOLDER holds UCI's adult.data.gz, covtype.data.gz, diabetic_data.csv.gz and CASP.csv.gz as downloaded. The same as
+``privol arena experiments/arena.toml --folder FOLDER --generators all --rows 30000`` in the current directory, whose
+results it goes on with: what is there is not run again. It needs River. Half an hour.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from common import arguments, say, write
+
+from privol.arena import MADE_UP, RIVER, SEEN_OF_RIVER, Board, Spec, load_specs, run_arena
+from privol.plots import plot_arena
+
+ROWS, OUT = 30_000, "privol-arena"
+
+
+def main() -> None:
+    """Run what is missing, and write the page."""
+    given = arguments(__doc__, folder="the four tables", runs=3, page="arena.md")
+    specs = load_specs(Path(__file__).with_suffix(".toml"), given.folder)
+    absent = [spec.file for spec in specs if spec.file is not None and not Path(spec.file).is_file()]
+    if absent and not given.quick:
+        raise SystemExit(f"there is no {', '.join(map(str, absent))}")
+    specs = [] if given.quick else specs
+    names = ("turning", "prices") if given.quick else (*MADE_UP, *RIVER)
+    specs += [Spec(name=name, generator=name, seen=SEEN_OF_RIVER if name in RIVER else "") for name in names]
+    with tempfile.TemporaryDirectory() as folder:
+        results = run_arena(
+            specs,
+            folder if given.quick else OUT,
+            seeds=given.runs,
+            rows=1_500 if given.quick else ROWS,
+            **({"epsilons": [8.0], "others": ["sgd", "dp-sgd"]} if given.quick else {}),
+            progress=lambda done, total, record: say(f"{done} of {total}", record["stream"], record["entrant"]),
+        )
+        board = Board(results, [spec.name for spec in specs])
+    if given.page is not None:
+        (given.page.parent / "img").mkdir(exist_ok=True)
+        (given.page.parent / "img" / "arena.svg").write_bytes(plot_arena(board.curves(), kind="svg"))
+    write("arena", board.lines(whole=False), given.page)
+
+
+if __name__ == "__main__":
+    main()
