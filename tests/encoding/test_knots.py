@@ -538,3 +538,26 @@ def test_errors_name_the_place(tmp_path, text, place, words):
         Schema.load(path)
     assert str(found.value).startswith(f"adult.toml: columns.a{'.' if place else ''}{place} "), found.value
     assert words in str(found.value), found.value
+
+
+def test_doubles_are_what_their_texts_are():
+    """A typed column is read without its texts, and gives the same rows: what is beyond, missing, or marked as such."""
+    cells = np.array([0.5, 999.0, math.inf, -math.inf, math.nan, -0.0, 5e-324, 1e308, 2.0, 0.1 + 0.2])
+    for shape, missing in (("spline", "indicator"), ("linear", "zero"), ("bins", "indicator")):
+        column = {"knots": [-1.0, 0.0, 0.1, 3.0], "shape": shape, "missing": missing}
+        schema = Schema.load({"columns": {"x": column}, "file": {"missing": ["999", "?"]}})
+        for dtype in (np.float64, np.float32):
+            with np.errstate(over="ignore"):
+                typed = cells.astype(dtype)
+            found = [
+                open_stream(
+                    pa.table({"x": pa.array(kind)}) if kind.dtype != object else [{"x": cell} for cell in kind],
+                    schema=schema,
+                    target=False,
+                    count_cells=True,
+                )
+                for kind in (typed, typed.astype(object))
+            ]
+            rows = [np.concatenate([block.X for block in stream]) for stream in found]
+            assert np.array_equal(*rows)
+            assert found[0].cells == found[1].cells

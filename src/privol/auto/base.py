@@ -35,7 +35,7 @@ from ..readers.arrays import ArraySource
 from ..readers.columns import Columns
 from ..readers.frames import is_frame
 from ..streams import Stream, open_stream
-from .course import Course, EncodedRows, afford, blocks_of, check_declared, together
+from .course import Course, EncodedRows, afford, blocks_of, check_declared, check_encoded, together
 from .defaults import defaults_for, encoder_for
 from .inputs import Labelled, blanked, columns_of, dict_columns, target_name, unreadable, without
 
@@ -127,12 +127,14 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
                 f"{table.name}: {n:,} rows are fewer than the {course.teaches:,} that teach the encoding with a "
                 f"horizon of {horizon:,}: state the number of rows, or nothing"
             )
-        batches = self._read(course, table)
+        reads = table.loose or self.declared is not None
+        batches = self._read(course, table, None) if reads else []
         self._begin(course)
         try:
-            course.take(table, batches)
-            if course.encoder.reused_:
-                course.learn_again(table, batches)
+            if reads:
+                course.take(table, batches)
+            else:
+                course.take_all(table)
             self._seen(course)
         except BaseException:
             course.abandon()  # a fit that failed releases nothing
@@ -167,11 +169,12 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
         if course is None:
             course = self._prepared(table, integer(horizon=self.horizon, at_least=1), reuse=False)
         course.check_room(table.count())
-        batches = self._read(course, table)
+        coder = course.coder_for(table)
+        batches = self._read(course, table, coder)
         if first:
             self._begin(course)
         try:
-            course.take(table, batches)
+            course.take(table, batches, coder)
         except PrivolError:  # the rows that taught have shown too little, or the ledger cannot carry the model
             course.abandon()
             raise
@@ -414,12 +417,17 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
         )
         return made
 
-    def _read(self, course: Course, table: Labelled) -> list[Any]:
+    def _read(self, course: Course, table: Labelled, coder: SchemaEncoder | None) -> list[Any]:
         """Read all cells of a block, before one is counted."""
-        course.read_as(table)
-        batches = [batch for batch in table.batches(course.kinds, 65536, lambda _: None) if batch.num_rows]
-        check_declared(self.declared, table, batches, self.on_invalid == "raise")
-        course.read_as(table)
+        if coder is None:
+            course.read_as(table)
+        kinds = course.kinds_for(coder)
+        batches = [batch for batch in table.batches(kinds, 65536, lambda _: None) if batch.num_rows]
+        if coder is None:
+            check_declared(self.declared, table, batches, self.on_invalid == "raise")
+            course.read_as(table)
+        else:
+            check_encoded(coder, self.declared, batches, self.on_invalid == "raise")
         return batches
 
     def _begin(self, course: Course) -> None:

@@ -12,6 +12,7 @@ from ..encoding import PrivateEncoder
 from ..encoding.encode import SchemaEncoder
 from ..encoding.learning import MISSING_TEXTS
 from ..encoding.lesson import Lesson
+from ..encoding.rest import RestOfColumns
 from ..encoding.schema import Schema
 from ..encoding.schema_parts import Drop, Target
 from ..errors import BudgetExceeded
@@ -24,7 +25,16 @@ from ..readers.base import BLOCK_BYTES, Rows
 from ..readers.columns import Batch, Columns
 from .defaults import with_schema
 
-__all__ = ["Course", "EncodedRows", "afford", "blocks_of", "check_declared", "declared_target", "together"]
+__all__ = [
+    "Course",
+    "EncodedRows",
+    "afford",
+    "blocks_of",
+    "check_declared",
+    "check_encoded",
+    "declared_target",
+    "together",
+]
 
 
 @dataclass
@@ -69,10 +79,13 @@ class Course:
         again = self.encoder.reused_ and self.learner is not None
         return (0 if again else self._lesson.taken) + (0 if self.learner is None else self.learner.n_rows_)
 
-    @property
-    def kinds(self) -> dict[str, Any]:
+    def coder_for(self, columns: Columns) -> SchemaEncoder | None:
+        """Return what encodes the rows of an input; None before all rows have come that teach."""
+        return None if self.learner is None else SchemaEncoder(self.encoder.schema_, columns)
+
+    def kinds_for(self, coder: SchemaEncoder | None) -> dict[str, Any]:
         """Columns that batches must have, in this order."""
-        return self._lesson.kinds
+        return self._lesson.kinds if coder is None else dict(coder.kinds)
 
     @property
     def teaches(self) -> int:
@@ -100,9 +113,8 @@ class Course:
                 "was learnt"
             )
 
-    def take(self, columns: Columns, batches: Iterable[Batch]) -> None:
+    def take(self, columns: Columns, batches: Iterable[Batch], coder: SchemaEncoder | None = None) -> None:
         """Let the next rows teach, or the model learn them; of rows that are reused, none before all have taught."""
-        coder: SchemaEncoder | None = None
         again = self.encoder.reused_
         row = 1
         for batch in batches:
@@ -110,15 +122,24 @@ class Course:
             if self._lesson.done and self.learner is None:
                 coder = self._begin_model(columns)
             rest = batch.slice(used)
-            if rest.num_rows and self.learner is not None and not again:
-                coder = SchemaEncoder(self.encoder.schema_, columns) if coder is None else coder
+            if rest.num_rows and coder is not None and not again:
                 self._learn(coder, rest, row + used)
             row += batch.num_rows
+        if again and coder is not None:
+            self._learn_all(coder, batches)
 
-    def learn_again(self, columns: Columns, batches: Iterable[Batch]) -> None:
-        """Let the model learn rows that have taught."""
-        assert self.learner is not None
-        coder, row = SchemaEncoder(self.encoder.schema_, columns), 1
+    def take_all(self, columns: Columns) -> None:
+        """Take a whole input of which no cell can be refused, batch by batch as it is read."""
+        for batch in columns.batches(self._lesson.kinds, 65536, lambda _: None):
+            self._lesson.take(batch)
+            if self._lesson.done:
+                break
+        coder = self._begin_model(columns)
+        rest = columns if self.encoder.reused_ else RestOfColumns(columns, self.encoder.plan_.rows)
+        self._learn_all(coder, rest.batches(coder.kinds, 65536, lambda _: None))
+
+    def _learn_all(self, coder: SchemaEncoder, batches: Iterable[Batch]) -> None:
+        row = 1
         for batch in batches:
             self._learn(coder, batch, row)
             row += batch.num_rows
@@ -189,6 +210,18 @@ def check_declared(declared: Any, columns: Columns, batches: Iterable[Batch], re
         if refuse:
             squared_norms(X, learnt=row - 1, refuse=True)
         row += batch.num_rows
+
+
+def check_encoded(coder: SchemaEncoder, declared: Any, batches: Iterable[Batch], refuse: bool) -> None:
+    """Do the same for rows of which none teaches."""
+    if declared is None:
+        return
+    row = 1
+    for batch in batches:
+        for X, _ in blocks_of(coder, batch, row):
+            if refuse:
+                squared_norms(X, learnt=row - 1, refuse=True)
+            row += X.shape[0]
 
 
 def afford(ledger: Ledger, epsilon: float, delta: float) -> None:

@@ -146,6 +146,14 @@ class Labelled(Columns):
     def only_text(self, name: str) -> bool:
         return self._as_text if name == self._name else self._columns.only_text(name)
 
+    def floats(self, name: str) -> bool:
+        return name != self._name and self._columns.floats(name)
+
+    @property
+    def loose(self) -> bool:
+        """Whether reading may find a cell that is not allowed, whatever is asked for."""
+        return not isinstance(self._columns, FrameColumns) or self._columns.loose
+
     def batches(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Batch]:
         pa = arrow("frames")
         target = self._cells(kinds.get(self._name))

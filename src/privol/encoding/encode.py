@@ -101,7 +101,7 @@ class SchemaEncoder:
                 names += [name] if part.flag is None else [name, f"{name}=missing"]
                 self._entries += 1 if part.flag is None else 2
             elif isinstance(column, Knots):
-                kinds[name] = "text"
+                kinds[name] = "number" if columns.floats(name) and not column.timestamp else "text"
                 pointed = not columns.only_text(name)
                 knots = KnotsColumn(name, column, len(names), self._entries, self._written, pointed=pointed)
                 self._knots.append(knots)

@@ -155,12 +155,21 @@ class KnotsColumn:
         self.feature_names = names
 
     def points(self, column: Any) -> Points:
-        """Return the entries of the cells of a dictionary-coded column."""
+        """Return the entries of the cells of a dictionary-coded column, or of one of doubles."""
+        if not hasattr(column, "dictionary"):
+            values = np.array(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+            for marker in self._written.missing_numbers:
+                values[values == marker] = np.nan
+            return self._points(np.arange(len(values), dtype=np.int32), values, np.zeros(len(values), dtype=bool))
         column = compact(column)
         if self._times:
             values, strange = seconds_in(column.dictionary, self._written)
         else:
             values, strange = self._written.values(column.dictionary, pointed=self._pointed)
+        return self._points(positions(column), values, strange)
+
+    def _points(self, cells: IntArray, values: FloatArray, strange: npt.NDArray[np.bool_]) -> Points:
+        """Return the entries of rows by their distinct cells, and which of these are neither missing nor a number."""
         # two more: a cell that is null, and a row that is spared
         values = np.append(values, [np.nan, np.nan])
         none = np.flatnonzero(np.isnan(values))
@@ -177,7 +186,7 @@ class KnotsColumn:
         if self._flag is not None:
             places[none[:-1], -1] = self._flag
             weights[none[:-1], -1] = 1.0
-        return Points(positions(column), places, weights, states)
+        return Points(cells, places, weights, states)
 
     def crossed(self, found: Points) -> tuple[IntArray, FloatArray]:
         """Return what the column brings into a cross: functions between knots and the indicator, without cycles."""

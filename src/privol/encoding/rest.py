@@ -68,6 +68,9 @@ class RestOfColumns(Columns):
     def only_text(self, name: str) -> bool:
         return self._columns.only_text(name)
 
+    def floats(self, name: str) -> bool:
+        return self._columns.floats(name)
+
     def batches(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Batch]:
         going, self._going = self._going, None
         if going is not None:

@@ -79,6 +79,9 @@ class TypedColumns(Columns):
     def only_text(self, name: str) -> bool:
         return _is_text(self._types[name])
 
+    def floats(self, name: str) -> bool:
+        return bool(arrow("typed columns").types.is_floating(self._types[name]))
+
     @abstractmethod
     def typed(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Any]:
         """Yield record batches that hold at least the columns of ``kinds``, with the types that the input has."""

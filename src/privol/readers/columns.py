@@ -64,6 +64,13 @@ class Columns(Reader):
         """
         return False
 
+    def floats(self, name: str) -> bool:
+        """Return whether the cells of a column are surely doubles or floats in the input itself.
+
+        As numbers they cost nothing; their texts read back as the same numbers.
+        """
+        return False
+
     @abstractmethod
     def batches(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Batch]:
         """Yield record batches with exactly the columns of ``kinds``, in that order.

@@ -80,6 +80,11 @@ class FrameColumns(TypedColumns):
         else:
             self._open = lambda: reader
 
+    @property
+    def loose(self) -> bool:
+        """Whether there are columns of objects, of which any cell may be one that is not allowed."""
+        return bool(self._cells)
+
     def _converted(self, column: Any, name: str, kind: Kind, row: int) -> Any:
         if name not in self._cells:
             return super()._converted(column, name, kind, row)
