@@ -248,8 +248,8 @@ class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
     """A private regressor of tables that nobody has described: what most people should use.
 
     As :class:`PrivateClassifier`, of real targets: the first rows teach, under the guarantee, what the columns mean and
-    where the targets lie; the model learns the rows that follow, by least squares. Predictions are in the units of the
-    target.
+    where the targets lie; the model learns the rows that follow, by the squared loss. Predictions are in the units of
+    the target, and not clipped to its range.
 
     Parameters
     ----------
@@ -278,8 +278,7 @@ class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
         teach and the others are learnt, each with the whole budget. None: all where the first would be too few, by the
         numbers of rows and columns and the budget. ``partial_fit`` cannot read rows twice: the first teach.
     release : {"all", "last"}, int or list of int, optional
-        Which models are shown, by number of the rows that the model learns. Default: as often as the model has
-        features, and the last. Costs nothing.
+        Which models are shown, by number of the rows that the model learns. Default: all. Costs nothing.
     on_invalid : {"raise", "zero"}, default="raise"
         A row that cannot be read, or whose target is no finite number: an error that names it, before anything of its
         block counts, or a null row.
@@ -303,10 +302,6 @@ class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
         Columns.
     feature_names_in_ : ndarray of str
         Their names, where all are strings.
-
-    Notes
-    -----
-    The learner's time and memory grow with the square of the number of features, which :attr:`schema_` decides.
 
     Examples
     --------
