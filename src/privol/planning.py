@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ from ._validate import choice, integer
 from .calibration import RunPlan
 from .errors import InvalidParameter
 from .guarantees import WEAK_EPSILON, Guarantee, weaknesses
-from .learners import LEARNERS, default_name
+from .learners import LEARNERS, OFFLINE_LEARNERS, default_name
+from .learners.views import derived_of
 from .losses import loss_at_zero
 from .noise import make_source
 from .state import describe_parameters
@@ -29,6 +30,10 @@ __all__ = ["Plan", "PlanRow", "Remedy", "plan"]
 #: drowns. The scores that tell rows apart are several times smaller than the largest: on Forest Covertype a ratio of
 #: 0.015 costs 1 % of accuracy, 0.05 costs 4 %, 0.15 costs 13 % (PIGD, logistic loss, 120,000 rows).
 CLEAR, DROWNED = 0.02, 0.1
+
+#: Of noise in an objective there is a bound alone: the losses' curvature takes about half of it, on the tables of
+#: docs/offline.md.
+_DAMPED = 2.0
 
 _ROWS = 7
 _EPOCHS = 4  # shown of a run that outlives its horizon
@@ -113,6 +118,8 @@ class Plan:
         One line: signal against noise at the last release.
     remedies : tuple of Remedy
         Computed where the signal is not clear.
+    derived : dict
+        Parameters that were not given and are computed from public numbers, of learners of data at rest.
     """
 
     learner: str
@@ -126,6 +133,7 @@ class Plan:
     warnings: tuple[str, ...]
     verdict: str
     remedies: tuple[Remedy, ...]
+    derived: dict[str, float] = field(default_factory=dict)
 
     def to_record(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
@@ -145,6 +153,7 @@ class Plan:
             "releases": [{**asdict(row), "ratio": row.ratio} for row in self.rows],
             "verdict": self.verdict,
             "remedies": [asdict(remedy) for remedy in self.remedies],
+            "derived": self.derived,
         }
 
     def to_json(self) -> str:
@@ -169,7 +178,7 @@ class Plan:
             f"{r.largest_score:>14.4g}"
             for r in self.rows
         ]
-        lines += ["", self.verdict]
+        lines += ["", self.verdict, *([describe_derived(self.derived)] if self.derived else [])]
         if self.remedies:
             lines.append("Any one of these changes alone (public, made before the run):")
             lines += [f"  {describe_remedy(r)}" for r in self.remedies]
@@ -185,6 +194,12 @@ class Plan:
 
     def __str__(self) -> str:
         return self.text()
+
+
+def describe_derived(derived: Mapping[str, float]) -> str:
+    """Return the parameters that were computed from public numbers as one line of text."""
+    figures = ", ".join(f"{name} = {value:.6g}" for name, value in derived.items())
+    return f"By rule, from rows, features, budget and bounds: {figures}"
 
 
 def describe_remedy(remedy: Remedy, *, option: bool = False) -> str:
@@ -219,20 +234,111 @@ def noise_row(calibration: RunPlan, row: int, *, early: bool = False) -> PlanRow
     )
 
 
+def noise_of_fit(calibration: Any, *, n: int, x_bound: float, intercept: bool) -> PlanRow:
+    """Return the noise of the one release of a learner of data at rest.
+
+    Parameters
+    ----------
+    calibration : OutputCalibration, ObjectiveCalibration or AverageCalibration
+    n : int
+        Rows.
+    x_bound, intercept
+        Of the learner.
+
+    Notes
+    -----
+    Of noise in the objective these are bounds: b moves the model by ``b / l2_sum`` at most. No vector that is released
+    has a sensitivity then; in its place is the bound of the solver's error.
+    """
+    dim = calibration.iterates.problem.dim if hasattr(calibration, "iterates") else calibration.dim
+    longest = math.hypot(float(x_bound), float(intercept))
+    inside = in_objective(calibration)
+    scale = calibration.scale / calibration.l2_sum + calibration.final_scale if inside else calibration.scale
+    std = scale * (math.sqrt(dim + 1.0) if calibration.law == "l2_laplace" else 1.0)
+    reach = math.inf if calibration.ball is None else calibration.ball
+    return PlanRow(
+        row=n,
+        sensitivity=calibration.error if inside else calibration.sensitivity,
+        std=std,
+        noise_norm=std * math.sqrt(dim),
+        score_std=std * longest,
+        largest_score=reach * longest,
+        signal_score=reach * longest,
+    )
+
+
+def in_objective(calibration: Any) -> bool:
+    """Whether the noise of a fit is in what is minimised."""
+    return hasattr(calibration, "final_scale")
+
+
+def drowned_fit(calibration: Any, row: PlanRow) -> str | None:
+    """Return the verdict on a fit's noise where it drowns the signal, else ``None``."""
+    verdict, _ = _verdict_of_fit(calibration, row)
+    return verdict if verdict.startswith("NOISE") else None
+
+
+def _verdict_of_fit(calibration: Any, row: PlanRow) -> tuple[str, bool]:
+    if row.std == 0.0 or not math.isfinite(row.signal_score):
+        return _verdict((row,), math.inf) if row.std == 0.0 else ("how large models are is not bounded", True)
+    inside = in_objective(calibration)
+    return _verdict((row,), calibration.ball, damped=_DAMPED if inside else 1.0)
+
+
+def _plan_of_fit(learner: str, kind: Any, n_features: int, n: int, n_classes: int, params: Mapping[str, Any]) -> Plan:
+    """Plan of a learner that sees all rows at once."""
+    made: Any = kind(**params)
+    calibration = made.calibrate(n_features, n, n_classes)
+    source = None if calibration.law == "none" else make_source(made.random_state)
+    guarantee = made.guarantee_of(calibration, n, source)
+
+    def row_of(n: int = n, **changes: Any) -> PlanRow:
+        changed = kind(**{**params, **changes})
+        found = changed.calibrate(n_features, n, n_classes)
+        return noise_of_fit(found, n=n, x_bound=changed.x_bound, intercept=bool(changed.fit_intercept))
+
+    row = row_of()
+    verdict, clear = _verdict_of_fit(calibration, row)
+    remedies: list[tuple[str, Any, float, str]] = []
+    if not clear:
+        if (more := _search(lambda v: row_of(n=math.ceil(v)).ratio, float(n), 2.0, 20)) is not None:
+            rows = math.ceil(more)
+            remedies.append(("horizon", rows, row_of(n=rows).ratio, f"{rows / n:.3g} times the rows"))
+        epsilon = _search(lambda v: row_of(epsilon=v).ratio, float(made.epsilon), 2.0, 16)
+        if epsilon is not None and epsilon <= WEAK_EPSILON:
+            remedies.append(("epsilon", epsilon, row_of(epsilon=epsilon).ratio, "less privacy"))
+    return Plan(
+        learner=learner,
+        parameters=describe_parameters(made),
+        n_features=int(n_features),
+        dim=calibration.iterates.problem.dim if hasattr(calibration, "iterates") else calibration.dim,
+        horizon=int(n),
+        n_classes=n_classes,
+        guarantee=guarantee,
+        rows=(row,) if math.isfinite(row.largest_score) else (),
+        warnings=tuple(weaknesses(guarantee, rows=n)),
+        verdict=verdict,
+        remedies=tuple(Remedy(parameter=a, value=b, ratio=c, cost=d) for a, b, c, d in remedies),
+        derived=derived_of(calibration),
+    )
+
+
 def plan(learner: str | None = None, *, n_features: int, horizon: int, n_classes: int = 2, **params: Any) -> Plan:
     """Say what a run would guarantee and how much noise that takes, before anything is spent.
 
     Parameters
     ----------
     learner : str, optional
-        A name of :data:`privol.learners.LEARNERS`. Default: ``"adaptive"``; where a parameter is given that it
-        chooses itself, ``"pqftl"`` for squared loss and ``"dpftrl"`` for the others.
+        A name of :data:`privol.learners.LEARNERS`, or of :data:`privol.learners.OFFLINE_LEARNERS`, which see all rows
+        at once. Default: ``"adaptive"``; where a parameter is given that it chooses itself, ``"pqftl"`` for squared loss
+        and ``"dpftrl"`` for the others.
     n_features : int
         Features of a row, at least 1, the intercept not counted.
     horizon : int
         Rows, at least 1.
     n_classes : int, default=2
-        Classes, more than two for ``"adaptive"`` and ``"dpftrl"`` only; without effect on regression.
+        Classes, more than two for ``"adaptive"``, ``"dpftrl"`` and minimisers of data at rest; without effect on
+        regression.
     **params
         Parameters of the learner: ``epsilon``, ``delta``, ``release``, ``l2``, ``radius``, ``x_bound``, ...
 
@@ -254,12 +360,15 @@ def plan(learner: str | None = None, *, n_features: int, horizon: int, n_classes
     581012
     """
     learner = default_name(params.get("loss", "logistic"), params) if learner is None else learner
-    kind = LEARNERS[choice(tuple(LEARNERS), learner=learner)]
+    kinds: dict[str, Any] = {**LEARNERS, **OFFLINE_LEARNERS}
+    kind = kinds[choice(tuple(kinds), learner=learner)]
     unknown = sorted(set(params) - set(kind().get_params(deep=False)))
     if unknown:
         raise InvalidParameter(f"{learner} has no parameter {', '.join(unknown)}")
     made: Any = kind(**params)
     n_classes = integer(n_classes=n_classes, at_least=2)
+    if learner in OFFLINE_LEARNERS:
+        return _plan_of_fit(learner, kind, n_features, integer(horizon=horizon, at_least=1), n_classes, params)
     calibration: RunPlan = made.calibrate(n_features, horizon, n_classes=n_classes)
     dim, radius = calibration.problem.dim, calibration.problem.radius
     if math.isinf(radius):
@@ -317,8 +426,8 @@ def drowning(last: PlanRow, radius: float) -> str | None:
     return _verdict((last,), radius)[0] if last.ratio > DROWNED else None
 
 
-def _verdict(rows: tuple[PlanRow, ...], radius: float) -> tuple[str, bool]:
-    """One line about the last release, and whether its signal is clear."""
+def _verdict(rows: tuple[PlanRow, ...], radius: float, *, damped: float = 1.0) -> tuple[str, bool]:
+    """One line about the last release, and whether its signal is clear; ``damped``: by how much noise is below it."""
     if not rows:
         return "nothing is released", True
     last = rows[-1]
@@ -326,14 +435,15 @@ def _verdict(rows: tuple[PlanRow, ...], radius: float) -> tuple[str, bool]:
         return "no noise: the releases are exact, and nothing is guaranteed", True
     # A projected noise vector much longer than the radius leaves the model's direction to chance.
     figures = (
-        f"at the last release the noise moves a row's score by {_share(last.ratio)} the largest score "
+        f"at the last release the noise moves a row's score by {'at most ' * (damped > 1.0)}{_share(last.ratio)} the "
+        "largest score "
         f"(one standard deviation), and the noise vector is {last.noise_norm / radius:.3g} times the radius long"
     )
-    if last.ratio <= CLEAR:
+    if last.ratio <= CLEAR * damped:
         return f"SIGNAL: {figures}", True
-    if last.ratio <= DROWNED:
+    if last.ratio <= DROWNED * damped:
         return f"SIGNAL AND NOISE: {figures}", False
-    return f"NOISE: {figures}; expect a model that is little better than chance", False
+    return f"NOISE: {figures}; do not expect it to beat a constant (the commoner class, the mean of the targets)", False
 
 
 def _search(ratio: Callable[[float], float], start: float, factor: float, steps: int) -> float | None:

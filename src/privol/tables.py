@@ -14,7 +14,7 @@ from .audit import Audit
 from .encoding.outlook import Outlook
 from .guarantees import format_up
 from .ledger import format_down
-from .planning import Plan, describe_remedy
+from .planning import Plan, describe_derived, describe_remedy
 
 __all__ = [
     "account_report",
@@ -119,6 +119,9 @@ def _facts(record: Mapping[str, Any]) -> RenderableType:
     if record["x_bound_from"] in ("schema", "ranges"):
         bound, by = f"{record['parameters']['x_bound']:.6g}", record["x_bound_from"]
         table.add_row("x-bound", f"{bound}, the largest norm a row can have by the {by}; --x-bound sets another")
+    if record.get("derived"):
+        figures = ", ".join(f"{name} {value:.6g}" for name, value in record["derived"].items())
+        table.add_row("by rule", f"{figures}, from the numbers of rows and features, the budget and the bounds")
     budget = record["budget"]
     if budget["reserved"]["mu"] != "inf":
         table.add_row("budget spent", _spent(budget))
@@ -376,6 +379,8 @@ def plan_report(plan: Plan) -> list[RenderableType]:
         table,
         Text(plan.verdict, style="bold"),
     ]
+    if plan.derived:
+        parts.append(Text(describe_derived(plan.derived)))
     if plan.remedies:
         parts.append(Text("Any one of these changes alone, made before the run:"))
         parts += [Text(f"  {describe_remedy(remedy, option=True)}") for remedy in plan.remedies]

@@ -231,7 +231,7 @@ def test_the_command_knows_the_learners():
     assert "all rows in memory and one release" in shown
     for name in OFFLINE:
         result = privol_cli("plan", "--learner", name, "--n-features", "3", "--horizon", "500")
-        assert (result.exit_code, "calibrate" in result.stderr) == (USAGE, True)
+        assert (result.exit_code, "By rule, from rows" in result.stdout) == (OK, True)
 
 
 # ---- what ends a fit ------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import click
 
 from ..guarantees import ADJACENCIES, format_up
 from .encoding import spent_note
-from .options import OFFLINE, CrossType, GroupedCommand, TargetType, given_parameters, learner_name, learner_options
+from .options import CrossType, GroupedCommand, TargetType, given_parameters, learner_name, learner_options
 from .outputs import printing
 from .streams import FILE_OPTIONS, file_options, flag_of, width_of_schema
 
@@ -28,7 +28,11 @@ __all__ = ["info", "plan"]
 @click.option("--n-features", type=int, help="Features of a row, without the intercept.  [needed without a schema]")
 @click.option("--n-columns", type=int, help="Columns to be learnt, beside the target: says what that takes instead.")
 @click.option("--schema", metavar="S.toml", help="The schema of the run: tells features, --x-bound, the cap of users.")
-@click.option("--n-classes", type=int, help="Classes, more than two for dpftrl only.  [default: the schema's, else 2]")
+@click.option(
+    "--n-classes",
+    type=int,
+    help="Classes, more than two for dpftrl and those of data at rest.  [default: the schema's, else 2]",
+)
 @click.option("--horizon", type=int, required=True, help="Rows that the budget must last for.")
 @learner_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
@@ -56,6 +60,7 @@ def plan(
         privol plan --n-columns 14 --horizon 32561 --epsilon 1
         privol plan --schema clinic.toml --horizon 100000
         privol plan --n-features 54 --horizon 500000
+        privol plan --n-features 54 --horizon 20000 --learner objective-perturbation
         privol plan --n-features 54 --n-classes 7 --loss softmax --horizon 500000
         privol plan --n-features 54 --horizon 500000 --learner pigd --release 1000 --epsilon 0.5 --radius 10
         privol plan --n-features 54 --horizon 500000 --learner pigd --calibration published --release all
@@ -78,11 +83,6 @@ def plan(
             given.setdefault("x_bound", row_bound)
     if n_features is None:
         raise click.UsageError("--n-features or --schema is needed: the number of features")
-    if learner in OFFLINE:
-        raise click.UsageError(
-            f"a plan is of a learner that learns row by row, and {learner} takes all rows at once; in Python its "
-            "calibrate() says what noise there would be"
-        )
     name = learner_name(learner, given)
     if n_classes is not None:
         given["n_classes"] = n_classes

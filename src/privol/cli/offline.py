@@ -141,21 +141,18 @@ def describe_fit(
     """Return the record of a fit, in the words of :func:`privol.cli.records.describe_run`."""
     from .. import __version__
     from ..guarantees import weaknesses
+    from ..learners.views import derived_of
     from ..state import describe_parameters
 
     guarantee, ledger, n = made.guarantee_, made.ledger_, made.n_rows_
     (account,), spent, delta = ledger.accounts, ledger.spent, guarantee.delta
     reserved = figures_of(guarantee.mu, guarantee.epsilon(delta))
-    noise = None if guarantee.kind == "none" else _noise_of(made, stream)
+    plan = made.calibrate(stream.n_features, n, 2 if stream.classes is None else len(stream.classes))
+    noise, drowned = (None, None) if guarantee.kind == "none" else _noise_of(made, plan)
     warnings = list(weaknesses(guarantee, rows=n))
-    if noise is not None and noise["largest_score"] is not None and not noise["bound"]:
-        share = noise["score_std"] / noise["largest_score"]
-        if share > _DROWNED:
-            warnings.append(
-                f"NOISE: it moves a row's score by {100 * share:.3g} % of the largest score there is (one standard "
-                "deviation); expect a model that is little better than chance. More rows, a larger --l2 or a larger "
-                "--epsilon help"
-            )
+    if drowned is not None:
+        helps = "More rows or a larger --epsilon help" + ("" if made.l2 is None else ", and so may no --l2")
+        warnings.append(f"{drowned}. {helps}; privol plan with the same options says how much")
     if stream.schema is not None and stream.schema.derived_from_data:
         warnings.insert(
             0,
@@ -178,6 +175,7 @@ def describe_fit(
         "source": stream.source,
         "learner": type(made).__name__,
         "parameters": describe_parameters(made),
+        "derived": derived_of(plan),
         "inputs": inputs,
         "rows": n,
         "horizon": None,
@@ -210,39 +208,16 @@ def describe_fit(
     }
 
 
-#: As privol.planning's: above it noise drowns the signal.
-_DROWNED = 0.1
+def _noise_of(made: Any, plan: Any) -> tuple[dict[str, Any], str | None]:
+    """Public figures of the noise, of all scores as one vector, and what to warn of."""
+    from ..planning import drowned_fit, in_objective, noise_of_fit
 
-
-def _noise_of(made: Any, stream: Any) -> dict[str, Any]:
-    """Public figures of the noise: of all scores as one vector, and of the score of a row of the largest norm."""
-    from ..learners.views import export_of
-    from ..planning import PlanRow
-
-    n_classes = 2 if stream.classes is None else len(stream.classes)
-    plan, dim = made.calibrate(stream.n_features, made.n_rows_, n_classes), len(export_of(made).model)
-    longest = math.hypot(float(made.x_bound), float(bool(made.fit_intercept)))
-    inside = hasattr(plan, "final_scale")  # b: the model moves by b / l2_sum at most
-    scale = plan.scale / plan.l2_sum + plan.final_scale if inside else plan.scale
-    std = scale * (math.sqrt(dim + 1.0) if plan.law == "l2_laplace" else 1.0)
-    reach = math.inf
-    if hasattr(plan, "iterates"):
-        reach = plan.iterates.problem.radius
-    elif not inside:
-        reach = min(plan.minimiser_bound, math.inf if plan.radius is None else plan.radius)
-    row = PlanRow(
-        row=made.n_rows_,
-        sensitivity=plan.error if inside else plan.sensitivity,
-        std=std,
-        noise_norm=std * math.sqrt(dim),
-        score_std=std * longest,
-        largest_score=reach * longest,
-        signal_score=reach * longest,
-    )
+    row = noise_of_fit(plan, n=made.n_rows_, x_bound=made.x_bound, intercept=bool(made.fit_intercept))
     figures = {name: None if math.isinf(value) else value for name, value in asdict(row).items()}
+    inside = in_objective(plan)
     if inside:
         figures["sensitivity"] = None  # no released vector has one: b hides the rows within the objective
-    return {**figures, "bound": inside}
+    return {**figures, "bound": inside}, drowned_fit(plan, row)
 
 
 # ---- after a crash ------------------------------------------------------------------------------------------

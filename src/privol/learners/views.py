@@ -23,7 +23,7 @@ from ._base import OnlineLearner
 from ._gaussian import DELTA_TOO_LARGE
 from ._ledgered import LedgeredModel
 from ._model import Export
-from ._offline import OfflineLearner
+from ._offline import OfflineLearner, derived_of
 from ._run_protocols import Keeper, Observer, RowStream, Run
 from ._targets import Targets
 
@@ -39,6 +39,7 @@ __all__ = [
     "TrainingRows",
     "adjacency_of",
     "class_weights",
+    "derived_of",
     "end_run",
     "export_of",
     "fresh_copy",
