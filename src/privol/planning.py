@@ -330,8 +330,8 @@ def plan(learner: str | None = None, *, n_features: int, horizon: int, n_classes
     ----------
     learner : str, optional
         A name of :data:`privol.learners.LEARNERS`, or of :data:`privol.learners.OFFLINE_LEARNERS`, which see all rows
-        at once. Default: ``"adaptive"``; where a parameter is given that it chooses itself, ``"pqftl"`` for squared loss
-        and ``"dpftrl"`` for the others.
+        at once. Default: ``"adaptive"``; where a parameter is given that it chooses itself, ``"pqftl"`` for squared
+        loss and ``"dpftrl"`` for the others.
     n_features : int
         Features of a row, at least 1, the intercept not counted.
     horizon : int
