@@ -203,6 +203,7 @@ def test_no_prediction_knows_the_labels_of_its_block(tmp_path, monkeypatch, name
 # ---- equal privacy -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 8.0])
 def test_encoding_and_learner_spend_the_budget_together(tmp_path, epsilon):
     """At 0.5 all rows teach, for a share of it; at 8 the first rows do."""
@@ -316,6 +317,11 @@ def test_a_second_call_makes_only_what_is_missing(arena, tmp_path, monkeypatch):
     assert {record["seed"] for _, record in made} <= {0, 1}
     assert all(record in expected for _, record in made)  # with the same bits
     assert len(again.records) == len(lines)
+    made.clear()
+    run(folder, redo=["linear"], progress=lambda done, total, record: made.append((total, record)))
+    assert [(total, record["entrant"]) for total, record in made] == [(2, "linear")] * 2
+    with pytest.raises(InvalidParameter, match="redo must be one of 'dpftrl', 'pigd', 'sgd', 'linear'"):
+        run(folder, redo=["trees"])
 
 
 def test_results_of_other_rows_or_settings_are_not_mixed(arena, tmp_path):

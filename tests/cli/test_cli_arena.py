@@ -27,6 +27,7 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_table_of_the_users(here):
     result = privol_cli("arena", "t.csv", "--target", "label", *FEW)
     assert result.exit_code == OK, result.output

@@ -24,6 +24,7 @@ def tables():
     return found
 
 
+@pytest.mark.slow
 def test_the_arena_runs(tmp_path, experiments):  # noqa: F811
     rows = experiments.sample("arena", tmp_path, str(tmp_path))
     assert {cells[0] for cells in rows} >= {"turning", "prices", "second half", "scikit-learn SGD, best of a grid"}

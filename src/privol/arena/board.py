@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..learners import LEARNERS
 from .central import CENTRAL
 from .contest import OTHERS
 from .figures import headline
@@ -195,7 +196,10 @@ class Board:
         for (stream, entrant, epsilon), runs in self._runs.items():
             for run in runs:
                 if run["status"] != "done":
-                    found[run["status"], run["reason"]].append((_title(entrant), stream, epsilon))
+                    reason = run["reason"]
+                    if entrant in LEARNERS:  # the same words of several learners
+                        reason = reason.removeprefix(f"{LEARNERS[entrant].__name__} ")
+                    found[run["status"], reason].append((_title(entrant), stream, epsilon))
         rows = []
         for (status, reason), where in found.items():
             who, streams = (", ".join(dict.fromkeys(words)) for words in ([w[0] for w in where], [w[1] for w in where]))

@@ -62,6 +62,7 @@ def run_arena(
     delta: float = 1e-6,
     jobs: int = 1,
     diffprivlib: str | None = None,
+    redo: Sequence[str] = (),
     progress: Callable[[int, int, dict[str, Any]], object] | None = None,
 ) -> Results:
     """Let privol's central learners, references without privacy and other private learners run on the same streams.
@@ -89,6 +90,8 @@ def run_arena(
         Processes. With one, everything runs here.
     diffprivlib : str, optional
         Python of an environment that has diffprivlib.
+    redo : sequence of str
+        Of those that run: whose results are made anew, though they are there, such as after a change of their code.
     progress : callable, optional
         Called after each run with the number of runs done, of all runs, and the run's record.
 
@@ -104,6 +107,8 @@ def run_arena(
     """
     learners = CENTRAL if learners is None else [choice(CENTRAL, learners=name) for name in learners]
     others = tuple(OTHERS) if others is None else [choice(tuple(OTHERS), others=name) for name in others]
+    for name in redo:
+        choice((*learners, *others), redo=name)
     epsilons = [number(epsilons=epsilon, above=0.0, infinite=True) for epsilon in epsilons]
     seeds, jobs = integer(seeds=seeds, at_least=1), integer(jobs=jobs, at_least=1)
     if rows is not None:
@@ -122,7 +127,7 @@ def run_arena(
                 results.know(spec, prepared)
                 for entrant, epsilon in _entries(learners, others, epsilons, first=seed == 0 or spec.varies):
                     key = Key(spec.name, entrant, epsilon, seed)
-                    if results.wants(key):
+                    if entrant in redo or results.wants(key):
                         tasks.append(_Task(key, prepared, delta, diffprivlib))
         for count, record in enumerate(_played(tasks, jobs), 1):
             results.add(record)
