@@ -35,7 +35,7 @@ from ..readers.arrays import ArraySource
 from ..readers.columns import Columns
 from ..readers.frames import is_frame
 from ..streams import Stream, open_stream
-from .course import Course, EncodedRows, afford, blocks_of, check_declared, check_encoded, together
+from .course import Coders, Course, EncodedRows, afford, blocks_of, check_declared, check_encoded, together
 from .defaults import defaults_for, encoder_for
 from .inputs import Labelled, blanked, columns_of, dict_columns, target_name, unreadable, without
 
@@ -44,7 +44,7 @@ __all__ = ["PrivateModel"]
 FloatArray = NDArray[np.float64]
 _FITTED = (
     "encoder_", "learner_", "classes_", "n_features_in_", "feature_names_in_", "_course", "_order", "_streamed",
-    "_label_type", "_given",
+    "_label_type", "_given", "_coders",
 )  # fmt: skip
 
 
@@ -245,7 +245,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
         rows = stream.count_rows() if rows is None else rows
         learner = self._learner(stream, encoder, rows)
         told = None if progress is None else lambda _, at: progress(self, at)
-        self.encoder_, self.learner_, self._streamed = encoder, learner, True
+        self.encoder_, self.learner_, self._streamed, self._coders = encoder, learner, True, Coders(target=False)
         self._show(stream.classes)
         names = [name for name, _ in encoder.schema_.columns]
         if names:
@@ -438,7 +438,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
     def _seen(self, course: Course) -> None:
         """Show the learner, once there is one."""
         if course.learner is not None and "learner_" not in vars(self):
-            self.learner_ = course.learner
+            self.learner_, self._coders = course.learner, Coders(target=False)
             schema = course.encoder.schema_
             self._show(schema.classes)
 
@@ -507,7 +507,8 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
             found = [ask(learner, piece.X) for piece in source.pieces(65536, lambda _: None) if piece.X.shape[0]]
             return np.concatenate(found)
         columns, _ = self._columns(X, reset=False)
-        coder, found, row = SchemaEncoder(replace(schema, others="drop"), columns, target=False), [], 1
+        coders: Coders = vars(self).get("_coders") or Coders(target=False)
+        coder, found, row = coders.of(replace(schema, others="drop"), columns), [], 1
         for batch in columns.batches(coder.kinds, 65536, lambda _: None):
             found += [ask(learner, rows) for rows, _ in blocks_of(coder, batch, row)]
             row += batch.num_rows
@@ -517,7 +518,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
-        for name in ("_course", "_own_ledger"):
+        for name in ("_course", "_own_ledger", "_coders"):
             state.pop(name, None)
         if self.ledger is not None and "encoder_" in state:
             state["ledger"] = LedgerSeat(self.ledger)

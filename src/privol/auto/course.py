@@ -26,6 +26,7 @@ from ..readers.columns import Batch, Columns
 from .defaults import with_schema
 
 __all__ = [
+    "Coders",
     "Course",
     "EncodedRows",
     "afford",
@@ -70,6 +71,7 @@ class Course:
     def __init__(self, encoder: PrivateEncoder, lesson: Lesson, make: Callable[[EncodedRows], OnlineLearner]) -> None:
         self.encoder, self._lesson, self._make = encoder, lesson, make
         self._model_rows = lesson.n_rows - (0 if encoder.reused_ else lesson.plan.rows)
+        self._coders = Coders()
         self.learner: OnlineLearner | None = None
         self.closed = False
 
@@ -81,7 +83,7 @@ class Course:
 
     def coder_for(self, columns: Columns) -> SchemaEncoder | None:
         """Return what encodes the rows of an input; None before all rows have come that teach."""
-        return None if self.learner is None else SchemaEncoder(self.encoder.schema_, columns)
+        return None if self.learner is None else self._coders.of(self.encoder.schema_, columns)
 
     def kinds_for(self, coder: SchemaEncoder | None) -> dict[str, Any]:
         """Columns that batches must have, in this order."""
@@ -180,6 +182,28 @@ class Course:
         self._lesson.close()
         if self.learner is not None:
             end_run(self.learner)
+
+
+class Coders:
+    """The encoder of the last input, kept for the next of the same types: of a single row its making took the time.
+
+    Parameters
+    ----------
+    target : bool
+        Whether targets are encoded.
+    """
+
+    def __init__(self, *, target: bool = True) -> None:
+        self._target = target
+        self._last: tuple[Any, SchemaEncoder] | None = None  # one assignment: models predict in several threads
+
+    def of(self, schema: Schema, columns: Columns) -> SchemaEncoder:
+        """Return what encodes an input, by the one schema that there is."""
+        types = columns.named, tuple((name, columns.floats(name), columns.only_text(name)) for name in columns.names)
+        last = self._last
+        if last is None or last[0] != types:
+            last = self._last = types, SchemaEncoder(schema, columns, target=self._target).reading(None)
+        return last[1].reading(columns)
 
 
 def blocks_of(coder: SchemaEncoder, batch: Batch, row: int) -> Iterator[tuple[Rows, Any]]:

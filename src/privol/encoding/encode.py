@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -141,6 +142,7 @@ class SchemaEncoder:
         if self._target is not None and not self._target.labelled:
             stated = f"in {schema.name}, labels are stated by negative and positive, or classes, under [target]"
             hints[str(self._target.column)] = stated
+        self._hints: Mapping[str, str] = hints
         columns.hints = hints
         columns.written = self._written
         self.n_features = len(names)
@@ -155,6 +157,15 @@ class SchemaEncoder:
             self._pattern[part.entry] = part.feature
             if part.flag is not None:
                 self._pattern[part.entry + 1] = part.flag
+
+    def reading(self, columns: Columns | None) -> SchemaEncoder:
+        """Return this encoder for another input of the same columns and types; None: for none, and it holds no rows."""
+        found = copy(self)
+        found._source = cast("Columns", columns)
+        if columns is not None:
+            columns.check(self.kinds)
+            columns.hints, columns.written = self._hints, self._written
+        return found
 
     def encode(self, batch: Batch, first_row: int, counts: CellCounts | None = None) -> Piece:
         """Return the rows of a batch whose first row has the given 1-based number.
