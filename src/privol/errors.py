@@ -17,6 +17,7 @@ __all__ = [
     "PrivacyWarning",
     "PrivolError",
     "RankFailure",
+    "ScaledRowsWarning",
     "SelectionFailure",
     "SolverFailure",
     "SourceFailure",
@@ -129,6 +130,10 @@ class SelectionFailure(PrivolError, RuntimeError):
 
 class StateError(PrivolError, RuntimeError):
     """The object is not in a state that allows the call (closed, in use, ...)."""
+
+
+class ScaledRowsWarning(UserWarning):
+    """Most rows were longer than ``x_bound`` and were scaled to it. **Not private**: it is about the raw rows."""
 
 
 class PrivacyWarning(UserWarning):

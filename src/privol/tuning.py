@@ -22,7 +22,7 @@ from sklearn.exceptions import NotFittedError
 
 from ._core._rows import squared_norms
 from ._validate import choice, number
-from .errors import InvalidParameter, PrivacyWarning, SelectionFailure, SolverFailure, StateError
+from .errors import InvalidParameter, PrivacyWarning, ScaledRowsWarning, SelectionFailure, SolverFailure, StateError
 from .guarantees import (
     ADJACENCIES,
     Guarantee,
@@ -393,6 +393,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", PrivacyWarning)  # what is released has the selection's guarantee
+                    warnings.simplefilter("ignore", ScaledRowsWarning)  # which and how many are fitted is secret
                     made.fit(X[:n_train], y[:n_train])
             except SolverFailure:
                 failed = True

@@ -9,7 +9,7 @@ import sys
 import warnings
 from typing import Any
 
-from ..errors import PrivacyWarning
+from ..errors import PrivacyWarning, ScaledRowsWarning
 
 __all__ = ["main"]
 
@@ -31,6 +31,7 @@ def main() -> None:
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
     warnings.simplefilter("ignore", PrivacyWarning)  # the reports say the same, of models and metrics together
+    warnings.simplefilter("ignore", ScaledRowsWarning)  # nothing is said of raw rows but where --diagnostics asks
     code: Any
     try:
         app()

@@ -31,6 +31,7 @@ from ..losses import get_loss
 from ._ledgered import LedgeredModel
 from ._model import Export, Release, is_classifier
 from ._run_protocols import Keeper, Observer, RowStream, Run, place_of, promised_by
+from ._scaled import FIRST_ROWS, warn_of_scaled
 from ._targets import Targets, declared_labels
 
 __all__ = ["Keeper", "Observer", "OnlineLearner", "RowStream", "Run"]
@@ -144,7 +145,9 @@ class OnlineLearner(LedgeredModel):
         except BaseException:
             self._settle(run)  # a fit that failed releases nothing
             raise
-        return self.close()
+        self.close()
+        self._look_at_scaled(run)
+        return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
         """Learn a block of rows; how the stream is cut into blocks never changes the result.
@@ -176,6 +179,8 @@ class OnlineLearner(LedgeredModel):
             release = self._default_release(whole=False)
             run = self._start(rows.shape[1], self._needed_horizon(), release, targets, conditions=found)
         self._learn(run, rows, encoded)
+        if not run.looked_at and run.state.n_rows >= FIRST_ROWS:
+            self._look_at_scaled(run)
         return self
 
     def learn_one(self, x: ArrayLike, y: Any) -> Self:
@@ -267,6 +272,7 @@ class OnlineLearner(LedgeredModel):
             raise
         if on_release is not None and run.state.n_releases > releases:
             on_release(self._release(run))
+        self._look_at_scaled(run, stream)
         return self
 
     def _fit_blocks(
@@ -352,6 +358,21 @@ class OnlineLearner(LedgeredModel):
         run.closed = True
         run.state.close()
         run.account.close()
+
+    def _look_at_scaled(self, run: Run, stream: Any = None) -> None:
+        """Once in a run: say so if most of its rows were longer than their bound."""
+        run.looked_at = True
+        scaled = run.state.raw_counts()["clipped_rows"]
+        warn_of_scaled(scaled, run.state.n_rows, run.plan.problem.x_bound, stream=stream, stacklevel=4)
+
+    def _diagnostics(self) -> dict[str, int]:
+        """Rows scaled to the bound, and null rows: NOT private."""
+        run: Run | None = self.__dict__.get("_run")
+        if run is None:
+            raise NotFittedError(
+                f"This {type(self).__name__} instance has no run: counts of rows stay in the process that learnt them."
+            )
+        return run.state.raw_counts()
 
     # ---- the run ---------------------------------------------------------------------------------------
 

@@ -54,6 +54,19 @@ class LedgeredModel(ReleasedModel):
     def _adjacency(self) -> str: ...
 
     @abstractmethod
+    def _diagnostics(self) -> dict[str, int]:
+        """Rows of the run that were scaled to the bound, and null rows: NOT private."""
+
+    @property
+    def n_scaled_rows_(self) -> int:
+        """Rows of the run, or of the fit, that were longer than ``x_bound`` and were scaled to it: **not private**.
+
+        Counted on the raw rows, covered by no guarantee, and in no export or pickle: it stays in the process that
+        learnt them. Where it is more than half of them, a :class:`privol.errors.ScaledRowsWarning` says so.
+        """
+        return self._diagnostics()["clipped_rows"]
+
+    @abstractmethod
     def _promise(self, n_features: int, n_rows: int, n_classes: int) -> Guarantee:
         """What a fit of so many rows would guarantee, before anything is spent."""
 

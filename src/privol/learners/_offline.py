@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 from .._core._noise import Source, wipe
 from .._validate import choice, number
 from ..calibration import CALIBRATIONS, Budget
-from ..errors import InvalidParameter, PrivacyWarning, SolverFailure, StateError
+from ..errors import InvalidParameter, PrivacyWarning, SolverFailure
 from ..geometry import L2Ball
 from ..guarantees import ADJACENCIES, Claim, Guarantee, square_up, weaknesses
 from ..ledger import Account, Ledger, LedgerSeat
@@ -28,6 +28,7 @@ from ._gaussian import DELTA_TOO_LARGE
 from ._ledgered import LedgeredModel
 from ._model import Export, is_classifier
 from ._run_protocols import RowStream, place_of, promised_by
+from ._scaled import warn_of_scaled
 from ._targets import Targets, declared_labels
 
 __all__ = ["Found", "OfflineLearner", "OfflinePlan", "Sealer", "noisy", "within"]
@@ -115,6 +116,7 @@ class OfflineLearner(LedgeredModel):
     epsilon: float
     delta: float
     adjacency: str
+    x_bound: float
     calibration: str
     random_state: Any
 
@@ -169,7 +171,9 @@ class OfflineLearner(LedgeredModel):
             rows, labels, found = self._validate(X, y, reset=True)
             classes, conditions = self._classes_of_fit(labels)
             targets = self._targets(classes)
-            return self._fit_rows(rows, targets.encode(labels, 0), targets, None, (*found, *conditions))
+            self._fit_rows(rows, targets.encode(labels, 0), targets, None, (*found, *conditions))
+        self._look_at_scaled()
+        return self
 
     def fit_stream(self, stream: RowStream, *, seal: Sealer | None = None) -> Self:
         """Read a whole stream into memory and fit it.
@@ -212,7 +216,9 @@ class OfflineLearner(LedgeredModel):
         del blocks
         with self._as_before_if_it_fails():
             self.n_features_in_ = joined.shape[1]
-            return self._fit_rows(joined, np.concatenate(codes), targets, stream, (), seal)
+            self._fit_rows(joined, np.concatenate(codes), targets, stream, (), seal)
+        self._look_at_scaled(stream)
+        return self
 
     @contextmanager
     def _as_before_if_it_fails(self) -> Iterator[None]:
@@ -283,6 +289,10 @@ class OfflineLearner(LedgeredModel):
         counts = {"clipped_rows": found.clipped, "null_rows": found.null}
         self.__dict__.update(shown, _counts=counts, _export=export)  # all of it, or nothing
         return self
+
+    def _look_at_scaled(self, stream: RowStream | None = None) -> None:
+        export: Export = self.__dict__["_export"]
+        warn_of_scaled(self.n_scaled_rows_, export.n_rows, float(self.x_bound), stream=stream, stacklevel=4)
 
     # ---- the guarantee -----------------------------------------------------------------------------
 
@@ -387,7 +397,7 @@ class OfflineLearner(LedgeredModel):
         """Rows scaled to the bound, and null rows: NOT private."""
         counts: dict[str, int] | None = self.__dict__.get("_counts")
         if counts is None:
-            raise StateError("there are no counts: they stay in the process that fitted the model")
+            raise NotFittedError("there are no counts of rows: they stay in the process that fitted the model")
         return counts
 
     def __getstate__(self) -> dict[str, Any]:

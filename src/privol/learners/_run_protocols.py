@@ -85,6 +85,7 @@ class Run:
     unlabelled: bool = False  # of a classifier that was given no labels: it takes gradients, and no rows
     of_stream: bool = False  # its guarantee says of users or rows what only its stream keeps
     closed: bool = False
+    looked_at: bool = False  # whether most of its rows were longer than their bound
     keeper: Keeper | None = None
     handed: Export | None = None  # with a keeper: what is on the disk, and so may be seen
 

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
 from .._core._noise import Source
 from .._core._rows import squared_norms
@@ -139,12 +138,7 @@ def export_of(learner: LedgeredModel) -> Export:
 
 def raw_counts(learner: LedgeredModel) -> dict[str, int]:
     """Return the counts of a run's rows that were scaled to the bound, and of null rows: **not private**."""
-    if isinstance(learner, OfflineLearner):
-        return learner._diagnostics()
-    run = _run(learner)
-    if run is None:
-        raise NotFittedError(f"This {type(learner).__name__} instance has no run.")
-    return run.state.raw_counts()
+    return learner._diagnostics()
 
 
 # ---- of the parameters, checked --------------------------------------------------------------------------------

@@ -1,0 +1,42 @@
+"""Rows that were longer than their bound: a count for own eyes, and a warning where it is most of them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ..errors import ScaledRowsWarning
+
+__all__ = ["FIRST_ROWS", "warn_of_scaled"]
+
+#: Of a run that learns block by block: after so many rows it is looked at how many were scaled.
+FIRST_ROWS = 100
+
+
+def warn_of_scaled(scaled: int, rows: int, x_bound: float, *, stream: Any = None, stacklevel: int = 3) -> None:
+    """Warn where more than half of the rows were longer than the bound.
+
+    Parameters
+    ----------
+    scaled, rows : int
+        Rows that were scaled, of so many. **Not private.**
+    x_bound : float
+    stream : optional
+        What they come from. Behind an encoding that was learnt the bound is the usual norm of a row, which many exceed
+        by a little: nothing is said then.
+    stacklevel : int, default=3
+        As of :func:`warnings.warn`, counted from here.
+    """
+    schema = getattr(stream, "schema", None)
+    if 2 * scaled <= rows or getattr(schema, "learnt", None) is not None:
+        return
+    warnings.warn(
+        f"NOT PRIVATE: {scaled:,} of {rows:,} rows ({scaled / rows:.0%}) were longer than x_bound={x_bound:g} and were "
+        "scaled to it, the intercept's constant not: large features are all that is left of them. Public ranges or a "
+        "schema (open_stream(ranges=) or schema=) map numbers to -1 ... 1, and imply a bound; "
+        "privol.encoding.PrivateEncoder learns such a map privately; x_bound= sets a larger bound, with more noise. A "
+        "StandardScaler learns from the rows, and no guarantee covers it. This figure was counted on the raw rows: no "
+        "guarantee covers it either, and it is no part of what is released",
+        ScaledRowsWarning,
+        stacklevel=stacklevel + 1,
+    )
