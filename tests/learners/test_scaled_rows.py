@@ -47,7 +47,9 @@ def test_every_learner_counts_and_says(name):
         _ = again.n_scaled_rows_
 
 
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, np.float32, lambda x: x.tolist()], ids=str)
+@pytest.mark.parametrize(
+    "form", [np.asarray, sparse.csr_array, np.float32, lambda x: x.tolist()], ids=["dense", "CSR", "float32", "lists"]
+)
 @pytest.mark.parametrize("kind", [PIGD, ObjectivePerturbation])
 def test_whatever_the_layout(kind, form):
     with pytest.warns(ScaledRowsWarning, match="80 of 120 rows"):
