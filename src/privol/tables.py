@@ -217,6 +217,7 @@ def _diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
         words = {name: shown for name, shown in words.items() if name not in found["omitted_metrics"]}
     else:
         words |= {"mean_absolute_error": "MAE", "root_mean_squared_error": "RMSE"}
+        words |= {"r_squared": "R²"} if found["deviation_of_targets"] else {}
     table = Table(
         title=f"Diagnostics: {found['notice']}",
         title_style="bold red",
@@ -228,12 +229,15 @@ def _diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
         if found[key] is not None:
             runs[head] = found[key]
     table.add_column("")
-    heads = [*runs, "best fixed\nin hindsight"]
+    heads, always = [*runs, "best fixed\nin hindsight"], {}
     if found["classification"]:
         heads.append("commonest\nclass" if found["omitted_metrics"] else "commoner\nclass")
+        always = {"accuracy": f"{found['majority_accuracy']:.4f}", "auc": "0.5000"}
+    elif found["deviation_of_targets"]:
+        heads.append("mean of\nthe targets")
+        always = {"root_mean_squared_error": f"{found['deviation_of_targets']:.4f}", "r_squared": "0.0000"}
     for head in heads:
         table.add_column(head, justify="right")
-    always = {"accuracy": f"{found['majority_accuracy']:.4f}", "auc": "0.5000"} if found["classification"] else {}
     for when, name in (("progressive", "progressive"), ("final_model", "last model")):
         for word, shown in words.items():
             figures = [_figure(run[when], word) for run in runs.values()] + [_figure(best, word)]

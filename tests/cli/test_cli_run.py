@@ -363,6 +363,11 @@ def test_regression(here):
     found = record["diagnostics"]
     assert found["best_fixed"]["mean_absolute_error"] < 0.01
     assert found["majority_accuracy"] is None
+    assert found["best_fixed"]["r_squared"] > 0.99
+    again = privol_cli("run", "r.csv", "--loss", "huber", "--target", "t", "--x-bound", "2", "--out", "S")
+    shown = " ".join(again.stdout.split())
+    assert "mean of" in shown
+    assert "last model R²" in shown
     text = privol_cli("predict", "R", "r.csv").stdout.splitlines()
     assert text[0] == "prediction"
     assert [float(v) for v in text[1:]] == load_model("R").predict(X).tolist()

@@ -217,6 +217,13 @@ def test_comparison(data, learner, loss):
     if kind == "classification":
         share = np.mean(data[1] == "up")
         assert record["majority_accuracy"] == pytest.approx(max(share, 1 - share))
+        assert record["deviation_of_targets"] is None
+    else:
+        targets = np.concatenate([block.y for block in stream_of(data, kind)])
+        spread = np.std(np.clip(targets, -1.0, 1.0))
+        assert record["deviation_of_targets"] == pytest.approx(spread)
+        errors = record["run"]["final_model"]["root_mean_squared_error"]
+        assert record["run"]["final_model"]["r_squared"] == pytest.approx(1.0 - (errors / spread) ** 2)
 
 
 def test_comparators_spend_nothing(data):

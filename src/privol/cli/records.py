@@ -226,6 +226,7 @@ def _doubts(found: dict[str, Any], x_bound_from: str | None) -> list[str]:
             "spelled as in the data? Where all are declared (--classes, or negative and positive under [target] of a "
             "schema), a row with any other is an error"
         )
+    doubts += _constant(found)
     rows = found["run"]["progressive"]["rows"]
     if (found["targets_clipped_to_y_bound"] or 0) > rows / 2:
         doubts.append(
@@ -240,6 +241,27 @@ def _doubts(found: dict[str, Any], x_bound_from: str | None) -> list[str]:
             "sets a larger one, and --ranges, or range under [columns.NAME] of a schema, map numbers to -1 ... 1"
         )
     return doubts
+
+
+def _constant(found: dict[str, Any]) -> list[str]:
+    """Whether a constant does as well as the last model."""
+    last, best = found["run"]["final_model"], found["best_fixed"]
+    if found["run"]["releases"] == 0:
+        return []
+    if found["classification"]:
+        own, always = last["accuracy"], found["majority_accuracy"]
+        if own > always or always == 1.0:
+            return []
+        figures = f"its accuracy is {own:.4f}, and that of the commoner class alone {always:.4f}"
+        reach = f"{best['accuracy']:.4f}"
+    else:
+        if not found["deviation_of_targets"] or last["r_squared"] > 0.0:
+            return []
+        figures, reach = f"its R² is {last['r_squared']:.4f}", f"{best['r_squared']:.4f}"
+    return [
+        f"NOT PRIVATE: the last model does not beat a constant: {figures} (the best fixed model: {reach}); more rows, "
+        "a larger --epsilon or other features may help, and privol plan says what the noise is"
+    ]
 
 
 def _misdeclared(cells: dict[str, Any]) -> list[str]:

@@ -75,6 +75,8 @@ class Comparison:
     classification : bool
     majority : float or None
         Share of the commonest class.
+    deviation : float or None
+        Of real targets, as they were learnt, about their mean: the error of the best constant. None for classification.
     omitted : tuple of str
         Metrics that are of two classes with a single score, and so are not there.
     private : MetricsResult or None
@@ -90,20 +92,28 @@ class Comparison:
     targets_clipped: int | None
     classification: bool
     majority: float | None
+    deviation: float | None = None
     omitted: tuple[str, ...] = ()
     private: MetricsResult | None = None
 
     def to_record(self) -> dict[str, Any]:
         """Return all figures as JSON values, marked as not private."""
         runs = {"run": self.run, "noiseless": self.noiseless, "noiseless_every_row": self.every_row}
+        records = {name: None if r is None else r.to_record() for name, r in runs.items()}
+        best = self.best.to_record()
+        if self.deviation:
+            scores = [record[when] for record in records.values() if record for when in ("progressive", "final_model")]
+            for score in (*scores, best):
+                score["r_squared"] = 1.0 - (score["root_mean_squared_error"] / self.deviation) ** 2
         return {
             "private": False,
             "notice": NOTICE,
             "classification": self.classification,
             "delay": self.run.progressive.delay,
-            **{name: None if r is None else r.to_record() for name, r in runs.items()},
-            "best_fixed": self.best.to_record(),
+            **records,
+            "best_fixed": best,
             "majority_accuracy": self.majority,
+            "deviation_of_targets": self.deviation,
             "omitted_metrics": list(self.omitted),
             "price_of_noise": self.run.regret - self.noiseless.regret,
             "rows_scaled_to_x_bound": self.rows_scaled,
@@ -210,6 +220,7 @@ def compare(
             targets_clipped=None if task.classification else _clipped(tape, learner.y_bound),
             classification=task.classification,
             majority=_majority(f) if task.classification else None,
+            deviation=None if task.classification else _deviation(f),
             omitted=task.omitted,
             private=own.private,
         )
@@ -220,6 +231,18 @@ def _majority(f: Objective) -> float:
     for _, _, y in f.rows():
         counts += np.bincount((y if f.task.outputs > 1 else y > 0).astype(np.int64), minlength=len(counts))
     return float(counts.max() / counts.sum())
+
+
+def _deviation(f: Objective) -> float:
+    """Root mean square of the targets about their mean, by means of blocks, which cancel nothing."""
+    n, mean, squares = 0, 0.0, 0.0
+    for _, _, y in f.rows():
+        if len(y):
+            own, more = float(np.mean(y)), len(y)
+            squares += float(np.sum((y - own) ** 2)) + (own - mean) ** 2 * n * more / (n + more)
+            mean += (own - mean) * more / (n + more)
+            n += more
+    return math.sqrt(squares / max(n, 1))
 
 
 def _clipped(tape: Tape, bound: float) -> int:
