@@ -231,7 +231,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(20000, 3)) / 3
     >>> y = np.where(X @ [1.0, -2.0, 0.5] > 0, "yes", "no")
-    >>> candidates = [ObjectivePerturbation(l2=l2) for l2 in (1e-4, 1e-2, 1.0)]
+    >>> candidates = [ObjectivePerturbation(delta=0, l2=l2) for l2 in (1e-4, 1e-2, 1.0)]
     >>> chosen = PrivateSelection(candidates, epsilon=1.0).fit(X, y)
     >>> bool(chosen.score(X, y) > 0.9)
     True
@@ -369,7 +369,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         kinds = "pure differential privacy" if one.mu is None else "Gaussian or pure differential privacy"
         raise InvalidParameter(
             f"candidates must have guarantees of {kinds}, proved for their epsilon; found {candidate!r}, of kind "
-            f"{found[0]!r}"
+            f"{found[0]!r}; learners of data at rest are purely private with delta=0"
         )
 
     def _best(
