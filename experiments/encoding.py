@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import SGDClassifier, SGDRegressor
 from sklearn.metrics import r2_score, roc_auc_score
 
-from privol import DPFTRL, open_stream
+from privol import open_stream
 from privol.data import covtype_path
 from privol.encoding import PrivateEncoder
 from privol.errors import StreamError
@@ -105,8 +105,7 @@ def private(path: Path, table: Table, epsilon: float, key: int, least: float, *,
     words: dict[str, Any] = {"epsilon": epsilon, "x_bound": stream.schema.usual_norm}
     known_facts = {"n_features": stream.n_features, "n_rows": n, "has_constant": stream.schema.has_constant}
     words |= settings_without_look(loss, n_classes=max(classes, 2), **known_facts, **words)
-    if classes:
-        words["loss"] = loss
+    words["loss"] = loss
     words |= {"horizon": n, "on_invalid": "zero", "ledger": ledger, "random_state": 2 * key + 1}
     return watched(stream, default_learner(loss)(**words), classes)
 
@@ -119,8 +118,7 @@ def plain(path: Path, table: Table, epsilon: float, key: int) -> float | None:
         stream = open_stream(path, target=table.target, columns=table.columns, **labels, block_rows=BLOCK)
         n = stream.count_rows()
         loss = "squared" if real else "softmax" if len(stream.classes) > 2 else "logistic"
-        words = {} if real else {"loss": loss}
-        learner = default_learner(loss)(epsilon=epsilon, horizon=n, random_state=key, **words)
+        learner = default_learner(loss)(loss=loss, epsilon=epsilon, horizon=n, random_state=key)
         return watched(stream, learner, 0 if real else len(stream.classes))
     except StreamError as error:
         say(table.name, error)
@@ -170,7 +168,7 @@ def sparse(path: Path, epsilon: float, key: int, *, frequent: bool) -> float:
     n = stream.count_rows()
     words: dict[str, Any] = {"epsilon": epsilon, "x_bound": 1.0}
     words |= settings_without_look("logistic", n_features=stream.n_features, n_rows=n, **words)
-    learner = DPFTRL(loss="logistic", horizon=n, random_state=2 * key + 1, ledger=ledger, **words)
+    learner = default_learner("logistic")(loss="logistic", horizon=n, random_state=2 * key + 1, ledger=ledger, **words)
     scores: list[FloatArray] = []
     for block in stream:
         known = bool(scores) and learner.n_releases_

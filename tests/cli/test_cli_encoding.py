@@ -100,13 +100,14 @@ def test_predict_says_which_cells_the_model_does_not_know(here):
 @pytest.mark.parametrize(
     ("words", "learner", "loss"),
     [
-        (("--target", "dose"), "PQFTL", "squared"),
+        (("--target", "dose"), "AdaptiveFTRL", "squared"),
+        (("--target", "dose", "--l2", "0.01"), "PQFTL", "squared"),
         (("--target", "town"), "AdaptiveFTRL", "softmax"),
         (("--target", "outcome", "--positive", "ill", "--drop", "id,dose"), "AdaptiveFTRL", "logistic"),
         (("--target", "outcome", "--learner", "nogd", "--radius", "20"), "NOGD", "logistic"),
         (("--target", "outcome", "--private-metrics", "0.2", "--release", "1000"), "AdaptiveFTRL", "logistic"),
     ],
-    ids=["real", "classes", "drop", "nogd", "metrics"],
+    ids=["real", "moments", "classes", "drop", "nogd", "metrics"],
 )
 def test_targets_and_learners(here, words, learner, loss):
     record = run_json("run", "rows.csv", *words, "--epsilon", "2", "--out", "R", "--no-diagnostics")

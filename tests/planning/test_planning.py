@@ -180,6 +180,15 @@ def test_a_warning_made_an_error_stops_before_anything_is_reserved():
 
 
 def test_the_default_learner_is_planned():
+    found = plan(n_features=9, horizon=20_000)
+    calibration = privol.AdaptiveFTRL().calibrate(9, 20_000)
+    assert (found.learner, found.guarantee.releases) == ("adaptive", 20_000)
+    noise = calibration.sums.sigma * calibration.sums.factorization.row_norm(1000)
+    assert found.rows[-1].std == pytest.approx(noise / calibration.tuning.held[-1])
+    assert plan(n_features=9, horizon=1000, loss="squared").learner == "adaptive"
+
+
+def test_a_stated_setting_asks_for_the_learner_that_has_it():
     found = plan(n_features=9, horizon=1000, radius=5.0, l2=0.01)
     calibration = privol.DPFTRL(radius=5.0, l2=0.01).calibrate(9, 1000)
     assert (found.learner, found.guarantee.releases) == ("dpftrl", 1000)
@@ -187,7 +196,7 @@ def test_the_default_learner_is_planned():
     divisor = calibration.regularization + 0.01 * 1000
     assert last.std == pytest.approx(sums.sigma * sums.factorization.row_norm(1000) / divisor)
     assert last.sensitivity == pytest.approx(sums.sensitivity / divisor)
-    assert plan(n_features=9, horizon=1000, loss="squared").learner == "pqftl"
+    assert plan(n_features=9, horizon=1000, loss="squared", l2=0.01).learner == "pqftl"
 
 
 @pytest.mark.parametrize("learner", [name for name in LEARNERS if name not in ("banco", "multiscale")])

@@ -15,6 +15,7 @@ from ..errors import InvalidParameter
 from ..guarantees import Guarantee, compose_gdp, epsilon_within
 from ..learners import LEARNERS, default_name, settings_without_look, steps_without_look
 from ..learners.views import promise_of
+from ..losses import get_loss
 
 __all__ = [
     "default_loss",
@@ -28,7 +29,6 @@ __all__ = [
 #: Kinds of guarantees that an encoding's can stand beside.
 _BESIDE = "gdp", "none"
 _MOST_FEATURES = 1 << 30
-_SETTLED = "adaptive", "dpftrl", "pqftl"
 _OF_NOISY_STEPS = "nogd", "dola", "sparse-dola"
 
 
@@ -60,7 +60,7 @@ def defaults_for(name: str | None, stream: Any, horizon: int, given: Mapping[str
     if stream.classes is None and target is not None and target.range is not None:
         found["y_bound"] = 1.0
     name = default_name(loss, given) if name is None else name
-    if name in _SETTLED:
+    if name in ("adaptive", "pqftl" if get_loss(loss).quadratic else "dpftrl"):
         words = ("epsilon", "delta", "adjacency", "fit_intercept")
         found |= settings_without_look(
             loss,

@@ -109,7 +109,8 @@ def describe_run(
         },
         "releases": made.n_releases_,
         "release_rows": rows if len(rows) <= _SHOWN_RELEASES else [rows[0], rows[-1]],
-        "noise": None if noise is None else asdict(noise),
+        # of the points: the average of them that is shown has less
+        "noise": None if noise is None else {**asdict(noise), "bound": getattr(plan, "tuning", None) is not None},
         "dropped": describe_dropped(stream),
         "seconds": seconds,
         "rows_per_second": n / max(seconds, 1e-9),
