@@ -73,6 +73,7 @@ def test_noise_is_half_that_of_the_longest_gradients():
         for adjacency in ("replace", "zero_out"):
             shared = {"x_bound": 2.0, "fit_intercept": False, "adjacency": adjacency}
             plan = AdaptiveFTRL(**shared, **words).calibrate(5, 10_000)
+            assert plan.bound == pytest.approx(0.5 * longest * 2.0, rel=1e-9), words
             for share in (0.5, 1.0):
                 same = DPFTRL(**shared, **other, batch=10, gradient_bound=share * longest * 2.0).calibrate(5, 10_000)
                 assert plan.sums.sigma == pytest.approx(0.5 / share * same.sums.sigma, rel=1e-9)
