@@ -72,7 +72,7 @@ def learners(rows: int) -> list[Row]:
     """Learners over dense rows against scikit-learn's non-private SGD."""
     from sklearn.linear_model import SGDClassifier
 
-    from privol import DPFTRL, PGIGA, PIGD
+    from privol import DPFTRL, PGIGA, PIGD, AdaptiveFTRL
 
     X, y = data(rows)
 
@@ -106,6 +106,11 @@ def learners(rows: int) -> list[Row]:
             DPFTRL(horizon=rows, radius=10.0, **parameters).partial_fit(X, y, classes=LABELS)
 
         table.append(pair(f"DPFTRL, {label}", "ns/row", rows, leader, peer, "scikit-learn SGDClassifier"))
+
+    def adaptive() -> None:
+        AdaptiveFTRL(horizon=rows).partial_fit(X, y, classes=LABELS)
+
+    table.append(pair("AdaptiveFTRL", "ns/row", rows, adaptive, peer, "scikit-learn SGDClassifier"))
     return table
 
 

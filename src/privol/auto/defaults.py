@@ -15,7 +15,6 @@ from ..errors import InvalidParameter
 from ..guarantees import Guarantee, compose_gdp, epsilon_within
 from ..learners import LEARNERS, default_name, settings_without_look, steps_without_look
 from ..learners.views import promise_of
-from ..losses import get_loss
 
 __all__ = [
     "default_loss",
@@ -60,7 +59,7 @@ def defaults_for(name: str | None, stream: Any, horizon: int, given: Mapping[str
     if stream.classes is None and target is not None and target.range is not None:
         found["y_bound"] = 1.0
     name = default_name(loss, given) if name is None else name
-    if name in ("adaptive", "pqftl" if get_loss(loss).quadratic else "dpftrl"):
+    if name in (default_name(loss), default_name(loss, ("l2",))):  # also that which one's own settings ask for
         words = ("epsilon", "delta", "adjacency", "fit_intercept")
         found |= settings_without_look(
             loss,
