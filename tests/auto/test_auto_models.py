@@ -370,6 +370,25 @@ def test_an_encoding_that_shows_nothing_is_paid_for_and_over():
         model.predict(X)
 
 
+def test_an_interrupt_ends_the_run(monkeypatch):
+    """The caller cannot know which rows of the block were counted, and would bring some of them twice."""
+    model = PrivateClassifier(**BUDGET, horizon=N, reuse_rows=False)
+    model.partial_fit(X[:1000], CASES[PrivateClassifier][:1000])
+    before = model.learner_.n_rows_
+
+    def interrupted(learner, rows, y):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as m:
+        m.setattr("privol.auto.course.learn_rows", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model.partial_fit(X[1000:1200], CASES[PrivateClassifier][1000:1200])
+    with pytest.raises(StateError, match="the run is closed"):
+        model.partial_fit(X[1000:1200], CASES[PrivateClassifier][1000:1200])
+    assert model.learner_.n_rows_ == before
+    assert not any(entry.open for entry in model.ledger_.entries())
+
+
 def test_sparse_rows_of_a_stream(tmp_path):
     rng = np.random.default_rng(0)
     words = np.minimum(rng.zipf(1.5, size=(N, 8)), 300) - 1

@@ -26,7 +26,7 @@ from ..encoding.learning import MISSING_TEXTS
 from ..encoding.phases import SHARE_OF_ALL
 from ..encoding.schema import Schema
 from ..encoding.schema_parts import Target
-from ..errors import InvalidParameter, PrivolError, StateError, StreamError
+from ..errors import InvalidParameter, StateError, StreamError
 from ..guarantees import ADJACENCIES, Guarantee, split_budget
 from ..learners import LEARNERS, OnlineLearner, default_name
 from ..learners.views import end_run
@@ -175,7 +175,9 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
             self._begin(course)
         try:
             course.take(table, batches, coder)
-        except PrivolError:  # the rows that taught have shown too little, or the ledger cannot carry the model
+        except BaseException:
+            # Too little was seen, the ledger cannot carry the model, or an interrupt: some rows of the block may have
+            # been counted, and the same ones again would be in the run twice.
             course.abandon()
             raise
         finally:
