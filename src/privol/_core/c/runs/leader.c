@@ -121,8 +121,10 @@ static void follow_tuned(pv_leader *it, const pv_leader_plan *plan, const pv_vec
     int64_t k = 0, beyond = tuning->n - 1;
     while (k < beyond) { /* the first part that reaches the step */
         const int64_t middle = k + (beyond - k) / 2;
-        if (tuning->until[middle] < step) k = middle + 1;
-        else beyond = middle;
+        if (tuning->until[middle] < step)
+            k = middle + 1;
+        else
+            beyond = middle;
     }
     const double length = 1.0 / tuning->held[k], threshold = tuning->threshold[k];
     const double *base = it->sums.base, *sum = it->sums.prefix;
@@ -152,8 +154,10 @@ static pv_status release(pv_state *state, const pv_plan *run, pv_draws *draws) {
     if (it->followed < steps_of(it)) {
         pv_status status = pv_prefix_settle(&it->sums, draws);
         if (status != PV_OK) return status;
-        if (plan->tuning.n) follow_tuned(it, plan, vectors);
-        else follow(it, plan, vectors);
+        if (plan->tuning.n)
+            follow_tuned(it, plan, vectors);
+        else
+            follow(it, plan, vectors);
         it->followed = steps_of(it);
     }
     if (state->t == state->next_release) pv_publish(state, run, plan->tuning.n ? it->shown : it->point, 1.0, vectors);
