@@ -64,6 +64,8 @@ RATES: dict[str, float] = {
     "mixing.laws": 1e-7,
     "encoding.audit": 3e-7,
     "encoding.thresholds": 1e-7,
+    "explaining.scale": 1e-7,
+    "explaining.exact": 1e-7,
 }
 
 

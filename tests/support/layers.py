@@ -19,6 +19,7 @@ LAYERS: tuple[set[str], ...] = (
     {"prefix", "streams"},  # a prefix sum is a run of its own: it opens an account
     {"data", "distributed"},
     {"learners"},
+    {"explaining"},  # what a released model says of its columns
     {"auto"},  # an encoding and the learner behind it, as one estimator
     {"state"},  # exports and checkpoints of learners
     {"evaluate", "planning", "audit", "tuning"},
@@ -88,7 +89,7 @@ LIBRARIES: dict[str, set[str] | None] = {
     "diffprivlib": {"arena"},
     "click": {"cli"},
     "rich": {"cli", "tables"},
-    "matplotlib": {"plots"},
+    "matplotlib": {"plots", "explaining"},
 }
 # Not installed with every privol: imported where they are used, so that the module can be imported without them.
 OPTIONAL = {"pyarrow", "dp_accounting", "networkx", "mpi4py", "river", "diffprivlib"}
@@ -102,6 +103,7 @@ LAZY = {
     ("streams", "pyarrow"): "optional: likewise",
     ("state", "sklearn"): "a check that only an export needs",
     ("guarantees", "dp_accounting"): "optional: only runs of several kinds need it, for a tighter figure",
+    ("explaining", "matplotlib"): "only a picture needs it, and an explanation is drawn by a method of its own",
     ("distributed", "mpi4py"): "optional: names of the module are annotations, and streams of nodes need no MPI",
     ("arena", "river"): "optional: generators of streams, and a reference",
     ("arena", "diffprivlib"): "optional: the script that another interpreter runs",

@@ -27,6 +27,7 @@ from ..encoding.phases import SHARE_OF_ALL
 from ..encoding.schema import Schema
 from ..encoding.schema_parts import Target
 from ..errors import InvalidParameter, StateError, StreamError
+from ..explaining import Explanation, explain
 from ..guarantees import ADJACENCIES, Guarantee, split_budget
 from ..learners import LEARNERS, OnlineLearner, default_name
 from ..learners.views import end_run
@@ -498,7 +499,40 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
         """Models released in the current or last run."""
         return self._model().n_releases_
 
+    def explain(self, *, names: Mapping[str, Sequence[str]] | None = None, coverage: float = 0.95) -> Explanation:
+        """Say what the released model makes of each column, and how far the noise of privacy moves that.
+
+        Of public things alone, so it costs nothing: the model, the encoding, noise scales. No row is read.
+
+        Parameters
+        ----------
+        names : mapping of str to sequence of str, optional
+            Public values of columns of categories, by which those among them are called that are kept: the learnt
+            encoding has their hashes alone. Never read them off the rows.
+        coverage : float, default=0.95
+            Of the bands, point by point, above 0 and below 1.
+
+        Returns
+        -------
+        Explanation
+            ``print`` it; it has ``importance``, ``table``, ``plot()`` and ``text(column)``. Of two classes the score is
+            for ``classes_[1]``.
+
+        Raises
+        ------
+        NotFittedError
+            Before a model was released.
+        InvalidParameter
+            If a column of ``names`` is none of hashed categories.
+        """
+        return explain(self._model(), self.schema_, names=names, coverage=coverage, reverse=self._reversed())
+
     # ---- prediction ------------------------------------------------------------------------------------
+
+    def _reversed(self) -> bool:
+        """Whether the learner has two classes in the other order than the estimator."""
+        order = vars(self).get("_order")
+        return order is not None and len(order) == 2 and bool(order[0] == 1)
 
     def _predicted(self, X: Any, ask: Callable[[OnlineLearner, Any], FloatArray]) -> FloatArray:
         """What the released model says of rows, block by block."""

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._rounding import UNIT, UP
 from .._validate import number
 from ..errors import InvalidParameter
-from ..factorizations import Design
+from ..factorizations import BLT, Design
 from ..guarantees import Claim
 from ._epochs import Epochs, make_epochs
 from ._iterates import ReleaseSchedule
@@ -56,6 +57,18 @@ class Tuning:
     def part(self, step: int) -> int:
         """Return in which part a step is."""
         return min(bisect.bisect_left(self.until, step), len(self.until) - 1)
+
+    def weights(self, step: int) -> NDArray[np.float64]:
+        """Return the weights that the last points up to a step have in the average that is shown, in their order.
+
+        All points, or as many as count: those before have less than 1e-12 together.
+        """
+        first = max(step - int(30.0 * self.slowest), 0)
+        steps = np.arange(first + 1, step + 1, dtype=np.float64)
+        counts = np.maximum((self.power + 1.0) / (self.power + steps), 1.0 / self.slowest)
+        kept = np.append(np.cumprod((1.0 - counts)[:0:-1])[::-1], 1.0)
+        found: NDArray[np.float64] = counts * kept
+        return found
 
 
 @dataclass(frozen=True)
@@ -145,6 +158,31 @@ class LeaderCalibration:
     def last_std(self, row: int) -> float:
         """The same for a run that ends there: its last step may have fewer rows."""
         return self._std(row, *self.epochs.step(row, ended=True))
+
+    def shown_std(self, row: int, *, ended: bool = False) -> float:
+        """Standard deviation per coordinate of the noise in the model that is shown after ``row``, before projection.
+
+        Of a leader that tunes itself the model is an average of points, of sums whose noise is correlated: all of that
+        is counted, but not that sums which hardly stand out of their noise are shortened, nor that the gradients of
+        later points answer to the noise of earlier ones. Of others it is :meth:`std`.
+
+        Parameters
+        ----------
+        row : int
+        ended : bool
+            In a run that ends there, whose last step may have fewer rows.
+
+        Notes
+        -----
+        Cost O(1) in the number of rows.
+        """
+        epoch, step = self.epochs.step(row, ended=ended)
+        sums = self.sums.factorization
+        if self.tuning is None or not isinstance(sums, BLT) or not step:
+            return self._std(row, epoch, step)
+        weights = self.tuning.weights(step)
+        parts = np.searchsorted(self.tuning.until, np.arange(step - len(weights) + 1, step + 1))
+        return self.sums.sigma * sums.average_norm(weights / np.array(self.tuning.held)[parts], step)
 
     def _std(self, row: int, epoch: int, step: int) -> float:
         return self.epochs.std(epoch, step) / self._point(row, epoch, step) if epoch + step else 0.0

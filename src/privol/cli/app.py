@@ -133,6 +133,8 @@ def app() -> None:
         privol info clinic.csv --target readmitted > clinic.toml
         privol run clinic.csv --schema clinic.toml --epsilon 1 --delta 1e-6 --out RUN
         privol predict RUN new.csv
+    What does the model make of each column, and how much of that is noise?
+        privol explain RUN
     What would a budget mean, before anything is spent?
         privol plan --schema clinic.toml --horizon 100000 --epsilon 1
     Who spent what of the privacy of the same rows?
@@ -152,12 +154,13 @@ def _register() -> None:
     from .arena import arena
     from .audit import audit
     from .dola import dola
+    from .explain import explain
     from .inspect import info, plan
     from .predict import predict
     from .resume import resume
     from .run import run
 
-    for command in (run, resume, dola, predict, plan, account, audit, arena, info):
+    for command in (run, resume, dola, predict, explain, plan, account, audit, arena, info):
         app.add_command(command)
 
 

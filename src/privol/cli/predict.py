@@ -20,7 +20,7 @@ from .options import GroupedCommand, TargetType
 from .outputs import naming_rows, printing
 from .streams import FILE_OPTIONS, base_option, file_options, open_for_model
 
-__all__ = ["predict"]
+__all__ = ["has_model", "predict"]
 
 
 @click.command(cls=GroupedCommand, groups=(("How FILE is written", f"{FILE_OPTIONS} zero_based"),))
@@ -56,7 +56,7 @@ def predict(run: str, file: str, out: str | None, as_json: bool, **options: Any)
     """
     from ..state import load_model, read_record
 
-    _has_model(run)
+    has_model(run)
     learner, record = load_model(run), read_record(run)
     stream = open_for_model(file, run, record, options)
     if out is None:
@@ -88,7 +88,7 @@ def _say_cells(stream: Any) -> None:
             click.echo(cells_note({"rows": stream.cell_rows, "columns": stream.cells}), err=True)
 
 
-def _has_model(run: str) -> None:
+def has_model(run: str) -> None:
     """Say why a run has no model, where it has none."""
     folder = Path(run)
     if (folder / "model.json").exists():

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq, minimize
 
 from .._rounding import UP
@@ -147,6 +147,38 @@ class BLT(Toeplitz):
         """The same for the coefficients from ``window`` on: differences, in which the rate 1 has cancelled."""
         log, weight = self._exponentials
         return log[1:], weight[1:] * np.expm1(self._kept * log[1:])
+
+    def average_norm(self, weights: ArrayLike, step: int) -> float:
+        """Standard deviation of a weighted sum of noisy prefixes, in units of sigma: their noise is correlated.
+
+        Parameters
+        ----------
+        weights : array-like of shape (n,)
+            Of the prefixes after the last n steps up to ``step``, in their order.
+        step : int
+            At least n, at most ``steps``.
+
+        Raises
+        ------
+        InvalidParameter
+            If there are more weights than steps, or sums slide.
+
+        Notes
+        -----
+        Cost O(n buffers), whatever the number of steps: the noise drawn before reaches all n prefixes by the same few
+        decaying sums.
+        """
+        step, sizes = self._step(step), np.asarray(weights, dtype=np.float64)
+        if self._kept or len(sizes) > step:
+            raise InvalidParameter(f"weights must be of at most {step} running sums, found {len(sizes)} of {self}")
+        log, size = self._exponentials
+        rates, reached, total = np.exp(log), np.zeros(len(log)), 0.0
+        for weight in sizes[::-1]:
+            reached = reached * rates + weight
+            total += float(size @ reached) ** 2
+        left = size * reached * rates
+        total += float(np.sum(np.outer(left, left) * _geometric(np.add.outer(log, log), step - len(sizes))))
+        return math.sqrt(total)
 
     def _row_square(self, step: int) -> float:
         within = min(step, self._kept or step)

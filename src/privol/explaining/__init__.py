@@ -1,0 +1,6 @@
+"""What a released model makes of each column, with bands of the noise of privacy: post-processing, at no cost."""
+
+from .bands import ModelNoise, noise_of
+from .explanation import Explanation, Shape, explain
+
+__all__ = ["Explanation", "ModelNoise", "Shape", "explain", "noise_of"]
