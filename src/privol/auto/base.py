@@ -38,7 +38,7 @@ from ..readers.frames import is_frame
 from ..streams import Stream, open_stream
 from .course import Coders, Course, EncodedRows, afford, blocks_of, check_declared, check_encoded, together
 from .defaults import defaults_for, encoder_for
-from .inputs import Labelled, blanked, columns_of, dict_columns, target_name, unreadable, without
+from .inputs import Blanked, Labelled, blanked, columns_of, dict_columns, target_name, unreadable, without
 
 __all__ = ["PrivateModel"]
 
@@ -313,28 +313,23 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
         if sp.issparse(X):
             raise InvalidParameter("X is sparse, and rows of columns are needed: fit_stream takes sparse rows")
         if _are_dicts(X):
-            return self._dict_columns(list(X), reset=reset), None
+            return self._dict_columns(list(X), reset=reset)
         if not is_frame(X):
             words: dict[str, Any] = {"ensure_all_finite": False, "ensure_min_samples": least, "estimator": self}
             X = check_array(cells_of(X), dtype=None, **words)
         if not (vars(self).get("_streamed") and is_frame(X)):
             validate_data(self, X, reset=reset, skip_check_array=True)
-        null = None
-        if self.on_invalid == "zero":
-            null = unreadable(X)
-            if null.any():
-                X = without(X, null)
-        if is_frame(X):
-            if not hasattr(X, "__len__"):
-                raise InvalidParameter(
-                    f"X must have a length, found a {type(X).__name__}: fit_stream reads as it comes"
-                )
-            named = hasattr(self, "feature_names_in_")
-            return columns_of(X, None if named else [f"x{j}" for j in range(self.n_features_in_)]), null
-        names = getattr(self, "feature_names_in_", None)
-        return columns_of(X, None if names is None else names.tolist()), null
+        null = unreadable(X) if self.on_invalid == "zero" else None
+        if null is not None and null.any():
+            X = without(X, null)
+        named = hasattr(self, "feature_names_in_")
+        if not is_frame(X):
+            return _readable(columns_of(X, self.feature_names_in_.tolist() if named else None), null)
+        if not hasattr(X, "__len__"):
+            raise InvalidParameter(f"X must have a length, found a {type(X).__name__}: fit_stream reads as it comes")
+        return _readable(columns_of(X, None if named else [f"x{j}" for j in range(self.n_features_in_)]), null)
 
-    def _dict_columns(self, rows: list[Any], *, reset: bool) -> Columns:
+    def _dict_columns(self, rows: list[Any], *, reset: bool) -> tuple[Columns, NDArray[np.bool_] | None]:
         if reset:
             names = list(rows[0])
             if not names or not all(isinstance(name, str) for name in names):
@@ -342,7 +337,10 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_, self.n_features_in_ = np.array(names, dtype=object), len(names)
         known = getattr(self, "feature_names_in_", None)
         names = [f"x{j}" for j in range(self.n_features_in_)] if known is None else known.tolist()
-        return dict_columns(rows, names)
+        if self.on_invalid != "zero":
+            return dict_columns(rows, names), None
+        null = unreadable(rows, names)
+        return _readable(dict_columns(without(rows, null), names), null)
 
     def _labelled(self, columns: Columns, y: Any, null: NDArray[np.bool_] | None, learnt: int) -> Labelled:
         """Return columns with their targets, all of which are read."""
@@ -571,6 +569,11 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.categorical = True
         tags.target_tags.required = True
         return tags
+
+
+def _readable(columns: Columns, null: NDArray[np.bool_] | None) -> tuple[Columns, NDArray[np.bool_] | None]:
+    """Return columns without the cells of null rows, and which rows these are; None: none was looked for."""
+    return (columns if null is None or not null.any() else Blanked(columns, null)), null
 
 
 def _are_dicts(X: Any) -> bool:

@@ -64,7 +64,8 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
         Which models are shown, by number of the rows that the model learns. Default: all. Costs nothing.
     on_invalid : {"raise", "zero"}, default="raise"
         A row that cannot be read, or whose label is missing or not declared: an error that names it, before anything of
-        its block counts, or a null row.
+        its block counts, or a null row. With "zero" the labels of a list or an array of objects, none of which says
+        what the others are, are shown as those of a file: as whole numbers if all are, else as text, or as ``classes``.
     random_state : None, int, ...
         See :func:`privol.noise.make_source`; anything but None is **not private**.
 

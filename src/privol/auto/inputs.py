@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d
 
-from .._values import NUMBERS, column_of, shown, single, targets_of
+from .._values import NUMBERS, PLAIN, column_of, real, shown, single, targets_of
 from ..encoding.labels import label_key, label_text
 from ..encoding.learning import MISSING_TEXTS
 from ..errors import InvalidParameter, InvalidRow, StreamError
@@ -22,6 +22,7 @@ from ..readers.columns import Batch, Columns, Kind
 from ..readers.frames import ArrayColumns, DictColumns, FrameColumns, is_frame
 
 __all__ = [
+    "Blanked",
     "LabelType",
     "Labelled",
     "columns_of",
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 FloatArray = NDArray[np.float64]
+_OWN_HASH = PLAIN | {str}
 _READABLE = str | bool | np.bool_ | numbers.Real | Decimal | date | time | None
 
 
@@ -49,7 +51,7 @@ def columns_of(X: Any, names: Sequence[str] | None = None) -> Columns:
         If it cannot be read as columns.
     """
     if is_frame(X):
-        return FrameColumns(X, names)
+        return FrameColumns(X, names, held=True)  # rows that teach and those that are learnt are told apart by number
     return ArrayColumns(X, names)
 
 
@@ -59,8 +61,13 @@ def dict_columns(rows: Sequence[Any], names: Sequence[str]) -> Columns:
     return DictColumns(template, iter(()), rows)
 
 
-def unreadable(X: Any) -> NDArray[np.bool_]:
-    """Return which rows of an array or a pandas frame have a cell that is no number, text, date or time."""
+def unreadable(X: Any, names: Collection[str] = ()) -> NDArray[np.bool_]:
+    """Return which rows of an array, of a pandas frame or of a list of dicts cannot be read.
+
+    These have a cell that is no number, text, date or time, or are no dict of columns of these ``names``.
+    """
+    if isinstance(X, list):
+        return np.fromiter((not _is_row(row, names) for row in X), dtype=bool, count=len(X))
     found = np.zeros(len(X), dtype=bool)
     columns: list[Any] = []
     if isinstance(X, np.ndarray):
@@ -72,26 +79,41 @@ def unreadable(X: Any) -> NDArray[np.bool_]:
     return found
 
 
+def _is_row(row: Any, names: Collection[str]) -> bool:
+    return isinstance(row, Mapping) and all(key in names and _readable(cell) for key, cell in row.items())
+
+
 def _readable(cell: Any) -> bool:
     if isinstance(cell, str):
         try:
-            cell.encode()
+            str.encode(cell)
         except UnicodeEncodeError:
             return False
         return True
+    if isinstance(cell, np.timedelta64):  # which NumPy counts among the integers
+        return False
     if isinstance(cell, numbers.Integral):
         return abs(int(cell)) < 10**400
     return isinstance(cell, _READABLE) or type(cell).__name__ in ("NAType", "NaTType")
 
 
 def without(X: Any, rows: NDArray[np.bool_]) -> Any:
-    """Return an array of objects or a pandas frame with null rows in the place of these."""
+    """Return an array, a pandas frame or dicts without the cells of these rows that have no type: each may be one of
+    those that cannot be read.
+
+    Columns of a type keep it, and so all of their cells: :class:`Blanked` leaves those of these rows out.
+    """
+    if isinstance(X, list):
+        return [{} if gone else row for row, gone in zip(X, rows.tolist(), strict=True)]
     if isinstance(X, np.ndarray):
         X = X.copy()
         X[rows] = None
         return X
-    # each cell as it is: with a missing one beside them, integers would become doubles
-    return X.astype(object).mask(np.broadcast_to(rows[:, None], X.shape))
+    kept = X.copy(deep=False)
+    for j, dtype in enumerate(X.dtypes):
+        if dtype == "object":
+            kept.isetitem(j, X.iloc[:, j].mask(rows))
+    return kept
 
 
 def target_name(names: Sequence[str]) -> str:
@@ -102,24 +124,12 @@ def target_name(names: Sequence[str]) -> str:
     return name
 
 
-class Labelled(Columns):
-    """Columns with a target beside them.
+class _Around(Columns):
+    """Columns that are read as others are."""
 
-    Parameters
-    ----------
-    columns : Columns
-        Of known length.
-    name : str
-        What the target is called: no column is.
-    target : pyarrow array
-        Numbers, or a dictionary of strings with int32 indices; null where it is missing.
-    as_text : bool
-        Whether it is text in the input itself.
-    """
-
-    def __init__(self, columns: Columns, name: str, target: Any, as_text: bool) -> None:
-        self._columns, self._name, self._target, self._as_text = columns, name, target, as_text
-        self.names = (*columns.names, name)
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self.names = columns.names
         self.named, self.format, self.facts = columns.named, columns.format, columns.facts
 
     @property
@@ -140,6 +150,82 @@ class Labelled(Columns):
     def written(self, written: Any) -> None:
         self._columns.written = written
 
+    @property
+    def loose(self) -> bool:
+        """Whether reading may find a cell that is not allowed, whatever is asked for."""
+        found: bool = getattr(self._columns, "loose", True)
+        return found
+
+    def check(self, kinds: Mapping[str, Kind]) -> None:
+        self._columns.check(kinds)
+
+    def only_text(self, name: str) -> bool:
+        return self._columns.only_text(name)
+
+    def floats(self, name: str) -> bool:
+        return self._columns.floats(name)
+
+    def sample(self, rows: int) -> Any:
+        return self._columns.sample(rows)
+
+    def count(self) -> int:
+        return self._columns.count()
+
+    def located(self, error: StreamError) -> StreamError:
+        return self._columns.located(error)
+
+    def column(self, name: str) -> str:
+        return self._columns.column(name)
+
+    def bad_cell(self, row: int, name: str, what: str) -> StreamError:
+        return self._columns.bad_cell(row, name, what)
+
+
+class Blanked(_Around):
+    """Columns of which some rows have no cell; those of the others are read as if these were not there.
+
+    Parameters
+    ----------
+    columns : Columns
+    rows : ndarray of bool, shape (n,)
+    """
+
+    def __init__(self, columns: Columns, rows: NDArray[np.bool_]) -> None:
+        super().__init__(columns)
+        self._rows = rows
+
+    def batches(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Batch]:
+        pa = arrow("null rows")
+        row = 0
+        for batch in self._columns.batches(kinds, limit, progress):
+            gone = self._rows[row : row + batch.num_rows]
+            row += batch.num_rows
+            if gone.any():
+                columns = [blanked(column, gone) for column in batch.columns]
+                batch = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+            yield batch
+
+
+class Labelled(_Around):
+    """Columns with a target beside them.
+
+    Parameters
+    ----------
+    columns : Columns
+        Of known length.
+    name : str
+        What the target is called: no column is.
+    target : pyarrow array
+        Numbers, or a dictionary of strings with int32 indices; null where it is missing.
+    as_text : bool
+        Whether it is text in the input itself.
+    """
+
+    def __init__(self, columns: Columns, name: str, target: Any, as_text: bool) -> None:
+        super().__init__(columns)
+        self._name, self._target, self._as_text = name, target, as_text
+        self.names = (*columns.names, name)
+
     def check(self, kinds: Mapping[str, Kind]) -> None:
         self._columns.check(self._own(kinds))
 
@@ -148,11 +234,6 @@ class Labelled(Columns):
 
     def floats(self, name: str) -> bool:
         return name != self._name and self._columns.floats(name)
-
-    @property
-    def loose(self) -> bool:
-        """Whether reading may find a cell that is not allowed, whatever is asked for."""
-        return not isinstance(self._columns, FrameColumns) or self._columns.loose
 
     def batches(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Batch]:
         pa = arrow("frames")
@@ -179,18 +260,6 @@ class Labelled(Columns):
 
     def sample(self, rows: int) -> Any:
         return self._columns.sample(rows).append_column(self._name, [self._target.slice(0, rows)])
-
-    def count(self) -> int:
-        return self._columns.count()
-
-    def located(self, error: StreamError) -> StreamError:
-        return self._columns.located(error)
-
-    def column(self, name: str) -> str:
-        return self._columns.column(name)
-
-    def bad_cell(self, row: int, name: str, what: str) -> StreamError:
-        return self._columns.bad_cell(row, name, what)
 
 
 # ---- targets -------------------------------------------------------------------------------------------
@@ -220,14 +289,12 @@ def read_numbers(y: Any, refuse: bool, learnt: int) -> Any:
     return arrow("targets").array(found, mask=~np.isfinite(found))
 
 
-def blanked(target: Any, rows: NDArray[np.bool_]) -> Any:
-    """Return targets of which those of some rows are missing."""
-    pa = arrow("targets")
-    gone = rows | np.asarray(target.is_null())
-    if pa.types.is_dictionary(target.type):
-        indices = pa.array(np.asarray(target.indices.fill_null(0)), mask=gone)
-        return pa.DictionaryArray.from_arrays(indices, target.dictionary)
-    return pa.array(np.asarray(target.fill_null(0.0)), mask=gone)
+def blanked(column: Any, rows: NDArray[np.bool_]) -> Any:
+    """Return a column, or targets, of which those of some rows are missing: all others as they are."""
+    pa = arrow("null rows")
+    if pa.types.is_dictionary(column.type):
+        return pa.DictionaryArray.from_arrays(blanked(column.indices, rows), column.dictionary)
+    return pa.array(np.asarray(column.fill_null(0)), column.type, mask=rows | np.asarray(column.is_null()))
 
 
 class LabelType:
@@ -235,7 +302,9 @@ class LabelType:
 
     Attributes
     ----------
-    kind : {"truth values", "numbers", "text"} or None
+    kind : {"truth values", "numbers", "text", "any"} or None
+        "any": of no declared type, and none is refused. Each label is what it is alone, and how they are shown follows
+        from those that were learnt: the first label must not decide how the others are read.
     dtype : dtype
         Of the labels that are shown.
     """
@@ -252,23 +321,26 @@ class LabelType:
         told.kind, told.dtype = ("numbers", np.dtype(np.int64)) if whole else ("text", np.dtype(str))
         return told
 
-    def see(self, labels: NDArray[Any]) -> None:
-        """Take it from the first block that has labels: declared, or that of its first label."""
+    def see(self, labels: NDArray[Any], refuse: bool) -> None:
+        """Take it from the first block that has labels: declared or, where others are refused, that of its first."""
         if self.kind is not None:
             return
-        sample: Any = labels
-        if labels.dtype.kind == "O":
-            cell = next((cell for cell in map(single, labels.tolist()) if kind_of(cell) is not None), None)
-            if cell is None:
-                return
-            sample = np.asarray([cell])
-        self.kind = {"b": "truth values", "U": "text"}.get(sample.dtype.kind, "numbers")
-        self.dtype = np.dtype(object) if sample.dtype.kind == "O" else sample.dtype
-        if self.kind == "text":
-            self.dtype = np.dtype(object) if labels.dtype.kind == "O" else np.dtype(str)
+        if labels.dtype.kind != "O":
+            self.kind = {"b": "truth values", "U": "text"}.get(labels.dtype.kind, "numbers")
+            self.dtype = np.dtype(str) if self.kind == "text" else labels.dtype
+            return
+        if not refuse:
+            self.kind = "any"
+            return
+        self.kind = next((kind for kind in map(kind_of, map(single, labels.tolist())) if kind is not None), None)
+        # by the kind alone: 1 and 1.0 are one label, whichever comes first
+        shown_as: dict[str | None, type] = {"truth values": bool, "numbers": np.int64}
+        self.dtype = np.dtype(shown_as.get(self.kind, object))
 
     def shown(self, texts: Sequence[str]) -> NDArray[Any]:
         """Return labels that were learnt by their texts as they were given."""
+        if self.kind == "any":
+            return LabelType.of(texts).shown(texts)
         if self.kind in (None, "text"):
             return np.array(texts, dtype=object if self.dtype.kind == "O" else None)
         numbers_ = np.array([float(text) for text in texts])
@@ -279,9 +351,9 @@ def kind_of(cell: Any) -> str | None:
     """Of what kind a label is; None: it is missing, or none."""
     if isinstance(cell, bool | np.bool_):
         return "truth values"
-    if isinstance(cell, numbers.Real):
-        return None if math.isnan(cell) else "numbers"
-    return "text" if isinstance(cell, str) else None
+    if isinstance(cell, str):
+        return "text" if _readable(cell) else None
+    return "numbers" if isinstance(cell, numbers.Real) and not math.isnan(real(cell)) else None
 
 
 def read_labels(
@@ -318,7 +390,7 @@ def read_labels(
     given = column_or_1d(column_of(y), warn=True)
     if given.dtype.kind not in NUMBERS + "UO":
         raise InvalidParameter(f"y must hold labels (text, numbers, truth values), found dtype {given.dtype}")
-    told.see(given)
+    told.see(given, refuse)
     cells, rows = _distinct(given)
     known = None if declared is None else {label_key(label) for label in declared}
     texts, wrong = [], np.zeros(len(cells), dtype=bool)
@@ -345,7 +417,8 @@ def _distinct(given: NDArray[Any]) -> tuple[list[Any], NDArray[Any]]:
     cells: list[Any] = []
     rows = np.empty(len(given), dtype=np.int64)
     for i, cell in enumerate(map(single, given.tolist())):
-        key = (type(cell), cell) if isinstance(cell, _READABLE) else (type(cell), id(cell))
+        # a type of the caller's own may be equal to anything, or have no hash
+        key = (type(cell), cell if type(cell) in _OWN_HASH else id(cell))
         rows[i] = found.setdefault(key, len(cells))
         if rows[i] == len(cells):
             cells.append(cell)
@@ -363,10 +436,10 @@ def _label(
         if label_key(cell) not in known:
             return None, f"the labels {list(declared or ())}"
         return _text(cell), None
-    if kind != told.kind:
+    if kind != told.kind and told.kind != "any":
         return None, f"labels of one kind, which are {told.kind} so far"
     text = _text(cell)
-    if kind == "numbers" and not (float(cell).is_integer() and abs(float(cell)) < 2**53):
+    if kind == "numbers" and not (real(cell).is_integer() and abs(real(cell)) < 2**53):
         return (
             None,
             "whole numbers below 2^53 in size. Unknown label type: continuous; PrivateRegressor has real targets",
@@ -385,7 +458,7 @@ def _label(
 
 def _text(cell: Any) -> str:
     if isinstance(cell, str):
-        return cell
+        return str.__str__(cell)
     if isinstance(cell, bool | np.bool_):
         return "true" if cell else "false"
     return str(int(cell)) if isinstance(cell, numbers.Integral) else repr(float(cell))

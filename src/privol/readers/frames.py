@@ -52,9 +52,11 @@ class FrameColumns(TypedColumns):
     data : object with ``__arrow_c_stream__``, or pandas.DataFrame
     names : sequence of str, optional
         What the columns are called, whatever the frame calls them.
+    held : bool
+        The frame is asked for its rows once: another time it might have others, or another order.
     """
 
-    def __init__(self, data: Any, names: Sequence[str] | None = None) -> None:
+    def __init__(self, data: Any, names: Sequence[str] | None = None, *, held: bool = False) -> None:
         pa = self._arrow = arrow("frames")
         name = f"{type(data).__module__.split('.')[0]} {type(data).__name__}"
         self._cells: dict[str, list[Any]] = {}
@@ -62,17 +64,15 @@ class FrameColumns(TypedColumns):
             if names is not None:
                 data = data.set_axis(list(names), axis=1)
             data, self._cells = _from_pandas(pa, data, name)
-        elif names is not None:
-            data = pa.RecordBatchReader.from_stream(data).read_all().rename_columns(list(names))
+        elif names is not None or held:
+            data = _reader(pa, data, name).read_all()
+            data = data if names is None else data.rename_columns(list(names))
         again = hasattr(data, "__len__")
         n_rows = len(data) if again else None
         if n_rows == 0:
             raise StreamError(f"{name}: no rows, at least one is needed")
         self._open: Callable[[], Any] = lambda: pa.RecordBatchReader.from_stream(data)
-        try:
-            reader = self._open()
-        except (pa.ArrowException, TypeError, ValueError) as err:
-            raise StreamError(f"{name}: cannot be read as Arrow data: {plainly(err)}") from err
+        reader = _reader(pa, data, name)
         facts = Facts(name=name, n_rows=n_rows, repeatable=again, sized=again, ahead=again)
         super().__init__(facts, reader.schema)
         if again:
@@ -153,6 +153,13 @@ class FramePair(Reader):
 
     def count(self) -> int:
         return self.columns.count()
+
+
+def _reader(pa: Any, data: Any, name: str) -> Any:
+    try:
+        return pa.RecordBatchReader.from_stream(data)
+    except (pa.ArrowException, TypeError, ValueError) as err:
+        raise StreamError(f"{name}: cannot be read as Arrow data: {plainly(err)}") from err
 
 
 def _from_pandas(pa: Any, frame: Any, name: str) -> tuple[Any, dict[str, list[Any]]]:
