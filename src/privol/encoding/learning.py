@@ -50,7 +50,11 @@ _BELIEVED_KIND = 3.0
 _CELL = 5.0  # expected count of a cell
 _CELLS = 4, 64
 _ALONE = 0.97  # a category that so large a share of the rows has says nothing
-_COVERED = 0.8  # share of the rows whose target is one of the labels that were found
+# A target of numbers is one of labels if the found ones cover so large a share of the rows and are at most so many; or
+# if most rows have one of them or another whole number below _FEW, and hardly any a larger one; but not if fractions
+# that are no label are frequent.
+_COVERED = (0.8, 10), (0.97, 20)
+_FEW, _SEEN, _OTHERS = 16.0, 0.75, 0.05
 
 
 # Cells of a histogram of kinds.
@@ -156,11 +160,18 @@ class _Kinds:
         times = others & ~np.isnan(values.times()) if others.any() else others
         self.counts[_TIMES] += np.count_nonzero(times)
         self.counts[_TEXTS] += np.count_nonzero(others & ~times)
+        self._add_numbers(numbers)
+
+    def _add_numbers(self, numbers: FloatArray) -> None:
         self.counts[_NUMBERS:] += self.cells.counts(numbers)
+
+    def numbers(self, noisy: FloatArray, std: float) -> FloatArray:
+        """Return the believed counts of the cells of numbers."""
+        return np.where(noisy[_NUMBERS:] > self.believed * std, noisy[_NUMBERS:], 0.0)
 
     def decide(self, noisy: FloatArray, std: float) -> tuple[str, Cells | None, FloatArray]:
         """Return "number", "time", "text" or "nothing", and the cells of numbers or times with their counts."""
-        counts = np.where(noisy[_NUMBERS:] > self.believed * std, noisy[_NUMBERS:], 0.0)
+        counts = self.numbers(noisy, std)
         texts, numbers = float(noisy[_TEXTS]), float(counts.sum())
         times = float(noisy[_TIMES])
         if times > max(numbers, texts, _BELIEVED_KIND * std):
@@ -172,6 +183,31 @@ class _Kinds:
         ends = np.flatnonzero(counts)
         first, last = int(ends[0]), int(ends[-1])
         return "number", self.cells.between(first, last), counts[first : last + 1]
+
+
+class _TargetKinds(_Kinds):
+    """The same of a target that may be one of labels: numbers that are none of the found ones, whole or not.
+
+    Whole numbers have cells of their own, so each row still adds one to one cell.
+    """
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        super().__init__(labels)
+        self.counts = np.zeros(_NUMBERS + 2 * len(self.cells))
+
+    def _add_numbers(self, numbers: FloatArray) -> None:
+        whole = np.floor(numbers) == numbers
+        fractions = self.cells.counts(numbers[~whole])
+        self.counts[_NUMBERS:] += np.concatenate([fractions, self.cells.counts(numbers[whole])])
+
+    def parts(self, noisy: FloatArray, std: float) -> tuple[FloatArray, FloatArray]:
+        """Return the believed counts of the cells, of fractions and of whole numbers."""
+        fractions, whole = (np.where(part > self.believed * std, part, 0.0) for part in np.split(noisy[_NUMBERS:], 2))
+        return fractions, whole
+
+    def numbers(self, noisy: FloatArray, std: float) -> FloatArray:
+        fractions, whole = self.parts(noisy, std)
+        return fractions + whole
 
 
 def _first_believed(noisy: FloatArray, std: float) -> int:
@@ -289,7 +325,8 @@ class EncodingRun:
         if name == "kinds":
             self._counted = {column: _Kinds() for column in self._names}
             if self._target is not None:
-                self._counted[self._target] = _Kinds(self._labels)
+                # where the target is known to be real there are no labels to tell it from
+                self._counted[self._target] = _Kinds() if self._regression is True else _TargetKinds(self._labels)
         elif name in ("coarse", "fine"):
             lines: dict[str, Any] = {
                 column: _Line(cells, column in self._times) for column, (cells, _) in self._lines.items()
@@ -389,25 +426,59 @@ class EncodingRun:
                 self.found.dropped[column] = "nothing in it stood out of the noise"
 
     def _decide_target(self, noisy: FloatArray, kind: str, cells: Cells | None, counts: FloatArray, std: float) -> None:
-        known = float(noisy[_KNOWN])
-        rows = known + max(float(noisy[_TEXTS]), 0.0) + float(counts.sum())
-        covered = known >= _COVERED * rows
-        classes = self._regression is False or covered or kind != "number"
-        if self._regression is not True and len(self._labels) >= 2 and classes:
-            self.found.target = _labelled(str(self._target), self._labels)
-            return
-        if self._regression is True and cells is None:
-            raise StreamError(
-                f"column {self._target!r}: no numbers were frequent enough to be seen through the noise of "
-                f"{self._plan.kinds:,} rows; declare its range by a schema, or give more rows or a larger epsilon"
-            )
-        if self._regression is False or cells is None:
+        if self._regression is None and kind in ("number", "nothing") and not self._of_labels(noisy, std):
+            cells, counts = self._numbers_and_labels(noisy, std)
+        elif self._regression is not True:
+            if len(self._labels) >= 2:
+                self.found.target = _labelled(str(self._target), self._labels)
+                return
             what = f"only the label {self._labels[0]!r}" if len(self._labels) == 1 else "no label"
             raise StreamError(
                 f"column {self._target!r}: {what} was frequent enough to be seen through the noise of its "
                 f"{self._plan.labels:,} rows; declare the labels by classes, or give more rows or a larger epsilon"
             )
+        if cells is None:
+            raise StreamError(
+                f"column {self._target!r}: no numbers were frequent enough to be seen through the noise of "
+                f"{self._plan.kinds:,} rows; declare its range by a schema, or give more rows or a larger epsilon"
+            )
         self._refine(str(self._target), cells, counts, self._plan.coarse, std)
+
+    def _of_labels(self, noisy: FloatArray, std: float) -> bool:
+        """Whether a target of numbers is one of labels, of which some may not have been found: by what is released.
+
+        A real target has fractions, or whole numbers of many sizes. Labels are few: nearly all rows have one of the
+        found ones, or whole numbers that are so small that there can be only a few.
+        """
+        counted: _TargetKinds = self._counted[str(self._target)]
+        fractions, whole = counted.parts(noisy, std)
+        known = max(float(noisy[_KNOWN]), 0.0)
+        # not the sum of what is believed, which leaves out numbers of many sizes
+        rows = self._plan.kinds - max(float(noisy[_MISSING]), 0.0)
+        if fractions.sum() > _OTHERS * rows:
+            return False
+        values = self._label_values()
+        if any(known >= share * rows and len(values) <= most for share, most in _COVERED):
+            return True
+        few = np.maximum(np.abs(counted.cells.low), np.abs(counted.cells.high)) <= _FEW
+        small = bool(((np.abs(values) < _FEW) & (np.floor(values) == values)).all())
+        return bool(small and known + whole[few].sum() >= _SEEN * rows and whole[~few].sum() <= _OTHERS * rows)
+
+    def _label_values(self) -> FloatArray:
+        """Return the found labels that are numbers."""
+        return np.array([key for key in map(label_key, self._labels) if isinstance(key, float)])
+
+    def _numbers_and_labels(self, noisy: FloatArray, std: float) -> tuple[Cells | None, FloatArray]:
+        """Return the cells of a real target with their counts: numbers that were found as labels are targets too."""
+        counted: _TargetKinds = self._counted[str(self._target)]
+        counts, values = counted.numbers(noisy, std), self._label_values()
+        if len(values) and noisy[_KNOWN] > _BELIEVED_KIND * std:
+            counts += counted.cells.counts(values) * float(noisy[_KNOWN]) / len(values)
+        ends = np.flatnonzero(counts)
+        if not len(ends):
+            return None, counts
+        first, last = int(ends[0]), int(ends[-1])
+        return counted.cells.between(first, last), counts[first : last + 1]
 
     def _refine(self, column: str, cells: Cells, counts: FloatArray, rows: int, std: float) -> None:
         least, most = _CELLS
