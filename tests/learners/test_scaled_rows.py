@@ -11,8 +11,10 @@ from conformance import LEARNERS, OFFLINE, make
 from scipy import sparse
 from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
 
 from privol import DPFTRL, PIGD, ObjectivePerturbation
+from privol.encoding import PrivateEncoder
 from privol.errors import ScaledRowsWarning
 from privol.state import save_model
 from privol.streams import open_stream
@@ -104,3 +106,18 @@ def test_no_file_has_the_count(kind, tmp_path):
         texts.append((tmp_path / folder / "model.json").read_text())
         assert "scaled" not in texts[-1]
     assert texts[0].split('"arrays"')[0] == texts[1].split('"arrays"')[0]
+
+
+@pytest.mark.parametrize("kind", [PIGD, ObjectivePerturbation])
+def test_behind_an_encoder_in_a_pipeline(kind):
+    """Rows of more than the usual norm lose little of it: that is no warning. With a bound of 1 they all lose most."""
+    encoder = PrivateEncoder(epsilon=np.inf)
+    usual = encoder.fit(X).schema_.usual_norm
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ScaledRowsWarning)
+        made = make_pipeline(encoder, kind(x_bound=usual, fit_intercept=False)).fit(X, Y)
+    assert made[-1].n_scaled_rows_ > 0
+    with pytest.warns(ScaledRowsWarning, match="behind one x_bound is its schema_.usual_norm"):
+        make_pipeline(encoder, kind()).fit(X, Y)
+    with pytest.warns(ScaledRowsWarning):  # by a third and more
+        kind(x_bound=usual / 1.5).fit(encoder.transform(X), Y)

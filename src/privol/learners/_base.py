@@ -146,7 +146,7 @@ class OnlineLearner(LedgeredModel):
             self._settle(run)  # a fit that failed releases nothing
             raise
         self.close()
-        self._look_at_scaled(run)
+        self._look_at_scaled(run, X=rows)
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
@@ -180,7 +180,7 @@ class OnlineLearner(LedgeredModel):
             run = self._start(rows.shape[1], self._needed_horizon(), release, targets, conditions=found)
         self._learn(run, rows, encoded)
         if not run.looked_at and run.state.n_rows >= FIRST_ROWS:
-            self._look_at_scaled(run)
+            self._look_at_scaled(run, X=rows)
         return self
 
     def learn_one(self, x: ArrayLike, y: Any) -> Self:
@@ -359,11 +359,11 @@ class OnlineLearner(LedgeredModel):
         run.state.close()
         run.account.close()
 
-    def _look_at_scaled(self, run: Run, stream: Any = None) -> None:
+    def _look_at_scaled(self, run: Run, stream: Any = None, X: Any = None) -> None:
         """Once in a run: say so if most of its rows were longer than their bound."""
         run.looked_at = True
         scaled = run.state.raw_counts()["clipped_rows"]
-        warn_of_scaled(scaled, run.state.n_rows, run.plan.problem.x_bound, stream=stream, stacklevel=4)
+        warn_of_scaled(scaled, run.state.n_rows, run.plan.problem.x_bound, stream=stream, X=X, stacklevel=4)
 
     def _diagnostics(self) -> dict[str, int]:
         """Rows scaled to the bound, and null rows: NOT private."""

@@ -172,7 +172,7 @@ class OfflineLearner(LedgeredModel):
             classes, conditions = self._classes_of_fit(labels)
             targets = self._targets(classes)
             self._fit_rows(rows, targets.encode(labels, 0), targets, None, (*found, *conditions))
-        self._look_at_scaled()
+        self._look_at_scaled(X=rows)
         return self
 
     def fit_stream(self, stream: RowStream, *, seal: Sealer | None = None) -> Self:
@@ -290,9 +290,9 @@ class OfflineLearner(LedgeredModel):
         self.__dict__.update(shown, _counts=counts, _export=export)  # all of it, or nothing
         return self
 
-    def _look_at_scaled(self, stream: RowStream | None = None) -> None:
+    def _look_at_scaled(self, stream: RowStream | None = None, X: Any = None) -> None:
         export: Export = self.__dict__["_export"]
-        warn_of_scaled(self.n_scaled_rows_, export.n_rows, float(self.x_bound), stream=stream, stacklevel=4)
+        warn_of_scaled(self.n_scaled_rows_, export.n_rows, float(self.x_bound), stream=stream, X=X, stacklevel=4)
 
     # ---- the guarantee -----------------------------------------------------------------------------
 
