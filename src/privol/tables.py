@@ -238,11 +238,19 @@ def _diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
         always = {"root_mean_squared_error": f"{found['deviation_of_targets']:.4f}", "r_squared": "0.0000"}
     for head in heads:
         table.add_column(head, justify="right")
+    span, constant = found.get("target_range"), 0.0
+    units = [] if span is None else ["mean_absolute_error", "root_mean_squared_error"]
+    if span is not None:
+        constant = (span[1] / 2 - span[0] / 2) * (found["deviation_of_targets"] or 0.0)
     for when, name in (("progressive", "progressive"), ("final_model", "last model")):
         for word, shown in words.items():
-            figures = [_figure(run[when], word) for run in runs.values()] + [_figure(best, word)]
-            figures += [always.get(word, "")] if always else []
-            table.add_row(f"{name} {shown}", *figures, end_section=word == list(words)[-1])
+            scores = [*(run[when] for run in runs.values()), best]
+            figures = [_figure(score, word) for score in scores] + ([always.get(word, "")] if always else [])
+            table.add_row(f"{name} {shown}", *figures, end_section=word == list(words)[-1] and span is None)
+        for word in units:
+            figures = [f"{score['in_target_units'][word]:.5g}" for score in scores]
+            figures += [f"{constant:.5g}" if word == "root_mean_squared_error" else ""] if always else []
+            table.add_row(f"in target's units {words[word]}", *figures, end_section=word == units[-1])
     table.add_row("regret", *(f"{run['regret']:,.1f}" for run in runs.values()), "0")
     table.add_row("regret per row", *(f"{run['regret_per_row']:.4f}" for run in runs.values()), "0")
     later = "only then learnt"
@@ -260,6 +268,11 @@ def _diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
         + ("" if clipped is None else f"; targets clipped to the y-bound: {clipped:,}")
         + ".",
     ]
+    if span is not None:
+        notes.append(
+            f"Targets are learnt, and measured, as -1 ... 1 for {span[0]:.6g} ... {span[1]:.6g}, to which they are "
+            "clipped; errors in the target's own units stand below."
+        )
     if found["omitted_metrics"]:
         notes.append("The area under the ROC curve is of two classes with one score, and is left out.")
     if found["cells"] is not None:

@@ -387,18 +387,3 @@ def test_an_interrupt_ends_the_run(monkeypatch):
         model.partial_fit(X[1000:1200], CASES[PrivateClassifier][1000:1200])
     assert model.learner_.n_rows_ == before
     assert not any(entry.open for entry in model.ledger_.entries())
-
-
-def test_sparse_rows_of_a_stream(tmp_path):
-    rng = np.random.default_rng(0)
-    words = np.minimum(rng.zipf(1.5, size=(N, 8)), 300) - 1
-    label = (words == 1).any(axis=1)
-    file = tmp_path / "rows.svm"
-    lines = [
-        f"{int(y)} " + " ".join(f"{j + 1}:1" for j in sorted(set(row))) for y, row in zip(label, words, strict=True)
-    ]
-    file.write_text("\n".join(lines) + "\n")
-    model = PrivateClassifier(**BUDGET, classes=[0, 1]).fit_stream(file, n_features=300)
-    rows = sp.csr_array((np.ones(8 * N), (np.arange(N).repeat(8), words.ravel())), shape=(N, 300))
-    assert (model.predict(rows) == label).mean() > 0.8 > label.mean()
-    assert model.n_features_in_ == 300

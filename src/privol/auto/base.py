@@ -9,20 +9,16 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_array, check_consistent_length, validate_data
 
 from .._validate import choice, integer, number
-from .._values import cells_of
 from .._vocabulary import ON_INVALID
 from ..encoding import PrivateEncoder
 from ..encoding.encode import SchemaEncoder
 from ..encoding.frequent import FrequentSource
 from ..encoding.labels import Labels
-from ..encoding.learning import MISSING_TEXTS
+from ..encoding.lesson import Lesson
 from ..encoding.phases import SHARE_OF_ALL
 from ..encoding.schema import Schema
 from ..encoding.schema_parts import Target
@@ -33,23 +29,19 @@ from ..learners import LEARNERS, OnlineLearner, default_name
 from ..learners.views import end_run
 from ..ledger import Ledger, LedgerSeat, LostLedger
 from ..readers.arrays import ArraySource
-from ..readers.columns import Columns
-from ..readers.frames import is_frame
 from ..streams import Stream, open_stream
 from .course import Coders, Course, EncodedRows, afford, blocks_of, check_declared, check_encoded, together
 from .defaults import defaults_for, encoder_for
-from .inputs import Blanked, Labelled, blanked, columns_of, dict_columns, target_name, unreadable, without
+from .inputs import Labelled
+from .reading import ReadsTables
+from .sparse_table import SparseCourse, SparseRows
 
 __all__ = ["PrivateModel"]
 
 FloatArray = NDArray[np.float64]
-_FITTED = (
-    "encoder_", "learner_", "classes_", "n_features_in_", "feature_names_in_", "_course", "_order", "_streamed",
-    "_label_type", "_given", "_coders",
-)  # fmt: skip
 
 
-class PrivateModel(BaseEstimator):  # type: ignore[misc]
+class PrivateModel(ReadsTables):
     """Base of :class:`PrivateClassifier` and :class:`PrivateRegressor`."""
 
     epsilon: float
@@ -59,10 +51,8 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
     horizon: int | None
     drop: Sequence[str]
     crosses: Sequence[tuple[str, str]]
-    declared: Any
     reuse_rows: bool | None
     release: Any
-    on_invalid: str
     random_state: Any
 
     # ---- to be given by each ---------------------------------------------------------------------------
@@ -72,20 +62,12 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
         """Return the loss of the learner behind the encoding."""
 
     @abstractmethod
-    def _regression(self) -> bool:
-        """Whether targets are real."""
-
-    @abstractmethod
     def _declared_target(self, name: str | int) -> Target | None:
         """Return what is declared of the target, as a schema has it; None: nothing."""
 
     def _refused_labels(self) -> list[Any] | None:
         """Return the labels beside which a stream may have no other; None: any other makes a null row."""
         return None
-
-    @abstractmethod
-    def _targets_of(self, y: Any, learnt: int, missing: Sequence[str]) -> Any:
-        """Return the targets of a block as a pyarrow array, before anything of it is learnt."""
 
     @abstractmethod
     def _show(self, classes: tuple[Any, ...] | None) -> None:
@@ -117,10 +99,9 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
             says what would help.
         """
         self._check_parameters()
-        columns, null = self._columns(X, reset=True, least=2)
-        n = columns.count()
+        table = self._table(X, y, reset=True, least=2)
+        n = table.count()
         horizon = n if self.horizon is None else integer(horizon=self.horizon, at_least=1)
-        table = self._labelled(columns, y, null, 0)
         course = self._prepared(table, horizon, reuse=self.reuse_rows)
         course.check_room(n)
         if n < course.teaches:
@@ -164,9 +145,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
         elif course is not None and course.closed:
             raise StateError("the run is closed; fit() or a new estimator starts another, which pays again")
         taken = 0 if course is None else course.taken
-        columns, null = self._columns(X, reset=first)
-        self.__dict__.update(stated)
-        table = self._labelled(columns, y, null, taken)
+        table = self._table(X, y, reset=first, learnt=taken, stated=stated)
         if course is None:
             course = self._prepared(table, integer(horizon=self.horizon, at_least=1), reuse=False)
         course.check_room(table.count())
@@ -298,62 +277,6 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
     def _afford(self) -> None:
         afford(self._ledger(), float(self.epsilon), float(self.delta))
 
-    def _forget(self) -> None:
-        """Let go of an earlier run: one that is going on ends."""
-        course: Course | None = vars(self).get("_course")
-        if course is not None and not course.closed:
-            course.abandon()
-        for name in _FITTED:
-            self.__dict__.pop(name, None)
-
-    def _columns(self, X: Any, *, reset: bool, least: int = 1) -> tuple[Columns, NDArray[np.bool_] | None]:
-        """Return rows as columns, and which of them cannot be read and are null rows."""
-        if reset:
-            self._forget()
-        if sp.issparse(X):
-            raise InvalidParameter("X is sparse, and rows of columns are needed: fit_stream takes sparse rows")
-        if _are_dicts(X):
-            return self._dict_columns(list(X), reset=reset)
-        if not is_frame(X):
-            words: dict[str, Any] = {"ensure_all_finite": False, "ensure_min_samples": least, "estimator": self}
-            X = check_array(cells_of(X), dtype=None, **words)
-        if not (vars(self).get("_streamed") and is_frame(X)):
-            validate_data(self, X, reset=reset, skip_check_array=True)
-        null = unreadable(X) if self.on_invalid == "zero" else None
-        if null is not None and null.any():
-            X = without(X, null)
-        named = hasattr(self, "feature_names_in_")
-        if not is_frame(X):
-            return _readable(columns_of(X, self.feature_names_in_.tolist() if named else None), null)
-        if not hasattr(X, "__len__"):
-            raise InvalidParameter(f"X must have a length, found a {type(X).__name__}: fit_stream reads as it comes")
-        return _readable(columns_of(X, None if named else [f"x{j}" for j in range(self.n_features_in_)]), null)
-
-    def _dict_columns(self, rows: list[Any], *, reset: bool) -> tuple[Columns, NDArray[np.bool_] | None]:
-        if reset:
-            names = list(rows[0])
-            if not names or not all(isinstance(name, str) for name in names):
-                raise InvalidParameter("the first row must have the names of all columns as its keys, which are text")
-            self.feature_names_in_, self.n_features_in_ = np.array(names, dtype=object), len(names)
-        known = getattr(self, "feature_names_in_", None)
-        names = [f"x{j}" for j in range(self.n_features_in_)] if known is None else known.tolist()
-        if self.on_invalid != "zero":
-            return dict_columns(rows, names), None
-        null = unreadable(rows, names)
-        return _readable(dict_columns(without(rows, null), names), null)
-
-    def _labelled(self, columns: Columns, y: Any, null: NDArray[np.bool_] | None, learnt: int) -> Labelled:
-        """Return columns with their targets, all of which are read."""
-        if y is None:
-            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
-        stated = {} if self.declared is None else Schema.load(self.declared, partial=True).file
-        target = self._targets_of(y, learnt, stated.get("missing", MISSING_TEXTS))
-        n = columns.count()
-        check_consistent_length(np.empty(n), np.empty(len(target)))
-        if null is not None and null.any():
-            target = blanked(target, null)
-        return Labelled(columns, target_name(columns.names), target, as_text=not self._regression())
-
     def _encoder(self, horizon: int | None, reuse: bool | None, goal: Target | None) -> PrivateEncoder:
         """Return what learns the encoding; ``goal``: what is declared of the target."""
         declared = None if self.declared is None else Schema.load(self.declared, partial=True)
@@ -393,14 +316,20 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
         found = {"epsilon": self.epsilon, "delta": self.delta, "adjacency": self.adjacency}
         return {**found, "release": self.release, "random_state": self.random_state}
 
-    def _prepared(self, table: Labelled, horizon: int, *, reuse: bool | None) -> Course:
+    def _prepared(self, table: Labelled | SparseRows, horizon: int, *, reuse: bool | None) -> Course:
         """Return a run that can begin: all that can be refused is refused, and nothing is reserved."""
+        if isinstance(table, SparseRows):
+            encoder = self._encoder(horizon, reuse, None)
+            return self._checked(SparseCourse, encoder, encoder.prepare_rows(table.source), reuse)
         if self.declared is not None and Schema.load(self.declared, partial=True).target is not None:
             raise InvalidParameter("declared has a [target], and y is given: the parameters say what is public of it")
         goal = self._declared_target(table.names[-1])
         encoder = self._encoder(horizon, reuse, goal)
         lesson = encoder.prepare(table, table.names[-1] if goal is None else None, Labels(None, None))
-        course = Course(encoder, lesson, lambda rows: self._learner(rows, encoder, rows.n_rows or 0))
+        return self._checked(Course, encoder, lesson, reuse)
+
+    def _checked(self, kind: type[Course], encoder: PrivateEncoder, lesson: Lesson, reuse: bool | None) -> Course:
+        course = kind(encoder, lesson, lambda rows: self._learner(rows, encoder, rows.n_rows or 0))
         rows = course.horizon - (0 if encoder.reused_ else course.teaches)
         # refuses parameters before a row is read
         self._trial(rows, reuse).calibrate(1, rows)
@@ -418,7 +347,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
         )
         return made
 
-    def _read(self, course: Course, table: Labelled, coder: SchemaEncoder | None) -> list[Any]:
+    def _read(self, course: Course, table: Any, coder: SchemaEncoder | None) -> list[Any]:
         """Read all cells of a block, before one is counted."""
         if coder is None:
             course.read_as(table)
@@ -440,8 +369,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
         """Show the learner, once there is one."""
         if course.learner is not None and "learner_" not in vars(self):
             self.learner_, self._coders = course.learner, Coders(target=False)
-            schema = course.encoder.schema_
-            self._show(schema.classes)
+            self._show(course.classes)
 
     # ---- what is released ------------------------------------------------------------------------------
 
@@ -569,12 +497,3 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.categorical = True
         tags.target_tags.required = True
         return tags
-
-
-def _readable(columns: Columns, null: NDArray[np.bool_] | None) -> tuple[Columns, NDArray[np.bool_] | None]:
-    """Return columns without the cells of null rows, and which rows these are; None: none was looked for."""
-    return (columns if null is None or not null.any() else Blanked(columns, null)), null
-
-
-def _are_dicts(X: Any) -> bool:
-    return isinstance(X, Sequence) and not isinstance(X, str | bytes) and len(X) > 0 and isinstance(X[0], Mapping)

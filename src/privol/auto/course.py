@@ -73,6 +73,7 @@ class Course:
         self._model_rows = lesson.n_rows - (0 if encoder.reused_ else lesson.plan.rows)
         self._coders = Coders()
         self.learner: OnlineLearner | None = None
+        self.classes: tuple[Any, ...] | None = None
         self.closed = False
 
     @property
@@ -83,7 +84,17 @@ class Course:
 
     def coder_for(self, columns: Columns) -> SchemaEncoder | None:
         """Return what encodes the rows of an input; None before all rows have come that teach."""
-        return None if self.learner is None else self._coders.of(self.encoder.schema_, columns)
+        return None if self.learner is None else self._coder(columns)
+
+    def _coder(self, columns: Any) -> Any:
+        return self._coders.of(self.encoder.schema_, columns)
+
+    def _teach(self, batch: Any) -> int:
+        return self._lesson.take(batch)
+
+    def _rest(self, columns: Any) -> Any:
+        """The rows that are learnt."""
+        return columns if self.encoder.reused_ else RestOfColumns(columns, self.encoder.plan_.rows)
 
     def kinds_for(self, coder: SchemaEncoder | None) -> dict[str, Any]:
         """Columns that batches must have, in this order."""
@@ -120,7 +131,7 @@ class Course:
         again = self.encoder.reused_
         row = 1
         for batch in batches:
-            used = 0 if self._lesson.done else self._lesson.take(batch)
+            used = 0 if self._lesson.done else self._teach(batch)
             if self._lesson.done and self.learner is None:
                 coder = self._begin_model(columns)
             rest = batch.slice(used)
@@ -133,11 +144,10 @@ class Course:
     def take_all(self, columns: Columns) -> None:
         """Take a whole input of which no cell can be refused, batch by batch as it is read."""
         for batch in columns.batches(self._lesson.kinds, 65536, lambda _: None):
-            self._lesson.take(batch)
+            self._teach(batch)
             if self._lesson.done:
                 break
-        coder = self._begin_model(columns)
-        rest = columns if self.encoder.reused_ else RestOfColumns(columns, self.encoder.plan_.rows)
+        coder, rest = self._begin_model(columns), self._rest(columns)
         self._learn_all(coder, rest.batches(coder.kinds, 65536, lambda _: None))
 
     def _learn_all(self, coder: SchemaEncoder, batches: Iterable[Batch]) -> None:
@@ -148,7 +158,7 @@ class Course:
 
     def _begin_model(self, columns: Columns) -> SchemaEncoder:
         encoder = self.encoder
-        coder = SchemaEncoder(encoder.schema_, columns)
+        coder: SchemaEncoder = self._coder(columns)
         first = 1 if encoder.reused_ else encoder.plan_.rows + 1
         rows = EncodedRows(
             schema=coder.schema,
@@ -159,6 +169,7 @@ class Course:
             first_row=first,
             conditions=coder.schema.conditions_from(first),
         )
+        self.classes = rows.classes
         learner = self._make(rows)
         begin_rows(learner, rows.n_features, rows)
         self.learner = learner

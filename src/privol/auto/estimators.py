@@ -224,6 +224,10 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
         known = self._known()
         return None if known is None else declared_target(name, known.tolist(), None)
 
+    def _public_labels(self) -> tuple[Any, ...] | None:
+        known = self._known()
+        return None if known is None else tuple(known.tolist())
+
     def _refused_labels(self) -> list[Any] | None:
         known = self._known()
         return None if known is None or self.on_invalid == "zero" else known.tolist()

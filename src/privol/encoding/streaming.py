@@ -203,6 +203,21 @@ class StreamEncoder:
         StreamError, InvalidParameter, BudgetExceeded
             As :meth:`learn`.
         """
+        lesson = self.prepare_rows(source, whole=whole).begin()
+        pieces = source.pieces(65536, lambda _: None)
+        going = ((piece.X if piece.X.shape[0] else None, piece) for piece in pieces)
+        left = self._learn(lesson, going, after, source.name)
+        known_rows = lesson.n_rows if self.n_rows is None else None
+        if self.reused_:
+            return RestOfRows(source, 0, None, known_rows)
+        return RestOfRows(source, self.plan_.rows, left, known_rows)
+
+    def prepare_rows(self, source: Source, *, whole: bool = False) -> Lesson:
+        """Return what is to be given the sparse rows that teach, before anything is reserved or read.
+
+        Parameters and errors as for :meth:`learn_rows`, of which it is the beginning. The schema is there when the
+        lesson is done.
+        """
         if not source.sparse:
             raise InvalidParameter(
                 f"{source.name}: a PrivateEncoder learns the columns of a table (a file, a frame) or the frequent "
@@ -225,14 +240,7 @@ class StreamEncoder:
             self.dropped_, self.uncrossed_ = {}, {}
             self.schema_ = Schema(rows=part, learnt=self._learnt(), name="the learnt schema")
 
-        lesson = Lesson(plan, n_rows, begin, conclude).begin()
-        pieces = source.pieces(65536, lambda _: None)
-        going = ((piece.X if piece.X.shape[0] else None, piece) for piece in pieces)
-        left = self._learn(lesson, going, after, source.name)
-        known_rows = n_rows if self.n_rows is None else None
-        if self.reused_:
-            return RestOfRows(source, 0, None, known_rows)
-        return RestOfRows(source, plan.rows, left, known_rows)
+        return Lesson(plan, n_rows, begin, conclude)
 
     def _planned(self, reader: Reader, plan: Callable[..., EncodingPlan], whole: bool) -> EncodingPlan:
         """Decide, by public numbers, which rows teach and for how much of the budget."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +77,8 @@ class Comparison:
         Share of the commonest class.
     deviation : float or None
         Of real targets, as they were learnt, about their mean: the error of the best constant. None for classification.
+    target_range : pair of float or None
+        What targets were mapped to -1 ... 1 from: their own units, in which figures are given besides.
     omitted : tuple of str
         Metrics that are of two classes with a single score, and so are not there.
     private : MetricsResult or None
@@ -93,6 +95,7 @@ class Comparison:
     classification: bool
     majority: float | None
     deviation: float | None = None
+    target_range: tuple[float, float] | None = None
     omitted: tuple[str, ...] = ()
     private: MetricsResult | None = None
 
@@ -101,10 +104,12 @@ class Comparison:
         runs = {"run": self.run, "noiseless": self.noiseless, "noiseless_every_row": self.every_row}
         records = {name: None if r is None else r.to_record() for name, r in runs.items()}
         best = self.best.to_record()
-        if self.deviation:
-            scores = [record[when] for record in records.values() if record for when in ("progressive", "final_model")]
-            for score in (*scores, best):
+        scores = [record[when] for record in records.values() if record for when in ("progressive", "final_model")]
+        for score in (*scores, best):
+            if self.deviation:
                 score["r_squared"] = 1.0 - (score["root_mean_squared_error"] / self.deviation) ** 2
+            if self.target_range is not None:
+                score["in_target_units"] = in_target_units(score, self.target_range)
         return {
             "private": False,
             "notice": NOTICE,
@@ -114,6 +119,7 @@ class Comparison:
             "best_fixed": best,
             "majority_accuracy": self.majority,
             "deviation_of_targets": self.deviation,
+            "target_range": None if self.target_range is None else list(self.target_range),
             "omitted_metrics": list(self.omitted),
             "price_of_noise": self.run.regret - self.noiseless.regret,
             "rows_scaled_to_x_bound": self.rows_scaled,
@@ -219,21 +225,34 @@ def compare(
             rows_null=counts["null_rows"],
             targets_clipped=None if task.classification else _clipped(tape, learner.y_bound),
             classification=task.classification,
-            majority=_majority(f) if task.classification else None,
-            deviation=None if task.classification else _deviation(f),
+            majority=majority_of(f) if task.classification else None,
+            deviation=None if task.classification else deviation_of(f),
+            target_range=None if task.classification else range_of_targets(stream),
             omitted=task.omitted,
             private=own.private,
         )
 
 
-def _majority(f: Objective) -> float:
+def range_of_targets(stream: Any) -> tuple[float, float] | None:
+    """What the targets of a stream were mapped to -1 ... 1 from; None where they are as they were read."""
+    target = getattr(getattr(stream, "schema", None), "target", None)
+    return None if target is None else target.range
+
+
+def in_target_units(score: Mapping[str, float], span: tuple[float, float]) -> dict[str, float]:
+    """Return the errors of targets that were mapped from a range as they are in the targets' own units."""
+    half = span[1] / 2 - span[0] / 2
+    return {name: half * score[name] for name in ("mean_absolute_error", "root_mean_squared_error")}
+
+
+def majority_of(f: Objective) -> float:
     counts = np.zeros(max(f.task.outputs, 2), dtype=np.int64)
     for _, _, y in f.rows():
         counts += np.bincount((y if f.task.outputs > 1 else y > 0).astype(np.int64), minlength=len(counts))
     return float(counts.max() / counts.sum())
 
 
-def _deviation(f: Objective) -> float:
+def deviation_of(f: Objective) -> float:
     """Root mean square of the targets about their mean, by means of blocks, which cancel nothing."""
     n, mean, squares = 0, 0.0, 0.0
     for _, _, y in f.rows():
