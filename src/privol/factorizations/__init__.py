@@ -20,6 +20,7 @@ from ._designs import (
     Tree,
     error_bound,
 )
+from ._patterns import MOST_TOGETHER, best_of_parts, group_squares, rows_that_fit, user_norm
 from ._toeplitz import Independent, SquareRoot, Toeplitz
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "DESIGNS",
     "DRIFT_DESIGNS",
     "MAX_STEPS",
+    "MOST_TOGETHER",
     "OBJECTIVES",
     "Design",
     "Factorization",
@@ -36,9 +38,13 @@ __all__ = [
     "SquareRoot",
     "Toeplitz",
     "Tree",
+    "best_of_parts",
     "error_bound",
     "factorization",
     "forgets",
+    "group_squares",
     "optimise_blt",
+    "rows_that_fit",
     "step_workload",
+    "user_norm",
 ]

@@ -7,12 +7,14 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from .._validate import choice, integer, number
 from .._vocabulary import DESIGNS
 from ..errors import InvalidParameter
 from ._blt import BLT, OBJECTIVES, optimise_blt
 from ._designs import MAX_STEPS, Factorization, Honaker, Smooth, Tree
+from ._patterns import user_norm
 from ._toeplitz import Independent, SquareRoot, Toeplitz
 
 __all__ = ["DESIGNS", "DRIFT_DESIGNS", "Design", "factorization", "forgets", "step_workload"]
@@ -37,6 +39,9 @@ def factorization(
     omega: Sequence[float] | None = None,
     discount: float = 1.0,
     window: int | None = None,
+    rows_per_user: int = 1,
+    user_separation: int = 1,
+    leaf: int = 1,
 ) -> Factorization:
     """Make the factorisation of a design.
 
@@ -56,6 +61,9 @@ def factorization(
         1e-100 to 1; below 1 for discounted sums: that of ``discount**(t - i) w_i`` over the rows up to t.
     window : int, optional
         For sliding sums: that of the last so many rows. Both are for "blt", "sqrt" and "independent", and only one.
+    rows_per_user, user_separation, leaf : int, default=1
+        What the noise is to cover: so many rows of a user, any two at least so many rows apart, ``leaf`` rows a step.
+        The error that parameters are chosen by is then that of such noise.
 
     Returns
     -------
@@ -70,8 +78,8 @@ def factorization(
     -----
     The stored parameters are those of the smallest tabulated number of steps that is not below ``steps``, optimised by
     :func:`optimise_blt` (``tools/blt_table.py``); beyond the table (2**30 steps, 6 buffers) they are optimised now.
-    For discounted and sliding sums they are those of any tabulated number, and (sliding) of several decays of C, that
-    have the least error.
+    For discounted and sliding sums, and where several rows of a user are covered, they are those of any tabulated
+    number, and (sliding) of several decays of C, that have the least error.
     """
     design = choice(DESIGNS, design=design)
     discount = number(discount=discount, above=0.0, at_most=1.0)
@@ -97,9 +105,10 @@ def factorization(
         window = integer(window=window, at_least=1, at_most=MAX_STEPS)
     if design == "blt":
         buffers = integer(buffers=buffers, at_least=1, at_most=8)
+    users = _Users(rows_per_user, user_separation, leaf)
     if forgets(discount, window):
-        return _forgetting(design, steps, buffers, objective, discount, window)
-    return _blt(steps, buffers, objective) if design == "blt" else _OTHERS[design](steps)
+        return _forgetting(design, steps, buffers, objective, discount, window, users)
+    return _blt(steps, buffers, objective, users) if design == "blt" else _OTHERS[design](steps)
 
 
 def forgets(discount: float, window: int | None) -> bool:
@@ -121,6 +130,8 @@ class Design:
         Of single rows, as the learners' parameters.
     buffers, objective, theta, omega
         As for :func:`factorization`.
+    rows_per_user, user_separation : int
+        What the noise is to cover: so many rows of a user, any two at least so many rows apart.
     """
 
     name: str
@@ -131,6 +142,8 @@ class Design:
     objective: str = "max"
     theta: Sequence[float] | None = None
     omega: Sequence[float] | None = None
+    rows_per_user: int = 1
+    user_separation: int = 1
 
     def over(self, rows: int) -> Factorization:
         """Return the factorisation of the sums of so many rows."""
@@ -144,6 +157,9 @@ class Design:
             omega=self.omega,
             discount=discount,
             window=window,
+            rows_per_user=self.rows_per_user,
+            user_separation=self.user_separation,
+            leaf=self.leaf,
         )
 
 
@@ -169,9 +185,33 @@ def step_workload(discount: float, window: int | None, leaf: int) -> tuple[float
     return power, window
 
 
-def _blt(steps: int, buffers: int, objective: str) -> BLT:
-    """The stored parameters of the smallest tabulated number of steps that is not below ``steps``."""
+class _Users(NamedTuple):
+    """What the noise is to cover, and so what an error is multiplied with."""
+
+    rows: int
+    separation: int
+    leaf: int
+
+    def error(self, made: Factorization, objective: str) -> float:
+        """The error with noise that covers all rows of a user."""
+        error = made.max_error() if objective == "max" else made.mean_error()
+        if self.rows == 1:
+            return error
+        return error * user_norm(made, self.rows, separation=self.separation, leaf=self.leaf) / made.column_norm
+
+
+@functools.lru_cache(maxsize=64)
+def _blt(steps: int, buffers: int, objective: str, users: _Users) -> BLT:
+    """The stored parameters of the smallest tabulated number of steps that is not below ``steps``.
+
+    Of several rows of a user those of whatever number have the least error: the further the rows are apart, the faster
+    C may forget.
+    """
     table = _stored()[objective]
+    if users.rows > 1:
+        entries = [numbers[min(buffers, len(numbers)) - 1] for numbers in table.values()]
+        made = [_blt(steps, buffers, objective, _Users(1, 1, 1)), *(BLT(steps, *numbers) for numbers in entries)]
+        return min(made, key=lambda f: users.error(f, objective))
     tabulated = min((n for n in table if n >= steps), default=None)
     if tabulated is None or buffers > max(len(rates) for entries in table.values() for rates, _ in entries):
         best = optimise_blt(max(steps, 2), buffers, objective)  # a single step has nothing to choose
@@ -182,7 +222,7 @@ def _blt(steps: int, buffers: int, objective: str) -> BLT:
 
 @functools.lru_cache(maxsize=64)
 def _forgetting(
-    design: str, steps: int, buffers: int, objective: str, discount: float, window: int | None
+    design: str, steps: int, buffers: int, objective: str, discount: float, window: int | None, users: _Users
 ) -> Factorization:
     """Discounted or sliding sums: the decay of C, and the stored parameters of a BLT, of least error."""
     decays = [discount]
@@ -195,7 +235,7 @@ def _forgetting(
             made += [BLT(steps, *numbers, decay=decay, window=window) for numbers in stored]
         else:
             made.append(_OTHERS[design](steps, decay=decay, window=window))
-    return min(made, key=lambda f: f.max_error() if objective == "max" else f.mean_error())
+    return min(made, key=lambda f: users.error(f, objective))
 
 
 @functools.cache

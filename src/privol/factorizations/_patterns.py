@@ -1,0 +1,291 @@
+"""What several rows of one user move together, wherever in the stream they stand.
+
+A user has at most ``rows`` rows, any two of them at least ``separation`` apart. Their leaves change by a vector of norm
+1 for every row, so what is perturbed changes by a sum of columns of C, one for every row. No column has a negative
+entry, hence the sum is longest where all rows move the same way, and what is left is where they stand: early and close
+for Toeplitz designs, and for designs of intervals the places that are in most nodes together. The proofs, and which of
+the figures are exact, are in ``docs/proofs/participation.md``.
+
+Sources: Choquette-Choo et al. 2023 (rows that take part several times), Kalinin and Lampert 2024, Theorem 2 (the
+earliest and closest rows are the worst for Toeplitz matrices that do not increase).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._validate import integer
+from ._blt import BLT
+from ._designs import MAX_STEPS, Factorization, Honaker, Smooth, Tree
+from ._toeplitz import Independent, SquareRoot
+
+__all__ = ["MOST_TOGETHER", "best_of_parts", "group_squares", "rows_that_fit", "user_norm"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+T = TypeVar("T", np.int64, np.float64)
+
+MOST_TOGETHER = 1024
+"""Rows of a user that are looked at together. More are split into groups of so many, whose changes add up at most."""
+
+# Sums of at most 2 * 1024 positive terms one after the other, exponents of up to 745 that are off by two units, and
+# coefficients of the square root that are off by 5 * 4096 units, twice: below 5e-12 relative.
+_OUT = 1.0 + 1e-11
+_SINGLE = 1 << 12  # coefficients of the square root that are multiplied and added up one by one
+_RATIO = 1.002  # of the ends of the blocks beyond, each of which is bounded by a chord
+
+#: From lags and from numbers of rows of C that are left: the inner products of columns at lag 0, and the sum of those
+#: at the lags of all rows before.
+_Products = Callable[[IntArray, IntArray], tuple[FloatArray, FloatArray]]
+
+
+def rows_that_fit(steps: int, separation: int, leaf: int = 1) -> int:
+    """Return how many rows of one user fit into ``steps`` leaves."""
+    return -(-steps * leaf // separation)
+
+
+def group_squares(factorization: Factorization, rows: int, *, separation: int = 1, leaf: int = 1) -> FloatArray:
+    """Bound the squared norm of the change of ``C w`` by 0, 1, 2, ... rows of a user, wherever they stand.
+
+    Parameters
+    ----------
+    factorization : Factorization
+    rows : int
+        Rows of the user, 1 to 1024; no more are looked at than fit.
+    separation : int, default=1
+        Any two of these rows are at least so many rows apart, so that 1 leaves open where they stand.
+    leaf : int, default=1
+        Rows of the stream that are added up to one step.
+
+    Returns
+    -------
+    ndarray of shape (K + 1,), float64
+        For rows that change by vectors of norm 1, K being the smaller of ``rows`` and what fits. Never falling, and
+        rounded up. Exact, but for 1e-6 relative at most, for Toeplitz designs where one of ``separation`` and
+        ``leaf`` is a multiple of the other, and for trees where moreover ``separation`` is a power of two times
+        ``leaf``. Else an upper bound.
+
+    Notes
+    -----
+    Cost O(K) for ``"blt"``, 10,000 K for ``"sqrt"``, and O(K^2) times at most the squared logarithm of the steps for
+    designs of intervals.
+    """
+    rows = integer(rows=rows, at_least=1, at_most=MOST_TOGETHER)
+    separation = integer(separation=separation, at_least=1, at_most=MAX_STEPS)
+    leaf = integer(leaf=leaf, at_least=1, at_most=1 << 32)
+    rows = min(rows, rows_that_fit(factorization.steps, separation, leaf))
+    return _squares(factorization, rows, separation, leaf)
+
+
+def user_norm(factorization: Factorization, rows: int, *, separation: int = 1, leaf: int = 1) -> float:
+    """Bound the norm of the change of ``C w`` by all rows of a user, of which there may be any number.
+
+    The parameters are those of :func:`group_squares`, ``rows`` up to 2**31 - 1.
+    """
+    rows = integer(rows=rows, at_least=1, at_most=(1 << 31) - 1)
+    rows = min(rows, rows_that_fit(factorization.steps, integer(separation=separation, at_least=1), leaf))
+    groups, rest = divmod(rows, MOST_TOGETHER)
+    squares = group_squares(factorization, min(rows, MOST_TOGETHER), separation=separation, leaf=leaf)
+    return (groups * math.sqrt(squares[-1]) + math.sqrt(squares[rest])) * _OUT if groups else math.sqrt(squares[-1])
+
+
+@functools.lru_cache(maxsize=256)
+def _squares(factorization: Factorization, rows: int, separation: int, leaf: int) -> FloatArray:
+    found: NDArray[Any]
+    if isinstance(factorization, Tree):
+        found = _of_tree(factorization, rows, separation, leaf)
+    elif isinstance(factorization, Smooth):
+        found = _of_words(factorization, rows, separation, leaf)
+    elif isinstance(factorization, Independent):
+        full, rest = np.divmod(np.arange(rows + 1), _in_a_leaf(separation, leaf))
+        found = full * _in_a_leaf(separation, leaf) ** 2 + rest**2
+    else:
+        assert isinstance(factorization, (BLT, SquareRoot))
+        products = (
+            _products_of_blt(factorization) if isinstance(factorization, BLT) else _products_of_root(factorization)
+        )
+        found = _of_toeplitz(products, factorization.steps, rows, separation, leaf)
+    made: FloatArray = np.maximum.accumulate(found.astype(np.float64) * _OUT)
+    made.flags.writeable = False
+    return made
+
+
+def _in_a_leaf(separation: int, leaf: int) -> int:
+    """Rows of a user in one leaf, at most."""
+    return -(-leaf // separation)
+
+
+# --- Toeplitz ---------------------------------------------------------------------------------------------------
+
+
+def _of_toeplitz(products: _Products, steps: int, rows: int, separation: int, leaf: int) -> FloatArray:
+    """The least of what is proved: rows as early and close as their distance allows, and leaves as full as they get."""
+    ranks = np.arange(rows, dtype=np.int64)
+    bounds = []
+    if separation >= leaf or leaf % separation:
+        lags = _floor_of(ranks, separation, leaf)
+        alone, before = products(lags, steps - lags)
+        bounds.append(np.append(0.0, np.cumsum(alone + 2.0 * before)))
+    if separation < leaf:
+        most = _in_a_leaf(separation, leaf)
+        full, rest = np.divmod(np.arange(rows + 1), most)
+        leaves = np.arange(int(full[-1]) + 1, dtype=np.int64)
+        if rest[-1] == 0:
+            leaves = leaves[:-1]
+        alone, before = (np.append(found, 0.0) for found in products(leaves, steps - leaves))
+        total = np.append(0.0, np.cumsum(alone + 2.0 * before))
+        bounds.append(most**2 * total[full] + 2.0 * most * rest * before[full] + rest**2 * alone[full])
+    least: FloatArray = functools.reduce(np.minimum, bounds)
+    return least
+
+
+def _floor_of(ranks: IntArray, separation: int, leaf: int) -> IntArray:
+    """Whole leaves between a row and the first, at least, without the products leaving 64 bits."""
+    return np.array([int(rank) * separation // leaf for rank in ranks], dtype=np.int64)
+
+
+def _geometric(log: FloatArray, count: IntArray) -> FloatArray:
+    """Sum of ``exp(log k)`` over ``0 <= k < count``, for ``log < 0``."""
+    found: FloatArray = np.expm1(count * log) / np.expm1(log)
+    return found
+
+
+def _products_of_blt(factorization: BLT) -> _Products:
+    rates, weights = (np.array(numbers)[:, None] for numbers in factorization.recursion)
+    log = np.log(rates)
+
+    def products(lags: IntArray, left: IntArray) -> tuple[FloatArray, FloatArray]:
+        # Coefficient l is 1 or a sum of exponentials; the sum over earlier rows is one over their lags 1, 2, ...
+        powers = np.exp(log * lags)
+        coefficients = np.where(lags == 0, 1.0, np.sum(weights * np.exp(log * (lags - 1.0)), axis=0))
+        earlier = np.append(np.zeros((len(log), 1)), np.cumsum(powers[:, 1:], axis=1), axis=1)
+        alone, before = np.ones(len(lags)), np.append(0.0, np.cumsum(coefficients[1:]))
+        for p in range(len(log)):
+            for q in range(len(log)):
+                both = weights[p] * weights[q] * _geometric(log[p] + log[q], left - 1)
+                alone = alone + both
+                before = before + both * earlier[q]
+        return alone, before
+
+    return products
+
+
+def _products_of_root(factorization: SquareRoot) -> _Products:
+    decay, steps = factorization.decay, factorization.steps
+    exact = SquareRoot(_SINGLE, decay=decay).coefficients()
+    ends = [*range(min(_SINGLE, steps) + 1)]
+    while ends[-1] < steps:
+        ends.append(min(max(ends[-1] + 1, int(ends[-1] * _RATIO)), steps))
+    edges = np.array(ends, dtype=np.int64)
+    first, last = edges[:-1], edges[1:] - 1
+
+    def coefficients(k: IntArray) -> FloatArray:
+        """At least coefficient k: below the least of those that are computed one by one, Watson's bound."""
+        beyond: FloatArray = np.exp(math.log(decay) * k) / np.sqrt(math.pi * (k + 0.25))
+        return np.where(k < _SINGLE, exact[np.minimum(k, _SINGLE - 1)], beyond)
+
+    at_first, at_last = coefficients(first), coefficients(last)
+
+    def sums(lag: int, left: IntArray) -> FloatArray:
+        """Sum of coefficient k times coefficient ``k + lag`` over ``0 <= k < left``."""
+        low = at_first * coefficients(first + lag)
+        totals = np.append(0.0, np.cumsum(0.5 * (edges[1:] - first) * (low + at_last * coefficients(last + lag))))
+        block = np.searchsorted(edges, left, side="right") - 1  # edges[block] <= left
+        begun = left - edges[block]
+        end = np.maximum(left - 1, 0)
+        value = coefficients(end) * coefficients(end + lag)
+        found: FloatArray = totals[block] + 0.5 * begun * (low[np.minimum(block, len(low) - 1)] + value)
+        return found
+
+    def products(lags: IntArray, left: IntArray) -> tuple[FloatArray, FloatArray]:
+        alone, before = sums(0, left), np.zeros(len(lags))
+        for i in range(1, len(lags)):
+            before[i:] += sums(int(lags[i]), left[i:])
+        return alone, before
+
+    return products
+
+
+# --- Intervals --------------------------------------------------------------------------------------------------
+
+
+def best_of_parts(left: NDArray[T], right: NDArray[T], most: int) -> NDArray[T]:
+    """Return the largest sum for c rows in two parts, by c: ``max_a left[a] + right[c - a]``, for c up to ``most``.
+
+    Parameters
+    ----------
+    left, right : ndarray
+        Of 0, 1, ... rows in each: never falling, 0 for none.
+    most : int
+    """
+    shorter, longer = (left, right) if len(left) <= len(right) else (right, left)
+    found = np.zeros(min(len(left) + len(right) - 2, most) + 1, dtype=left.dtype)
+    for a, value in enumerate(shorter[: len(found)]):
+        part = longer[: len(found) - a] + value
+        np.maximum(found[a : a + len(part)], part, out=found[a : a + len(part)])
+    best: NDArray[T] = np.maximum.accumulate(found)
+    return best
+
+
+def _counted(found: IntArray) -> IntArray:
+    """With a node of its own around: the square of its rows."""
+    return found + np.arange(len(found), dtype=np.int64) ** 2
+
+
+class _Parts:
+    """Rows of a user in parts of a row of leaves: how many, and the squared counts of the nodes within."""
+
+    def __init__(self, rows: int, separation: int, leaf: int) -> None:
+        self._rows, self._separation, self._leaf = rows, separation, leaf
+
+    def most(self, leaves: int) -> int:
+        """Rows in consecutive leaves, at most."""
+        return min(self._rows, rows_that_fit(leaves, self._separation, self._leaf))
+
+    def empty(self, leaves: int) -> IntArray:
+        """A part without a node in it."""
+        return np.zeros(self.most(leaves) + 1, dtype=np.int64)
+
+
+def _of_tree(factorization: Tree, rows: int, separation: int, leaf: int) -> IntArray:
+    """Of the tree left halves are nodes, and the blocks of the steps' bits; of Honaker's every half is."""
+    parts, every = _Parts(rows, separation, leaf), isinstance(factorization, Honaker)
+    within = [parts.empty(1)]  # of a block of 2**j leaves, itself not counted
+    for height in range(1, factorization.steps.bit_length()):
+        half = within[-1]
+        within.append(best_of_parts(_counted(half), _counted(half) if every else half, parts.most(1 << height)))
+    found, leaves = np.zeros(1, dtype=np.int64), 0
+    for height in reversed(range(factorization.steps.bit_length())):
+        if factorization.steps >> height & 1:
+            leaves += 1 << height
+            found = best_of_parts(found, _counted(within[height]), parts.most(leaves))
+    return found
+
+
+def _of_words(factorization: Smooth, rows: int, separation: int, leaf: int) -> IntArray:
+    """Of words of p bits with k ones those that begin with 0 are a node, where others begin with 1."""
+    parts = _Parts(rows, separation, leaf)
+
+    @functools.cache
+    def within(p: int, k: int) -> IntArray:
+        if k in (0, p):
+            return parts.empty(1)
+        return best_of_parts(_counted(within(p - 1, k)), within(p - 1, k - 1), parts.most(math.comb(p, k)))
+
+    def first(p: int, k: int, leaves: int) -> IntArray:
+        """Of the first so many words: a node that does not end among them does not exist."""
+        if leaves >= math.comb(p, k):
+            return within(p, k)
+        zeros = math.comb(p - 1, k)
+        if leaves < zeros:
+            return first(p - 1, k, leaves)
+        rest = first(p - 1, k - 1, leaves - zeros) if leaves > zeros else np.zeros(1, dtype=np.int64)
+        return best_of_parts(_counted(within(p - 1, k)), rest, parts.most(leaves))
+
+    return first(*factorization.shape, factorization.steps)
