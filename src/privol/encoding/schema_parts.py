@@ -212,10 +212,11 @@ class Target:
 
 @dataclass(frozen=True)
 class User:
-    """The column that says whose row it is, and how many rows of one user are learnt."""
+    """The column that says whose row it is, how many rows of one user are learnt, and how far apart they are."""
 
     column: str | int
     max_rows: int
+    separation: int = 1
 
 
 @dataclass(frozen=True)

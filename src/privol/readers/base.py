@@ -108,6 +108,8 @@ class Facts:
         What a guarantee takes for granted, one sentence each.
     rows_per_user : int or None
         How many rows of one user are handed out at most.
+    user_separation : int
+        Any two of these are so many rows apart or more, as they are handed out.
     user : str or None
         Name of the column that says whose row it is, by which that cap counts.
     beside : str or None
@@ -125,6 +127,7 @@ class Facts:
     inferred: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ()
     rows_per_user: int | None = None
+    user_separation: int = 1
     user: str | None = None
     beside: str | None = None
     first_row: int = 1

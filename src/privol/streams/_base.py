@@ -81,6 +81,9 @@ class Stream:
         The largest norm that a row can have by the schema or the ranges; None where they leave a feature unbounded.
     rows_per_user : int or None
         How many rows of one user are handed out at most; None where the schema caps nothing.
+    user_separation : int
+        Any two rows of one user that are handed out are so many rows apart or more, as they are handed out; 1 where the
+        schema keeps none apart.
     user : str or None
         Name of the column that says whose row it is, by which the cap counts; None without a cap.
     beside : str or None
@@ -125,6 +128,7 @@ class Stream:
         bounded = ranges if schema is None else schema
         self.row_bound: float | None = None if bounded is None else bounded.row_bound
         self.rows_per_user = facts.rows_per_user
+        self.user_separation = facts.user_separation
         self.user = facts.user
         self.beside = facts.beside
         self.first_row = facts.first_row

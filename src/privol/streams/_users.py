@@ -1,4 +1,4 @@
-"""At most so many rows of each user: what a guarantee for users, not only for rows, rests on."""
+"""At most so many rows of each user, and not too near to each other: what a guarantee for users rests on."""
 
 from __future__ import annotations
 
@@ -32,6 +32,9 @@ CAP_CONDITION = (
     "whose row each row is, by the text of the cell, and hence which rows the cap on rows per user drops and how many "
     "are learnt, is the same in neighbouring streams and is not hidden"
 )
+APART_CONDITION = CAP_CONDITION.replace(
+    "the cap on rows per user drops", "the cap on rows per user and their distance drop"
+)
 
 
 def schema_source(
@@ -63,7 +66,10 @@ def schema_source(
         source = DelayedSource(source, schema.delay.window, key=str(schema.delay.key))
     if target and schema.user is not None:
         users = None if schema.delay is not None else ColumnSource(columns, UserEncoder(encoder, columns))
-        source = CappedSource(source, schema.user.max_rows, users=users, user=str(schema.user.column))
+        user = schema.user
+        source = CappedSource(
+            source, user.max_rows, separation=user.separation, users=users, user=str(schema.user.column)
+        )
     return source, encoder
 
 
@@ -100,14 +106,17 @@ def encoded_rows(encoder: StreamEncoder, source: Source) -> Source:
 class CappedSource(Wrapper):
     """The first ``max_rows`` rows of each user in the order of the stream; the others are dropped and counted.
 
+    With ``separation``, rows that come too early after the last one that is kept of their user are dropped too. How far
+    apart rows are is counted in the rows that are kept.
+
     Dropped rows are no steps of the learner: they neither cost nor change anything. Two streams that differ in the
     contents of one user's rows, but not in whose row each is, keep the same rows and differ in at most ``max_rows`` of
     them; ``docs/guarantee.md`` has the argument, and why the users themselves must be held fixed.
 
     Users are remembered as 128-bit digests in a table that is at most two thirds full and, once it has grown beyond
-    the users of one batch, at least one third: 18 bytes a slot for caps below 256, so 27 to 54 bytes a user, and half
-    as much again for a moment whenever it grows. Two users with the same digest would share a cap, which only drops
-    more.
+    the users of one batch, at least one third: 18 bytes a slot for caps below 256, so 27 to 54 bytes a user, with
+    ``separation`` 26 and so 39 to 78, and half as much again for a moment whenever it grows. Two users with the same
+    digest would share a cap, which only drops more.
 
     Parameters
     ----------
@@ -115,6 +124,8 @@ class CappedSource(Wrapper):
         Its pieces name their users.
     max_rows : int
         At least 1.
+    separation : int, default=1
+        Any two rows of a user that are kept are at least so many kept rows apart.
     users : Source, optional
         The same rows with their users and nothing else, for :meth:`count`; without it counting reads everything.
     user : str, optional
@@ -123,37 +134,57 @@ class CappedSource(Wrapper):
     Attributes
     ----------
     counts : dict of str to int
-        Rows dropped by the latest iteration: "over_user_cap", and what ``source`` counts. Not private.
+        Rows dropped by the latest iteration: "over_user_cap", with ``separation`` "too_near" of those within the cap,
+        and what ``source`` counts. Not private.
     """
 
-    def __init__(self, source: Source, max_rows: int, *, users: Source | None = None, user: str | None = None) -> None:
-        super().__init__(source, CAP_CONDITION)
+    def __init__(
+        self,
+        source: Source,
+        max_rows: int,
+        *,
+        separation: int = 1,
+        users: Source | None = None,
+        user: str | None = None,
+    ) -> None:
         self._max_rows = integer(max_rows=max_rows, at_least=1, at_most=(1 << 31) - 1)
-        self.facts = replace(self.facts, rows_per_user=self._max_rows, user=user)
+        self._separation = integer(separation=separation, at_least=1, at_most=1 << 48)
+        super().__init__(source, CAP_CONDITION if self._separation == 1 else APART_CONDITION)
+        self.facts = replace(self.facts, rows_per_user=self._max_rows, user_separation=self._separation, user=user)
         self._users = users
-        self.counts = {**source.counts, "over_user_cap": 0}
+        self._note(0, 0)
+
+    def _note(self, over: int, near: int) -> None:
+        """Count what was dropped, beyond the cap and too near."""
+        self.counts = {**self._source.counts, "over_user_cap": over}
+        if self._separation > 1:
+            self.counts = {**self.counts, "too_near": near}
 
     def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
+        table = UserTable(self._max_rows, self._separation)
         dropped = 0
-        for piece, keep in self._kept(self._source, limit, progress):
+        for piece, keep in self._kept(self._source, table, limit, progress):
             kept = int(keep.sum())
             dropped += len(keep) - kept
-            self.counts = {**self._source.counts, "over_user_cap": dropped}
+            self._note(dropped - table.near, table.near)
             if piece is PAUSE:
                 yield piece
             elif kept == len(keep):
                 yield Piece(piece.X, piece.y)
             elif kept:
                 yield Piece(piece.X[keep], None if piece.y is None else piece.y[keep])
-        self.counts = {**self._source.counts, "over_user_cap": dropped}
+        self._note(dropped - table.near, table.near)
         self._note_cells()
 
     def count(self) -> int:
         source = self._source if self._users is None else self._users
-        return sum(int(keep.sum()) for _, keep in self._kept(source, 65536, lambda _: None))
+        table = UserTable(self._max_rows, self._separation)
+        return sum(int(keep.sum()) for _, keep in self._kept(source, table, 65536, lambda _: None))
 
-    def _kept(self, source: Source, limit: int, progress: Progress) -> Iterator[tuple[Piece, BoolArray]]:
-        table, row = UserTable(self._max_rows), 1
+    def _kept(
+        self, source: Source, table: UserTable, limit: int, progress: Progress
+    ) -> Iterator[tuple[Piece, BoolArray]]:
+        row = 1
         for piece in source.pieces(limit, progress):
             if piece is PAUSE:
                 yield piece, np.empty(0, dtype=bool)
@@ -169,22 +200,30 @@ class CappedSource(Wrapper):
 
 
 class UserTable:
-    """How many rows of each user have been kept, by the digest of the user's id; open addressing in numpy arrays."""
+    """How many rows of each user have been kept, by the digest of the user's id; open addressing in numpy arrays.
 
-    def __init__(self, max_rows: int) -> None:
-        self._max_rows = max_rows
-        self._size = 0
+    Attributes
+    ----------
+    near : int
+        Rows that the cap would have kept, but not the distance from the last one kept of their user.
+    """
+
+    def __init__(self, max_rows: int, separation: int = 1) -> None:
+        self._max_rows, self._separation = max_rows, separation
+        self._size = self._kept = self.near = 0
         self._make(1 << 10)
 
     def _make(self, slots: int) -> None:
         self._used = np.zeros(slots, dtype=bool)
         self._keys = np.zeros((slots, 2), dtype=np.uint64)
         self._counts = np.zeros(slots, dtype=np.min_scalar_type(self._max_rows))
+        # the number of the last row kept, among all that were; long ago for those of whom none was
+        self._last = np.full(slots if self._separation > 1 else 0, -self._separation, dtype=np.int64)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
-        return self._used.nbytes + self._keys.nbytes + self._counts.nbytes
+        return self._used.nbytes + self._keys.nbytes + self._counts.nbytes + self._last.nbytes
 
     def keep(self, users: Any) -> BoolArray:
         """Return which rows are kept, for a dictionary-coded pyarrow array without nulls, and remember them."""
@@ -197,12 +236,34 @@ class UserTable:
         which = np.array([distinct.setdefault(text, len(distinct)) for text in texts], dtype=np.int64)
         digests = b"".join(hashlib.blake2b(text.encode(), digest_size=16).digest() for text in distinct)
         who = self._slots(np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2))[which[codes]]
+        if self._separation > 1:
+            return self._apart(who)
         rank = _ranks(who)
         counts = self._counts[who].astype(np.int64)
         keep: BoolArray = counts + rank < self._max_rows
         slots, rows = np.unique(who[keep], return_counts=True)
         self._counts[slots] += rows.astype(self._counts.dtype)
         return keep
+
+    def _apart(self, who: IntArray) -> BoolArray:
+        """The same row by row: whether one is kept depends on how many were before it."""
+        slots, at = np.unique(who, return_inverse=True)
+        counts, last = self._counts[slots].tolist(), self._last[slots].tolist()
+        most, apart, number, near = self._max_rows, self._separation, self._kept, 0
+        keep = []
+        for user in at.tolist():
+            kept = counts[user] < most
+            if kept and number - last[user] < apart:
+                kept = False
+                near += 1
+            if kept:
+                counts[user] += 1
+                last[user] = number
+                number += 1
+            keep.append(kept)
+        self._counts[slots], self._last[slots] = counts, last
+        self._kept, self.near = number, self.near + near
+        return np.array(keep, dtype=bool)
 
     def _slots(self, keys: npt.NDArray[np.uint64]) -> IntArray:
         """Return the slot of each of some different keys, taking free ones for those that are new."""
@@ -224,10 +285,13 @@ class UserTable:
         return at
 
     def _grow(self) -> None:
-        used, keys, counts = self._used, self._keys, self._counts
+        used, keys, counts, last = self._used, self._keys, self._counts, self._last
         self._make(2 * len(used))
         self._size = 0
-        self._counts[self._slots(keys[used])] = counts[used]
+        slots = self._slots(keys[used])
+        self._counts[slots] = counts[used]
+        if len(last):
+            self._last[slots] = last[used]
 
 
 def _ranks(groups: IntArray) -> IntArray:
