@@ -19,12 +19,13 @@ from .calibration import RunPlan
 from .errors import InvalidParameter
 from .guarantees import WEAK_EPSILON, Guarantee, weaknesses
 from .learners import LEARNERS, OFFLINE_LEARNERS, default_name
+from .learners.keeping import promised_by
 from .learners.views import derived_of
 from .losses import loss_at_zero
 from .noise import make_source
 from .state import describe_parameters
 
-__all__ = ["Plan", "PlanRow", "Remedy", "plan"]
+__all__ = ["Plan", "PlanRow", "Remedy", "UserTrade", "plan"]
 
 #: Noise of a row's score, relative to the largest score: up to the first the signal is clear, above the second it
 #: drowns. The scores that tell rows apart are several times smaller than the largest: on Forest Covertype a ratio of
@@ -97,6 +98,27 @@ class Remedy:
 
 
 @dataclass(frozen=True, kw_only=True)
+class UserTrade:
+    """What a budget for all rows of a user costs in noise, by how many of them are learnt. Public.
+
+    Attributes
+    ----------
+    rows : int
+        Rows of one user that are learnt at most.
+    anywhere, spread : float
+        Noise of the last release before what the learner does about it, in multiples of that of a budget for one row:
+        wherever these rows are, and if any two of them are a ``rows``-th part of all rows apart.
+    apart : float or None
+        Likewise at the distance that was given.
+    """
+
+    rows: int
+    anywhere: float
+    spread: float
+    apart: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """What a run would guarantee and how noisy its releases would be. Public; nothing is spent.
 
@@ -120,6 +142,8 @@ class Plan:
         Computed where the signal is not clear.
     derived : dict
         Parameters that were not given and are computed from public numbers, of learners of data at rest.
+    users : tuple of UserTrade
+        Where something is said of users: what more or fewer rows of theirs would cost.
     """
 
     learner: str
@@ -134,6 +158,7 @@ class Plan:
     verdict: str
     remedies: tuple[Remedy, ...]
     derived: dict[str, float] = field(default_factory=dict)
+    users: tuple[UserTrade, ...] = ()
 
     def to_record(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
@@ -154,6 +179,7 @@ class Plan:
             "verdict": self.verdict,
             "remedies": [asdict(remedy) for remedy in self.remedies],
             "derived": self.derived,
+            "users": [asdict(trade) for trade in self.users],
         }
 
     def to_json(self) -> str:
@@ -182,8 +208,26 @@ class Plan:
         if self.remedies:
             lines.append("Any one of these changes alone (public, made before the run):")
             lines += [f"  {describe_remedy(r)}" for r in self.remedies]
+        if self.users:
+            lines += ["", self.about_users, *(f"  {words}" for words in map(self.describe_user, self.users))]
         lines += ["", self.guarantee.sentence()]
         return "\n".join(lines)
+
+    @property
+    def about_users(self) -> str:
+        """What :attr:`users` are."""
+        return (
+            "Noise of a budget for all rows of one user, in multiples of that for one row, by how many of them are "
+            "learnt (rows_per_user) and how far apart they are (user_separation):"
+        )
+
+    def describe_user(self, trade: UserTrade) -> str:
+        """Return what so many rows of a user cost as a line of text."""
+        rows = "1 row" if trade.rows == 1 else f"{trade.rows:,} rows"
+        given = self.guarantee.user_separation
+        apart = "" if trade.apart is None else f"{trade.apart:.3g} if {given:,} rows apart or more, "
+        spread = max(self.horizon // trade.rows, 1)
+        return f"{rows}: {trade.anywhere:.3g} anywhere, {apart}{trade.spread:.3g} if {spread:,} rows apart or more"
 
     @property
     def extent(self) -> str:
@@ -285,12 +329,16 @@ def _verdict_of_fit(calibration: Any, row: PlanRow) -> tuple[str, bool]:
     return _verdict((row,), calibration.ball, damped=_DAMPED if inside else 1.0)
 
 
-def _plan_of_fit(learner: str, kind: Any, n_features: int, n: int, n_classes: int, params: Mapping[str, Any]) -> Plan:
+def _plan_of_fit(
+    learner: str, kind: Any, n_features: int, n: int, n_classes: int, params: Mapping[str, Any], users: Any
+) -> Plan:
     """Plan of a learner that sees all rows at once."""
     made: Any = kind(**params)
     calibration = made.calibrate(n_features, n, n_classes)
     source = None if calibration.law == "none" else make_source(made.random_state)
     guarantee = made.guarantee_of(calibration, n, source)
+    if users is not None:
+        guarantee = promised_by(users, guarantee)
 
     def row_of(n: int = n, **changes: Any) -> PlanRow:
         changed = kind(**{**params, **changes})
@@ -323,7 +371,15 @@ def _plan_of_fit(learner: str, kind: Any, n_features: int, n: int, n_classes: in
     )
 
 
-def plan(learner: str | None = None, *, n_features: int, horizon: int, n_classes: int = 2, **params: Any) -> Plan:
+def plan(
+    learner: str | None = None,
+    *,
+    n_features: int,
+    horizon: int,
+    n_classes: int = 2,
+    users: Any = None,
+    **params: Any,
+) -> Plan:
     """Say what a run would guarantee and how much noise that takes, before anything is spent.
 
     Parameters
@@ -339,6 +395,9 @@ def plan(learner: str | None = None, *, n_features: int, horizon: int, n_classes
     n_classes : int, default=2
         Classes, more than two for ``"adaptive"``, ``"dpftrl"`` and minimisers of data at rest; without effect on
         regression.
+    users : optional
+        What the stream keeps of its users: an object with ``rows_per_user``, and perhaps ``user_separation`` and
+        ``user``, such as a stream.
     **params
         Parameters of the learner: ``epsilon``, ``delta``, ``release``, ``l2``, ``radius``, ``x_bound``, ...
 
@@ -368,7 +427,8 @@ def plan(learner: str | None = None, *, n_features: int, horizon: int, n_classes
     made: Any = kind(**params)
     n_classes = integer(n_classes=n_classes, at_least=2)
     if learner in OFFLINE_LEARNERS:
-        return _plan_of_fit(learner, kind, n_features, integer(horizon=horizon, at_least=1), n_classes, params)
+        n = integer(horizon=horizon, at_least=1)
+        return _plan_of_fit(learner, kind, n_features, n, n_classes, params, users)
     calibration: RunPlan = made.calibrate(n_features, horizon, n_classes=n_classes)
     dim, radius = calibration.problem.dim, calibration.problem.radius
     if math.isinf(radius):
@@ -379,6 +439,8 @@ def plan(learner: str | None = None, *, n_features: int, horizon: int, n_classes
     guarantee = made.guarantee_of(
         calibration, private=made.random_state is None, bit_source=make_source(made.random_state).description
     )
+    if users is not None or guarantee.unit == "user":  # whose conditions depend on who keeps the rows apart
+        guarantee = promised_by(users, guarantee, calibration)
     rows = tuple(noise_row(calibration, t, early=early) for t, early in _shown_rows(calibration))
     verdict, clear = _verdict(rows, radius)
 
@@ -401,6 +463,35 @@ def plan(learner: str | None = None, *, n_features: int, horizon: int, n_classes
         warnings=tuple(weaknesses(guarantee, rows=horizon)),
         verdict=verdict,
         remedies=remedies,
+        users=_trades(kind, params, guarantee, n_features, horizon, n_classes),
+    )
+
+
+def _trades(
+    kind: Any, params: Mapping[str, Any], guarantee: Guarantee, n_features: int, horizon: int, n_classes: int
+) -> tuple[UserTrade, ...]:
+    """What a budget for users costs, of learners that have one, where something is said of users."""
+    given, apart = guarantee.rows_per_user, guarantee.user_separation
+    if given is None or guarantee.kind != "gdp" or "rows_per_user" not in kind().get_params(deep=False):
+        return ()
+
+    def noise(rows: int, separation: int) -> float:
+        made = kind(**{**params, "rows_per_user": rows, "user_separation": separation})
+        found = made.calibrate(n_features, horizon, n_classes=n_classes)
+        if found.epochs is not None:
+            return float(found.sums.std(found.sums.factorization.steps))
+        return float(getattr(found, "sigma", None) or found.last_std(horizon))
+
+    one = noise(1, 1)
+    return tuple(
+        UserTrade(
+            rows=rows,
+            anywhere=noise(rows, 1) / one,
+            spread=noise(rows, max(horizon // rows, 1)) / one,
+            apart=noise(rows, apart) / one if apart > 1 else None,
+        )
+        for rows in sorted({1, 2, 4, 8, 16, 32, given})
+        if rows <= max(4 * given, 4) and rows <= horizon
     )
 
 

@@ -172,6 +172,7 @@ def _spent(budget: Mapping[str, Any]) -> str:
 
 _DROPPED = {
     "over_user_cap": "{:,} over the cap of a user",
+    "too_near": "{:,} too near to another of their user",
     "waited_too_long": "{:,} that waited too long for their label",
     "unmatched_labels": "{:,} labels without a row",
     "still_waiting": "{:,} still without a label at the end",
@@ -401,6 +402,8 @@ def plan_report(plan: Plan) -> list[RenderableType]:
     if plan.remedies:
         parts.append(Text("Any one of these changes alone, made before the run:"))
         parts += [Text(f"  {describe_remedy(remedy, option=True)}") for remedy in plan.remedies]
+    if plan.users:
+        parts += [Text(), Text(plan.about_users), *(Text(f"  {plan.describe_user(trade)}") for trade in plan.users)]
     return [*parts, Text(), *_full(plan.guarantee.sentence(), private)]
 
 

@@ -291,6 +291,8 @@ def together(encoder: PrivateEncoder, model: Guarantee) -> Guarantee:
         model,
         kind="none" if math.isinf(taught.mu) else model.kind,
         parameter=max(model.mu, taught.mu),
+        user_separation=1,
+        user_factor=None,
         horizon=encoder.plan_.rows + model.horizon,
         conditions=(*others, *own),
         private=model.private and taught.private,

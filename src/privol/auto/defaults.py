@@ -142,6 +142,11 @@ def encoder_for(
             f"the guarantee of {type(made).__name__} with these parameters is of kind {promise.kind!r}, and a learnt "
             "encoding has one of Gaussian differential privacy: declare the columns by a schema"
         )
+    if promise.unit != "row":
+        raise InvalidParameter(
+            "rows_per_user must be None where rows teach the encoding, which are not counted by users: declare the "
+            "columns by a schema"
+        )
     epsilon, reuse = made.epsilon, False if made.epsilon is None else reuse_rows
     if epsilon is None:  # noise that is stated: the more features, the less it costs, and how many is to be learnt
         epsilon = epsilon_within(_promise(made, horizon, _MOST_FEATURES).parameter, made.delta)
@@ -173,6 +178,8 @@ def with_schema(found: Guarantee, schema: Any) -> Guarantee:
         found,
         kind="none" if math.isinf(learnt.mu) else found.kind,
         parameter=compose_gdp([found.mu, learnt.mu]),
+        user_separation=1,
+        user_factor=None,
         conditions=(*(words for words in found.conditions if words not in schema.conditions), *own),
         private=found.private and learnt.private,
     )

@@ -30,6 +30,7 @@ from ._local import Coin, GradientTerms, LocalCalibration, betting_of, bound_of_
 from ._network import NOISE_POSITIONS, REGULARIZERS, THRESHOLDS, NetworkCalibration, calibrate_network
 from ._objective import MIN_L2, OBJECTIVE_CALIBRATIONS, ObjectiveCalibration, calibrate_objective
 from ._offline import MOST_OUTPUTS, OutputCalibration, calibrate_output, minimiser_bound
+from ._participation import MOST_ROWS_PER_USER, check_user, factor_of_steps
 from ._plans import RunPlan
 from ._problem import Budget, Problem
 from ._reports import (
@@ -54,6 +55,7 @@ __all__ = [
     "MOST_EXPERTS",
     "MOST_OUTPUTS",
     "MOST_ROWS",
+    "MOST_ROWS_PER_USER",
     "NOISE_POSITIONS",
     "NOISE_SHAPES",
     "NO_LAST_ROW",
@@ -105,8 +107,10 @@ __all__ = [
     "calibrate_report",
     "calibrate_steps",
     "calibrate_sums",
+    "check_user",
     "experts_of",
     "experts_regret",
+    "factor_of_steps",
     "gaussian_cap_of",
     "gaussian_leakage",
     "gaussian_leakage_std",

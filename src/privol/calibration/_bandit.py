@@ -15,6 +15,7 @@ from ..geometry import Box, ConvexSet, L1Ball, L2Ball
 from ..guarantees import Claim
 from ..losses import Loss
 from ._iterates import ReleaseSchedule
+from ._participation import factor_of_reports
 from ._problem import Problem
 from ._reports import ReportNoise
 
@@ -93,6 +94,11 @@ class BanditCalibration:
     def gradient_bound(self) -> float:
         """L2 norm that the losses' gradients are supposed not to exceed."""
         return self.slope
+
+    def user_factor(self, rows_per_user: int, user_separation: int) -> float:
+        """What all rows of a user cost, in multiples of what one costs: see :class:`RunPlan`."""
+        pure = math.isfinite(self.report.epsilon)
+        return factor_of_reports(pure=pure, rows_per_user=rows_per_user, user_separation=user_separation)
 
     def convexity(self, row: int) -> float:
         """0: there is no regulariser."""

@@ -15,7 +15,8 @@ from itertools import accumulate
 from .._validate import choice
 from .._vocabulary import RENEWALS
 from ..errors import InvalidParameter
-from ..factorizations import DESIGNS, Design, forgets
+from ..factorizations import DESIGNS, Design, Factorization, forgets
+from ._participation import factor_of_sums
 from ._problem import Budget
 from ._sums import MOST_ROWS, SumCalibration, calibrate_sums
 
@@ -52,6 +53,11 @@ class Epochs:
     def mu(self) -> float:
         """Parameter of Gaussian differential privacy of the whole run: the largest of an epoch."""
         return max(found.mu for found in self.sums)
+
+    def user_factor(self, rows_per_user: int, user_separation: int) -> float:
+        """What all rows of a user cost, in multiples of what one costs: see :class:`RunPlan`."""
+        designs = [found.factorization for found in self.sums]
+        return _factor(designs, self.sums[0].leaf, self.renewal, rows_per_user, user_separation)
 
     @property
     def last(self) -> int:
@@ -146,6 +152,7 @@ def make_epochs(
     rows : int
         Of the first epoch.
     design : Design
+        With the rows of a user that the budget covers.
     dim, bound, adjacency, sensitivity, rounding
         As for :func:`calibrate_sums`.
 
@@ -168,9 +175,11 @@ def make_epochs(
     if renewal == "double":
         while sum(lengths) < MOST_ROWS and -(-2 * lengths[-1] // design.leaf) <= most:
             lengths.append(2 * lengths[-1])
+    designs = [design.over(length) for length in lengths]
+    factor = _factor(designs, design.leaf, renewal, design.rows_per_user, design.user_separation)
     sums = tuple(
         calibrate_sums(
-            factorization=design.over(length),
+            factorization=chosen,
             dim=dim,
             bound=bound,
             epsilon=budget.epsilon,
@@ -180,7 +189,18 @@ def make_epochs(
             sensitivity=sensitivity,
             rounding=rounding,
             calibration=budget.calibration,
+            factor=factor,
         )
-        for length in lengths
+        for chosen in designs
     )
     return Epochs(renewal, tuple(lengths), sums)
+
+
+def _factor(designs: list[Factorization], leaf: int, renewal: str, rows_per_user: int, user_separation: int) -> float:
+    return factor_of_sums(
+        designs,
+        leaf=leaf,
+        renewed=renewal != "none",
+        rows_per_user=rows_per_user,
+        user_separation=user_separation,
+    )

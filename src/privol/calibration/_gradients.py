@@ -13,6 +13,7 @@ from .._rounding import UP, gradients_excess
 from ..errors import InvalidParameter
 from ..guarantees import Claim
 from ._iterates import ReleaseSchedule
+from ._participation import factor_of_steps
 from ._points import check_steps, gradients_at_points
 from ._problem import Budget, Problem
 
@@ -48,6 +49,8 @@ class GradientCalibration:
         Step j has length ``1 / (l2 j)``.
     length : float
         Step j has length ``length / sqrt(j)`` where ``l2`` is 0.
+    factor : float
+        What the budget covers, in multiples of what one row costs.
     """
 
     problem: Problem
@@ -62,6 +65,7 @@ class GradientCalibration:
     row_bound: float
     l2: float
     length: float
+    factor: float = 1.0
 
     @property
     def epochs(self) -> None:
@@ -73,6 +77,10 @@ class GradientCalibration:
 
     def _steps(self, row: int) -> int:
         return -(-row // self.batch) if row >= self.releases.horizon else row // self.batch
+
+    def user_factor(self, rows_per_user: int, user_separation: int) -> float:
+        """What all rows of a user cost, in multiples of what one costs: see :class:`RunPlan`."""
+        return factor_of_steps(batch=self.batch, rows_per_user=rows_per_user, user_separation=user_separation)
 
     def convexity(self, row: int) -> float:
         """Mean strong convexity of the rows up to ``row``."""
@@ -128,8 +136,9 @@ def calibrate_gradients(
     bound, dim = gradients.bound, problem.dim
     sensitivity = (gradients.change + gradients_excess(dim, batch) * bound) * UP
     mu, sigma = budget.mu, 0.0
+    factor = factor_of_steps(batch=batch, rows_per_user=problem.rows_per_user, user_separation=problem.user_separation)
     if not budget.noiseless:
-        sigma = sensitivity / mu * UP
+        sigma = factor * sensitivity / mu * UP
         if not 1e-140 < sigma < 1e140 or (l2 > 0.0 and not sigma / l2 < 1e140):
             raise InvalidParameter(
                 f"the noise of a gradient would have standard deviation {sigma:g}: epsilon, l2 and the bounds are too "
@@ -148,4 +157,5 @@ def calibrate_gradients(
         row_bound=gradients.row_bound,
         l2=l2,
         length=problem.domain.diameter(dim) / math.hypot(bound, math.sqrt(dim) * sigma / batch),
+        factor=factor,
     )

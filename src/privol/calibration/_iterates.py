@@ -22,6 +22,7 @@ from ..errors import InvalidParameter
 from ..geometry import ConvexSet, L2Ball
 from ..guarantees import Claim
 from ..losses import Loss
+from ._participation import check_user
 from ._problem import Budget, Problem
 
 __all__ = [
@@ -120,7 +121,8 @@ class IterateCalibration:
     ----------
     problem : Problem
     schedule : Schedule
-        Step weights, sensitivities and noise scales by row number.
+        Step weights, sensitivities (of what the budget covers: a row, or all rows of a user) and noise scales by row
+        number.
     releases : ReleaseSchedule
     mu : float
         Parameter of Gaussian differential privacy that the noise gives (infinite without noise).
@@ -158,6 +160,10 @@ class IterateCalibration:
     def std(self, row: int) -> float:
         """Standard deviation per coordinate of the noise of the release after ``row``."""
         return float(self.schedule.std(row))
+
+    def user_factor(self, rows_per_user: int, user_separation: int) -> float:
+        """What all rows of a user cost, in multiples of what one costs: their number, wherever they are."""
+        return float(check_user(rows_per_user, user_separation)[0])
 
     def convexity(self, row: int) -> float:
         """Mean strong convexity of the rows up to ``row``."""
@@ -228,14 +234,17 @@ def calibrate_iterates(
     else:
         kind, first, last_row = L2_SCHEDULES.index(l2_schedule), 1, horizon
         a0 = _start_weight(update, l2, smoothness, step_offset)
+    # Of a user so many rows change one after the other, each by what one row does: docs/proofs/participation.md.
+    together = float(problem.rows_per_user)
+    rounded = rounding.coefficients(kind, a0, l2, radius, gradient, smoothness if constrained else 0.0, horizon)
     schedule = Schedule(
         kind=kind,
         a0=a0,
         l2=l2,
         first=first,
-        diameter=diameter,
-        rounding=rounding.coefficients(kind, a0, l2, radius, gradient, smoothness if constrained else 0.0, horizon),
-        cap=cap,
+        diameter=together * diameter,
+        rounding=(together * rounded[0], together * rounded[1], together * rounded[2]),
+        cap=together * cap,
         shape=_SHAPE_CODES["paper" if published else noise_shape],
         gain=0.0,
     )
@@ -249,7 +258,7 @@ def calibrate_iterates(
         strength = gradient + l2 * radius  # Lipschitz constant of a row's regularised loss, the source's L (or G)
         gain = _published_gain(2.0 * strength, horizon, budget.epsilon, budget.delta)
         schedule = schedule.with_gain(gain)
-        mu = _published_mu(schedule, releases, kind, diameter / l2, gain)
+        mu = _published_mu(schedule, releases, kind, together * diameter / l2, gain)
         theorem = "Theorem 3" if update == "implicit" else "Theorem 5"
         source = f"Jain, Kothari and Thakurta 2012, {theorem}"
         claim = Claim(epsilon=3 * budget.epsilon, delta=2 * budget.delta, source=source)

@@ -142,6 +142,10 @@ class LeaderCalibration:
         learnt = before + self.epochs.of(epoch).weight(min(step * self.batch, row - before))
         return self.regularization_in(epoch) + self.l2 * learnt
 
+    def user_factor(self, rows_per_user: int, user_separation: int) -> float:
+        """What all rows of a user cost, in multiples of what one costs: see :class:`RunPlan`."""
+        return self.epochs.user_factor(rows_per_user, user_separation)
+
     def convexity(self, row: int) -> float:
         """Mean strong convexity of the rows up to ``row``."""
         return self.l2
@@ -227,7 +231,16 @@ def calibrate_leaders(
         renewal,
         budget,
         rows=problem.horizon,
-        design=Design(name=design, leaf=batch, discount=discount, window=window, buffers=buffers, objective=objective),
+        design=Design(
+            name=design,
+            leaf=batch,
+            discount=discount,
+            window=window,
+            buffers=buffers,
+            objective=objective,
+            rows_per_user=problem.rows_per_user,
+            user_separation=problem.user_separation,
+        ),
         dim=dim,
         bound=bound,
         adjacency=problem.adjacency,

@@ -107,6 +107,10 @@ class LeastSquaresCalibration:
         rows = before + self.epochs.of(epoch).weight(min(step * self.batch, row - before))
         return self.row_unit / self.target_unit / (rows / dim + rows * self.l2 + self.shift(epoch, step))
 
+    def user_factor(self, rows_per_user: int, user_separation: int) -> float:
+        """What all rows of a user cost, in multiples of what one costs: see :class:`RunPlan`."""
+        return self.epochs.user_factor(rows_per_user, user_separation)
+
     def convexity(self, row: int) -> float:
         """Mean strong convexity of the rows up to ``row``."""
         return self.l2 / self.row_unit**2
@@ -168,7 +172,16 @@ def calibrate_least_squares(
         renewal,
         budget,
         rows=problem.horizon,
-        design=Design(name=design, leaf=batch, discount=discount, window=window, buffers=buffers, objective=objective),
+        design=Design(
+            name=design,
+            leaf=batch,
+            discount=discount,
+            window=window,
+            buffers=buffers,
+            objective=objective,
+            rows_per_user=problem.rows_per_user,
+            user_separation=problem.user_separation,
+        ),
         dim=moments_size(dim),
         bound=math.sqrt(2.0) * UP,
         adjacency=problem.adjacency,

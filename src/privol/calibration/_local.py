@@ -15,6 +15,7 @@ from ..losses import Loss
 from ._betting import BETTING_CALIBRATIONS, Betting, proxy_betting, published_betting
 from ._experts import Experts
 from ._iterates import ReleaseSchedule
+from ._participation import factor_of_reports
 from ._problem import Problem
 from ._reports import ReportNoise
 
@@ -145,6 +146,11 @@ class LocalCalibration:
     @property
     def _scaled_by_reports(self) -> bool:
         return self.coin is not None or self.experts is not None
+
+    def user_factor(self, rows_per_user: int, user_separation: int) -> float:
+        """What all rows of a user cost, in multiples of what one costs: see :class:`RunPlan`."""
+        pure = math.isfinite(self.report.epsilon)
+        return factor_of_reports(pure=pure, rows_per_user=rows_per_user, user_separation=user_separation)
 
     def convexity(self, row: int) -> float:
         """Mean strong convexity of the rows up to ``row``."""

@@ -19,6 +19,7 @@ from ..geometry import L2Ball
 from ..guarantees import Claim, gdp_mu_of_pure
 from ._iterates import ReleaseSchedule
 from ._local import bound_of_gradients
+from ._participation import check_user
 from ._problem import Budget, Problem
 from ._reports import RANDOMIZERS, ReportNoise, calibrate_report
 
@@ -112,6 +113,10 @@ class NetworkCalibration:
 
     def _round(self, row: int) -> int:
         return min(-(-row // (self.nodes * self.batch)), self.rounds)
+
+    def user_factor(self, rows_per_user: int, user_separation: int) -> float:
+        """What all rows of a user cost, in multiples of what one costs: their number, wherever they are."""
+        return float(check_user(rows_per_user, user_separation)[0])
 
     def convexity(self, row: int) -> float:
         """Mean strong convexity of the rows up to ``row``."""

@@ -16,7 +16,8 @@ class RunPlan(Protocol):
     """What every calibration of a run says: all of it public, and what a run is begun with.
 
     ``mu`` is the parameter of Gaussian differential privacy of the whole run, infinite without noise; sensitivities and
-    deviations are those of the model that is released after a row.
+    deviations are those of the model that is released after a row. ``user_factor``: what all rows of a user cost, in
+    multiples of what one costs, where they are at most so many and any two at least so many rows apart.
     """
 
     @property
@@ -35,3 +36,4 @@ class RunPlan(Protocol):
     def std(self, row: int) -> float: ...
     def last_std(self, row: int) -> float: ...
     def convexity(self, row: int) -> float: ...
+    def user_factor(self, rows_per_user: int, user_separation: int) -> float: ...

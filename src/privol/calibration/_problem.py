@@ -10,6 +10,7 @@ from .._validate import choice, number
 from ..geometry import ConvexSet
 from ..guarantees import ADJACENCIES, gdp_mu
 from ..losses import Loss
+from ._participation import check_user
 
 __all__ = ["Budget", "Problem"]
 
@@ -38,6 +39,8 @@ class Problem:
         Scores of a row: one for each class where they are several.
     weight : float
         The largest class weight.
+    rows_per_user, user_separation : int
+        The budget is for all rows of a user: at most so many, any two at least so many rows apart. 1 and 1: for a row.
 
     Raises
     ------
@@ -55,11 +58,14 @@ class Problem:
     horizon: int
     outputs: int = 1
     weight: float = 1.0
+    rows_per_user: int = 1
+    user_separation: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "x_bound", number(x_bound=self.x_bound, at_least=_SMALL, at_most=_LARGE))
         object.__setattr__(self, "y_bound", number(y_bound=self.y_bound, at_least=_SMALL, at_most=_LARGE))
         choice(ADJACENCIES, adjacency=self.adjacency)
+        check_user(self.rows_per_user, self.user_separation)
 
     @property
     def row_bound(self) -> float:

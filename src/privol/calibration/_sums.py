@@ -64,6 +64,8 @@ class SumCalibration:
         Parameter of Gaussian differential privacy that the noise gives, rounded up (infinite without noise).
     claim : Claim or None
         The source's claim, for ``"published"``.
+    factor : float
+        What the budget covers, in multiples of what one row costs: ``mu`` is that of ``factor`` times ``charged``.
     """
 
     factorization: Factorization
@@ -78,6 +80,7 @@ class SumCalibration:
     magnitude: float
     mu: float
     claim: Claim | None
+    factor: float = 1.0
 
     def std(self, step: int) -> float:
         """Standard deviation per coordinate of the noise of the prefix after ``step`` leaves."""
@@ -106,6 +109,7 @@ def calibrate_sums(
     sensitivity: float | None = None,
     rounding: float = 0.0,
     calibration: str = "tight",
+    factor: float = 1.0,
 ) -> SumCalibration:
     """Calibrate a private prefix sum.
 
@@ -128,6 +132,8 @@ def calibrate_sums(
         How far a row as computed by the caller is from the ideal one, in L2 norm and relative to ``bound``; the scaling
         to the bound is charged here. 0 to 0.01.
     calibration : {"tight", "published"}
+    factor : float, default=1
+        Of several rows that the budget is to cover together: of :func:`factor_of_sums`, at least 1.
 
     Returns
     -------
@@ -142,6 +148,7 @@ def calibrate_sums(
     leaf = integer(leaf=leaf, at_least=1, at_most=1 << 32)
     bound = number(bound=bound, at_least=_SMALL, at_most=_LARGE)
     rounding = number(rounding=rounding, at_least=0.0, at_most=0.01)
+    factor = number(factor=factor, at_least=1.0, at_most=_LARGE)
     steps, replace = factorization.steps, choice(ADJACENCIES, adjacency=adjacency) == "replace"
     published = choice(CALIBRATIONS, calibration=calibration) == "published"
     if isinstance(factorization, SquareRoot) and steps * dim > _MOST_WINDOW:
@@ -184,7 +191,9 @@ def calibrate_sums(
     def result(sigma: float, lattice: float, grid: float, mu: float, claim: Claim | None) -> SumCalibration:
         one, charged = charge(grid)
         magnitude = lattice if sums else gain * leaf * radius
-        return SumCalibration(factorization, dim, leaf, bound, one, charged, sigma, lattice, grid, magnitude, mu, claim)
+        return SumCalibration(
+            factorization, dim, leaf, bound, one, charged, sigma, lattice, grid, magnitude, mu, claim, factor
+        )
 
     grid = _power_of_two(steps * leaf * radius, -_MOST_SUM) if sums else 0.0
     if math.isinf(number(epsilon=epsilon, at_least=0.0, infinite=True)):
@@ -195,7 +204,7 @@ def calibrate_sums(
         claim = Claim(epsilon=epsilon, delta=delta, source="Jain, Kothari and Thakurta 2012, Theorem 9")
     else:
         mu = _mu_of(epsilon, delta)
-        sigma = charge(grid)[1] / mu * UP
+        sigma = factor * charge(grid)[1] / mu * UP
     if not 1e-280 < sigma < 1e280:
         raise InvalidParameter(
             f"the noise would have standard deviation {sigma:g}: epsilon, delta and bound are too far apart for double "
@@ -204,14 +213,14 @@ def calibrate_sums(
     # A coarser grid asks for more noise, whose lattice may ask for a coarser grid: at most once more.
     while sums and lattice_step(sigma) * 2.0**-_MOST_SHIFT > grid:
         grid = lattice_step(sigma) * 2.0**-_MOST_SHIFT
-        sigma = sigma if published else charge(grid)[1] / mu * UP
+        sigma = sigma if published else factor * charge(grid)[1] / mu * UP
     lattice = lattice_step(sigma)
     if grid > lattice:
         raise InvalidParameter(
             f"the sum of {steps * leaf:,} rows of norm {bound:g} does not fit 64-bit integers on a grid as fine as the "
             f"noise of standard deviation {sigma:g}: decrease horizon, bound or epsilon, or use design='blt'"
         )
-    return result(sigma, lattice, grid, charge(grid)[1] / sigma * UP if published else mu, claim)
+    return result(sigma, lattice, grid, factor * charge(grid)[1] / sigma * UP if published else mu, claim)
 
 
 _mu_of = functools.lru_cache(maxsize=64)(gdp_mu)  # the same for all epochs of a run

@@ -6,8 +6,8 @@ import json
 import math
 from collections.abc import Mapping
 from contextlib import closing, nullcontext
-from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -65,7 +65,6 @@ def plan(
         privol plan --n-features 54 --horizon 500000 --learner pigd --release 1000 --epsilon 0.5 --radius 10
         privol plan --n-features 54 --horizon 500000 --learner pigd --calibration published --release all
     """
-    from ..guarantees import weaknesses
     from ..planning import plan as make_plan
     from ..tables import plan_report, show
 
@@ -83,13 +82,15 @@ def plan(
             given.setdefault("x_bound", row_bound)
     if n_features is None:
         raise click.UsageError("--n-features or --schema is needed: the number of features")
+    kept = None
+    if users is not None:
+        kept = SimpleNamespace(
+            rows_per_user=users.max_rows, user_separation=users.separation, user=str(users.column), conditions=()
+        )
     name = learner_name(learner, given)
     if n_classes is not None:
         given["n_classes"] = n_classes
-    found = make_plan(name, n_features=n_features, horizon=horizon, **given)
-    if users is not None:
-        promise = replace(found.guarantee, rows_per_user=users.max_rows, user=users.column)
-        found = replace(found, guarantee=promise, warnings=tuple(weaknesses(promise, rows=horizon)))
+    found = make_plan(name, n_features=n_features, horizon=horizon, users=kept, **given)
     with printing():
         if as_json:
             click.echo(found.to_json())

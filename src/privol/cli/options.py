@@ -234,6 +234,20 @@ LEARNER_OPTIONS = (
         "pure, by L2-Laplace noise.",
     ),
     LearnerOption(
+        "rows_per_user",
+        int,
+        "the budget is for one row",
+        "pigd, pgiga, nogd, dpftrl, adaptive, pqftl: the budget is for all rows of one user, who has at most so many.",
+        "ROWS",
+    ),
+    LearnerOption(
+        "user_separation",
+        int,
+        "1",
+        "With --rows-per-user: any two rows of a user are at least so many rows apart, which takes less noise.",
+        "ROWS",
+    ),
+    LearnerOption(
         "adjacency",
         click.Choice(ADJACENCIES),
         "replace",

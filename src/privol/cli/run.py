@@ -23,7 +23,10 @@ from .streams import FILE_OPTIONS, stream_options, unread_pipe
 
 __all__ = ["learn_rows", "run"]
 
-_PRIVACY = "epsilon delta adjacency horizon renewal release private_metrics metric_windows calibration noise_shape"
+_PRIVACY = (
+    "epsilon delta rows_per_user user_separation adjacency horizon renewal release private_metrics metric_windows "
+    "calibration noise_shape"
+)
 _PARAMETERS = " ".join(o.parameter for o in LEARNER_OPTIONS if o.parameter not in ("loss", *_PRIVACY.split()))
 _GROUPS = (
     ("What the columns mean (public)", "schema target classes positive ranges n_features columns"),

@@ -16,9 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._rounding import UP
 from .._validate import integer, number
+from ..calibration import check_user, factor_of_steps
 from ..errors import InvalidParameter, StateError
 from ..guarantees import Guarantee, compose_gdp
+from ..learners.keeping import less_than_all, promised_by
 from ..learners.views import Keeper
 from ..ledger import Account, Ledger
 from ..losses import Loss, loss_at_zero
@@ -126,7 +129,7 @@ class PrivateMetrics:
         evaluated; the rest as in the run.
         """
         name = "accuracy" if task.classification else "mean_absolute_error"
-        std = noise_std(self.mu, guarantee.adjacency)
+        std = _noise_of(self.mu, guarantee)
         rows = self.rows_of_window(horizon)
         promised = with_models(guarantee, models)
         return MetricsResult(promised, tuple(windows), name, *self.bounds(task, y_bound), std, rows, delay)
@@ -236,7 +239,9 @@ class Windows(Unshared):
         Where the guarantee states its epsilon.
     ledger : Ledger
     stream : object
-        Its ``rows_per_user`` and ``conditions``, where it has them, enter the guarantee.
+        What it says of users and its ``conditions``, where it has them, enter the guarantee.
+    rows_per_user, user_separation : int, optional
+        Of the learner: ``settings.mu`` is then for all rows of a user. Default: for one row.
     on_window : callable, optional
         Called with every :class:`MetricsWindow`.
     keeper : Keeper, optional
@@ -259,6 +264,8 @@ class Windows(Unshared):
         delta: float,
         ledger: Ledger,
         stream: Any = None,
+        rows_per_user: int | None = None,
+        user_separation: int = 1,
         on_window: Callable[[MetricsWindow], object] | None = None,
         keeper: Keeper | None = None,
         delay: int = 0,
@@ -269,7 +276,10 @@ class Windows(Unshared):
         self._kept = keeper is not None
         self._settings, self._task, self._y_bound = settings, task, y_bound
         self._first_bound, self._loss_bound = settings.bounds(task, y_bound)
-        self._std = noise_std(settings.mu, ledger.adjacency)
+        promise = _guarantee(
+            settings.mu, task.loss, delta, horizon, self._length, ledger, rows_per_user, user_separation
+        )
+        self._std = _noise_of(settings.mu, promise)
         if self._std > 0.0 and not self._length < 2.0**50 * granularity(self._std):
             raise InvalidParameter(
                 f"mu must be smaller for windows of {self._length} rows, found {settings.mu!r}: the noise would be "
@@ -278,8 +288,12 @@ class Windows(Unshared):
         private = settings.random_state is None
         key = b"" if self._std == 0.0 else new_key(settings.random_state)
         self._source: Source | None = source_of(key, private=private) if key else None
-        self.guarantee = _guarantee(settings.mu, task.loss, delta, horizon, -(-horizon // self._length), ledger, stream,
-                                    self._source)  # fmt: skip
+        found = replace(
+            promise,
+            bit_source="none" if self._source is None else self._source.description,
+            private=self._source is not None and self._source.private,
+        )
+        self.guarantee = promised_by(stream, found, _WindowsOf(self._length))
         self._rows = self._released = 0
         self._totals = [0, 0]
         self._windows: list[MetricsWindow] = []
@@ -391,13 +405,20 @@ class Windows(Unshared):
 def with_models(metrics: Guarantee, models: Guarantee) -> Guarantee:
     """Return what windows guarantee by themselves: the composition with the models through which rows move them."""
     mu = compose_gdp([metrics.mu, models.mu])
-    none = math.isinf(mu)
+    none, factor = math.isinf(mu), None
+    if metrics.user_mu is not None and models.user_mu is not None and not none and mu > 0.0:
+        users = compose_gdp([metrics.user_mu, models.user_mu])
+        row = compose_gdp([metrics.row.mu, models.row.mu])
+        # towards the larger figure of the one that is not the unit's
+        factor = users / row / UP if metrics.unit == "user" else users / row * UP
+        factor = max(factor, 1.0) if factor < (metrics.rows_per_user or 1) else None
     sources = dict.fromkeys([metrics.bit_source, models.bit_source])
     return replace(
         metrics,
         released="metrics",
         kind="none" if none else "gdp",
         parameter=mu,
+        user_factor=factor,
         conditions=tuple(dict.fromkeys([*metrics.conditions, *models.conditions])),
         arithmetic="; of the models: ".join([metrics.arithmetic, models.arithmetic]),
         bit_source="; of the models: ".join(sources),
@@ -457,23 +478,53 @@ def _loss_bound(task: Task, y_bound: float) -> float:
     return 4.0 * worst if task.classification else worst
 
 
+@dataclass(frozen=True)
+class _WindowsOf:
+    """Windows of so many rows, each with noise of its own."""
+
+    length: int
+
+    def user_factor(self, rows_per_user: int, user_separation: int) -> float:
+        """What all rows of a user cost, in multiples of what one costs."""
+        return factor_of_steps(batch=self.length, rows_per_user=rows_per_user, user_separation=user_separation)
+
+
+def _noise_of(mu: float, promise: Guarantee) -> float:
+    """Standard deviation of a window's totals with that guarantee, whose ``mu`` was asked for."""
+    std = noise_std(mu, promise.adjacency)
+    if promise.unit == "row" or promise.rows_per_user == 1:
+        return std
+    return (promise.user_factor or float(promise.rows_per_user or 1)) * std * UP
+
+
 def _guarantee(
-    mu: float, loss: Loss, delta: float, horizon: int, windows: int, ledger: Ledger, stream: Any, source: Source | None
+    mu: float,
+    loss: Loss,
+    delta: float,
+    horizon: int,
+    length: int,
+    ledger: Ledger,
+    rows_per_user: int | None,
+    user_separation: int,
 ) -> Guarantee:
-    none = source is None
-    vouched = () if loss.vouched is None else (loss.vouched,)
+    """The guarantee of windows of so many rows, without what is said of bits and by the stream."""
+    none = math.isinf(mu)
+    users: dict[str, Any] = {}
+    if rows_per_user is not None:
+        rows, apart = check_user(rows_per_user, user_separation)
+        factor = less_than_all(_WindowsOf(length), rows, apart)
+        users = {"unit": "user", "rows_per_user": rows, "user_separation": apart, "user_factor": factor}
     return Guarantee(
         kind="none" if none else "gdp",
         parameter=mu,
         adjacency=ledger.adjacency,
         horizon=horizon,
-        releases=windows,
+        releases=-(-horizon // length),
         delta=delta,
-        conditions=(*_CONDITIONS, *vouched, *getattr(stream, "conditions", ())),
+        conditions=(*_CONDITIONS, *(() if loss.vouched is None else (loss.vouched,))),
         arithmetic="exact totals of multiples of 2^-20, no noise" if none else _ARITHMETIC,
-        bit_source="none" if source is None else source.description,
-        private=source is not None and source.private,
+        bit_source="none",
+        private=False,
         released="metrics_beyond_models",
-        rows_per_user=getattr(stream, "rows_per_user", None),
-        user=getattr(stream, "user", None),
+        **users,
     )

@@ -122,6 +122,8 @@ def progressive(
                 delta=number(delta=learner.delta, above=0, below=1),
                 ledger=ledger_of(learner),
                 stream=stream,
+                rows_per_user=getattr(learner, "rows_per_user", None),
+                user_separation=getattr(learner, "user_separation", 1),
                 on_window=on_window,
                 keeper=checkpoint,
                 delay=delay,

@@ -46,6 +46,7 @@ class Ahead:
         self.n_rows = stream.n_rows
         self.classes = stream.classes
         self.rows_per_user = getattr(stream, "rows_per_user", None)
+        self.user_separation = getattr(stream, "user_separation", 1)
         self.beside, self.first_row = getattr(stream, "beside", None), getattr(stream, "first_row", 1)
         self.user = getattr(stream, "user", None)
         self.conditions = getattr(stream, "conditions", ())

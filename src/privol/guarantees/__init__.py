@@ -24,13 +24,15 @@ from ._arithmetic import (
     split_budget,
     square_up,
     sum_up,
+    times_up,
     zcdp_epsilon,
     zcdp_rho_of_gdp,
 )
 from ._composition import describe_composition
 from ._mixed import compose_fixed, compose_pure
+from ._phrases import RELEASED, format_up
 from ._pure import gdp_mu_of_pure, pure_delta, pure_epsilon, pure_within_gdp, zcdp_rho_of_pure
-from ._record import ADJACENCIES, KINDS, RELEASED, Claim, Guarantee, format_up
+from ._record import ADJACENCIES, KINDS, UNITS, Claim, Guarantee
 from ._selection import selection_epsilon, selection_mu
 from ._shuffled import shuffled_delta, shuffled_epsilon, shuffled_epsilon_of_gdp
 from ._weaknesses import WEAK_EPSILON, weaknesses
@@ -39,6 +41,7 @@ __all__ = [
     "ADJACENCIES",
     "KINDS",
     "RELEASED",
+    "UNITS",
     "WEAK_EPSILON",
     "Bound",
     "BudgetSplit",
@@ -70,6 +73,7 @@ __all__ = [
     "split_budget",
     "square_up",
     "sum_up",
+    "times_up",
     "weaknesses",
     "zcdp_epsilon",
     "zcdp_rho_of_gdp",

@@ -239,6 +239,11 @@ def group_mu(mu: float, rows: int) -> float:
     return ceil_double(rows * Fraction(mu))
 
 
+def times_up(mu: float, factor: float) -> float:
+    """Return ``factor * mu``, rounded up; ``factor`` is at least 0, and ``mu`` may be infinite."""
+    return mu if math.isinf(mu) else ceil_double(Fraction(factor) * Fraction(mu))
+
+
 class BudgetSplit(NamedTuple):
     """Two parts of a budget that together are within it.
 

@@ -7,7 +7,7 @@ from collections import Counter
 
 from ._approximate import Bound, left_of_delta
 from ._arithmetic import sum_up
-from ._record import format_up
+from ._phrases import format_up
 
 __all__ = ["describe_composition"]
 
@@ -21,6 +21,8 @@ def describe_composition(
     *,
     together: Bound,
     for_users: Bound | None,
+    for_rows: Bound | None = None,
+    grouped: bool = True,
     users: list[str | None],
     delta: float,
     adjacency: str,
@@ -36,6 +38,11 @@ def describe_composition(
         The composition: the root of the sum of squared mu, the sum of the epsilons, the sum of the slacks.
     for_users : Bound or None
         The composition when all rows of one user change; None where that is unknown.
+    for_rows : Bound or None
+        Where the unit of every run is a user, told by the same column: the composition when one row changes.
+        ``together`` is then about all rows of a user.
+    grouped : bool
+        Whether group privacy was used for the users of one of them.
     users : list of str or None
         Of each run: the column that tells its users apart. Where they differ nothing is said of users.
     delta : float
@@ -57,7 +64,12 @@ def describe_composition(
     if for_users is not None and len(set(users)) > 1:
         several += " (the runs tell users apart by different columns)"
     elif for_users is not None:
-        several = _for_users(for_users, users[0], left_of_delta(delta, together.slack))
+        several = _for_users(for_users, users[0], left_of_delta(delta, together.slack), grouped=grouped)
+    what = "one row"
+    if for_rows is not None:
+        what = f"all rows of {_whose(users[0])}, as many and as far apart as each run says"
+        figures_of_row, _ = _pair(for_rows, delta)
+        several = f"one row alone: {format_up(for_rows.mu)}-GDP, {figures_of_row}"
     figures, link = _pair(together, delta)
     add = "squares add up"
     if not math.isinf(together.pure):
@@ -69,7 +81,7 @@ def describe_composition(
             f"is promised), {'and beside it' if link == 'and' else 'all else from'}"
         )
     body = (
-        f"Differential privacy with {figures}, {link} {format_up(together.mu)}-GDP, for one row "
+        f"Differential privacy with {figures}, {link} {format_up(together.mu)}-GDP, for {what} "
         f'(adjacency "{adjacency}") that may have been in every one of {runs} (mu by run: {parts}; {add}), what was '
         f"released and what open runs have reserved, under the conditions of each; {several}."
     )
@@ -85,15 +97,20 @@ def _part(bound: Bound) -> str:
     return f"{text} beside a slack of {format_up(bound.slack)}" if bound.slack > 0.0 else text
 
 
-def _for_users(bound: Bound, column: str | None, rest: float | None) -> str:
+def _whose(column: str | None) -> str:
+    return "one user" if column is None else f"one user (column {column!r})"
+
+
+def _for_users(bound: Bound, column: str | None, rest: float | None, *, grouped: bool) -> str:
     """Of all rows of a user: stated at the delta that leaves as much beside their slack as the one for rows does."""
-    whom = "one user" if column is None else f"one user (column {column!r})"
+    whom = _whose(column)
     delta = sum_up([bound.slack, rest or 0.0])
     if delta >= 1.0 or math.isinf(bound.mu):
         return f"nothing is guaranteed for all rows of {whom}"
     figures, _ = _pair(bound, delta)
     beside = f" beside a slack of {format_up(bound.slack)}" if bound.slack > 0.0 else ""
-    return f"all rows of {whom} that are learnt: {format_up(bound.mu)}-GDP{beside}, {figures}, by group privacy"
+    by = ", by group privacy" if grouped else ""
+    return f"all rows of {whom} that are learnt: {format_up(bound.mu)}-GDP{beside}, {figures}{by}"
 
 
 def _pair(bound: Bound, delta: float) -> tuple[str, str]:

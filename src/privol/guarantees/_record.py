@@ -5,77 +5,36 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
-from decimal import ROUND_CEILING, Context
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NoReturn
 
+from .._rounding import ceil_double
 from .._validate import choice, integer, number
 from .._vocabulary import ADJACENCIES
 from ..errors import InvalidParameter
 from ._approximate import Bound, approximate_delta, approximate_epsilon, group_slack
-from ._arithmetic import gdp_delta, gdp_epsilon, group_mu, zcdp_rho_of_gdp
+from ._arithmetic import gdp_delta, gdp_epsilon, times_up, zcdp_rho_of_gdp
+from ._persons import about_row, about_users, change_of_users, most_rows, whose
+from ._phrases import RELEASED, WORDS_OF_RELEASED, format_up
 from ._pure import gdp_mu_of_pure, pure_delta, pure_epsilon, zcdp_rho_of_pure
 from ._shuffled import shuffled_epsilon, shuffled_epsilon_of_gdp
 
-__all__ = ["ADJACENCIES", "KINDS", "RELEASED", "Claim", "Guarantee", "format_up"]
+__all__ = ["ADJACENCIES", "KINDS", "UNITS", "Claim", "Guarantee"]
 
 """The neighbouring relations, for two streams of the same public length that differ in one row."""
 
 KINDS = ("gdp", "pure", "approximate", "none")
 """What can be promised: Gaussian, pure, or at one point (epsilon, delta)-differential privacy, or nothing."""
 
-UNITS = ("row",)
-_TOTALS = "the noisy totals (of correct predictions or absolute errors, and of losses) of at most"
-# What is released, by the word of the record: one of it, several, and what else is not covered.
-_RELEASED = {
-    "models": (
-        "at most 1 release of the model",
-        "at most {} releases of the model",
-        "the rows, exact iterates or sums, the noise, progressive accuracy or any other diagnostic",
-    ),
-    "sums": (
-        "at most 1 private prefix sum, with the noisy sums that it is made of,",
-        "at most {} private prefix sums, with the noisy sums that they are made of,",
-        "the rows, the exact sums, the noise or any diagnostic",
-    ),
-    "reports": (
-        "at most 1 report, a gradient or a loss that was randomized where its row is before anything of it was sent, "
-        "to the learner itself, which is trusted with nothing, with every point, model and figure computed from it,",
-        "at most {} reports, each a gradient or a loss that was randomized where its row is before anything of it was "
-        "sent, to the learner itself, which is trusted with nothing, with every point, model and figure computed from "
-        "them,",
-        "the rows, the exact gradients, the noise, progressive accuracy or any other diagnostic",
-    ),
-    "parameters": (
-        "at most 1 round of the noisy parameters that nodes send to their neighbours, and go on from themselves, with "
-        "every point, model and figure computed from them,",
-        "at most {} rounds of the noisy parameters that nodes send to their neighbours, and go on from themselves, "
-        "with every point, model and figure computed from them,",
-        "the rows, the exact gradients and steps, the noise, progressive accuracy or any other diagnostic",
-    ),
-    "encoding": (
-        "the schema that was learnt from them, by 1 phase of histograms under the Gaussian mechanism,",
-        "the schema that was learnt from them, by {} phases of histograms under the Gaussian mechanism, each of "
-        "rows of its own,",
-        "the rows, the exact counts, the noise or any diagnostic",
-    ),
-    "metrics": (
-        f"{_TOTALS} 1 window of rows, with the models that are evaluated, whether these are published or not,",
-        f"{_TOTALS} {{}} windows of rows, with the models that are evaluated, whether these are published or not,",
-        "the rows, exact iterates, sums or totals, the noise, any other diagnostic",
-    ),
-    "metrics_beyond_models": (
-        f"{_TOTALS} 1 window of rows",
-        f"{_TOTALS} {{}} windows of rows",
-        "the rows, the exact totals, the noise, any other diagnostic; and the figures are what the windows add to the "
-        "guarantee of the models that were evaluated, which one row moves too: nothing holds without the composition "
-        "of the two",
-    ),
-}
-RELEASED = tuple(_RELEASED)
+UNITS = ("row", "user")
+"""Whom the figures are of: one row, or all rows of one user."""
+
 
 _FORMAT = "privol.guarantee"
+#: Fields that are left out where they say nothing, so that releases that do not know them read the record.
+_YOUNGER = ("leakage", "slack", "user_separation", "user_factor")
 # Kinds are added without a new version: a release that does not know a kind refuses it by its name.
 _VERSION = 1
 
@@ -88,19 +47,6 @@ _MOST_SHUFFLED = 10**12
 def _shuffled(kind: str, parameter: float, n: int, delta: float, adjacency: str) -> float:
     of = shuffled_epsilon if kind == "pure" else shuffled_epsilon_of_gdp
     return of(parameter, n, delta, adjacency=adjacency)
-
-
-def format_up(x: float, digits: int = 4) -> str:
-    """Write ``x >= 0`` with at most ``digits`` significant digits, rounded up: no figure is understated.
-
-    The shortest decimal form of the double is what is rounded: 0.1 is written "0.1".
-    """
-    if math.isinf(x):
-        return "infinity"
-    if x == 0.0:
-        return "0"
-    decimal = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(x)).normalize()
-    return f"{decimal:f}" if -4 <= decimal.adjusted() < 6 else f"{decimal:e}"
 
 
 def _refuse(what: str) -> NoReturn:
@@ -155,11 +101,13 @@ class Guarantee:
         Gaussian differential privacy, pure differential privacy, (epsilon, delta)-differential privacy that is proved
         at one point alone, or no guarantee at all (a run without noise).
     parameter : float
-        ``mu`` for "gdp", ``epsilon`` for "pure" and "approximate" (finite, at least 0), ``inf`` for "none".
+        Of the unit: ``mu`` for "gdp", ``epsilon`` for "pure" and "approximate" (finite, at least 0), ``inf`` for
+        "none".
     adjacency : {"replace", "zero_out"}
-        One row is replaced by any other admissible row, or by the null row.
-    unit : {"row"}
-        What is protected.
+        One row is replaced by any other admissible row, or by the null row; or all rows of one user are.
+    unit : {"row", "user"}
+        What is protected: one row, or all rows of one user, of which ``rows_per_user`` says how many there may be. The
+        figures of the record are of it, but for those that name the other.
     horizon, releases : int
         Largest numbers of rows the run may read (at least 1, public) and of models (or windows) it may release.
     delta : float
@@ -180,10 +128,15 @@ class Guarantee:
         totals of windows of rows, the models that were evaluated counted in; or what these windows add to the guarantee
         of the models.
     rows_per_user : int or None
-        At least 1: no user has more than so many of the rows that are learnt, so the guarantee holds for users too, by
-        group privacy (:attr:`user_mu`). ``None``: nothing is known of users.
+        At least 1: no user has more than so many of the rows that are learnt, so the guarantee holds for users too
+        (:attr:`user_mu`). ``None``: nothing is known of users.
     user : str or None
         What tells users apart: the column of the cap.
+    user_separation : int
+        Any two of these rows are at least so many rows apart; 1, which is always so, where nothing is known of users.
+    user_factor : float or None
+        Of "gdp", from 1 to ``rows_per_user``: what all rows of a user cost, in multiples of what one costs, as the
+        calibration proves it. ``None``: their number, by group privacy.
     leakage : float or None
         Of "reports": bound, in nats, of the mutual information of a row and its report given all reports before,
         whatever law the row has. ``None``: none is stated besides what the other figures imply.
@@ -209,6 +162,8 @@ class Guarantee:
     user: str | None = None
     leakage: float | None = None
     slack: float = 0.0
+    user_separation: int = 1
+    user_factor: float | None = None
 
     def __post_init__(self) -> None:
         choice(KINDS, kind=self.kind)
@@ -217,14 +172,9 @@ class Guarantee:
             object.__setattr__(self, "leakage", number(leakage=self.leakage, at_least=0.0))
             if self.released != "reports" or self.kind == "none":
                 raise InvalidParameter(f"leakage must be None but for reports with noise, found {self.leakage!r}")
-        if self.rows_per_user is not None:
-            object.__setattr__(self, "rows_per_user", integer(rows_per_user=self.rows_per_user, at_least=1))
-        if self.user is not None:
-            _text(user=self.user)
-            if self.rows_per_user is None:
-                raise InvalidParameter(f"user must be None where rows_per_user is, found {self.user!r}")
         choice(ADJACENCIES, adjacency=self.adjacency)
         choice(UNITS, unit=self.unit)
+        self._check_users()
         parameter = number(parameter=self.parameter, at_least=0.0, infinite=True)
         if (self.kind == "none") != math.isinf(parameter):
             allowed = "inf" if self.kind == "none" else "finite"
@@ -246,6 +196,27 @@ class Guarantee:
         _text(bit_source=self.bit_source)
         if not isinstance(self.private, bool):
             raise InvalidParameter(f"private must be True or False, found {self.private!r}")
+
+    def _check_users(self) -> None:
+        separation = integer(user_separation=self.user_separation, at_least=1)
+        object.__setattr__(self, "user_separation", separation)
+        if self.rows_per_user is not None:
+            object.__setattr__(self, "rows_per_user", integer(rows_per_user=self.rows_per_user, at_least=1))
+        elif self.unit == "user" or separation > 1:
+            raise InvalidParameter("rows_per_user must be given where unit is 'user' or user_separation is above 1")
+        if self.user is not None:
+            _text(user=self.user)
+            if self.rows_per_user is None:
+                raise InvalidParameter(f"user must be None where rows_per_user is, found {self.user!r}")
+        if self.unit == "user" and self.kind == "approximate":
+            raise InvalidParameter("unit must be 'row' for kind 'approximate', found 'user'")
+        if self.user_factor is not None:
+            if self.rows_per_user is None or self.kind not in ("gdp", "none"):
+                raise InvalidParameter(
+                    f"user_factor must be None but for kind 'gdp' and known rows_per_user, found {self.user_factor!r}"
+                )
+            factor = number(user_factor=self.user_factor, at_least=1.0, at_most=self.rows_per_user)
+            object.__setattr__(self, "user_factor", factor)
 
     def _check_slack(self) -> None:
         slack = number(slack=self.slack, at_least=0.0, below=1.0)
@@ -273,6 +244,8 @@ class Guarantee:
         parameter = self._user_parameter
         if parameter is None or self.rows_per_user is None:
             return None
+        if self.unit == "user":
+            return self.bound
         if self.kind not in ("pure", "approximate"):
             return Bound(parameter, math.inf)
         slack = group_slack(self.parameter, self.slack, self.rows_per_user)
@@ -312,14 +285,32 @@ class Guarantee:
     @property
     def _user_parameter(self) -> float | None:
         """The parameter when all rows of one user change, rounded up."""
-        return None if self.rows_per_user is None else group_mu(self.parameter, self.rows_per_user)
+        if self.rows_per_user is None:
+            return None
+        return self.parameter if self.unit == "user" else times_up(self.parameter, self._factor)
+
+    @property
+    def _factor(self) -> float:
+        """Of integers beyond those of doubles too."""
+        return self.rows_per_user or 1 if self.user_factor is None else self.user_factor
+
+    @property
+    def row(self) -> Guarantee:
+        """The same with one row as its unit: of a user's figures what one row costs of them, rounded up."""
+        if self.unit == "row":
+            return self
+        parameter = self.parameter
+        if not math.isinf(parameter):
+            parameter = ceil_double(Fraction(parameter) / Fraction(self._factor))
+        return replace(self, unit="row", parameter=parameter)
 
     @property
     def user_mu(self) -> float | None:
         """``mu`` when all rows of one user change, rounded up; ``None`` where their number is unknown.
 
-        Group privacy: k steps to a neighbouring stream cost k times the mu (Dong, Roth and Su 2022, Theorem 2.14), and
-        k times the epsilon of "pure", of which this is the mu: no more than k times the mu. ``inf`` where mu is.
+        :attr:`user_factor` times the mu of a row, or by group privacy: k steps to a neighbouring stream cost k times
+        the mu (Dong, Roth and Su 2022, Theorem 2.14), and k times the epsilon of "pure", of which this is the mu: no
+        more than k times the mu. ``inf`` where mu is.
         """
         parameter = self._user_parameter
         if parameter is not None and self.kind == "approximate":
@@ -355,7 +346,8 @@ class Guarantee:
         """Return the figures alone, in one line of plain text: for rows and, where it is known, for users."""
         if self.kind == "none":
             return "NO PRIVACY: no noise was added, and nothing is guaranteed (epsilon is infinite)"
-        row = "one row" if self.adjacency == "replace" else "the presence of one row"
+        of = whose(self) + f" ({most_rows(self)})" if self.unit == "user" else "one row"
+        who = of if self.adjacency == "replace" else f"the presence of {of}"
         pure = self.kind == "pure"
         figures = f"epsilon {format_up(self.epsilon())} at delta {format_up(self.delta)}"
         curve = f"{format_up(self.mu)}-GDP"
@@ -363,11 +355,13 @@ class Guarantee:
             figures = f"epsilon {format_up(self.parameter)} (delta 0)"
         elif self.slack > 0.0:
             curve = f"proved at delta {format_up(self.slack)} alone, which implies no GDP"
-        line = f"{'pure ' if pure else ''}differential privacy with {figures} for {row} ({curve})"
+        line = f"{'pure ' if pure else ''}differential privacy with {figures} for {who} ({curve})"
         users, bound = self._user_parameter if pure else self.user_epsilon(), self.user_bound
-        if users is not None and bound is not None:
-            most = "at most 1 row" if self.rows_per_user == 1 else f"at most {self.rows_per_user} rows"
-            at = ""
+        if self.unit == "user":
+            row = self.row
+            line += f"; epsilon {format_up(row.parameter if pure else row.epsilon())} for one row"
+        elif users is not None and bound is not None:
+            most, at = most_rows(self), ""
             if self.slack > 0.0:
                 users = bound.pure if bound.slack < 1.0 else math.inf
                 at = f" at delta {format_up(bound.slack)}"
@@ -389,6 +383,7 @@ class Guarantee:
                 "guaranteed (epsilon is infinite)."
             )
         pair = f"({format_up(self.epsilon())}, {format_up(self.delta)})"
+        whom = f" for all rows of {whose(self)}" if self.unit == "user" else ""
         if self.kind == "approximate":
             point = f"({format_up(self.parameter)}, {format_up(self.slack)})"
             more = "" if self.delta == self.slack else f", which implies {pair}"
@@ -399,12 +394,12 @@ class Guarantee:
             )
         if self.kind == "pure":
             return (
-                f"Pure differential privacy with epsilon = {format_up(self.parameter)} (delta = 0), which implies "
-                f"(epsilon, delta) = {pair}, {format_up(self.mu)}-GDP (Gaussian differential privacy) and "
+                f"Pure differential privacy{whom} with epsilon = {format_up(self.parameter)} (delta = 0), which "
+                f"implies (epsilon, delta) = {pair}, {format_up(self.mu)}-GDP (Gaussian differential privacy) and "
                 f"{format_up(self.rho)}-zCDP."
             )
         return (
-            f"Differential privacy with (epsilon, delta) = {pair}, from {format_up(self.mu)}-GDP (Gaussian "
+            f"Differential privacy{whom} with (epsilon, delta) = {pair}, from {format_up(self.mu)}-GDP (Gaussian "
             f"differential privacy), which also implies {format_up(self.rho)}-zCDP."
         )
 
@@ -462,42 +457,29 @@ class Guarantee:
 
     def _scope(self) -> str:
         relation = "replace one row by any other admissible row"
-        if self.adjacency == "zero_out":
+        if self.unit == "user":
+            relation = change_of_users(self)
+        elif self.adjacency == "zero_out":
             relation = "replace one row by the null row, which contributes nothing"
-            if self.kind != "none":
-                twice = format_up(2.0 * self.parameter)
-                covered = f"{twice}-GDP, twice the mu" if self.kind == "gdp" else f"epsilon = {twice}, twice as much"
-                if self.slack > 0.0:
-                    slack = format_up(group_slack(self.parameter, self.slack, 2))
-                    covered = f"(epsilon, delta) = ({twice}, {slack}), by group privacy"
-                relation += f" (to replace it by another row is covered by {covered})"
-        one, several, uncovered = _RELEASED[self.released]
+        if self.adjacency == "zero_out" and self.kind != "none":
+            twice = format_up(2.0 * self.parameter)
+            covered = f"{twice}-GDP, twice the mu" if self.kind == "gdp" else f"epsilon = {twice}, twice as much"
+            if self.slack > 0.0:
+                slack = format_up(group_slack(self.parameter, self.slack, 2))
+                covered = f"(epsilon, delta) = ({twice}, {slack}), by group privacy"
+            another = "them by other rows" if self.unit == "user" else "it by another row"
+            relation += f" (to replace {another} is covered by {covered})"
+        one, several, uncovered = WORDS_OF_RELEASED[self.released]
         what = one if self.releases == 1 else several.format(self.releases)
         rows = "1 row" if self.horizon == 1 else f"{self.horizon} rows"
+        unit = f"one row; {about_users(self, self._user_parameter)}"
+        if self.unit == "user":
+            unit = f"{whose(self)} with {about_row(self)}"
         return (
-            f'Adjacency "{self.adjacency}": {relation}; the number of rows is public. Unit: one {self.unit}; '
-            f"{self._users()} Horizon: at most {rows}, the whole run together. Released: {what} out of {rows}, "
+            f'Adjacency "{self.adjacency}": {relation}; the number of rows is public. Unit: {unit} '
+            f"Horizon: at most {rows}, the whole run together. Released: {what} out of {rows}, "
             f"to an observer who sees them all and may choose later rows by them; nothing else is covered (not "
             f"{uncovered}; what other runs on the same rows release is not counted)."
-        )
-
-    def _users(self) -> str:
-        parameter, epsilon, bound = self._user_parameter, self.user_epsilon(), self.user_bound
-        if parameter is None or epsilon is None or bound is None:
-            return "several rows of one person are not protected as one."
-        if math.isinf(parameter) or bound.slack >= 1.0:
-            return "nothing is guaranteed for several rows of one user either."
-        most = "1 row is" if self.rows_per_user == 1 else f"{self.rows_per_user} rows are"
-        change = "replacing what they hold" if self.adjacency == "replace" else "replacing them by null rows"
-        whom = "one user" if self.user is None else f"one user (column {self.user!r})"
-        figures = f"{format_up(parameter)}-GDP, (epsilon, delta) = ({format_up(epsilon)}, {format_up(self.delta)})"
-        if self.kind == "pure":
-            figures = f"(epsilon, delta) = ({format_up(parameter)}, 0)"
-        elif self.kind == "approximate":
-            figures = f"(epsilon, delta) = ({format_up(parameter)}, {format_up(bound.slack)})"
-        return (
-            f"of {whom} at most {most} learnt, and {change}, all of them together, is covered by {figures}, by group "
-            "privacy; which rows are whose, and so which of them are dropped, is held fixed and is not hidden."
         )
 
     def _fine_print(self) -> str:
@@ -509,11 +491,14 @@ class Guarantee:
         record: dict[str, Any] = {"format": _FORMAT, "version": _VERSION}
         for field in fields(self):
             record[field.name] = getattr(self, field.name)
-        # younger than the format: releases that do not know them read all other records
         if self.leakage is None:
             del record["leakage"]
         if self.slack == 0.0:
             del record["slack"]
+        if self.user_separation == 1:
+            del record["user_separation"]
+        if self.user_factor is None:
+            del record["user_factor"]
         # JSON has no infinity; the word stands for it.
         record["parameter"] = "inf" if math.isinf(self.parameter) else self.parameter
         record["conditions"] = list(self.conditions)
@@ -537,7 +522,7 @@ class Guarantee:
         if type(version) is not int or version != _VERSION:
             _refuse(f"has version {version!r}; this release of privol reads version {_VERSION}")
         names = {"format", "version", *(field.name for field in fields(cls))}
-        values = _known_fields(record, names - {name for name in ("leakage", "slack") if name not in record})
+        values = _known_fields(record, names - {name for name in _YOUNGER if name not in record})
         del values["format"], values["version"]
         if values["parameter"] == "inf":
             values["parameter"] = math.inf

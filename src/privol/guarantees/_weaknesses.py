@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ._record import Guarantee, format_up
+from ._phrases import format_up
+from ._record import Guarantee
 
 __all__ = ["WEAK_EPSILON", "weaknesses"]
 

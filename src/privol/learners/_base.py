@@ -388,7 +388,7 @@ class OnlineLearner(LedgeredModel):
     ) -> Run:
         """Open a run: parameters first, then the reservation of its whole budget."""
         state, plan, guarantee = self._open_run(n_features, horizon, release, targets.classes)
-        guarantee = promised_by(stream, guarantee)
+        guarantee = promised_by(stream, guarantee, plan)
         guarantee = replace(guarantee, conditions=(*guarantee.conditions, *conditions))
         endless = horizon == MOST_ROWS and self._endless()  # nobody knows the rows that delta has to stay below
         for words in weaknesses(guarantee, rows=1 if endless else horizon):

@@ -13,13 +13,14 @@ from .._core._learner_run import LearnerRun
 from .._core._noise import Source
 from .._validate import choice, integer, number
 from .._vocabulary import ON_INVALID
-from ..calibration import CALIBRATIONS, MOST_ROWS, NO_LAST_ROW, RENEWALS, Budget, Problem, RunPlan
+from ..calibration import CALIBRATIONS, MOST_ROWS, NO_LAST_ROW, RENEWALS, Budget, Problem, RunPlan, check_user
 from ..errors import InvalidParameter
 from ..geometry import ConvexSet, L2Ball
 from ..guarantees import ADJACENCIES, Guarantee
 from ..losses import get_loss
 from ..noise import ARITHMETIC, make_source
 from ._base import OnlineLearner, Run
+from ._run_protocols import less_than_all
 from ._targets import MOST_CLASSES
 
 __all__ = ["DELTA_TOO_LARGE", "GaussianLearner", "P"]
@@ -43,6 +44,10 @@ class GaussianLearner(OnlineLearner, Generic[P]):
     adjacency: str
     radius: float
     domain: ConvexSet | None
+
+    #: Whom the budget is for: parameters of the central learners. None: for one row.
+    rows_per_user: int | None = None
+    user_separation: int = 1
 
     #: What becomes of a run at its horizon: a parameter of the learners on sums.
     renewal: str = "none"
@@ -126,7 +131,20 @@ class GaussianLearner(OnlineLearner, Generic[P]):
             horizon=integer(horizon=horizon, at_least=1, at_most=self._longest),
             outputs=outputs,
             weight=weight,
+            **self._users(),
         )
+
+    def _users(self) -> dict[str, int]:
+        """Rows of a user that the budget covers, and how far apart they are."""
+        if self.rows_per_user is None:
+            if self.user_separation != 1:
+                raise InvalidParameter(
+                    f"user_separation must be 1 where rows_per_user is not given, found {self.user_separation!r}: the "
+                    "budget is for one row"
+                )
+            return {}
+        rows, apart = check_user(self.rows_per_user, self.user_separation)
+        return {"rows_per_user": rows, "user_separation": apart}
 
     def _budget(self) -> Budget:
         return Budget(
@@ -177,7 +195,13 @@ class GaussianLearner(OnlineLearner, Generic[P]):
             arithmetic="double precision, no noise" if none else ARITHMETIC.replace("iterate", self._perturbed),
             bit_source="none" if none else bit_source,
             private=private,
+            **self._unit(plan),
         )
+
+    def _unit(self, plan: P) -> dict[str, Any]:
+        """Whom the figures are of."""
+        users = self._users()
+        return {"unit": "user", "user_factor": less_than_all(plan, **users), **users} if users else {}
 
     def _open_run(
         self,

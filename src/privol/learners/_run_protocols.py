@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core._learner_run import LearnerRun
-from ..calibration import RunPlan
+from ..calibration import MOST_ROWS_PER_USER, RunPlan
+from ..errors import InvalidParameter
 from ..guarantees import Guarantee, square_up
 from ..ledger import Account, Counts, Ledger
 from ._model import Export
 from ._targets import Targets
 
-__all__ = ["Keeper", "Observer", "RowBlock", "RowStream", "Run", "place_of", "promised_by"]
+__all__ = ["Keeper", "Observer", "RowBlock", "RowStream", "Run", "less_than_all", "place_of", "promised_by"]
 
 FloatArray = NDArray[np.float64]
 
@@ -31,9 +32,10 @@ class RowBlock(Protocol):
 class RowStream(Protocol):
     """What ``fit_stream`` reads: any object with these names, such as :func:`privol.open_stream` returns.
 
-    Three more are taken into the guarantee where they exist: ``rows_per_user``, the largest number of rows of a user
-    (None: unknown), ``user``, what tells users apart (a column's name), and ``conditions``, a tuple of sentences on
-    what the stream's rows rest on. Two are taken into the ledger: ``beside``, the account of what learnt from the rows
+    Four more are taken into the guarantee where they exist: ``rows_per_user``, the largest number of rows of a user
+    (None: unknown), ``user_separation``, how many rows any two of them are apart at least (1, if it is not there),
+    ``user``, what tells users apart (a column's name), and ``conditions``, a tuple of sentences on what the stream's
+    rows rest on. Two are taken into the ledger: ``beside``, the account of what learnt from the rows
     before these, and ``first_row``.
     """
 
@@ -43,14 +45,67 @@ class RowStream(Protocol):
     def __iter__(self) -> Any: ...
 
 
-def promised_by(stream: Any, guarantee: Guarantee) -> Guarantee:
-    """Take into a guarantee what its stream says of its users and of what its rows rest on."""
+class UserCost(Protocol):
+    """Knows what all rows of a user cost, in multiples of what one costs: every plan of a run does."""
+
+    def user_factor(self, rows_per_user: int, user_separation: int) -> float: ...
+
+
+def promised_by(stream: Any, guarantee: Guarantee, plan: UserCost | None = None) -> Guarantee:
+    """Take into a guarantee what its stream says of its users and of what its rows rest on.
+
+    Parameters
+    ----------
+    stream : RowStream or None
+        None: rows that are given as they are, of whose users nothing is known.
+    guarantee : Guarantee
+        If its unit is a user, the stream must keep at least what it rests on, or say nothing of users.
+    plan : optional
+        Says what the rows of a user cost. Without it their number is what counts.
+
+    Raises
+    ------
+    InvalidParameter
+        If the stream lets users have more rows, or nearer to each other, than the budget is for.
+    """
+    rows, apart = getattr(stream, "rows_per_user", None), getattr(stream, "user_separation", 1)
+    guarantee = replace(guarantee, conditions=(*guarantee.conditions, *getattr(stream, "conditions", ())))
+    if guarantee.unit == "user":
+        if rows is None:
+            return replace(guarantee, conditions=(*guarantee.conditions, unchecked(guarantee)))
+        most, least = guarantee.rows_per_user or 1, guarantee.user_separation
+        if rows > most or (apart < least and rows > 1):
+            raise InvalidParameter(
+                f"rows_per_user and user_separation must be what the stream keeps or weaker: it keeps {rows} and "
+                f"{apart}, found {most} and {least}"
+            )
+        return replace(guarantee, user=getattr(stream, "user", None))
+    if rows is None:
+        return guarantee
+    factor = None
+    if plan is not None and guarantee.kind in ("gdp", "none") and rows <= MOST_ROWS_PER_USER:
+        factor = less_than_all(plan, rows, apart)
     return replace(
         guarantee,
-        rows_per_user=getattr(stream, "rows_per_user", None),
+        rows_per_user=rows,
         user=getattr(stream, "user", None),
-        conditions=(*guarantee.conditions, *getattr(stream, "conditions", ())),
+        user_separation=apart,
+        user_factor=factor,
     )
+
+
+def less_than_all(plan: UserCost, rows_per_user: int, user_separation: int) -> float | None:
+    """What all rows of a user cost, in multiples of what one costs; None where it is their number."""
+    factor = plan.user_factor(rows_per_user, user_separation)
+    return factor if factor < rows_per_user else None
+
+
+def unchecked(guarantee: Guarantee) -> str:
+    """The condition on the rows of users where no stream keeps it."""
+    most, apart = guarantee.rows_per_user, guarantee.user_separation
+    rows = "1 row" if most == 1 else f"{most} rows"
+    near = f", and any two of them are {apart} rows apart or more" if apart > 1 else ""
+    return f"no user has more than {rows} in the run{near}: nobody checks it"
 
 
 def place_of(stream: Any, ledger: Ledger, guarantee: Guarantee) -> dict[str, Any]:
@@ -61,7 +116,7 @@ def place_of(stream: Any, ledger: Ledger, guarantee: Guarantee) -> dict[str, Any
     """
     beside = getattr(stream, "beside", None)
     group = next((account.group for account in ledger.accounts if account.plan_id == beside), None)
-    if group is None or guarantee.kind not in ("gdp", "none"):
+    if group is None or guarantee.kind not in ("gdp", "none") or guarantee.unit != "row":
         return {}
     first = int(stream.first_row)
     others = [account for account in ledger.accounts if account.group == group]

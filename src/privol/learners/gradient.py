@@ -41,6 +41,13 @@ class NOGD(AskingLearner[GradientCalibration]):
         Budget of the whole run, above 0; ``inf``: no noise and no guarantee.
     delta : float, default=1e-6
         Additive term of approximate privacy, in (0, 1). Choose it well below one over the number of rows.
+    rows_per_user : int, optional
+        The budget is for all rows of one user together, of whom the run has at most so many: ``epsilon`` and ``delta``
+        are then a person's, and the noise is made for it. Default: for one row.
+    user_separation : int, default=1
+        With ``rows_per_user``: any two rows of a user are at least so many rows apart. Counts where
+        ``batch`` is above 1: the fewer of them are in one step, the less noise. Unless
+        the stream says that it keeps both, nobody checks them, and the guarantee says so.
     adjacency : {"replace", "zero_out"}, default="replace"
         What a neighbouring stream may change in one row: anything, or its absence.
     ledger : Ledger, optional
@@ -120,6 +127,8 @@ class NOGD(AskingLearner[GradientCalibration]):
         loss: str | Loss = "logistic",
         epsilon: float = 1.0,
         delta: float = 1e-6,
+        rows_per_user: int | None = None,
+        user_separation: int = 1,
         adjacency: str = "replace",
         ledger: Ledger | None = None,
         horizon: int | None = None,
@@ -138,6 +147,8 @@ class NOGD(AskingLearner[GradientCalibration]):
         self.loss = loss
         self.epsilon = epsilon
         self.delta = delta
+        self.rows_per_user = rows_per_user
+        self.user_separation = user_separation
         self.adjacency = adjacency
         self.ledger = ledger
         self.horizon = horizon
@@ -191,7 +202,7 @@ class NOGD(AskingLearner[GradientCalibration]):
             RunFrame(plan.problem, plan.releases, source),
             magnitude=plan.batch * plan.bound * 1.01,
             std=plan.sigma,
-            sensitivity=plan.sum_sensitivity,
+            sensitivity=plan.factor * plan.sum_sensitivity,  # what is charged is what the budget covers
             bound=plan.bound,
             batch=plan.batch,
             l2=plan.l2,

@@ -53,6 +53,13 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
         Budget of the whole run, above 0; ``inf``: no noise and no guarantee.
     delta : float, default=1e-6
         Additive term of approximate privacy, in (0, 1). Choose it well below one over the number of rows.
+    rows_per_user : int, optional
+        The budget is for all rows of one user together, of whom the run has at most so many: ``epsilon`` and ``delta``
+        are then a person's, and the noise is made for it. Default: for one row.
+    user_separation : int, default=1
+        With ``rows_per_user``: any two rows of a user are at least so many rows apart. The further, the
+        less noise; best a multiple of ``batch``. Unless
+        the stream says that it keeps both, nobody checks them, and the guarantee says so.
     adjacency : {"replace", "zero_out"}, default="replace"
         What a neighbouring stream may change in one row: anything, or its absence.
     ledger : Ledger, optional
@@ -145,6 +152,8 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
         loss: str | Loss = "squared",
         epsilon: float = 1.0,
         delta: float = 1e-6,
+        rows_per_user: int | None = None,
+        user_separation: int = 1,
         adjacency: str = "replace",
         ledger: Ledger | None = None,
         horizon: int | None = None,
@@ -168,6 +177,8 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
         self.loss = loss
         self.epsilon = epsilon
         self.delta = delta
+        self.rows_per_user = rows_per_user
+        self.user_separation = user_separation
         self.adjacency = adjacency
         self.ledger = ledger
         self.horizon = horizon

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from .._rounding import UP
 from .._validate import number
 from ..errors import InvalidParameter
 from ..guarantees import (
@@ -20,6 +21,7 @@ from ..guarantees import (
     left_of_delta,
     square_up,
     sum_up,
+    times_up,
     zcdp_rho_of_gdp,
     zcdp_rho_of_pure,
 )
@@ -158,12 +160,24 @@ class Share(NamedTuple):
             return None
         if self.guarantee.kind == "approximate":
             return self.guarantee.user_bound if self.slack > 0.0 else Bound(0.0, 0.0)
-        pure = group_mu(self.pure_epsilon, rows)
-        return Bound(min(group_mu(self.mu, rows), gdp_mu_of_pure(pure)), pure)
+        if self.guarantee.unit == "user":
+            return self.bound
+        pure, factor = group_mu(self.pure_epsilon, rows), self.guarantee.user_factor
+        return Bound(min(times_up(self.mu, rows if factor is None else factor), gdp_mu_of_pure(pure)), pure)
+
+    @property
+    def row_bound(self) -> Bound:
+        """:attr:`bound` when one row changes: less where that is what all rows of a user cost."""
+        whole = self.guarantee.mu
+        if self.guarantee.unit == "row" or self.mu == 0.0 or math.isinf(whole):
+            return self.bound
+        row = self.guarantee.row
+        share = 1.0 if self.mu == whole else self.mu / whole * UP
+        return Bound(times_up(row.mu, share), row.bound.pure if self.releases else 0.0)
 
 
 def compose(shares: Iterable[Share], *, adjacency: str, delta: float | None) -> Spent:
-    """Compose what several runs hold of the same rows."""
+    """Compose what several runs hold of the same rows: of runs whose unit is a user, what all rows of one cost."""
     shares = [share for share in shares if share.mu_squared > 0.0 or share.releases > 0]
     bound = _together(shares)
     # what needs a slack is no Gaussian, zero-concentrated or pure differential privacy
@@ -195,7 +209,7 @@ def _together(shares: list[Share]) -> Bound:
     )
 
 
-def _users_together(bounds: list[Bound]) -> Bound:
+def _bounds_together(bounds: list[Bound]) -> Bound:
     return Bound(
         root_up(sum_up([square_up(bound.mu) for bound in bounds])),
         sum_up([bound.pure for bound in bounds]),
@@ -221,12 +235,15 @@ def describe(shares: Iterable[Share], *, adjacency: str, delta: float | None, if
         delta = delta_of(shares)
     delta = number(delta=delta, above=0.0, below=1.0)
     user_bounds = [bound for share in shares if (bound := share.user_bound) is not None]
+    of_users = bool(promises) and all(g.unit == "user" for g in promises) and len({g.user for g in promises}) == 1
     together = compose(shares, adjacency=adjacency, delta=delta)
     sentence = describe_composition(
         [share.bound for share in shares],
         [share.learner for share in shares],
         together=together.bound,
-        for_users=_users_together(user_bounds) if len(user_bounds) == len(shares) else None,
+        for_users=_bounds_together(user_bounds) if len(user_bounds) == len(shares) else None,
+        for_rows=_bounds_together([share.row_bound for share in shares]) if of_users else None,
+        grouped=any(g.user_factor is None for g in promises),
         users=[g.user for g in promises],
         delta=delta,
         adjacency=adjacency,

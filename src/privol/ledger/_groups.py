@@ -80,6 +80,9 @@ def facts_beside(
             f"beside must be an account of this ledger, found {beside!r}: runs of two ledgers add up"
         )
     others = [other for other in known.values() if other.group == named.group]
+    for who, unit in (*((other.learner, other.guarantee.unit) for other in others), (learner, guarantee.unit)):
+        if unit != "row":  # the rows of a user may be in both
+            raise InvalidParameter(f"beside is for runs whose unit is a row: that of {who} is a user, and adds up")
     for who, kind in (*((other.learner, other.guarantee.kind) for other in others), (learner, guarantee.kind)):
         if kind not in KINDS:
             raise InvalidParameter(f"beside is for runs of kind 'gdp': {who} is of kind {kind!r}, and adds up")
@@ -135,7 +138,18 @@ def _dearest(parts: list[list[Share]]) -> list[Share]:
     private = all(share.guarantee.private for share in everyone)
     delta = max(share.guarantee.delta for share in everyone)
     first, *more = [
-        share._replace(guarantee=replace(share.guarantee, private=private, delta=delta, rows_per_user=cap, user=user))
+        # the rows of a user may be in several parts, however far apart: their number is what is known to cover them
+        share._replace(
+            guarantee=replace(
+                share.guarantee,
+                private=private,
+                delta=delta,
+                rows_per_user=cap,
+                user=user,
+                user_separation=1,
+                user_factor=None,
+            )
+        )
         for share in dearest
     ]
     # parts in their order, the first run of the dearest one at its place

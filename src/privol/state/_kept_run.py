@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -328,7 +327,7 @@ class State:
             for name, found in (("n_features", n_features), ("horizon", horizon), ("classes", labels)):
                 if plan[name] != found:
                     self._refuse(f"the run that is kept here has {name} {plan[name]!r}, found {found!r}")
-            kept = self._restored(learner, targets, partial(keeping.promised_by, stream))
+            kept = self._restored(learner, targets, stream)
             run = keeping.adopt_run(learner, kept, stream)
             run.keeper = self
             self._company.watch(self._files.folder)
@@ -356,7 +355,7 @@ class State:
         self.wait()
         return run
 
-    def _restored(self, learner: OnlineLearner, targets: Targets, promised: Callable[[Guarantee], Guarantee]) -> Run:
+    def _restored(self, learner: OnlineLearner, targets: Targets, stream: Any) -> Run:
         """The run that is kept here, as it was."""
         assert self._resume is not None
         account, arrays, _ = self._resume
@@ -373,7 +372,7 @@ class State:
             )
 
         state, calibration, guarantee = fresh()
-        if promised(guarantee) != kept or plan["noise"] != noise_digest(calibration):
+        if keeping.promised_by(stream, guarantee, calibration) != kept or plan["noise"] != noise_digest(calibration):
             self._refuse(
                 "the run that is kept here has another guarantee or other noise: it goes on only as it was begun"
             )

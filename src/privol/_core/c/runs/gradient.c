@@ -73,7 +73,7 @@ static pv_status release(pv_state *state, const pv_plan *run, pv_draws *draws) {
             pv_status status =
                 pv_draws_round(draws, (uint64_t)state->t, plan->std, it->sum, 1.0, run->d, run->magnitude, r);
             if (status != PV_OK) return status;
-            /* a row is in one step only, so the first step costs what all steps cost together */
+            /* what all steps cost together, of which a row is in one only, and a user in some */
             if (it->steps == 0) pv_spend(state, (plan->sensitivity / plan->std) * (plan->sensitivity / plan->std));
         } else {
             memcpy(r, it->sum, (size_t)run->d * sizeof(double));

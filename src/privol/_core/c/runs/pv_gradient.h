@@ -8,7 +8,7 @@
 typedef struct pv_gradient_plan {
     pv_plan run;
     double std;         /* of the noise on the sum of a step's gradients, one for all steps; 0: none */
-    double sensitivity; /* of that sum, to one row */
+    double sensitivity; /* of all sums, to what the budget covers: one row, or all rows of a user */
     double bound;       /* gradients are scaled to this L2 norm */
     int64_t batch;      /* rows of a step */
     double l2;          /* strong convexity: step j has length 1 / (l2 j) */

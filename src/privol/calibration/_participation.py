@@ -1,0 +1,106 @@
+"""What all rows of a user cost, in multiples of what one row costs.
+
+A budget for a user is met by noise that is as many times what one row needs (``docs/proofs/participation.md``): of
+running sums the norm of the worst columns together, of noise on single steps the root of the number of rows, of what is
+released once their number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._rounding import UP
+from .._validate import integer
+from ..factorizations import MAX_STEPS, MOST_TOGETHER, Factorization, best_of_parts, group_squares
+
+__all__ = ["MOST_ROWS_PER_USER", "check_user", "factor_of_reports", "factor_of_steps", "factor_of_sums"]
+
+FloatArray = NDArray[np.float64]
+
+MOST_ROWS_PER_USER = (1 << 31) - 1
+
+
+def check_user(rows_per_user: int, user_separation: int) -> tuple[int, int]:
+    """Return both as integers: at least 1, and at most 2**31 - 1 rows that are at most 2**48 rows apart."""
+    return (
+        integer(rows_per_user=rows_per_user, at_least=1, at_most=MOST_ROWS_PER_USER),
+        integer(user_separation=user_separation, at_least=1, at_most=MAX_STEPS),
+    )
+
+
+def factor_of_sums(
+    designs: Sequence[Factorization], *, leaf: int, renewed: bool, rows_per_user: int, user_separation: int
+) -> float:
+    """Return what all rows of a user cost in a run of prefix sums, in multiples of what one costs; rounded up.
+
+    Parameters
+    ----------
+    designs : sequence of Factorization
+        Of the epochs, each of which spends the same on one row.
+    leaf : int
+        Rows of a step.
+    renewed : bool
+        Whether epochs like the last one follow, as many as there are rows for. Else there is one.
+    rows_per_user, user_separation : int
+        A user has at most so many rows, any two at least so many rows apart.
+
+    Returns
+    -------
+    float
+        From 1 to ``rows_per_user``.
+
+    Notes
+    -----
+    The rows of a user may be in several epochs, whose noise is independent: their squares add up, and the worst
+    division of the rows is what counts. That rows of two epochs are apart too is left out, which is never too little.
+    """
+    rows, separation = check_user(rows_per_user, user_separation)
+    if rows == 1:
+        return 1.0
+    groups, rest = divmod(rows, MOST_TOGETHER)
+    if groups and (groups > 1 or rest):  # of what moves at once norms add up at most
+        one, more = (
+            factor_of_sums(designs, leaf=leaf, renewed=renewed, rows_per_user=n, user_separation=separation)
+            for n in (MOST_TOGETHER, max(rest, 1))
+        )
+        return min(float(rows), (groups * one + (more if rest else 0.0)) * UP)
+    known = [_relative(design, rows, separation, leaf) for design in designs]
+    if not renewed:
+        return min(float(rows), math.sqrt(known[0][-1]) * UP)
+    best = known[-1]
+    epochs = 1
+    while epochs < rows:  # the last one, any number of times
+        best, epochs = best_of_parts(best, best, rows), 2 * epochs
+    for one_epoch in known[:-1]:
+        best = best_of_parts(best, one_epoch, rows)
+    return min(float(rows), math.sqrt(best[-1]) * UP)
+
+
+def _relative(design: Factorization, rows: int, separation: int, leaf: int) -> FloatArray:
+    """Squares of what 0, 1, ... rows move, in units of what is charged for one."""
+    squares = group_squares(design, rows, separation=separation, leaf=leaf) * (UP / design.column_norm**2)
+    squares[1] = 1.0
+    return np.maximum.accumulate(squares)
+
+
+def factor_of_steps(*, batch: int, rows_per_user: int, user_separation: int) -> float:
+    """Return the same for noise of its own in every step of ``batch`` rows: of m in one step ``m**2`` add up.
+
+    One row a step: the root of their number. With a batch so many rows in one step as fit at that distance.
+    """
+    rows, separation = check_user(rows_per_user, user_separation)
+    most = -(-batch // separation)
+    full, rest = divmod(rows, most)
+    square = full * most**2 + rest**2
+    root = math.isqrt(square)
+    return float(root) if root * root == square else min(float(rows), math.sqrt(square) * UP)
+
+
+def factor_of_reports(*, pure: bool, rows_per_user: int, user_separation: int) -> float:
+    """Return the same for reports of single rows: the root of their number, or their number for pure ones."""
+    rows, separation = check_user(rows_per_user, user_separation)
+    return float(rows) if pure else factor_of_steps(batch=1, rows_per_user=rows, user_separation=separation)

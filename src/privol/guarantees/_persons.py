@@ -1,0 +1,69 @@
+"""What the sentence of a guarantee says of users: of all rows of one, and of one row of theirs."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ._phrases import format_up
+
+if TYPE_CHECKING:
+    from ._record import Guarantee
+
+__all__ = ["about_row", "about_users", "change_of_users", "most_rows", "whose"]
+
+_FIXED = "is held fixed and is not hidden."
+
+
+def most_rows(found: Guarantee) -> str:
+    """How many rows of one user are learnt at most, and how far apart they are at least."""
+    most = "at most 1 row" if found.rows_per_user == 1 else f"at most {found.rows_per_user} rows"
+    return most if found.user_separation == 1 else f"{most}, any two of them {found.user_separation} rows apart or more"
+
+
+def whose(found: Guarantee) -> str:
+    """One user, and the column that tells users apart."""
+    return "one user" if found.user is None else f"one user (column {found.user!r})"
+
+
+def _figures(found: Guarantee, parameter: float, epsilon: float, slack: float) -> str:
+    if found.kind == "pure":
+        return f"(epsilon, delta) = ({format_up(parameter)}, 0)"
+    if found.kind == "approximate":
+        return f"(epsilon, delta) = ({format_up(parameter)}, {format_up(slack)})"
+    return f"{format_up(parameter)}-GDP, (epsilon, delta) = ({format_up(epsilon)}, {format_up(found.delta)})"
+
+
+def about_users(found: Guarantee, parameter: float | None) -> str:
+    """What the figures for one row mean for all rows of a user, whose parameter this is."""
+    epsilon, bound = found.user_epsilon(), found.user_bound
+    if parameter is None or epsilon is None or bound is None:
+        return "several rows of one person are not protected as one."
+    if math.isinf(parameter) or bound.slack >= 1.0:
+        return "nothing is guaranteed for several rows of one user either."
+    change = "replacing what they hold" if found.adjacency == "replace" else "replacing them by null rows"
+    by = "by group privacy" if found.user_factor is None else f"{format_up(found.user_factor)} times the mu of one row"
+    are = "is" if found.rows_per_user == 1 else "are"
+    apart = "" if found.user_separation == 1 else f", any two of them {found.user_separation} rows apart or more"
+    most = "1 row" if found.rows_per_user == 1 else f"{found.rows_per_user} rows"
+    return (
+        f"of {whose(found)} at most {most} {are} learnt{apart}, and {change}, all of them together, is covered by "
+        f"{_figures(found, parameter, epsilon, bound.slack)}, {by}; which rows are whose, and so which of them are "
+        f"dropped, {_FIXED}"
+    )
+
+
+def about_row(found: Guarantee) -> str:
+    """What the figures for all rows of a user mean for one row."""
+    row = found.row
+    if math.isinf(row.parameter):
+        return f"{most_rows(found)}."
+    figures = _figures(row, row.parameter, row.epsilon(), row.slack)
+    return f"{most_rows(found)}; one row alone is covered by {figures}; which rows are whose {_FIXED}"
+
+
+def change_of_users(found: Guarantee) -> str:
+    """What a neighbouring stream may change."""
+    if found.adjacency == "replace":
+        return "replace all rows of one user, where they are, by any other admissible rows"
+    return "replace all rows of one user by null rows, which contribute nothing"

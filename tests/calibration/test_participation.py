@@ -1,0 +1,128 @@
+"""What a budget for all rows of a user makes of the noise: the factor, epochs, and every central calibration."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from participation_tools import strategy, worst_squares
+
+import privol
+from privol.calibration import Budget, make_epochs
+from privol.calibration._participation import factor_of_reports, factor_of_steps, factor_of_sums
+from privol.errors import InvalidParameter
+from privol.factorizations import DESIGNS, MOST_TOGETHER, Design, factorization
+from privol.guarantees import gdp_mu
+
+BUDGET = Budget(epsilon=1.0, delta=1e-6)
+
+
+def factor(design, rows, separation, *, leaf=1, renewed=False):
+    known = {"leaf": leaf, "renewed": renewed, "rows_per_user": rows, "user_separation": separation}
+    return factor_of_sums(design if isinstance(design, list) else [design], **known)
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_noise_covers_all_rows_of_a_user_and_is_no_larger_than_that(design):
+    """Sigma against the worst places found by looking at all of them, in steps of one row and of two."""
+    for leaf, separation in ((1, 4), (2, 4), (2, 1)):
+        made = Design(name=design, leaf=leaf, rows_per_user=3, user_separation=separation)
+        epochs = make_epochs("none", BUDGET, rows=12 * leaf, design=made, dim=2, bound=1.0, adjacency="replace")
+        found = epochs.sums[0]
+        truth, _ = worst_squares(strategy(found.factorization), 3, separation, leaf)
+        needed = 2.0 * math.sqrt(truth[3]) / gdp_mu(1.0, 1e-6)
+        loose = 1.2 if design == "smooth" else 1.001
+        assert needed <= found.sigma <= loose * needed
+        assert (found.mu, found.factor) == (gdp_mu(1.0, 1e-6), epochs.user_factor(3, separation))
+        row = Design(name=design, leaf=leaf)
+        one = make_epochs("none", BUDGET, rows=12 * leaf, design=row, dim=2, bound=1.0, adjacency="replace").sums[0]
+        assert one.factor == 1.0
+
+
+def test_one_row_costs_one_and_many_rows_no_more_than_their_number():
+    for design in DESIGNS:
+        made = factorization(design, 100)
+        assert factor(made, 1, 1) == factor(made, 1, 50) == 1.0
+        assert 1.0 < factor(made, 5, 20) <= factor(made, 5, 2) <= factor(made, 5, 1) <= 5.0
+        assert factor(made, 5, 100) == pytest.approx(1.0)
+        assert factor(made, 5, 1, leaf=5) == pytest.approx(5.0)  # all in one step
+    assert factor(made, 3 * MOST_TOGETHER, 1) <= 3 * MOST_TOGETHER
+
+
+@pytest.mark.parametrize("design", ["blt", "tree", "sqrt"])
+def test_rows_in_several_epochs_are_divided_in_the_worst_way(design):
+    """Against all divisions of the rows; squares of what epochs move add up."""
+    designs, rows, separation = [factorization(design, n) for n in (4, 8)], 5, 3
+    squares = [worst_squares(strategy(d), rows, separation, 1)[0] / d.column_norm**2 for d in designs]
+    squares = [np.maximum.accumulate(np.minimum(s, 1e9)) for s in squares]
+    fits = [-(-d.steps // separation) for d in designs]
+    truth = 0.0
+    for first, *others in itertools.product(range(rows + 1), repeat=4):  # of epochs like the last one three suffice
+        if first + sum(others) <= rows and first <= fits[0] and max(others) <= fits[1]:
+            truth = max(truth, squares[0][first] + sum(squares[1][other] for other in others))
+    found = factor(designs, rows, separation, renewed=True) ** 2
+    assert truth <= found <= (1.22 if design == "tree" else 1.0001) * truth
+    # rows that nothing keeps apart cost most in one epoch, far ones in one each
+    assert factor([factorization("blt", 1000)], 4, 1, renewed=True) > 3.6
+    assert factor([factorization("blt", 1000)], 4, 1000, renewed=True) == pytest.approx(2.0)
+
+
+def test_steps_with_noise_of_their_own():
+    for batch, rows, separation, square in (
+        (1, 4, 1, 4),
+        (10, 4, 10, 4),
+        (10, 4, 1, 16),
+        (10, 25, 1, 225),
+        (10, 5, 4, 13),
+    ):
+        found = factor_of_steps(batch=batch, rows_per_user=rows, user_separation=separation)
+        assert found == pytest.approx(math.sqrt(square), rel=1e-9)
+        assert found**2 >= square * (1.0 - 1e-15)
+    assert factor_of_reports(pure=True, rows_per_user=9, user_separation=5) == 9.0
+    assert factor_of_reports(pure=False, rows_per_user=9, user_separation=1) == 3.0
+
+
+CENTRAL = [
+    (privol.DPFTRL, {}), (privol.DPFTRL, {"design": "tree", "batch": 10}), (privol.AdaptiveFTRL, {}), (privol.NOGD, {}),
+    (privol.NOGD, {"batch": 10}), (privol.PQFTL, {}), (privol.PIGD, {}), (privol.PGIGA, {"release": 100}),
+    (privol.DPFTRL, {"renewal": "double"}), (privol.PQFTL, {"renewal": "repeat"}), (privol.DPFTRL, {"discount": 0.99}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "words"), CENTRAL, ids=lambda x: getattr(x, "__name__", str(x)))
+def test_every_central_learner_takes_a_users_budget(kind, words):
+    """The same budget for a user takes as much more noise as the factor says, and for one row the same."""
+    if "renewal" in words or "discount" in words:
+        words = {**words, "design": "tree" if "renewal" in words else "independent"}  # the same C for both budgets
+
+    def noise(**users):
+        plan = kind(**words, **users).calibrate(3, 1000)
+        return plan.last_std(1000), plan
+
+    if kind in (privol.DPFTRL, privol.PQFTL) and "design" not in words:
+        words = {**words, "design": "sqrt"}
+    one, row = noise()
+    same, _ = noise(rows_per_user=1, user_separation=3)
+    users, plan = noise(rows_per_user=4, user_separation=250)
+    assert same == one
+    assert plan.mu == row.mu == gdp_mu(1.0, 1e-6)
+    if kind not in (privol.DPFTRL, privol.NOGD, privol.AdaptiveFTRL) or "regularization" in words:
+        exact = kind is not privol.PQFTL  # whose models shrink with the noise
+        assert users == pytest.approx(row.user_factor(4, 250) * one, rel=1e-9) if exact else users > one
+    else:
+        scale = plan.sigma / row.sigma if kind is privol.NOGD else plan.sums.sigma / row.sums.sigma
+        assert scale <= row.user_factor(4, 250) * (1.0 + 1e-9)
+        if kind is not privol.AdaptiveFTRL:  # a BLT is chosen anew
+            assert scale == pytest.approx(row.user_factor(4, 250), rel=1e-9)
+    assert 1.0 < row.user_factor(4, 250) <= row.user_factor(4, 1) <= 4.0
+
+
+def test_parameters_of_users_are_checked():
+    for words, message in (
+        ({"rows_per_user": 0}, "rows_per_user"), ({"rows_per_user": 2.5}, "rows_per_user"),
+        ({"rows_per_user": 2, "user_separation": 0}, "user_separation"), ({"user_separation": 2}, "rows_per_user"),
+    ):  # fmt: skip
+        with pytest.raises(InvalidParameter, match=message):
+            privol.DPFTRL(**words).calibrate(3, 1000)
