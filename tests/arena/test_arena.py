@@ -32,7 +32,7 @@ from privol.arena.raw_rows import Rows
 from privol.arena.results import Key
 from privol.arena.specs import prepare
 from privol.errors import InvalidParameter, StateError, StreamError
-from privol.guarantees import gdp_mu
+from privol.guarantees import compose_fixed, gdp_mu
 
 DELTA, BLOCK = 1e-6, 100
 TURNING = Spec(name="turning", generator="turning")
@@ -214,6 +214,31 @@ def test_encoding_and_learner_spend_the_budget_together(tmp_path, epsilon):
     assert whole * (1 - 1e-6) < played.notes["mu"] <= whole
     assert played.rows == (cut.rows if epsilon < 1 else cut.rows - played.notes["taught"])
     assert encode(cut, "dpftrl", epsilon, DELTA, 0, BLOCK).ledger.epsilon == epsilon  # which refuses more
+
+
+@pytest.mark.parametrize(("epsilon", "n"), [(2.0, 1500), (20.0, 1500)])
+def test_a_rival_of_pure_privacy_is_within_the_budget_with_its_encoding(tmp_path, monkeypatch, epsilon, n):
+    """Where all rows teach, it had what is left of mu squared, for which both together have a third more epsilon."""
+    told = {}
+
+    def fit(python, given, answer):
+        with np.load(given) as words:
+            told.update(words)
+        np.savez(answer, scores=np.zeros(len(told["held"])), seconds=0.0)
+
+    monkeypatch.setattr(rivals, "_ask", lambda python: None)
+    monkeypatch.setattr(rivals, "_work", fit)
+    cut = prepare(TURNING, 0, n, tmp_path)
+    found = encode(cut, "adaptive", epsilon, DELTA, 0, BLOCK)
+    assert (found.first == 0) == (epsilon < 10)
+    monkeypatch.setattr(rivals, "encode", lambda *words: found)
+    played = rivals.play_diffprivlib(Rows(cut), epsilon, DELTA, 0, BLOCK)
+    own = float(told["epsilon"])
+    assert own == played.notes["own"]
+    if found.first:
+        assert own == epsilon  # a row is in one part only
+        return
+    assert 0.99 * epsilon < compose_fixed(found.ledger.spent.mu, [own], DELTA) <= epsilon
 
 
 def test_a_schema_that_is_declared_costs_nothing(tmp_path):

@@ -20,14 +20,14 @@ from scipy.special import expit, softmax
 
 from ..encoding.labels import label_key
 from ..errors import InvalidParameter
-from ..guarantees import gdp_mu
+from ..guarantees import compose_fixed, gdp_mu
 from ..learners import default_name
 from .central import Encoded, Played, encode, in_units, target_of
 from .figures import figures_of, headline
 from .raw_rows import Rows
 from .specs import Prepared
 
-__all__ = ["descend", "play_descent", "play_diffprivlib", "sum_std"]
+__all__ = ["descend", "play_descent", "play_diffprivlib", "pure_beside", "sum_std"]
 
 FloatArray = NDArray[np.float64]
 
@@ -172,13 +172,26 @@ def play_descent(rows: Rows, epsilon: float, delta: float, seed: int, block: int
     return best
 
 
+def pure_beside(mu: float, epsilon: float, delta: float) -> float:
+    """Return the pure epsilon that a model of the rows that taught an encoding may have, for both to be within epsilon.
+
+    The encoding is mu-GDP. What is left of mu squared is no measure here: a pure mechanism spends its epsilon at every
+    delta, and a Gaussian one of the same epsilon at this delta alone.
+    """
+    low, high = 0.0, epsilon
+    while high - low > 1e-4 * epsilon:
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if compose_fixed(mu, [middle], delta) <= epsilon else (low, middle)
+    return low
+
+
 def play_diffprivlib(
     rows: Rows, epsilon: float, delta: float, seed: int, block: int, python: str | None = None
 ) -> Played:
     """Fit diffprivlib's logistic regression with its defaults to the encoded rows, for the rows held out.
 
     It promises pure differential privacy of the rows that it is given, with ``data_norm`` the norm that longer rows are
-    scaled to here. It runs in an interpreter of its own, because its last version needs an old scikit-learn.
+    scaled to here; where all rows have taught the encoding, of what that has left (:func:`pure_beside`). It runs in an interpreter of its own, because its last version needs an old scikit-learn.
 
     Parameters
     ----------
@@ -202,15 +215,18 @@ def play_diffprivlib(
     X, held = (part * (bound / np.maximum(np.linalg.norm(part, axis=1), bound))[:, None] for part in (X, held))
     # a row whose label the encoding does not know is learnt as a row of zeros: how many there are stays unsaid
     X[np.isnan(y)] = 0.0
+    own = epsilon
+    if found.taught and not found.first:  # all rows taught, and all are learnt
+        own = pure_beside(found.ledger.spent.mu, epsilon, delta)
     with tempfile.TemporaryDirectory() as folder:
         given, answer = Path(folder, "given.npz"), Path(folder, "answer.npz")
-        np.savez(given, X=X, y=np.nan_to_num(y), held=held, bound=bound, epsilon=found.epsilon, seed=_FIRST_KEY + seed)
+        np.savez(given, X=X, y=np.nan_to_num(y), held=held, bound=bound, epsilon=own, seed=_FIRST_KEY + seed)
         _work(python, str(given), str(answer))
         with np.load(answer) as answered:
             scores, seconds = answered["scores"], float(answered["seconds"])
     if [label_key(label) for label in found.stream.classes or ()] != [label_key(label) for label in prepared.classes]:
         scores = -scores
-    return Played(None, scores, seconds, len(X), {"features": X.shape[1], "taught": found.taught})
+    return Played(None, scores, seconds, len(X), {"features": X.shape[1], "taught": found.taught, "own": own})
 
 
 _ANSWERS: dict[str | None, str | None] = {}
