@@ -23,7 +23,7 @@ from ..encoding.phases import SHARE_OF_ALL
 from ..encoding.schema import Schema
 from ..encoding.schema_parts import Target
 from ..errors import InvalidParameter, StateError, StreamError
-from ..explaining import Explanation, explain
+from ..explaining import Explanation, cut_of, explain
 from ..guarantees import ADJACENCIES, Guarantee, split_budget
 from ..learners import LEARNERS, OnlineLearner, default_name
 from ..learners.views import end_run
@@ -228,6 +228,7 @@ class PrivateModel(ReadsTables):
         learner = self._learner(stream, encoder, rows)
         told = None if progress is None else lambda _, at: progress(self, at)
         self.encoder_, self.learner_, self._streamed, self._coders = encoder, learner, True, Coders(target=False)
+        self._cut = _cut_of(learner, encoder.schema_, stream.n_features, stream.classes)
         self._show(stream.classes)
         names = [name for name, _ in encoder.schema_.columns]
         if names:
@@ -369,6 +370,8 @@ class PrivateModel(ReadsTables):
         """Show the learner, once there is one."""
         if course.learner is not None and "learner_" not in vars(self):
             self.learner_, self._coders = course.learner, Coders(target=False)
+            schema = course.encoder.schema_
+            self._cut = _cut_of(course.learner, schema, course.n_features, course.classes)
             self._show(course.classes)
 
     # ---- what is released ------------------------------------------------------------------------------
@@ -497,3 +500,7 @@ class PrivateModel(ReadsTables):
         tags.input_tags.categorical = True
         tags.target_tags.required = True
         return tags
+
+
+def _cut_of(learner: OnlineLearner, schema: Schema, n_features: int, classes: Sequence[Any] | None) -> float:
+    return cut_of(learner, schema, n_features, 2 if classes is None else len(classes))

@@ -74,6 +74,7 @@ class Course:
         self._coders = Coders()
         self.learner: OnlineLearner | None = None
         self.classes: tuple[Any, ...] | None = None
+        self.n_features = 0  # of the encoded rows, once there is a learner
         self.closed = False
 
     @property
@@ -172,6 +173,7 @@ class Course:
         self.classes = rows.classes
         learner = self._make(rows)
         begin_rows(learner, rows.n_features, rows)
+        self.n_features = rows.n_features
         self.learner = learner
         return coder
 

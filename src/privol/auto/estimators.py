@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +15,7 @@ from .._validate import number
 from ..encoding.labels import Labels
 from ..encoding.schema_parts import Target
 from ..errors import InvalidParameter
+from ..explaining import probabilities
 from ..learners import OnlineLearner
 from ..ledger import Ledger
 from .base import PrivateModel
@@ -187,8 +190,14 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
         return self._scores(X)
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probability of every class for every row, shape (n, n_classes)."""
-        found = self._predicted(X, _probabilities)
+        """Return the probability of every class for every row, shape (n, n_classes).
+
+        As the gradients were cut, which is public, the sigmoid of a score would be too sure: of the loss that was
+        learnt the best score of a row that is positive with probability p above one half is
+        ``log((3 p - 1) / (1 - p))``, and so this is what is inverted (``docs/explain.md`` has figures, and several
+        classes). The order of rows and classes is that of the scores.
+        """
+        found = self._predicted(X, partial(_probabilities, cut=vars(self).get("_cut", math.inf)))
         return found[:, self._order]
 
     def predict_one(self, x: Any) -> Any:
@@ -396,9 +405,8 @@ def _checked(classes: Any) -> NDArray[Any]:
     return np.unique(np.asarray(classes))
 
 
-def _probabilities(learner: OnlineLearner, X: Any) -> FloatArray:
-    found: FloatArray = learner.predict_proba(X)
-    return found
+def _probabilities(learner: OnlineLearner, X: Any, *, cut: float) -> FloatArray:
+    return probabilities(learner, X, cut)
 
 
 def _decisions(learner: OnlineLearner, X: Any) -> FloatArray:

@@ -26,7 +26,7 @@ __all__ = ["ReadsTables"]
 
 _FITTED = (
     "encoder_", "learner_", "classes_", "n_features_in_", "feature_names_in_", "_course", "_order", "_streamed",
-    "_label_type", "_given", "_coders",
+    "_label_type", "_given", "_coders", "_cut",
 )  # fmt: skip
 
 

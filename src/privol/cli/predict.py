@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 import uuid
 from collections.abc import Iterator
@@ -58,10 +59,10 @@ def predict(run: str, file: str, out: str | None, as_json: bool, **options: Any)
 
     has_model(run)
     learner, record = load_model(run), read_record(run)
-    stream = open_for_model(file, run, record, options)
+    stream, cut = open_for_model(file, run, record, options), _cut_of(learner, record)
     if out is None:
         text = io.StringIO()
-        for _ in _predictions(learner, stream, text):
+        for _ in _predictions(learner, stream, text, cut):
             with printing():
                 click.echo(text.getvalue(), nl=False)
             text.seek(0)
@@ -69,7 +70,7 @@ def predict(run: str, file: str, out: str | None, as_json: bool, **options: Any)
         if not as_json:
             _say_cells(stream)
         return
-    rows = _write(learner, stream, Path(out))
+    rows = _write(learner, stream, Path(out), cut)
     with printing():
         if as_json:
             cells = {} if stream.cells is None else {"cells": {"rows": stream.cell_rows, "columns": stream.cells}}
@@ -105,12 +106,12 @@ def has_model(run: str) -> None:
     raise StateError(f"{folder}: the run has no model, because {when}, before its first release")
 
 
-def _write(learner: Any, stream: Any, target: Path) -> int:
+def _write(learner: Any, stream: Any, target: Path, cut: float) -> int:
     """Write the predictions whole or not at all."""
     draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
     try:
         with open(draft, "x", encoding="utf-8", newline="") as file:
-            rows = sum(_predictions(learner, stream, file))
+            rows = sum(_predictions(learner, stream, file, cut))
         os.replace(draft, target)
     except BaseException as error:
         with suppress(OSError):
@@ -121,9 +122,21 @@ def _write(learner: Any, stream: Any, target: Path) -> int:
     return rows
 
 
-def _predictions(learner: Any, stream: Any, file: IO[str]) -> Iterator[int]:
+def _cut_of(learner: Any, record: dict[str, Any]) -> float:
+    """How long the gradients of the run's rows could be: what a score says of probabilities depends on it."""
+    from ..explaining import cut_of
+    from ..streams import Schema
+
+    schema = (record["inputs"] or {}).get("schema")
+    if schema is None or not hasattr(learner, "classes_"):
+        return math.inf
+    return cut_of(learner, Schema.from_record(schema), learner.n_features_in_, len(learner.classes_))
+
+
+def _predictions(learner: Any, stream: Any, file: IO[str], cut: float) -> Iterator[int]:
     """Write block after block; yield the number of rows of each."""
     from .._core._rows import squared_norms
+    from ..explaining import probabilities
     from ..losses import get_loss
 
     likely = get_loss(learner.loss).log_odds
@@ -139,7 +152,7 @@ def _predictions(learner: Any, stream: Any, file: IO[str]) -> Iterator[int]:
         n = block.X.shape[0]
         try:
             predicted = learner.predict(block.X)
-            shares = learner.predict_proba(block.X)[:, 0 if several else 1 :] if likely else None
+            shares = probabilities(learner, block.X, cut)[:, 0 if several else 1 :] if likely else None
         except ValueError as error:  # scikit-learn's checks quote rows
             last = block.first_row + n - 1
             raise StreamError(f"{stream.source}, rows {block.first_row} to {last}: do not fit the model") from error

@@ -2,5 +2,6 @@
 
 from .bands import ModelNoise, noise_of
 from .explanation import Explanation, Shape, explain
+from .probabilities import cut_of, probabilities
 
-__all__ = ["Explanation", "ModelNoise", "Shape", "explain", "noise_of"]
+__all__ = ["Explanation", "ModelNoise", "Shape", "cut_of", "explain", "noise_of", "probabilities"]

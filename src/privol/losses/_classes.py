@@ -126,19 +126,43 @@ def log_probabilities(loss: Loss, scores: FloatArray) -> FloatArray:
     return np.asarray(logs)
 
 
-def class_probabilities(loss: Loss, scores: FloatArray) -> FloatArray:
+def class_probabilities(loss: Loss, scores: FloatArray, cut: float = math.inf) -> FloatArray:
     """Return the classes' probabilities, shape (n, K), of scores of shape (n, K), or (n,) for two classes.
+
+    Parameters
+    ----------
+    loss : Loss
+        One whose predictions are log-odds.
+    scores : ndarray
+    cut : float, default=inf
+        Of one score or a softmax: norm of the gradient in the scores to which longer ones were scaled when the scores
+        were learnt; at least half of the longest. Probabilities are then those with which the mean of the scaled
+        gradients is 0, as it is at the best scores: of class y that of the loss itself times
+        ``max(1, ||g_y|| / cut)``, divided by their sum, with g_y the gradient for the label y.
 
     Raises
     ------
     InvalidParameter
         If the loss's predictions are no log-odds.
+
+    Notes
+    -----
+    The order of the classes stays that of the scores (``docs/proofs/classes.md``, section 6).
     """
     if scores.ndim == 2:
-        shares: FloatArray = np.exp(log_probabilities(loss, scores))
-        return shares
+        logs = log_probabilities(loss, scores)
+        if math.isfinite(cut) and loss.joint:
+            shares = np.exp(logs)
+            square = np.sum(shares**2, axis=1, keepdims=True) + (1.0 - 2.0 * shares)
+            logs = logs + np.log(np.maximum(np.sqrt(np.maximum(square, 0.0)) / cut, 1.0))
+            logs -= logs.max(axis=1, keepdims=True)
+            logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
+        return np.asarray(np.exp(logs))
     _check_odds(loss)
     tail = np.exp(-np.abs(scores))
+    if math.isfinite(cut):
+        # the less probable class has the longer gradient, 1 / (1 + tail), and the other's is not cut
+        tail = tail * np.maximum(1.0 / (1.0 + tail) / cut, 1.0)
     positive = np.where(scores >= 0, 1.0, tail) / (1.0 + tail)
     return np.column_stack([1.0 - positive, positive])
 
