@@ -191,7 +191,8 @@ def play_diffprivlib(
     """Fit diffprivlib's logistic regression with its defaults to the encoded rows, for the rows held out.
 
     It promises pure differential privacy of the rows that it is given, with ``data_norm`` the norm that longer rows are
-    scaled to here; where all rows have taught the encoding, of what that has left (:func:`pure_beside`). It runs in an interpreter of its own, because its last version needs an old scikit-learn.
+    scaled to here; where all rows have taught the encoding, of what that has left (:func:`pure_beside`). It runs in an
+    interpreter of its own, because its last version needs an old scikit-learn.
 
     Parameters
     ----------
