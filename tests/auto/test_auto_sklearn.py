@@ -118,6 +118,23 @@ def test_both_phases_stand_side_by_side():
     assert again.ledger_.spent.mu > 1.4 * again.guarantee_.mu
 
 
+def test_parameters_that_change_within_a_run_change_nothing():
+    """An encoding with noise for "zero_out" would be stated for "replace", which is worth a root of 2 more."""
+    X = table(1500)
+    y, words = labels_of(X), {"epsilon": 30.0, "horizon": 1500, "random_state": 0}
+    models = [PrivateClassifier(**words, adjacency="zero_out") for _ in range(2)]
+    for model in models:
+        model.partial_fit(X[:50], y[:50])
+    models[1].set_params(adjacency="replace", epsilon=90.0, release="last", random_state=5)
+    for model in models:
+        model.partial_fit(X[50:], y[50:])
+    one, other = models
+    assert one.guarantee_ == other.guarantee_
+    assert other.guarantee_.adjacency == "zero_out"
+    assert [len(model.ledger_.accounts) for model in models] == [2, 2]
+    assert np.array_equal(one.predict_proba(X), other.predict_proba(X))
+
+
 def test_pickles_leave_the_ledger_behind():
     X, ledger = table(3000), Ledger()
     y = labels_of(X)

@@ -55,6 +55,56 @@ def test_twin_of_classes(loss, weights):
     assert set(zeros.tolist()) <= {0, 3}
 
 
+# ---- what one row can change ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("loss", "labels", "weights"),
+    [
+        ("logistic", (0, 1), None), ("logistic", (0, 1), {0: 5.0, 1: 0.2}), ("hinge", (0, 1, 2), None),
+        ("softmax", (0, 1, 2), {0: 5.0, 2: 0.2}), ("squared", (-1e9, 1e9), None), ("huber", (-1e9, 1e9), None),
+        (losses.Custom(value=lambda p, y: 7 * abs(p - y), gradient=lambda p, y: 7 * float(np.sign(p - y)),
+                       lipschitz=7.0, smoothness=math.inf, kind="regression"), (-1e9, 1e9), None),
+    ],
+)  # fmt: skip
+def test_no_gradient_is_longer_than_its_cut(loss, labels, weights):
+    """And the longest are: two of them are as far from each other as is charged, and a null row is at 0."""
+    words = {"class_weight": weights, "fit_intercept": False, "x_bound": 1.5, "on_invalid": "zero", "horizon": 50}
+    learner = AdaptiveFTRL(loss=loss, **WORDS | words)
+    if labels[0] == 0:
+        learner.declare_classes(labels)
+    rng = np.random.default_rng(3)
+    longest = 0.0
+    for i in range(40):
+        row = rng.normal(size=4) * 10.0 ** rng.integers(-2, 3)
+        learner.learn_one(row if i % 5 else row * math.nan, labels[i % len(labels)])
+        state, plan = learner._run.state, learner._run.plan
+        longest = max(longest, np.linalg.norm(state._secret_gradient()))
+        assert longest <= plan.bound * (1 + 1e-14)
+    assert longest == pytest.approx(plan.bound, rel=1e-12)
+    assert plan.sums.sensitivity == pytest.approx(2 * plan.bound, rel=1e-9)
+
+
+def test_a_null_row_is_a_gradient_of_zeros():
+    """Not that of the row before it: what is released is as if zeros had been told."""
+    words = WORDS | {"gradient_bound": 0.5, "horizon": 4, "on_invalid": "zero", "fit_intercept": False}
+    learners = AdaptiveFTRL(**words), AdaptiveFTRL(**words)
+    for learner in learners:
+        learner.declare_classes([0, 1])
+        learner.learn_one([0.6, 0.0], 1)
+    learners[0].learn_one([math.nan, 0.0], 1)
+    learners[1].ask()
+    learners[1].tell(gradient=[0.0, 0.0])
+    assert np.array_equal(learners[0].ask(), learners[1].ask())
+
+
+def test_the_first_row_pays_for_all():
+    learner = AdaptiveFTRL(**WORDS, horizon=40)
+    X, y = data("logistic", n=3)
+    learner.partial_fit(X[:1], y[:1], classes=[-1.0, 1.0])
+    assert learner.close().ledger_.spent.mu == pytest.approx(learner.guarantee_.mu, rel=1e-9)
+
+
 # ---- what it chooses -----------------------------------------------------------------------------------------
 
 

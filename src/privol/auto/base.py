@@ -330,7 +330,10 @@ class PrivateModel(ReadsTables):
         return self._checked(Course, encoder, lesson, reuse)
 
     def _checked(self, kind: type[Course], encoder: PrivateEncoder, lesson: Lesson, reuse: bool | None) -> Course:
-        course = kind(encoder, lesson, lambda rows: self._learner(rows, encoder, rows.n_rows or 0))
+        # what was said when the run began is what both phases are, whoever sets parameters while rows come
+        stated = object.__new__(type(self))
+        stated.__dict__.update(self.__dict__)
+        course = kind(encoder, lesson, lambda rows: stated._learner(rows, encoder, rows.n_rows or 0))
         rows = course.horizon - (0 if encoder.reused_ else course.teaches)
         # refuses parameters before a row is read
         self._trial(rows, reuse).calibrate(1, rows)
