@@ -87,14 +87,15 @@ def test_no_gradient_is_longer_than_its_cut(loss, labels, weights):
 
 def test_a_null_row_is_a_gradient_of_zeros():
     """Not that of the row before it: what is released is as if zeros had been told."""
-    words = WORDS | {"gradient_bound": 0.5, "horizon": 4, "on_invalid": "zero", "fit_intercept": False}
+    words = WORDS | {"epsilon": math.inf, "gradient_bound": 0.5, "horizon": 4, "on_invalid": "zero"}
     learners = AdaptiveFTRL(**words), AdaptiveFTRL(**words)
     for learner in learners:
         learner.declare_classes([0, 1])
         learner.learn_one([0.6, 0.0], 1)
     learners[0].learn_one([math.nan, 0.0], 1)
     learners[1].ask()
-    learners[1].tell(gradient=[0.0, 0.0])
+    learners[1].tell(gradient=[0.0, 0.0, 0.0])
+    assert learners[0].ask().any()
     assert np.array_equal(learners[0].ask(), learners[1].ask())
 
 
