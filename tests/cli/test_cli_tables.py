@@ -354,13 +354,23 @@ def test_a_draft_looks_at_no_more_rows_than_told(here, visits):
 
 
 def test_plan_states_the_figure_for_users(here, visits):
-    words = ("plan", "--schema", "rows.toml", "--horizon", N, "--json")
+    words = ("plan", "--learner", "pigd", "--schema", "rows.toml", "--horizon", N, "--json")
     assert "for one user" not in json.loads(privol_cli(*words).stdout)["summary"]
     (here / "rows.toml").write_text(SCHEMA + CAP)
     planned = json.loads(privol_cli(*words).stdout)
     record = run_json(*(word for word in RUN if word not in ("--seed", "3")), "--horizon", N)
     assert planned["summary"] == record["summary"]
     assert "(column 'person', at most 2 rows)" in planned["summary"]
+    users = ("--rows-per-user", "2", "--user-separation", "1")
+    planned = json.loads(privol_cli(*words, *users).stdout)
+    record = run_json(*(word for word in RUN if word not in ("--seed", "3")), *users, "--horizon", N)
+    assert planned["summary"] == record["summary"]
+    assert "at delta 1e-6 for one user (column 'person', at most 2 rows)" in planned["summary"]
+    assert [trade["rows"] for trade in planned["users"]] == [1, 2, 4, 8]
+    assert record["budget"]["spent"]["epsilon"] <= record["parameters"]["epsilon"] * (1 + 1e-9)
+    refused = privol_cli(*words, "--rows-per-user", "1")
+    assert refused.exit_code != 0
+    assert "must be what the stream keeps or weaker: it keeps 2 and 1, found 1 and 1" in refused.stderr
     (here / "rows.toml").write_text(SCHEMA + CAP.replace("2", "50"))
     assert [text[:21] for text in json.loads(privol_cli(*words).stdout)["warnings"]] == ["epsilon for users is "]
 

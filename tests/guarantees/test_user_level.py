@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import privol
 from privol.errors import InvalidParameter, StateError
-from privol.guarantees import Guarantee, compose_gdp, format_up, gdp_epsilon, group_mu
+from privol.guarantees import Guarantee, compose_gdp, format_up, gdp_epsilon, group_mu, weaknesses
 from privol.ledger import Ledger
 
 
@@ -202,3 +202,78 @@ def test_caps_of_different_columns_say_nothing_together(stream):
         assert ("by different columns" in ledger.sentence()) != same
     with pytest.raises(InvalidParameter, match="user"):
         make(user="patient")
+
+
+# ---- what the calibration proves of users, and a budget for them ----------------------------------------------
+
+
+def test_a_factor_below_their_number_is_what_users_cost():
+    g = make(parameter=0.25, rows_per_user=3, user_separation=50, user_factor=2.5, user="id")
+    assert g.user_mu == 0.625 == g.user_bound.mu
+    assert g.user_epsilon() == gdp_epsilon(0.625, 1e-6)
+    assert g.row is g
+    said = g.sentence()
+    assert "of one user (column 'id') at most 3 rows are learnt, any two of them 50 rows apart or more, and" in said
+    assert "0.625-GDP" in said
+    assert "2.5 times the mu of one row; which rows are whose" in said
+    assert "group privacy" not in said
+    assert make(rows_per_user=3, user_factor=2.0 + 2**-51).user_mu > 0.4  # rounded up
+    assert Guarantee.from_json(g.to_json()) == g
+
+
+def test_a_guarantee_for_users_leads_with_their_figure():
+    g = make(parameter=0.25, unit="user", rows_per_user=3, user_separation=50, user_factor=2.5, user="id")
+    assert (g.mu, g.user_mu, g.user_bound) == (0.25, 0.25, g.bound)
+    assert g.user_epsilon() == g.epsilon() == gdp_epsilon(0.25, 1e-6)
+    row = g.row
+    assert (row.unit, row.user_mu) == ("row", pytest.approx(0.25))
+    assert row.mu == 0.1
+    assert g.summary() == (
+        f"differential privacy with epsilon {format_up(g.epsilon())} at delta 1e-6 for one user (column 'id', at most "
+        f"3 rows, any two of them 50 rows apart or more) (0.25-GDP); epsilon {format_up(row.epsilon())} for one row"
+    )
+    said = g.sentence()
+    assert said.startswith("Differential privacy for all rows of one user (column 'id') with")
+    assert 'Adjacency "replace": replace all rows of one user, where they are, by any other admissible rows' in said
+    assert f"one row alone is covered by 0.1-GDP, (epsilon, delta) = ({format_up(row.epsilon())}, 1e-6)" in said
+    null = make(unit="user", rows_per_user=3, adjacency="zero_out").sentence()
+    assert "replace all rows of one user by null rows, which contribute nothing (to replace them by other rows" in null
+    pure = make(kind="pure", parameter=0.9, unit="user", rows_per_user=3)
+    assert pure.row.parameter == pytest.approx(0.3)
+    assert "epsilon 0.9 (delta 0) for one user (at most 3 rows)" in pure.summary()
+    assert Guarantee.from_json(g.to_json()) == g
+    (weak,) = weaknesses(make(unit="user", rows_per_user=3, parameter=5.0, user_factor=1.5))
+    assert "epsilon for users is" in weak
+    nothing = make(kind="none", parameter=math.inf, unit="user", rows_per_user=3)
+    assert nothing.row.mu == math.inf
+    assert "nothing is guaranteed" in nothing.sentence()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"unit": "user"}, {"user_separation": 5}, {"rows_per_user": 2, "user_separation": 0}, {"user_factor": 1.0},
+     {"rows_per_user": 2, "user_factor": 2.1}, {"rows_per_user": 2, "user_factor": 0.9}, {"unit": "person"},
+     {"rows_per_user": 2, "user_factor": 1.5, "kind": "pure"},
+     {"rows_per_user": 2, "unit": "user", "kind": "approximate", "slack": 1e-7, "releases": 1}],
+    ids=str,
+)  # fmt: skip
+def test_what_cannot_be_said_of_users_is_refused(wrong):
+    with pytest.raises(InvalidParameter):
+        make(**wrong)
+
+
+def test_a_ledger_of_budgets_for_users_speaks_of_users_and_of_rows():
+    ledger = Ledger(epsilon=4.0, delta=1e-5)
+    users = {"unit": "user", "rows_per_user": 4, "user": "id"}
+    spend(ledger, "A", make(parameter=0.3, user_factor=2.0, **users)).close()
+    spend(ledger, "B", make(parameter=0.4, user_separation=9, **users), part=0.25).close()
+    together, row = compose_gdp([0.3, 0.2]), compose_gdp([0.15, 0.05])
+    assert ledger.spent.mu == pytest.approx(together)
+    said = ledger.sentence()
+    assert "-GDP, for all rows of one user (column 'id'), as many and as far apart as each run says" in said
+    assert f"one row alone: {row:.3f}"[:-1] in said
+    spend(ledger, "C", make(parameter=0.1, rows_per_user=2, user="id", user_factor=1.5)).close()
+    of_users = compose_gdp([together, 0.15])
+    said = ledger.sentence()
+    assert "for one row (adjacency" in said
+    assert f"all rows of one user (column 'id') that are learnt: {of_users:.3f}"[:-1] in said

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import warnings
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -229,3 +231,30 @@ def test_a_run_that_outlives_its_horizon(loss, renewal):
     assert "delta is not below one over the number of rows: with 0.002 and 1,000 rows" in warning
     drowned = plan(**{**words, "l2": 1e-9 if loss == "squared" else 0.0}, epsilon=0.001, release="last")
     assert all(remedy.ratio < drowned.rows[-1].ratio for remedy in drowned.remedies)
+
+
+# ---- budgets for users ---------------------------------------------------------------------------------------
+
+
+def test_a_plan_shows_what_rows_of_users_cost():
+    """Noise by how many rows of a user are learnt: more for more, less for far ones, and 1 for one."""
+    made = plan("dpftrl", n_features=3, horizon=10_000, rows_per_user=4, user_separation=1000)
+    assert [trade.rows for trade in made.users] == [1, 2, 4, 8, 16]
+    one, *more = made.users
+    assert (one.anywhere, one.apart, one.spread) == (1.0, 1.0, 1.0)
+    for few, many in itertools.pairwise(made.users):
+        assert many.anywhere > few.anywhere
+        assert many.apart > few.apart
+    assert all(trade.spread <= trade.anywhere and trade.apart <= trade.anywhere <= trade.rows for trade in more)
+    assert "4 rows: " in made.text()
+    third = made.to_record()["users"][2]
+    assert (third["rows"], third["apart"]) == (4, made.users[2].apart)
+    assert "nobody checks it" in made.guarantee.sentence()
+    assert plan("dpftrl", n_features=3, horizon=10_000).users == ()
+    kept = SimpleNamespace(rows_per_user=3, user_separation=1000, user="who")
+    rows = plan("nogd", n_features=3, horizon=10_000, users=kept)
+    assert (rows.guarantee.unit, rows.guarantee.user_factor) == ("row", pytest.approx(3**0.5))
+    assert rows.users[1].anywhere == pytest.approx(2**0.5)
+    users = plan("nogd", n_features=3, horizon=10_000, users=kept, rows_per_user=3, user_separation=500)
+    assert "nobody checks it" not in users.guarantee.sentence()
+    assert plan("output-perturbation", n_features=3, horizon=10_000, users=kept).users == ()

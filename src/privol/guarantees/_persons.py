@@ -21,9 +21,12 @@ def most_rows(found: Guarantee) -> str:
     return most if found.user_separation == 1 else f"{most}, any two of them {found.user_separation} rows apart or more"
 
 
-def whose(found: Guarantee) -> str:
-    """One user, and the column that tells users apart."""
-    return "one user" if found.user is None else f"one user (column {found.user!r})"
+def whose(found: Guarantee, *, most: bool = False) -> str:
+    """One user, and the column that tells users apart; ``most``: with how many rows there may be."""
+    told = [] if found.user is None else [f"column {found.user!r}"]
+    if most:
+        told.append(most_rows(found))
+    return f"one user ({', '.join(told)})" if told else "one user"
 
 
 def _figures(found: Guarantee, parameter: float, epsilon: float, slack: float) -> str:

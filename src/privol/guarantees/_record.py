@@ -16,7 +16,7 @@ from .._vocabulary import ADJACENCIES
 from ..errors import InvalidParameter
 from ._approximate import Bound, approximate_delta, approximate_epsilon, group_slack
 from ._arithmetic import gdp_delta, gdp_epsilon, times_up, zcdp_rho_of_gdp
-from ._persons import about_row, about_users, change_of_users, most_rows, whose
+from ._persons import about_row, about_users, change_of_users, whose
 from ._phrases import RELEASED, WORDS_OF_RELEASED, format_up
 from ._pure import gdp_mu_of_pure, pure_delta, pure_epsilon, zcdp_rho_of_pure
 from ._shuffled import shuffled_epsilon, shuffled_epsilon_of_gdp
@@ -346,7 +346,7 @@ class Guarantee:
         """Return the figures alone, in one line of plain text: for rows and, where it is known, for users."""
         if self.kind == "none":
             return "NO PRIVACY: no noise was added, and nothing is guaranteed (epsilon is infinite)"
-        of = whose(self) + f" ({most_rows(self)})" if self.unit == "user" else "one row"
+        of = whose(self, most=True) if self.unit == "user" else "one row"
         who = of if self.adjacency == "replace" else f"the presence of {of}"
         pure = self.kind == "pure"
         figures = f"epsilon {format_up(self.epsilon())} at delta {format_up(self.delta)}"
@@ -361,13 +361,11 @@ class Guarantee:
             row = self.row
             line += f"; epsilon {format_up(row.parameter if pure else row.epsilon())} for one row"
         elif users is not None and bound is not None:
-            most, at = most_rows(self), ""
+            at = ""
             if self.slack > 0.0:
                 users = bound.pure if bound.slack < 1.0 else math.inf
                 at = f" at delta {format_up(bound.slack)}"
-            line += f"; epsilon {format_up(users)}{at} for one user" + (
-                f" ({most})" if self.user is None else f" (column {self.user!r}, {most})"
-            )
+            line += f"; epsilon {format_up(users)}{at} for {whose(self, most=True)}"
         if self.claim is not None:
             line += f"; the source claims epsilon {self.claim.epsilon:.6g} at delta {self.claim.delta:.6g}"
         if self.released == "metrics_beyond_models":

@@ -65,7 +65,9 @@ def weaknesses(guarantee: Guarantee, *, rows: int | None = None) -> list[str]:
             "probability would also meet it; lower their number of rows, delta or epsilon"
         )
     whom, what = "", "a row as with another in its place"
-    if epsilon <= WEAK_EPSILON and users is not None and users > WEAK_EPSILON:
+    if guarantee.unit == "user":
+        whom, what = " for users", "a user's rows as with others in their place"
+    elif epsilon <= WEAK_EPSILON and users is not None and users > WEAK_EPSILON:
         whom, what, epsilon = " for users", "a user's rows as with others in their place", users
     if epsilon > WEAK_EPSILON:
         times = f"{math.exp(epsilon):,.0f}" if epsilon < 20.0 else f"e^{epsilon:.3g}"
