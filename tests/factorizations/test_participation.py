@@ -10,12 +10,14 @@ from participation_tools import strategy, worst_squares
 
 from privol.errors import InvalidParameter
 from privol.factorizations import (
+    BLT,
     DESIGNS,
     MOST_TOGETHER,
     SquareRoot,
     error_bound,
     factorization,
     group_squares,
+    optimise_blt,
     rows_that_fit,
     user_norm,
 )
@@ -140,6 +142,28 @@ def test_a_blt_is_chosen_by_the_rows_that_it_covers():
         assert error(made, rows, separation) >= error_bound(n)
     assert factorization("blt", n, rows_per_user=1, user_separation=5) == one
     assert factorization("blt", 64, discount=0.9, rows_per_user=3).column_norm < math.inf
+
+
+def test_a_blt_is_optimised_for_the_rows_that_it_covers():
+    """Never worse than what is chosen from the table, and better for rows that may be near; nothing changes for one."""
+    n, rows, separation = 4096, 16, 10
+
+    def error(made):
+        return user_norm(made, rows, separation=separation) * made.row_norm(n)
+
+    best = optimise_blt(n, 2, rows_per_user=rows, user_separation=separation)
+    chosen = factorization("blt", n, buffers=2, rows_per_user=rows, user_separation=separation)
+    assert error(best) <= 0.97 * error(chosen)
+    assert error(chosen) <= error(factorization("blt", n, buffers=2))
+    nearby = [
+        BLT(n, tuple(t * (1 - 1e-3) for t in best.theta), best.omega),
+        BLT(n, best.theta, tuple(0.99 * w for w in best.omega)),
+    ]
+    assert all(error(best) <= error(other) * (1 + 1e-9) for other in nearby)
+    assert optimise_blt(64, 2, rows_per_user=1, user_separation=5) == optimise_blt(64, 2)
+    for words in ({"rows_per_user": 0}, {"rows_per_user": 1025}, {"user_separation": 0}):
+        with pytest.raises(InvalidParameter):
+            optimise_blt(64, 1, **words)
 
 
 def test_what_is_not_allowed_is_refused():

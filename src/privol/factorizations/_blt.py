@@ -20,7 +20,7 @@ from ..errors import InvalidParameter
 from ._designs import MAX_STEPS
 from ._toeplitz import Toeplitz
 
-__all__ = ["BLT", "OBJECTIVES", "improvements", "optimise_blt"]
+__all__ = ["BLT", "OBJECTIVES", "improvements", "optimise_blt", "products_of_columns"]
 
 
 _Sums = Callable[[NDArray[Any], float], NDArray[Any]]
@@ -201,7 +201,42 @@ class BLT(Toeplitz):
         return float(np.sum(np.outer(weight, weight) * sums(np.add.outer(log, log), count)))
 
 
-def optimise_blt(steps: int, buffers: int, objective: str = "max") -> BLT:
+def products_of_columns(
+    log: NDArray[Any], weight: NDArray[Any], lags: NDArray[np.int64], left: NDArray[np.int64]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return inner products of the columns of a BLT's C that several rows of a user are in; real or complex.
+
+    Parameters
+    ----------
+    log, weight : ndarray of shape (buffers,)
+        Logarithms of the decay rates of C, and its weights.
+    lags : ndarray of shape (rows,)
+        0, and from each later row to the first one, in steps: never falling.
+    left : ndarray of shape (rows,)
+        Rows of C from the one of that row on, at least 1.
+
+    Returns
+    -------
+    alone, before : ndarray of shape (rows,)
+        Of the column of row j with itself, and the sum of those with columns that are lags 1 to j before it.
+    """
+    # Coefficient l is 1 or a sum of exponentials, and the sum over earlier rows one over their lags.
+    powers = np.exp(np.outer(log, lags))
+    coefficients = np.where(lags == 0, 1.0, np.sum(weight[:, None] * np.exp(np.outer(log, lags - 1.0)), axis=0))
+    earlier = np.append(0.0 * powers[:, :1], np.cumsum(powers[:, 1:], axis=1), axis=1)  # positive terms alone
+    alone, before = np.ones(len(lags)), np.append(0.0, np.cumsum(coefficients[1:]))
+    for p in range(len(log)):
+        for q in range(len(log)):
+            rate = log[p] + log[q]
+            both = weight[p] * weight[q] * (np.expm1((left - 1) * rate) / np.expm1(rate))
+            alone = alone + both
+            before = before + both * earlier[q]
+    return alone, before
+
+
+def optimise_blt(
+    steps: int, buffers: int, objective: str = "max", *, rows_per_user: int = 1, user_separation: int = 1
+) -> BLT:
     """Find the parameters of a BLT of least error.
 
     Parameters
@@ -212,6 +247,8 @@ def optimise_blt(steps: int, buffers: int, objective: str = "max") -> BLT:
         1 to 8. No more are taken than lower the error by 1e-7 relative each.
     objective : {"max", "mean"}
         Error to minimise.
+    rows_per_user, user_separation : int, default=1
+        Of noise that covers so many rows of a user, 1 to 1024, any two at least so many steps apart.
 
     Returns
     -------
@@ -225,26 +262,50 @@ def optimise_blt(steps: int, buffers: int, objective: str = "max") -> BLT:
     steps = integer(steps=steps, at_least=2, at_most=MAX_STEPS)
     buffers = integer(buffers=buffers, at_least=1, at_most=8)
     choice(OBJECTIVES, objective=objective)
-    found = list(improvements(steps, buffers, objective))
+    rows = integer(rows_per_user=rows_per_user, at_least=1, at_most=1024)
+    apart = integer(user_separation=user_separation, at_least=1, at_most=MAX_STEPS)
+    found = list(improvements(steps, buffers, objective, _places(steps, rows, apart)))
     if not found:
         raise InvalidParameter(f"no buffer lowers the error over steps={steps}: use design='independent'")
     return found[-1]
 
 
-def improvements(steps: int, buffers: int, objective: str) -> Iterator[BLT]:
-    """Yield the best BLT of 1, 2, ... buffers for as long as one more lowers the error by 1e-7 relative."""
+_Places = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+def _places(steps: int, rows: int, apart: int) -> _Places:
+    """Steps before the worst ones of a user's rows, of those that fit, and rows of C that are left from there."""
+    lags = np.array([j * apart for j in range(min(rows, -(-steps // apart)))], dtype=np.int64)
+    return lags, steps - lags
+
+
+def _user_square(log: NDArray[Any], weight: NDArray[Any], places: _Places) -> Any:
+    """Square of what a user's rows move together, in the worst places."""
+    alone, before = products_of_columns(log, weight, *places)
+    return np.sum(alone) + 2.0 * np.sum(before)
+
+
+def improvements(steps: int, buffers: int, objective: str, places: _Places | None = None) -> Iterator[BLT]:
+    """Yield the best BLT of 1, 2, ... buffers for as long as one more lowers the error by 1e-7 relative.
+
+    ``places``: of the rows of a user that the noise is to cover; None: of one row.
+    """
+    places = _places(steps, 1, 1) if places is None else places
     least = math.inf
     for count in range(1, buffers + 1):
         best: BLT | None = None
         error = least * (1.0 - 1e-7) if count > 1 else least
         for start in _STARTS:
-            gap, _, weight, _ = _interlaced(_descend(steps, count, objective, start))
+            gap, _, weight, _ = _interlaced(_descend(steps, count, objective, start, places))
             try:
                 made = BLT(steps, tuple((1.0 - gap).tolist()), tuple(weight.tolist()))
             except InvalidParameter:  # rates have merged, or one is 1: fewer buffers do as well
                 continue
             # what the search says of points where rates nearly merge may be rounding
             value = made.max_error() if objective == "max" else made.mean_error()
+            if len(places[0]) > 1:
+                rates, weights = (np.array(numbers) for numbers in made.recursion)
+                value *= math.sqrt(float(_user_square(np.log(rates), weights, places))) / made.column_norm
             if value < error:
                 best, error = made, value
         if best is None:
@@ -283,21 +344,23 @@ def _interlaced(point: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArra
     return gap, inverse_gap, weight, inverse_weight
 
 
-def _logarithm(point: NDArray[Any], steps: int, objective: str) -> Any:
+def _logarithm(point: NDArray[Any], steps: int, objective: str, places: _Places) -> Any:
     """Logarithm of the squared error of the BLT at an unconstrained point, real or complex."""
     gap, inverse_gap, weight, inverse_weight = _interlaced(point)
     log, rates = np.log1p(-gap), np.log1p(-np.append(0.0, inverse_gap))
     size = np.append(np.prod(gap / inverse_gap), -inverse_weight / inverse_gap)
     sums = _geometric if objective == "max" else _average_geometric
-    column = 1.0 + np.sum(np.outer(weight, weight) * _geometric(np.add.outer(log, log), steps - 1))
+    column = _user_square(log, weight, places)
     return np.log(column) + np.log(np.sum(np.outer(size, size) * sums(np.add.outer(rates, rates), steps)))
 
 
-def _descend(steps: int, buffers: int, objective: str, start: tuple[float, float]) -> NDArray[np.float64]:
+def _descend(
+    steps: int, buffers: int, objective: str, start: tuple[float, float], places: _Places
+) -> NDArray[np.float64]:
     def function(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         with np.errstate(all="ignore"):  # a wild trial point is worth nothing: its value is not finite
-            value = float(np.real(_logarithm(point, steps, objective)))
-            tilted = [_logarithm(point + 1e-30j * e, steps, objective) for e in np.eye(len(point))]
+            value = float(np.real(_logarithm(point, steps, objective, places)))
+            tilted = [_logarithm(point + 1e-30j * e, steps, objective, places) for e in np.eye(len(point))]
         if not math.isfinite(value):
             return 1e10, np.zeros_like(point)
         return value, np.imag(np.array(tilted)) / 1e-30

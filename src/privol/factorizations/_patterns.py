@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._validate import integer
-from ._blt import BLT
+from ._blt import BLT, products_of_columns
 from ._designs import MAX_STEPS, Factorization, Honaker, Smooth, Tree
 from ._toeplitz import Independent, SquareRoot
 
@@ -150,30 +150,9 @@ def _floor_of(ranks: IntArray, separation: int, leaf: int) -> IntArray:
     return np.array([int(rank) * separation // leaf for rank in ranks], dtype=np.int64)
 
 
-def _geometric(log: FloatArray, count: IntArray) -> FloatArray:
-    """Sum of ``exp(log k)`` over ``0 <= k < count``, for ``log < 0``."""
-    found: FloatArray = np.expm1(count * log) / np.expm1(log)
-    return found
-
-
 def _products_of_blt(factorization: BLT) -> _Products:
-    rates, weights = (np.array(numbers)[:, None] for numbers in factorization.recursion)
-    log = np.log(rates)
-
-    def products(lags: IntArray, left: IntArray) -> tuple[FloatArray, FloatArray]:
-        # Coefficient l is 1 or a sum of exponentials; the sum over earlier rows is one over their lags 1, 2, ...
-        powers = np.exp(log * lags)
-        coefficients = np.where(lags == 0, 1.0, np.sum(weights * np.exp(log * (lags - 1.0)), axis=0))
-        earlier = np.append(np.zeros((len(log), 1)), np.cumsum(powers[:, 1:], axis=1), axis=1)
-        alone, before = np.ones(len(lags)), np.append(0.0, np.cumsum(coefficients[1:]))
-        for p in range(len(log)):
-            for q in range(len(log)):
-                both = weights[p] * weights[q] * _geometric(log[p] + log[q], left - 1)
-                alone = alone + both
-                before = before + both * earlier[q]
-        return alone, before
-
-    return products
+    rates, weights = (np.array(numbers) for numbers in factorization.recursion)
+    return functools.partial(products_of_columns, np.log(rates), weights)
 
 
 def _products_of_root(factorization: SquareRoot) -> _Products:
