@@ -15,7 +15,7 @@ __all__ = ["draw"]
 
 # Okabe and Ito's colours, which people tell apart who see no red or no green.
 _COLOURS = "#0072B2", "#E69F00", "#CC79A7", "#56B4E9", "#000000", "#D55E00", "#009E73", "#F0E442"
-_STYLES = "-", "--", "-.", ":"
+_STYLES, _MARKS = ("-", "--", "-.", ":"), "osD^v*Xp"
 _MOST_LABELS, _LONGEST, _ACROSS = 9, 18, 3
 
 
@@ -79,14 +79,15 @@ def _curve(axis: Any, found: Explanation, shape: Shape) -> list[Any]:
         y = shape.contribution[k]
         (line,) = axis.plot(x, y[inside], color=colour, linestyle=style, linewidth=1.6)
         drawn.append(line)
-        if shape.std is not None:
-            half = found.width * shape.std[k]
-            axis.fill_between(x, (y - half)[inside], (y + half)[inside], color=colour, alpha=0.2, linewidth=0)
-            for i in np.flatnonzero(~inside):
-                axis.axhspan(y[i] - half[i], y[i] + half[i], color=colour, alpha=0.08, linewidth=0)
+        half = np.zeros(len(y)) if shape.std is None else found.width * shape.std[k]
+        axis.fill_between(x, (y - half)[inside], (y + half)[inside], color=colour, alpha=0.2, linewidth=0)
+        # beside the axis, one after the other
+        words: dict[str, Any] = {"transform": axis.get_yaxis_transform(), "clip_on": False}
         for i in np.flatnonzero(~inside):
-            axis.axhline(y[i], color=colour, linestyle=":", linewidth=0.9)
-            axis.annotate("(missing)", (1.0, y[i]), xycoords=("axes fraction", "data"), fontsize=6, ha="right")
+            axis.plot([1.03 + 0.025 * k], [y[i]], _MARKS[k % 8], color=colour, markersize=3, **words)
+            axis.plot([1.03 + 0.025 * k] * 2, [y[i] - half[i], y[i] + half[i]], color=colour, linewidth=1.0, **words)
+    if not inside.all():
+        axis.annotate("missing", (1.02, 1.01), xycoords="axes fraction", fontsize=6, annotation_clip=False)
     axis.axhline(0.0, color="grey", linewidth=0.7)
     _ticks(axis, shape)
     return drawn
@@ -118,7 +119,7 @@ def _bars(axis: Any, found: Explanation, shape: Shape) -> list[Any]:
         half = None if shape.std is None else found.width * shape.std[k][shown]
         drawn.append(
             axis.errorbar(
-                shape.contribution[k][shown], places, xerr=half, fmt="osD^v*Xp"[k % 8], color=colour, markersize=4
+                shape.contribution[k][shown], places, xerr=half, fmt=_MARKS[k % 8], color=colour, markersize=4
             )
         )
     axis.axvline(0.0, color="grey", linewidth=0.7)
