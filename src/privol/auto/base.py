@@ -25,18 +25,20 @@ from ..encoding.schema_parts import Target
 from ..errors import InvalidParameter, StateError, StreamError
 from ..explaining import Explanation, cut_of, explain
 from ..guarantees import ADJACENCIES, Guarantee, split_budget
-from ..learners import LEARNERS, OnlineLearner, default_name
+from ..learners import LEARNERS, OFFLINE_LEARNERS, OnlineLearner, default_name
 from ..learners.views import end_run
 from ..ledger import Ledger, LedgerSeat, LostLedger
 from ..readers.arrays import ArraySource
 from ..streams import Stream, open_stream
-from .course import Coders, Course, EncodedRows, afford, blocks_of, check_declared, check_encoded, together
-from .defaults import defaults_for, encoder_for
+from .course import Coders, Course, EncodedRows, Learner, afford, blocks_of, check_declared, check_encoded, together
+from .defaults import defaults_for, encoder_for, last_model_for
 from .inputs import Labelled
 from .reading import ReadsTables
 from .sparse_table import SparseCourse, SparseRows
 
 __all__ = ["PrivateModel"]
+
+RELEASES = "all", "last"
 
 FloatArray = NDArray[np.float64]
 
@@ -53,6 +55,7 @@ class PrivateModel(ReadsTables):
     crosses: Sequence[tuple[str, str]]
     reuse_rows: bool | None
     release: Any
+    releases: str
     random_state: Any
 
     # ---- to be given by each ---------------------------------------------------------------------------
@@ -117,6 +120,7 @@ class PrivateModel(ReadsTables):
                 course.take(table, batches)
             else:
                 course.take_all(table)
+            course.learn_kept()
             self._seen(course)
         except BaseException:
             course.abandon()  # a fit that failed releases nothing
@@ -134,6 +138,11 @@ class PrivateModel(ReadsTables):
                 raise StateError(
                     "this estimator shows what a run has released, which is over or goes on elsewhere; fit() or a new "
                     "estimator starts another, which pays again"
+                )
+            if self.releases == "last":
+                raise InvalidParameter(
+                    "releases='last' takes a learner of all rows at once, which fit and fit_stream have; partial_fit "
+                    "and learn_one learn them as they come: releases='all'"
                 )
             if self.horizon is None:
                 raise InvalidParameter(
@@ -226,7 +235,6 @@ class PrivateModel(ReadsTables):
         rows = None if horizon is None else horizon - (0 if encoder.reused_ else encoder.plan_.rows)
         rows = stream.count_rows() if rows is None else rows
         learner = self._learner(stream, encoder, rows)
-        told = None if progress is None else lambda _, at: progress(self, at)
         self.encoder_, self.learner_, self._streamed, self._coders = encoder, learner, True, Coders(target=False)
         self._cut = _cut_of(learner, encoder.schema_, stream.n_features, stream.classes)
         self._show(stream.classes)
@@ -236,9 +244,14 @@ class PrivateModel(ReadsTables):
         elif encoder.schema_.rows is not None:
             self.n_features_in_ = encoder.schema_.rows.features
         try:
-            learner.fit_stream(stream, progress=told)
+            if isinstance(learner, OnlineLearner):
+                told = None if progress is None else lambda _, at: progress(self, at)
+                learner.fit_stream(stream, progress=told)
+            else:
+                learner.fit_stream(stream)
         except BaseException:
-            end_run(learner)  # without another release
+            if isinstance(learner, OnlineLearner):
+                end_run(learner)  # without another release
             raise
         return self
 
@@ -256,6 +269,12 @@ class PrivateModel(ReadsTables):
         number(delta=self.delta, above=0.0, below=1.0)
         choice(ADJACENCIES, adjacency=self.adjacency)
         choice(ON_INVALID, on_invalid=self.on_invalid)
+        if choice(RELEASES, releases=self.releases) == "last":
+            for name in ("release", "horizon"):
+                if getattr(self, name) is not None:
+                    raise InvalidParameter(
+                        f"{name} must be None with releases='last': one model, of the rows there are"
+                    )
         if not isinstance(self.reuse_rows, bool | None):
             raise InvalidParameter(f"reuse_rows must be True, False or None, found {self.reuse_rows!r}")
         self._ledger()
@@ -339,16 +358,21 @@ class PrivateModel(ReadsTables):
         self._trial(rows, reuse).calibrate(1, rows)
         return course
 
-    def _learner(self, rows: EncodedRows | Stream, encoder: PrivateEncoder, horizon: int) -> OnlineLearner:
+    def _learner(self, rows: EncodedRows | Stream, encoder: PrivateEncoder, horizon: int) -> Learner:
         """Return the learner behind an encoding: the default one, with settings from public numbers."""
         given = self._budget()
         if encoder.reused_ and not math.isinf(self.epsilon):
             given["epsilon"] = split_budget(float(self.epsilon), float(self.delta), SHARE_OF_ALL).epsilon
         loss = self._loss(0 if rows.classes is None else len(rows.classes))
-        settings = defaults_for(None, rows, horizon, {**given, "loss": loss})
-        made: OnlineLearner = LEARNERS[default_name(loss)](
-            **{"loss": loss, **settings, **given}, horizon=horizon, ledger=self._ledger()
-        )
+        words: dict[str, Any] = {"ledger": self._ledger()}
+        if self.releases == "last":
+            del given["release"]
+            name, settings = last_model_for(rows, horizon, {**given, "loss": loss})
+        else:
+            name, settings = default_name(loss), defaults_for(None, rows, horizon, {**given, "loss": loss})
+        if name in LEARNERS:
+            words["horizon"] = horizon
+        made: Learner = {**LEARNERS, **OFFLINE_LEARNERS}[name](**{"loss": loss, **settings, **given}, **words)
         return made
 
     def _read(self, course: Course, table: Any, coder: SchemaEncoder | None) -> list[Any]:
@@ -379,8 +403,8 @@ class PrivateModel(ReadsTables):
 
     # ---- what is released ------------------------------------------------------------------------------
 
-    def _model(self) -> OnlineLearner:
-        learner: OnlineLearner | None = vars(self).get("learner_")
+    def _model(self) -> Learner:
+        learner: Learner | None = vars(self).get("learner_")
         if learner is None:
             course: Course | None = vars(self).get("_course")
             if course is not None:
@@ -466,7 +490,7 @@ class PrivateModel(ReadsTables):
         order = vars(self).get("_order")
         return order is not None and len(order) == 2 and bool(order[0] == 1)
 
-    def _predicted(self, X: Any, ask: Callable[[OnlineLearner, Any], FloatArray]) -> FloatArray:
+    def _predicted(self, X: Any, ask: Callable[[Learner, Any], FloatArray]) -> FloatArray:
         """What the released model says of rows, block by block."""
         learner, schema = self._model(), self.encoder_.schema_
         found: list[FloatArray]
@@ -505,5 +529,5 @@ class PrivateModel(ReadsTables):
         return tags
 
 
-def _cut_of(learner: OnlineLearner, schema: Schema, n_features: int, classes: Sequence[Any] | None) -> float:
+def _cut_of(learner: Learner, schema: Schema, n_features: int, classes: Sequence[Any] | None) -> float:
     return cut_of(learner, schema, n_features, 2 if classes is None else len(classes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .._core._rows import squared_norms
@@ -17,7 +17,7 @@ from ..encoding.schema import Schema
 from ..encoding.schema_parts import Drop, Target
 from ..errors import BudgetExceeded
 from ..guarantees import Guarantee, gdp_mu
-from ..learners import OnlineLearner
+from ..learners import OfflineLearner, OnlineLearner
 from ..learners.feeding import begin_rows, learn_rows
 from ..learners.views import end_run
 from ..ledger import Ledger
@@ -29,6 +29,7 @@ __all__ = [
     "Coders",
     "Course",
     "EncodedRows",
+    "Learner",
     "afford",
     "blocks_of",
     "check_declared",
@@ -37,10 +38,23 @@ __all__ = [
     "together",
 ]
 
+Learner = OnlineLearner | OfflineLearner
+
+
+@dataclass
+class RowBlock:
+    """Encoded rows, and indices of their labels or real targets."""
+
+    X: Rows
+    y: Any
+
 
 @dataclass
 class EncodedRows:
-    """What is promised of rows that a learnt schema encodes: a stream whose rows come as they are known."""
+    """What is promised of rows that a learnt schema encodes: a stream whose rows come as they are known.
+
+    ``blocks`` are rows for a learner that takes all at once.
+    """
 
     schema: Schema
     n_features: int
@@ -51,9 +65,12 @@ class EncodedRows:
     conditions: tuple[str, ...]
     rows_per_user: None = None
     user: None = None
+    blocks: list[RowBlock] = field(default_factory=list)
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(())
+    def __iter__(self) -> Iterator[RowBlock]:
+        self.blocks.reverse()
+        while self.blocks:  # each is let go once it is read
+            yield self.blocks.pop()
 
 
 class Course:
@@ -68,11 +85,13 @@ class Course:
         Returns the learner for :class:`EncodedRows`, before its run begins.
     """
 
-    def __init__(self, encoder: PrivateEncoder, lesson: Lesson, make: Callable[[EncodedRows], OnlineLearner]) -> None:
+    def __init__(self, encoder: PrivateEncoder, lesson: Lesson, make: Callable[[EncodedRows], Learner]) -> None:
         self.encoder, self._lesson, self._make = encoder, lesson, make
         self._model_rows = lesson.n_rows - (0 if encoder.reused_ else lesson.plan.rows)
         self._coders = Coders()
-        self.learner: OnlineLearner | None = None
+        self.learner: Learner | None = None
+        self._rows: EncodedRows
+        self._kept: list[RowBlock] | None = None  # rows of a learner that takes all at once
         self.classes: tuple[Any, ...] | None = None
         self.n_features = 0  # of the encoded rows, once there is a learner
         self.closed = False
@@ -172,28 +191,41 @@ class Course:
         )
         self.classes = rows.classes
         learner = self._make(rows)
-        begin_rows(learner, rows.n_features, rows)
+        if isinstance(learner, OfflineLearner):
+            self._kept = rows.blocks
+        else:
+            begin_rows(learner, rows.n_features, rows)
         self.n_features = rows.n_features
-        self.learner = learner
+        self.learner, self._rows = learner, rows
         return coder
 
     def _learn(self, coder: SchemaEncoder, batch: Batch, row: int) -> None:
-        assert self.learner is not None
+        learner = self.learner
         for X, y in blocks_of(coder, batch, row):
-            learn_rows(self.learner, X, y)
+            if isinstance(learner, OnlineLearner):
+                learn_rows(learner, X, y)
+            elif self._kept is not None:
+                self._kept.append(RowBlock(X, y))
+
+    def learn_kept(self) -> None:
+        """Let a learner that takes all rows at once have them; any other has learnt them already."""
+        if isinstance(self.learner, OfflineLearner):
+            self._kept = None
+            self.learner.fit_stream(self._rows)
 
     def close(self) -> None:
         """End it: make the learner's last release, if one is due."""
         self.closed = True
         self._lesson.close()
-        if self.learner is not None:
+        if isinstance(self.learner, OnlineLearner):
             self.learner.close()
 
     def abandon(self) -> None:
         """End it without another release."""
         self.closed = True
         self._lesson.close()
-        if self.learner is not None:
+        self._kept = None
+        if isinstance(self.learner, OnlineLearner):
             end_run(self.learner)
 
 

@@ -12,14 +12,16 @@ from typing import Any
 
 from ..encoding import PrivateEncoder
 from ..errors import InvalidParameter
-from ..guarantees import Guarantee, compose_gdp, epsilon_within
+from ..guarantees import Guarantee, compose_gdp, epsilon_within, gdp_mu
 from ..learners import LEARNERS, default_name, settings_without_look, steps_without_look
 from ..learners.views import promise_of
+from ..losses import get_loss
 
 __all__ = [
     "default_loss",
     "defaults_for",
     "encoder_for",
+    "last_model_for",
     "may_learn_encoding",
     "noisy_steps",
     "with_schema",
@@ -28,6 +30,10 @@ __all__ = [
 #: Kinds of guarantees that an encoding's can stand beside.
 _BESIDE = "gdp", "none"
 _MOST_FEATURES = 1 << 30
+# Of one model at the end (docs/offline.md): of two classes noise on the minimiser is better than steps where rows times
+# mu, over the square of the longest row, are fewer than the first; moments have the square of so many features at most,
+# and so strong a convexity.
+_FEW_ROWS, _MOST_OF_MOMENTS, _L2_OF_MOMENTS = 120.0, 1000, 0.001
 _OF_NOISY_STEPS = "nogd", "dola", "sparse-dola"
 
 
@@ -74,6 +80,39 @@ def defaults_for(name: str | None, stream: Any, horizon: int, given: Mapping[str
     else:
         found |= noisy_steps(name, {"horizon": horizon, "x_bound": found["x_bound"], **given})
     return found
+
+
+def last_model_for(rows: Any, horizon: int, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the learner to take for one model at the end, and its settings, from public numbers.
+
+    Parameters
+    ----------
+    rows, given
+        As for :func:`defaults_for`; ``given`` has the loss, epsilon, delta and the adjacency.
+    horizon : int
+        Rows that there are.
+
+    Returns
+    -------
+    name : str
+        Of real targets "pqftl", whose moments of all rows have noise once; of two classes "output-perturbation" where
+        rows are few for the budget; else the default learner, which shows its last model. All have a guarantee of
+        Gaussian differential privacy, which the encoding's can stand beside, or share a budget with.
+    settings : dict
+    """
+    loss = given["loss"]
+    found = defaults_for(None, rows, horizon, given)
+    x_bound = found["x_bound"]
+    longest = math.hypot(x_bound, float(found["fit_intercept"]))
+    if get_loss(loss).quadratic and rows.n_features <= _MOST_OF_MOMENTS:
+        words: dict[str, Any] = {"n_features": rows.n_features, "n_rows": horizon, "x_bound": x_bound}
+        words |= {"learner": "pqftl", "fit_intercept": found["fit_intercept"]}
+        moments = settings_without_look(loss, **words)
+        return "pqftl", {**found, **moments, "l2": _L2_OF_MOMENTS, "batch": horizon, "release": "last"}
+    mu = math.inf if math.isinf(given["epsilon"]) else gdp_mu(given["epsilon"], given["delta"])
+    if loss == default_loss(2) and horizon * mu < _FEW_ROWS * longest * longest:
+        return "output-perturbation", found
+    return default_name(loss), {**found, "release": "last"}
 
 
 def noisy_steps(name: str, given: Mapping[str, Any]) -> dict[str, Any]:

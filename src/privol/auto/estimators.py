@@ -16,10 +16,9 @@ from ..encoding.labels import Labels
 from ..encoding.schema_parts import Target
 from ..errors import InvalidParameter
 from ..explaining import probabilities
-from ..learners import OnlineLearner
 from ..ledger import Ledger
 from .base import PrivateModel
-from .course import declared_target
+from .course import Learner, declared_target
 from .defaults import default_loss
 from .inputs import LabelType, read_labels, read_numbers
 
@@ -65,6 +64,10 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
         numbers of rows and columns and the budget. ``partial_fit`` cannot read rows twice: the first teach.
     release : {"all", "last"}, int or list of int, optional
         Which models are shown, by number of the rows that the model learns. Default: all. Costs nothing.
+    releases : {"all", "last"}, default="all"
+        "last": there is one model, at the end of ``fit`` or ``fit_stream``, of the learner that public numbers say is
+        best for one: of two classes :class:`OutputPerturbation` where rows are few for the budget, else the learner of
+        streams by its last model (``docs/offline.md``). All encoded rows may be in memory.
     on_invalid : {"raise", "zero"}, default="raise"
         A row that cannot be read, or whose label is missing or not declared: an error that names it, before anything of
         its block counts, or a null row. With "zero" the labels of a list or an array of objects, none of which says
@@ -125,6 +128,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
         declared: Any = None,
         reuse_rows: bool | None = None,
         release: Any = None,
+        releases: str = "all",
         on_invalid: str = "raise",
         random_state: Any = None,
     ) -> None:
@@ -139,6 +143,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
         self.declared = declared
         self.reuse_rows = reuse_rows
         self.release = release
+        self.releases = releases
         self.on_invalid = on_invalid
         self.random_state = random_state
 
@@ -293,6 +298,9 @@ class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
         numbers of rows and columns and the budget. ``partial_fit`` cannot read rows twice: the first teach.
     release : {"all", "last"}, int or list of int, optional
         Which models are shown, by number of the rows that the model learns. Default: all. Costs nothing.
+    releases : {"all", "last"}, default="all"
+        "last": there is one model, at the end of ``fit`` or ``fit_stream``, from the moments of all rows with noise
+        that is added once (:class:`PQFTL`; up to 1,000 features), which is more accurate (``docs/offline.md``).
     on_invalid : {"raise", "zero"}, default="raise"
         A row that cannot be read, or whose target is no finite number: an error that names it, before anything of its
         block counts, or a null row.
@@ -342,6 +350,7 @@ class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
         declared: Any = None,
         reuse_rows: bool | None = None,
         release: Any = None,
+        releases: str = "all",
         on_invalid: str = "raise",
         random_state: Any = None,
     ) -> None:
@@ -356,6 +365,7 @@ class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
         self.declared = declared
         self.reuse_rows = reuse_rows
         self.release = release
+        self.releases = releases
         self.on_invalid = on_invalid
         self.random_state = random_state
 
@@ -405,15 +415,15 @@ def _checked(classes: Any) -> NDArray[Any]:
     return np.unique(np.asarray(classes))
 
 
-def _probabilities(learner: OnlineLearner, X: Any, *, cut: float) -> FloatArray:
+def _probabilities(learner: Learner, X: Any, *, cut: float) -> FloatArray:
     return probabilities(learner, X, cut)
 
 
-def _decisions(learner: OnlineLearner, X: Any) -> FloatArray:
+def _decisions(learner: Learner, X: Any) -> FloatArray:
     found: FloatArray = learner.decision_function(X)
     return found
 
 
-def _targets(learner: OnlineLearner, X: Any) -> FloatArray:
+def _targets(learner: Learner, X: Any) -> FloatArray:
     found: FloatArray = learner.predict(X)
     return found
