@@ -565,12 +565,12 @@ def test_privol_run_without_arguments(here):
     assert (process.returncode, err) == (OK, "")
     assert "written to" in out
     metrics = json.loads((here / "privol-run" / "metrics.json").read_text())
-    # 0.742 and, for the last model, 0.752, with standard deviations of 0.0016 over the noise: both limits are more than
+    # 0.753 and, for the last model, 0.768, with standard deviations of 0.0012 over the noise: both limits are more than
     # twelve of them away. Without learning: 0.512. What is learnt is held without the noise of the models.
-    assert metrics["run"]["progressive"]["accuracy"] > 0.72
-    assert metrics["run"]["final_model"]["accuracy"] > 0.73
-    assert metrics["noiseless"]["final_model"]["accuracy"] > 0.72
-    assert metrics["best_fixed"]["accuracy"] > 0.73
+    assert metrics["run"]["progressive"]["accuracy"] > 0.735
+    assert metrics["run"]["final_model"]["accuracy"] > 0.75
+    assert metrics["noiseless"]["final_model"]["accuracy"] > 0.75
+    assert metrics["best_fixed"]["accuracy"] > 0.75
     assert min(metrics[which]["regret"] for which in ("run", "noiseless")) > 0
     # The README shows this output. Only figures differ, and of which columns it speaks; that noise has a price is only
     # said where it has one.

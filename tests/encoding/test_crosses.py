@@ -21,7 +21,7 @@ from privol.encoding import PrivateEncoder, encode
 from privol.encoding.crosses import MOST_FEATURES
 from privol.encoding.encode import SchemaEncoder
 from privol.encoding.schema import Schema
-from privol.encoding.schema_parts import Drop
+from privol.encoding.toml import toml_number
 from privol.errors import InvalidParameter, StreamError
 
 COLUMNS = {
@@ -358,14 +358,13 @@ def test_nothing_more_is_learnt_for_them():
 def test_what_cannot_be_crossed_is_left_out():
     pairs = [("same", "town"), ("code", "town"), ("age", "town")]
     found, _ = learn(pairs, declared={"columns": {"code": {"hash": 300}}})
-    assert isinstance(dict(found.schema_.columns)["same"], Drop)
-    assert found.schema_.crosses == (("age", "town"),)
+    assert dict(found.schema_.columns)["same"].kept == ()  # of one value: the others share features
+    assert found.schema_.crosses == (("same", "town"), ("age", "town"))
     assert found.uncrossed_ == {
-        "same*town": "'same' is left out (nearly all rows have the same value)",
-        "code*town": "found 301 times 19 features, 5,719 in all, allowed are at most 4,096",
+        "code*town": "found 301 times 18 features, 5,418 in all, allowed are at most 4,096",
     }
     linear, _ = learn([*pairs, ("code", "also")], numeric="linear")
-    assert linear.schema_.crosses == (("code", "town"), ("code", "also"))
+    assert linear.schema_.crosses == (("same", "town"), ("code", "town"), ("code", "also"))
     assert linear.uncrossed_["age*town"].startswith("'age' has shape = \"linear\", allowed are columns with levels")
 
 
@@ -414,9 +413,11 @@ def test_as_a_transformer():
     other = PrivateEncoder(epsilon=8.0, random_state=0, crosses=[("x0", "x1")]).fit(data[["age", "town"]].to_numpy())
     assert other.schema_.crosses == (("x0", "x1"),)
     mine = other.get_feature_names_out(["age", "town"])
-    for found in (mine, names):
-        own = [[name for name in found if name.startswith(mark) and "*" not in name] for mark in ("age~", "town#")]
-        assert [name for name in found if "*" in name] == [f"{a}*{b}" for a in own[0] for b in own[1]]
+    for found, column in ((mine, other.schema_.columns[0][1]), (names, dict(encoder.schema_.columns)["age"])):
+        assert column.shape == "cosine"
+        hats = [f"age~{toml_number(knot)}" for knot in column.knots]  # what a column in the cosine basis brings
+        towns = [name for name in found if name.startswith("town#") and "*" not in name]
+        assert [name for name in found if "*" in name] == [f"{a}*{b}" for a in hats for b in towns]
 
 
 def test_a_feature_of_a_cross_that_is_a_column_already():

@@ -25,6 +25,7 @@ from scipy import stats
 from privol.encoding import PrivateEncoder, phases, streaming
 from privol.encoding.learning import BUCKETS, EncodingRun
 from privol.encoding.phases import EncodingPlan
+from privol.encoding.schema_parts import Hashed
 from privol.encoding.texts import hash_of
 from privol.errors import StreamError
 from privol.noise import STREAM_ENCODING, make_source
@@ -477,7 +478,8 @@ def test_a_category_of_the_visible_share_is_seen_in_real_runs():
     keys, seen, others = np.random.default_rng(11), 0, 0
     for _ in range(runs):
         found = dict(PrivateEncoder(random_state=keys, **words).fit(given).schema_.columns)
-        kept = [getattr(column, "kept", ()) for column in found.values()]
+        hashed = [column for column in found.values() if isinstance(column, Hashed)]
+        kept = [(column.reference, *column.kept) for column in hashed]
         seen += sum(ours in buckets for buckets in kept)
         others += sum(len(buckets) for buckets in kept) - sum(ours in buckets for buckets in kept)
     wrong, tries = rate("encoding.thresholds", 4), runs * columns

@@ -18,7 +18,7 @@ from sklearn.utils import murmurhash3_32
 from stream_files import save, together, write
 
 from privol import open_stream
-from privol.encoding import encode
+from privol.encoding import cosines, encode
 from privol.encoding.encode import SchemaEncoder
 from privol.encoding.rows import ColumnSource
 from privol.encoding.schema import Schema
@@ -51,12 +51,15 @@ def number_of(text, decimal="."):
 
 def by_hand(text, knots, shape, missing, decimal="."):
     """The features of a cell by their definition, in fractions."""
-    n = {"spline": len(knots), "linear": 1, "bins": len(knots) - 1}[shape]
+    n = {"spline": len(knots), "linear": 1, "apart": 2}.get(shape, len(knots) - 1)
     row = [Fraction(0)] * (n + (missing == "indicator"))
     value = number_of(text, decimal)
     if value is None or math.isnan(value):
         if missing == "indicator":
             row[-1] = Fraction(1)
+        return row
+    if shape == "apart":
+        row[0], row[1] = Fraction(value < knots[0]), Fraction(value > knots[-1])
         return row
     x = Fraction(min(max(value, knots[0]), knots[-1]))
     at = [Fraction(knot) for knot in knots]
@@ -68,6 +71,12 @@ def by_hand(text, knots, shape, missing, decimal="."):
         row[left] = Fraction(1)
         return row
     part = (x - at[left]) / (at[left + 1] - at[left])
+    if shape == "cosine":
+        for k in range(1, n + 1):
+            ends = [math.cos(math.pi * k * (j + 0.5) / len(knots)) for j in (left, left + 1)]
+            mixed = float(1 - part) * ends[0] + float(part) * ends[1]
+            row[k - 1] = Fraction(math.sqrt(2 / (len(knots) * k)) * mixed)
+        return row
     row[left], row[left + 1] = 1 - part, part
     return row
 
@@ -112,43 +121,65 @@ def test_names_tell_close_and_large_knots_apart():
     assert names[:3] == ["a~1600000000", "a~1600000001", "a~17000000001"]
 
 
-@pytest.mark.parametrize("shape", ["spline", "linear", "bins"])
+def test_columns_of_one_usual_number():
+    """One number may be usual, or all between two: which cells differ, and on which side."""
+    names, rows = one({"knots": [0, 0], "shape": "apart"}, ["0", "-0.0", "5e-324", "-1", "1e999", "x", None])
+    assert names == ["a<0", "a>0", "a=missing"]
+    assert rows == [[0, 0, 0], [0, 0, 0], [0, 1, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]]
+    column = {"knots": [1, 3], "shape": "apart", "missing": "zero", "share": 0.75}
+    assert one(column, ["0.9", "1", "3", "3.1", ""]) == (["a<1", "a>3"], [[1, 0], [0, 0], [0, 0], [0, 1], [0, 0]])
+    assert Schema.load({"columns": {"a": column}}).usual_norm == 0.5
+    always = {"knots": [0, 0], "shape": "apart", "share": 1.0}
+    assert Schema.load({"columns": {"a": always}}).usual_norm == 1 / 16  # no row bound is 0
+
+
+@pytest.mark.parametrize("shape", ["cosine", "spline", "linear", "bins", "apart"])
 def test_nothing_is_refused(shape):
     """Nor does it become a number that is none, or one that is not finite."""
+    knots = [KNOTS[0], KNOTS[-1]] if shape == "apart" else KNOTS
     cells = [
         *("1e400", "-1e400", "inf", "-Infinity", "nan", "-NaN", "nan(1)", "1_0", "0x1p3", "1,5", "--1", "1e", "\u0663"),
         *(" 20 ", "+20", ".5", "5.", ".", "true", "2020-01-01", "\x00", "e5", "1 2", "?", " -9.0", "", None),
     ]
-    _, rows = one({"knots": KNOTS, "shape": shape}, cells, file={"missing": MISSING})
+    _, rows = one({"knots": knots, "shape": shape}, cells, file={"missing": MISSING})
     assert np.isfinite(rows).all()
-    expected = [by_hand(cell, KNOTS, shape, "indicator") for cell in cells]
-    np.testing.assert_allclose(rows, np.array(expected, dtype=float), atol=1e-15)
+    expected = [by_hand(cell, knots, shape, "indicator") for cell in cells]
+    atol = 2.0**-39 if shape == "cosine" else 1e-15  # cosines are multiples of 2^-40
+    np.testing.assert_allclose(rows, np.array(expected, dtype=float), atol=atol)
 
 
 def test_knots_at_the_ends_of_what_doubles_hold():
     tiny, huge = 5e-324, 1.7e308
     cells = ["-1e309", "-1.7e308", "0", "5e-324", "1e-323", "8.5e307", "1.7e308", "1e309"]
     for knots in ([-huge, 0.0, huge], [-huge, huge], [0.0, tiny, 2 * tiny, huge], [-tiny, tiny], [0.0, tiny]):
-        for shape in ("spline", "linear", "bins"):
+        for shape in ("cosine", "spline", "linear", "bins"):
             _, rows = one({"knots": knots, "shape": shape}, cells)
             expected = [by_hand(cell, knots, shape, "indicator") for cell in cells]
-            np.testing.assert_allclose(rows, np.array(expected, dtype=float), atol=1e-12)
+            np.testing.assert_allclose(rows, np.array(expected, dtype=float), atol=2e-12)
 
 
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=6, unique=True).map(sorted),
     st.lists(st.floats(), min_size=1, max_size=8),
-    st.sampled_from(["spline", "linear", "bins"]),
+    st.sampled_from(["cosine", "spline", "linear", "bins"]),
 )
 @example([0.0, 1.0], [1e-20, 1 - 1e-16, 1 / 3], "spline")
+@example([0.0, 1.0, 2.0, 4.0, 8.0, 16.0], [0.0, 1e-20, 16.0], "cosine")
 def test_no_row_is_longer_than_the_bound(knots, cells, shape):
     """Exactly: not up to the roundings of a sum of squares."""
     knots = [abs(knot) if knot == 0 else knot for knot in knots]
     encoder, X, _ = encoded({"a": [repr(x) for x in cells]}, {"columns": {"a": {"knots": knots, "shape": shape}}})
+    largest = encoder.schema.columns[0][1].largest_square
+    assert largest == 1
     assert encoder.schema.row_bound == 1.0
+    if shape == "cosine":
+        largest = cosines.largest_square(len(knots))
+        assert largest < 0.73  # longer than a spline's row is only one of a missing cell
+    numbers = [row[:-1] for row in X.tolist() if not row[-1]]
+    for row in numbers:
+        assert sum(Fraction(x) ** 2 for x in row) <= largest
     for row in X.tolist():
-        assert sum(Fraction(x) ** 2 for x in row) <= 1
         if shape == "spline":
             assert sum(map(Fraction, row)) == 1
 
@@ -181,6 +212,10 @@ def test_usual_norm_is_that_of_numbers_between_knots():
         ({"knots": [0, 1, 5]}, True),
         ({"knots": [0, 1, 5], "shape": "bins"}, True),
         ({"knots": [0, 1, 5], "shape": "linear"}, False),
+        ({"knots": [0, 1, 5], "shape": "cosine"}, False),
+        ({"knots": [0, 1], "shape": "apart"}, False),
+        ({"hash": 4, "reference": 1, "rest": 2}, False),
+        ({"hash": 4, "kept": [0], "reference": 1, "rest": 2}, False),
         ({"hash": 4}, True),
         ({"hash": 4, "kept": [1]}, False),
         ({"hash": 4, "kept": [1], "rest": 2}, True),
@@ -263,6 +298,8 @@ PARTS = {
         "z": {"knots": [0, 10], "missing": "zero"},
         "l": {"knots": [-2, 1, 2], "shape": "linear"},
         "b": {"knots": [0, 1, 2], "shape": "bins"},
+        "c": {"knots": [-1, 0, 1, 4], "shape": "cosine"},
+        "a": {"knots": [0, 1], "shape": "apart"},
         "h": {"hash": 13, "kept": [4, 11, 2], "rest": 3},
         "k": {"hash": 5, "kept": [0, 3], "missing": "zero"},
         "n": {"range": [-2, 2], "missing": "indicator"},
@@ -270,7 +307,9 @@ PARTS = {
 }
 TEXTS = st.one_of(st.none(), st.sampled_from(["?", " ", "x", "y"]), st.text("abcdef", max_size=3))
 SMALL = st.one_of(CELLS, st.floats(-4, 4).map(repr))
-ROWS = st.lists(st.tuples(SMALL, SMALL, SMALL, SMALL, TEXTS, TEXTS, st.floats(-4, 4)), min_size=1, max_size=10)
+ROWS = st.lists(
+    st.tuples(SMALL, SMALL, SMALL, SMALL, SMALL, SMALL, TEXTS, TEXTS, st.floats(-4, 4)), min_size=1, max_size=10
+)
 
 
 def hashed_by_hand(text, buckets, kept, rest):
@@ -301,14 +340,14 @@ def test_every_row_is_encoded_by_itself(rows, cut, share):
             # -0.0 and 0.0 are one value, of which CSR keeps only the latter
             assert (alone[0] + 0.0).tobytes() == (x + 0.0).tobytes()
             expected = []
-            for name, cell in zip("szlb", row, strict=False):
+            for name, cell in zip("szlbca", row, strict=False):
                 column = PARTS["columns"][name]
                 expected += by_hand(
                     cell, column["knots"], column.get("shape", "spline"), column.get("missing", "indicator")
                 )
             first = len(expected)
-            np.testing.assert_allclose(x[:first], np.array(expected, dtype=float), atol=1e-14)
-            places = hashed_by_hand(row[4], 13, [4, 11, 2], 3), hashed_by_hand(row[5], 5, [0, 3], 0)
+            np.testing.assert_allclose(x[:first], np.array(expected, dtype=float), atol=2e-12)
+            places = hashed_by_hand(row[6], 13, [4, 11, 2], 3), hashed_by_hand(row[7], 5, [0, 3], 0)
             assert x[first : first + 7].tolist() == [float(places[0] == i) for i in range(7)]
             # the last place is that of a missing cell, which has no feature here
             assert x[first + 7 : first + 9].tolist() == [float(places[1] == i) for i in range(2)]
@@ -453,29 +492,6 @@ def test_a_row_that_only_brings_a_label(share, monkeypatch):
     assert piece.bare.tolist() == [False, True]
 
 
-# --- kept buckets --------------------------------------------------------------------------------
-
-
-def test_kept_buckets():
-    cells = ["a", "b", "c", "d", "e", None]
-    hashes = [murmurhash3_32(c.encode(), seed=0, positive=True) for c in cells[:-1]]
-    kept = [hashes[2] % 4096, hashes[0] % 4096]
-    names, rows = one({"hash": 4096, "kept": kept, "rest": 4}, cells)
-    assert names == [f"a#{kept[0]}", f"a#{kept[1]}", *(f"a#other{i}" for i in range(4)), "a=(missing)"]
-    assert [row.index(1) for row in rows] == [1, 2 + hashes[1] % 4, 0, 2 + hashes[3] % 4, 2 + hashes[4] % 4, 6]
-    assert {sum(row) for row in rows} == {1}
-    names, rows = one({"hash": 4096, "kept": kept, "missing": "zero"}, cells)
-    assert names == [f"a#{bucket}" for bucket in kept]
-    assert rows == [[0, 1], [0, 0], [1, 0], [0, 0], [0, 0], [0, 0]]
-
-
-def test_without_kept_nothing_changes():
-    cells = [f"t{i}" for i in range(50)]
-    names, rows = one({"hash": 16}, cells)
-    assert names == [*(f"a#{i}" for i in range(16)), "a=(missing)"]
-    assert [row.index(1) for row in rows] == [murmurhash3_32(c.encode(), seed=0, positive=True) % 16 for c in cells]
-
-
 # --- schemas -------------------------------------------------------------------------------------
 
 
@@ -484,12 +500,17 @@ def test_records_go_round():
         ("a", Knots((17.0, 27.5))),
         ("b", Knots((0.0, 1e300), "bins", "zero")),
         ("c", Hashed(64, "zero", (9, 3), 2)),
+        ("d", Hashed(64, "zero", (), 2, 5, 0.25)),
+        ("e", Knots((0.0, 0.0), "apart", share=0.97)),
     )
     schema = Schema(columns=columns)
     record = json.loads(json.dumps(schema.to_record(), sort_keys=True, allow_nan=False))
     assert Schema.from_record(record) == schema
     assert record["columns"][0] == {"name": "a", "knots": [17.0, 27.5]}
     assert record["columns"][2] == {"name": "c", "hash": 64, "missing": "zero", "kept": [9, 3], "rest": 2}
+    assert record["columns"][3] == {
+        "name": "d", "hash": 64, "missing": "zero", "rest": 2, "reference": 5, "share": 0.25
+    }  # fmt: skip
     assert Schema.load({"columns": {"c": {"hash": 64, "kept": [9]}}}).columns[0][1] == Hashed(64, kept=(9,))
 
 
@@ -505,12 +526,21 @@ def test_records_go_round():
         ("knots = [nan, 1]", "knots", "finite"),
         ("knots = ['0', '1']", "knots", "number"),
         ("knots = [false, true]", "knots", "number"),
-        ("knots = [0, 1]\nshape = 'cubic'", "shape", "'spline', 'linear', 'bins'"),
+        ("knots = [0, 1]\nshape = 'cubic'", "shape", "'spline', 'linear', 'bins', 'apart'"),
+        ("knots = [0, 0]\nshape = 'cosine'", "knots", "must ascend"),
+        ("knots = [0, 1, 2]\nshape = 'apart'", "knots", "must be low and high"),
+        ("knots = [1, 0]\nshape = 'apart'", "knots", "must ascend"),
+        ("knots = [0, 1]\nshare = 0.5", "share", 'is for shape = "apart"'),
+        ("knots = [0, 1]\nshape = 'apart'\nshare = 1.5", "share", "at most 1"),
+        ("hash = 8\nkept = [3]\nshare = 0.5", "share", "is for reference"),
+        ("hash = 8\nkept = [3]\nreference = 3", "kept", "the bucket 3, which is the reference"),
+        ("hash = 8\nreference = 8", "reference", "at most 7"),
+        ("hash = 8\nreference = 3\nmissing = 'zero'", "", "has no feature"),
         ("knots = [0, 1]\nmissing = 'refuse'", "missing", "'indicator', 'zero'"),
         (
             "knots = [0, 1]\nonto = [0, 1]",
             "onto",
-            "no meaning for a column with knots, allowed are knots, shape, timestamp, cycles, missing",
+            "no meaning for a column with knots, allowed are knots, shape, timestamp, cycles, share, missing",
         ),
         ("shape = 'bins'", "shape", "no meaning for a column of numbers"),
         ("knot = [0, 1]", "knot", "did you mean 'knots'"),
@@ -528,7 +558,7 @@ def test_records_go_round():
         ("hash = 8\nkept = [3, 1, 3]", "kept", "holds the bucket 3 twice"),
         ("hash = 8\nkept = [3]\nrest = -1", "rest", "at least 0"),
         ("hash = 8\nkept = [3]\nrest = 16777217", "rest", "at most 16777216"),
-        ("hash = 8\nrest = 2", "rest", "kept is not given"),
+        ("hash = 8\nrest = 2", "rest", "neither kept nor reference is given"),
         ("levels = ['x']\nkept = [3]", "kept", "no meaning for a column with levels"),
     ],
 )
@@ -543,7 +573,7 @@ def test_errors_name_the_place(tmp_path, text, place, words):
 def test_doubles_are_what_their_texts_are():
     """A typed column is read without its texts, and gives the same rows: what is beyond, missing, or marked as such."""
     cells = np.array([0.5, 999.0, math.inf, -math.inf, math.nan, -0.0, 5e-324, 1e308, 2.0, 0.1 + 0.2])
-    for shape, missing in (("spline", "indicator"), ("linear", "zero"), ("bins", "indicator")):
+    for shape, missing in (("spline", "indicator"), ("linear", "zero"), ("bins", "indicator"), ("cosine", "indicator")):
         column = {"knots": [-1.0, 0.0, 0.1, 3.0], "shape": shape, "missing": missing}
         schema = Schema.load({"columns": {"x": column}, "file": {"missing": ["999", "?"]}})
         for dtype in (np.float64, np.float32):

@@ -153,12 +153,12 @@ def test_what_a_stream_taught_transforms():
     with pytest.raises(InvalidParameter, match="has 2 columns, and the schema is of 4"):
         encoder.transform(np.zeros((3, 2)))
     with pytest.raises(StreamError, match="stood out of the noise"):
-        encoder.fit(np.zeros((500, 2)))
+        encoder.fit(np.array([f"name{i}" for i in range(1000)]).reshape(500, 2))
     with pytest.raises(NotFittedError):
         encoder.transform(table)
 
 
-@pytest.mark.parametrize("numeric", ["spline", "linear", "bins"])
+@pytest.mark.parametrize("numeric", ["cosine", "spline", "linear", "bins"])
 def test_each_row_is_that_of_a_stream(numeric):
     """Dense, row by row, of a schema whose stream is of sparse rows too."""
     rng = np.random.default_rng(0)
@@ -216,7 +216,7 @@ def test_a_pipeline_pays_for_both():
     encoder = PrivateEncoder(epsilon=1.0, ledger=ledger, random_state=0)
     learner = DPFTRL(epsilon=1.0, x_bound=3.0, ledger=ledger, random_state=1, radius=20.0, regularization=300.0)
     model = make_pipeline(encoder, learner).fit(table, y)
-    assert model.score(table, y) > 0.9
+    assert model.score(table, y) > 0.8
     mu = model[0].guarantee_.mu
     assert ledger.spent.mu == pytest.approx(math.sqrt(2) * mu, rel=1e-9)
     parts = ColumnTransformer([("own", PrivateEncoder(epsilon=5.0, random_state=0), ["age", "town"])])

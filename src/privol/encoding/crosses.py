@@ -32,7 +32,7 @@ Names = tuple[str, str]
 MOST_FEATURES = 4096
 """Features of one cross, at most."""
 
-_ALLOWED = 'allowed are columns with levels, hash, or knots (shape = "spline" or "bins")'
+_ALLOWED = 'allowed are columns with levels, hash, or knots (shape = "cosine", "spline" or "bins")'
 
 
 # --- what may be crossed -------------------------------------------------------------------------
@@ -134,9 +134,9 @@ def _width(column: Column) -> int | None:
     if isinstance(column, Levels):
         return len(column.levels) + (column.unknown == "indicator") + (column.missing == "indicator")
     if isinstance(column, Hashed):
-        own = len(column.kept) + column.rest if column.kept else column.buckets
+        own = column.buckets if column.all_own else len(column.kept) + column.rest
         return own + (column.missing == "indicator")
-    if isinstance(column, Knots) and column.shape != "linear":
+    if isinstance(column, Knots) and column.shape not in ("linear", "apart"):
         return len(column.knots) - (column.shape == "bins") + (column.missing == "indicator")
     return None
 
@@ -144,17 +144,19 @@ def _width(column: Column) -> int | None:
 def _said(column: Column) -> str:
     if isinstance(column, Drop):
         return "is dropped"
-    return 'has shape = "linear"' if isinstance(column, Knots) else "is a number as it stands"
+    return f'has shape = "{column.shape}"' if isinstance(column, Knots) else "is a number as it stands"
 
 
 def usual_square(column: Column) -> Fraction:
     """Return the square of the norm of what a column brings into a cross, for a number anywhere between two knots.
 
-    On average, and 1 for any other column: the product of two is that of their cross.
+    On average: the product of two is that of their cross.
     """
     if isinstance(column, NumberColumn | Drop):
         raise InvalidParameter(f"a column that {_said(column)} has no cross, {_ALLOWED}")
-    return column.usual_square - len(column.cycles) if isinstance(column, Knots) else Fraction(1)
+    if isinstance(column, Hashed):
+        return column.usual_square
+    return column.crossed_square if isinstance(column, Knots) else Fraction(1)
 
 
 # --- features --------------------------------------------------------------------------------------
@@ -162,6 +164,8 @@ def usual_square(column: Column) -> Fraction:
 
 class Side(Protocol):
     """A column with features that are at least 0 and add up to at most 1: hat functions, or indicators.
+
+    A column in the cosine basis brings the hat functions of its knots.
 
     Attributes
     ----------

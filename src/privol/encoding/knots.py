@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..readers.written import Written
+from . import cosines
 from .cells import CellCounts
 from .labels import positions
 from .schema_parts import Knots
@@ -49,10 +50,25 @@ class Points:
     weights : ndarray of float64, of the same shape
         The values of these features.
     states : ndarray of uint8, shape (distinct + 1,)
+    hats : (places, weights), optional
+        The entries of the hat functions, of the same rows, where the column has other functions.
+    block : bool
+        Whether all rows have the same places, but for those without a number.
     """
 
-    def __init__(self, cells: IntArray, places: IntArray, weights: FloatArray, states: npt.NDArray[np.uint8]) -> None:
+    def __init__(
+        self,
+        cells: IntArray,
+        places: IntArray,
+        weights: FloatArray,
+        states: npt.NDArray[np.uint8],
+        hats: tuple[IntArray, FloatArray] | None = None,
+        *,
+        block: bool = False,
+    ) -> None:
         self._cells, self._places, self._weights, self._states = cells, places, weights, states
+        self._hats = hats
+        self._block = block
 
     @property
     def places(self) -> IntArray:
@@ -73,9 +89,11 @@ class Points:
     def leading(self, entries: int, first: int, flag: int | None, flagged: int) -> tuple[IntArray, FloatArray]:
         """Return the first entries of each row, shape (n, entries), with features counted from ``first``.
 
-        A row that has the feature ``flag`` has ``flagged`` as the last of them.
+        They are those of hat functions, or indicators. A row that has the feature ``flag`` has ``flagged`` as the last
+        of them.
         """
-        places, weights = self._places[:, :entries] - np.int32(first), self._weights[:, :entries].copy()
+        places, weights = (self._places, self._weights) if self._hats is None else self._hats
+        places, weights = places[:, :entries] - np.int32(first), weights[:, :entries].copy()
         if flag is not None:
             missing = self._places[:, -1] == flag
             places[missing, -1], weights[missing, -1] = flagged, 1.0
@@ -87,6 +105,16 @@ class Points:
 
     def write(self, flat: FloatArray, starts: npt.NDArray[np.int64]) -> None:
         """Write the values into dense rows that begin at these places and hold 0 there."""
+        if self._block and len(starts):
+            first, n = int(self._places[-1, 0]), self._places.shape[1]
+            rows = flat.reshape(len(starts), -1)
+            np.take(self._weights, self._cells, axis=0, out=rows[:, first : first + n], mode="clip")
+            strange = self._places[:, -1] != first + n - 1  # the indicator of a missing cell is the last place there
+            if strange.any():
+                at = np.flatnonzero(strange[self._cells])
+                rows[at, first + n - 1] = 0.0
+                rows[at, self._places[self._cells[at], -1]] = self._weights[self._cells[at], -1]
+            return
         for entry in range(self._places.shape[1]):
             flat[starts + self._places[self._cells, entry]] = self._weights[self._cells, entry]
 
@@ -119,7 +147,7 @@ class KnotsColumn:
         self.name = name
         self.feature = feature
         self.entry = entry
-        self.entries = (2 if column.shape == "spline" else 1) + 2 * len(column.cycles)
+        self.entries = {"cosine": len(column.knots) - 1, "spline": 2}.get(column.shape, 1) + 2 * len(column.cycles)
         self._written = written
         self._pointed = pointed
         self._shape = column.shape
@@ -136,17 +164,21 @@ class KnotsColumn:
         self._lows = self._knots[:-1] * self._factors
         self._widths = self._knots[1:] * self._factors - self._lows
         shown = [(time_text(knot) if column.timestamp else None) or toml_number(knot) for knot in column.knots]
+        self._functions_at = cosines.at_knots(len(column.knots)) if column.shape == "cosine" else None
+        hats = [f"{name}~{knot}" for knot in shown]
         names = {
-            "spline": [f"{name}~{knot}" for knot in shown],
+            "cosine": [f"{name}~cos{k}" for k in range(1, len(shown))],
+            "spline": hats,
             "linear": [name],
+            "apart": [f"{name}<{shown[0]}", f"{name}>{shown[-1]}"],
             "bins": [f"{name}[{low},{high})" for low, high in itertools.pairwise(shown)],
         }[column.shape]
         if column.shape == "bins":
             names[-1] = f"{names[-1][:-1]}]"  # the last knot belongs to it
-        self._functions = len(names)
         self._first_cycle = feature + len(names)
-        self.crossed_names = list(names)
-        self.crossed_entries = 2 if column.shape == "spline" else 1
+        self.crossed_names = hats if column.shape == "cosine" else list(names)
+        self._crossed = len(self.crossed_names)
+        self.crossed_entries = 2 if column.shape in ("cosine", "spline") else 1
         names += [f"{name}:{part}({cycle})" for cycle in column.cycles for part in ("cos", "sin")]
         self._flag = feature + len(names) if column.missing == "indicator" else None
         if self._flag is not None:
@@ -175,22 +207,31 @@ class KnotsColumn:
         none = np.flatnonzero(np.isnan(values))
         values[none] = self._knots[0]
         within = np.clip(values, self._knots[0], self._knots[-1])
-        states = np.where(within == values, np.uint8(0), np.uint8(_CLIPPED))
+        states = np.where((within == values) | (self._shape == "apart"), np.uint8(0), np.uint8(_CLIPPED))
         states[none] = _MISSING
         states[:-2][strange] = _UNKNOWN
         states[-1] = _SPARED
-        places, weights = self._of(within)
+        hats = None
+        if self._shape == "apart":
+            places, weights = self._beyond(values)
+        else:
+            places, weights = self._of(within)
+        if self._functions_at is not None:
+            hats = places, weights
+            places, weights = self._cosines(places, weights)
         if self._cycles:
             places, weights = self._with_cycles(values, places, weights)
         weights[none] = 0.0
         if self._flag is not None:
             places[none[:-1], -1] = self._flag
             weights[none[:-1], -1] = 1.0
-        return Points(cells, places, weights, states)
+        if hats is not None:
+            hats[1][none] = 0.0
+        return Points(cells, places, weights, states, hats, block=hats is not None)
 
     def crossed(self, found: Points) -> tuple[IntArray, FloatArray]:
         """Return what the column brings into a cross: functions between knots and the indicator, without cycles."""
-        return found.leading(self.crossed_entries, self.feature, self._flag, self._functions)
+        return found.leading(self.crossed_entries, self.feature, self._flag, self._crossed)
 
     def _of(self, values: FloatArray) -> tuple[IntArray, FloatArray]:
         """Return the features of numbers between the outer knots, and their values."""
@@ -208,6 +249,22 @@ class KnotsColumn:
         if self._shape == "linear":
             return places, (shares[:, 1] - shares[:, 0])[:, None]
         return np.concatenate([places, places + 1], axis=1), shares
+
+    def _cosines(self, places: IntArray, shares: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return features and values of the cosine basis by those of the hat functions."""
+        functions = self._functions_at
+        assert functions is not None
+        left = places[:, 0] - self.feature
+        found = shares[:, :1] * functions[left]
+        found += shares[:, 1:] * functions[left + 1]
+        own = np.arange(self.feature, self.feature + functions.shape[1], dtype=np.int32)
+        return np.tile(own, (len(places), 1)), found
+
+    def _beyond(self, values: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return the indicator of numbers below both knots, or above."""
+        above = values > self._knots[-1]
+        weights = (above | (values < self._knots[0])).astype(np.float64)
+        return (self.feature + above.astype(np.int32))[:, None], weights[:, None]
 
     def _with_cycles(self, seconds: FloatArray, places: IntArray, weights: FloatArray) -> tuple[IntArray, FloatArray]:
         """Return features and values with those of where the times are in each cycle."""

@@ -41,15 +41,14 @@ MISSING_TEXTS = ("?", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "#
 BUCKETS = 4096
 #: Buckets that all other values of it share.
 REST = 16
-#: Features of a column of numbers; fewer beside a real target, whose moments have noise for every pair of features.
-KNOTS, KNOTS_OF_MOMENTS = 6, 4
+#: Knots of a column of numbers.
+KNOTS = 6
 
 # In standard deviations of the noise.
 _BELIEVED_END, _BELIEVED_TAIL = 2.5, 2.0
 _BELIEVED_KIND = 3.0
 _CELL = 5.0  # expected count of a cell
 _CELLS = 4, 64
-_ALONE = 0.97  # a category that so large a share of the rows has says nothing
 # A target of numbers is one of labels if the found ones cover so large a share of the rows and are at most so many; or
 # if most rows have one of them or another whole number below _FEW, and hardly any a larger one; but not if fractions
 # that are no label are frequent.
@@ -264,7 +263,7 @@ class EncodingRun:
         Of the noise; None where the plan has none.
     written : Written
         How numbers are written, and which cells are missing.
-    shape : {"spline", "linear", "bins"}
+    shape : {"cosine", "spline", "linear", "bins"}
         What columns of numbers become.
     regression : bool, optional
         Whether the target is a real number. Default: it is where no labels are frequent.
@@ -280,7 +279,7 @@ class EncodingRun:
         source: Source | None,
         written: Written,
         *,
-        shape: str = "spline",
+        shape: str = "cosine",
         regression: bool | None = None,
         only_text: Collection[str] = (),
     ) -> None:
@@ -500,7 +499,6 @@ class EncodingRun:
     def _conclude(self) -> None:
         """Say what the columns are."""
         rows = self._plan.coarse + self._plan.fine
-        real = self._regression is True or self._target in self._lines
         for column in self._names:
             if column in self._buckets:
                 counts, variance = self._buckets[column]
@@ -508,20 +506,22 @@ class EncodingRun:
                 kept = np.flatnonzero(counts > BELIEVED_BUCKET * std)
                 if not len(kept):
                     self.found.dropped[column] = "no value is frequent: a name or a number of a row?"
-                elif counts[kept].max() > _ALONE * rows - 2.0 * std:
-                    self.found.dropped[column] = "nearly all rows have the same value"
                 else:
-                    own = tuple(int(bucket) for bucket in kept)
-                    self.found.columns[column] = Hashed(BUCKETS, self._missing[column], own, REST)
+                    most = kept[counts[kept].argmax()]
+                    own = tuple(int(bucket) for bucket in kept if bucket != most)
+                    usual: dict[str, Any] = {"reference": int(most), "share": _share(counts[most], rows)}
+                    self.found.columns[column] = Hashed(BUCKETS, self._missing[column], own, REST, **usual)
             elif column in self._lines:
-                knots = knots_of(*self._lines[column], KNOTS_OF_MOMENTS if real else KNOTS)
-                if len(knots) < 2:
-                    self.found.dropped[column] = "nearly all rows have the same value"
+                cells, counts = self._lines[column]
+                knots = knots_of(cells, counts, KNOTS)
+                points = tuple(float(knot) for knot in knots)
+                missing, times = self._missing[column], column in self._times
+                if len(points) < 2:  # nearly all rows have the same number
+                    share = _share(counts.sum(), self._plan.fine)
+                    self.found.columns[column] = Knots(points * 2, "apart", missing, times, share=share)
                 else:
-                    points = tuple(float(knot) for knot in knots)
-                    cycles = _CYCLES if column in self._times else ()
-                    found = Knots(points, self._shape, self._missing[column], column in self._times, cycles)
-                    self.found.columns[column] = found
+                    cycles = _CYCLES if times else ()
+                    self.found.columns[column] = Knots(points, self._shape, missing, times, cycles)
             if column in self.found.dropped:
                 self.found.columns[column] = Drop()
         if self._target is not None and self._target in self._lines:
@@ -535,6 +535,11 @@ class EncodingRun:
                 f"no column stood out of the noise of the {rows:,} rows that were to teach the encoding: more rows or "
                 "a larger epsilon are needed, or a schema that declares what is public of the columns"
             )
+
+
+def _share(count: float, rows: int) -> float:
+    """The share of the rows that a noisy count stands for, in hundredths."""
+    return round(min(max(float(count) / rows, 0.0), 1.0), 2)
 
 
 def _threshold_of(text: str, std: float) -> Any:

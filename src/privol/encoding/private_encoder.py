@@ -48,9 +48,9 @@ class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: i
     delta : float, default=1e-6
         Where epsilon is stated, above 0 and below 1.
     adjacency : {"replace", "zero_out"}
-    numeric : {"spline", "linear", "bins"}
-        What a column of numbers becomes: hat functions on its quantiles, one feature between the outer ones, or one
-        indicator between any two.
+    numeric : {"cosine", "spline", "linear", "bins"}
+        What a column of numbers becomes: smooth functions of its quantiles, hat functions on them, one feature between
+        the outer ones, or one indicator between any two.
     n_rows : int, optional
         Rows of the whole stream, public. Default: they are counted, which needs an input that can be read twice.
     drop : sequence of str
@@ -110,7 +110,7 @@ class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: i
         epsilon: float = 1.0,
         delta: float = 1e-6,
         adjacency: str = "replace",
-        numeric: str = "spline",
+        numeric: str = "cosine",
         n_rows: int | None = None,
         drop: Sequence[str] = (),
         crosses: Sequence[tuple[str, str]] = (),

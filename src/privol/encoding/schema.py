@@ -245,11 +245,14 @@ class Schema:
     def usual_norm(self) -> float | None:
         """L2 norm of a row whose numbers are anywhere between their knots, on average: half the rows have more.
 
+        Of columns with a most frequent value the share of it that was stated or learnt counts.
+
         As ``x_bound`` of a learner, which scales longer rows to it, it needs less noise than :attr:`row_bound`. None
         where that is None.
         """
         return self._norm_by(
-            lambda column: column.usual_square if isinstance(column, Knots) else _largest_square(column), usual_square
+            lambda column: column.usual_square if isinstance(column, Knots | Hashed) else _largest_square(column),
+            usual_square,
         )
 
     def _norm_by(
@@ -279,8 +282,8 @@ class Schema:
     def has_constant(self) -> bool:
         """Whether the features of some column add up to 1 in all rows, but for missing cells: as an intercept does."""
         return any(
-            (isinstance(column, Knots) and column.shape != "linear")
-            or (isinstance(column, Hashed) and (not column.kept or column.rest > 0))
+            (isinstance(column, Knots) and column.shape in ("spline", "bins"))
+            or (isinstance(column, Hashed) and (column.all_own or (column.reference is None and column.rest > 0)))
             or (isinstance(column, Levels) and column.unknown != "zero")
             for _, column in self.columns
         )

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from . import cosines
 from .labels import Labels
 
 __all__ = [
+    "LEAST_SQUARE",
     "MISSING",
     "UNKNOWN",
     "Cell",
@@ -31,6 +33,9 @@ Pair = tuple[float, float]
 # Names of features that stand for no declared level.
 MISSING = "(missing)"
 UNKNOWN = "(unknown)"
+
+LEAST_SQUARE = Fraction(1, 256)
+"""What a column adds to the square of a row's norm, on average, at the least."""
 
 
 @dataclass(frozen=True)
@@ -101,15 +106,32 @@ class Hashed:
     missing : {"refuse", "zero", "indicator"}
         As for :class:`Levels`.
     kept : tuple of int
-        Buckets that have a feature of their own; every other one shares ``rest`` features. Empty: all have one.
+        Buckets that have a feature of their own; every other one shares ``rest`` features. Empty without a
+        ``reference``: all have one.
     rest : int
         0: what is in no kept bucket has no feature.
+    reference : int, optional
+        Bucket without a feature: the others say how a row differs from those in it. For the most frequent one.
+    share : float
+        About how many of all rows are in it, 0 to 1; rows are scaled for this share.
     """
 
     buckets: int
     missing: str = "indicator"
     kept: tuple[int, ...] = ()
     rest: int = 0
+    reference: int | None = None
+    share: float = 0.0
+
+    @property
+    def all_own(self) -> bool:
+        """Whether every bucket has a feature of its own."""
+        return not self.kept and self.reference is None
+
+    @property
+    def usual_square(self) -> Fraction:
+        """Sum of squares that the column adds to a row, on average by ``share``."""
+        return max(1 - Fraction(self.share), LEAST_SQUARE)
 
 
 @dataclass(frozen=True)
@@ -120,14 +142,18 @@ class Knots:
     ----------
     knots : tuple of float
         At least 2, ascending; cells are clipped to the outer ones. Of times, in seconds since 1970.
-    shape : {"spline", "linear", "bins"}
-        One hat function a knot (they add up to 1), one feature from -1 to 1 between the outer knots, or one indicator
-        an interval.
+    shape : {"cosine", "spline", "linear", "bins", "apart"}
+        Smooth functions first: the cosine basis over the knots, one feature less than knots, which add up to 0 over
+        them. One hat function a knot (they add up to 1). One feature from -1 to 1 between the outer knots. One
+        indicator an interval. For a column whose cells are nearly all between two knots, which may be one number:
+        an indicator of cells below, and one of cells above.
     missing : {"indicator", "zero"}
     timestamp : bool
         Whether cells are dates or times as in ISO 8601; what is none counts as missing.
     cycles : tuple of {"day", "week", "year"}
         Each adds cosine and sine of where in it a time is.
+    share : float
+        Of ``shape="apart"``: about how many of all rows are between the knots, 0 to 1.
     """
 
     knots: tuple[float, ...]
@@ -135,17 +161,27 @@ class Knots:
     missing: str = "indicator"
     timestamp: bool = False
     cycles: tuple[str, ...] = ()
+    share: float = 0.0
 
     @property
     def largest_square(self) -> Fraction:
         """Largest sum of squares that the column adds to a row."""
-        return Fraction(1 + len(self.cycles))
+        own = cosines.largest_square(len(self.knots)) if self.shape == "cosine" else Fraction(1)
+        return max(own, Fraction(self.missing == "indicator")) + len(self.cycles)
 
     @property
     def usual_square(self) -> Fraction:
         """What it adds where a number is anywhere between two knots, on average."""
-        within = {"spline": Fraction(2, 3), "linear": Fraction(1, 3), "bins": Fraction(1)}[self.shape]
-        return within + len(self.cycles)
+        if self.shape == "cosine":
+            return cosines.usual_square(len(self.knots)) + len(self.cycles)
+        if self.shape == "apart":
+            return max(1 - Fraction(self.share), LEAST_SQUARE) + len(self.cycles)
+        return self.crossed_square + len(self.cycles)
+
+    @property
+    def crossed_square(self) -> Fraction:
+        """The same of what it brings into a cross: hat functions, or indicators of intervals, without cycles."""
+        return {"linear": Fraction(1, 3), "bins": Fraction(1)}.get(self.shape, Fraction(2, 3))
 
 
 @dataclass(frozen=True)

@@ -38,10 +38,11 @@ __all__ = ["SchemaReader", "nearest"]
 MAX_BUCKETS = 1 << 24
 _TABLES = ("file", "learnt", "target", "user", "delay", "columns", "rows")
 _LISTS = ("cross",)
+_SHAPES = ("cosine", "spline", "linear", "bins", "apart")
 _FLAGS = ("others", "derived_from_data")
 _COLUMN_KEYS = (
-    "drop", "range", "onto", "scaling", "levels", "hash", "kept", "rest", "knots", "shape", "timestamp", "cycles",
-    "missing", "unknown",
+    "drop", "range", "onto", "scaling", "levels", "hash", "kept", "rest", "reference", "knots", "shape",
+    "timestamp", "cycles", "share", "missing", "unknown",
 )  # fmt: skip
 _FILE_KEYS = ("format", "header", "names", "sep", "comment", "missing", "encoding", "decimal", "newlines_in_values")
 # How much of two words must agree for one to be meant by the other.
@@ -168,8 +169,8 @@ class SchemaReader:
         allowed = {
             "drop": ("drop",),
             "levels": ("levels", "missing", "unknown"),
-            "hash": ("hash", "kept", "rest", "missing"),
-            "knots": ("knots", "shape", "timestamp", "cycles", "missing"),
+            "hash": ("hash", "kept", "rest", "reference", "share", "missing"),
+            "knots": ("knots", "shape", "timestamp", "cycles", "share", "missing"),
             "range": ("range", "onto", "scaling", "missing"),
         }[kind]
         for key in found:
@@ -188,7 +189,9 @@ class SchemaReader:
         missing = self._choice(f"{place}.missing", found.get("missing", "indicator"), policies)
         if kind == "hash":
             buckets = integer(at_least=2, at_most=MAX_BUCKETS, **{f"{self._name}: {place}.hash": found["hash"]})
-            return Hashed(buckets, missing, *self._kept(place, found, buckets))
+            kept, rest, reference = self._kept(place, found, buckets)
+            share = self._share(place, found, "reference", given=reference is not None)
+            return Hashed(buckets, missing, kept, rest, reference, share)
         unknown = self._choice(f"{place}.unknown", found.get("unknown", "indicator"), policies)
         return Levels(self._cells(f"{place}.levels", found["levels"]), missing, unknown)
 
@@ -202,11 +205,23 @@ class SchemaReader:
         if times:
             given = [seconds_of(knot) if isinstance(knot, date) else knot for knot in given]
         knots = tuple(number(**{f"{self._name}: {place}.knots": knot}) for knot in given)
-        if any(low >= high for low, high in itertools.pairwise(knots)):
+        shape = self._choice(f"{place}.shape", found.get("shape", "spline"), _SHAPES)
+        apart = shape == "apart"
+        if apart and len(knots) != 2:
+            self._fail(f"{place}.knots", f'must be low and high with shape = "apart", found {list(knots)}')
+        if any(low > high or (low == high and not apart) for low, high in itertools.pairwise(knots)):
             self._fail(f"{place}.knots", f"must ascend, found {list(knots)}")
-        shape = self._choice(f"{place}.shape", found.get("shape", "spline"), ("spline", "linear", "bins"))
         missing = self._choice(f"{place}.missing", found.get("missing", "indicator"), ("indicator", "zero"))
-        return Knots(knots, shape, missing, times, self._cycles(f"{place}.cycles", found.get("cycles", ()), times))
+        cycles = self._cycles(f"{place}.cycles", found.get("cycles", ()), times)
+        if apart and cycles:
+            self._fail(f"{place}.cycles", 'has no meaning with shape = "apart"')
+        return Knots(knots, shape, missing, times, cycles, self._share(place, found, 'shape = "apart"', given=apart))
+
+    def _share(self, place: str, found: Mapping[str, Any], of: str, *, given: bool) -> float:
+        if "share" in found and not given:
+            self._fail(f"{place}.share", f"is for {of}, which is not given")
+        named: dict[str, Any] = {f"{self._name}: {place}.share": found.get("share", 0.0)}
+        return number(at_least=0.0, at_most=1.0, **named)
 
     def _cycles(self, place: str, given: Any, times: bool) -> tuple[str, ...]:
         if not isinstance(given, (list, tuple)):
@@ -218,22 +233,31 @@ class SchemaReader:
             self._fail(place, "are of times, and needs timestamp = true")
         return cycles
 
-    def _kept(self, place: str, found: Mapping[str, Any], buckets: int) -> tuple[tuple[int, ...], int]:
-        if "kept" not in found:
+    def _kept(self, place: str, found: Mapping[str, Any], buckets: int) -> tuple[tuple[int, ...], int, int | None]:
+        """Return the buckets with a feature, the features of those without, and the one that has none."""
+        words = {"at_least": 0, "at_most": buckets - 1}
+        reference = None
+        if "reference" in found:
+            reference = integer(**words, **{f"{self._name}: {place}.reference": found["reference"]})
+        if "kept" not in found and reference is None:
             if "rest" in found:
-                self._fail(f"{place}.rest", "is for the buckets that are not kept, and kept is not given")
-            return (), 0
-        given = found["kept"]
-        if not isinstance(given, (list, tuple)) or not given:
+                self._fail(
+                    f"{place}.rest", "is for the buckets that are not kept, and neither kept nor reference is given"
+                )
+            return (), 0, None
+        given = found.get("kept", ())
+        if not isinstance(given, (list, tuple)) or not (given or reference is not None):
             self._fail(f"{place}.kept", f"must be a list of buckets, found {given!r}")
-        kept = tuple(
-            integer(at_least=0, at_most=buckets - 1, **{f"{self._name}: {place}.kept": bucket}) for bucket in given
-        )
+        kept = tuple(integer(**words, **{f"{self._name}: {place}.kept": bucket}) for bucket in given)
         if len(set(kept)) < len(kept):
             twice = next(bucket for bucket in kept if kept.count(bucket) > 1)
             self._fail(f"{place}.kept", f"holds the bucket {twice} twice")
+        if reference in kept:
+            self._fail(f"{place}.kept", f"holds the bucket {reference}, which is the reference and has no feature")
         rest = integer(at_least=0, at_most=MAX_BUCKETS, **{f"{self._name}: {place}.rest": found.get("rest", 0)})
-        return kept, rest
+        if not (kept or rest or found.get("missing", "indicator") == "indicator"):
+            self._fail(place, "has no feature: reference needs kept, rest or missing beside it")
+        return kept, rest, reference
 
     def _number_column(self, place: str, found: Mapping[str, Any]) -> NumberColumn:
         bounds = self._pair(f"{place}.range", found["range"]) if "range" in found else None

@@ -29,7 +29,7 @@ from .schema_parts import Column, Drop, FrequentFeatures, Learnt, NumberColumn, 
 
 __all__ = ["StreamEncoder"]
 
-SHAPES = ("spline", "linear", "bins")
+SHAPES = ("cosine", "spline", "linear", "bins")
 _PUBLIC = (
     "the names, the types and the order of the columns, the number of rows and whether the input could be read are "
     "public",
@@ -52,7 +52,7 @@ class StreamEncoder:
         epsilon: float = 1.0,
         delta: float = 1e-6,
         adjacency: str = "replace",
-        numeric: str = "spline",
+        numeric: str = "cosine",
         n_rows: int | None = None,
         drop: Sequence[str] = (),
         crosses: Sequence[tuple[str, str]] = (),

@@ -19,7 +19,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int32]
 
 # Places of cells that have no feature.
-ZERO_MISSING, ZERO_UNKNOWN, NO_MISSING, NO_UNKNOWN, BARE = -1, -2, -3, -4, -5
+ZERO_MISSING, ZERO_UNKNOWN, REFERENCE, NO_MISSING, NO_UNKNOWN, BARE = -1, -2, -3, -4, -5, -6
 # Hashes of texts seen before, so that a text of many batches is hashed once; a bound on memory, not on correctness.
 _KNOWN_TEXTS = 1 << 16
 # So many texts are hashed all at once, which has a cost of its own.
@@ -35,7 +35,7 @@ def compact(column: Any) -> Any:
 
 
 class TextColumn:
-    """Where the cells of a column of text belong: a feature, or none for one of three reasons."""
+    """Where the cells of a column of text belong: a feature, or none for one of four reasons."""
 
     def __init__(self, name: str, column: Levels | Hashed, feature: int, entry: int, written: Written) -> None:
         self.name = name
@@ -48,15 +48,18 @@ class TextColumn:
         self._known: dict[str, int] = {}
         names: list[str]
         self._kept: dict[int, int] = {}
-        self._shared = 0
+        self._others, self._shared = 0, 0
         if isinstance(column, Hashed):
-            own = column.kept or range(column.buckets)
+            own = range(column.buckets) if column.all_own else column.kept
             names = [f"{name}#{bucket}" for bucket in own]
-            if column.kept:
+            if not column.all_own:
                 self._kept = {bucket: feature + i for i, bucket in enumerate(column.kept)}
+                self._others = feature + len(names)
                 self._shared = column.rest
                 names += [f"{name}#other{i}" for i in range(column.rest)]
-            self.unknown = ZERO_UNKNOWN if column.kept and not column.rest else NO_UNKNOWN
+                if column.reference is not None:
+                    self._kept[column.reference] = REFERENCE
+            self.unknown = NO_UNKNOWN if column.all_own or column.rest else ZERO_UNKNOWN
         else:
             at = {level: feature + i for i, level in enumerate(column.levels)}
             for cell, level in column.cells:
@@ -137,7 +140,7 @@ class TextColumn:
         if self._kept:
             own = np.array(sorted(self._kept), dtype=np.int64)
             of_own = np.array([self._kept[bucket] for bucket in own.tolist()], dtype=np.int64)
-            others = self.feature + len(own) + found % self._shared if self._shared else np.int64(self.unknown)
+            others = self._others + found % self._shared if self._shared else np.int64(self.unknown)
             at = np.minimum(np.searchsorted(own, buckets), len(own) - 1)
             places = np.where(own[at] == buckets, of_own[at], others)
         else:
@@ -152,4 +155,4 @@ class TextColumn:
         place = self._kept.get(bucket)
         if place is not None:
             return place
-        return self.feature + len(self._kept) + found % self._shared if self._shared else self.unknown
+        return self._others + found % self._shared if self._shared else self.unknown

@@ -147,9 +147,13 @@ def _moved(part: slice, by: int) -> slice:
 def _points_of(name: str, column: Column, names: Sequence[str]) -> list[Points]:
     if isinstance(column, Levels | Hashed):
         labels = _labels_of(column, names)
-        return [_categories(name, labels, 0, len(labels), rest=_rest_of(column))]
+        found = _categories(name, labels, 0, len(labels), rest=_rest_of(column))
+        if not isinstance(column, Hashed) or column.reference is None:
+            return [found]
+        usual = " or ".join(_known(column, names).get(column.reference, [f"#{column.reference}"]))
+        return [_with_usual(found, usual, column.share)]
     if isinstance(column, Knots):
-        return list(_of_knots(name, column))
+        return [_apart(name, column)] if column.shape == "apart" else list(_of_knots(name, column))
     assert isinstance(column, NumberColumn)
     return [_of_number(name, column)]
 
@@ -162,18 +166,24 @@ def _labels_of(column: Levels | Hashed, names: Sequence[str]) -> list[str]:
     if isinstance(column, Levels):
         labels = [*column.levels, *(["(other)"] if column.unknown == "indicator" else [])]
     else:
-        own = column.kept or tuple(range(column.buckets))
-        known: dict[int, list[str]] = {}
-        for text in names:
-            known.setdefault(hash_of(text.strip()) % column.buckets, []).append(text.strip())
+        own = tuple(range(column.buckets)) if column.all_own else column.kept
+        known = _known(column, names)
         labels = [" or ".join(known.get(bucket, [f"#{bucket}"])) for bucket in own]
-        labels += [f"(other {i})" for i in range(column.rest if column.kept else 0)]
+        labels += [f"(other {i})" for i in range(_rest_of(column))]
     return [*labels, MISSING] if column.missing == "indicator" else labels
+
+
+def _known(column: Hashed, names: Sequence[str]) -> dict[int, list[str]]:
+    """Public values by their bucket."""
+    known: dict[int, list[str]] = {}
+    for text in names:
+        known.setdefault(hash_of(text.strip()) % column.buckets, []).append(text.strip())
+    return known
 
 
 def _rest_of(column: Levels | Hashed) -> int:
     """How many features of a column are of values that have none of their own."""
-    return column.rest if isinstance(column, Hashed) and column.kept else 0
+    return column.rest if isinstance(column, Hashed) and not column.all_own else 0
 
 
 def _categories(name: str, labels: Sequence[str], first: int, width: int, *, rest: int = 0) -> Points:
@@ -191,6 +201,17 @@ def _categories(name: str, labels: Sequence[str], first: int, width: int, *, res
     shares = shares / total if total else np.full(len(shares), 1.0 / len(shares))
     features = slice(first, first + width)
     return Points(name, name, "category", tuple(labels), None, shares, features, values)
+
+
+def _with_usual(found: Points, label: str, share: float) -> Points:
+    """The points with one more in front, of cells without a feature, which so many rows have."""
+    blank = sp.csr_array((1, found.values.shape[1]))
+    return replace(
+        found,
+        labels=(label, *found.labels),
+        shares=np.append(share, (1.0 - share) * found.shares),
+        values=sp.vstack([blank, found.values], format="csr"),
+    )
 
 
 def _crossed_labels(column: Column, names: Sequence[str]) -> list[str]:
@@ -238,6 +259,14 @@ def _of_knots(name: str, column: Knots) -> Iterator[Points]:
         labels = [_phase(cycle, seconds) for seconds in phase]
         share, part = np.full(n, 1.0 / n), slice(begin, begin + 2)
         yield Points(f"{name} ({cycle})", name, "cycle", tuple(labels), phase, share, part, sp.csr_array(both))
+
+
+def _apart(name: str, column: Knots) -> Points:
+    """Three points, below, usual and above; and a missing cell."""
+    low, high = (_shown(knot, column.timestamp) for knot in column.knots)
+    usual = low if low == high else f"{low} to {high}"
+    labels = [f"below {low}", f"above {high}", *([MISSING] if column.missing == "indicator" else [])]
+    return _with_usual(_categories(name, labels, 0, len(labels)), usual, column.share)
 
 
 def _of_number(name: str, column: NumberColumn) -> Points:
