@@ -241,6 +241,9 @@ def test_a_guarantee_for_users_leads_with_their_figure():
     pure = make(kind="pure", parameter=0.9, unit="user", rows_per_user=3)
     assert pure.row.parameter == pytest.approx(0.3)
     assert "epsilon 0.9 (delta 0) for one user (at most 3 rows)" in pure.summary()
+    point = make(kind="approximate", parameter=0.9, slack=1e-6, releases=1, unit="user", rows_per_user=3)
+    assert (point.user_bound, point.user_epsilon(1e-6), point.user_epsilon(1e-7)) == (point.bound, 0.9, math.inf)
+    assert point.row.parameter == pytest.approx(0.3)
     assert Guarantee.from_json(g.to_json()) == g
     (weak,) = weaknesses(make(unit="user", rows_per_user=3, parameter=5.0, user_factor=1.5))
     assert "epsilon for users is" in weak
@@ -253,8 +256,7 @@ def test_a_guarantee_for_users_leads_with_their_figure():
     "wrong",
     [{"unit": "user"}, {"user_separation": 5}, {"rows_per_user": 2, "user_separation": 0}, {"user_factor": 1.0},
      {"rows_per_user": 2, "user_factor": 2.1}, {"rows_per_user": 2, "user_factor": 0.9}, {"unit": "person"},
-     {"rows_per_user": 2, "user_factor": 1.5, "kind": "pure"},
-     {"rows_per_user": 2, "unit": "user", "kind": "approximate", "slack": 1e-7, "releases": 1}],
+     {"rows_per_user": 2, "user_factor": 1.5, "kind": "pure"}],
     ids=str,
 )  # fmt: skip
 def test_what_cannot_be_said_of_users_is_refused(wrong):

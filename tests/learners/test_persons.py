@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,8 +12,9 @@ from participation_tools import strategy, worst_squares
 
 import privol
 from privol.auto.defaults import encoder_for
+from privol.calibration import budget_of_rows
 from privol.errors import BudgetExceeded, InvalidParameter
-from privol.guarantees import Guarantee, compose_gdp, gdp_mu
+from privol.guarantees import Guarantee, compose_gdp, gdp_mu, group_slack
 from privol.ledger import Ledger
 
 ROWS, SEPARATION, HORIZON = 3, 4, 12
@@ -181,3 +183,46 @@ def test_learnt_encodings_are_for_rows():
     learner = privol.DPFTRL(**USERS)
     with pytest.raises(InvalidParameter, match="rows_per_user must be None"):
         encoder_for(learner, horizon=1000, ledger=None, regression=False)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize(
+    "kind", [privol.POL, privol.OutputPerturbation, privol.ObjectivePerturbation], ids=lambda kind: kind.__name__
+)
+def test_data_at_rest_have_budgets_for_users_by_group_privacy(kind, delta):
+    """Three times the noise of one row for three (of an objective no less): all of the budget, and no more of it."""
+    X, y = rows_of()
+    words = {"epsilon": 1.0, "delta": delta, "l2": 0.1, "radius": 2.0}
+    slack = delta if kind is privol.ObjectivePerturbation else 0.0
+    ledger = Ledger(epsilon=1.0, delta=1e-6, slack=slack)
+    learner = kind(**words, rows_per_user=3, ledger=ledger).fit(X, y)
+    promise = learner.guarantee_
+    assert (promise.unit, promise.rows_per_user) == ("user", 3)
+    assert promise.epsilon(delta) <= 1.0
+    assert promise.epsilon(delta) == pytest.approx(1.0, rel=1e-9)
+    assert promise.slack <= slack
+    assert "nobody checks it" in promise.sentence()
+    one, users = (kind(**words, **more).calibrate(3, 400).scale for more in ({}, {"rows_per_user": 3}))
+    assert users >= 3.0 * one * (1.0 - 1e-12)
+    assert users <= 3.1 * one
+    assert kind(**words, rows_per_user=1).calibrate(3, 400).scale == one
+    kept = kind(**words, rows_per_user=3).fit_stream(stream_of(rows_per_user=3, user="who")).guarantee_
+    assert "nobody checks it" not in kept.sentence()
+    with pytest.raises(InvalidParameter, match="must be what the stream keeps"):
+        kind(**words, rows_per_user=2).fit_stream(stream_of(rows_per_user=3))
+
+
+def test_a_budget_is_divided_among_rows_without_exceeding_it():
+    for epsilon, delta, rows in ((1.0, 1e-6, 7), (0.1, 1e-9, 1000), (8.0, 1e-5, 3), (1.0, 1e-6, 1)):
+        row, slack = budget_of_rows(epsilon, delta, rows, curve=False)
+        assert rows * Fraction(row) <= Fraction(epsilon)
+        assert delta * (1 - 1e-9) <= group_slack(row, slack, rows) <= delta
+        row, same = budget_of_rows(epsilon, delta, rows, curve=True)
+        assert same == delta
+        assert gdp_mu(epsilon, delta) * (1 - 1e-9) <= rows * gdp_mu(row, delta)
+        assert rows * Fraction(gdp_mu(row, delta)) <= Fraction(gdp_mu(epsilon, delta))
+    assert budget_of_rows(math.inf, 1e-6, 5, curve=True) == (math.inf, 1e-6)
+    with pytest.raises(InvalidParameter, match="epsilon must be smaller"):
+        budget_of_rows(1000.0, 1e-6, 2, curve=False)
+    with pytest.raises(InvalidParameter, match="rows_per_user must be None with calibration='published'"):
+        privol.POL(calibration="published", weights="uniform", rows_per_user=2, l2=0.1, radius=1.0).calibrate(3, 100)

@@ -30,7 +30,7 @@ from ._local import Coin, GradientTerms, LocalCalibration, betting_of, bound_of_
 from ._network import NOISE_POSITIONS, REGULARIZERS, THRESHOLDS, NetworkCalibration, calibrate_network
 from ._objective import MIN_L2, OBJECTIVE_CALIBRATIONS, ObjectiveCalibration, calibrate_objective
 from ._offline import MOST_OUTPUTS, OutputCalibration, calibrate_output, minimiser_bound
-from ._participation import MOST_ROWS_PER_USER, check_user, factor_of_steps
+from ._participation import MOST_ROWS_PER_USER, budget_of_rows, check_user, factor_of_steps
 from ._plans import RunPlan
 from ._problem import Budget, Problem
 from ._reports import (
@@ -94,6 +94,7 @@ __all__ = [
     "betting_regret",
     "bound_of_gradients",
     "bounds_of_values",
+    "budget_of_rows",
     "calibrate_adaptive",
     "calibrate_average",
     "calibrate_bandit",

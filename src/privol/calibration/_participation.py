@@ -9,15 +9,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._rounding import UP
 from .._validate import integer
+from ..errors import InvalidParameter
 from ..factorizations import MAX_STEPS, MOST_TOGETHER, Factorization, best_of_parts, group_squares
+from ..guarantees import epsilon_within, gdp_mu, group_slack
 
-__all__ = ["MOST_ROWS_PER_USER", "check_user", "factor_of_reports", "factor_of_steps", "factor_of_sums"]
+__all__ = [
+    "MOST_ROWS_PER_USER",
+    "budget_of_rows",
+    "check_user",
+    "factor_of_reports",
+    "factor_of_steps",
+    "factor_of_sums",
+]
 
 FloatArray = NDArray[np.float64]
 
@@ -104,3 +114,36 @@ def factor_of_reports(*, pure: bool, rows_per_user: int, user_separation: int) -
     """Return the same for reports of single rows: the root of their number, or their number for pure ones."""
     rows, separation = check_user(rows_per_user, user_separation)
     return float(rows) if pure else factor_of_steps(batch=1, rows_per_user=rows, user_separation=separation)
+
+
+def budget_of_rows(epsilon: float, delta: float, rows_per_user: int, *, curve: bool) -> tuple[float, float]:
+    """Return epsilon and delta for one row with which all rows of a user, by group privacy, are within those given.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        ``delta = 0``: pure; ``epsilon`` may be infinite.
+    rows_per_user : int
+    curve : bool
+        Whether a guarantee with a delta is one of Gaussian differential privacy, or is proved at that delta alone.
+    """
+    rows, _ = check_user(rows_per_user, 1)
+    if rows == 1 or math.isinf(epsilon):
+        return epsilon, delta
+    if curve and delta > 0.0:
+        return epsilon_within(_part(gdp_mu(epsilon, delta), rows), delta), delta
+    row = _part(epsilon, rows)
+    slack = delta * math.expm1(row) / math.expm1(epsilon) / UP**2 if epsilon < 700.0 else 0.0
+    while slack > 0.0 and group_slack(row, slack, rows) > delta:
+        slack = math.nextafter(slack, 0.0)
+    if delta > 0.0 and slack == 0.0:
+        raise InvalidParameter(f"epsilon must be smaller for a delta of {rows} rows of a user, found {epsilon:g}")
+    return row, slack
+
+
+def _part(x: float, parts: int) -> float:
+    """The largest double of which so many are at most ``x``."""
+    found = x / parts
+    while Fraction(found) * parts > Fraction(x):
+        found = math.nextafter(found, 0.0)
+    return found

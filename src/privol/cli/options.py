@@ -237,7 +237,8 @@ LEARNER_OPTIONS = (
         "rows_per_user",
         int,
         "the budget is for one row",
-        "pigd, pgiga, nogd, dpftrl, adaptive, pqftl: the budget is for all rows of one user, who has at most so many.",
+        "The budget is for all rows of one user, who has at most so many. Of pigd, pgiga, nogd, dpftrl, adaptive, "
+        "pqftl and those of data at rest.",
         "ROWS",
     ),
     LearnerOption(

@@ -208,8 +208,6 @@ class Guarantee:
             _text(user=self.user)
             if self.rows_per_user is None:
                 raise InvalidParameter(f"user must be None where rows_per_user is, found {self.user!r}")
-        if self.unit == "user" and self.kind == "approximate":
-            raise InvalidParameter("unit must be 'row' for kind 'approximate', found 'user'")
         if self.user_factor is not None:
             if self.rows_per_user is None or self.kind not in ("gdp", "none"):
                 raise InvalidParameter(
@@ -327,7 +325,8 @@ class Guarantee:
         if parameter is None or self.rows_per_user is None:
             return None
         if self.kind == "approximate":
-            return approximate_epsilon(parameter, group_slack(self.parameter, self.slack, self.rows_per_user), delta)
+            several = 1 if self.unit == "user" else self.rows_per_user
+            return approximate_epsilon(parameter, group_slack(self.parameter, self.slack, several), delta)
         return pure_epsilon(parameter, delta) if self.kind == "pure" else gdp_epsilon(parameter, delta)
 
     def sentence(self) -> str:
@@ -386,9 +385,9 @@ class Guarantee:
             point = f"({format_up(self.parameter)}, {format_up(self.slack)})"
             more = "" if self.delta == self.slack else f", which implies {pair}"
             return (
-                f"Differential privacy with (epsilon, delta) = {point}{more}. It is proved at this one delta: with a "
-                'probability of up to that much nothing is promised ("slack"), so no smaller delta has an epsilon, '
-                "and Gaussian, zero-concentrated or Renyi differential privacy does not follow."
+                f"Differential privacy{whom} with (epsilon, delta) = {point}{more}. It is proved at this one delta: "
+                'with a probability of up to that much nothing is promised ("slack"), so no smaller delta has an '
+                "epsilon, and Gaussian, zero-concentrated or Renyi differential privacy does not follow."
             )
         if self.kind == "pure":
             return (

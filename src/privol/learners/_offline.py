@@ -17,10 +17,10 @@ from sklearn.exceptions import NotFittedError
 
 from .._core._noise import Source, wipe
 from .._validate import choice, number
-from ..calibration import CALIBRATIONS, Budget
+from ..calibration import CALIBRATIONS, Budget, budget_of_rows
 from ..errors import InvalidParameter, PrivacyWarning, SolverFailure
 from ..geometry import L2Ball
-from ..guarantees import ADJACENCIES, Claim, Guarantee, square_up, weaknesses
+from ..guarantees import ADJACENCIES, Claim, Guarantee, group_slack, square_up, times_up, weaknesses
 from ..ledger import Account, Ledger, LedgerSeat
 from ..losses import get_loss
 from ..noise import STREAM_RELEASES, decide_lattice_point, decide_mixture_point, granularity, make_source
@@ -119,9 +119,12 @@ class OfflineLearner(LedgeredModel):
     x_bound: float
     calibration: str
     random_state: Any
+    rows_per_user: int | None
 
     #: What the noise is added to, in the words of the guarantee.
     _perturbed: str = "minimiser"
+    #: Whether the guarantee is one of Gaussian differential privacy where there is a delta.
+    _curve: bool = True
 
     # ---- to be given by the learner -------------------------------------------------------------
 
@@ -303,10 +306,34 @@ class OfflineLearner(LedgeredModel):
         return choice(ADJACENCIES, adjacency=self.adjacency)
 
     def _budget(self, calibrations: tuple[str, ...] = CALIBRATIONS) -> Budget:
-        return Budget(
+        found = Budget(
             epsilon=number(epsilon=self.epsilon, above=0, infinite=True),
             delta=number(delta=self.delta, at_least=0, below=1),
             calibration=choice(calibrations, calibration=self.calibration),
+        )
+        if self.rows_per_user is None:
+            return found
+        if found.published:
+            raise InvalidParameter(
+                f"rows_per_user must be None with calibration='published', found {self.rows_per_user!r}: its noise is "
+                "for one row"
+            )
+        epsilon, delta = budget_of_rows(found.epsilon, found.delta, self.rows_per_user, curve=self._curve)
+        return replace(found, epsilon=epsilon, delta=delta)
+
+    def _for_users(self, row: Guarantee) -> Guarantee:
+        """Make a guarantee for a row one for all rows of a user, where the budget is."""
+        rows = self.rows_per_user
+        if rows is None:
+            return row
+        slack = group_slack(row.parameter, row.slack, rows) if row.slack > 0.0 else 0.0
+        return replace(
+            row,
+            unit="user",
+            rows_per_user=rows,
+            parameter=times_up(row.parameter, rows),
+            slack=slack,
+            delta=max(row.delta, slack),
         )
 
     def guarantee_of(self, plan: OfflinePlan, n_rows: int, source: Source | None = None) -> Guarantee:
@@ -354,7 +381,7 @@ class OfflineLearner(LedgeredModel):
         else:
             raise InvalidParameter(f"{type(self).__name__} has no guarantee for noise of the law {plan.law!r}")
         noise = "L2-Laplace vector" if kind == "pure" else "Gaussian variable"
-        return Guarantee(
+        row = Guarantee(
             kind=kind,
             parameter=parameter,
             adjacency=self._adjacency(),
@@ -372,6 +399,7 @@ class OfflineLearner(LedgeredModel):
             private=source is not None and source.private,
             slack=slack,
         )
+        return self._for_users(row)
 
     # ---- what is released ----------------------------------------------------------------------------
 

@@ -43,6 +43,10 @@ class POL(OfflineLearner):
     delta : float, default=1e-6
         Additive term of approximate privacy, in [0, 1), well below one over the number of rows. 0: L2-Laplace noise,
         pure differential privacy. Above 0: Gaussian noise.
+    rows_per_user : int, optional
+        The budget is for all rows of one user together, of whom a fit has at most so many: ``epsilon`` and ``delta``
+        are then a person's, and the noise is made for it, by group privacy. Unless the stream says that it keeps this,
+        nobody checks it, and the guarantee says so. Default: for one row.
     adjacency : {"replace", "zero_out"}, default="replace"
         What a neighbouring stream may change in one row: anything, or its absence.
     ledger : Ledger, optional
@@ -117,6 +121,7 @@ class POL(OfflineLearner):
         loss: str | Loss = "logistic",
         epsilon: float = 1.0,
         delta: float = 1e-6,
+        rows_per_user: int | None = None,
         adjacency: str = "replace",
         ledger: Ledger | None = None,
         radius: float | None = None,
@@ -134,6 +139,7 @@ class POL(OfflineLearner):
         self.loss = loss
         self.epsilon = epsilon
         self.delta = delta
+        self.rows_per_user = rows_per_user
         self.adjacency = adjacency
         self.ledger = ledger
         self.radius = radius

@@ -126,6 +126,10 @@ class OutputPerturbation(_Minimiser):
     delta : float, default=1e-6
         Additive term of approximate privacy, in [0, 1), well below one over the number of rows. 0: L2-Laplace noise,
         pure differential privacy. Above 0: Gaussian noise, less in all but a few dimensions.
+    rows_per_user : int, optional
+        The budget is for all rows of one user together, of whom a fit has at most so many: ``epsilon`` and ``delta``
+        are then a person's, and the noise is made for it, by group privacy. Unless the stream says that it keeps this,
+        nobody checks it, and the guarantee says so. Default: for one row.
     adjacency : {"replace", "zero_out"}, default="replace"
         What a neighbouring stream may change in one row: anything, or its absence.
     ledger : Ledger, optional
@@ -198,6 +202,7 @@ class OutputPerturbation(_Minimiser):
         loss: str | Loss = "logistic",
         epsilon: float = 1.0,
         delta: float = 1e-6,
+        rows_per_user: int | None = None,
         adjacency: str = "replace",
         ledger: Ledger | None = None,
         l2: float | None = None,
@@ -214,6 +219,7 @@ class OutputPerturbation(_Minimiser):
         self.loss = loss
         self.epsilon = epsilon
         self.delta = delta
+        self.rows_per_user = rows_per_user
         self.adjacency = adjacency
         self.ledger = ledger
         self.l2 = l2
@@ -293,6 +299,10 @@ class ObjectivePerturbation(_Minimiser):
         Additive term of approximate privacy, in [0, 1), well below one over the number of rows. 0: L2-Laplace noise,
         pure differential privacy. Above 0: Gaussian noise, less in all but a few dimensions; what is proved is then
         epsilon at this delta alone, so that a ledger with a limit needs a ``slack`` for it.
+    rows_per_user : int, optional
+        The budget is for all rows of one user together, of whom a fit has at most so many: ``epsilon`` and ``delta``
+        are then a person's, and the noise is made for it, by group privacy. Unless the stream says that it keeps this,
+        nobody checks it, and the guarantee says so. Default: for one row.
     adjacency : {"replace", "zero_out"}, default="replace"
         What a neighbouring stream may change in one row: anything, or its absence.
     ledger : Ledger, optional
@@ -365,12 +375,15 @@ class ObjectivePerturbation(_Minimiser):
     True
     """
 
+    _curve = False
+
     def __init__(
         self,
         *,
         loss: str | Loss = "logistic",
         epsilon: float = 1.0,
         delta: float = 1e-6,
+        rows_per_user: int | None = None,
         adjacency: str = "replace",
         ledger: Ledger | None = None,
         l2: float | None = None,
@@ -388,6 +401,7 @@ class ObjectivePerturbation(_Minimiser):
         self.loss = loss
         self.epsilon = epsilon
         self.delta = delta
+        self.rows_per_user = rows_per_user
         self.adjacency = adjacency
         self.ledger = ledger
         self.l2 = l2
