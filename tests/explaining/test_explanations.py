@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 import privol
 from privol import PrivateClassifier, PrivateRegressor
-from privol.errors import InvalidParameter
+from privol.errors import InvalidParameter, StateError
 from privol.explaining import explain
 from privol.streams import Schema, open_stream
 
@@ -155,6 +155,10 @@ def test_errors():
         CLASSES.explain(names={"age": ["1"]})
     with pytest.raises(NotFittedError):
         PrivateClassifier().explain()
+    live = privol.PIGD(epsilon=1.0, horizon=1000, release=300, random_state=0)
+    live.partial_fit(np.eye(4)[:2], [0, 1], classes=[0, 1])
+    with pytest.raises(StateError, match="nothing was released yet"):
+        explain(live)
     with pytest.raises(InvalidParameter, match="not that of its rows"):
         explain(NUMBERS.learner_, CLASSES.schema_)
 
@@ -168,6 +172,10 @@ def test_a_model_without_a_schema():
     assert a.contribution[0] == pytest.approx(made.coef_[0, 0] * np.array([-1.0, 1.0]))
     assert a.places.tolist() == [0.0, 8.0]
     assert found.kind == "exact"
+    many = privol.PIGD(radius=50.0, epsilon=30.0, random_state=0).fit(
+        np.tile(rows, 30) / 9, (rows[:, 0] > 0).astype(int)
+    )
+    assert str(explain(many)).splitlines()[-1].startswith("and 30 more columns, ")
 
 
 @pytest.mark.process

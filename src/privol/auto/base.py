@@ -476,7 +476,7 @@ class PrivateModel(ReadsTables):
 
         Raises
         ------
-        NotFittedError
+        NotFittedError, StateError
             Before a model was released.
         InvalidParameter
             If a column of ``names`` is none of hashed categories.

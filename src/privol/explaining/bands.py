@@ -21,6 +21,7 @@ from ..calibration import (
     LeaderCalibration,
     OutputCalibration,
 )
+from ..errors import StateError
 from ..geometry import L2Ball, WholeSpace
 from ..learners import LedgeredModel, OfflineLearner, OnlineLearner
 from ..learners.views import Export, export_of
@@ -89,12 +90,19 @@ def noise_of(learner: LedgeredModel) -> ModelNoise:
     -------
     ModelNoise
 
+    Raises
+    ------
+    StateError
+        If nothing was released yet.
+
     Notes
     -----
     The calibration is computed again from the learner's parameters. Where it disagrees with the guarantee, or the noise
     is not in the model itself, there is no band rather than a wrong one. Cost O(n_features), and that of a calibration.
     """
     export = export_of(learner)
+    if export.n_releases < 1:
+        raise StateError("nothing was released yet, so there is no model to explain")
     outputs = _outputs(learner, export)
     weights = _weights(learner, export, outputs)
     if export.guarantee.kind == "none":

@@ -28,6 +28,7 @@ __all__ = ["Explanation", "Shape", "explain"]
 FloatArray = NDArray[np.float64]
 
 _WITHIN = 0.95  # of columns of which the model has nothing but noise so many are marked
+_COLUMNS = 60  # in a table of text; the records have all
 _NAME, _LABEL, _BAR = 30, 26, 24
 
 
@@ -204,12 +205,17 @@ class Explanation:
         top = max((record["importance"] for record in self.importance), default=0.0) or 1.0
         lines = self._head(f"What the columns bring into the score, in {self.unit}, root mean square.")
         lines += ["", f"{'column':<{_NAME}} {'importance':>10} {'noise':>8}"]
-        for record in self.importance:
+        for record in self.importance[:_COLUMNS]:
             noise = "" if record["noise"] is None else f"{record['noise']:8.3f}"
             # the bar stands between the figures and the mark, so that neither moves
             bar = "#" * round(18 * record["importance"] / top)
             mark = "within noise" if record["within_noise"] else bar
-            lines.append(f"{_cut(record['column'], _NAME):<{_NAME}} {record['importance']:10.3f} {noise:>8} {mark}")
+            lines.append(
+                f"{_cut(record['column'], _NAME):<{_NAME}} {record['importance']:10.3f} {noise:>8} {mark}".rstrip()
+            )
+        if rest := self.importance[_COLUMNS:]:
+            within = sum(bool(record["within_noise"]) for record in rest)
+            lines.append(f"and {len(rest):,} more columns, {within:,} of them within noise")
         return lines
 
     def _shape(self, column: str) -> list[str]:
@@ -310,8 +316,8 @@ def explain(
     ------
     InvalidParameter
         If the schema is not that of the model, or a parameter is out of its range.
-    NotFittedError
-        If nothing was released.
+    NotFittedError, StateError
+        If nothing was learnt, or released yet.
 
     Notes
     -----
