@@ -363,7 +363,7 @@ def test_an_encoding_that_shows_nothing_is_paid_for_and_over():
     with pytest.raises(StreamError):
         model.partial_fit(X, CASES[PrivateClassifier])
     assert [entry.open for entry in ledger.entries()] == [False]
-    assert ledger.spent.mu > 0.0
+    assert ledger.spent.mu == pytest.approx(ledger.accounts[0].guarantee.mu, rel=1e-9)
     with pytest.raises(StateError):
         model.partial_fit(X, CASES[PrivateClassifier])
     with pytest.raises(NotFittedError):

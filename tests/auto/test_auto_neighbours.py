@@ -93,6 +93,10 @@ def test_a_cell_that_cannot_be_read_leaves_types_alone():
             "odd": X["town"].astype(object),
         }
     )
+
+    def rows_of(columns, kinds):
+        return pyarrow.Table.from_batches(list(columns.batches(kinds, 65536, lambda _: None))).to_pylist()
+
     model = PrivateClassifier(**LENIENT)
     expected, null = model._columns(typed, reset=True)
     assert not null.any()
@@ -106,12 +110,13 @@ def test_a_cell_that_cannot_be_read_leaves_types_alone():
         for name in typed:
             assert (found.floats(name), found.only_text(name)) == (expected.floats(name), expected.only_text(name))
         for kinds in (texts, numbers):
-            was, now = (
-                pyarrow.Table.from_batches(list(columns.batches(kinds, 65536, lambda _: None))).to_pylist()
-                for columns in (expected, found)
-            )
+            was, now = rows_of(expected, kinds), rows_of(found, kinds)
             assert set(now.pop(7).values()) == {None}
             assert now == was[:7] + was[8:]
+        labels = [
+            row["target"] for row in rows_of(model._table(frame, Y, reset=True), {"age": "number", "target": "text"})
+        ]
+        assert labels == [*Y[:7], None, *Y[8:]]
 
 
 def test_dicts_that_cannot_be_read_are_null_rows():

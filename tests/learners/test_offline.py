@@ -18,6 +18,7 @@ from scipy import stats
 from privol import ObjectivePerturbation, OutputPerturbation
 from privol.errors import PrivacyWarning
 from privol.geometry import L2Ball
+from privol.guarantees import gdp_mu
 from privol.learners import offline
 from privol.losses import Huber, SmoothHinge, get_loss
 from privol.noise import (
@@ -260,6 +261,38 @@ def test_a_row_moves_a_strongly_regularised_minimiser_by_the_sensitivity(loss, c
     plan = OutputPerturbation(adjacency=adjacency, **words).calibrate(2, 3, max(2, classes))
     moved = np.linalg.norm(point(X, y, labels, **words) - point(other, targets, labels, **words))
     assert 0.99 * plan.sensitivity < moved <= plan.sensitivity
+
+
+@pytest.mark.parametrize("loss", ["squared", Huber(4.0)], ids=["squared", "huber"])
+@pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
+def test_the_sensitivity_of_the_rules_l2_counts_the_models_that_it_admits(loss, adjacency):
+    """A row that errs by more than the bound of targets, as the others have drawn the model away from it."""
+    for n in (2, 50):
+        words = {"loss": loss, "l2": None, "x_bound": 2.0, "y_bound": 3.0, "fit_intercept": False, "epsilon": 20.0}
+        plan = OutputPerturbation(adjacency=adjacency, **words).calibrate(1, n)
+        X, y = np.full((n, 1), 2.0), np.full(n, 3.0)
+        y[0] = -3.0
+        targets = y.copy()
+        targets[0] = math.nan if adjacency == "zero_out" else 3.0
+        words["l2"] = plan.l2
+        before, after = (point(X, one, None, **words) for one in (y, targets))
+        assert np.linalg.norm(before) <= plan.minimiser_bound
+        moved = np.linalg.norm(before - after) / plan.sensitivity
+        assert moved <= 1.0
+        if adjacency == "zero_out":
+            error = 3.0 + 2.0 * abs(float(after[0]))
+            assert plan.diameter >= 2.0 * (min(error, loss.width) if isinstance(loss, Huber) else error)
+
+
+def test_noise_of_the_squared_loss_is_for_the_slope_of_what_is_minimised():
+    """Without a radius: for errors up to the bound of targets, whatever the model."""
+    for epsilon, delta in ((0.5, 0.0), (4.0, 0.0), (0.5, 1e-6), (4.0, 1e-6)):
+        words = {"loss": "squared", "epsilon": epsilon, "delta": delta, "x_bound": 2.0, "y_bound": 3.0}
+        plan = ObjectivePerturbation(**words, fit_intercept=False).calibrate(4, 1000)
+        longest = 2.0 * max(abs(float(plan.loss.gradient(p, y))) for p in (-1e9, 1e9) for y in (-3.0, 3.0))
+        assert longest == pytest.approx(6.0)
+        # two rows, in opposite directions; the curvature costs something besides
+        assert plan.scale > 2.0 * longest / (epsilon if delta == 0.0 else gdp_mu(epsilon, delta))
 
 
 def test_a_radius_is_crossed():
