@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import math
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 
 import numpy as np
@@ -130,6 +132,22 @@ def test_dicts_that_cannot_be_read_are_null_rows():
         models[0].partial_fit(rows[block], Y[block])
         models[1].partial_fit(gone[block], y[block])
     assert np.array_equal(models[0].learner_.coef_, models[1].learner_.coef_)
+
+
+def test_threads_wait_for_each_other():
+    """Each row counts once, in one run; they ended phases twice."""
+    model = PrivateClassifier(**LENIENT, horizon=N)
+    model.partial_fit(X[:10], Y[:10])
+    pause = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            blocks = [slice(start, start + 20) for start in range(10, N - 10, 20)]
+            assert len(list(pool.map(lambda at: model.partial_fit(X[at], Y[at]), blocks))) == len(blocks)
+    finally:
+        sys.setswitchinterval(pause)
+    assert model.n_rows_ == 10 + 20 * len(blocks)
+    assert [account.rows[1] for account in model.ledger_.accounts] == [model.encoder_.plan_.rows, N]
 
 
 class Shuffled:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import threading
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +43,18 @@ __all__ = ["PrivateModel"]
 RELEASES = "all", "last"
 
 FloatArray = NDArray[np.float64]
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _one_at_a_time(method: Method) -> Method:
+    """Let a second thread wait: two that count rows of one phase could end it twice, with the same noise."""
+
+    @functools.wraps(method)
+    def held(self: PrivateModel, *values: Any, **words: Any) -> Any:
+        with self.__dict__.setdefault("_lock", threading.RLock()):
+            return method(self, *values, **words)
+
+    return cast("Method", held)
 
 
 class PrivateModel(ReadsTables):
@@ -78,6 +92,7 @@ class PrivateModel(ReadsTables):
 
     # ---- learning --------------------------------------------------------------------------------------
 
+    @_one_at_a_time
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the encoding and the model from rows, as one new run, and end it.
 
@@ -128,6 +143,7 @@ class PrivateModel(ReadsTables):
         course.close()
         return self
 
+    @_one_at_a_time
     def _partial_fit(self, X: Any, y: Any, **stated: Any) -> Self:
         """Learn a block of rows; ``stated``: attributes that the first one brings."""
         course: Course | None = vars(self).get("_course")
@@ -185,6 +201,7 @@ class PrivateModel(ReadsTables):
         """
         return self._partial_fit([x], [y])
 
+    @_one_at_a_time
     def fit_stream(
         self,
         data: Any,
@@ -255,6 +272,7 @@ class PrivateModel(ReadsTables):
             raise
         return self
 
+    @_one_at_a_time
     def close(self) -> Self:
         """End the current run: make the last release if one is due. Closing twice is harmless."""
         course: Course | None = vars(self).get("_course")
@@ -510,7 +528,7 @@ class PrivateModel(ReadsTables):
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
-        for name in ("_course", "_own_ledger", "_coders"):
+        for name in ("_course", "_own_ledger", "_coders", "_lock"):
             state.pop(name, None)
         if self.ledger is not None and "encoder_" in state:
             state["ledger"] = LedgerSeat(self.ledger)
