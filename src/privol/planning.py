@@ -218,7 +218,8 @@ class Plan:
         """What :attr:`users` are."""
         return (
             "Noise of a budget for all rows of one user, in multiples of that for one row, by how many of them are "
-            "learnt (rows_per_user) and how far apart they are (user_separation):"
+            "learnt (rows_per_user) and how far apart they are (user_separation). More of them pay only where they "
+            "make the rows that are learnt more than as many times as many:"
         )
 
     def describe_user(self, trade: UserTrade) -> str:

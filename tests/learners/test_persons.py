@@ -14,6 +14,7 @@ import privol
 from privol.auto.defaults import encoder_for
 from privol.calibration import budget_of_rows
 from privol.errors import BudgetExceeded, InvalidParameter
+from privol.factorizations import factorization, optimise_blt
 from privol.guarantees import Guarantee, compose_gdp, gdp_mu, group_slack
 from privol.ledger import Ledger
 
@@ -226,3 +227,21 @@ def test_a_budget_is_divided_among_rows_without_exceeding_it():
         budget_of_rows(1000.0, 1e-6, 2, curve=False)
     with pytest.raises(InvalidParameter, match="rows_per_user must be None with calibration='published'"):
         privol.POL(calibration="published", weights="uniform", rows_per_user=2, l2=0.1, radius=1.0).calibrate(3, 100)
+
+
+@pytest.mark.parametrize("kind", [privol.prefix.PrefixSum, privol.prefix.SymmetricSum], ids=lambda kind: kind.__name__)
+def test_prefix_sums_have_budgets_for_users(kind):
+    words = {"dim": 2, "horizon": HORIZON, "design": "tree"}
+    one, users = kind(**words), kind(**words, **USERS)
+    c = strategy(factorization("tree", HORIZON))
+    truth, _ = worst_squares(c, ROWS, SEPARATION, 1)
+    assert users.std(HORIZON) == pytest.approx(math.sqrt(truth[ROWS] / truth[1]) * one.std(HORIZON))
+    promise = users.guarantee_
+    assert (promise.unit, promise.mu, promise.rows_per_user) == ("user", one.guarantee_.mu, ROWS)
+    assert "nobody checks it" in promise.sentence()
+    assert users.ledger_.committed.mu == promise.mu
+    best = optimise_blt(HORIZON, 1, rows_per_user=ROWS, user_separation=SEPARATION)
+    given = kind(**{**words, "design": "blt"}, theta=best.theta, omega=best.omega, **USERS)
+    assert given.std(HORIZON) <= kind(**{**words, "design": "blt", "buffers": 1}, **USERS).std(HORIZON) * (1 + 1e-9)
+    with pytest.raises(InvalidParameter, match="user_separation must be 1"):
+        kind(**words, user_separation=2)

@@ -30,7 +30,14 @@ from ._local import Coin, GradientTerms, LocalCalibration, betting_of, bound_of_
 from ._network import NOISE_POSITIONS, REGULARIZERS, THRESHOLDS, NetworkCalibration, calibrate_network
 from ._objective import MIN_L2, OBJECTIVE_CALIBRATIONS, ObjectiveCalibration, calibrate_objective
 from ._offline import MOST_OUTPUTS, OutputCalibration, calibrate_output, minimiser_bound
-from ._participation import MOST_ROWS_PER_USER, budget_of_rows, check_user, factor_of_steps
+from ._participation import (
+    MOST_ROWS_PER_USER,
+    budget_of_rows,
+    check_user,
+    factor_of_steps,
+    less_than_all,
+    users_of,
+)
 from ._plans import RunPlan
 from ._problem import Budget, Problem
 from ._reports import (
@@ -116,8 +123,10 @@ __all__ = [
     "gaussian_leakage",
     "gaussian_leakage_std",
     "inner_radius",
+    "less_than_all",
     "make_epochs",
     "minimiser_bound",
     "sample_size",
     "score_unit",
+    "users_of",
 ]

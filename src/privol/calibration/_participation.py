@@ -27,6 +27,8 @@ __all__ = [
     "factor_of_reports",
     "factor_of_steps",
     "factor_of_sums",
+    "less_than_all",
+    "users_of",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -40,6 +42,24 @@ def check_user(rows_per_user: int, user_separation: int) -> tuple[int, int]:
         integer(rows_per_user=rows_per_user, at_least=1, at_most=MOST_ROWS_PER_USER),
         integer(user_separation=user_separation, at_least=1, at_most=MAX_STEPS),
     )
+
+
+def users_of(rows_per_user: int | None, user_separation: int) -> dict[str, int]:
+    """Return both by their names where the budget is for all rows of a user, and nothing where it is for one row."""
+    if rows_per_user is None:
+        if user_separation != 1:
+            raise InvalidParameter(
+                f"user_separation must be 1 where rows_per_user is not given, found {user_separation!r}: the budget is "
+                "for one row"
+            )
+        return {}
+    rows, apart = check_user(rows_per_user, user_separation)
+    return {"rows_per_user": rows, "user_separation": apart}
+
+
+def less_than_all(factor: float, rows_per_user: int) -> float | None:
+    """Return what all rows of a user cost, in multiples of what one costs; None where it is their number."""
+    return factor if factor < rows_per_user else None
 
 
 def factor_of_sums(

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from .._rounding import UP
 from .._validate import integer, number
-from ..calibration import check_user, factor_of_steps
+from ..calibration import factor_of_steps, less_than_all, users_of
 from ..errors import InvalidParameter, StateError
 from ..guarantees import Guarantee, compose_gdp
-from ..learners.keeping import less_than_all, promised_by
+from ..learners.keeping import promised_by
 from ..learners.views import Keeper
 from ..ledger import Account, Ledger
 from ..losses import Loss, loss_at_zero
@@ -509,11 +509,10 @@ def _guarantee(
 ) -> Guarantee:
     """The guarantee of windows of so many rows, without what is said of bits and by the stream."""
     none = math.isinf(mu)
-    users: dict[str, Any] = {}
-    if rows_per_user is not None:
-        rows, apart = check_user(rows_per_user, user_separation)
-        factor = less_than_all(_WindowsOf(length), rows, apart)
-        users = {"unit": "user", "rows_per_user": rows, "user_separation": apart, "user_factor": factor}
+    users: dict[str, Any] = dict(users_of(rows_per_user, user_separation))
+    if users:
+        factor = _WindowsOf(length).user_factor(**users)
+        users |= {"unit": "user", "user_factor": less_than_all(factor, users["rows_per_user"])}
     return Guarantee(
         kind="none" if none else "gdp",
         parameter=mu,

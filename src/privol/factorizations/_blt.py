@@ -222,7 +222,9 @@ def products_of_columns(
     """
     # Coefficient l is 1 or a sum of exponentials, and the sum over earlier rows one over their lags.
     powers = np.exp(np.outer(log, lags))
-    coefficients = np.where(lags == 0, 1.0, np.sum(weight[:, None] * np.exp(np.outer(log, lags - 1.0)), axis=0))
+    coefficients = np.where(
+        lags == 0, 1.0, np.sum(weight[:, None] * np.exp(np.outer(log, np.maximum(lags - 1, 0))), axis=0)
+    )
     earlier = np.append(0.0 * powers[:, :1], np.cumsum(powers[:, 1:], axis=1), axis=1)  # positive terms alone
     alone, before = np.ones(len(lags)), np.append(0.0, np.cumsum(coefficients[1:]))
     for p in range(len(log)):

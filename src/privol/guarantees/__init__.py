@@ -30,6 +30,7 @@ from ._arithmetic import (
 )
 from ._composition import describe_composition
 from ._mixed import compose_fixed, compose_pure
+from ._persons import unchecked
 from ._phrases import RELEASED, format_up
 from ._pure import gdp_mu_of_pure, pure_delta, pure_epsilon, pure_within_gdp, zcdp_rho_of_pure
 from ._record import ADJACENCIES, KINDS, UNITS, Claim, Guarantee
@@ -74,6 +75,7 @@ __all__ = [
     "square_up",
     "sum_up",
     "times_up",
+    "unchecked",
     "weaknesses",
     "zcdp_epsilon",
     "zcdp_rho_of_gdp",

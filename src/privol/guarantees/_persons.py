@@ -10,7 +10,7 @@ from ._phrases import format_up
 if TYPE_CHECKING:
     from ._record import Guarantee
 
-__all__ = ["about_row", "about_users", "change_of_users", "most_rows", "whose"]
+__all__ = ["about_row", "about_users", "change_of_users", "most_rows", "unchecked", "whose"]
 
 _FIXED = "is held fixed and is not hidden."
 
@@ -70,3 +70,11 @@ def change_of_users(found: Guarantee) -> str:
     if found.adjacency == "replace":
         return "replace all rows of one user, where they are, by any other admissible rows"
     return "replace all rows of one user by null rows, which contribute nothing"
+
+
+def unchecked(found: Guarantee) -> str:
+    """The condition on the rows of users where no stream keeps it."""
+    most, apart = found.rows_per_user, found.user_separation
+    rows = "1 row" if most == 1 else f"{most} rows"
+    near = f", and any two of them are {apart} rows apart or more" if apart > 1 else ""
+    return f"no user has more than {rows} in the run{near}: nobody checks it"

@@ -13,14 +13,23 @@ from .._core._learner_run import LearnerRun
 from .._core._noise import Source
 from .._validate import choice, integer, number
 from .._vocabulary import ON_INVALID
-from ..calibration import CALIBRATIONS, MOST_ROWS, NO_LAST_ROW, RENEWALS, Budget, Problem, RunPlan, check_user
+from ..calibration import (
+    CALIBRATIONS,
+    MOST_ROWS,
+    NO_LAST_ROW,
+    RENEWALS,
+    Budget,
+    Problem,
+    RunPlan,
+    less_than_all,
+    users_of,
+)
 from ..errors import InvalidParameter
 from ..geometry import ConvexSet, L2Ball
 from ..guarantees import ADJACENCIES, Guarantee
 from ..losses import get_loss
 from ..noise import ARITHMETIC, make_source
 from ._base import OnlineLearner, Run
-from ._run_protocols import less_than_all
 from ._targets import MOST_CLASSES
 
 __all__ = ["DELTA_TOO_LARGE", "GaussianLearner", "P"]
@@ -136,15 +145,7 @@ class GaussianLearner(OnlineLearner, Generic[P]):
 
     def _users(self) -> dict[str, int]:
         """Rows of a user that the budget covers, and how far apart they are."""
-        if self.rows_per_user is None:
-            if self.user_separation != 1:
-                raise InvalidParameter(
-                    f"user_separation must be 1 where rows_per_user is not given, found {self.user_separation!r}: the "
-                    "budget is for one row"
-                )
-            return {}
-        rows, apart = check_user(self.rows_per_user, self.user_separation)
-        return {"rows_per_user": rows, "user_separation": apart}
+        return users_of(self.rows_per_user, self.user_separation)
 
     def _budget(self) -> Budget:
         return Budget(
@@ -201,7 +202,10 @@ class GaussianLearner(OnlineLearner, Generic[P]):
     def _unit(self, plan: P) -> dict[str, Any]:
         """Whom the figures are of."""
         users = self._users()
-        return {"unit": "user", "user_factor": less_than_all(plan, **users), **users} if users else {}
+        if not users:
+            return {}
+        factor = less_than_all(plan.user_factor(**users), users["rows_per_user"])
+        return {"unit": "user", "user_factor": factor, **users}
 
     def _open_run(
         self,

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core._learner_run import LearnerRun
-from ..calibration import MOST_ROWS_PER_USER, RunPlan
+from ..calibration import MOST_ROWS_PER_USER, RunPlan, less_than_all
 from ..errors import InvalidParameter
-from ..guarantees import Guarantee, square_up
+from ..guarantees import Guarantee, square_up, unchecked
 from ..ledger import Account, Counts, Ledger
 from ._model import Export
 from ._targets import Targets
 
-__all__ = ["Keeper", "Observer", "RowBlock", "RowStream", "Run", "less_than_all", "place_of", "promised_by"]
+__all__ = ["Keeper", "Observer", "RowBlock", "RowStream", "Run", "place_of", "promised_by"]
 
 FloatArray = NDArray[np.float64]
 
@@ -84,7 +84,7 @@ def promised_by(stream: Any, guarantee: Guarantee, plan: UserCost | None = None)
         return guarantee
     factor = None
     if plan is not None and guarantee.kind in ("gdp", "none") and rows <= MOST_ROWS_PER_USER:
-        factor = less_than_all(plan, rows, apart)
+        factor = less_than_all(plan.user_factor(rows, apart), rows)
     return replace(
         guarantee,
         rows_per_user=rows,
@@ -92,20 +92,6 @@ def promised_by(stream: Any, guarantee: Guarantee, plan: UserCost | None = None)
         user_separation=apart,
         user_factor=factor,
     )
-
-
-def less_than_all(plan: UserCost, rows_per_user: int, user_separation: int) -> float | None:
-    """What all rows of a user cost, in multiples of what one costs; None where it is their number."""
-    factor = plan.user_factor(rows_per_user, user_separation)
-    return factor if factor < rows_per_user else None
-
-
-def unchecked(guarantee: Guarantee) -> str:
-    """The condition on the rows of users where no stream keeps it."""
-    most, apart = guarantee.rows_per_user, guarantee.user_separation
-    rows = "1 row" if most == 1 else f"{most} rows"
-    near = f", and any two of them are {apart} rows apart or more" if apart > 1 else ""
-    return f"no user has more than {rows} in the run{near}: nobody checks it"
 
 
 def place_of(stream: Any, ledger: Ledger, guarantee: Guarantee) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from ..ledger import Ledger
 from ._base import OnlineLearner
 from ._ledgered import LedgeredModel
 from ._model import Export
-from ._run_protocols import RowStream, Run, less_than_all, promised_by
+from ._run_protocols import RowStream, Run, promised_by
 from ._targets import Targets
 
 __all__ = [
@@ -30,7 +30,6 @@ __all__ = [
     "begin_run",
     "build_run",
     "drop_run",
-    "less_than_all",
     "pay_from",
     "promised_by",
     "show_export",

@@ -7,6 +7,7 @@ import os
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,10 +22,20 @@ from .._sparse import sound_rows
 from .._validate import choice, integer, number
 from .._values import NUMBERS, Unread, frame_of_numbers, numbers_of, refusal, row_of, unmasked
 from .._vocabulary import ON_INVALID
-from ..calibration import CALIBRATIONS, MOST_ROWS, NO_LAST_ROW, Budget, Epochs, SumCalibration, make_epochs
+from ..calibration import (
+    CALIBRATIONS,
+    MOST_ROWS,
+    NO_LAST_ROW,
+    Budget,
+    Epochs,
+    SumCalibration,
+    less_than_all,
+    make_epochs,
+    users_of,
+)
 from ..errors import InvalidParameter, PrivacyWarning, SourceFailure, StateError
 from ..factorizations import BLT, DESIGNS, Design, Smooth, SquareRoot, forgets
-from ..guarantees import ADJACENCIES, Guarantee, square_up, weaknesses
+from ..guarantees import ADJACENCIES, Guarantee, square_up, unchecked, weaknesses
 from ..ledger import Ledger
 from ..noise import ARITHMETIC, STREAM_RELEASES, Source, Unshared, decide_lattice_point, make_source
 
@@ -114,6 +125,8 @@ class Sums(Unshared):
         epsilon: float,
         delta: float,
         design: str,
+        rows_per_user: int | None,
+        user_separation: int,
         adjacency: str,
         leaf: int,
         buffers: int,
@@ -139,6 +152,7 @@ class Sums(Unshared):
             calibration=choice(CALIBRATIONS, calibration=calibration),
         )
         self._adjacency = choice(ADJACENCIES, adjacency=adjacency)
+        self._users = users_of(rows_per_user, user_separation)
         self._leaf = integer(leaf=leaf, at_least=1, at_most=1 << 20)
         self._design = Design(
             name=choice(DESIGNS, design=design),
@@ -149,6 +163,7 @@ class Sums(Unshared):
             objective=objective,
             theta=theta,
             omega=omega,
+            **self._users,
         )
         self._first_epoch = integer(first_epoch=first_epoch, at_least=1, at_most=1 << 40)
         self._refuse = choice(ON_INVALID, on_invalid=on_invalid) == "raise"
@@ -209,7 +224,11 @@ class Sums(Unshared):
                 "meet it: choose a smaller one"
             )
         stated = self._budget.delta if found.claim is None else found.claim.delta
-        return Guarantee(
+        users: dict[str, Any] = dict(self._users)
+        if users:
+            factor = self._epochs.user_factor(**self._users)
+            users |= {"unit": "user", "user_factor": less_than_all(factor, users["rows_per_user"])}
+        promise = Guarantee(
             kind="none" if none else "gdp",
             parameter=self._epochs.mu,
             adjacency=self._adjacency,
@@ -222,7 +241,11 @@ class Sums(Unshared):
             bit_source="none" if self._source is None else self._source.description,
             private=self._source is not None and self._source.private,
             released="sums",
+            **users,
         )
+        if users:
+            promise = replace(promise, conditions=(*promise.conditions, unchecked(promise)))
+        return promise
 
     def _begin(self, source: Source | None) -> PrefixRun:
         plan = plan_of_epochs(self._epochs, width=self._width, bound=self._bound, gram=self._is_gram)

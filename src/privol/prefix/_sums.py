@@ -37,6 +37,10 @@ class PrefixSum(Sums):
         Kothari and Thakurta), "honaker" and "smooth" add rows up exactly, in integers. "sqrt" keeps every row
         (``horizon * dim`` at most 2**26) and takes time near the root of their number for each. "independent" perturbs
         every row: for uses of the differences.
+    rows_per_user, user_separation : int, optional
+        The budget is for all rows of one user together, of whom there are at most so many, any two at least so many
+        rows apart (default: 1): the further, the less noise, best with a multiple of ``leaf``. Nobody checks it, and
+        the guarantee says so. Default: for one row.
     adjacency : {"replace", "zero_out"}, default="replace"
     leaf : int, default=1
         Rows of a step: there is a new prefix sum after every ``leaf`` rows, and so fewer noisy numbers in each.
@@ -104,6 +108,8 @@ class PrefixSum(Sums):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         design: str = "blt",
+        rows_per_user: int | None = None,
+        user_separation: int = 1,
         adjacency: str = "replace",
         leaf: int = 1,
         buffers: int = 4,
@@ -126,6 +132,8 @@ class PrefixSum(Sums):
             epsilon=epsilon,
             delta=delta,
             design=design,
+            rows_per_user=rows_per_user,
+            user_separation=user_separation,
             adjacency=adjacency,
             leaf=leaf,
             buffers=buffers,

@@ -65,8 +65,8 @@ class SymmetricSum(Sums):
     bound : float, default=1.0
         Public bound of a matrix's Frobenius norm, or of a vector's norm; larger ones are scaled to it.
     horizon, epsilon, delta, design, adjacency, leaf, buffers, objective, theta, omega, discount, window, first_epoch
-        As for :class:`PrefixSum`, with ``dim * (dim + 1) / 2`` coordinates; so are ``ledger``, ``on_invalid``,
-        ``random_state`` and the attributes.
+        As for :class:`PrefixSum`, with ``dim * (dim + 1) / 2`` coordinates; so are ``rows_per_user``,
+        ``user_separation``, ``ledger``, ``on_invalid``, ``random_state`` and the attributes.
     """
 
     def __init__(
@@ -79,6 +79,8 @@ class SymmetricSum(Sums):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         design: str = "blt",
+        rows_per_user: int | None = None,
+        user_separation: int = 1,
         adjacency: str = "replace",
         leaf: int = 1,
         buffers: int = 4,
@@ -101,6 +103,8 @@ class SymmetricSum(Sums):
             epsilon=epsilon,
             delta=delta,
             design=design,
+            rows_per_user=rows_per_user,
+            user_separation=user_separation,
             adjacency=adjacency,
             leaf=leaf,
             buffers=buffers,
