@@ -35,6 +35,7 @@ from ..streams import Stream, open_stream
 from .course import Coders, Course, EncodedRows, Learner, afford, blocks_of, check_declared, check_encoded, together
 from .defaults import defaults_for, encoder_for, last_model_for
 from .inputs import Labelled
+from .kept import Directory, describe_shown, encoding_of, ledger_beside, reopened
 from .reading import ReadsTables
 from .sparse_table import SparseCourse, SparseRows
 
@@ -208,6 +209,7 @@ class PrivateModel(ReadsTables):
         *,
         target: str | int | None = None,
         progress: Callable[[Self, Stream], object] | None = None,
+        checkpoint: Directory | None = None,
         **how: Any,
     ) -> Self:
         """Learn the encoding and the model from a file, a frame or what else has its target in it, and end the run.
@@ -224,6 +226,11 @@ class PrivateModel(ReadsTables):
             Column of the target. Default: the last one.
         progress : callable, optional
             Called as ``progress(estimator, stream)`` after every block that is learnt.
+        checkpoint : privol.state.State, optional
+            Directory in which the run is kept, so that it outlives the process: the same call goes on with it, to the
+            same bits. It has the journal of both phases, unless the estimator has a ledger with one; ``encoding.json``,
+            once the rows have taught, which is public; then what :class:`privol.state.State` says. A process that ends
+            while rows teach leaves what that cost, and the next call pays for the encoding again.
         **how
             How the input is written: other arguments of :func:`privol.open_stream`, such as ``sep``, ``header``,
             ``format``, ``columns``.
@@ -246,20 +253,12 @@ class PrivateModel(ReadsTables):
             words["classes"], goal = refused, None
         elif goal is not None:
             del words["target"]
+        if checkpoint is not None:
+            return self._fit_kept(data, words, goal, horizon, progress, checkpoint)
         encoder = self._encoder(horizon, self.reuse_rows, goal)
         self._afford()
         stream = open_stream(data, **words, schema=encoder)
-        rows = None if horizon is None else horizon - (0 if encoder.reused_ else encoder.plan_.rows)
-        rows = stream.count_rows() if rows is None else rows
-        learner = self._learner(stream, encoder, rows)
-        self.encoder_, self.learner_, self._streamed, self._coders = encoder, learner, True, Coders(target=False)
-        self._cut = _cut_of(learner, encoder.schema_, stream.n_features, stream.classes)
-        self._show(stream.classes)
-        names = [name for name, _ in encoder.schema_.columns]
-        if names:
-            self.feature_names_in_, self.n_features_in_ = np.array(names, dtype=object), len(names)
-        elif encoder.schema_.rows is not None:
-            self.n_features_in_ = encoder.schema_.rows.features
+        learner = self._show_stream(encoder, stream, horizon)
         try:
             if isinstance(learner, OnlineLearner):
                 told = None if progress is None else lambda _, at: progress(self, at)
@@ -271,6 +270,55 @@ class PrivateModel(ReadsTables):
                 end_run(learner)  # without another release
             raise
         return self
+
+    def _fit_kept(
+        self,
+        data: Any,
+        words: dict[str, Any],
+        goal: Target | None,
+        horizon: int | None,
+        progress: Callable[[Self, Stream], object] | None,
+        checkpoint: Directory,
+    ) -> Self:
+        """Do the same as a run that outlives its process."""
+        if self.releases == "last":
+            raise InvalidParameter("releases='last' has nothing to go on from: checkpoint is for releases='all'")
+        ledger = ledger_beside(checkpoint.directory, self.ledger, self.adjacency)
+        try:
+            if self.ledger is None:
+                self._own_ledger = ledger
+            encoder = self._encoder(horizon, self.reuse_rows, goal)
+            streams: list[Stream] = []
+
+            def learn() -> None:
+                self._afford()
+                streams.append(open_stream(data, **words, schema=encoder))
+
+            found = encoding_of(checkpoint.directory, self, encoder, ledger, learn)
+            stream = streams[0] if streams else reopened(data, words, encoder)
+            learner = self._show_stream(encoder, stream, horizon)
+            checkpoint.describe({"schema": found["schema"], "estimator": describe_shown(self, found)})
+            told = None if progress is None else lambda _, at: progress(self, at)
+            assert isinstance(learner, OnlineLearner)
+            learner.fit_stream(stream, progress=told, checkpoint=checkpoint)
+        finally:
+            if self.ledger is None:
+                ledger.close()  # another process may go on
+        return self
+
+    def _show_stream(self, encoder: PrivateEncoder, stream: Stream, horizon: int | None) -> Learner:
+        """Return the learner of a stream that is encoded, and show both."""
+        rows = None if horizon is None else horizon - (0 if encoder.reused_ else encoder.plan_.rows)
+        learner = self._learner(stream, encoder, stream.count_rows() if rows is None else rows)
+        self.encoder_, self.learner_, self._streamed, self._coders = encoder, learner, True, Coders(target=False)
+        self._cut = _cut_of(learner, encoder.schema_, stream.n_features, stream.classes)
+        self._show(stream.classes)
+        names = [name for name, _ in encoder.schema_.columns]
+        if names:
+            self.feature_names_in_, self.n_features_in_ = np.array(names, dtype=object), len(names)
+        elif encoder.schema_.rows is not None:
+            self.n_features_in_ = encoder.schema_.rows.features
+        return learner
 
     @_one_at_a_time
     def close(self) -> Self:

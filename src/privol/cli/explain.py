@@ -43,12 +43,12 @@ def explain(
         privol explain RUN --plot shapes.png
     """
     from ..explaining import explain as make
-    from ..state import load_model, read_record
+    from ..state import load_learner, read_record
     from ..streams import Schema
 
     has_model(run)
     known = dict(_names_of(given) for given in names)
-    learner, inputs = load_model(run), read_record(run)["inputs"] or {}
+    learner, inputs = load_learner(run), read_record(run)["inputs"] or {}
     words: dict[str, Any] = {"features": inputs.get("feature_names"), "ranges": inputs.get("ranges")}
     schema = None
     if inputs.get("schema") is not None:

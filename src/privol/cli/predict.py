@@ -55,10 +55,10 @@ def predict(run: str, file: str, out: str | None, as_json: bool, **options: Any)
         privol predict RUN new.parquet --out predictions.csv
         zcat new.csv.gz | privol predict RUN - | head
     """
-    from ..state import load_model, read_record
+    from ..state import load_learner, read_record
 
     has_model(run)
-    learner, record = load_model(run), read_record(run)
+    learner, record = load_learner(run), read_record(run)
     stream, cut = open_for_model(file, run, record, options), _cut_of(learner, record)
     if out is None:
         text = io.StringIO()

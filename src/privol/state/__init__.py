@@ -6,7 +6,16 @@ which have nothing to go on from, and one model.
 """
 
 from ._kept_run import State
-from ._models import FORMAT, VERSION, describe_parameters, load_model, read_record, save_model, write_released
+from ._models import (
+    FORMAT,
+    VERSION,
+    describe_parameters,
+    load_learner,
+    load_model,
+    read_record,
+    save_model,
+    write_released,
+)
 from ._sealed import SealedRelease
 
 __all__ = [
@@ -15,6 +24,7 @@ __all__ = [
     "SealedRelease",
     "State",
     "describe_parameters",
+    "load_learner",
     "load_model",
     "read_record",
     "save_model",

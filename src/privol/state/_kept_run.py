@@ -61,15 +61,13 @@ class State:
     Parameters
     ----------
     directory : path
-        Made if it does not exist; its parent must. It holds ``ledger.jsonl``, the journal of the run's ledger unless
-        the learner has one, and the folder ``secret``, which is removed when the run ends; then also ``model.npz`` and
-        ``model.json``, the released model.
+        Made if it does not exist; its parent must. Holds ``ledger.jsonl``, the journal unless the learner has one,
+        the folder ``secret`` until the run ends, and then ``model.npz`` and ``model.json``, the released model.
     every : int, default=65536
-        Rows after which the state is kept, at least 1. A crash loses the work of at most twice as many rows, no result:
-        they are learnt again with the same noise. Of ``fit_ranks``: rows of the network; a directory is of one rank.
+        Rows after which the state is kept, at least 1. A crash loses the work of at most twice as many, and no result.
+        Of ``fit_ranks``: rows of the network; a directory is of one rank.
     inputs : dict, optional
-        Public JSON values that say how rows become features, as in :func:`save_model`. A run goes on only with those it
-        was begun with.
+        Public JSON values: how rows become features, as in :func:`save_model`. A run goes on with the same ones only.
     context : dict, optional
         JSON values for whoever goes on with the run, such as the command that began it: :meth:`read` returns them.
 
@@ -148,6 +146,10 @@ class State:
         """
         plan = self._files.read_plan()
         return None if plan is None else {name: value for name, value in plan.items() if name not in _SECRET}
+
+    def describe(self, inputs: dict[str, Any]) -> None:
+        """Add to ``inputs`` what was not known when this was made: how whoever learns an encoding encodes rows."""
+        self._inputs = {**(self._inputs or {}), **json.loads(json.dumps(inputs))}
 
     def learner(self, *, loss: Loss | None = None, ledger: Ledger | None = None) -> OnlineLearner:
         """Return a learner with the parameters of the run that is there, to go on with it by ``fit_stream``.

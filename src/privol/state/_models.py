@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 
 from .. import __version__
 from .._files import write_atomically
+from ..auto import PrivateClassifier, PrivateRegressor
+from ..auto.kept import describe_encoding, describe_shown, show
 from ..errors import InvalidParameter, StateError
 from ..geometry import Box, ConvexSet, L1Ball, L2Ball, Simplex, WholeSpace
 from ..guarantees import Guarantee
@@ -32,9 +34,10 @@ from ..losses import Loss, get_loss
 from ..losses import from_record as loss_from_record
 from ..topology import MixingSchedule, Topology, from_record, to_record
 
-__all__ = ["FORMAT", "VERSION", "describe_parameters", "load_model", "read_record", "save_model"]
+__all__ = ["FORMAT", "VERSION", "describe_parameters", "load_learner", "load_model", "read_record", "save_model"]
 
 Learner = OnlineLearner | OfflineLearner
+Estimator = PrivateClassifier | PrivateRegressor
 
 FORMAT = "privol.model"
 VERSION = 1
@@ -126,7 +129,7 @@ def classes_of(record: dict[str, Any] | None) -> NDArray[Any] | None:
 
 
 def save_model(
-    learner: Learner,
+    learner: Learner | Estimator,
     directory: str | os.PathLike[str],
     *,
     inputs: dict[str, Any] | None = None,
@@ -135,8 +138,9 @@ def save_model(
 
     Parameters
     ----------
-    learner : OnlineLearner or OfflineLearner
-        With at least one release. A live run stays as it is: only what it released is written.
+    learner : OnlineLearner, OfflineLearner, PrivateClassifier or PrivateRegressor
+        With at least one release. A live run stays as it is: only what it released is written. Of an estimator of
+        tables the encoding belongs to that.
     directory : path
         Made if it does not exist (its parent must); must not hold a model yet.
     inputs : dict, optional
@@ -157,6 +161,10 @@ def save_model(
     check_is_fitted(learner)
     if learner.n_releases_ < 1:
         raise StateError("nothing was released yet, so there is no model to save")
+    if isinstance(learner, Estimator):
+        found = describe_encoding(learner.encoder_)
+        inputs = {**(inputs or {}), "schema": found["schema"], "estimator": describe_shown(learner, found)}
+        learner = learner.learner_
     folder = Path(directory)
     for name in (ARRAYS, RECORD):
         if (folder / name).exists():
@@ -260,8 +268,8 @@ def _read_arrays(folder: Path, record: dict[str, Any], dim: int) -> tuple[NDArra
     return model, average
 
 
-def load_model(directory: str | os.PathLike[str], *, loss: Loss | None = None) -> Learner:
-    """Return the learner saved by :func:`save_model`: it predicts, and has no live run.
+def load_model(directory: str | os.PathLike[str], *, loss: Loss | None = None) -> Learner | Estimator:
+    """Return the learner, or the estimator of tables, saved by :func:`save_model`: it predicts, and has no live run.
 
     Parameters
     ----------
@@ -271,9 +279,9 @@ def load_model(directory: str | os.PathLike[str], *, loss: Loss | None = None) -
 
     Returns
     -------
-    OnlineLearner or OfflineLearner
-        With ``coef_``, ``intercept_``, ``guarantee_``, ``classes_``, ... Learning with it starts a new run, which
-        pays again.
+    OnlineLearner, OfflineLearner, PrivateClassifier or PrivateRegressor
+        With ``coef_``, ``intercept_``, ``guarantee_``, ``classes_``, ..., an estimator with ``schema_`` and
+        ``learner_``, and with neither ledger nor seed. Learning with it starts a new run, which pays again.
 
     Raises
     ------
@@ -291,6 +299,23 @@ def load_model(directory: str | os.PathLike[str], *, loss: Loss | None = None) -
             labels = load_model("RUN").predict(block.X)     # schema.unscale() of it for a real target
 
     The checksums find damage, not malice: whoever can write the files can write their checksums.
+    """
+    learner, inputs = load_learner(directory, loss=loss), read_record(directory)["inputs"] or {}
+    shown = inputs.get("estimator")
+    if shown is None:
+        return learner
+    kinds = {kind.__name__: kind for kind in (PrivateClassifier, PrivateRegressor)}
+    try:
+        model: Estimator = show(kinds[shown["estimator"]], shown, inputs["schema"], learner)
+    except (KeyError, TypeError, ValueError) as error:
+        _refuse(Path(directory), f"{RECORD} lacks or garbles a field of its estimator: {error!r}")
+    return model
+
+
+def load_learner(directory: str | os.PathLike[str], *, loss: Loss | None = None) -> Learner:
+    """Return the learner of a saved model, of an estimator of tables what is behind its encoding.
+
+    Parameters and errors as for :func:`load_model`.
     """
     folder = Path(directory)
     record = read_record(folder)

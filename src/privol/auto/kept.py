@@ -1,0 +1,240 @@
+"""What is kept of an estimator: public values by which another process predicts, or goes on."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from .. import __version__
+from .._files import write_atomically
+from ..encoding import PrivateEncoder
+from ..encoding.phases import EncodingPlan
+from ..encoding.schema import Schema
+from ..errors import InvalidParameter, StateError
+from ..guarantees import Guarantee
+from ..learners.views import Keeper
+from ..ledger import Ledger
+from ..streams import Stream, open_stream
+
+__all__ = ["Directory", "describe_encoding", "describe_shown", "encoding_of", "ledger_beside", "reopened", "show"]
+
+_FORMAT, _VERSION = "privol.estimator", 1
+_ENCODING = "encoding.json"
+# Not part of what was learnt: an object of this process, and a seed that would give the noise away.
+_LEFT_OUT = "ledger", "random_state"
+
+
+class Directory(Keeper, Protocol):
+    """Where a run is kept: :class:`privol.state.State`."""
+
+    directory: Path
+
+    def describe(self, inputs: dict[str, Any]) -> None:
+        """Say how rows become features."""
+
+
+# ---- of an estimator ---------------------------------------------------------------------------------------
+
+
+def parameters_of(model: Any) -> dict[str, Any]:
+    """Return an estimator's parameters as JSON values, without ``ledger`` and ``random_state``."""
+    found = {name: value for name, value in model.get_params(deep=False).items() if name not in _LEFT_OUT}
+    if found["declared"] is not None:
+        found["declared"] = Schema.load(found["declared"], partial=True).to_record()
+    plain: dict[str, Any] = {name: _plain(value) for name, value in found.items()}
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, float) and math.isinf(value):
+        return "inf"
+    if isinstance(value, Mapping):
+        return {key: _plain(own) for key, own in value.items()}
+    return [_plain(own) for own in value] if isinstance(value, list | tuple) else value
+
+
+def describe_shown(model: Any, encoding: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an estimator shows besides its learner, as JSON values.
+
+    Parameters
+    ----------
+    model : PrivateModel
+        With a learner.
+    encoding : mapping
+        Of :func:`describe_encoding`.
+    """
+    state = vars(model)
+    names, classes, cut = state.get("feature_names_in_"), state.get("classes_"), state.get("_cut", math.inf)
+    shown = None if classes is None else {"type": classes.dtype.str, "values": classes.tolist()}
+    return {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "estimator": type(model).__name__,
+        "parameters": parameters_of(model),
+        "encoding": {name: value for name, value in encoding.items() if name != "schema"},
+        "features": {"number": state.get("n_features_in_"), "names": None if names is None else names.tolist()},
+        "of_stream": bool(state.get("_streamed")),
+        "classes": shown,
+        "order": None if classes is None else model._order.tolist(),
+        "cut": _plain(cut),
+    }
+
+
+def show(kind: Callable[..., Any], record: Mapping[str, Any], schema: Any, learner: Any) -> Any:
+    """Return an estimator that shows what one has released.
+
+    Parameters
+    ----------
+    kind : class
+    record : mapping
+        Of :func:`describe_shown`.
+    schema : mapping
+        Record of the schema.
+    learner : OnlineLearner or OfflineLearner
+        That shows the model.
+
+    Raises
+    ------
+    StateError
+        If it is of another format or version.
+    """
+    if record.get("format") != _FORMAT or record.get("version") != _VERSION:
+        raise StateError(f"an estimator of format {record.get('format')!r}, version {record.get('version')!r}: "
+                         f"this release of privol reads version {_VERSION} of {_FORMAT!r}")  # fmt: skip
+    words = {name: math.inf if value == "inf" else value for name, value in record["parameters"].items()}
+    model, encoder = kind(**words), PrivateEncoder()
+    _restore(encoder, {**record["encoding"], "schema": schema})
+    features = record["features"]
+    state: dict[str, Any] = {"encoder_": encoder, "learner_": learner, "_cut": float(record["cut"])}
+    state |= {"_streamed": record["of_stream"], "n_features_in_": features["number"]}
+    if features["names"] is not None:
+        state["feature_names_in_"] = np.array(features["names"], dtype=object)
+    if record["classes"] is not None:
+        state["classes_"] = np.array(record["classes"]["values"], dtype=np.dtype(record["classes"]["type"]))
+        state["_order"] = np.array(record["order"])
+    vars(model).update(state)
+    return model
+
+
+# ---- of its encoding ---------------------------------------------------------------------------------------
+
+
+def describe_encoding(encoder: PrivateEncoder) -> dict[str, Any]:
+    """Return what an encoder has learnt, and what that cost, as JSON values. Public."""
+    account = getattr(encoder, "account_", None)
+    return {
+        "schema": encoder.schema_.to_record(),
+        "plan": {name: _plain(value) for name, value in asdict(encoder.plan_).items()},
+        "reused": encoder.reused_,
+        "model_epsilon": _plain(encoder.model_epsilon_),
+        "dropped": dict(encoder.dropped_),
+        "uncrossed": dict(encoder.uncrossed_),
+        "guarantee": encoder.guarantee_.to_record(),
+        "plan_id": None if account is None else account.plan_id,
+    }
+
+
+def _restore(encoder: PrivateEncoder, record: Mapping[str, Any]) -> None:
+    encoder.schema_ = Schema.from_record(record["schema"])
+    plan: dict[str, Any] = {name: math.inf if value == "inf" else value for name, value in record["plan"].items()}
+    encoder.plan_, encoder.reused_ = EncodingPlan(**plan), record["reused"]
+    encoder.model_epsilon_ = float(record["model_epsilon"])
+    encoder.dropped_, encoder.uncrossed_ = record["dropped"], record["uncrossed"]
+    encoder.guarantee_ = Guarantee.from_record(record["guarantee"])
+
+
+def encoding_of(
+    directory: Path, model: Any, encoder: PrivateEncoder, ledger: Ledger, learn: Callable[[], Any]
+) -> dict[str, Any]:
+    """Return the encoding of a kept run: what ``learn`` has the encoder learn, or what it has learnt before.
+
+    It is public, and on the disk before a row is learnt by it.
+
+    Parameters
+    ----------
+    directory : Path
+    model : PrivateModel
+    encoder : PrivateEncoder
+        Learns, or is restored.
+    ledger : Ledger
+        That pays.
+    learn : callable
+        Lets the encoder learn.
+
+    Raises
+    ------
+    StateError
+        If what is there is of other parameters, another ledger or another version.
+    """
+    file, parameters = directory / _ENCODING, parameters_of(model)
+    own: dict[str, Any] = {"estimator": type(model).__name__, "parameters": parameters}
+    if not file.exists():
+        learn()
+        found = describe_encoding(encoder)
+        record = {"format": _FORMAT, "version": _VERSION, "privol": __version__, **own, "encoding": found}
+        write_atomically(file, json.dumps(record, indent=1, allow_nan=False).encode() + b"\n")
+        return found
+    try:
+        record = json.loads(file.read_text(encoding="utf-8"))
+        found = record["encoding"]
+        known = (record["format"], record["version"], record["privol"]) == (_FORMAT, _VERSION, __version__)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StateError(f"{file}: cannot be read: {error!r}") from error
+    if not known:
+        raise StateError(f"{file}: was written by another version of privol, and goes on only with it")
+    if any(record[name] != value for name, value in own.items()):
+        before = record["parameters"]
+        names = [name for name, value in parameters.items() if before.get(name) != value] or ["the class"]
+        raise StateError(f"{directory}: the run that is kept here has other parameters ({', '.join(names)})")
+    account = next((account for account in ledger.accounts if account.plan_id == found["plan_id"]), None)
+    if account is None or account.facts.get("included"):
+        raise StateError(f"{directory}: the ledger has no account of the encoding that is kept here")
+    _restore(encoder, found)
+    encoder.ledger_, encoder.account_ = ledger, account
+    return dict(found)
+
+
+def ledger_beside(directory: Path, given: Any, adjacency: str) -> Ledger:
+    """Return the ledger of a kept run: the one that is given, which must outlive the process, or the directory's own.
+
+    Raises
+    ------
+    InvalidParameter, StateError
+    """
+    if (directory / "model.json").exists():
+        raise StateError(
+            f"{directory}: the run that was kept here is finished: privol.state.load_model() reads its model"
+        )
+    if given is None:
+        directory.mkdir(exist_ok=True)
+        return Ledger(adjacency=adjacency, journal=directory / "ledger.jsonl")
+    if given.journal is None:
+        raise InvalidParameter("a run that outlives its process needs a ledger that does: Ledger(journal=...), or none")
+    directory.mkdir(exist_ok=True)
+    known: Ledger = given
+    return known
+
+
+#: How an input is written, as far as a learnt schema says it.
+_IN_SCHEMA = "target", "header", "sep", "encoding", "columns"
+
+
+def reopened(data: Any, words: Mapping[str, Any], encoder: PrivateEncoder) -> Stream:
+    """Return the stream of the rows that are learnt behind an encoding that another process has had learnt."""
+    schema = encoder.schema_
+    left = {name: value for name, value in words.items() if name not in _IN_SCHEMA or schema.rows is not None}
+    if schema.rows is None:
+        left.pop("classes", None)
+    first = 1 if encoder.reused_ else encoder.plan_.rows + 1
+    stream = open_stream(data, **left, schema=schema, first_row=first)
+    if not encoder.reused_:
+        stream.beside = encoder.account_.plan_id
+    return stream
