@@ -77,12 +77,24 @@ def test_block_by_block_it_is_said_once():
         for start in range(0, N, 10):
             learner.partial_fit(X[start : start + 10], Y[start : start + 10], classes=[0, 1])
             said = sum(issubclass(it.category, ScaledRowsWarning) for it in caught)
-            assert said == (start >= 90)
+            assert said == (start >= 100)  # before anything of a block is learnt
         for x, y in zip(X[:3], Y[:3], strict=True):
             learner.learn_one(x, y)
         learner.close()
     assert sum(issubclass(it.category, ScaledRowsWarning) for it in caught) == 1
     assert learner.n_scaled_rows_ == LONG + 2
+
+
+def test_a_warning_that_is_an_error_comes_before_a_block_is_learnt():
+    """It came when the block was: who brought the same rows again had them in the run twice."""
+    learner = DPFTRL(horizon=2 * N)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ScaledRowsWarning)
+        learner.partial_fit(X, Y, classes=[0, 1])
+        with pytest.raises(ScaledRowsWarning):
+            learner.partial_fit(X, Y)
+        assert learner.n_rows_ == N
+        assert learner.partial_fit(X, Y).n_rows_ == 2 * N
 
 
 @pytest.mark.parametrize("kind", [PIGD, ObjectivePerturbation])

@@ -178,9 +178,9 @@ class OnlineLearner(LedgeredModel):
         if run is None:
             release = self._default_release(whole=False)
             run = self._start(rows.shape[1], self._needed_horizon(), release, targets, conditions=found)
+        if not run.looked_at and learnt >= FIRST_ROWS:
+            self._look_at_scaled(run, X=rows)  # of the rows before: where warnings are errors, nothing is learnt yet
         self._learn(run, rows, encoded)
-        if not run.looked_at and run.state.n_rows >= FIRST_ROWS:
-            self._look_at_scaled(run, X=rows)
         return self
 
     def learn_one(self, x: ArrayLike, y: Any) -> Self:
