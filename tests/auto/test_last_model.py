@@ -12,9 +12,11 @@ from sklearn.exceptions import NotFittedError
 
 from privol import PQFTL, AdaptiveFTRL, OutputPerturbation, PrivateClassifier, PrivateRegressor
 from privol.auto import course
+from privol.auto.defaults import last_model_for
 from privol.encoding import streaming
 from privol.errors import BudgetExceeded, InvalidParameter, SolverFailure
 from privol.guarantees import compose_gdp, gdp_mu
+from privol.learners import LEARNERS
 from privol.ledger import Ledger
 
 N = 1500
@@ -177,3 +179,14 @@ def test_a_fit_that_fails_shows_no_model_and_stays_spent(monkeypatch):
     with pytest.raises(NotFittedError):
         model.predict(X)
     assert [entry.mu_squared > 0.0 for entry in model.ledger_.entries()] == [True, True]
+
+
+def test_more_rows_than_a_step_has_are_several_steps():
+    """It was an error, when the encoding had been paid for."""
+    horizon = (1 << 20) + 5
+    given = {"loss": "squared", "epsilon": 1.0, "delta": 1e-6, "adjacency": "replace"}
+    schema = PrivateRegressor(epsilon=math.inf).fit(X, NUMBERS).schema_
+    rows = course.EncodedRows(schema, 3, None, horizon, None, 1, ())
+    name, words = last_model_for(rows, horizon, given)
+    plan = LEARNERS[name](**{**words, **given}, horizon=horizon).calibrate(3, horizon)
+    assert (name, plan.sums.factorization.steps) == ("pqftl", 2)

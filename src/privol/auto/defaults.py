@@ -34,6 +34,7 @@ _MOST_FEATURES = 1 << 30
 # mu, over the square of the longest row, are fewer than the first; moments have the square of so many features at most,
 # and so strong a convexity.
 _FEW_ROWS, _MOST_OF_MOMENTS, _L2_OF_MOMENTS = 120.0, 1000, 0.001
+_MOST_OF_STEP = 1 << 20  # rows that a learner adds up to one step
 _OF_NOISY_STEPS = "nogd", "dola", "sparse-dola"
 
 
@@ -108,7 +109,13 @@ def last_model_for(rows: Any, horizon: int, given: Mapping[str, Any]) -> tuple[s
         words: dict[str, Any] = {"n_features": rows.n_features, "n_rows": horizon, "x_bound": x_bound}
         words |= {"learner": "pqftl", "fit_intercept": found["fit_intercept"]}
         moments = settings_without_look(loss, **words)
-        return "pqftl", {**found, **moments, "l2": _L2_OF_MOMENTS, "batch": horizon, "release": "last"}
+        return "pqftl", {
+            **found,
+            **moments,
+            "l2": _L2_OF_MOMENTS,
+            "batch": min(horizon, _MOST_OF_STEP),
+            "release": "last",
+        }
     mu = math.inf if math.isinf(given["epsilon"]) else gdp_mu(given["epsilon"], given["delta"])
     if loss == default_loss(2) and horizon * mu < _FEW_ROWS * longest * longest:
         return "output-perturbation", found
