@@ -124,6 +124,8 @@ def test_every_learner_option_reaches_the_learner(here, clinic):
         "fit_intercept": False,
         "calibration": "tight",
         "on_invalid": "zero",
+        "rows_per_user": None,
+        "user_separation": 1,
     }
     others = {"batch", "gradient_bound", "regularization", "design", "buffers", "objective", "noise_shift", "renewal"}
     others |= {"class_weight", "discount", "window", "leakage", "sigma", "randomizer", "step", "step_size", "lazy"}
