@@ -105,6 +105,9 @@ def figures(rows: pandas.DataFrame, target: str, epsilon: float, key: int, *, re
 def main() -> None:
     """Measure, print and perhaps write the table."""
     given = arguments(__doc__, folder="the four tables", runs=5, page="offline.md")
+    absent = [table.file for table in TABLES[:4] if table.path(given.folder) is None]
+    if absent and (given.write or len(absent) == 4):
+        raise SystemExit(f"{given.folder} has no {', '.join(absent)}")
     lines = []
     for table in TABLES[:4]:
         path = table.path(given.folder)
