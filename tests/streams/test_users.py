@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter, OrderedDict
 
 import numpy as np
@@ -25,15 +24,13 @@ from privol.streams._users import CappedSource, UserTable, schema_source
 pytestmark = pytest.mark.slow
 
 
-def capped(users, k, *, cut=1000, hashed=False, separation=None):
+def capped(users, k, *, cut=1000, hashed=False):
     table = {"row": list(range(len(users))), "who": users, "y": [0.0] * len(users)}
     columns = {"row": {}}
     if hashed:
         table["h"] = [f"t{i}" for i in range(len(users))]
         columns["h"] = {"hash": 100}
     schema = {"columns": columns, "target": {"column": "y"}, "user": {"column": "who", "max_rows": k}}
-    if separation is not None:
-        schema["user"]["separation"] = separation
     columns = TableColumns(table, cut=cut)
     return columns, schema_source(Schema.load(schema), columns)[0]
 
@@ -63,46 +60,6 @@ def test_the_first_rows_of_each_user_are_kept(users, k, cut):
     assert source.count() == len(expected)
     # and again from the start
     assert whole(source)[0][:, 0].tolist() == expected
-
-
-@settings(max_examples=100, deadline=None)
-@given(
-    st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=60),
-    st.integers(1, 5),
-    st.integers(2, 20),
-    st.integers(1, 13),
-)
-def test_rows_of_a_user_are_kept_apart(users, k, apart, cut):
-    """By the definition, row by row; the distance is that of the rows that are kept, and cuts change nothing."""
-    seen, last, kept, near = Counter(), {}, [], 0
-    for i, user in enumerate(users):
-        if seen[user] >= k:
-            continue
-        if user in last and len(kept) - last[user] < apart:
-            near += 1
-            continue
-        seen[user] += 1
-        last[user] = len(kept)
-        kept.append(i)
-    _, source = capped(users, k, cut=cut, separation=apart)
-    assert (source.facts.rows_per_user, source.facts.user_separation) == (k, apart)
-    for _ in range(2):  # and again from the start
-        assert whole(source)[0][:, 0].tolist() == kept
-        assert source.counts == {"over_user_cap": len(users) - len(kept) - near, "too_near": near}
-    assert source.count() == len(kept)
-    learnt = [users[i] for i in kept]
-    places = [[t for t, user in enumerate(learnt) if user == who] for who in set(learnt)]
-    assert all(b - a >= apart for places_of in places for a, b in itertools.pairwise(places_of))
-
-
-def test_many_users_are_kept_apart():
-    """Beyond the first table, which grows: each of 5,000 users comes back after 5,000 rows, or too early."""
-    users = [str(i) for i in range(5000)] * 2
-    _, source = capped(users, 3, separation=5000)
-    assert len(whole(source)[0]) == 10_000
-    _, source = capped(users, 3, separation=5001)
-    assert len(whole(source)[0]) == 5000
-    assert source.counts == {"over_user_cap": 0, "too_near": 5000}
 
 
 def test_sparse_rows_are_capped():

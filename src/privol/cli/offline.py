@@ -63,6 +63,8 @@ def fit_rows(
         chosen = None
         if stream.schema is not None and stream.schema.learnt is not None:
             given.setdefault("on_invalid", "zero")  # a label that was too rare to be learnt makes a null row
+        if not stream.users_fixed:
+            given.setdefault("on_invalid", "zero")  # surplus rows of users are null rows
         implied = "x_bound" not in given and stream.row_bound is not None
         if implied:
             given["x_bound"] = stream.row_bound

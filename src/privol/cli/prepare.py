@@ -145,6 +145,8 @@ def prepare(
             chosen = None if "x_bound" in given else "encoding"
             given = {**defaults_for(learner, stream, horizon, given), **given}
         learner = learner_name(learner, given)
+        if not stream.users_fixed:
+            given.setdefault("on_invalid", "zero")  # surplus rows of users are null rows
         if "x_bound" not in given and stream.row_bound is not None:
             given["x_bound"] = stream.row_bound
             chosen = "schema" if stream.schema is not None else "ranges"

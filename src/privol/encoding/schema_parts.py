@@ -248,11 +248,15 @@ class Target:
 
 @dataclass(frozen=True)
 class User:
-    """The column that says whose row it is, how many rows of one user are learnt, and how far apart they are."""
+    """The column that says whose row it is, how many rows of one user are learnt, and how far apart they are.
+
+    ``surplus`` says what becomes of the others: they are dropped ("drop"), or make null rows ("null").
+    """
 
     column: str | int
     max_rows: int
     separation: int = 1
+    surplus: str = "drop"
 
 
 @dataclass(frozen=True)

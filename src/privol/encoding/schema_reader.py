@@ -357,14 +357,17 @@ class SchemaReader:
                 self._fail("target", f"has the label {label!r} twice")
 
     def _user(self, found: Mapping[str, Any]) -> User:
-        self._known(found, "user", ("column", "max_rows", "separation"))
+        self._known(found, "user", ("column", "max_rows", "separation", "surplus"))
         column = self._place("user.column", found)
         if "max_rows" not in found:
             self._fail("user.max_rows", "must be given: how many rows of one user are learnt at most")
         rows = integer(at_least=1, at_most=(1 << 31) - 1, **{f"{self._name}: user.max_rows": found["max_rows"]})
         apart = found.get("separation", 1)
         apart = integer(at_least=1, at_most=1 << 48, **{f"{self._name}: user.separation": apart})
-        return User(column, rows, apart)
+        surplus = found.get("surplus", "drop")
+        if surplus not in ("drop", "null"):
+            self._fail("user.surplus", f'must be "drop" or "null", found {surplus!r}')
+        return User(column, rows, apart, str(surplus))
 
     def _rows(self, schema: Mapping[str, Any]) -> FrequentFeatures:
         for other in ("file", "target", "user", "delay", "columns", "cross"):

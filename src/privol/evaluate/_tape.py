@@ -54,6 +54,7 @@ class Tape:
         self.classes: tuple[Any, ...] | None = getattr(stream, "classes", None)
         self.rows_per_user: int | None = getattr(stream, "rows_per_user", None)
         self.user_separation: int = getattr(stream, "user_separation", 1)
+        self.users_fixed: bool = getattr(stream, "users_fixed", True)
         self.beside, self.first_row = getattr(stream, "beside", None), getattr(stream, "first_row", 1)
         self.user: str | None = getattr(stream, "user", None)
         self.conditions: tuple[str, ...] = tuple(getattr(stream, "conditions", ()))

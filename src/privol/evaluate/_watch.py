@@ -47,6 +47,7 @@ class Ahead:
         self.classes = stream.classes
         self.rows_per_user = getattr(stream, "rows_per_user", None)
         self.user_separation = getattr(stream, "user_separation", 1)
+        self.users_fixed = getattr(stream, "users_fixed", True)
         self.beside, self.first_row = getattr(stream, "beside", None), getattr(stream, "first_row", 1)
         self.user = getattr(stream, "user", None)
         self.conditions = getattr(stream, "conditions", ())

@@ -12,7 +12,12 @@ if TYPE_CHECKING:
 
 __all__ = ["about_row", "about_users", "change_of_users", "most_rows", "unchecked", "whose"]
 
-_FIXED = "is held fixed and is not hidden."
+
+def _whose_rows(found: Guarantee, dropped: str = "") -> str:
+    """What of the users is the same in neighbouring streams."""
+    if found.users_fixed:
+        return f"which rows are whose{dropped} is held fixed and is not hidden."
+    return "whose rows they are may change with them, to somebody's who has no others: that is hidden too."
 
 
 def most_rows(found: Guarantee) -> str:
@@ -51,8 +56,8 @@ def about_users(found: Guarantee, parameter: float | None) -> str:
     most = "1 row" if found.rows_per_user == 1 else f"{found.rows_per_user} rows"
     return (
         f"of {whose(found)} at most {most} {are} learnt{apart}, and {change}, all of them together, is covered by "
-        f"{_figures(found, parameter, epsilon, bound.slack)}, {by}; which rows are whose, and so which of them are "
-        f"dropped, {_FIXED}"
+        f"{_figures(found, parameter, epsilon, bound.slack)}, {by}; "
+        f"{_whose_rows(found, ', and so which of them are dropped,')}"
     )
 
 
@@ -62,7 +67,7 @@ def about_row(found: Guarantee) -> str:
     if math.isinf(row.parameter):
         return f"{most_rows(found)}."
     figures = _figures(row, row.parameter, row.epsilon(), row.slack)
-    return f"{most_rows(found)}; one row alone is covered by {figures}; which rows are whose {_FIXED}"
+    return f"{most_rows(found)}; one row alone is covered by {figures}; {_whose_rows(found)}"
 
 
 def change_of_users(found: Guarantee) -> str:

@@ -34,7 +34,7 @@ UNITS = ("row", "user")
 
 _FORMAT = "privol.guarantee"
 #: Fields that are left out where they say nothing, so that releases that do not know them read the record.
-_YOUNGER = ("leakage", "slack", "user_separation", "user_factor")
+_YOUNGER = ("leakage", "slack", "user_separation", "user_factor", "users_fixed")
 # Kinds are added without a new version: a release that does not know a kind refuses it by its name.
 _VERSION = 1
 
@@ -134,6 +134,9 @@ class Guarantee:
         What tells users apart: the column of the cap.
     user_separation : int
         Any two of these rows are at least so many rows apart; 1, which is always so, where nothing is known of users.
+    users_fixed : bool
+        Whether whose row each row is must be the same in neighbouring streams. Else all rows of one user may be those
+        of another who has no others, or of nobody.
     user_factor : float or None
         Of "gdp", from 1 to ``rows_per_user``: what all rows of a user cost, in multiples of what one costs, as the
         calibration proves it. ``None``: their number, by group privacy.
@@ -164,6 +167,7 @@ class Guarantee:
     slack: float = 0.0
     user_separation: int = 1
     user_factor: float | None = None
+    users_fixed: bool = True
 
     def __post_init__(self) -> None:
         choice(KINDS, kind=self.kind)
@@ -204,6 +208,8 @@ class Guarantee:
             object.__setattr__(self, "rows_per_user", integer(rows_per_user=self.rows_per_user, at_least=1))
         elif self.unit == "user" or separation > 1:
             raise InvalidParameter("rows_per_user must be given where unit is 'user' or user_separation is above 1")
+        if not isinstance(self.users_fixed, bool):
+            raise InvalidParameter(f"users_fixed must be True or False, found {self.users_fixed!r}")
         if self.user is not None:
             _text(user=self.user)
             if self.rows_per_user is None:
@@ -496,6 +502,8 @@ class Guarantee:
             del record["user_separation"]
         if self.user_factor is None:
             del record["user_factor"]
+        if self.users_fixed:
+            del record["users_fixed"]
         # JSON has no infinity; the word stands for it.
         record["parameter"] = "inf" if math.isinf(self.parameter) else self.parameter
         record["conditions"] = list(self.conditions)

@@ -30,7 +30,7 @@ from ..ledger import Ledger, LedgerSeat
 from ..losses import get_loss
 from ._ledgered import LedgeredModel
 from ._model import Export, Release, is_classifier
-from ._run_protocols import Keeper, Observer, RowStream, Run, place_of, promised_by
+from ._run_protocols import Keeper, Observer, RowStream, Run, check_null_rows, place_of, promised_by
 from ._scaled import FIRST_ROWS, warn_of_scaled
 from ._targets import Targets, declared_labels
 
@@ -440,6 +440,7 @@ class OnlineLearner(LedgeredModel):
         return integer(horizon=self.horizon, at_least=1)
 
     def _stream_horizon(self, stream: RowStream) -> int:
+        check_null_rows(stream, self.on_invalid)
         if stream.n_rows is not None:
             self._check_pass(stream.n_rows)
         horizon = stream.n_rows if self.horizon is None else self._needed_horizon()

@@ -27,7 +27,7 @@ from ..noise import STREAM_RELEASES, decide_lattice_point, decide_mixture_point,
 from ._gaussian import DELTA_TOO_LARGE
 from ._ledgered import LedgeredModel
 from ._model import Export, is_classifier
-from ._run_protocols import RowStream, place_of, promised_by
+from ._run_protocols import RowStream, check_null_rows, place_of, promised_by
 from ._scaled import warn_of_scaled
 from ._targets import Targets, declared_labels
 
@@ -196,6 +196,7 @@ class OfflineLearner(LedgeredModel):
         InvalidRow, BudgetExceeded, SolverFailure
             As :meth:`fit`.
         """
+        check_null_rows(stream, self.on_invalid)
         classes = None
         if is_classifier(self):
             if stream.classes is None:

@@ -16,7 +16,7 @@ from ..ledger import Account, Counts, Ledger
 from ._model import Export
 from ._targets import Targets
 
-__all__ = ["Keeper", "Observer", "RowBlock", "RowStream", "Run", "place_of", "promised_by"]
+__all__ = ["Keeper", "Observer", "RowBlock", "RowStream", "Run", "check_null_rows", "place_of", "promised_by"]
 
 FloatArray = NDArray[np.float64]
 
@@ -45,6 +45,15 @@ class RowStream(Protocol):
     def __iter__(self) -> Any: ...
 
 
+def check_null_rows(stream: Any, on_invalid: str) -> None:
+    """Refuse a stream that makes null rows of some, where the learner takes none."""
+    if not getattr(stream, "users_fixed", True) and on_invalid != "zero":
+        raise InvalidParameter(
+            f"on_invalid must be 'zero' for a stream that makes null rows of surplus rows of users, found "
+            f"{on_invalid!r}"
+        )
+
+
 class UserCost(Protocol):
     """Knows what all rows of a user cost, in multiples of what one costs: every plan of a run does."""
 
@@ -69,6 +78,7 @@ def promised_by(stream: Any, guarantee: Guarantee, plan: UserCost | None = None)
         If the stream lets users have more rows, or nearer to each other, than the budget is for.
     """
     rows, apart = getattr(stream, "rows_per_user", None), getattr(stream, "user_separation", 1)
+    fixed = getattr(stream, "users_fixed", True)
     guarantee = replace(guarantee, conditions=(*guarantee.conditions, *getattr(stream, "conditions", ())))
     if guarantee.unit == "user":
         if rows is None:
@@ -79,7 +89,7 @@ def promised_by(stream: Any, guarantee: Guarantee, plan: UserCost | None = None)
                 f"rows_per_user and user_separation must be what the stream keeps or weaker: it keeps {rows} and "
                 f"{apart}, found {most} and {least}"
             )
-        return replace(guarantee, user=getattr(stream, "user", None))
+        return replace(guarantee, user=getattr(stream, "user", None), users_fixed=fixed)
     if rows is None:
         return guarantee
     factor = None
@@ -91,6 +101,7 @@ def promised_by(stream: Any, guarantee: Guarantee, plan: UserCost | None = None)
         user=getattr(stream, "user", None),
         user_separation=apart,
         user_factor=factor,
+        users_fixed=fixed,
     )
 
 

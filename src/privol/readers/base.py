@@ -110,6 +110,9 @@ class Facts:
         How many rows of one user are handed out at most.
     user_separation : int
         Any two of these are so many rows apart or more, as they are handed out.
+    users_fixed : bool
+        Whether neighbouring streams have the same users: what becomes of a row may depend on rows of others. Else
+        all rows of one user may be those of another who has no others.
     user : str or None
         Name of the column that says whose row it is, by which that cap counts.
     beside : str or None
@@ -128,6 +131,7 @@ class Facts:
     conditions: tuple[str, ...] = ()
     rows_per_user: int | None = None
     user_separation: int = 1
+    users_fixed: bool = True
     user: str | None = None
     beside: str | None = None
     first_row: int = 1

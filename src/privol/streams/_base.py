@@ -84,6 +84,9 @@ class Stream:
     user_separation : int
         Any two rows of one user that are handed out are so many rows apart or more, as they are handed out; 1 where the
         schema keeps none apart.
+    users_fixed : bool
+        Whether neighbouring streams have the same users, because it depends on them which rows are dropped. False where
+        the schema makes null rows of those that are too many or too near.
     user : str or None
         Name of the column that says whose row it is, by which the cap counts; None without a cap.
     beside : str or None
@@ -129,6 +132,7 @@ class Stream:
         self.row_bound: float | None = None if bounded is None else bounded.row_bound
         self.rows_per_user = facts.rows_per_user
         self.user_separation = facts.user_separation
+        self.users_fixed = facts.users_fixed
         self.user = facts.user
         self.beside = facts.beside
         self.first_row = facts.first_row

@@ -18,7 +18,7 @@ from ..encoding.labels import Labels
 from ..encoding.rows import ColumnSource
 from ..encoding.schema import Schema
 from ..encoding.streaming import StreamEncoder
-from ..errors import StreamError
+from ..errors import InvalidParameter, StreamError
 from ..readers.base import PAUSE, Piece, Progress, Source
 from ..readers.columns import Columns
 from ._delays import DelayedSource, Wrapper
@@ -34,6 +34,11 @@ CAP_CONDITION = (
 )
 APART_CONDITION = CAP_CONDITION.replace(
     "the cap on rows per user drops", "the cap on rows per user and their distance drop"
+)
+NULL_CONDITION = (
+    "rows of a user, told by the text of the cell, that are beyond the cap or too near to the last one learnt are null "
+    "rows, which depends on the rows of the same user alone: neighbouring streams differ in rows of one user, who is "
+    "the same in both or has no other rows in either"
 )
 
 
@@ -67,8 +72,19 @@ def schema_source(
     if target and schema.user is not None:
         users = None if schema.delay is not None else ColumnSource(columns, UserEncoder(encoder, columns))
         user = schema.user
+        null = user.surplus == "null"
+        if null and schema.delay is not None:
+            raise InvalidParameter(
+                f"{schema.name}: user.surplus must be 'drop' with [delay], found 'null': which rows find their label "
+                "depends on the rows of others"
+            )
         source = CappedSource(
-            source, user.max_rows, separation=user.separation, users=users, user=str(schema.user.column)
+            source,
+            user.max_rows,
+            separation=user.separation,
+            null=null,
+            users=users,
+            user=str(schema.user.column),
         )
     return source, encoder
 
@@ -109,6 +125,10 @@ class CappedSource(Wrapper):
     With ``separation``, rows that come too early after the last one that is kept of their user are dropped too. How far
     apart rows are is counted in the rows that are kept.
 
+    With ``null`` these rows are not dropped: they keep their place and lose their target, which makes them null rows
+    for learners with ``on_invalid="zero"``. How far apart rows are is then counted in all rows, so what becomes of a
+    row depends on rows of its own user alone, and whose rows they are need not be the same in neighbouring streams.
+
     Dropped rows are no steps of the learner: they neither cost nor change anything. Two streams that differ in the
     contents of one user's rows, but not in whose row each is, keep the same rows and differ in at most ``max_rows`` of
     them; ``docs/guarantee.md`` has the argument, and why the users themselves must be held fixed.
@@ -126,6 +146,8 @@ class CappedSource(Wrapper):
         At least 1.
     separation : int, default=1
         Any two rows of a user that are kept are at least so many kept rows apart.
+    null : bool, default=False
+        Whether the others become null rows instead of being dropped.
     users : Source, optional
         The same rows with their users and nothing else, for :meth:`count`; without it counting reads everything.
     user : str, optional
@@ -134,8 +156,8 @@ class CappedSource(Wrapper):
     Attributes
     ----------
     counts : dict of str to int
-        Rows dropped by the latest iteration: "over_user_cap", with ``separation`` "too_near" of those within the cap,
-        and what ``source`` counts. Not private.
+        Rows that the latest iteration dropped, or made null: "over_user_cap", with ``separation`` "too_near" of those
+        within the cap, and what ``source`` counts. Not private.
     """
 
     def __init__(
@@ -144,13 +166,22 @@ class CappedSource(Wrapper):
         max_rows: int,
         *,
         separation: int = 1,
+        null: bool = False,
         users: Source | None = None,
         user: str | None = None,
     ) -> None:
         self._max_rows = integer(max_rows=max_rows, at_least=1, at_most=(1 << 31) - 1)
         self._separation = integer(separation=separation, at_least=1, at_most=1 << 48)
-        super().__init__(source, CAP_CONDITION if self._separation == 1 else APART_CONDITION)
-        self.facts = replace(self.facts, rows_per_user=self._max_rows, user_separation=self._separation, user=user)
+        self._null = null
+        super().__init__(source, NULL_CONDITION if null else CAP_CONDITION if separation == 1 else APART_CONDITION)
+        self.facts = replace(
+            self.facts,
+            n_rows=source.facts.n_rows if null else None,
+            rows_per_user=self._max_rows,
+            user_separation=self._separation,
+            users_fixed=not null,
+            user=user,
+        )
         self._users = users
         self._note(0, 0)
 
@@ -161,7 +192,7 @@ class CappedSource(Wrapper):
             self.counts = {**self.counts, "too_near": near}
 
     def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
-        table = UserTable(self._max_rows, self._separation)
+        table = UserTable(self._max_rows, self._separation, every=self._null)
         dropped = 0
         for piece, keep in self._kept(self._source, table, limit, progress):
             kept = int(keep.sum())
@@ -171,6 +202,10 @@ class CappedSource(Wrapper):
                 yield piece
             elif kept == len(keep):
                 yield Piece(piece.X, piece.y)
+            elif self._null:
+                if piece.y is None:
+                    raise StreamError(f"{self.name}: rows without targets cannot be made null rows")
+                yield Piece(piece.X, np.where(keep, piece.y, np.nan))
             elif kept:
                 yield Piece(piece.X[keep], None if piece.y is None else piece.y[keep])
         self._note(dropped - table.near, table.near)
@@ -178,6 +213,8 @@ class CappedSource(Wrapper):
 
     def count(self) -> int:
         source = self._source if self._users is None else self._users
+        if self._null:
+            return source.count()
         table = UserTable(self._max_rows, self._separation)
         return sum(int(keep.sum()) for _, keep in self._kept(source, table, 65536, lambda _: None))
 
@@ -208,8 +245,8 @@ class UserTable:
         Rows that the cap would have kept, but not the distance from the last one kept of their user.
     """
 
-    def __init__(self, max_rows: int, separation: int = 1) -> None:
-        self._max_rows, self._separation = max_rows, separation
+    def __init__(self, max_rows: int, separation: int = 1, *, every: bool = False) -> None:
+        self._max_rows, self._separation, self._every = max_rows, separation, every
         self._size = self._kept = self.near = 0
         self._make(1 << 10)
 
@@ -259,7 +296,7 @@ class UserTable:
             if kept:
                 counts[user] += 1
                 last[user] = number
-                number += 1
+            number += kept or self._every  # what is counted: rows that are kept, or all
             keep.append(kept)
         self._counts[slots], self._last[slots] = counts, last
         self._kept, self.near = number, self.near + near
