@@ -74,8 +74,8 @@ def run_report(record: Mapping[str, Any]) -> list[RenderableType]:
         parts += [Text(), Text(f"Rows dropped: {_dropped(record['dropped'])}", style="red")]
     if found is not None:
         doubts = [words for words in record["warnings"] if words.startswith(_NOT_PRIVATE)]
-        parts += [Text(), *_warnings(doubts), *_diagnostics(found)]
-        if not record["release_rows"] or record["release_rows"][0] >= record["rows"]:
+        parts += [Text(), *_warnings(doubts), *(_diagnostics(found) if "run" in found else _fit_diagnostics(found))]
+        if "run" in found and (not record["release_rows"] or record["release_rows"][0] >= record["rows"]):
             parts.append(
                 Text(
                     "No model was released before the last row, so the progressive figures of this run, and its curve "
@@ -143,6 +143,11 @@ def _facts(record: Mapping[str, Any]) -> RenderableType:
             "noise of the last" if record["horizon"] is not None else "its noise",
             f"std {most}{noise['std']:.4g} per coordinate, norm about {noise['noise_norm']:.4g}; "
             f"std {noise['score_std']:.3g} in the score of the longest row"
+            + (
+                ""
+                if noise.get("score_std_in_target_units") is None
+                else f", {noise['score_std_in_target_units']:.3g} in the target's own units"
+            )
             + ("" if reach is None else f" (scores reach {reach:.3g})"),
         )
     return table
@@ -239,10 +244,8 @@ def _diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
         always = {"root_mean_squared_error": f"{found['deviation_of_targets']:.4f}", "r_squared": "0.0000"}
     for head in heads:
         table.add_column(head, justify="right")
-    span, constant = found.get("target_range"), 0.0
-    units = [] if span is None else ["mean_absolute_error", "root_mean_squared_error"]
-    if span is not None:
-        constant = (span[1] / 2 - span[0] / 2) * (found["deviation_of_targets"] or 0.0)
+    span, units = found.get("target_range"), list(best.get("in_target_units", ()))
+    constant = 0.0 if span is None else (span[1] / 2 - span[0] / 2) * (found["deviation_of_targets"] or 0.0)
     for when, name in (("progressive", "progressive"), ("final_model", "last model")):
         for word, shown in words.items():
             scores = [*(run[when] for run in runs.values()), best]
@@ -251,7 +254,7 @@ def _diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
         for word in units:
             figures = [f"{score['in_target_units'][word]:.5g}" for score in scores]
             figures += [f"{constant:.5g}" if word == "root_mean_squared_error" else ""] if always else []
-            table.add_row(f"in target's units {words[word]}", *figures, end_section=word == units[-1])
+            table.add_row(f"{words[word]} in target's units", *figures, end_section=word == units[-1])
     table.add_row("regret", *(f"{run['regret']:,.1f}" for run in runs.values()), "0")
     table.add_row("regret per row", *(f"{run['regret_per_row']:.4f}" for run in runs.values()), "0")
     later = "only then learnt"
@@ -271,14 +274,33 @@ def _diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
     ]
     if span is not None:
         notes.append(
-            f"Targets are learnt, and measured, as -1 ... 1 for {span[0]:.6g} ... {span[1]:.6g}, to which they are "
-            "clipped; errors in the target's own units stand below."
+            f"Targets are clipped to {span[0]:.6g} ... {span[1]:.6g} and learnt, and measured, as -1 ... 1 for it."
         )
     if found["omitted_metrics"]:
         notes.append("The area under the ROC curve is of two classes with one score, and is left out.")
     if found["cells"] is not None:
         notes.append(cells_note(found["cells"], "run.json"))
     return [table, *(Text(note) for note in notes)]
+
+
+def _fit_diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
+    """Return the figures of a model of data at rest on the rows that it was learnt from, beside those of a constant."""
+    own, span, deviation = found["final_model"], found["target_range"], found["deviation_of_targets"]
+    words = {"accuracy": "accuracy", "log_loss": "log-loss", "auc": "AUC"}
+    always = {"accuracy": found["majority_accuracy"]}
+    if not found["classification"]:
+        words = {"mean_absolute_error": "MAE", "root_mean_squared_error": "RMSE", "r_squared": "R²"}
+        always = {"root_mean_squared_error": deviation, "r_squared": 0.0} if deviation else {}
+    table = Table(title=f"Diagnostics: {found['notice']}", title_style="bold red", title_justify="left", padding=(0, 1))
+    for head in ("on its own rows", "this model", "a constant"):
+        table.add_column(head, justify="left" if head == "on its own rows" else "right")
+    for word in (word for word in words if word in own):
+        table.add_row(words[word], _figure(own, word), _figure(always, word))
+    for word, value in own.get("in_target_units", {}).items():
+        constant = f"{(span[1] / 2 - span[0] / 2) * always[word]:.5g}" if word in always else ""
+        table.add_row(f"{words[word]} in target's units", f"{value:.5g}", constant)
+    scaled, null = found["rows_scaled_to_x_bound"], found["null_rows"]
+    return [table, Text(f"Rows scaled to the x-bound: {scaled:,}; rows learnt as null: {null:,}.")]
 
 
 def _whose(record: Mapping[str, Any]) -> str:
@@ -378,8 +400,11 @@ def _noisy(figures: Mapping[str, Any], names: Iterable[str]) -> list[str]:
     return [f"{figures[name + suffix]:.4f}" for name in names for suffix in ("", "_std")]
 
 
-def plan_report(plan: Plan) -> list[RenderableType]:
-    """Return the report of a plan: guarantee, noise by release, verdict, remedies."""
+def plan_report(plan: Plan, in_target_units: float | None = None) -> list[RenderableType]:
+    """Return the report of a plan: guarantee, noise by release, verdict, remedies.
+
+    ``in_target_units``: the noise of the last release's score, where targets are mapped from a range.
+    """
     private = plan.guarantee.private and plan.guarantee.kind != "none"
     table = Table(
         title=plan.extent,
@@ -397,6 +422,10 @@ def plan_report(plan: Plan) -> list[RenderableType]:
         table,
         Text(plan.verdict, style="bold"),
     ]
+    if in_target_units is not None:
+        parts.append(
+            Text(f"In the target's own units noise moves the score of the longest row by {in_target_units:.4g}.")
+        )
     if plan.derived:
         parts.append(Text(describe_derived(plan.derived)))
     if plan.remedies:

@@ -9,6 +9,7 @@ import math
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -85,7 +86,9 @@ def test_the_report(here, clinic, name):
     noise = "std at most" if name == "objective-perturbation" else "std"
     for words in ("Guarantee: ", f"its noise {noise} ", "1, after row 500", "spent all of it", "500; 3 features"):
         assert words in text
-    assert "NOT PRIVATE" not in text
+    public, _, own = text.partition("Diagnostics: NOT PRIVATE: ")
+    assert public.count("NOT PRIVATE") == 1  # of run.json, which has them
+    assert "a constant" in own
     shown = privol_cli("account", "R").stdout
     assert "closed" in shown
     assert OFFLINE_LEARNERS[name].__name__ in shown
@@ -168,6 +171,59 @@ def test_the_embedded_rows(here, name):
     assert right / 120_000 > 0.6
 
 
+# ---- beside a constant, and in the target's own units -------------------------------------------------------
+
+
+@each
+def test_a_model_is_put_beside_a_constant(here, clinic, name):
+    """On its own rows, which stay where they are: without diagnostics nothing is said of them."""
+    record = run_json(*run_of(name))
+    found = record["diagnostics"]
+    assert (found["private"], found["classification"], found["final_model"]["rows"]) == (False, True, N)
+    predicted = [line[0] for line in csv.reader(io.StringIO(privol_cli("predict", "R", "train.csv").stdout))][1:]
+    truth = [line.rsplit(",", 1)[1] for line in (here / "train.csv").read_text().splitlines()[1:]]
+    shares = [sum(a == b for a, b in zip(each, truth, strict=True)) / N for each in (predicted, ["sick"] * N)]
+    assert found["final_model"]["accuracy"] == pytest.approx(shares[0])
+    assert found["majority_accuracy"] == pytest.approx(max(shares[1], 1 - shares[1]))
+    assert stat.S_IMODE((here / "R" / "run.json").stat().st_mode) == 0o600
+    drowned = run_json(*run_of(name, "--epsilon", "1e-3", "--seed", "5", out="D"))
+    said = [words for words in drowned["warnings"] if "does not beat a constant" in words]
+    worse = drowned["diagnostics"]["final_model"]["accuracy"] <= found["majority_accuracy"]
+    assert len(said) == worse
+    assert all(words.startswith("NOT PRIVATE: ") for words in said)
+    without = run_json(*run_of(name, "--no-diagnostics", out="W"))
+    assert without["diagnostics"] is None
+    assert "NOT PRIVATE" not in json.dumps(without)
+
+
+@pytest.mark.parametrize("learner", ["objective-perturbation", "pqftl"])
+def test_errors_in_the_targets_own_units(here, learner):
+    rng = np.random.default_rng(0)
+    a, b = rng.uniform(0, 10, N), rng.uniform(0, 4, N)
+    y = 100.0 + 3.0 * a - 2.0 * b + rng.normal(size=N)
+    rows = [f"{u!r},{v!r},{t!r}" for u, v, t in zip(a.tolist(), b.tolist(), y.tolist(), strict=True)]
+    (here / "rows.csv").write_text("\n".join(["a,b,goal", *rows]) + "\n")
+    ranges = "[columns.a]\nrange = [0, 10]\n[columns.b]\nrange = [0, 4]\n[target]\ncolumn = 'goal'\nrange = [80, 140]\n"
+    (here / "s.toml").write_text(ranges)
+    words = ("--schema", "s.toml", "--learner", learner, "--loss", "squared")
+    record = run_json("run", "rows.csv", *words, "--epsilon", "5", "--seed", "1", "--out", "R")
+    found = record["diagnostics"]
+    last = found["final_model"] if learner == "objective-perturbation" else found["run"]["final_model"]
+    lines = privol_cli("predict", "R", "rows.csv").stdout.splitlines()[1:]
+    errors = y - np.array([float(line.split(",")[0]) for line in lines])
+    assert found["target_range"] == [80, 140]
+    assert last["in_target_units"]["root_mean_squared_error"] == pytest.approx(math.sqrt(np.mean(errors**2)))
+    assert last["in_target_units"]["mean_absolute_error"] == pytest.approx(np.mean(np.abs(errors)))
+    assert last["r_squared"] == pytest.approx(1.0 - np.mean(errors**2) / np.var(y))
+    assert record["noise"]["score_std_in_target_units"] == pytest.approx(30.0 * record["noise"]["score_std"])
+    text = " ".join(privol_cli("run", "rows.csv", *words, "--epsilon", "5", "--seed", "1", "--out", "T").stdout.split())
+    assert "RMSE in target's units" in text
+    assert f"{last['in_target_units']['root_mean_squared_error']:.5g}" in text
+    plan = json.loads(privol_cli("plan", *words, "--horizon", N, "--json").stdout)
+    assert plan["score_std_in_target_units"] == pytest.approx(30.0 * plan["releases"][-1]["score_std"])
+    assert "In the target's own units" in privol_cli("plan", *words, "--horizon", N).stdout
+
+
 # ---- what is refused ------------------------------------------------------------------------------------------------
 
 
@@ -175,7 +231,7 @@ def test_the_embedded_rows(here, name):
     ("name", "words"),
     [
         *(("pol", words) for words in ("--horizon 500", "--private-metrics 0.1", "--metric-windows 3", "--delay 1",
-                                       "--checkpoint 100", "--diagnostics", "--release last", "--renewal double",
+                                       "--checkpoint 100", "--release last", "--renewal double",
                                        "--max-iter 9", "--min-l2 full", "--noise-shape paper")),
         *(("output-perturbation", words) for words in ("--domain l1:1", "--weights last", "--error 0.1", "--batch 4")),
         *(("objective-perturbation", words) for words in ("--horizon 500", "--class-weight sick=2", "--design tree")),

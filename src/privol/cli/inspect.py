@@ -68,7 +68,7 @@ def plan(
     from ..planning import plan as make_plan
     from ..tables import plan_report, show
 
-    given, users = given_parameters(options), None
+    given, users, span = given_parameters(options), None, None
     if n_columns is not None:
         others = {"--n-features": n_features, "--schema": schema, "--n-classes": n_classes, "--learner": learner}
         _show_outlook(n_columns, horizon, {**others, **{flag_of(word): given[word] for word in given}}, given, as_json)
@@ -76,8 +76,11 @@ def plan(
     if schema is not None:
         if n_features is not None:
             raise click.UsageError("--schema and --n-features exclude each other: a schema tells the features")
-        n_features, row_bound, users, labels = width_of_schema(schema)
-        n_classes = labels if n_classes is None else n_classes
+        n_features, row_bound, found_schema = width_of_schema(schema)
+        users, target = found_schema.user, found_schema.target
+        if n_classes is None and found_schema.classes is not None:
+            n_classes = len(found_schema.classes)
+        span = None if target is None else target.range
         if row_bound is not None:
             given.setdefault("x_bound", row_bound)
     if n_features is None:
@@ -93,9 +96,18 @@ def plan(
     found = make_plan(name, n_features=n_features, horizon=horizon, users=kept, **given)
     with printing():
         if as_json:
-            click.echo(found.to_json())
+            record = found.to_record()
+            if span is not None:
+                record |= {"target_range": list(span), "score_std_in_target_units": _in_units(found, span)}
+            click.echo(json.dumps(record, allow_nan=False))
         else:
-            show(plan_report(found))
+            show(plan_report(found, None if span is None else _in_units(found, span)))
+
+
+def _in_units(found: Any, span: tuple[float, float]) -> float:
+    """How far noise moves the prediction for the longest row, one standard deviation, in the target's own units."""
+    half = span[1] / 2 - span[0] / 2
+    return float(half * found.rows[-1].score_std)
 
 
 def _show_outlook(

@@ -6,8 +6,7 @@ import json
 import math
 import time
 from collections.abc import Mapping
-from contextlib import closing, suppress
-from dataclasses import asdict
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from .options import given_parameters, learner_name
 from .outputs import RunDirectory, naming_rows, printing, uninterrupted
 from .prepare import check_labels
 from .progress import fitting
-from .records import describe_dropped, figures_of, write_run
+from .records import describe_dropped, doubts_of_fit, figures_of, noise_record, write_run
 from .streams import open_for_run, unread_pipe
 
 __all__ = ["fit_rows", "resume_fit"]
@@ -26,7 +25,7 @@ __all__ = ["fit_rows", "resume_fit"]
 LEDGER = "ledger.jsonl"
 #: What belongs to runs of rows in order, and the value that asks for nothing.
 _NOT_OFFLINE: dict[str, Any] = {
-    "horizon": None, "private_metrics": None, "metric_windows": None, "checkpoint": 0, "diagnostics": False,
+    "horizon": None, "private_metrics": None, "metric_windows": None, "checkpoint": 0,
     "delay": None, "drop": None, "cross": (),
 }  # fmt: skip
 
@@ -38,6 +37,7 @@ def fit_rows(
     file: str | None,
     learner: str,
     seed: int | None,
+    diagnostics: bool,
     as_json: bool,
     quiet: bool,
     **options: Any,
@@ -48,6 +48,7 @@ def fit_rows(
     printed before both are there for good. What ends a fit after its reservation, Ctrl-C among it, may be the rows'
     doing: the budget then counts as spent, and the directory stays to say so.
     """
+    from ..evaluate import Tape
     from ..learners import OFFLINE_LEARNERS
     from ..ledger import Ledger
     from ..state import SealedRelease
@@ -57,9 +58,10 @@ def fit_rows(
     if seed is not None:
         given["random_state"] = seed
     name = learner_name(learner, given)
-    with RunDirectory(out) as directory:
+    with ExitStack() as stack, RunDirectory(out) as directory:
         directory.keep_out_of(file)
         stream, inputs = open_for_run(file, options, False)
+        tape = stack.enter_context(Tape(stream)) if diagnostics else None
         chosen = None
         if stream.schema is not None and stream.schema.learnt is not None:
             given.setdefault("on_invalid", "zero")  # a label that was too rare to be learnt makes a null row
@@ -79,10 +81,12 @@ def fit_rows(
             with closing(Ledger(adjacency=made.adjacency, journal=directory.path / LEDGER)) as made.ledger:
                 seal = SealedRelease(directory.path, inputs=inputs)
                 with naming_rows(stream), fitting(stream.source, wanted=talking):
-                    made.fit_stream(stream, seal=seal)
+                    made.fit_stream(stream if tape is None else tape, seal=seal)
             seconds = time.perf_counter() - start
             with uninterrupted():
                 record = describe_fit(made, stream, inputs, seconds=seconds, x_bound_from=chosen)
+                if tape is not None:
+                    _evaluate(record, made, tape, stream)
                 if file is None and unread_pipe():
                     record["warnings"].append(
                         "what comes through the pipe was not read: these are the rows that come with the package; "
@@ -99,6 +103,14 @@ def fit_rows(
             from ..tables import run_report, show
 
             show(run_report(record))
+
+
+def _evaluate(record: dict[str, Any], made: Any, tape: Any, stream: Any) -> None:
+    """Put the model beside a constant, on the rows that it was learnt from. Not private."""
+    from ..evaluate import beside_constant
+
+    found = record["diagnostics"] = beside_constant(made, tape, stream)
+    record["warnings"] += doubts_of_fit(found)
 
 
 def _refuse_others(ctx: click.Context, learner: str, given: Mapping[str, Any]) -> None:
@@ -150,7 +162,7 @@ def describe_fit(
     (account,), spent, delta = ledger.accounts, ledger.spent, guarantee.delta
     reserved = figures_of(guarantee.mu, guarantee.epsilon(delta))
     plan = made.calibrate(stream.n_features, n, 2 if stream.classes is None else len(stream.classes))
-    noise, drowned = (None, None) if guarantee.kind == "none" else _noise_of(made, plan)
+    noise, drowned = (None, None) if guarantee.kind == "none" else _noise_of(made, plan, stream)
     warnings = list(weaknesses(guarantee, rows=n))
     if drowned is not None:
         helps = "More rows or a larger --epsilon help" + ("" if made.l2 is None else ", and so may no --l2")
@@ -210,16 +222,16 @@ def describe_fit(
     }
 
 
-def _noise_of(made: Any, plan: Any) -> tuple[dict[str, Any], str | None]:
+def _noise_of(made: Any, plan: Any, stream: Any) -> tuple[dict[str, Any], str | None]:
     """Public figures of the noise, of all scores as one vector, and what to warn of."""
     from ..planning import drowned_fit, in_objective, noise_of_fit
 
     row = noise_of_fit(plan, n=made.n_rows_, x_bound=made.x_bound, intercept=bool(made.fit_intercept))
-    figures = {name: None if math.isinf(value) else value for name, value in asdict(row).items()}
     inside = in_objective(plan)
+    figures = noise_record(row, stream, bound=inside)
     if inside:
         figures["sensitivity"] = None  # no released vector has one: b hides the rows within the objective
-    return {**figures, "bound": inside}, drowned_fit(plan, row)
+    return figures, drowned_fit(plan, row)
 
 
 # ---- after a crash ------------------------------------------------------------------------------------------

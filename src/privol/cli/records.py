@@ -8,7 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-__all__ = ["describe_cells", "describe_dropped", "describe_run", "figures_of", "write_run"]
+__all__ = [
+    "describe_cells", "describe_dropped", "describe_run", "doubts_of_fit", "figures_of", "noise_record", "write_run",
+]  # fmt: skip
 
 _SHOWN_RELEASES = 12
 #: From this share of a column's cells on, a schema probably declares another column than the data have.
@@ -110,7 +112,9 @@ def describe_run(
         "releases": made.n_releases_,
         "release_rows": rows if len(rows) <= _SHOWN_RELEASES else [rows[0], rows[-1]],
         # of the points: the average of them that is shown has less
-        "noise": None if noise is None else {**asdict(noise), "bound": getattr(plan, "tuning", None) is not None},
+        "noise": None
+        if noise is None
+        else noise_record(noise, stream, bound=getattr(plan, "tuning", None) is not None),
         "dropped": describe_dropped(stream),
         "seconds": seconds,
         "rows_per_second": n / max(seconds, 1e-9),
@@ -119,6 +123,14 @@ def describe_run(
         "private_metrics": None,
         "diagnostics": None,
     }
+
+
+def noise_record(noise: Any, stream: Any, *, bound: bool) -> dict[str, Any]:
+    """Return figures of the last release's noise as JSON values; of a target that has a range in its own units too."""
+    found = {name: None if math.isinf(value) else value for name, value in asdict(noise).items()}
+    span = None if stream.schema is None or stream.schema.target is None else stream.schema.target.range
+    units = None if span is None else (span[1] / 2 - span[0] / 2) * noise.score_std
+    return {**found, "bound": bound, "score_std_in_target_units": units}
 
 
 def _warnings(made: Any, noise: Any) -> list[str]:
@@ -211,7 +223,7 @@ def write_run(
         }
         record["warnings"] += _doubts(record["diagnostics"], record["x_bound_from"])
     files["run.json"] = "what was run, and how it ended"
-    own_eyes = metrics is not None or record["dropped"] is not None
+    own_eyes = record["diagnostics"] is not None or record["dropped"] is not None
     if own_eyes:
         files["run.json"] += "; with figures that are NOT PRIVATE"
     text = json.dumps(record, indent=1, allow_nan=False).encode() + b"\n"
@@ -246,22 +258,31 @@ def _doubts(found: dict[str, Any], x_bound_from: str | None) -> list[str]:
 
 def _constant(found: dict[str, Any]) -> list[str]:
     """Whether a constant does as well as the last model."""
-    last, best = found["run"]["final_model"], found["best_fixed"]
     if found["run"]["releases"] == 0:
         return []
+    return _beside(found, found["run"]["final_model"], found["best_fixed"])
+
+
+def doubts_of_fit(found: dict[str, Any]) -> list[str]:
+    """What the diagnostics of a fit show that nobody can have wanted. Not private."""
+    return _beside(found, found["final_model"], None)
+
+
+def _beside(found: dict[str, Any], last: dict[str, Any], best: dict[str, Any] | None) -> list[str]:
     if found["classification"]:
-        own, always = last["accuracy"], found["majority_accuracy"]
+        name, own, always = "accuracy", last["accuracy"], found["majority_accuracy"]
         if own > always or always == 1.0:
             return []
         figures = f"its accuracy is {own:.4f}, and that of the commoner class alone {always:.4f}"
-        reach = f"{best['accuracy']:.4f}"
     else:
-        if not found["deviation_of_targets"] or last["r_squared"] > 0.0:
+        name = "r_squared"
+        if not found["deviation_of_targets"] or last[name] > 0.0:
             return []
-        figures, reach = f"its R² is {last['r_squared']:.4f}", f"{best['r_squared']:.4f}"
+        figures = f"its R² is {last[name]:.4f}"
+    reach = "" if best is None else f" (the best fixed model: {best[name]:.4f})"
     return [
-        f"NOT PRIVATE: the last model does not beat a constant: {figures} (the best fixed model: {reach}); more rows, "
-        "a larger --epsilon or other features may help, and privol plan says what the noise is"
+        f"NOT PRIVATE: the last model does not beat a constant: {figures}{reach}; more rows, a larger --epsilon or "
+        "other features may help, and privol plan says what the noise is"
     ]
 
 

@@ -131,7 +131,7 @@ def run(out: str | None, **options: Any) -> None:
     releases without looking at the rows. Rows longer than --x-bound are scaled down to it.
 
     Learners of data at rest (objective-perturbation, output-perturbation, pol) take all rows into memory and release
-    one model: they need no --horizon, and have no schedule, no checkpoints and no diagnostics.
+    one model: they need no --horizon, and have no schedule and no checkpoints. Diagnostics put it beside a constant.
 
     \b
     Writes into RUN:

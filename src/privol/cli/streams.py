@@ -216,8 +216,8 @@ def _inputs(stream: Any, given: Mapping[str, Any], ranges: Mapping[str, Any] | N
     }
 
 
-def width_of_schema(path: str) -> tuple[int, float | None, Any, int | None]:
-    """Return how many features rows of a schema have, their largest norm, its users, how many classes (or None)."""
+def width_of_schema(path: str) -> tuple[int, float | None, Any]:
+    """Return how many features rows of a schema have, their largest norm, and the schema."""
     from ..streams import Schema, open_stream
 
     schema = Schema.load(path)
@@ -227,7 +227,7 @@ def width_of_schema(path: str) -> tuple[int, float | None, Any, int | None]:
     if not names:
         raise InvalidParameter(f"{path}: names no column")
     stream = open_stream([dict.fromkeys(names)], schema=schema, target=False)
-    return stream.n_features, stream.row_bound, schema.user, None if schema.classes is None else len(schema.classes)
+    return stream.n_features, stream.row_bound, schema
 
 
 # ---- rows for a saved model ---------------------------------------------------------------------------------

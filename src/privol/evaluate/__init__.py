@@ -7,7 +7,8 @@ The exception is :class:`PrivateMetrics`: progressive accuracy (or absolute erro
 with noise under a guarantee of their own, in the learner's ledger.
 """
 
-from ._compare import Comparison, RunFigures, compare
+from ._compare import Comparison, RunFigures, compare, in_target_units, range_of_targets
+from ._fixed import beside_constant
 from ._hindsight import BestFixed, best_in_hindsight
 from ._private import MetricsResult, MetricsWindow, PrivateMetrics
 from ._progressive import Progressive, progressive
@@ -27,7 +28,10 @@ __all__ = [
     "Score",
     "Tape",
     "Task",
+    "beside_constant",
     "best_in_hindsight",
     "compare",
+    "in_target_units",
     "progressive",
+    "range_of_targets",
 ]

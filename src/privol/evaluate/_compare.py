@@ -17,7 +17,9 @@ from ._progressive import Progressive, progressive
 from ._scores import NOTICE, Score, Task
 from ._tape import PASS_ROWS, Tape
 
-__all__ = ["Comparison", "RunFigures", "compare"]
+__all__ = [
+    "Comparison", "RunFigures", "compare", "deviation_of", "in_target_units", "majority_of", "range_of_targets",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -240,9 +242,18 @@ def range_of_targets(stream: Any) -> tuple[float, float] | None:
 
 
 def in_target_units(score: Mapping[str, float], span: tuple[float, float]) -> dict[str, float]:
-    """Return the errors of targets that were mapped from a range as they are in the targets' own units."""
+    """Return errors of targets that were mapped to -1 ... 1 from a range as they are in the targets' own units.
+
+    Parameters
+    ----------
+    score : mapping
+        With ``mean_absolute_error`` and ``root_mean_squared_error``, or one of them.
+    span : pair of float
+        The range.
+    """
     half = span[1] / 2 - span[0] / 2
-    return {name: half * score[name] for name in ("mean_absolute_error", "root_mean_squared_error")}
+    names = ("mean_absolute_error", "root_mean_squared_error")
+    return {name: half * score[name] for name in names if name in score}
 
 
 def majority_of(f: Objective) -> float:
