@@ -54,6 +54,8 @@ class Points:
         The entries of the hat functions, of the same rows, where the column has other functions.
     block : bool
         Whether all rows have the same places, but for those without a number.
+    each : bool
+        Whether every row is a cell of its own, in their order.
     """
 
     def __init__(
@@ -65,10 +67,12 @@ class Points:
         hats: tuple[IntArray, FloatArray] | None = None,
         *,
         block: bool = False,
+        each: bool = False,
     ) -> None:
         self._cells, self._places, self._weights, self._states = cells, places, weights, states
         self._hats = hats
         self._block = block
+        self._each = each
 
     @property
     def places(self) -> IntArray:
@@ -101,14 +105,17 @@ class Points:
 
     def spare(self, rows: BoolArray) -> None:
         """Leave rows without any value, and out of the counts."""
-        self._cells = np.where(rows, np.int32(len(self._states) - 1), self._cells)
+        if rows.any():
+            self._cells, self._each = np.where(rows, np.int32(len(self._states) - 1), self._cells), False
 
     def write(self, flat: FloatArray, starts: npt.NDArray[np.int64]) -> None:
         """Write the values into dense rows that begin at these places and hold 0 there."""
         if self._block and len(starts):
             first, n = int(self._places[-1, 0]), self._places.shape[1]
             rows = flat.reshape(len(starts), -1)
-            np.take(self._weights, self._cells, axis=0, out=rows[:, first : first + n], mode="clip")
+            rows[:, first : first + n] = (
+                self._weights[: len(starts)] if self._each else np.take(self._weights, self._cells, axis=0)
+            )
             strange = self._places[:, -1] != first + n - 1  # the indicator of a missing cell is the last place there
             if strange.any():
                 at = np.flatnonzero(strange[self._cells])
@@ -192,7 +199,8 @@ class KnotsColumn:
             values = np.array(column.to_numpy(zero_copy_only=False), dtype=np.float64)
             for marker in self._written.missing_numbers:
                 values[values == marker] = np.nan
-            return self._points(np.arange(len(values), dtype=np.int32), values, np.zeros(len(values), dtype=bool))
+            cells, strange = np.arange(len(values), dtype=np.int32), np.zeros(len(values), dtype=bool)
+            return self._points(cells, values, strange, each=True)
         column = compact(column)
         if self._times:
             values, strange = seconds_in(column.dictionary, self._written)
@@ -200,7 +208,9 @@ class KnotsColumn:
             values, strange = self._written.values(column.dictionary, pointed=self._pointed)
         return self._points(positions(column), values, strange)
 
-    def _points(self, cells: IntArray, values: FloatArray, strange: npt.NDArray[np.bool_]) -> Points:
+    def _points(
+        self, cells: IntArray, values: FloatArray, strange: npt.NDArray[np.bool_], *, each: bool = False
+    ) -> Points:
         """Return the entries of rows by their distinct cells, and which of these are neither missing nor a number."""
         # two more: a cell that is null, and a row that is spared
         values = np.append(values, [np.nan, np.nan])
@@ -222,12 +232,13 @@ class KnotsColumn:
         if self._cycles:
             places, weights = self._with_cycles(values, places, weights)
         weights[none] = 0.0
-        if self._flag is not None:
+        if self._flag is not None and len(none):
+            places = np.array(places)
             places[none[:-1], -1] = self._flag
             weights[none[:-1], -1] = 1.0
         if hats is not None:
             hats[1][none] = 0.0
-        return Points(cells, places, weights, states, hats, block=hats is not None)
+        return Points(cells, places, weights, states, hats, block=hats is not None, each=each)
 
     def crossed(self, found: Points) -> tuple[IntArray, FloatArray]:
         """Return what the column brings into a cross: functions between knots and the indicator, without cycles."""
@@ -254,11 +265,17 @@ class KnotsColumn:
         """Return features and values of the cosine basis by those of the hat functions."""
         functions = self._functions_at
         assert functions is not None
-        left = places[:, 0] - self.feature
-        found = shares[:, :1] * functions[left]
-        found += shares[:, 1:] * functions[left + 1]
-        own = np.arange(self.feature, self.feature + functions.shape[1], dtype=np.int32)
-        return np.tile(own, (len(places), 1)), found
+        left, share = places[:, 0] - self.feature, np.ascontiguousarray(shares[:, 1])
+        found = np.empty((functions.shape[1], len(places)))
+        term = np.empty(len(places))
+        # The values at knots are multiples of 2^-40 below 2: their differences are exact.
+        for values, steps, out in zip(functions[:-1].T, np.diff(functions, axis=0).T, found, strict=True):
+            np.take(values, left, out=out, mode="clip")
+            np.take(steps, left, out=term, mode="clip")
+            term *= share
+            out += term
+        own = np.arange(self.feature, self.feature + len(found), dtype=np.int32)
+        return np.broadcast_to(own, (len(places), len(own))), found.T
 
     def _beyond(self, values: FloatArray) -> tuple[IntArray, FloatArray]:
         """Return the indicator of numbers below both knots, or above."""
