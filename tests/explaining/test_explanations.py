@@ -136,6 +136,20 @@ def test_three_classes_and_the_record():
     assert all(a["high"] <= b["high"] for a, b in zip(found.table, wide, strict=True))
 
 
+def test_what_few_rows_have_counts_a_little():
+    """Of a column nearly all of whose cells are one number the share may come out as 1."""
+    schema = Schema.load({"columns": {"gain": {"knots": [0, 0], "shape": "apart", "share": 1.0, "missing": "zero"}}})
+    rows = np.zeros((400, 2))
+    rows[::4, 1] = 1.0
+    made = privol.PIGD(radius=50.0, epsilon=30.0, random_state=0).fit(rows, (rows[:, 1] > 0).astype(int))
+    found = explain(made, schema)
+    (gain,) = found.of("gain")
+    assert gain.labels == ("0", "below 0", "above 0")
+    above = gain.contribution[0, 2] - gain.contribution[0, 0]
+    assert above == pytest.approx(made.coef_[0, 1])
+    assert found.importance[0]["importance"] > 0.03 * above > 0.0
+
+
 def test_text_and_plot():
     found = CLASSES.explain()
     for text in (str(found), *(found.text(record["column"]) for record in found.importance)):

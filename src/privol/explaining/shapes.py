@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..encoding.crosses import cross_name
 from ..encoding.hashes import hash_of
 from ..encoding.schema import Schema
-from ..encoding.schema_parts import Column, Drop, Hashed, Knots, Levels, NumberColumn
+from ..encoding.schema_parts import LEAST_SQUARE, Column, Drop, Hashed, Knots, Levels, NumberColumn
 from ..encoding.times import CYCLES, cycle_values, time_text
 from ..errors import InvalidParameter
 from ..streams import open_stream
@@ -204,7 +204,11 @@ def _categories(name: str, labels: Sequence[str], first: int, width: int, *, res
 
 
 def _with_usual(found: Points, label: str, share: float) -> Points:
-    """The points with one more in front, of cells without a feature, which so many rows have."""
+    """The points with one more in front, of cells without a feature, which so many rows have.
+
+    The others count a little even where none of them was seen, as in the norm that rows are scaled for.
+    """
+    share = min(share, 1.0 - float(LEAST_SQUARE))
     blank = sp.csr_array((1, found.values.shape[1]))
     return replace(
         found,
