@@ -126,3 +126,41 @@ def test_parameters_of_users_are_checked():
     ):  # fmt: skip
         with pytest.raises(InvalidParameter, match=message):
             privol.DPFTRL(**words).calibrate(3, 1000)
+
+
+@pytest.mark.parametrize("release", ["all", 5, [3, 20, 40], "last"], ids=str)
+@pytest.mark.parametrize("kind", [privol.PIGD, privol.PGIGA], ids=lambda kind: kind.__name__)
+def test_iterates_are_moved_by_the_rows_before_them(kind, release):
+    """Against all places of three rows: what all releases show of them, at the noise of a budget for them."""
+    rows, apart, n, words = 3, 8, 40, {"release": release}
+    plan = kind(**words, rows_per_user=rows, user_separation=apart).calibrate(3, n)
+    one = kind(**words).calibrate(3, n)
+    after = np.concatenate(list(plan.releases.chunks()))
+    moved = np.array([one.sensitivity(int(t)) for t in after]) / [plan.std(int(t)) for t in after]
+    worst = 0.0
+    for places in itertools.combinations(range(1, n + 1), rows):
+        if min(np.diff(places)) >= apart:
+            before = np.sum(np.array(places)[:, None] <= after, axis=0)
+            worst = max(worst, float(np.linalg.norm(before * moved)))
+    assert worst <= plan.mu
+    assert worst >= 0.999999 * plan.mu
+    assert plan.factor == plan.user_factor(rows, apart)
+    assert plan.factor == pytest.approx(one.user_factor(rows, apart), rel=1e-9)
+    assert float(np.linalg.norm(moved)) <= plan.mu / plan.factor * (1 + 1e-9)
+    assert one.user_factor(rows, 1) <= rows
+    assert release != "last" or plan.factor == rows
+
+
+def test_iterates_of_neighbours_are_as_far_apart_as_is_charged():
+    """Runs without noise on streams whose users' rows differ as far as rows can, at margins that keep every slope."""
+    n, places = 60, [0, 10, 20, 30]
+    words = {"loss": "hinge", "l2": 3.0, "radius": 50.0, "fit_intercept": False, "release": "all", "horizon": n}
+    plan = privol.PIGD(**words, rows_per_user=4, user_separation=10).calibrate(1, n)
+    X, shown = np.ones((n, 1)), []
+    for sign in (1.0, -1.0):
+        X[places] = sign
+        made = privol.PIGD(**words, epsilon=math.inf)
+        shown.append([float(made.partial_fit(X[[t]], [1], classes=[0, 1]).coef_[0, 0]) for t in range(n)])
+    apart = np.abs(np.array(shown[0]) - np.array(shown[1]))
+    moved = float(np.linalg.norm(apart / [plan.std(t) for t in range(1, n + 1)]))
+    assert plan.mu * 0.99 <= moved <= plan.mu

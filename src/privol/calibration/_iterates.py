@@ -137,6 +137,8 @@ class IterateCalibration:
         is prox, then project.
     refresh : int
         Rows between recomputations of the iterate's norm.
+    factor : float
+        What the budget covers, in multiples of what one row costs.
     """
 
     problem: Problem
@@ -148,6 +150,7 @@ class IterateCalibration:
     row_bound: float
     constrained: bool
     refresh: int
+    factor: float = 1.0
 
     @property
     def epochs(self) -> None:
@@ -162,8 +165,14 @@ class IterateCalibration:
         return float(self.schedule.std(row))
 
     def user_factor(self, rows_per_user: int, user_separation: int) -> float:
-        """What all rows of a user cost, in multiples of what one costs: their number, wherever they are."""
-        return float(check_user(rows_per_user, user_separation)[0])
+        """What all rows of a user cost, in multiples of what one costs: see :class:`RunPlan`.
+
+        Cost O(releases), as that of the calibration.
+        """
+        rows, apart = check_user(rows_per_user, user_separation)
+        if (rows, apart) == (self.problem.rows_per_user, self.problem.user_separation):
+            return self.factor
+        return float(rows) if self.claim is not None else _user_factor(self.schedule, self.releases, rows, apart)
 
     def convexity(self, row: int) -> float:
         """Mean strong convexity of the rows up to ``row``."""
@@ -234,23 +243,29 @@ def calibrate_iterates(
     else:
         kind, first, last_row = L2_SCHEDULES.index(l2_schedule), 1, horizon
         a0 = _start_weight(update, l2, smoothness, step_offset)
-    # Of a user so many rows change one after the other, each by what one row does: docs/proofs/participation.md.
-    together = float(problem.rows_per_user)
     rounded = rounding.coefficients(kind, a0, l2, radius, gradient, smoothness if constrained else 0.0, horizon)
-    schedule = Schedule(
-        kind=kind,
-        a0=a0,
-        l2=l2,
-        first=first,
-        diameter=together * diameter,
-        rounding=(together * rounded[0], together * rounded[1], together * rounded[2]),
-        cap=together * cap,
-        shape=_SHAPE_CODES["paper" if published else noise_shape],
-        gain=0.0,
-    )
     if published and horizon < 2:
         raise InvalidParameter("calibration='published' releases after rows 1 to horizon - 1: horizon must exceed 1")
     releases = ReleaseSchedule.of(release, horizon, last_row)
+
+    def schedule_of(together: float) -> Schedule:
+        return Schedule(
+            kind=kind,
+            a0=a0,
+            l2=l2,
+            first=first,
+            diameter=together * diameter,
+            rounding=(together * rounded[0], together * rounded[1], together * rounded[2]),
+            cap=together * cap,
+            shape=_SHAPE_CODES["paper" if published else noise_shape],
+            gain=0.0,
+        )
+
+    together, schedule = 1.0, schedule_of(1.0)
+    if problem.rows_per_user > 1:
+        rows, apart = problem.rows_per_user, problem.user_separation
+        together = float(rows) if published else _user_factor(schedule, releases, rows, apart)
+        schedule = schedule_of(together)
     claim = None
     if budget.noiseless:
         mu = math.inf
@@ -269,7 +284,7 @@ def calibrate_iterates(
     if not math.isinf(mu):
         _check_noise(schedule, releases)
     return IterateCalibration(
-        problem, schedule, releases, mu, claim, diameter, row_bound, constrained, rounding.refresh
+        problem, schedule, releases, mu, claim, diameter, row_bound, constrained, rounding.refresh, together
     )
 
 
@@ -389,8 +404,22 @@ class _Rounding:
         return scale * e0, scale * e1, scale * fixed * radius
 
 
-def _weighted_sum(unit: Schedule, releases: ReleaseSchedule) -> float:
+def _user_factor(schedule: Schedule, releases: ReleaseSchedule, rows: int, apart: int) -> float:
+    """What all rows of a user cost: before a release there are at most so many of them as fit, docs/proofs.
+
+    The root of the mean of their squared numbers, weighed by what one row costs at that release.
+    """
+    if rows == 1 or releases.count == 0:
+        return float(rows)
+    unit = schedule.with_gain(1.0)
+    found = _weighted_sum(unit, releases, rows=rows, apart=apart) / _weighted_sum(unit, releases)
+    return max(1.0, min(float(rows), math.sqrt(found) * UP))
+
+
+def _weighted_sum(unit: Schedule, releases: ReleaseSchedule, *, rows: int = 1, apart: int = 1) -> float:
     """At least the sum over the releases of (s_t / w_t)^2, w_t the noise scale at gain 1.
+
+    With ``rows`` times the square of how many rows of a user there may be up to then, ``apart`` rows apart.
 
     Each term by itself, but for those of a schedule of every k rows beyond the first ``_TERMS``: these go together, a
     2^18th part of an octave of them at a time, each counted as the first of its part. So many octaves as there can be
@@ -401,20 +430,27 @@ def _weighted_sum(unit: Schedule, releases: ReleaseSchedule) -> float:
     as t. So s_b <= s_a (b / a)^2. A term is s^(2/3), s or (s t)^2, by the noise shape: the last grows fastest.
     """
     parts = []
-    for rows in releases.chunks(_TERMS if releases.every else None):
+    for after in releases.chunks(_TERMS if releases.every else None):
         if releases.every:
-            sensitivity, weight = unit.arrays(int(rows[0]), releases.every, len(rows))
+            sensitivity, weight = unit.arrays(int(after[0]), releases.every, len(after))
         else:
-            sensitivity, weight = unit.at(np.ascontiguousarray(rows))
-        parts.append(float(np.sum((sensitivity / weight) ** 2)))
+            sensitivity, weight = unit.at(np.ascontiguousarray(after))
+        parts.append(float(np.sum((_most(after, rows, apart) * sensitivity / weight) ** 2)))
     first = _TERMS  # releases that are counted
     while releases.every and first < releases.count:
         length = first // _PARTS
         n = min(_PARTS, -(-(releases.count - first) // length))
         sensitivity, weight = unit.arrays((first + 1) * releases.every, length * releases.every, n)
-        parts.append(float(np.sum((sensitivity / weight) ** 2)) * length * _WITHIN_PART)
+        ends = (first + length * np.arange(1, n + 1, dtype=np.int64)) * releases.every  # of the parts
+        many = _most(ends, rows, apart)
+        parts.append(float(np.sum((many * sensitivity / weight) ** 2)) * length * _WITHIN_PART)
         first += n * length
     return math.fsum(parts) * UP
+
+
+def _most(after: NDArray[np.int64], rows: int, apart: int) -> NDArray[np.int64]:
+    """Rows of a user among the first so many, at most."""
+    return np.minimum((after - 1) // apart + 1, rows)
 
 
 def _published_gain(rate: float, horizon: int, epsilon: float, delta: float) -> float:

@@ -155,9 +155,9 @@ class PIGD(_IterateLearner):
         The budget is for all rows of one user together, of whom the run has at most so many: ``epsilon`` and ``delta``
         are then a person's, and the noise is made for it. Default: for one row.
     user_separation : int, default=1
-        With ``rows_per_user``: any two rows of a user are at least so many rows apart. No less noise
-        here, where an iterate forgets no row. Unless the stream
-        says that it keeps both, nobody checks them, and the guarantee says so.
+        With ``rows_per_user``: any two rows of a user are at least so many rows apart. The further, the less noise
+        where models are released before the last rows come. Unless the stream says that it keeps both, nobody checks
+        them, and the guarantee says so.
     adjacency : {"replace", "zero_out"}, default="replace"
         What a neighbouring stream may change in one row: anything, or its absence.
     ledger : Ledger, optional
