@@ -71,7 +71,9 @@ def run_report(record: Mapping[str, Any]) -> list[RenderableType]:
     parts += [Text(), *_full(sentence, record["model_private"]), Text(), _files(record)]
     # what is not private comes last, so that all of it can be cut off
     if record["dropped"] is not None:
-        parts += [Text(), Text(f"Rows dropped: {_dropped(record['dropped'])}", style="red")]
+        kept = record.get("guarantee", {}).get("users_fixed", True)
+        what = "dropped" if kept else "made null rows"
+        parts += [Text(), Text(f"Rows {what}: {_dropped(record['dropped'])}", style="red")]
     if found is not None:
         doubts = [words for words in record["warnings"] if words.startswith(_NOT_PRIVATE)]
         parts += [Text(), *_warnings(doubts), *(_diagnostics(found) if "run" in found else _fit_diagnostics(found))]

@@ -524,3 +524,15 @@ def test_exact_metrics_without_privacy(here, visits):
     assert record["model_private"] is False
     assert record["private_metrics"]["private"] is False
     assert record["private_metrics"]["total"]["accuracy_std"] == 0.0
+
+
+def test_surplus_rows_of_users_that_are_null_rows(here, visits):
+    """They keep their places, learners take them, and whose they are is hidden too."""
+    (here / "rows.toml").write_text(SCHEMA + CAP + 'separation = 3\nsurplus = "null"\n')
+    users = ("--rows-per-user", "2", "--user-separation", "3")
+    record = run_json(*RUN, *users)
+    assert (record["rows"], record["guarantee"]["users_fixed"]) == (N, False)
+    assert record["dropped"]["rows"]["over_user_cap"] + record["dropped"]["rows"]["too_near"] > 0
+    shown = " ".join(privol_cli(*RUN, *users, "--out", "again").stdout.split())
+    assert "Rows made null rows: " in shown
+    assert "whose rows they are may change with them" in shown
