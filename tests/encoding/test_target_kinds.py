@@ -78,6 +78,21 @@ def test_without_noise_they_always_are(name):
     assert kind_of((LABELS | NUMBERS)[name], math.inf, 0) == ("labels" if name in LABELS else "numbers")
 
 
+def test_each_row_counts_in_one_cell():
+    """Which is what its noise is for, whatever the target is: labels, numbers of any kind, texts, nothing."""
+    texts = ["1", "2", "1.5", "-3", "1e300", "1e-300", "nan", "x", "", "2020-01-01", "0", "-0.5", None]
+    plan = plan_encoding(N, 9, mu=1.0)
+    run = EncodingRun((), "y", plan, make_source(0), Written((), "."))
+    run.take(pyarrow.record_batch({"y": pyarrow.array(["1", "2"] * plan.labels)[: plan.labels].dictionary_encode()}))
+    counted = run._counted["y"]
+    for text in texts:
+        before = counted.counts.copy()
+        run.take(pyarrow.record_batch({"y": pyarrow.array([text], pyarrow.string()).dictionary_encode()}))
+        known = text not in ("", None)  # without another column it is the null row, which counts nowhere
+        assert (counted.counts - before).sum() == known
+        assert (counted.counts - before).max() == known
+
+
 def test_a_target_that_may_be_one_of_labels_is_not_taken_for_real():
     """Of one found label among small whole numbers nothing follows: an error says what to declare."""
     y = np.array(["1"] * 40 + ["2", "3"] * 980)
@@ -93,3 +108,16 @@ def test_numbers_that_were_found_as_labels_are_within_the_range():
     low, high = stream.schema.target.range
     assert low <= 0.0
     assert high > 40.0
+
+
+def test_how_many_rows_have_a_learnt_label_is_told():
+    """Of the rows of the next phase, through its noise; the others are null rows."""
+    plan = plan_encoding(N, 1, mu=gdp_mu(4.0, 1e-6))
+    for share in (1.0, 0.5):
+        later = np.where(np.random.default_rng(2).random(N) < share, 1, 3)
+        y = np.concatenate([np.arange(plan.labels) % 2, later])[:N]
+        rows = pyarrow.table({"a": np.arange(N) % 7 + 0.5, "y": y})
+        encoder = PrivateEncoder(epsilon=4.0, random_state=3, reuse_rows=False)
+        stream = open_stream(rows, target="y", schema=encoder)
+        assert stream.classes == ("0", "1")
+        assert encoder.labelled_ == pytest.approx(share, abs=0.1)

@@ -137,6 +137,7 @@ def describe_encoding(encoder: PrivateEncoder) -> dict[str, Any]:
         "model_epsilon": _plain(encoder.model_epsilon_),
         "dropped": dict(encoder.dropped_),
         "uncrossed": dict(encoder.uncrossed_),
+        "labelled": encoder.labelled_,
         "guarantee": encoder.guarantee_.to_record(),
         "plan_id": None if account is None else account.plan_id,
     }
@@ -148,6 +149,7 @@ def _restore(encoder: PrivateEncoder, record: Mapping[str, Any]) -> None:
     encoder.plan_, encoder.reused_ = EncodingPlan(**plan), record["reused"]
     encoder.model_epsilon_ = float(record["model_epsilon"])
     encoder.dropped_, encoder.uncrossed_ = record["dropped"], record["uncrossed"]
+    encoder.labelled_ = record["labelled"]
     encoder.guarantee_ = Guarantee.from_record(record["guarantee"])
 
 

@@ -16,6 +16,7 @@ __all__ = [
     "learns_encoding",
     "short_of_rows",
     "spent_note",
+    "unlabelled",
     "what_taught",
 ]
 
@@ -115,6 +116,7 @@ def what_taught(encoder: Any) -> dict[str, Any]:
         "mu": plan.mu if encoder.guarantee_.kind == "gdp" else "inf",
         "columns": len(encoder.schema_.columns) - len(encoder.dropped_),
         "frequent_features": None if encoder.schema_.rows is None else len(encoder.schema_.rows.kept),
+        "labelled": encoder.labelled_,
         "dropped": dict(encoder.dropped_),
         "crosses": [cross_name(pair) for pair in encoder.schema_.crosses],
         "uncrossed": dict(encoder.uncrossed_),
@@ -129,6 +131,25 @@ def short_of_rows(taught: Mapping[str, Any]) -> str | None:
     if taught["frequent_features"] is not None:
         return None
     return too_short(taught["rows"], taught["visible_share"], taught["reused"])
+
+
+#: Learnt labels that fewer of the rows have leave so many null rows that the run should say so.
+_MOST_LABELLED = 0.8
+
+
+def unlabelled(taught: Mapping[str, Any]) -> str | None:
+    """Say where many rows have none of the learnt labels, by :func:`what_taught`; None where there are few.
+
+    Of released counts: the figure is public.
+    """
+    share = taught["labelled"]
+    if share is None or share >= _MOST_LABELLED:
+        return None
+    return (
+        f"only about {share:.0%} of the rows after those that showed the labels have one of them, and rows with "
+        "another are learnt as null rows: shuffle FILE if it is sorted by something, declare the labels by --classes, "
+        "or give more rows or a larger --epsilon"
+    )
 
 
 def spent_note(encoder: Any, what: str, journal: Path | None) -> str | None:

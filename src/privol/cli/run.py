@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from ..errors import BudgetExceeded
-from .encoding import short_of_rows
+from .encoding import short_of_rows, unlabelled
 from .options import LEARNER_OPTIONS, OFFLINE, CrossType, GroupedCommand, learner_options
 from .outputs import RunDirectory, naming_rows, printing, uninterrupted
 from .prepare import Ready, prepare, say_spent
@@ -276,8 +276,9 @@ def _report(
         record["shared"] = ready.shared
         record["x_bound_from"] = ready.x_bound_from
         record["encoding"] = ready.encoding
-        if ready.encoding is not None and (short := short_of_rows(ready.encoding)) is not None:
-            record["warnings"].append(short)
+        if ready.encoding is not None:
+            said = (short_of_rows(ready.encoding), unlabelled(ready.encoding))
+            record["warnings"] += [words for words in said if words is not None]
         if unread and unread_pipe():
             record["warnings"].append(
                 "what comes through the pipe was not read: these are the rows that come with the package; privol run "

@@ -76,11 +76,14 @@ class Found:
     target : Target or None
     dropped : dict of str to str
         Why a column was left out.
+    labelled : float or None
+        Where labels were learnt: about which share of the later rows that have a target has one of them.
     """
 
     columns: dict[str, Column] = field(default_factory=dict)
     target: Target | None = None
     dropped: dict[str, str] = field(default_factory=dict)
+    labelled: float | None = None
 
 
 class _Values:
@@ -430,6 +433,7 @@ class EncodingRun:
         elif self._regression is not True:
             if len(self._labels) >= 2:
                 self.found.target = _labelled(str(self._target), self._labels)
+                self.found.labelled = min(max(float(noisy[_KNOWN]), 0.0) / max(self._targets(noisy), 1.0), 1.0)
                 return
             what = f"only the label {self._labels[0]!r}" if len(self._labels) == 1 else "no label"
             raise StreamError(
@@ -452,8 +456,7 @@ class EncodingRun:
         counted: _TargetKinds = self._counted[str(self._target)]
         fractions, whole = counted.parts(noisy, std)
         known = max(float(noisy[_KNOWN]), 0.0)
-        # not the sum of what is believed, which leaves out numbers of many sizes
-        rows = self._plan.kinds - max(float(noisy[_MISSING]), 0.0)
+        rows = self._targets(noisy)
         if fractions.sum() > _OTHERS * rows:
             return False
         values = self._label_values()
@@ -462,6 +465,10 @@ class EncodingRun:
         few = np.maximum(np.abs(counted.cells.low), np.abs(counted.cells.high)) <= _FEW
         small = bool(((np.abs(values) < _FEW) & (np.floor(values) == values)).all())
         return bool(small and known + whole[few].sum() >= _SEEN * rows and whole[~few].sum() <= _OTHERS * rows)
+
+    def _targets(self, noisy: FloatArray) -> float:
+        """Return how many rows have a target: not the sum of what is believed, which leaves out many sizes."""
+        return self._plan.kinds - max(float(noisy[_MISSING]), 0.0)
 
     def _label_values(self) -> FloatArray:
         """Return the found labels that are numbers."""

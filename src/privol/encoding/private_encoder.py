@@ -88,6 +88,9 @@ class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: i
         encoding has all of it.
     dropped_ : dict of str to str
         Why a column was left out.
+    labelled_ : float or None
+        Where labels were learnt: about which share of the rows after those that showed them, if they have a target, has
+        one of them. The others are null rows; in a table that is sorted by something there may be many.
     uncrossed_ : dict of str to str
         Why a cross was left out, by its name, such as "age*town".
     guarantee_ : Guarantee

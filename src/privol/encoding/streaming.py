@@ -39,7 +39,7 @@ _AGAIN = (
     "pays for that besides (the squares of both mu add up for each row)"
 )
 # What an earlier input has taught: it is gone, should this one teach nothing.
-_FOUND = ("schema_", "dropped_", "uncrossed_", "n_features_in_", "feature_names_in_")
+_FOUND = ("schema_", "dropped_", "uncrossed_", "labelled_", "n_features_in_", "feature_names_in_")
 _ARITHMETIC = ARITHMETIC.replace("double-precision iterate", "count")
 
 
@@ -174,7 +174,7 @@ class StreamEncoder:
 
         def conclude(run: EncodingRun) -> None:
             found = dict(known) | run.found.columns
-            self.dropped_ = run.found.dropped
+            self.dropped_, self.labelled_ = run.found.dropped, run.found.labelled
             kept, self.uncrossed_ = feasible(crosses, found, run.found.dropped)
             options["missing"] = tuple(sorted(written.missing - {""}))
             self.schema_ = Schema(
@@ -237,7 +237,7 @@ class StreamEncoder:
 
         def conclude(run: FrequentRun) -> None:
             part = FrequentFeatures(source.n_features, run.kept)
-            self.dropped_, self.uncrossed_ = {}, {}
+            self.dropped_, self.uncrossed_, self.labelled_ = {}, {}, None
             self.schema_ = Schema(rows=part, learnt=self._learnt(), name="the learnt schema")
 
         return Lesson(plan, n_rows, begin, conclude)
