@@ -71,8 +71,7 @@ def run_report(record: Mapping[str, Any]) -> list[RenderableType]:
     parts += [Text(), *_full(sentence, record["model_private"]), Text(), _files(record)]
     # what is not private comes last, so that all of it can be cut off
     if record["dropped"] is not None:
-        kept = record.get("guarantee", {}).get("users_fixed", True)
-        what = "dropped" if kept else "made null rows"
+        what = "dropped" if record["guarantee"].get("users_fixed", True) else "made null rows"
         parts += [Text(), Text(f"Rows {what}: {_dropped(record['dropped'])}", style="red")]
     if found is not None:
         doubts = [words for words in record["warnings"] if words.startswith(_NOT_PRIVATE)]
@@ -408,10 +407,7 @@ def plan_report(plan: Plan, in_target_units: float | None = None) -> list[Render
     ``in_target_units``: the noise of the last release's score, where targets are mapped from a range.
     """
     private = plan.guarantee.private and plan.guarantee.kind != "none"
-    table = Table(
-        title=plan.extent,
-        title_justify="left",
-    )
+    table = Table(title=plan.extent, title_justify="left")
     for name in ("after row", "sensitivity", "noise std", "noise norm", "noise in score", "largest score"):
         table.add_column(name, justify="right")
     for r in plan.rows:
