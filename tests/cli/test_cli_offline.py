@@ -231,7 +231,8 @@ def test_errors_in_the_targets_own_units(here, learner):
     ("name", "words"),
     [
         *(("pol", words) for words in ("--horizon 500", "--private-metrics 0.1", "--metric-windows 3", "--delay 1",
-                                       "--checkpoint 100", "--release last", "--renewal double",
+                                       "--checkpoint 100", "--learn-schema", "--schema-share 0.25",
+                                       "--release last", "--renewal double",
                                        "--max-iter 9", "--min-l2 full", "--noise-shape paper")),
         *(("output-perturbation", words) for words in ("--domain l1:1", "--weights last", "--error 0.1", "--batch 4")),
         *(("objective-perturbation", words) for words in ("--horizon 500", "--class-weight sick=2", "--design tree")),

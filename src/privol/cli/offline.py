@@ -26,8 +26,11 @@ LEDGER = "ledger.jsonl"
 #: What belongs to runs of rows in order, and the value that asks for nothing.
 _NOT_OFFLINE: dict[str, Any] = {
     "horizon": None, "private_metrics": None, "metric_windows": None, "checkpoint": 0,
-    "delay": None, "drop": None, "cross": (),
+    "delay": None, "drop": None, "cross": (), "learn_schema": False, "schema_share": None,
 }  # fmt: skip
+
+_LEARNS = ": privol info FILE --private learns a schema for it, under a budget of its own"
+_HELPS = dict.fromkeys(("drop", "cross", "learn_schema", "schema_share"), _LEARNS)
 
 
 def fit_rows(
@@ -122,7 +125,7 @@ def _refuse_others(ctx: click.Context, learner: str, given: Mapping[str, Any]) -
         if stated and value != _NOT_OFFLINE[name]:
             raise click.UsageError(
                 f"--{name.replace('_', '-')} is not an option of --learner {learner}, which takes all rows at once and "
-                "makes one release"
+                f"makes one release{_HELPS.get(name, '')}"
             )
 
 
