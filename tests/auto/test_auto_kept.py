@@ -138,11 +138,19 @@ def test_an_encoding_that_was_paid_for_is_not_learnt_again(tmp_path, monkeypatch
         patch.setattr(PrivateClassifier, "_show_stream", lambda *_: (_ for _ in ()).throw(Stop))
         with pytest.raises(Stop):
             PrivateClassifier(**made).fit_stream(data, target="goal", checkpoint=State(tmp_path / "R"))
+    # rows that taught, among those to learn: both would be said to cost what one of them does
+    taught = whole.encoder_.plan_.rows
+    swapped = data.iloc[[taught, *range(1, taught), 0, *range(taught + 1, N)]]
+    for other in (swapped.reset_index(drop=True), data.iloc[::-1].reset_index(drop=True)):
+        with pytest.raises(StateError, match="not those that taught the encoding"):
+            PrivateClassifier(**made).fit_stream(other, target="goal", checkpoint=State(tmp_path / "R"))
+    assert len(Ledger.read(tmp_path / "R" / "ledger.jsonl").entries()) == 1
     again = PrivateClassifier(**made).fit_stream(data, target="goal", checkpoint=State(tmp_path / "R"))
     assert np.array_equal(again.learner_.coef_, whole.learner_.coef_)
     entries = again.ledger_.entries()
     assert [entry.learner for entry in entries] == ["PrivateEncoder", "AdaptiveFTRL"]
     assert entries[1].beside == entries[0].plan_id
+    assert not (tmp_path / "R" / "secret").exists()
     assert again.ledger_.spent.mu == whole.ledger_.spent.mu
 
 

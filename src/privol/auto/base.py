@@ -35,7 +35,7 @@ from ..streams import Stream, open_stream
 from .course import Coders, Course, EncodedRows, Learner, afford, blocks_of, check_declared, check_encoded, together
 from .defaults import defaults_for, encoder_for, last_model_for
 from .inputs import Labelled
-from .kept import Directory, describe_shown, encoding_of, ledger_beside, reopened
+from .kept import Directory, describe_shown, encoding_of, ledger_beside
 from .reading import ReadsTables
 from .sparse_table import SparseCourse, SparseRows
 
@@ -230,7 +230,8 @@ class PrivateModel(ReadsTables):
             Directory in which the run is kept, so that it outlives the process: the same call goes on with it, to the
             same bits. It has the journal of both phases, unless the estimator has a ledger with one; ``encoding.json``,
             once the rows have taught, which is public; then what :class:`privol.state.State` says. A process that ends
-            while rows teach leaves what that cost, and the next call pays for the encoding again.
+            while rows teach leaves what that cost, and the next call pays for the encoding again. Later ones compare
+            the rows that taught with those that come: StateError where they are others, or can be read only once.
         **how
             How the input is written: other arguments of :func:`privol.open_stream`, such as ``sep``, ``header``,
             ``format``, ``columns``.
@@ -288,14 +289,12 @@ class PrivateModel(ReadsTables):
             if self.ledger is None:
                 self._own_ledger = ledger
             encoder = self._encoder(horizon, self.reuse_rows, goal)
-            streams: list[Stream] = []
 
-            def learn() -> None:
+            def learn() -> Stream:
                 self._afford()
-                streams.append(open_stream(data, **words, schema=encoder))
+                return open_stream(data, **words, schema=encoder)
 
-            found = encoding_of(checkpoint.directory, self, encoder, ledger, learn)
-            stream = streams[0] if streams else reopened(data, words, encoder)
+            found, stream = encoding_of(checkpoint, self, encoder, ledger, learn, data, words)
             learner = self._show_stream(encoder, stream, horizon)
             checkpoint.describe({"schema": found["schema"], "estimator": describe_shown(self, found)})
             told = None if progress is None else lambda _, at: progress(self, at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,9 +20,9 @@ from ..errors import InvalidParameter, StateError
 from ..guarantees import Guarantee
 from ..learners.views import Keeper
 from ..ledger import Ledger
-from ..streams import Stream, open_stream
+from ..streams import Block, Stream, open_stream
 
-__all__ = ["Directory", "describe_encoding", "describe_shown", "encoding_of", "ledger_beside", "reopened", "show"]
+__all__ = ["Directory", "describe_encoding", "describe_shown", "encoding_of", "ledger_beside", "show"]
 
 _FORMAT, _VERSION = "privol.estimator", 1
 _ENCODING = "encoding.json"
@@ -37,6 +37,12 @@ class Directory(Keeper, Protocol):
 
     def describe(self, inputs: dict[str, Any]) -> None:
         """Say how rows become features."""
+
+    def keep_taught(self, blocks: Iterable[Any] | None) -> None:
+        """Note the rows that taught, as the encoding has them; None: they cannot be read again."""
+
+    def check_taught(self, blocks: Iterable[Any] | None) -> None:
+        """Refuse to go on with others."""
 
 
 # ---- of an estimator ---------------------------------------------------------------------------------------
@@ -154,36 +160,48 @@ def _restore(encoder: PrivateEncoder, record: Mapping[str, Any]) -> None:
 
 
 def encoding_of(
-    directory: Path, model: Any, encoder: PrivateEncoder, ledger: Ledger, learn: Callable[[], Any]
-) -> dict[str, Any]:
-    """Return the encoding of a kept run: what ``learn`` has the encoder learn, or what it has learnt before.
+    checkpoint: Directory,
+    model: Any,
+    encoder: PrivateEncoder,
+    ledger: Ledger,
+    learn: Callable[[], Stream],
+    data: Any,
+    words: Mapping[str, Any],
+) -> tuple[dict[str, Any], Stream]:
+    """Return the encoding of a kept run, and the rows behind it: what is learnt now, or what was learnt before.
 
-    It is public, and on the disk before a row is learnt by it.
+    It is public, and on the disk before a row is learnt by it. Behind one that was learnt before come the same rows:
+    one that taught it must not be among those that are learnt, where a row is said to be in one part only.
 
     Parameters
     ----------
-    directory : Path
+    checkpoint : Directory
     model : PrivateModel
     encoder : PrivateEncoder
         Learns, or is restored.
     ledger : Ledger
         That pays.
     learn : callable
-        Lets the encoder learn.
+        Lets the encoder learn, and returns the rows that are left.
+    data, words
+        What is read, and how: arguments of :func:`privol.open_stream`.
 
     Raises
     ------
     StateError
-        If what is there is of other parameters, another ledger or another version.
+        If what is there is of other parameters, another ledger, another version or other rows.
     """
+    directory = checkpoint.directory
     file, parameters = directory / _ENCODING, parameters_of(model)
     own: dict[str, Any] = {"estimator": type(model).__name__, "parameters": parameters}
     if not file.exists():
-        learn()
+        stream = learn()
+        if not encoder.reused_:
+            checkpoint.keep_taught(_taught(data, words, encoder) if stream.repeatable else None)
         found = describe_encoding(encoder)
         record = {"format": _FORMAT, "version": _VERSION, "privol": __version__, **own, "encoding": found}
         write_atomically(file, json.dumps(record, indent=1, allow_nan=False).encode() + b"\n")
-        return found
+        return found, stream
     try:
         record = json.loads(file.read_text(encoding="utf-8"))
         found = record["encoding"]
@@ -201,7 +219,12 @@ def encoding_of(
         raise StateError(f"{directory}: the ledger has no account of the encoding that is kept here")
     _restore(encoder, found)
     encoder.ledger_, encoder.account_ = ledger, account
-    return dict(found)
+    if encoder.reused_:  # all rows are in both, and pay for both
+        return dict(found), _opened(data, words, encoder, 1)
+    stream = _opened(data, words, encoder, encoder.plan_.rows + 1)
+    stream.beside = account.plan_id
+    checkpoint.check_taught(_taught(data, words, encoder) if stream.repeatable else None)
+    return dict(found), stream
 
 
 def ledger_beside(directory: Path, given: Any, adjacency: str) -> Ledger:
@@ -229,14 +252,22 @@ def ledger_beside(directory: Path, given: Any, adjacency: str) -> Ledger:
 _IN_SCHEMA = "target", "header", "sep", "encoding", "columns"
 
 
-def reopened(data: Any, words: Mapping[str, Any], encoder: PrivateEncoder) -> Stream:
-    """Return the stream of the rows that are learnt behind an encoding that another process has had learnt."""
+def _taught(data: Any, words: Mapping[str, Any], encoder: PrivateEncoder) -> Iterator[Any]:
+    """Yield the rows that taught an encoding, block by block, as it encodes them; the input is read once more."""
+    left = encoder.plan_.rows
+    for block in _opened(data, words, encoder, 1):
+        n = min(left, block.X.shape[0])
+        assert block.y is not None
+        yield Block(block.X[:n], block.y[:n], block.first_row)
+        left -= n
+        if not left:
+            return
+
+
+def _opened(data: Any, words: Mapping[str, Any], encoder: PrivateEncoder, first_row: int) -> Stream:
+    """Return the rows from this one on as an encoding has them."""
     schema = encoder.schema_
     left = {name: value for name, value in words.items() if name not in _IN_SCHEMA or schema.rows is not None}
     if schema.rows is None:
         left.pop("classes", None)
-    first = 1 if encoder.reused_ else encoder.plan_.rows + 1
-    stream = open_stream(data, **left, schema=schema, first_row=first)
-    if not encoder.reused_:
-        stream.beside = encoder.account_.plan_id
-    return stream
+    return open_stream(data, **left, schema=schema, first_row=first_row)

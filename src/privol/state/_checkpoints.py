@@ -26,6 +26,8 @@ __all__ = ["Arrays", "Beside", "Checkpoints", "noise_digest", "state_digest"]
 
 FORMAT, VERSION = "privol.state", 3
 FOLDER, PLAN = "secret", "run.json"
+#: By which the rows are known that taught the encoding of a run: older than the run itself.
+TAUGHT = "taught.json"
 
 #: Seconds that a write waits for the next block to be under way.
 PATIENCE = 0.005
@@ -155,8 +157,13 @@ class Checkpoints:
                 self.folder.rmdir()
                 sync_folder(self._directory)
 
-    def clear(self) -> None:
-        """Remove all secrets; the plan last, by which a run is known to be here."""
+    def clear(self, *, taught: bool = False) -> None:
+        """Remove all secrets; the plan last, by which a run is known to be here.
+
+        ``taught``: also what the rows that taught are known by, for a run that is over.
+        """
+        if taught:
+            (self.folder / TAUGHT).unlink(missing_ok=True)
         for path in sorted([path for kind in ("checkpoint-*", "*.key", "*.log") for path in self.folder.glob(kind)]):
             path.unlink()
         (self.folder / PLAN).unlink(missing_ok=True)

@@ -30,15 +30,8 @@ from ..noise.bits import new_key
 from ._checkpoints import Arrays, Beside, Checkpoints, noise_digest, state_digest
 from ._digest import RowDigest
 from ._joined import Joined
-from ._models import (
-    RECORD,
-    classes_of,
-    describe_classes,
-    describe_parameters,
-    name_of,
-    parameters_of,
-    write_export,
-)
+from ._models import RECORD, classes_of, describe_classes, describe_parameters, name_of, parameters_of, write_export
+from ._taught import KnowsTaught
 from ._together import Alone, close_as_left, company_of
 
 __all__ = ["State"]
@@ -50,7 +43,7 @@ _SECRET = ("format", "version", "release", "noise", "digest_key")
 _SMALL = 1 << 20
 
 
-class State:
+class State(KnowsTaught):
     """The directory of a run that outlives its process: **secret** while the run lasts.
 
     ``learner.fit_stream(stream, checkpoint=State("RUN"))`` begins a run, or goes on with the one that is there: the
@@ -531,7 +524,7 @@ class State:
 
     def _wipe(self) -> None:
         self._company.leave()
-        self._files.clear()
+        self._files.clear(taught=True)
         if not self._joined.open:  # else leave() lets go
             self._release()
 

@@ -1,0 +1,75 @@
+"""The rows that taught the encoding of a kept run: known again, as those that it has learnt are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._files import sync_folder, write_atomically
+from ..errors import StateError
+from ..noise.bits import new_key
+from ._checkpoints import TAUGHT, Checkpoints
+from ._digest import RowDigest
+
+__all__ = ["KnowsTaught"]
+
+
+class KnowsTaught:
+    """What :class:`State` knows of the rows before those of its run.
+
+    An encoding and the model behind it cost what the dearer of both costs, because no row is in both. That is so only
+    if whoever goes on has the same rows in the same places.
+    """
+
+    directory: Path
+    _files: Checkpoints
+
+    def keep_taught(self, blocks: Iterable[Any] | None) -> None:
+        """Note the rows that taught, before their encoding is kept.
+
+        Parameters
+        ----------
+        blocks : iterable of Block or None
+            These rows as the encoding has them. None: they cannot be read again, and nobody goes on without them.
+        """
+        key, folder = new_key(None), self._files.folder
+        known = None if blocks is None else _digest(key, blocks)
+        self.directory.mkdir(exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(self.directory)
+        write_atomically(folder / TAUGHT, json.dumps({"key": key.hex(), "digest": known}).encode(), mode=0o600)
+
+    def check_taught(self, blocks: Iterable[Any] | None) -> None:
+        """Refuse to go on with other rows than those that taught; ``blocks`` as for :meth:`keep_taught`.
+
+        Raises
+        ------
+        StateError
+            If they are others, or cannot be compared.
+        """
+        try:
+            record = json.loads((self._files.folder / TAUGHT).read_text(encoding="utf-8"))
+            key, known = bytes.fromhex(record["key"]), record["digest"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise StateError(f"{self._files.folder / TAUGHT}: cannot be read: {error!r}") from error
+        if blocks is None or known is None:
+            raise StateError(
+                f"{self.directory}: the rows that taught the encoding are to be compared with those that come now, and "
+                "an input that can be read only once does not let them: take a file or a frame, and another directory"
+            )
+        if _digest(key, blocks) != known:
+            raise StateError(
+                f"{self.directory}: the first rows of the stream are not those that taught the encoding which is kept "
+                "here: one of these may come again among the others, and would pay for both"
+            )
+
+
+def _digest(key: bytes, blocks: Iterable[Any]) -> str:
+    found = RowDigest(key)
+    for block in blocks:
+        found.update(block.X, np.asarray(block.y, dtype=np.float64))
+    return found.hexdigest()
