@@ -186,7 +186,7 @@ def test_a_rank_that_dies_ends_the_run_which_goes_on(how, gone_on, whole):
 def test_ranks_go_on_from_the_round_that_all_have(gone_on, whole):
     """One rank has kept a round more than another: the rows of that one are learnt again, by the same noise."""
     kept, other = gone_on["checkpoints"]
-    assert len(kept) == len(other) == 2
+    assert {len(kept), len(other)} <= {2, 3}  # 3 where a rank was killed before it removed the oldest
     folder = gone_on["crash"] / "crash"
     assert np.load(folder / "kept-1.npz")["nodes"].tobytes() == whole["nodes"].tobytes()
 

@@ -96,8 +96,8 @@ def last_model_for(rows: Any, horizon: int, given: Mapping[str, Any]) -> tuple[s
     Returns
     -------
     name : str
-        Of real targets "pqftl", whose moments of all rows have noise once; of two classes "output-perturbation" where
-        rows are few for the budget; else the default learner, which shows its last model. All have a guarantee of
+        Of real targets that of PQFTL, whose moments of all rows have noise once; of two classes that of
+        OutputPerturbation where rows are few for the budget; else the default learner, which shows its last model. All have a guarantee of
         Gaussian differential privacy, which the encoding's can stand beside, or share a budget with.
     settings : dict
     """
@@ -106,10 +106,11 @@ def last_model_for(rows: Any, horizon: int, given: Mapping[str, Any]) -> tuple[s
     x_bound = found["x_bound"]
     longest = math.hypot(x_bound, float(found["fit_intercept"]))
     if get_loss(loss).quadratic and rows.n_features <= _MOST_OF_MOMENTS:
+        name = default_name(loss, ("l2",))
         words: dict[str, Any] = {"n_features": rows.n_features, "n_rows": horizon, "x_bound": x_bound}
-        words |= {"learner": "pqftl", "fit_intercept": found["fit_intercept"]}
+        words |= {"learner": name, "fit_intercept": found["fit_intercept"]}
         moments = settings_without_look(loss, **words)
-        return "pqftl", {
+        return name, {
             **found,
             **moments,
             "l2": _L2_OF_MOMENTS,
