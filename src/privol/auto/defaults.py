@@ -97,8 +97,9 @@ def last_model_for(rows: Any, horizon: int, given: Mapping[str, Any]) -> tuple[s
     -------
     name : str
         Of real targets that of PQFTL, whose moments of all rows have noise once; of two classes that of
-        OutputPerturbation where rows are few for the budget; else the default learner, which shows its last model. All have a guarantee of
-        Gaussian differential privacy, which the encoding's can stand beside, or share a budget with.
+        OutputPerturbation where rows are few for the budget; else the default learner, which shows its last model. All
+        have a guarantee of Gaussian differential privacy, which the encoding's can stand beside, or share a budget
+        with.
     settings : dict
     """
     loss = given["loss"]
