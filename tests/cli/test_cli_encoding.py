@@ -221,8 +221,11 @@ def test_what_was_taught_is_paid_for_where_the_first_block_fails(here):
     assert Ledger.read("R/ledger.jsonl").spent.epsilon(1e-6) == pytest.approx(1.0, rel=1e-6)
 
 
-def killed_and_resumed(*words, lines=8):
-    """Start a run into the folder R, kill it after so many lines of its journal, and return what ``resume`` says."""
+def killed_and_resumed(*words, lines=8, before=()):
+    """Start a run into the folder R, kill it after so many lines of its journal, and return what ``resume`` says.
+
+    ``before``: a file of other rows behind which it does not go on.
+    """
     process = start(*words, "--out", "R")
     journal = Path("R/ledger.jsonl")
     while process.poll() is None:
@@ -232,6 +235,10 @@ def killed_and_resumed(*words, lines=8):
         time.sleep(0.001)
     process.communicate(timeout=WAIT)
     assert process.returncode == -signal.SIGKILL
+    for file in before:
+        result = privol_cli("resume", "R", file)
+        assert result.exit_code != OK
+        assert "not those that taught the encoding" in result.stderr
     result = privol_cli("resume", "R", "--json")
     assert result.exit_code == OK, result.stderr
     return json.loads(result.stdout)
@@ -239,10 +246,14 @@ def killed_and_resumed(*words, lines=8):
 
 @pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
 def test_a_killed_run_goes_on_with_what_was_learnt(here):
-    table(100_000).to_csv("rows.csv", index=False)
+    rows = table(100_000)
+    rows.to_csv("rows.csv", index=False)
+    # the first row taught; learnt as the last one it would pay for one phase and be in both
+    pandas.concat([rows[-1:], rows[1:-1], rows[:1]]).to_csv("others.csv", index=False)
     words = (*WORDS, "--cross", "age,town", "--seed", "3", "--checkpoint", "1000", "--no-diagnostics", "--quiet")
     assert privol_cli(*words, "--out", "whole").exit_code == OK
-    result = killed_and_resumed(*words)
+    result = killed_and_resumed(*words, before=["others.csv"])
+    assert not Path("R/secret").exists()
     assert result["resumed"] is True
     assert np.array_equal(load_model("R").coef_, load_model("whole").coef_)
     spent = [Ledger.read(f"{name}/ledger.jsonl").spent.mu for name in ("R", "whole")]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
 import click
@@ -16,7 +17,7 @@ from .encoding import encoder_for, is_learnt, learns_encoding, spent_note, what_
 from .options import given_parameters, learner_name
 from .outputs import RunDirectory
 from .progress import counting
-from .streams import open_for_run
+from .streams import open_for_run, rows_that_taught
 
 __all__ = ["Ready", "check_labels", "prepare", "say_spent"]
 
@@ -44,6 +45,8 @@ class Ready:
         Whether the schema was learnt from the same rows, for a share of the budget.
     encoder : PrivateEncoder or None
         What has learnt it.
+    taught : callable or None
+        Reads the rows that taught, where these are others than are learnt and may be read again.
     """
 
     made: Any
@@ -56,6 +59,7 @@ class Ready:
     encoding: dict[str, Any] | None
     shared: bool
     encoder: Any
+    taught: Callable[[], Iterator[Any]] | None
 
     @property
     def renewed(self) -> bool:
@@ -128,6 +132,7 @@ def prepare(
         raise click.UsageError("--drop is about columns whose meaning is learnt; a schema drops columns by itself")
     if crosses and encoder is None and before is None:
         raise click.UsageError("--cross is about columns whose meaning is learnt; a schema has [[cross]] for it")
+    read = dict(options)
     with _said_as_spent(encoder, directory):
         stream, inputs = open_for_run(file, options, diagnostics, encoder=encoder, kept=before)
         stated = horizon
@@ -176,6 +181,9 @@ def prepare(
         encoding=None if encoder is None else what_taught(encoder),
         shared=is_learnt(inputs) and inputs["first_row"] == 1,
         encoder=encoder,
+        taught=partial(rows_that_taught, file, read, inputs)
+        if is_learnt(inputs) and inputs["first_row"] > 1 and stream.repeatable
+        else None,
     )
 
 

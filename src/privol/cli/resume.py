@@ -40,7 +40,8 @@ def resume(
     """Go on with a run that a crash, an error or Ctrl-C cut short: it ends as if nothing had happened.
 
     The rows are read again from the first, by the options that the run was begun with, and must be those that were
-    learnt; FILE says where they are now, if that has changed. Rows that are learnt already are compared and skipped. To
+    learnt, and before them those that taught what the columns mean (of a pipe these are not compared); FILE says where
+    they are now, if that has changed. Rows that are learnt already are compared and skipped. To
     evaluate them (diagnostics, private metrics) they are learnt once more, with the same noise, which costs time and no
     budget: the same models are released.
 

@@ -228,9 +228,16 @@ def learn_rows(
             return _report(directory, ready, ended, resumed=kept is not None, unread=file is None, delay=delay or 0)
 
         try:
+            if state is not None and ready.taught is not None:
+                if kept is None:
+                    state.keep_taught(ready.taught())
+                elif state.knows_taught:  # of a pipe nobody does
+                    state.check_taught(ready.taught())
             with _saying_what_helps(stream, ready.stated), shown as (tick, stage):
                 ended = _learn(made, stream, state, diagnostics, delay or 0, ready.private, tick, stage, report)
         except BaseException as error:
+            if state is not None and ready.taught is not None:
+                state.forget_taught()
             _say_what_is_left(error, made, directory, ready.encoder)
             raise
     directory.keep()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ __all__ = [
     "flag_of",
     "open_for_model",
     "open_for_run",
+    "rows_that_taught",
     "stream_options",
     "unread_pipe",
     "width_of_schema",
@@ -153,11 +154,7 @@ def open_for_run(
     if given["columns"] is not None:
         given["columns"] = [word.strip() for word in given["columns"].split(",")]
     if kept is not None:
-        known: dict[str, Any] = {"schema": kept["schema"], "first_row": kept["first_row"], "format": given["format"]}
-        if "rows" in kept["schema"]:
-            classes = None if given["classes"] is None else [word.strip() for word in given["classes"].split(",")]
-            known |= {"classes": classes, "positive": given["positive"], "zero_based": given["zero_based"]}
-        stream = open_stream(covtype_path() if file is None else file, **known, count_cells=diagnostics)
+        stream = _behind(file, given, kept["schema"], kept["first_row"], count_cells=diagnostics)
         return stream, {**_inputs(stream, given, None), "first_row": stream.first_row}
     classes = None if given["classes"] is None else [word.strip() for word in given["classes"].split(",")]
     if file is None:
@@ -184,6 +181,40 @@ def open_for_run(
     stream = open_stream(file, **{**given, "classes": classes}, count_cells=counted)
     ranges = None if given["ranges"] is None else _load_ranges(given["ranges"])
     return stream, _inputs(stream, given, ranges)
+
+
+def _behind(file: str | None, given: Mapping[str, Any], schema: Any, first_row: int, **how: Any) -> Any:
+    """Open rows, from this one on, by a schema that the first ones taught."""
+    from ..data import covtype_path
+    from ..streams import open_stream
+
+    known: dict[str, Any] = {"schema": schema, "first_row": first_row, "format": given["format"]}
+    if "rows" in schema:
+        classes = None if given["classes"] is None else [word.strip() for word in given["classes"].split(",")]
+        known |= {"classes": classes, "positive": given["positive"], "zero_based": given["zero_based"]}
+    return open_stream(covtype_path() if file is None else file, **known, **how)
+
+
+def rows_that_taught(file: str | None, given: Mapping[str, Any], inputs: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield the rows that taught a schema, block by block, as it encodes them; the input is read once more.
+
+    Parameters
+    ----------
+    file : path or None
+    given : mapping
+        Options of the command.
+    inputs : mapping
+        Of :func:`open_for_run`.
+    """
+    from ..streams import Block
+
+    left = inputs["first_row"] - 1
+    for block in _behind(file, given, inputs["schema"], 1):
+        n = min(left, block.X.shape[0])
+        yield Block(block.X[:n], block.y[:n], block.first_row)
+        left -= n
+        if not left:
+            return
 
 
 def flag_of(word: str) -> str:

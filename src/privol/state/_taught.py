@@ -43,6 +43,17 @@ class KnowsTaught:
         sync_folder(self.directory)
         write_atomically(folder / TAUGHT, json.dumps({"key": key.hex(), "digest": known}).encode(), mode=0o600)
 
+    @property
+    def knows_taught(self) -> bool:
+        """Whether rows that taught were noted here."""
+        return (self._files.folder / TAUGHT).exists()
+
+    def forget_taught(self) -> None:
+        """Remove what they are known by, where no run is that could go on."""
+        if self._files.read_plan() is None:
+            (self._files.folder / TAUGHT).unlink(missing_ok=True)
+            self._files.leave_nothing()
+
     def check_taught(self, blocks: Iterable[Any] | None) -> None:
         """Refuse to go on with other rows than those that taught; ``blocks`` as for :meth:`keep_taught`.
 
