@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
+import pandas
 import pytest
 from participation_tools import strategy, worst_squares
 
 import privol
 from privol.auto.defaults import encoder_for
 from privol.calibration import budget_of_rows
+from privol.encoding import PrivateEncoder
+from privol.encoding.schema_parts import User
 from privol.errors import BudgetExceeded, InvalidParameter
 from privol.factorizations import factorization, optimise_blt
 from privol.guarantees import Guarantee, compose_gdp, gdp_mu, group_slack
@@ -177,6 +181,24 @@ def test_private_metrics_are_for_users_where_the_budget_is():
     capped = privol.evaluate.progressive(privol.NOGD(), stream_of(rows_per_user=4, user="who"), private=metrics).private
     assert capped.guarantee.user_mu == pytest.approx(math.hypot(4 * 0.1, 2 * model.mu))
     assert capped.std == one.std
+
+
+def test_rows_of_a_user_that_taught_are_said_to_cost_more():
+    """A row is in one phase alone, a user in both: of users nothing is parallel."""
+    rng = np.random.default_rng(0)
+    rows = pandas.DataFrame({"x": rng.normal(size=3000), "who": rng.integers(0, 900, size=3000).astype(str)})
+    rows["y"] = np.where(rows["x"] > 0, "a", "b")
+    encoder = PrivateEncoder(epsilon=20.0, ledger=Ledger(), drop=["who"], random_state=0)
+    stream = privol.open_stream(rows, target="y", schema=encoder)
+    words = {"epsilon": 20.0, "ledger": encoder.ledger_, "radius": 1.0, "on_invalid": "zero", "random_state": 0}
+    of_users = privol.DPFTRL(rows_per_user=3, **words).fit_stream(stream).guarantee_
+    assert any("rows of a user that taught the schema are none of those counted here" in c for c in of_users.conditions)
+    of_rows = privol.DPFTRL(**words).fit_stream(stream).guarantee_
+    assert not any("rows of a user that taught" in c for c in of_rows.conditions)
+    capped = replace(encoder.schema_, user=User("who", 3), columns=encoder.schema_.columns[:1])
+    found = privol.DPFTRL(horizon=3000, **words).fit_stream(privol.open_stream(rows, schema=capped)).guarantee_
+    assert found.user_mu is not None
+    assert any("of a user any number of rows, each of which costs that mu beside" in c for c in found.conditions)
 
 
 def test_learnt_encodings_are_for_rows():

@@ -222,6 +222,8 @@ class Schema:
             pays = (
                 f"and of the same stream only row {first_row:,} and later ones are learnt here (parallel composition)"
             )
+        if self.user is not None:
+            pays += ", of a user any number of rows, each of which costs that mu beside all that is said here of users"
         return (
             *found,
             f"{taught} by histograms, under the Gaussian mechanism {noise}{seeded}: another account pays for that, "

@@ -54,6 +54,13 @@ def check_null_rows(stream: Any, on_invalid: str) -> None:
         )
 
 
+#: Of a budget for users, where rows before those of the stream taught their encoding.
+_TAUGHT = (
+    "rows of a user that taught the schema are none of those counted here: each of them costs what the other account "
+    "says of a row, and for all rows of a user both add up"
+)
+
+
 class UserCost(Protocol):
     """Knows what all rows of a user cost, in multiples of what one costs: every plan of a run does."""
 
@@ -81,6 +88,8 @@ def promised_by(stream: Any, guarantee: Guarantee, plan: UserCost | None = None)
     fixed = getattr(stream, "users_fixed", True)
     guarantee = replace(guarantee, conditions=(*guarantee.conditions, *getattr(stream, "conditions", ())))
     if guarantee.unit == "user":
+        if getattr(stream, "beside", None) is not None:
+            guarantee = replace(guarantee, conditions=(*guarantee.conditions, _TAUGHT))
         if rows is None:
             return replace(guarantee, conditions=(*guarantee.conditions, unchecked(guarantee)))
         most, least = guarantee.rows_per_user or 1, guarantee.user_separation
