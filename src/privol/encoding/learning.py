@@ -25,7 +25,7 @@ from .hashes import hashes_of
 from .knots import numbers_in
 from .labels import label_key, label_text, positions
 from .lines import Cells, dyadic_cells, knots_of, refined
-from .phases import BELIEVED_BUCKET, EncodingPlan
+from .phases import BUCKETS, EncodingPlan, least_count
 from .schema_parts import Column, Drop, Hashed, Knots, Target
 from .strings import absent_texts, threshold
 from .texts import compact
@@ -37,8 +37,6 @@ FloatArray = npt.NDArray[np.float64]
 
 #: Cells that count as missing where nobody has said which do.
 MISSING_TEXTS = ("?", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "#N/A")
-#: Hash buckets among which the frequent values of a column of categories are looked for.
-BUCKETS = 4096
 #: Buckets that all other values of it share.
 REST = 16
 #: Knots of a column of numbers.
@@ -509,8 +507,7 @@ class EncodingRun:
         for column in self._names:
             if column in self._buckets:
                 counts, variance = self._buckets[column]
-                std = math.sqrt(variance)
-                kept = np.flatnonzero(counts > BELIEVED_BUCKET * std)
+                kept = np.flatnonzero(counts > least_count(rows, math.sqrt(variance)))
                 if not len(kept):
                     self.found.dropped[column] = "no value is frequent: a name or a number of a row?"
                 else:

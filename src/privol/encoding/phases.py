@@ -25,8 +25,19 @@ from .._validate import choice, integer, number
 from ..errors import InvalidParameter
 from ..guarantees import ADJACENCIES
 
-__all__ = ["BELIEVED_BUCKET", "FIRST_TOO_FEW", "SHARE_OF_ALL", "EncodingPlan", "plan_encoding", "plan_features"]
+__all__ = [
+    "BELIEVED_BUCKET",
+    "BUCKETS",
+    "FIRST_TOO_FEW",
+    "SHARE_OF_ALL",
+    "EncodingPlan",
+    "least_count",
+    "plan_encoding",
+    "plan_features",
+]
 
+#: Hash buckets among which the frequent values of a column of categories are looked for.
+BUCKETS = 4096
 #: In standard deviations of the noise of both phases: of 4,096 buckets of noise alone one is believed in 70 columns.
 BELIEVED_BUCKET = 4.5
 #: Where a category must be more frequent than this to be surely seen, the first rows are too few: whether anything of a
@@ -93,13 +104,21 @@ class EncodingPlan:
         """
         if not self.columns:
             return self.noise(1) * (BELIEVED_BUCKET + _NEARLY_ALWAYS) / self.features
-        histograms = self.columns + self.target
-        noise = math.sqrt(2.0) * self.noise(histograms)
-        return noise * (BELIEVED_BUCKET + _NEARLY_ALWAYS) / (self.coarse + self.fine)
+        rows, noise = self.coarse + self.fine, math.sqrt(2.0) * self.noise(self.columns + self.target)
+        return (least_count(rows, noise) + _NEARLY_ALWAYS * noise) / rows
 
     def noise(self, histograms: int) -> float:
         """Standard deviation of the noise of so many histograms that each row counts in once, rounded up."""
         return noise_of(histograms, self.mu, self.adjacency)
+
+
+def least_count(rows: int, noise: float) -> float:
+    """Return the count above which a bucket of so many rows has a frequent value, for that deviation of its noise.
+
+    Values that are all different put ``rows / BUCKETS`` rows into a bucket, with the root of that as their deviation.
+    """
+    by_chance = rows / BUCKETS
+    return by_chance + BELIEVED_BUCKET * math.sqrt(noise * noise + by_chance)
 
 
 def noise_of(histograms: int, mu: float, adjacency: str) -> float:
