@@ -249,6 +249,9 @@ def test_a_budget_is_divided_among_rows_without_exceeding_it():
         budget_of_rows(1000.0, 1e-6, 2, curve=False)
     with pytest.raises(InvalidParameter, match="rows_per_user must be None with calibration='published'"):
         privol.POL(calibration="published", weights="uniform", rows_per_user=2, l2=0.1, radius=1.0).calibrate(3, 100)
+    for learner in (privol.PIGD, privol.PGIGA):  # the source's claim, which the sentence states, is for one row
+        with pytest.raises(InvalidParameter, match="rows_per_user must be None or 1 with calibration='published'"):
+            learner(calibration="published", rows_per_user=2).calibrate(3, 10_000)
 
 
 @pytest.mark.parametrize("kind", [privol.prefix.PrefixSum, privol.prefix.SymmetricSum], ids=lambda kind: kind.__name__)

@@ -16,9 +16,9 @@ from sklearn.utils.validation import column_or_1d
 from .._values import NUMBERS, PLAIN, column_of, real, shown, single, targets_of
 from ..encoding.labels import label_key, label_text
 from ..encoding.learning import MISSING_TEXTS
-from ..errors import InvalidParameter, InvalidRow, StreamError
+from ..errors import InvalidParameter, InvalidRow
 from ..readers.base import Progress, arrow
-from ..readers.columns import Batch, Columns, Kind
+from ..readers.columns import Batch, Columns, ColumnsAround, Kind
 from ..readers.frames import ArrayColumns, DictColumns, FrameColumns, is_frame
 
 __all__ = [
@@ -124,64 +124,7 @@ def target_name(names: Sequence[str]) -> str:
     return name
 
 
-class _Around(Columns):
-    """Columns that are read as others are."""
-
-    def __init__(self, columns: Columns) -> None:
-        self._columns = columns
-        self.names = columns.names
-        self.named, self.format, self.facts = columns.named, columns.format, columns.facts
-
-    @property
-    def hints(self) -> Mapping[str, str]:
-        """As of the columns."""
-        return self._columns.hints
-
-    @hints.setter
-    def hints(self, hints: Mapping[str, str]) -> None:
-        self._columns.hints = hints
-
-    @property
-    def written(self) -> Any:
-        """As of the columns."""
-        return self._columns.written
-
-    @written.setter
-    def written(self, written: Any) -> None:
-        self._columns.written = written
-
-    @property
-    def loose(self) -> bool:
-        """Whether reading may find a cell that is not allowed, whatever is asked for."""
-        found: bool = getattr(self._columns, "loose", True)
-        return found
-
-    def check(self, kinds: Mapping[str, Kind]) -> None:
-        self._columns.check(kinds)
-
-    def only_text(self, name: str) -> bool:
-        return self._columns.only_text(name)
-
-    def floats(self, name: str) -> bool:
-        return self._columns.floats(name)
-
-    def sample(self, rows: int) -> Any:
-        return self._columns.sample(rows)
-
-    def count(self) -> int:
-        return self._columns.count()
-
-    def located(self, error: StreamError) -> StreamError:
-        return self._columns.located(error)
-
-    def column(self, name: str) -> str:
-        return self._columns.column(name)
-
-    def bad_cell(self, row: int, name: str, what: str) -> StreamError:
-        return self._columns.bad_cell(row, name, what)
-
-
-class Blanked(_Around):
+class Blanked(ColumnsAround):
     """Columns of which some rows have no cell; those of the others are read as if these were not there.
 
     Parameters
@@ -206,7 +149,7 @@ class Blanked(_Around):
             yield batch
 
 
-class Labelled(_Around):
+class Labelled(ColumnsAround):
     """Columns with a target beside them.
 
     Parameters

@@ -264,7 +264,12 @@ def calibrate_iterates(
     together, schedule = 1.0, schedule_of(1.0)
     if problem.rows_per_user > 1:
         rows, apart = problem.rows_per_user, problem.user_separation
-        together = float(rows) if published else _user_factor(schedule, releases, rows, apart)
+        if published:
+            raise InvalidParameter(
+                f"rows_per_user must be None or 1 with calibration='published', found {rows}: its noise is the "
+                "source's, and so is the claim, which is for one row"
+            )
+        together = _user_factor(schedule, releases, rows, apart)
         schedule = schedule_of(together)
     claim = None
     if budget.noiseless:

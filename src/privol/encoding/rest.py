@@ -8,12 +8,12 @@ from typing import Any
 
 from ..errors import StreamError
 from ..readers.base import Piece, Progress, Source
-from ..readers.columns import Batch, Columns, Kind
+from ..readers.columns import Batch, Columns, ColumnsAround, Kind
 
 __all__ = ["RestOfColumns", "RestOfRows", "after"]
 
 
-class RestOfColumns(Columns):
+class RestOfColumns(ColumnsAround):
     """Columns without their first rows.
 
     The first iteration goes on with the one that has read these rows, where there is one: so an input that can be read
@@ -33,43 +33,13 @@ class RestOfColumns(Columns):
     def __init__(
         self, columns: Columns, skip: int, going: Iterator[Batch] | None = None, n_rows: int | None = None
     ) -> None:
-        self._columns = columns
+        super().__init__(columns)
         self._skip = skip
         self._going = going
-        self.format = columns.format
-        self.names = columns.names
-        self.named = columns.named
         known = columns.facts.n_rows if n_rows is None else n_rows
         self.first_row = columns.first_row + skip
         left = None if known is None else max(known - skip, 0)
         self.facts = replace(columns.facts, n_rows=left, first_row=self.first_row)
-
-    @property
-    def hints(self) -> Mapping[str, str]:
-        """As of the columns."""
-        return self._columns.hints
-
-    @hints.setter
-    def hints(self, hints: Mapping[str, str]) -> None:
-        self._columns.hints = hints
-
-    @property
-    def written(self) -> Any:
-        """As of the columns."""
-        return self._columns.written
-
-    @written.setter
-    def written(self, written: Any) -> None:
-        self._columns.written = written
-
-    def check(self, kinds: Mapping[str, Kind]) -> None:
-        self._columns.check(kinds)
-
-    def only_text(self, name: str) -> bool:
-        return self._columns.only_text(name)
-
-    def floats(self, name: str) -> bool:
-        return self._columns.floats(name)
 
     def batches(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Batch]:
         going, self._going = self._going, None
@@ -94,15 +64,6 @@ class RestOfColumns(Columns):
 
     def count(self) -> int:
         return max(self._columns.count() - self._skip, 0)
-
-    def located(self, error: StreamError) -> StreamError:
-        return self._columns.located(error)
-
-    def column(self, name: str) -> str:
-        return self._columns.column(name)
-
-    def bad_cell(self, row: int, name: str, what: str) -> StreamError:
-        return self._columns.bad_cell(row, name, what)
 
 
 class RestOfRows(Source):

@@ -20,7 +20,7 @@ from .base import Progress, Reader
 from .files import listed
 from .written import Written
 
-__all__ = ["Batch", "Columns", "Kind", "resolve_column"]
+__all__ = ["Batch", "Columns", "ColumnsAround", "Kind", "resolve_column"]
 
 Kind = Literal["number", "text"]
 # A pyarrow.RecordBatch; pyarrow is optional and has no type stubs.
@@ -97,6 +97,63 @@ class Columns(Reader):
         """Return the error about a cell; ``what`` says what was found and what is allowed."""
         hint = f" ({self.hints[name]})" if name in self.hints else ""
         return StreamError(f"{self.name}, row {row}, column {self.column(name)}: {what}{hint}", row=row)
+
+
+class ColumnsAround(Columns):
+    """Columns that are read as others are, but for what a subclass changes."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self.names, self.first_row = columns.names, columns.first_row
+        self.named, self.format, self.facts = columns.named, columns.format, columns.facts
+
+    @property
+    def hints(self) -> Mapping[str, str]:
+        """As of the columns."""
+        return self._columns.hints
+
+    @hints.setter
+    def hints(self, hints: Mapping[str, str]) -> None:
+        self._columns.hints = hints
+
+    @property
+    def written(self) -> Any:
+        """As of the columns."""
+        return self._columns.written
+
+    @written.setter
+    def written(self, written: Any) -> None:
+        self._columns.written = written
+
+    @property
+    def loose(self) -> bool:
+        """Whether reading may find a cell that is not allowed, whatever is asked for."""
+        found: bool = getattr(self._columns, "loose", True)
+        return found
+
+    def check(self, kinds: Mapping[str, Kind]) -> None:
+        self._columns.check(kinds)
+
+    def only_text(self, name: str) -> bool:
+        return self._columns.only_text(name)
+
+    def floats(self, name: str) -> bool:
+        return self._columns.floats(name)
+
+    def sample(self, rows: int) -> Any:
+        return self._columns.sample(rows)
+
+    def count(self) -> int:
+        return self._columns.count()
+
+    def located(self, error: StreamError) -> StreamError:
+        return self._columns.located(error)
+
+    def column(self, name: str) -> str:
+        return self._columns.column(name)
+
+    def bad_cell(self, row: int, name: str, what: str) -> StreamError:
+        return self._columns.bad_cell(row, name, what)
 
 
 def resolve_column(target: Any, names: tuple[str, ...] | None, n_columns: int, source: str) -> int | None:
