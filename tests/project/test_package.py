@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 import types
 from pathlib import Path
 
@@ -96,6 +97,30 @@ def test_import_is_cheap() -> None:
     assert "privol" in loaded
     assert not heavy & set(loaded)
     assert [name for name in loaded if name.startswith("privol.")] == ["privol.learners"]  # the table of them
+
+
+def test_help_is_cheap() -> None:
+    """Help comes from click and from words alone: nothing that learns or reads is loaded for it."""
+    code = """
+    import json, sys
+    from privol.cli import main
+    sys.argv = ["privol", "run", "--help"]
+    sys.stdout, out = sys.stderr, sys.stdout
+    try:
+        main()
+    except SystemExit:
+        print(json.dumps(sorted(sys.modules)), file=out)
+    """
+    loaded = set(json.loads(in_a_fresh_interpreter(textwrap.dedent(code))))
+    assert "click" in loaded
+    assert not {"scipy", "sklearn", "pandas", "matplotlib", "pyarrow", "mpmath", "cryptography"} & loaded
+
+
+def test_guarantees_are_cheap() -> None:
+    code = "import json, sys, privol.guarantees; print(json.dumps(sorted(sys.modules)))"
+    loaded = set(json.loads(in_a_fresh_interpreter(code)))
+    assert "scipy.special" in loaded
+    assert not {"scipy.stats", "sklearn", "pandas"} & loaded
 
 
 def test_optional_libraries_are_not_loaded_by_learning() -> None:

@@ -102,6 +102,7 @@ LAZY = {
     ("encoding", "pyarrow"): "optional: it works on batches of pyarrow, which it finds where there are any",
     ("streams", "pyarrow"): "optional: likewise",
     ("state", "sklearn"): "a check that only an export needs",
+    ("guarantees", "scipy"): "its statistics take longer to import than all else, and few guarantees need them",
     ("guarantees", "dp_accounting"): "optional: only runs of several kinds need it, for a tighter figure",
     ("explaining", "matplotlib"): "only a picture needs it, and an explanation is drawn by a method of its own",
     ("distributed", "mpi4py"): "optional: names of the module are annotations, and streams of nodes need no MPI",

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import warnings
-from typing import Any
+from typing import Any, NoReturn
 
 from ..errors import PrivacyWarning, ScaledRowsWarning
 
@@ -17,15 +17,9 @@ __all__ = ["main"]
 def main() -> None:
     """Run the command line and exit with its code."""
     try:
-        import pyarrow
-
         from .app import INTERRUPTED, PIPE, app
     except ModuleNotFoundError as error:
-        if error.name not in ("click", "rich", "matplotlib", "pyarrow"):
-            raise
-        sys.exit(f"privol: error: the command line needs {error.name}: pip install 'privol[cli]'")
-    # pyarrow would answer Ctrl-C a second time, in the middle of the clean-up after the first
-    pyarrow.enable_signal_handlers(False)
+        _explain_missing(error)
     for name in ("SIGTERM", "SIGHUP"):  # what stops a service or a lost terminal ends a run as Ctrl-C does
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
@@ -40,6 +34,8 @@ def main() -> None:
         code = INTERRUPTED
     except BrokenPipeError:
         code = PIPE
+    except ModuleNotFoundError as error:
+        _explain_missing(error)
     except SystemExit as stop:
         code = stop.code
     if not _flushed(sys.stdout) and code in (0, None):
@@ -49,6 +45,12 @@ def main() -> None:
         # Where Ctrl-C struck inside an eval(), the interpreter would kill itself by SIGINT on its way out.
         os._exit(INTERRUPTED)
     sys.exit(code)
+
+
+def _explain_missing(error: ModuleNotFoundError) -> NoReturn:
+    if error.name not in ("click", "rich", "matplotlib", "pyarrow"):
+        raise error
+    sys.exit(f"privol: error: the command line needs {error.name}: pip install 'privol[cli]'")
 
 
 def _flushed(stream: Any) -> bool:

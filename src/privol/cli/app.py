@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -161,7 +162,23 @@ def _register() -> None:
     from .run import run
 
     for command in (run, resume, dola, predict, explain, plan, account, audit, arena, info):
+        command.callback = _with_pyarrow(command.callback)
         app.add_command(command)
+
+
+def _with_pyarrow(callback: Callable[..., Any] | None) -> Callable[..., Any]:
+    """Let a command, but not its help, load pyarrow before it begins."""
+    assert callback is not None
+
+    @functools.wraps(callback)
+    def called(*args: Any, **given: Any) -> Any:
+        import pyarrow
+
+        # pyarrow would answer Ctrl-C a second time, in the middle of the clean-up after the first
+        pyarrow.enable_signal_handlers(False)
+        return callback(*args, **given)
+
+    return called
 
 
 _register()

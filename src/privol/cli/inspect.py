@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..guarantees import ADJACENCIES, format_up
+from .._vocabulary import ADJACENCIES
 from .encoding import spent_note
 from .options import CrossType, GroupedCommand, TargetType, given_parameters, learner_name, learner_options
 from .outputs import printing
@@ -257,6 +257,8 @@ def _learn_schema(file: str, as_json: bool, given: Mapping[str, Any]) -> None:
     with printing():
         click.echo(json.dumps({"private": private, "schema": text, "cost": cost}) if as_json else text, nl=as_json)
     if private:
+        from ..guarantees import format_up
+
         cost_of = f"epsilon {encoder.epsilon:g} at delta {encoder.delta:g} ({format_up(encoder.plan_.mu)}-GDP)"
         both = "" if journal is None else f" (privol account {journal} RUN)"
         click.echo(

@@ -126,12 +126,12 @@ class Tape:
             raise StateError("the temporary file of the tape is cut short")
         return values
 
-    def replay(self, cut: int) -> Iterator[Block]:
-        """Yield the recorded rows in blocks of at most ``cut`` rows."""
+    def replay(self, cut: int, every: int = 1) -> Iterator[Block]:
+        """Yield the recorded rows in blocks of at most ``cut`` rows; of dense rows only every so manyth block."""
         if not self._complete:
             raise StateError("the tape is not complete: read the stream to its end first")
         width, begin = self._n_features, 0
-        for start in range(0, self._rows, cut):
+        for start in range(0, self._rows, cut if self._sparse else cut * every):
             n = min(cut, self._rows - start)
             X: Any
             if self._sparse:

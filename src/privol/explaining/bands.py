@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
+from scipy.special import gammaincinv
 
 from ..calibration import (
     AverageCalibration,
@@ -236,7 +236,7 @@ def _estimates(n_scores: int) -> tuple[FloatArray, FloatArray, FloatArray, Float
     p /= p.sum()
     rest = np.zeros(1)
     if n_scores > 1:
-        rest = chi2.ppf((np.arange(50) + 0.5) / 50, n_scores - 1)
+        rest = 2.0 * gammaincinv((n_scores - 1) / 2.0, (np.arange(50) + 0.5) / 50)
         rest *= (n_scores - 1) / rest.mean()
     found = []
     for size in length:

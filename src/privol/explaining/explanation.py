@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.stats import chi2, norm
+from scipy.special import gammaincinv, ndtri
 
 from .._validate import integer, number
 from ..encoding.schema import Schema
@@ -102,7 +102,7 @@ class Explanation:
     @property
     def width(self) -> float:
         """Half of a band, in standard deviations."""
-        return float(norm.ppf(0.5 + self.coverage / 2.0))
+        return float(ndtri(0.5 + self.coverage / 2.0))
 
     @property
     def table(self) -> list[dict[str, Any]]:
@@ -441,4 +441,4 @@ def _traces(points: Points, variance: FloatArray) -> FloatArray:
 
 def _quantile(first: float, second: float) -> float:
     """The quantile of a form of Gaussians with these traces, by the chi-squared law of the same mean and variance."""
-    return float(chi2.ppf(_WITHIN, first**2 / second) * second / first)
+    return float(2.0 * gammaincinv(first**2 / second / 2.0, _WITHIN) * second / first)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr
-from scipy.stats import binom
 
 from .._rounding import UNIT
 from .._validate import number
@@ -194,6 +193,8 @@ def _gaussian(mu: float, step: float) -> tuple[int, FloatArray, float]:
 
 def _responses(epsilon: float, count: int, least: int, most: int, step: float) -> tuple[int, FloatArray, float]:
     """Losses of so many randomised responses, ``epsilon`` or its negative each, with epsilon rounded up to the grid."""
+    from scipy.stats import binom  # longer to import than all else here, and rarely needed
+
     steps = math.ceil(Fraction(epsilon) / Fraction(step))
     p = float(expit(steps * step))
     larger = np.arange(least, most + 1)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from scipy.stats import binom
 
 from .._validate import choice, integer, number
 from ._arithmetic import gdp_delta, gdp_epsilon
@@ -48,6 +47,9 @@ class _Crowd:
     """
 
     def __init__(self, others: int, clone: float) -> None:
+        from scipy.stats import binom  # longer to import than all else here, and rarely needed
+
+        self._binomial = binom
         mean = others * clone
         deviation = math.sqrt(mean * max(1.0 - clone, 0.0))
         starts = np.concatenate([[0.0], np.floor(mean + deviation * _GRID), np.floor(mean) + np.arange(12)])
@@ -74,8 +76,8 @@ class _Crowd:
         likelier = float(expit(tilt))
 
         def beyond(least: FloatArray) -> FloatArray:
-            first = lead * binom.pmf(least - 1.0, self.starts, likelier)
-            second = rest * binom.sf(least - 1.0, self.starts, likelier)
+            first = lead * self._binomial.pmf(least - 1.0, self.starts, likelier)
+            second = rest * self._binomial.sf(least - 1.0, self.starts, likelier)
             found: FloatArray = first * (1.0 + _RELATIVE) - second * (1.0 - _RELATIVE)
             return found
 
