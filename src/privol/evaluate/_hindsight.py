@@ -295,8 +295,8 @@ def best_in_hindsight(
     Notes
     -----
     Memory flat in the number of rows. On an L2 ball with up to 512 coordinates and a single score: Newton steps with
-    the ball's own constraint, O(n d^2) a pass; the first ones on an eighth of the rows, where there are enough. Else: spectral projected gradient. Losses with kinks are approached by
-    smooth ones.
+    the ball's own constraint, O(n d^2) a pass; the first ones on an eighth of the rows, where there are enough. Else:
+    spectral projected gradient. Losses with kinks are approached by smooth ones.
     """
     loss = get_loss(loss)
     tolerance = number(tolerance=tolerance, above=0)
