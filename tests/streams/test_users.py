@@ -17,9 +17,9 @@ from privol.encoding.rows import ColumnSource
 from privol.encoding.schema import Schema
 from privol.errors import InvalidParameter, StreamError
 from privol.readers.base import Facts, Piece, Source
-from privol.streams import _users, open_stream
+from privol.streams import open_stream
 from privol.streams._delays import DelayedSource
-from privol.streams._users import CappedSource, UserTable, schema_source
+from privol.streams._users import CappedSource, schema_source
 
 pytestmark = pytest.mark.slow
 
@@ -204,43 +204,43 @@ def test_changing_whose_row_it_is_shifts_the_rows():
 
 def test_many_users_in_a_table_that_grows():
     rng = np.random.default_rng(1)
-    ids = rng.integers(0, 30_000, 60_000)
-    users = [f"user {i}" for i in ids]
-    table = UserTable(2)
-    keep = [table.keep(pa.array(users[i : i + 7_000]).dictionary_encode()) for i in range(0, 60_000, 7_000)]
-    assert np.flatnonzero(np.concatenate(keep)).tolist() == first_rows(users, 2)
-    distinct = len(set(users))
-    assert 18 * 1.5 * distinct <= table.nbytes <= 18 * 3 * (distinct + 7_000)
-
-
-def test_keys_that_meet_in_one_slot(monkeypatch):
-    """All digests begin alike, so every look-up walks past others."""
-
-    class Alike:
-        def __init__(self, text, digest_size):
-            self._text = text
-
-        def digest(self):
-            return bytes(8) + self._text.ljust(8, b"\0")
-
-    monkeypatch.setattr(_users.hashlib, "blake2b", Alike)
-    users = [f"u{i * i % 97}" for i in range(3000)]
-    table = UserTable(3)
-    keep = [table.keep(pa.array(users[i : i + 50]).dictionary_encode()) for i in range(0, 3000, 50)]
-    assert np.flatnonzero(np.concatenate(keep)).tolist() == first_rows(users, 3)
-
-
-@pytest.mark.parametrize("k", [255, 256, 70_000])
-def test_large_caps(k):
-    users = pa.array(["a"] * 50_000 + ["b"]).dictionary_encode()
-    table = UserTable(k)
-    kept = sum(int(table.keep(users).sum()) for _ in range(3))
-    assert kept == min(k, 150_000) + 3
+    users = [f"user {i}" for i in rng.integers(0, 30_000, 60_000)]
+    _, source = capped(users, 2, cut=7_000)
+    assert whole(source)[0][:, 0].tolist() == first_rows(users, 2)
 
 
 def test_a_dictionary_with_the_same_user_twice():
     users = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pa.array(["a", "b", "a"]))
-    assert UserTable(1).keep(users).tolist() == [True, True, False]
+    source = CappedSource(Pieces(Piece(np.arange(3.0)[:, None], np.zeros(3), users)), 1)
+    assert whole(source)[0][:, 0].tolist() == [0, 1]
+
+
+def test_slices_of_texts_of_either_width():
+    """Texts that begin anywhere in their buffer, with 32-bit offsets or 64-bit ones; codes of any width."""
+    for kind in (pa.string(), pa.large_string()):
+        texts = pa.array(["none", "a", "bb", "", "a"], kind).slice(1)
+        users = pa.DictionaryArray.from_arrays(pa.array([9, 0, 1, 2, 3, 1], pa.int8()).slice(1), texts)
+        source = CappedSource(Pieces(Piece(np.arange(5.0)[:, None], np.zeros(5), users)), 1)
+        assert whole(source)[0][:, 0].tolist() == [0, 1, 2]
+
+
+def test_users_beyond_the_bound_are_refused_before_their_block():
+    users = [*("abc" * 3), "d", "a"]
+    table = {"row": list(range(len(users))), "who": users, "y": [0.0] * len(users)}
+    user = {"column": "who", "max_rows": 2, "max_users": 3}
+    schema = {"columns": {"row": {}}, "target": {"column": "y"}, "user": user}
+    source, _ = schema_source(Schema.load(schema), TableColumns(table, cut=6))
+    read = []
+    with pytest.raises(StreamError, match="row 10: found one more user than max_users = 3") as found:
+        read.extend(piece.X[:, 0].tolist() for piece in source.pieces(6, lambda _: None))
+    assert found.value.row == 10
+    assert read == [[0, 1, 2, 3, 4, 5]]
+    user["max_users"] = 4
+    assert len(whole(schema_source(Schema.load(schema), TableColumns(table))[0])[0]) == 7
+    for wrong in (0, 1.5, "3"):
+        user["max_users"] = wrong
+        with pytest.raises(InvalidParameter, match=r"user\.max_users"):
+            Schema.load(schema)
 
 
 # --- labels that come later ----------------------------------------------------------------------

@@ -117,3 +117,58 @@ def test_many_users_are_kept_apart():
     _, source = capped(users, 3, separation=5001)
     assert len(whole(source)[0]) == 5000
     assert source.counts == {"over_user_cap": 0, "too_near": 5000}
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 4)), min_size=1, max_size=40),
+    st.integers(1, 3),
+    st.integers(1, 8),
+    st.integers(1, 6),
+    st.integers(1, 13),
+)
+def test_surplus_rows_are_null_where_labels_come_later(rows, k, apart, window, cut):
+    """Joined first; then what becomes of a joined row depends on the places of its own user's joined rows."""
+    events, joined = [], []  # (key, feature, label, user): the label of row i comes after row i + later
+    for i, (user, later) in enumerate(rows):
+        events.append((i, (f"k{i}", float(i), None, user)))
+        events.append((i + later, (f"k{i}", None, 0.5 + i, None)))
+    events = [event for _, event in sorted(events, key=lambda found: found[0])]
+    waiting: dict[str, int] = {}
+    for key, _, label, _ in events:  # at most `window` wait
+        if label is not None:
+            if key in waiting:
+                joined.append(waiting.pop(key))
+            continue
+        if len(waiting) == window:
+            waiting.pop(next(iter(waiting)))
+        waiting[key] = int(key[1:])
+    learnt: dict[str, list[int]] = {}
+    expected = []
+    for place, row in enumerate(joined):
+        mine = learnt.setdefault(rows[row][0], [])
+        kept = len(mine) < k and (not mine or place - mine[-1] >= apart)
+        if kept:
+            mine.append(place)
+        expected.append(0.5 + row if kept else np.nan)
+
+    def read(name):
+        names = [None if user is None else name.get(user, user) for *_, user in events]
+        table = {"k": [e[0] for e in events], "f": [e[1] for e in events], "y": [e[2] for e in events], "who": names}
+        schema = {
+            "columns": {"f": {}},
+            "target": {"column": "y"},
+            "user": {"column": "who", "max_rows": k, "separation": apart, "surplus": "null"},
+            "delay": {"key": "k", "window": window},
+        }
+        source = schema_source(Schema.load(schema), TableColumns(table, cut=cut))[0]
+        assert (source.facts.users_fixed, source.facts.n_rows) == (False, None)
+        assert len(source.facts.conditions) == 2
+        assert source.count() == len(joined)
+        return whole(source)
+
+    X, y = read({})
+    assert X[:, 0].tolist() == [float(row) for row in joined]
+    assert np.array_equal([] if y is None else y, expected, equal_nan=True)
+    _, other = read({"a": "somebody"})
+    assert np.array_equal([] if other is None else other, expected, equal_nan=True)

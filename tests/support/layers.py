@@ -44,7 +44,7 @@ ONLY = {
     "readers": {"errors", "_sparse", "_validate", "_values"},
     # a schema may be learnt under a guarantee: noise, and a ledger that pays
     "encoding": {"readers", "ledger", "noise", "guarantees", "errors", "_rounding", "_validate", "_values"},
-    "streams": {"encoding", "readers", "errors", "_validate"},
+    "streams": {"encoding", "readers", "_core", "errors", "_validate"},  # the table of users is compiled
     "data": {"streams", "errors", "_validate"},
     "config": {"_core"},
     "factorizations": {"errors", "_rounding", "_validate", "_vocabulary"},  # pure mathematics
@@ -56,12 +56,14 @@ CORE_ORDER = (
     "_rows", "_losses", "_geometry", "_schedule", "_noise", "_guarded", "_sampler", "_vectors", "_report", "_bitgen",
     "_discrete", "coin", "_prefix_plan", "_prefix", "_learner_run", "_iterate", "_gradient", "_local", "_network",
     "_bandit", "_leader", "_least_squares", "_objective", "_newton",
+    "_seen",
 )  # fmt: skip
 
 # Families of C kernels (src/privol/_core/c), each with those whose headers it may include.
 KERNELS: dict[str, set[str]] = {
     "base": set(),
     "rows": {"base"},
+    "users": {"base"},
     "losses": {"base"},
     "noise": {"base"},
     "betting": {"base", "noise"},

@@ -11,6 +11,7 @@ from .labels import Labels
 __all__ = [
     "LEAST_SQUARE",
     "MISSING",
+    "MOST_USERS",
     "UNKNOWN",
     "Cell",
     "Column",
@@ -26,6 +27,9 @@ __all__ = [
     "Target",
     "User",
 ]
+
+#: Users of a stream that nothing else is said of: at 21 to 33 bytes each about half a gigabyte.
+MOST_USERS = 1 << 24
 
 Cell = str | int | float
 Pair = tuple[float, float]
@@ -250,13 +254,15 @@ class Target:
 class User:
     """The column that says whose row it is, how many rows of one user are learnt, and how far apart they are.
 
-    ``surplus`` says what becomes of the others: they are dropped ("drop"), or make null rows ("null").
+    ``surplus`` says what becomes of the others: they are dropped ("drop"), or make null rows ("null"). One user more
+    than ``max_users`` is an error.
     """
 
     column: str | int
     max_rows: int
     separation: int = 1
     surplus: str = "drop"
+    max_users: int = MOST_USERS
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from ..readers.formats import FORMATS
 from .labels import label_key
 from .schema_parts import (
     MISSING,
+    MOST_USERS,
     UNKNOWN,
     Cell,
     Column,
@@ -357,7 +358,7 @@ class SchemaReader:
                 self._fail("target", f"has the label {label!r} twice")
 
     def _user(self, found: Mapping[str, Any]) -> User:
-        self._known(found, "user", ("column", "max_rows", "separation", "surplus"))
+        self._known(found, "user", ("column", "max_rows", "separation", "surplus", "max_users"))
         column = self._place("user.column", found)
         if "max_rows" not in found:
             self._fail("user.max_rows", "must be given: how many rows of one user are learnt at most")
@@ -367,7 +368,9 @@ class SchemaReader:
         surplus = found.get("surplus", "drop")
         if surplus not in ("drop", "null"):
             self._fail("user.surplus", f'must be "drop" or "null", found {surplus!r}')
-        return User(column, rows, apart, str(surplus))
+        most = found.get("max_users", MOST_USERS)
+        most = integer(at_least=1, at_most=1 << 40, **{f"{self._name}: user.max_users": most})
+        return User(column, rows, apart, str(surplus), most)
 
     def _rows(self, schema: Mapping[str, Any]) -> FrequentFeatures:
         for other in ("file", "target", "user", "delay", "columns", "cross"):

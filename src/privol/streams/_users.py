@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .._core._seen import UserTable
 from .._validate import integer
 from ..encoding.cells import CountedSource
 from ..encoding.encode import SchemaEncoder, UserEncoder
@@ -17,16 +17,17 @@ from ..encoding.frequent import FrequentSource
 from ..encoding.labels import Labels
 from ..encoding.rows import ColumnSource
 from ..encoding.schema import Schema
+from ..encoding.schema_parts import MOST_USERS
 from ..encoding.streaming import StreamEncoder
-from ..errors import InvalidParameter, StreamError
+from ..errors import StreamError
 from ..readers.base import PAUSE, Piece, Progress, Source
 from ..readers.columns import Columns
 from ._delays import DelayedSource, Wrapper
 
-__all__ = ["CappedSource", "UserTable", "encoded_rows", "encoded_source", "schema_source"]
+__all__ = ["CappedSource", "encoded_rows", "encoded_source", "schema_source"]
 
 BoolArray = npt.NDArray[np.bool_]
-IntArray = npt.NDArray[np.int64]
+
 
 CAP_CONDITION = (
     "whose row each row is, by the text of the cell, and hence which rows the cap on rows per user drops and how many "
@@ -47,8 +48,8 @@ def schema_source(
 ) -> tuple[Source, SchemaEncoder]:
     """Return the rows of a table as a schema says, with its delay and its cap, and their encoder.
 
-    With both, labels are joined first and the cap counts the rows that are learnt: a user whose rows never get their
-    label does not use up the cap, and rows that only bring labels do not count.
+    With both, labels are joined first and the cap counts the rows that are learnt, or become null rows: a user whose
+    rows never get their label does not use up the cap, and rows that only bring labels do not count.
 
     Parameters
     ----------
@@ -72,17 +73,12 @@ def schema_source(
     if target and schema.user is not None:
         users = None if schema.delay is not None else ColumnSource(columns, UserEncoder(encoder, columns))
         user = schema.user
-        null = user.surplus == "null"
-        if null and schema.delay is not None:
-            raise InvalidParameter(
-                f"{schema.name}: user.surplus must be 'drop' with [delay], found 'null': which rows find their label "
-                "depends on the rows of others"
-            )
         source = CappedSource(
             source,
             user.max_rows,
             separation=user.separation,
-            null=null,
+            null=user.surplus == "null",
+            max_users=user.max_users,
             users=users,
             user=str(schema.user.column),
         )
@@ -133,10 +129,7 @@ class CappedSource(Wrapper):
     contents of one user's rows, but not in whose row each is, keep the same rows and differ in at most ``max_rows`` of
     them; ``docs/guarantee.md`` has the argument, and why the users themselves must be held fixed.
 
-    Users are remembered as 128-bit digests in a table that is at most two thirds full and, once it has grown beyond
-    the users of one batch, at least one third: 18 bytes a slot for caps below 256, so 27 to 54 bytes a user, with
-    ``separation`` 26 and so 39 to 78, and half as much again for a moment whenever it grows. Two users with the same
-    digest would share a cap, which only drops more.
+    Users are remembered by a keyed hash, in 21 to 33 bytes each (:class:`privol._core._seen.UserTable`).
 
     Parameters
     ----------
@@ -148,6 +141,8 @@ class CappedSource(Wrapper):
         Any two rows of a user that are kept are at least so many kept rows apart.
     null : bool, default=False
         Whether the others become null rows instead of being dropped.
+    max_users : int, default=2**24
+        One more is an error, before its row is handed out: the table stays below 33 bytes times that.
     users : Source, optional
         The same rows with their users and nothing else, for :meth:`count`; without it counting reads everything.
     user : str, optional
@@ -167,11 +162,13 @@ class CappedSource(Wrapper):
         *,
         separation: int = 1,
         null: bool = False,
+        max_users: int = MOST_USERS,
         users: Source | None = None,
         user: str | None = None,
     ) -> None:
         self._max_rows = integer(max_rows=max_rows, at_least=1, at_most=(1 << 31) - 1)
         self._separation = integer(separation=separation, at_least=1, at_most=1 << 48)
+        self._max_users = integer(max_users=max_users, at_least=1, at_most=1 << 40)
         self._null = null
         super().__init__(source, NULL_CONDITION if null else CAP_CONDITION if separation == 1 else APART_CONDITION)
         self.facts = replace(
@@ -191,8 +188,11 @@ class CappedSource(Wrapper):
         if self._separation > 1:
             self.counts = {**self.counts, "too_near": near}
 
+    def _table(self) -> UserTable:
+        return UserTable(self._max_rows, self._separation, every=self._null, max_users=self._max_users)
+
     def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
-        table = UserTable(self._max_rows, self._separation, every=self._null)
+        table = self._table()
         dropped = 0
         for piece, keep in self._kept(self._source, table, limit, progress):
             kept = int(keep.sum())
@@ -215,8 +215,7 @@ class CappedSource(Wrapper):
         source = self._source if self._users is None else self._users
         if self._null:
             return source.count()
-        table = UserTable(self._max_rows, self._separation)
-        return sum(int(keep.sum()) for _, keep in self._kept(source, table, 65536, lambda _: None))
+        return sum(int(keep.sum()) for _, keep in self._kept(source, self._table(), 65536, lambda _: None))
 
     def _kept(
         self, source: Source, table: UserTable, limit: int, progress: Progress
@@ -232,117 +231,27 @@ class CappedSource(Wrapper):
             if piece.users.null_count:
                 row += int(np.argmax(piece.users.is_null().to_numpy(zero_copy_only=False)))
                 raise StreamError(f"{self.name}, row {row}: found no user, every row needs one", row=row)
-            yield piece, table.keep(piece.users)
+            try:
+                keep, _ = table.keep(*coded_texts(piece.users))
+            except OverflowError as error:
+                row += int(error.args[0])
+                raise StreamError(
+                    f"{self.name}, row {row}: found one more user than max_users = {self._max_users:,} of [user] "
+                    "allows, by which the memory for them is bounded",
+                    row=row,
+                ) from None
+            yield piece, keep
             row += n
 
 
-class UserTable:
-    """How many rows of each user have been kept, by the digest of the user's id; open addressing in numpy arrays.
-
-    Attributes
-    ----------
-    near : int
-        Rows that the cap would have kept, but not the distance from the last one kept of their user.
-    """
-
-    def __init__(self, max_rows: int, separation: int = 1, *, every: bool = False) -> None:
-        self._max_rows, self._separation, self._every = max_rows, separation, every
-        self._size = self._kept = self.near = 0
-        self._make(1 << 10)
-
-    def _make(self, slots: int) -> None:
-        self._used = np.zeros(slots, dtype=bool)
-        self._keys = np.zeros((slots, 2), dtype=np.uint64)
-        self._counts = np.zeros(slots, dtype=np.min_scalar_type(self._max_rows))
-        # the number of the last row kept, among all that were; long ago for those of whom none was
-        self._last = np.full(slots if self._separation > 1 else 0, -self._separation, dtype=np.int64)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays."""
-        return self._used.nbytes + self._keys.nbytes + self._counts.nbytes + self._last.nbytes
-
-    def keep(self, users: Any) -> BoolArray:
-        """Return which rows are kept, for a dictionary-coded pyarrow array without nulls, and remember them."""
-        codes = users.indices.to_numpy()
-        # A batch may be a slice of a longer one, with a dictionary of users that are not in it.
-        present, codes = np.unique(codes, return_inverse=True)
-        # One dictionary may hold the same text twice.
-        distinct: dict[str, int] = {}
-        texts = users.dictionary.take(_array(present)).to_pylist()
-        which = np.array([distinct.setdefault(text, len(distinct)) for text in texts], dtype=np.int64)
-        digests = b"".join(hashlib.blake2b(text.encode(), digest_size=16).digest() for text in distinct)
-        who = self._slots(np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2))[which[codes]]
-        if self._separation > 1:
-            return self._apart(who)
-        rank = _ranks(who)
-        counts = self._counts[who].astype(np.int64)
-        keep: BoolArray = counts + rank < self._max_rows
-        slots, rows = np.unique(who[keep], return_counts=True)
-        self._counts[slots] += rows.astype(self._counts.dtype)
-        return keep
-
-    def _apart(self, who: IntArray) -> BoolArray:
-        """The same row by row: whether one is kept depends on how many were before it."""
-        slots, at = np.unique(who, return_inverse=True)
-        counts, last = self._counts[slots].tolist(), self._last[slots].tolist()
-        most, apart, number, near = self._max_rows, self._separation, self._kept, 0
-        keep = []
-        for user in at.tolist():
-            kept = counts[user] < most
-            if kept and number - last[user] < apart:
-                kept = False
-                near += 1
-            if kept:
-                counts[user] += 1
-                last[user] = number
-            number += kept or self._every  # what is counted: rows that are kept, or all
-            keep.append(kept)
-        self._counts[slots], self._last[slots] = counts, last
-        self._kept, self.near = number, self.near + near
-        return np.array(keep, dtype=bool)
-
-    def _slots(self, keys: npt.NDArray[np.uint64]) -> IntArray:
-        """Return the slot of each of some different keys, taking free ones for those that are new."""
-        while 3 * (self._size + len(keys)) > 2 * len(self._used):
-            self._grow()
-        mask = len(self._used) - 1
-        at = (keys[:, 0] & np.uint64(mask)).astype(np.int64)
-        pending = np.arange(len(keys))
-        while pending.size:
-            # Of several keys at one free slot the first takes it.
-            free = pending[~self._used[at[pending]]]
-            _, first = np.unique(at[free], return_index=True)
-            winners = free[first]
-            self._used[at[winners]] = True
-            self._keys[at[winners]] = keys[winners]
-            self._size += len(winners)
-            pending = pending[(self._keys[at[pending]] != keys[pending]).any(axis=1)]
-            at[pending] = (at[pending] + 1) & mask
-        return at
-
-    def _grow(self) -> None:
-        used, keys, counts, last = self._used, self._keys, self._counts, self._last
-        self._make(2 * len(used))
-        self._size = 0
-        slots = self._slots(keys[used])
-        self._counts[slots] = counts[used]
-        if len(last):
-            self._last[slots] = last[used]
-
-
-def _ranks(groups: IntArray) -> IntArray:
-    """Return how many earlier elements are equal to each."""
-    order = np.argsort(groups, kind="stable")
-    ordered = groups[order]
-    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(ordered) else np.empty(0, np.int64)
-    sizes = np.diff(np.append(starts, len(ordered)))
-    ranks = np.empty(len(groups), dtype=np.int64)
-    ranks[order] = np.arange(len(ordered)) - np.repeat(starts, sizes)
-    return ranks
-
-
-def _array(values: npt.NDArray[Any]) -> Any:
-    import pyarrow
-
-    return pyarrow.array(values)
+def coded_texts(column: Any) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """Return a dictionary-coded pyarrow column of texts without nulls as :meth:`UserTable.keep` takes it."""
+    texts = column.dictionary
+    _, bounds, data = texts.buffers()
+    wide = np.int64 if str(texts.type).startswith("large") else np.int32
+    offsets = np.frombuffer(bounds, wide)[texts.offset : texts.offset + len(texts) + 1] if len(texts) else np.zeros(1)
+    return (
+        np.ascontiguousarray(column.indices.to_numpy(), dtype=np.int32),
+        np.ascontiguousarray(offsets, dtype=np.int64),
+        np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8),
+    )

@@ -1,0 +1,33 @@
+import numpy as np
+from numpy.typing import NDArray
+
+class UserTable:
+    def __init__(
+        self,
+        max_rows: int,
+        separation: int = 1,
+        *,
+        every: bool = False,
+        key: bytes | None = None,
+        max_users: int = ...,
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    @property
+    def near(self) -> int: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    def keep(
+        self,
+        codes: NDArray[np.int32],
+        offsets: NDArray[np.int64],
+        data: NDArray[np.uint8],
+        *,
+        undoable: bool = False,
+    ) -> tuple[NDArray[np.bool_], NDArray[np.uint64] | None]: ...
+    def undo(self, first: int) -> None: ...
+    def enter(self, digests: NDArray[np.uint64], numbers: NDArray[np.int64]) -> None: ...
+    def go_on(self, number: int) -> None: ...
+
+def user_digest(key: bytes, text: bytes) -> tuple[int, int]: ...
