@@ -98,6 +98,13 @@ def test_the_bound_is_kept_before_anything_of_the_rows_is():
         table.enter(np.array([[5, 5]], np.uint64), np.array([9]))
 
 
+def test_a_row_that_is_taken_back_leaves_the_one_before_it():
+    table = UserTable(3, 4, every=True)
+    assert table.keep(*coded("xaxxya"), undoable=True)[0].tolist() == [True, True, False, False, True, True]
+    table.undo(4)
+    assert table.keep(*coded("aa"))[0].tolist() == [False, True]
+
+
 def test_users_that_were_taken_back_make_room():
     table = UserTable(1, max_users=2)
     table.keep(*coded("ab"), undoable=True)

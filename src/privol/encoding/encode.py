@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from decimal import Decimal, InvalidOperation
 from typing import Any, cast
 
 import numpy as np
@@ -18,6 +17,7 @@ from ..readers.columns import Batch, Columns, Kind, resolve_column
 from ..readers.written import Written
 from .cells import CellCounts
 from .crosses import Cross, Products, Side
+from .ids import WRITTEN, id_of
 from .knots import KnotsColumn, Points, numbers_in
 from .labels import coded
 from .ranges import Scale
@@ -41,9 +41,6 @@ Learning from 0/1 features took the same time in both forms at a share of 0.11 (
 
 _OWNED = " (leave rows out that lack it, or do without its table in the schema, [user] or [delay])"
 _LATE = " (leave rows without a target out; [delay] in the schema is for targets that come later)"
-# Whole numbers written with a sign, a point or an exponent; short enough to be written out.
-_WRITTEN = r"^[+-]?[0-9]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?$"
-_MOST_DIGITS = 400
 
 
 class SchemaEncoder:
@@ -412,7 +409,7 @@ class UserEncoder:
 
 
 def _ids(column: Any, name: str, markers: frozenset[str], refusals: Refusals, spared: Any = None) -> Any:
-    """Return the column of a user or key, dictionary-coded: texts without blanks around them, and as :func:`_id` says.
+    """Return the column of a user or key, dictionary-coded: texts without blanks around them, as :func:`id_of` says.
 
     Missing ones are refused but in spared rows.
     """
@@ -422,13 +419,13 @@ def _ids(column: Any, name: str, markers: frozenset[str], refusals: Refusals, sp
     column = compact(column)
     texts = pc.utf8_trim_whitespace(column.dictionary)
     none = pc.is_in(texts, value_set=pyarrow.array(["", *markers], texts.type))
-    written = pc.and_(pc.match_substring_regex(texts, _WRITTEN), pc.invert(pc.match_substring_regex(texts, "^[0-9]*$")))
+    written = pc.and_(pc.match_substring_regex(texts, WRITTEN), pc.invert(pc.match_substring_regex(texts, "^[0-9]*$")))
     missing = np.append(pc.or_(none, texts.is_null()).to_numpy(zero_copy_only=False), True)
     places = np.flatnonzero(written.fill_null(False).to_numpy(zero_copy_only=False))
     if len(places):
         known = texts.to_pylist()
         for i in places:
-            known[i] = _id(known[i])
+            known[i] = id_of(known[i])
         texts = pyarrow.array(known, texts.type)
     if missing[:-1].any() or column.null_count:
         indices = column.indices.fill_null(len(missing) - 1) if column.null_count else column.indices
@@ -438,21 +435,6 @@ def _ids(column: Any, name: str, markers: frozenset[str], refusals: Refusals, sp
         codes = pyarrow.array(indices.to_numpy(), mask=rows)
         return pyarrow.DictionaryArray.from_arrays(codes, texts)
     return pyarrow.DictionaryArray.from_arrays(column.indices, texts)
-
-
-def _id(text: str) -> str:
-    """Return by what a user or key written with a sign, a point or an exponent is compared.
-
-    1.0, 1e0 and +1 are 1, and -0.0 is 0, so that doubles in one file and integers in another, or 1 and 1.0 in JSON,
-    are not two users. What is no whole number stays as it is.
-    """
-    try:
-        number = Decimal(text)
-    except InvalidOperation:
-        return text
-    # exactly: doubles would take ids beyond 2^53 for each other
-    whole = number.adjusted() < _MOST_DIGITS and number == number.to_integral_value()
-    return str(int(number)) if whole else text
 
 
 class _Number:

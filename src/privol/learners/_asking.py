@@ -113,6 +113,8 @@ class AskingLearner(GaussianLearner[A]):
             )
         if run is None:
             raise StateError("ask() comes before tell(): a gradient is taken at the point that it returns")
+        if run.users is not None:
+            raise StateError("the run counts the rows of users, which a gradient does not name: it takes rows alone")
         vector = np.ascontiguousarray(array_of(gradient))
         outputs = run.state.outputs
         if outputs > 1:

@@ -29,6 +29,7 @@ from ..guarantees import Guarantee, weaknesses
 from ..ledger import Ledger, LedgerSeat
 from ..losses import get_loss
 from ._ledgered import LedgeredModel
+from ._live_users import LiveUsers, live_users
 from ._model import Export, Release, is_classifier
 from ._run_protocols import Keeper, Observer, RowStream, Run, check_null_rows, place_of, promised_by
 from ._scaled import FIRST_ROWS, warn_of_scaled
@@ -149,7 +150,9 @@ class OnlineLearner(LedgeredModel):
         self._look_at_scaled(run, X=rows)
         return self
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, users: ArrayLike | None = None
+    ) -> Self:
         """Learn a block of rows; how the stream is cut into blocks never changes the result.
 
         An interrupt (Ctrl-C) takes effect between two pieces of at most 65,536 rows; ``n_rows_`` says how many rows
@@ -161,6 +164,12 @@ class OnlineLearner(LedgeredModel):
         y : array-like of shape (n,)
         classes : array-like of labels, optional
             Two, or as many as the learner takes: the public set of labels. Needed in the first call for classification.
+        users : array-like of shape (n,), optional
+            Whose row each row is, texts or numbers, with every block of a run or with none; for learners with
+            ``rows_per_user``. The learner then counts: a row beyond ``rows_per_user``, or less than ``user_separation``
+            rows after the last one learnt of its user, is a null row with ``on_invalid="zero"`` (``n_null_rows_``),
+            else its block is refused. Without it the guarantee says that nobody checks. Users are kept by a keyed hash,
+            in 21 to 33 bytes each, as long as the run lasts; at most 16,777,216 of them.
 
         Raises
         ------
@@ -175,15 +184,22 @@ class OnlineLearner(LedgeredModel):
         self._check_rows(rows, targets, learnt)
         most = self._most_rows(self._needed_horizon()) if run is None else run.guarantee.horizon
         self._check_horizon(rows.shape[0], learnt, most)
-        if run is None:
-            release = self._default_release(whole=False)
-            run = self._start(rows.shape[1], self._needed_horizon(), release, targets, conditions=found)
-        if not run.looked_at and learnt >= FIRST_ROWS:
-            self._look_at_scaled(run, X=rows)  # of the rows before: where warnings are errors, nothing is learnt yet
-        self._learn(run, rows, encoded)
+        counting = live_users(self, users, None if run is None else run.users, begun=run is not None)
+        if counting is not None:
+            encoded = counting.admit(users, encoded, learnt)
+        try:
+            if run is None:
+                release = self._default_release(whole=False)
+                run = self._start(rows.shape[1], self._needed_horizon(), release, targets, counting, found)
+            if not run.looked_at and learnt >= FIRST_ROWS:
+                self._look_at_scaled(run, X=rows)  # of those before: where warnings are errors, nothing is learnt yet
+            self._learn(run, rows, encoded)
+        finally:
+            if counting is not None:
+                counting.settle(0 if run is None else run.state.n_rows - learnt)
         return self
 
-    def learn_one(self, x: ArrayLike, y: Any) -> Self:
+    def learn_one(self, x: ArrayLike, y: Any, user: Any = None) -> Self:
         """Learn one row: the same result as ``partial_fit`` with one row, at a fraction of its cost.
 
         Parameters
@@ -192,14 +208,17 @@ class OnlineLearner(LedgeredModel):
         y : label or number
             For classification the labels must be known: call ``partial_fit`` with ``classes`` on the first row, or
             give the learner its classes by ``declare_classes``.
+        user : text or number, optional
+            Whose row it is; see ``partial_fit``. The row then costs as much as a block.
         """
+        whose = None if user is None else [user]
         if type(x) is not np.ndarray and sp.issparse(x):
             one: Any = x
-            return self.partial_fit(sp.csr_array(one.reshape(1, -1)), [[y]])
+            return self.partial_fit(sp.csr_array(one.reshape(1, -1)), [[y]], users=whose)
         run: Run | None = self.__dict__.get("_run")
-        if run is None or run.closed or run.of_stream or run.unlabelled or run.keeper:
+        if run is None or run.closed or run.of_stream or run.unlabelled or run.keeper or run.users or user is not None:
             block: Any = x[None, ...] if isinstance(x, np.ndarray) else [x]
-            return self.partial_fit(block, [[y]])
+            return self.partial_fit(block, [[y]], users=whose)
         if type(x) is not np.ndarray or x.dtype.char not in "df":
             x = self._one(x, run)
         run.state.learn_one(x, run.targets.encode_one(y, run.state.n_rows), not run.targets.refuse)
@@ -403,7 +422,9 @@ class OnlineLearner(LedgeredModel):
         before: Run | None = self.__dict__.get("_run")
         if before is not None and not before.closed:
             self._settle(before)  # a run that was cut short by a new one releases nothing more
-        run.of_stream = getattr(stream, "rows_per_user", None) is not None or bool(getattr(stream, "conditions", ()))
+        run.users = stream if isinstance(stream, LiveUsers) else None
+        kept = getattr(stream, "rows_per_user", None) is not None or bool(getattr(stream, "conditions", ()))
+        run.of_stream = kept and run.users is None
         self._run = run
         self.__dict__.pop("_export", None)
         if run.targets.classes is not None:

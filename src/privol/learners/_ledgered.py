@@ -66,6 +66,14 @@ class LedgeredModel(ReleasedModel):
         """
         return self._diagnostics()["clipped_rows"]
 
+    @property
+    def n_null_rows_(self) -> int:
+        """Rows of the run, or of the fit, that were learnt as null rows (``on_invalid="zero"``): **not private**.
+
+        Rows that are not finite or not of the declared shape, and surplus rows of users. Counted as ``n_scaled_rows_``.
+        """
+        return self._diagnostics()["null_rows"]
+
     @abstractmethod
     def _promise(self, n_features: int, n_rows: int, n_classes: int) -> Guarantee:
         """What a fit of so many rows would guarantee, before anything is spent."""

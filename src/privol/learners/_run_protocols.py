@@ -13,6 +13,7 @@ from ..calibration import MOST_ROWS_PER_USER, RunPlan, less_than_all
 from ..errors import InvalidParameter
 from ..guarantees import Guarantee, square_up, unchecked
 from ..ledger import Account, Counts, Ledger
+from ._live_users import LiveUsers
 from ._model import Export
 from ._targets import Targets
 
@@ -145,6 +146,7 @@ class Run:
     horizon: int  # of the parameters: with renewal that of the first epoch
     unlabelled: bool = False  # of a classifier that was given no labels: it takes gradients, and no rows
     of_stream: bool = False  # its guarantee says of users or rows what only its stream keeps
+    users: LiveUsers | None = None  # who counts the rows of users that it is given
     closed: bool = False
     looked_at: bool = False  # whether most of its rows were longer than their bound
     keeper: Keeper | None = None

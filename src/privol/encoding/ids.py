@@ -1,0 +1,43 @@
+"""By what users and keys are told apart: one rule for columns of every type, and for what is handed over row by row."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, InvalidOperation
+from numbers import Number
+
+__all__ = ["WRITTEN", "id_of", "id_text"]
+
+# Whole numbers written with a sign, a point or an exponent; short enough to be written out.
+WRITTEN = r"^[+-]?[0-9]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?$"
+_written = re.compile(WRITTEN).fullmatch
+_MOST_DIGITS = 400
+
+
+def id_of(text: str) -> str:
+    """Return by what a user or key written with a sign, a point or an exponent is compared.
+
+    1.0, 1e0 and +1 are 1, and -0.0 is 0, so that doubles in one file and integers in another, or 1 and 1.0 in JSON,
+    are not two users. What is no whole number stays as it is.
+    """
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return text
+    # exactly: doubles would take ids beyond 2^53 for each other
+    whole = number.adjusted() < _MOST_DIGITS and number == number.to_integral_value()
+    return str(int(number)) if whole else text
+
+
+def id_text(value: object) -> str | None:
+    """Return by what a user is compared that is handed over as an object; None where it is none.
+
+    As a column of it would be: text without blanks around it, whole numbers by their digits.
+    """
+    if isinstance(value, float) and value != value:
+        return None
+    text = str(value).strip() if isinstance(value, str | Number) and not isinstance(value, bool) else ""
+    if not text:
+        return None
+    plain = text.isascii() and text.isdigit()  # 007 is not 7
+    return id_of(text) if not plain and _written(text) else text

@@ -1,0 +1,134 @@
+"""Whose rows they are, where they are handed over block by block: the cap on rows per user, kept by the learner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core._seen import UserTable
+from .._values import column_of, shown, single
+from ..encoding.ids import id_text
+from ..errors import InvalidParameter, InvalidRow
+
+__all__ = ["LiveUsers", "live_users"]
+
+FloatArray = NDArray[np.float64]
+
+_CONDITION = (
+    "the learner was told whose row each row is, and counts the rows of every user: {fate}, which depends on the rows "
+    "of the same user alone; neighbouring streams differ in rows of one user, who is the same in both or has no other "
+    "rows in either"
+)
+_FATES = {
+    False: "those that are beyond the cap or too near to the last one learnt are null rows",
+    True: "a block with one that is beyond the cap or too near to the last one learnt is refused",
+}
+
+
+class LiveUsers:
+    """What :func:`privol.open_stream` is for a file: it keeps ``rows_per_user`` and ``user_separation``.
+
+    How far apart rows are is counted in all rows of the run, null rows too.
+
+    Parameters
+    ----------
+    rows_per_user, user_separation : int
+    refuse : bool
+        Whether surplus rows are refused, or made null rows.
+    """
+
+    n_rows = None
+    classes = None
+    users_fixed = False
+    user = None
+
+    def __init__(self, rows_per_user: int, user_separation: int, *, refuse: bool) -> None:
+        self.rows_per_user = rows_per_user
+        self.user_separation = user_separation
+        self.conditions = (_CONDITION.format(fate=_FATES[refuse]),)
+        self._refuse = refuse
+        self._table = UserTable(rows_per_user, user_separation, every=True)
+
+    def admit(self, users: Any, targets: FloatArray, learnt: int) -> FloatArray:
+        """Count the rows of a block, and return their targets: NaN where a row is to be a null row.
+
+        Parameters
+        ----------
+        users : array-like of shape (n,)
+        targets : ndarray of shape (n,)
+        learnt : int
+            Rows of the run so far.
+
+        Raises
+        ------
+        InvalidRow
+            If a row has no user, or is a surplus row that is refused. None of the rows counts then.
+        InvalidParameter
+            If there are not as many users as rows, or too many of them in the run.
+        """
+        given = np.asarray(column_of(users))
+        if given.ndim != 1 or len(given) != len(targets):
+            raise InvalidParameter(f"users must have shape ({len(targets)},), one for each row, found {given.shape}")
+        values = given.tolist()
+        texts = [id_text(single(value)) for value in values]
+        if None in texts:
+            row = texts.index(None)
+            raise InvalidRow(
+                f"row {learnt + row + 1}: found {shown(values[row])} for its user, allowed are numbers and texts that "
+                "are not empty; nothing of its block was learnt",
+                row=learnt + row + 1,
+            )
+        cells = [text.encode() for text in texts if text is not None]
+        offsets = np.zeros(len(cells) + 1, dtype=np.int64)
+        np.cumsum(np.fromiter(map(len, cells), dtype=np.int64, count=len(cells)), out=offsets[1:])
+        which = np.arange(len(cells), dtype=np.int32)
+        try:
+            keep, _ = self._table.keep(which, offsets, np.frombuffer(b"".join(cells), np.uint8), undoable=True)
+        except OverflowError as error:
+            row = learnt + int(error.args[0]) + 1
+            most = f"{len(self._table):,}"
+            raise InvalidParameter(f"row {row}: found one more user than a run may have ({most})") from None
+        surplus = np.flatnonzero(~keep)
+        if surplus.size and self._refuse:
+            self.settle(0)
+            row = learnt + int(surplus[0]) + 1
+            raise InvalidRow(
+                f"row {row}: its user has {self.rows_per_user} rows already, or one less than {self.user_separation} "
+                "rows ago, and the budget is for no more (on_invalid='zero' makes null rows of such rows); nothing of "
+                "its block was learnt",
+                row=row,
+            )
+        if surplus.size:
+            targets = targets.copy()
+            targets[surplus] = np.nan
+        return targets
+
+    def settle(self, learnt: int) -> None:
+        """Say how many rows of the block were learnt: the others do not count."""
+        self._table.undo(learnt)
+
+
+def live_users(learner: Any, users: Any, before: LiveUsers | None, *, begun: bool) -> LiveUsers | None:
+    """Return who counts the users of a block: of the run, or a new one for one that is to begin; None: nobody does.
+
+    Raises
+    ------
+    InvalidParameter
+        If some blocks of a run have users and others have none, or the learner has no budget for users.
+    """
+    if begun and (before is None) != (users is None):
+        raise InvalidParameter(
+            "users must be given with every block of a run or with none: the guarantee says who counts the rows of a "
+            "user, from the first row on"
+        )
+    if users is None or before is not None:
+        return before
+    rows = getattr(learner, "rows_per_user", None)
+    if rows is None:
+        raise InvalidParameter(
+            "users are counted where the budget is for users: rows_per_user says for how many rows of each, found None"
+        )
+    counted = learner._users()
+    return LiveUsers(counted["rows_per_user"], counted["user_separation"], refuse=learner._refuse())

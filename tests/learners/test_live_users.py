@@ -1,0 +1,165 @@
+"""Users that partial_fit and learn_one are told of: the cap against plain Python, in any cut, and what is promised."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import privol
+from privol.encoding.ids import id_text
+from privol.errors import InvalidParameter, InvalidRow, StateError
+
+WORDS = {"horizon": 60, "epsilon": 4.0, "delta": 1e-6, "random_state": 3}
+KINDS = [privol.NOGD, privol.DPFTRL, privol.AdaptiveFTRL, privol.PQFTL, privol.PIGD]
+
+
+def rows(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.uniform(-0.5, 0.5, (n, 3)), rng.integers(0, 2, n)
+
+
+def null_rows(users, k, b):
+    """From the rule's words: which rows are beyond the cap or too near to the last one learnt of their user."""
+    learnt: dict[object, list[int]] = {}
+    found = []
+    for t, user in enumerate(users):
+        mine = learnt.setdefault(user, [])
+        if len(mine) >= k or (mine and t - mine[-1] < b):
+            found.append(t)
+        else:
+            mine.append(t)
+    return found
+
+
+def made(kind, k, b, on_invalid="zero", **more):
+    words = {**WORDS, "rows_per_user": k, "user_separation": b, "on_invalid": on_invalid, **more}
+    return kind(**words, release=10) if kind is privol.PIGD else kind(**words)
+
+
+def released(learner):
+    return learner.close().coef_.tobytes()
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.sampled_from("abcd"), min_size=2, max_size=40),
+    st.integers(1, 3),
+    st.integers(1, 9),
+    st.sets(st.integers(1, 39)),
+)
+def test_surplus_rows_are_null_rows_in_any_cut(users, k, b, cuts):
+    """The model is that of the same rows with null ones in their places."""
+    X, y = rows(len(users))
+    surplus = null_rows(users, k, b)
+    learner = made(privol.NOGD, k, b)
+    bounds = [0, *sorted(cut for cut in cuts if cut < len(users)), len(users)]
+    for start, stop in itertools.pairwise(bounds):
+        part = slice(start, stop)
+        if stop - start == 1:
+            learner.declare_classes([0, 1]).learn_one(X[start], y[start], user=users[start])
+        else:
+            learner.partial_fit(X[part], y[part], classes=[0, 1], users=users[part])
+    assert (learner.n_rows_, learner.n_null_rows_) == (len(users), len(surplus))
+    by_hand = X.copy()
+    by_hand[surplus] = np.nan
+    other = made(privol.NOGD, k, b).partial_fit(by_hand, y, classes=[0, 1])
+    assert released(learner) == released(other)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_learner_with_a_budget_for_users_counts_and_says_so(kind):
+    X, y = rows(40)
+    users = np.arange(40) % 5
+    regression = {"loss": "squared"} if kind is privol.PQFTL else {}
+    classes = {} if regression else {"classes": [0, 1]}
+    learner = made(kind, 2, 10, **regression).partial_fit(X[:30], y[:30], users=users[:30], **classes)
+    learner.partial_fit(sp.csr_array(X[30:]), y[30:], users=users[30:])
+    assert learner.n_null_rows_ == len(null_rows(users.tolist(), 2, 10)) == 30
+    promise = learner.guarantee_
+    assert (promise.unit, promise.rows_per_user, promise.user_separation) == ("user", 2, 10)
+    assert (promise.users_fixed, promise.user) == (False, None)
+    said = promise.sentence()
+    assert "counts the rows of every user" in said
+    assert "nobody checks" not in said
+    unchecked = made(kind, 2, 10, **regression).partial_fit(X, y, **classes)
+    assert "nobody checks it" in unchecked.guarantee_.sentence()
+    assert unchecked.n_null_rows_ == 0
+    # the figure is the same: the promise differs in who keeps it
+    assert promise.parameter == unchecked.guarantee_.parameter
+
+
+def test_surplus_rows_are_refused_with_their_block():
+    X, y = rows(6)
+    learner = made(privol.DPFTRL, 2, 3, on_invalid="raise").partial_fit(X[:3], y[:3], [0, 1], users=["a", "b", 7])
+    for users, row in ((["c", 7, "d"], 5), (["a", "d", "a"], 6), (["c", None, "d"], 5), (["c", "d", 7.0], None)):
+        if row is None:
+            learner.partial_fit(X[3:], y[3:], users=users)
+            continue
+        with pytest.raises(InvalidRow, match=f"row {row}: .*nothing of its block was learnt") as found:
+            learner.partial_fit(X[3:], y[3:], users=users)
+        assert found.value.row == row
+        assert learner.n_rows_ == 3
+    assert learner.n_rows_ == 6
+    assert "a block with one that is beyond the cap" in learner.guarantee_.sentence()
+    with pytest.raises(InvalidRow, match="row 7: its user has 2 rows already, or one less than 3 rows ago"):
+        learner.learn_one(X[0], y[0], user="7 ")
+
+
+def test_rows_that_were_not_learnt_do_not_count():
+    """A loss that fails on the fourth row: the block is undone, and its users have the rows that they had."""
+    X, y = rows(6)
+    fails = [False]
+
+    def slope(prediction, y):
+        if fails[0] and y > 0.9:
+            raise ArithmeticError("the loss failed")
+        return y
+
+    loss = privol.losses.Custom(
+        value=lambda p, y: p * y, gradient=slope, lipschitz=1.0, smoothness=0.0, kind="regression"
+    )
+    y = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+    learner = made(privol.NOGD, 1, 1, loss=loss)
+    learner.partial_fit(X[:2], y[:2], users=["a", "b"])
+    fails[0] = True
+    with pytest.raises(ArithmeticError):
+        learner.partial_fit(X[2:], y[2:], users=["c", "d", "e", "f"])
+    learnt = learner.n_rows_
+    fails[0] = False
+    rest = ["c", "d", "e", "f"][learnt - 2 :]
+    learner.partial_fit(X[learnt:], y[learnt:], users=rest)
+    assert (learner.n_rows_, learner.n_null_rows_) == (6, 0)
+
+
+def test_what_is_refused():
+    X, y = rows(4)
+    users = list("abcd")
+    with pytest.raises(InvalidParameter, match="rows_per_user says for how many rows"):
+        privol.DPFTRL(**WORDS).partial_fit(X, y, [0, 1], users=users)
+    with pytest.raises(InvalidParameter, match="rows_per_user says for how many rows"):
+        privol.MIOGD(horizon=9).partial_fit(X, y, [0, 1], users=users)
+    told = made(privol.DPFTRL, 2, 1, gradient_bound=1.0)
+    with pytest.raises(InvalidParameter, match=r"users must have shape \(4,\)"):
+        told.partial_fit(X, y, [0, 1], users=users[:3])
+    told.partial_fit(X, y, [0, 1], users=users)
+    for call in (lambda: told.partial_fit(X, y), lambda: told.learn_one(X[0], y[0])):
+        with pytest.raises(InvalidParameter, match="with every block of a run or with none"):
+            call()
+    with pytest.raises(StateError, match="takes rows alone"):
+        told.tell(gradient=np.zeros(4))
+    silent = made(privol.DPFTRL, 2, 1).partial_fit(X, y, [0, 1])
+    with pytest.raises(InvalidParameter, match="with every block of a run or with none"):
+        silent.partial_fit(X, y, users=users)
+    assert (told.n_rows_, silent.n_rows_) == (4, 4)
+
+
+def test_users_are_told_apart_as_in_a_column():
+    same = [1, 1.0, "1", " 1.0 ", "1e0", "+1", np.int8(1), np.float32(1)]
+    assert {id_text(value) for value in same} == {"1"}
+    assert len({id_text(value) for value in (7, "007", "7.5", "a", "A", 2**53, 2**53 + 1)}) == 7
+    assert [id_text(value) for value in (None, "", "  ", float("nan"), b"a", True, [1])] == [None] * 7
