@@ -98,11 +98,19 @@ def test_every_kernel_is_compiled(kernels: dict[str, list[Path]]) -> None:
     families = {"bits", "discrete", "draws", "first_pass", "fork", "geometry", "gradient", "iterate", "keystream"}
     families |= {"bandit", "lattice", "leader", "least_squares", "local", "loss", "magnitude", "mixture", "outputs"}
     families |= {"prefix", "report", "ridge", "rows", "run", "schedule", "update"}
+    families |= {"columns", "csv", "libsvm", "moment", "written"}
     families |= {"experts", "hessian", "loss_rows", "newton", "objective"}
     for objects in kernels.values():
         assert families <= {path.stem for path in objects}
     drivers = {"test_bandit", "test_bits", "test_discrete", "test_first_pass", "test_lattice", "test_local"}
-    assert drivers | {"test_experts", "test_objective", "test_outputs", "test_rows", "test_update"} <= set(DRIVERS)
+    assert drivers | {
+        "test_cells",
+        "test_experts",
+        "test_objective",
+        "test_outputs",
+        "test_rows",
+        "test_update",
+    } <= set(DRIVERS)
 
 
 @pytest.mark.parametrize("flag", ["-ffast-math", "-mfpmath=387"])

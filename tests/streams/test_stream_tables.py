@@ -41,11 +41,10 @@ def columns(X, y, labels=None):
     block_rows=st.integers(1, 150),
     batch=st.integers(1, 130),
     group=st.integers(1, 130),
-    cells=st.integers(1, 500),
     read_ahead=st.booleans(),
     words=st.booleans(),
 )
-def test_every_format_gives_the_same_blocks(tmp_path_factory, block_rows, batch, group, cells, read_ahead, words):
+def test_every_format_gives_the_same_blocks(tmp_path_factory, block_rows, batch, group, read_ahead, words):
     rng = np.random.default_rng(4)
     X, y = rng.normal(size=(120, 3)), rng.integers(0, 2, 120).astype(float)
     X[5, 1] = np.nan
@@ -74,7 +73,6 @@ def test_every_format_gives_the_same_blocks(tmp_path_factory, block_rows, batch,
     options = {"positive": "yes"} if words else {"classes": (0, 1)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arrow_reader, "BATCH_ROWS", batch)
-        patch.setattr("privol.encoding.rows.CACHE_CELLS", cells)
         for data in inputs:
             stream = open_stream(data, block_rows=block_rows, read_ahead=read_ahead, **options)
             assert stream.feature_names == ("x0", "x1", "x2")

@@ -41,9 +41,9 @@ ONLY = {
     "_rounding": set(),  # the unit, the factor outwards
     "_vocabulary": set(),  # words alone
     "_core": {"errors"},  # arithmetic, which never knows what epsilon is
-    "readers": {"errors", "_sparse", "_validate", "_values"},
+    "readers": {"_core", "errors", "_sparse", "_validate", "_values"},  # kernels parse text
     # a schema may be learnt under a guarantee: noise, and a ledger that pays
-    "encoding": {"readers", "ledger", "noise", "guarantees", "errors", "_rounding", "_validate", "_values"},
+    "encoding": {"readers", "ledger", "noise", "guarantees", "_core", "errors", "_rounding", "_validate", "_values"},
     "streams": {"encoding", "readers", "_core", "errors", "_validate"},  # the table of users is compiled
     "data": {"streams", "errors", "_validate"},
     "config": {"_core"},
@@ -53,15 +53,15 @@ ONLY = {
 
 # Compiled modules, bottom first, each with those it may cimport or import.
 CORE_ORDER = (
-    "_rows", "_losses", "_geometry", "_schedule", "_noise", "_guarded", "_sampler", "_vectors", "_report", "_bitgen",
-    "_discrete", "coin", "_prefix_plan", "_prefix", "_learner_run", "_iterate", "_gradient", "_local", "_network",
-    "_bandit", "_leader", "_least_squares", "_objective", "_newton",
-    "_seen",
+    "_text", "_rows", "_losses", "_geometry", "_schedule", "_noise", "_guarded", "_sampler", "_vectors", "_report",
+    "_bitgen", "_discrete", "coin", "_prefix_plan", "_prefix", "_learner_run", "_iterate", "_gradient", "_local",
+    "_network", "_bandit", "_leader", "_least_squares", "_objective", "_newton", "_seen",
 )  # fmt: skip
 
 # Families of C kernels (src/privol/_core/c), each with those whose headers it may include.
 KERNELS: dict[str, set[str]] = {
     "base": set(),
+    "cells": {"base"},
     "rows": {"base"},
     "users": {"base"},
     "losses": {"base"},

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from .._core._text import rows_of
 from ..errors import StreamError
 from ..readers.base import Piece
 from ..readers.columns import Batch, Columns, Kind, resolve_column
@@ -213,8 +214,8 @@ class SchemaEncoder:
         """Return the numbers as they stand in the batch, shape (n, numbers), NaN where missing; ours to change."""
         if not self._numbers:
             return np.empty((batch.num_rows, 0))
-        tensor = batch.select(self._number_names).to_tensor(null_to_nan=True, row_major=True)
-        numbers: FloatArray = np.require(tensor.to_numpy(), np.float64, ["C", "W"])
+        numbers: FloatArray = np.empty((batch.num_rows, len(self._numbers)))
+        rows_of([batch.column(name).to_numpy(zero_copy_only=False) for name in self._number_names], numbers)
         for marker in self._written.missing_numbers:
             numbers[numbers == marker] = np.nan
         return numbers

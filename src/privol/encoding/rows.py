@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from .._core._text import rows_of
 from ..errors import StreamError
 from ..readers.base import PAUSE, Piece, Progress, Source
 from ..readers.columns import Batch, Columns, Kind, resolve_column
@@ -14,9 +15,6 @@ from ..readers.frames import FramePair
 from .labels import Labels
 
 __all__ = ["ColumnSource", "Encoder", "FrameSource", "PlainEncoder"]
-
-# Columns become rows in portions of so many cells, which stay in the cache: 20 % faster than all at once.
-CACHE_CELLS = 1 << 19
 
 
 class Encoder(Protocol):
@@ -103,12 +101,8 @@ class PlainEncoder:
         y = None
         if self._target is not None:
             y = self._labels.encode_column(batch.column(self._target), first_row, self._where)
-        columns = batch.select(self._features)
         X = np.empty((batch.num_rows, self.n_features))
-        step = max(1, CACHE_CELLS // self.n_features)
-        for start in range(0, batch.num_rows, step):
-            part = columns.slice(start, step)
-            X[start : start + step] = part.to_tensor(null_to_nan=True, row_major=True).to_numpy()
+        rows_of([batch.column(name).to_numpy(zero_copy_only=False) for name in self._features], X)
         return Piece(X, y)
 
 

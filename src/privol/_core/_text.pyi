@@ -1,0 +1,34 @@
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MISSING: int
+NUMBER: int
+TIME: int
+TEXT: int
+OPEN: int
+
+class Form:
+    def __init__(self, missing: Sequence[bytes], marks: bytes) -> None: ...
+    def look(
+        self, ends: NDArray[np.int32], data: Any, *, hashes: bool = False
+    ) -> tuple[NDArray[np.float64], NDArray[np.uint8], NDArray[np.uint32] | None, int]: ...
+    def csv(
+        self, text: Any, sep: bytes, at: NDArray[np.int32]
+    ) -> tuple[NDArray[np.float64], NDArray[np.uint8], list[tuple[NDArray[np.int32], NDArray[np.uint8]]]] | None: ...
+
+def rows_of(columns: list[NDArray[np.float64]], rows: NDArray[np.float64]) -> None: ...
+def count_lines(text: Any) -> int: ...
+def count_into(
+    values: NDArray[np.float64],
+    weights: NDArray[np.int64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    counts: NDArray[np.float64],
+) -> None: ...
+def read_svm(
+    text: Any, base: int, n_features: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int32], NDArray[np.int64]] | None: ...
+def scan_svm(text: Any) -> tuple[int, int, int] | None: ...

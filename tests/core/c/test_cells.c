@@ -1,0 +1,287 @@
+/* Cells, CSV and libsvm: numbers against strtod, times against the calendar of the C library's kind, and texts in
+ * buffers of exactly their size, mutated, so that the sanitizer sees a byte too many. */
+#include "cells/pv_columns.h"
+#include "cells/pv_moment.h"
+#include "cells/pv_number.h"
+#include "cells/pv_table_text.h"
+#include "cells/pv_written.h"
+#include "check.h"
+
+static const unsigned char markers[] = "?NAnull";
+static const int64_t marker_ends[] = {1, 3, 7};
+
+static pv_written form(unsigned char mark, unsigned char other) {
+    pv_written written = {markers, marker_ends, 3, {0}, mark, other};
+    written.begins['?'] = written.begins['N'] = written.begins['n'] = 1;
+    return written;
+}
+
+static unsigned char *exactly(const char *text, int64_t size) {
+    unsigned char *p = (unsigned char *)buffer(size, 1);
+    if (size) memcpy(p, text, (size_t)size);
+    return p;
+}
+
+static void check_number(const char *text) {
+    const int64_t size = (int64_t)strlen(text);
+    unsigned char *p = exactly(text, size);
+    double x = 0;
+    const pv_said said = pv_number(p, p + size, '.', '.', &x);
+    CHECK(said != PV_SAID_NOT);
+    if (said == PV_SAID) CHECK(bits_of(x) == bits_of(strtod(text, NULL)));
+    const unsigned char *stop = pv_plain(p, p + size, '.', '.', &x);
+    if (stop == p + size) CHECK(bits_of(x) == bits_of(strtod(text, NULL)));
+    free(p);
+}
+
+static int64_t below(int64_t n) { return (int64_t)(random_word() % (uint64_t)n); }
+
+static void numbers(void) {
+    char text[80];
+    int64_t read = 0;
+    for (int trial = 0; trial < 60000; ++trial) {
+        int n = 0;
+        if (below(3) == 0) text[n++] = below(2) ? '-' : '+';
+        const int64_t whole = below(12), part = below(whole ? 10 : 9) + (whole == 0);
+        for (int64_t k = 0; k < whole; ++k) text[n++] = (char)('0' + below(10));
+        if (part) text[n++] = '.';
+        for (int64_t k = 0; k < part; ++k) text[n++] = (char)('0' + below(10));
+        text[n] = 0;
+        if (below(2)) n += snprintf(text + n, 20, "%c%+d", below(2) ? 'e' : 'E', (int)below(80) - 40);
+        check_number(text);
+    }
+    for (int trial = 0; trial < 60000; ++trial) { /* of 17 digits, of all sizes; and half-way cases */
+        const double x =
+            pv_from_bits((random_word() & UINT64_C(0x000FFFFFFFFFFFFF)) | (uint64_t)(1023 - 60 + below(120)) << 52);
+        snprintf(text, sizeof text, trial % 2 ? "%.17g" : "%.18f", x);
+        check_number(text);
+        unsigned char *p = exactly(text, (int64_t)strlen(text));
+        double y;
+        read += pv_number(p, p + strlen(text), '.', '.', &y) == PV_SAID;
+        free(p);
+        const uint64_t half = (UINT64_C(1) << 53) + 2 * (random_word() >> 12) + 1; /* between two doubles, times 2^-k */
+        snprintf(text, sizeof text, "%llu", (unsigned long long)half);
+        check_number(text);
+        snprintf(text, sizeof text, "%llu.5", (unsigned long long)(half >> 1));
+        check_number(text);
+        snprintf(text, sizeof text, "%llu.25", (unsigned long long)(half >> 2));
+        check_number(text);
+    }
+    CHECK(read > 30000);
+    const char *wrong[] = {"",    "-",   "+",    ".",   "-.",  "e5",    "1e", "1e+",
+                           "1 2", "1_0", "0x10", "1,5", "--1", "1.2.3", "1d"};
+    const char *open[] = {"inf", "-Infinity", "NaN", "nan(1)", "12345678901234567890", "1e400", "1e-40"};
+    for (int64_t i = 0; i < LENGTH(wrong); ++i) {
+        double x;
+        const int64_t size = (int64_t)strlen(wrong[i]);
+        unsigned char *p = exactly(wrong[i], size);
+        CHECK(pv_number(p, p + size, '.', '.', &x) == PV_SAID_NOT);
+        free(p);
+    }
+    for (int64_t i = 0; i < LENGTH(open); ++i) {
+        double x;
+        CHECK(pv_number((const unsigned char *)open[i], (const unsigned char *)open[i] + strlen(open[i]), '.', '.',
+                        &x) == PV_SAID_OPEN);
+    }
+}
+
+static void moments(void) {
+    char text[60];
+    int64_t days = -719162; /* of 0001-01-01 */
+    for (int year = 1; year <= 2600; year += year < 1890 || year > 2110 ? 7 : 1) {
+        days = -719162;
+        for (int y = 1; y < year; ++y) days += 365 + ((y % 4 == 0 && y % 100 != 0) || y % 400 == 0);
+        for (int month = 1; month <= 12; ++month) {
+            const int leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+            const int length = month == 2 ? 28 + leap : 30 + ((month + (month > 7)) % 2);
+            for (int day = 0; day <= 32; ++day) {
+                double seconds = 0;
+                const int size = snprintf(text, sizeof text, "%04d-%02d-%02d", year, month, day);
+                unsigned char *p = exactly(text, size);
+                const int is = pv_moment(p, p + size, &seconds);
+                CHECK(is == (day >= 1 && day <= length));
+                if (is) CHECK(bits_of(seconds) == bits_of((double)days * 86400));
+                days += is;
+                free(p);
+            }
+        }
+    }
+    const struct {
+        const char *text;
+        double seconds;
+    } right[] = {{"1970-01-02T00:00", 86400},           {"1970-01-01 00:01:02.5", 62.5},
+                 {"1970-01-01t01:00:00,250Z", 3600.25}, {"1970-01-01 01:00 +01", 0},
+                 {"1970-01-01 00:00:60-0130", 5460},    {"1970-01-01 00:00:00.12345678901234567z", 0.123456789012345},
+                 {"1969-12-31 23:59:59+00:30", -1801}};
+    const char *wrong[] = {
+        "1970-1-01",           "1970-01-01T",          "1970-01-01 24:00",    "1970-01-01 00:60",
+        "1970-01-01 00:00:61", "1970-01-01 00:00:00.", "1970-01-01 00:00+24", "1970-01-01 00:00+01:60",
+        "1970-01-01Z",         "0000-01-01",           "1970-01-01 00:00 ",   "1970-01-01 00:00ZZ",
+        "1970-01-01 00:00+1",  "1970/01/01",           "1970-01-011"};
+    for (int64_t i = 0; i < LENGTH(right); ++i) {
+        double seconds = 0;
+        const int64_t size = (int64_t)strlen(right[i].text);
+        unsigned char *p = exactly(right[i].text, size);
+        CHECK(pv_moment(p, p + size, &seconds));
+        CHECK(seconds == right[i].seconds);
+        free(p);
+    }
+    for (int64_t i = 0; i < LENGTH(wrong); ++i) {
+        double seconds = 0;
+        const int64_t size = (int64_t)strlen(wrong[i]);
+        unsigned char *p = exactly(wrong[i], size);
+        CHECK(!pv_moment(p, p + size, &seconds));
+        free(p);
+    }
+}
+
+static void looks(void) {
+    static const char all[] = " 12 ?nullNA -1.5e3\t2020-02-30x\0011970-01-01\xc2\xa0 3";
+    static const int32_t ends[] = {0, 4, 5, 9, 11, 19, 29, 30, 31, 41, 43, 45, 45};
+    static const unsigned char said[] = {PV_CELL_NUMBER, PV_CELL_MISSING, PV_CELL_MISSING, PV_CELL_MISSING,
+                                         PV_CELL_NUMBER, PV_CELL_TEXT,    PV_CELL_TEXT,    PV_CELL_OPEN,
+                                         PV_CELL_TIME,   PV_CELL_OPEN,    PV_CELL_NUMBER,  PV_CELL_MISSING};
+    const pv_written written = form('.', '.');
+    const int64_t n = LENGTH(ends) - 1;
+    unsigned char *data = exactly(all, ends[n]), *cells = (unsigned char *)buffer(n, 1);
+    double *values = doubles(n);
+    uint32_t *hashes = (uint32_t *)buffer(n, 4);
+    CHECK(pv_look(&written, n, ends, data, values, cells, hashes) == 2);
+    for (int64_t i = 0; i < n; ++i) {
+        CHECK(cells[i] == said[i]);
+        CHECK((values[i] == values[i]) == (said[i] == PV_CELL_NUMBER || said[i] == PV_CELL_TIME));
+    }
+    CHECK(values[0] == 12 && values[4] == -1500 && values[8] == 0 && values[10] == 3);
+    CHECK(hashes[1] == 0 && hashes[7] == 0 && hashes[0] != hashes[10]);
+    free(data), free(cells), free(values), free(hashes);
+}
+
+static void counts(void) {
+    const double low[] = {-8, -2, -1, -1, 0, 4}, high[] = {-2, -1, -1, 0, 4, 9};
+    const double values[] = {-100, -8, -2, -1.5, -1, -0.5, 0, 3.9, 4, 9, 100, (double)NAN, 5};
+    const double expected[] = {2, 2, 1, 1, 2, 3};
+    int64_t weights[LENGTH(values)];
+    double found[LENGTH(low)] = {0};
+    for (int64_t i = 0; i < LENGTH(values); ++i) weights[i] = i + 1 < LENGTH(values);
+    pv_count(LENGTH(values), values, weights, LENGTH(low), low, high, found);
+    for (int64_t j = 0; j < LENGTH(low); ++j) CHECK(found[j] == expected[j]);
+}
+
+/* Every text that is read has as many cells as the plainest of readers finds; none is read beyond. */
+static void tables(void) {
+    static const char *lines[] = {
+        "1,2.5,a b\n", "-0.125,?,\n", " 7 ,1e3,x\r\n", "\n", "\r\n", "123456789.25,12,long text\n", "5,6,7"};
+    static const char odd[] = "\r\n,\",?-+.eE 0123456789x\xe9\0";
+    const int32_t at[] = {0, 1, -2};
+    const pv_written written = form('.', '.');
+    int64_t read = 0;
+    for (int trial = 0; trial < 10000; ++trial) {
+        char text[400];
+        int64_t size = 0;
+        for (int64_t k = below(8); k >= 0; --k) {
+            const char *line = lines[below(k ? LENGTH(lines) - 1 : LENGTH(lines))];
+            memcpy(text + size, line, strlen(line));
+            size += (int64_t)strlen(line);
+        }
+        for (int64_t k = below(3); trial % 2 && k > 0; --k) text[below(size)] = odd[below(LENGTH(odd))];
+        unsigned char *p = exactly(text, size);
+        const int64_t rows = pv_csv_count(p, size);
+        double *found = doubles(2 * rows);
+        unsigned char gaps[2] = {0, 0};
+        int32_t *starts = (int32_t *)buffer(rows, 4), *sizes = (int32_t *)buffer(rows, 4);
+        const pv_csv csv = {&written, ',', 3, at, rows, found, gaps, starts, sizes};
+        if (pv_csv_rows(&csv, p, size)) {
+            int64_t total = 0;
+            int gap = 0;
+            ++read;
+            for (int64_t i = 0; i < rows; ++i) {
+                total += sizes[i];
+                gap |= found[rows + i] != found[rows + i];
+                digest(found[i]);
+            }
+            CHECK(gaps[1] == gap);
+            int32_t *ends = (int32_t *)buffer(rows + 1, 4);
+            unsigned char *data = (unsigned char *)buffer(total, 1);
+            pv_gather(p, rows, starts, sizes, ends, data);
+            CHECK(ends[rows] == total);
+            free(ends), free(data);
+        } else {
+            CHECK(trial % 2);
+        }
+        free(p), free(found), free(starts), free(sizes);
+    }
+    CHECK(read > 5000);
+}
+
+static void sparse_rows(void) {
+    static const char *lines[] = {"1 1:2 3:-4.5\n",           "-1\n", "+1 2:1e-3 \r\n", "\n", "  \n",
+                                  "0.5\t1:0 9:12345678901\n", "1 4:5"};
+    static const char odd[] = "\r\n:# 0123456789-+.x\0";
+    int64_t read = 0;
+    for (int trial = 0; trial < 10000; ++trial) {
+        char text[400];
+        int64_t size = 0, rows, entries;
+        for (int64_t k = below(8); k >= 0; --k) {
+            const char *line = lines[below(k ? LENGTH(lines) - 1 : LENGTH(lines))];
+            memcpy(text + size, line, strlen(line));
+            size += (int64_t)strlen(line);
+        }
+        for (int64_t k = below(3); trial % 2 && k > 0; --k) text[below(size)] = odd[below(LENGTH(odd))];
+        unsigned char *p = exactly(text, size);
+        pv_svm_bounds(p, size, &rows, &entries);
+        pv_svm svm = {
+            1, 9, doubles(rows), doubles(entries), (int32_t *)buffer(entries, 4), (int64_t *)buffer(rows + 1, 8), 0, 0,
+            0, 0};
+        if (pv_svm_rows(&svm, p, size)) {
+            int64_t low = INT64_MAX, high = 0;
+            ++read;
+            CHECK(svm.rows <= rows && svm.entries <= entries);
+            CHECK(svm.starts[svm.rows] == svm.entries);
+            for (int64_t i = 0; i < svm.rows; ++i) {
+                CHECK(svm.starts[i] <= svm.starts[i + 1]);
+                for (int64_t k = svm.starts[i]; k < svm.starts[i + 1]; ++k) {
+                    CHECK(svm.indices[k] >= 0 && svm.indices[k] < 9);
+                    CHECK(k == svm.starts[i] || svm.indices[k] > svm.indices[k - 1]);
+                    low = svm.indices[k] + 1 < low ? svm.indices[k] + 1 : low;
+                    high = svm.indices[k] + 1 > high ? svm.indices[k] + 1 : high;
+                    digest(svm.values[k]);
+                }
+            }
+            CHECK(svm.low == low && svm.high == high);
+        } else {
+            CHECK(trial % 2);
+        }
+        free(p), free(svm.labels), free(svm.values), free(svm.indices), free(svm.starts);
+    }
+    CHECK(read > 5000);
+}
+
+static void rows_of_columns(void) {
+    for (int trial = 0; trial < 300; ++trial) {
+        const int64_t n = below(700), width = 1 + below(trial % 10 ? 20 : 600), stride = width + below(3);
+        const double **columns = (const double **)buffer(width, sizeof(double *));
+        double *rows = doubles(n * stride);
+        for (int64_t k = 0; k < n * stride; ++k) rows[k] = -7;
+        for (int64_t j = 0; j < width; ++j) columns[j] = random_doubles(n, 1);
+        pv_rows_of(n, width, columns, stride, rows);
+        for (int64_t i = 0; i < n; ++i)
+            for (int64_t j = 0; j < stride; ++j) CHECK(rows[i * stride + j] == (j < width ? columns[j][i] : -7));
+        for (int64_t j = 0; j < width; ++j) {
+            double *column;
+            memcpy(&column, &columns[j], sizeof column);
+            free(column);
+        }
+        free(columns), free(rows);
+    }
+}
+
+int main(void) {
+    numbers();
+    moments();
+    looks();
+    counts();
+    tables();
+    sparse_rows();
+    rows_of_columns();
+    return finish("cells");
+}
