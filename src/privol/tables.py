@@ -13,21 +13,22 @@ from rich.text import Text
 from .audit import Audit
 from .encoding.outlook import Outlook
 from .guarantees import format_up
-from .ledger import format_down
 from .planning import Plan, describe_derived, describe_remedy
 
 __all__ = [
-    "account_report",
     "audit_report",
     "cells_note",
+    "dropped_note",
+    "headline_of",
     "info_report",
     "plan_report",
     "private_metrics_report",
+    "private_total",
     "run_report",
     "show",
+    "spent_note",
+    "warnings_of",
 ]
-
-_WIDTH = 110
 
 
 class _Console(Console):
@@ -35,10 +36,10 @@ class _Console(Console):
         raise  # called where the error is handled; who printed knows what a closed pipe means
 
 
-def show(parts: Iterable[RenderableType]) -> None:
-    """Print the parts of a report, at the terminal's width up to 110 columns (110 where there is no terminal)."""
+def show(parts: Iterable[RenderableType], width: int = 110) -> None:
+    """Print the parts of a report, at the terminal's width up to that many columns (that many without a terminal)."""
     console = _Console(file=sys.stdout, highlight=False)
-    console.width = min(console.width, _WIDTH) if console.is_terminal else _WIDTH
+    console.width = min(console.width, width) if console.is_terminal else width
     for part in parts:
         console.print(part)
 
@@ -59,23 +60,20 @@ def run_report(record: Mapping[str, Any]) -> list[RenderableType]:
         What ``privol run --json`` prints.
     """
     found, metrics = record["diagnostics"], record["private_metrics"]
-    public = [words for words in record["warnings"] if not words.startswith(_NOT_PRIVATE)]
-    parts: list[RenderableType] = [_headline(record["summary"], record["model_private"], _whose(record))]
-    if record["status"] == "interrupted":
-        doing = "while it was learning" if record["interrupted_while"] == "learning" else "after learning"
-        parts.append(Text(f"INTERRUPTED {doing}, after row {record['rows']:,}: no release was added", style="bold red"))
-    parts += [*_warnings(public), Text(), _facts(record)]
+    parts: list[RenderableType] = [*headline_of(record), Text(), _facts(record)]
     if metrics is not None:
         parts += [Text(), *_metrics(metrics)]
     sentence = record["sentence"] if metrics is None else metrics["sentence"]
     parts += [Text(), *_full(sentence, record["model_private"]), Text(), _files(record)]
     # what is not private comes last, so that all of it can be cut off
     if record["dropped"] is not None:
-        what = "dropped" if record["guarantee"].get("users_fixed", True) else "made null rows"
-        parts += [Text(), Text(f"Rows {what}: {_dropped(record['dropped'])}", style="red")]
+        parts += [Text(), dropped_note(record)]
     if found is not None:
-        doubts = [words for words in record["warnings"] if words.startswith(_NOT_PRIVATE)]
-        parts += [Text(), *_warnings(doubts), *(_diagnostics(found) if "run" in found else _fit_diagnostics(found))]
+        parts += [
+            Text(),
+            *warnings_of(record, private=False),
+            *(_diagnostics(found) if "run" in found else _fit_diagnostics(found)),
+        ]
         if "run" in found and (not record["release_rows"] or record["release_rows"][0] >= record["rows"]):
             parts.append(
                 Text(
@@ -87,6 +85,20 @@ def run_report(record: Mapping[str, Any]) -> list[RenderableType]:
 
 
 _NOT_PRIVATE = "NOT PRIVATE"
+
+
+def headline_of(record: Mapping[str, Any]) -> list[RenderableType]:
+    """Return what a run guarantees, how it ended where it was cut short, and the warnings that are public."""
+    parts: list[RenderableType] = [_headline(record["summary"], record["model_private"], _whose(record))]
+    if record["status"] == "interrupted":
+        doing = "while it was learning" if record["interrupted_while"] == "learning" else "after learning"
+        parts.append(Text(f"INTERRUPTED {doing}, after row {record['rows']:,}: no release was added", style="bold red"))
+    return parts + warnings_of(record, private=True)
+
+
+def warnings_of(record: Mapping[str, Any], *, private: bool) -> list[RenderableType]:
+    """Return the warnings of a run that rest on public figures (``private``), or those that its rows show."""
+    return _warnings(words for words in record["warnings"] if words.startswith(_NOT_PRIVATE) is not private)
 
 
 def _headline(summary: str, private: bool, whose: str = "") -> Text:
@@ -125,7 +137,7 @@ def _facts(record: Mapping[str, Any]) -> RenderableType:
         table.add_row("by rule", f"{figures}, from the numbers of rows and features, the budget and the bounds")
     budget = record["budget"]
     if budget["reserved"]["mu"] != "inf":
-        table.add_row("budget spent", _spent(budget))
+        table.add_row("budget spent", spent_note(budget))
         if record["private_metrics"] is not None:
             own = budget["shares"]
             models, metrics = own[record["learner"]], own["PrivateMetrics"]
@@ -165,7 +177,8 @@ def _classes(labels: list[str]) -> str:
     return f"{len(labels):,} classes: {', '.join(labels[:_SHOWN_CLASSES])}{more}"
 
 
-def _spent(budget: Mapping[str, Any]) -> str:
+def spent_note(budget: Mapping[str, Any]) -> str:
+    """Say what of a budget was spent."""
     reserved, spent = budget["reserved"]["mu"], budget["spent"]["mu"]
     if spent >= (1.0 - 1e-6) * reserved:
         return "all of it"
@@ -185,9 +198,11 @@ _DROPPED = {
 }
 
 
-def _dropped(found: Mapping[str, Any]) -> str:
-    counts = "; ".join(_DROPPED[reason].format(number) for reason, number in found["rows"].items())
-    return f"{counts} ({_NOT_PRIVATE})"
+def dropped_note(record: Mapping[str, Any]) -> Text:
+    """Say which rows were left out or made null. Not private."""
+    what = "dropped" if record["guarantee"].get("users_fixed", True) else "made null rows"
+    counts = "; ".join(_DROPPED[reason].format(number) for reason, number in record["dropped"]["rows"].items())
+    return Text(f"Rows {what}: {counts} ({_NOT_PRIVATE})", style="red")
 
 
 def _releases(record: Mapping[str, Any]) -> str:
@@ -372,6 +387,11 @@ def private_metrics_report(record: Mapping[str, Any]) -> list[RenderableType]:
     return [*_metrics(record), Text(record["sentence"], style="" if record["private"] else "bold red")]
 
 
+def private_total(record: Mapping[str, Any]) -> list[RenderableType]:
+    """Return privately released metrics, those of all rows alone where there are some."""
+    return _metrics(record if record["total"] is None else {**record, "windows": []})
+
+
 def _metrics(record: Mapping[str, Any]) -> list[RenderableType]:
     notice = "released with noise" if record["private"] else "NOT PRIVATE"
     table = Table(
@@ -478,112 +498,6 @@ def audit_report(audits: Sequence[Audit]) -> list[RenderableType]:
             style="bold red" if found.exceeded_by else None,
         )
     return [table, Text(), *(Text(found.sentence()) for found in audits)]
-
-
-def account_report(record: Mapping[str, Any]) -> list[RenderableType]:
-    """Return the report of an account: who spent what of the same rows, and what it comes to.
-
-    Parameters
-    ----------
-    record : mapping
-        What ``privol account --json`` prints.
-    """
-    parts: list[RenderableType] = []
-    for journal in record["journals"]:
-        parts += [Text(journal["path"], style="bold"), Text(_limit(journal))]
-        parts += [_accounts(journal, record["delta"]), Text()]
-    together, several = record["together"], len(record["journals"]) > 1
-    whole = "Together" if several else "In all"
-    rest = "; the same rows may be in all of them, so they are composed" if several else ""
-    parts.append(Text(f"{whole}, {_runs(together['runs'])}{rest}", style="bold"))
-    parts.append(Text(together["sentence"], style="" if together["private"] else "bold red"))
-    if together["if_fixed"] is not None:
-        fixed = f"({format_up(together['if_fixed']['epsilon'])}, {format_up(record['delta'])})"
-        said = f"{together['if_fixed']['condition']}: (epsilon, delta) = {fixed}, by their privacy loss distributions."
-        parts += [Text(), Text(said[0].upper() + said[1:])]
-    return parts
-
-
-def _runs(count: int) -> str:
-    return "1 run" if count == 1 else f"{count:,} runs"
-
-
-def _limit(journal: Mapping[str, Any]) -> str:
-    limit, left = journal["limit"], journal["remaining"]
-    if limit is None:
-        return f"{_runs(len(journal['runs']))}, no limit"
-    slack = aside = ""
-    if limit["slack"] > 0.0:
-        slack = f", of that delta a slack of {format_up(limit['slack'])} for runs that are proved at one delta alone"
-        aside = f", of the slack {format_down(left['slack'])}"
-    return (
-        f"{_runs(len(journal['runs']))}; limit: epsilon {format_up(limit['epsilon'])} at delta "
-        f"{format_up(limit['delta'])} (mu {format_down(limit['mu'])}{slack}); left for a new run: mu "
-        f"{format_down(left['mu'])}, or a pure epsilon of {format_down(left['pure_epsilon'])}{aside}"
-    )
-
-
-def _accounts(journal: Mapping[str, Any], delta: float) -> RenderableType:
-    table = Table(padding=(0, 1))
-    for name in ("run", "rows", "releases", "promised", "reserved", "spent", ""):
-        table.add_column(name, justify="right" if name in ("rows", "releases") else "left")
-    runs = {run["plan_id"]: run for run in journal["runs"]}
-    groups = {plan_id: group for group in journal["groups"] for part in group["parts"] for plan_id in part}
-    shown: set[str] = set()
-    for plan_id, run in runs.items():
-        group = groups.get(plan_id)
-        if group is None:
-            _add_account(table, run)
-        elif group["plan_id"] not in shown:  # one line of budget, and under it its parts
-            shown.add(group["plan_id"])
-            parts = [[runs[plan_id] for plan_id in part] for part in group["parts"]]
-            count = sum(map(len, parts))
-            table.add_section()
-            table.add_row(
-                f"{count} runs,\ndifferent rows", *[""] * 3, *map(_epsilon, (group["reserved"], group["spent"])), ""
-            )
-            for one in (one for part in parts for one in part):
-                _add_account(table, one, of_group=True)
-            table.add_section()
-    if len(journal["runs"]) > 1:
-        table.add_section()
-        table.add_row("all", "", "", "", _epsilon(journal["together"]), "", "")
-    once = "; runs on different rows of one stream count once, by the dearest" if groups else ""
-    table.caption = f"epsilon at delta {format_up(delta)}; all: what closed runs spent and open ones reserved{once}"
-    table.caption_justify = "left"
-    return table
-
-
-def _add_account(table: Table, run: Mapping[str, Any], *, of_group: bool = False) -> None:
-    promised = {
-        "gdp": "{}-GDP",
-        "pure": "pure epsilon {}",
-        "approximate": "epsilon {} at delta " + format_up(run["delta"]),
-        "none": "nothing",
-    }[run["kind"]]
-    rows = f"{run['rows']:,}"
-    if of_group and run["rows"]:
-        rows = f"{run['first_row']:,} - {run['first_row'] + run['rows'] - 1:,}"
-    indent = "  " if of_group else ""
-    table.add_row(
-        f"{indent}{run['learner']}\n{indent}{run['plan_id'][:12]}",
-        rows,
-        f"{run['releases']:,}",
-        promised.format(_up(run["parameter"])),
-        "" if of_group else _epsilon(run["reserved"]),
-        "" if of_group else _epsilon(run["spent"]),
-        ("open" if run["open"] else "closed") + ("" if run["private"] else "\nNOT PRIVATE"),
-        style=None if run["private"] else "red",
-    )
-
-
-def _epsilon(figures: Mapping[str, Any]) -> str:
-    slack = figures["slack"]
-    return f"epsilon {_up(figures['epsilon'])}\n" + (f"slack {_up(slack)}" if slack else f"mu {_up(figures['mu'])}")
-
-
-def _up(figure: float | str) -> str:
-    return "infinity" if isinstance(figure, str) else format_up(figure)
 
 
 def info_report(config: Mapping[str, Any]) -> list[RenderableType]:

@@ -67,7 +67,8 @@ def test_run_and_predict(loss, trees, here):
 
 
 def test_the_report(trees, here):
-    result = privol_cli(*RUN, "--loss", "logistic", "--out", "R", "--private-metrics", "0.1", "--release", "50")
+    words = ("--loss", "logistic", "--private-metrics", "0.1", "--release", "50", "--verbose")
+    result = privol_cli(*RUN, *words, "--out", "R")
     assert result.exit_code == OK
     text = " ".join(result.stdout.split())
     shown = ("3 classes: ash, birch, oak", "commonest", "│ progressive log-loss", "│ progressive loss", "is left out")
@@ -77,7 +78,7 @@ def test_the_report(trees, here):
     assert (here / "R" / "plot.png").exists()
     private = json.loads((here / "R" / "private_metrics.json").read_text())
     assert private["bounds"]["loss"] == pytest.approx(4 * 3 * np.log(2))
-    plain = privol_cli(*RUN, "--loss", "softmax", "--out", "S").stdout
+    plain = privol_cli(*RUN, "--loss", "softmax", "--out", "S", "--verbose").stdout
     assert "│ progressive loss" not in plain  # it is the log-loss
     assert "│ progressive log-loss" in plain
 

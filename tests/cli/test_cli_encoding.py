@@ -64,7 +64,7 @@ def test_a_file_and_a_target(here):
     assert record["budget"]["reserved"]["epsilon"] == pytest.approx(2.0, rel=1e-6)
     assert Ledger.read("R/ledger.jsonl").spent.epsilon(1e-6) == pytest.approx(2.0, rel=1e-6)
     assert [entry.learner for entry in entries_of("R")] == ["PrivateEncoder", "AdaptiveFTRL"]
-    shown = " ".join(privol_cli(*WORDS, "--seed", "1", "--out", "S", "--no-diagnostics").stdout.split())
+    shown = " ".join(privol_cli(*WORDS, "--seed", "1", "--out", "S", "--no-diagnostics", "--verbose").stdout.split())
     assert f"learnt from the first {taught:,} rows" in shown
     assert "name: no value is frequent" in shown
     assert np.array_equal(load_model("S").coef_, load_model("R").coef_)
@@ -175,7 +175,7 @@ def test_a_cross_learns_what_only_both_columns_say(tmp_path, monkeypatch):
     why = "'empty' is left out (nothing in it stood out of the noise)"
     assert crossed["encoding"]["uncrossed"] == {"dose*empty": why}
     assert crossed["budget"]["spent"] == plain["budget"]["spent"]
-    shown = " ".join(privol_cli(*words, *crosses, "--no-diagnostics", "--out", "S").stdout.split())
+    shown = " ".join(privol_cli(*words, *crosses, "--no-diagnostics", "--out", "S", "--verbose").stdout.split())
     assert f"crossed are colour*size; the cross dose*empty is left out: {why}" in shown
     rows.drop(columns="label").to_csv("new.csv", index=False)
     found = privol_cli("predict", "R", "new.csv")
@@ -276,7 +276,7 @@ def test_a_share_of_the_budget_lets_all_rows_teach_and_learn(here):
     assert mu * (1 - 1e-9) < found.spent.mu <= mu
     assert "which is counted here" in record["sentence"]
     assert "another account pays" not in record["sentence"]
-    shown = " ".join(privol_cli(*words, "--out", "S").stdout.split())
+    shown = " ".join(privol_cli(*words, "--out", "S", "--verbose").stdout.split())
     assert "Guarantee of models and schema: differential privacy with epsilon 2 at delta 1e-6" in shown
     assert "and the model learns them too, by the rest of the budget" in shown
     assert len(privol_cli("predict", "R", "rows.csv").stdout.splitlines()) == N + 1

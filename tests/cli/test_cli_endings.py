@@ -18,7 +18,7 @@ from cli_tools import N, entries_of, listed, no_file_above, privol_cli, run_json
 from patience import WAIT
 
 import privol.cli.run as command
-from privol.cli import prepare
+from privol.cli import brief, prepare
 from privol.cli.app import DATA, INTERRUPTED, IO, OK, PIPE
 from privol.state import load_model
 
@@ -164,12 +164,11 @@ def test_interrupt(here, number):
 
 
 def test_an_interrupt_in_the_report_names_the_run(here, clinic, monkeypatch):
-    import privol.tables
 
-    def strike(_):
+    def strike(_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(privol.tables, "show", strike)
+    monkeypatch.setattr(brief, "show", strike)
     result = privol_cli(*RUN, "--out", "R", "--no-diagnostics")
     assert (result.exit_code, result.stderr) == (INTERRUPTED, "privol: error: interrupted; the run is in R\n")
     assert json.loads(Path("R/run.json").read_text())["status"] == "complete"

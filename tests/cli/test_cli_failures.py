@@ -422,6 +422,7 @@ def test_labels_that_cannot_occur_are_refused_where_that_is_public(here):
 
 
 def test_noise_has_a_price_only_where_there_is_noise(here, clinic):
-    assert "The noise costs" not in " ".join(privol_cli(*RUN, "--epsilon", "inf", "--release", "50").stdout.split())
-    noisy = privol_cli(*RUN, "--epsilon", "0.01", "--release", "50", "--seed", "1").stdout
+    noiseless = privol_cli(*RUN, "--epsilon", "inf", "--release", "50", "--verbose").stdout
+    assert "The noise costs" not in " ".join(noiseless.split())
+    noisy = privol_cli(*RUN, "--epsilon", "0.01", "--release", "50", "--seed", "1", "--verbose").stdout
     assert "The noise costs" in " ".join(noisy.split())

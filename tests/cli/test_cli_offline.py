@@ -24,6 +24,7 @@ from patience import WAIT
 
 import privol
 import privol.cli.offline as command
+from privol.cli import brief
 from privol.cli.app import DATA, INTERRUPTED, IO, OK, USAGE
 from privol.cli.options import OFFLINE
 from privol.data import open_covtype
@@ -82,7 +83,7 @@ def test_a_run_is_what_the_library_does(here, clinic, name):
 @each
 def test_the_report(here, clinic, name):
     words = ("--delta", "1e-5") if name == "pol" else ()
-    text = " ".join(privol_cli(*run_of(name, *words)).stdout.split())
+    text = " ".join(privol_cli(*run_of(name, *words), "--verbose").stdout.split())
     noise = "std at most" if name == "objective-perturbation" else "std"
     for words in ("Guarantee: ", f"its noise {noise} ", "1, after row 500", "spent all of it", "500; 3 features"):
         assert words in text
@@ -141,7 +142,8 @@ def test_gaussian_noise_in_the_objective(here, clinic):
     assert (record["guarantee"]["kind"], record["guarantee"]["slack"]) == ("approximate", 1e-6)
     assert record["budget"]["spent"] == {"mu": "inf", "epsilon": 1.0}
     assert load_model("R").guarantee_.epsilon() == 1.0
-    text = " ".join(privol_cli(*run_of("objective-perturbation", "--delta", "1e-6", out="S")).stdout.split())
+    words = run_of("objective-perturbation", "--delta", "1e-6", "--verbose", out="S")
+    text = " ".join(privol_cli(*words).stdout.split())
     assert "budget spent all of it" in text
     assert "closed" in privol_cli("account", "S").stdout
 
@@ -216,7 +218,8 @@ def test_errors_in_the_targets_own_units(here, learner):
     assert last["in_target_units"]["mean_absolute_error"] == pytest.approx(np.mean(np.abs(errors)))
     assert last["r_squared"] == pytest.approx(1.0 - np.mean(errors**2) / np.var(y))
     assert record["noise"]["score_std_in_target_units"] == pytest.approx(30.0 * record["noise"]["score_std"])
-    text = " ".join(privol_cli("run", "rows.csv", *words, "--epsilon", "5", "--seed", "1", "--out", "T").stdout.split())
+    words = ("run", "--verbose", "rows.csv", *words, "--epsilon", "5", "--seed", "1", "--out", "T")
+    text = " ".join(privol_cli(*words).stdout.split())
     assert "RMSE in target's units" in text
     assert f"{last['in_target_units']['root_mean_squared_error']:.5g}" in text
     plan = json.loads(privol_cli("plan", *words, "--horizon", N, "--json").stdout)
@@ -347,14 +350,13 @@ def test_an_interrupt_while_writing_waits(here, clinic, monkeypatch, at):
 
 
 def test_nothing_is_printed_before_it_is_paid_for_and_written(here, clinic, monkeypatch):
-    import privol.tables
 
-    def look(_):
+    def look(_, **__):
         assert listed("R") == WRITTEN
         assert not entries_of("R")[0].open
         raise BlockingIOError(11, "full")
 
-    monkeypatch.setattr(privol.tables, "show", look)
+    monkeypatch.setattr(brief, "show", look)
     result = privol_cli(*run_of("output-perturbation"))
     assert (result.exit_code, "full; the run is in R" in result.stderr) == (IO, True)
 

@@ -105,7 +105,7 @@ def test_a_run_by_a_schema_is_what_the_library_does(here, visits):
     assert stream.row_bound == pytest.approx(BOUND)
     assert record["inputs"]["feature_names"] == list(stream.feature_names)
     assert Schema.load(read_record("R")["inputs"]["schema"]) == stream.schema
-    shown = " ".join(privol_cli(*RUN).stdout.split())
+    shown = " ".join(privol_cli(*RUN, "--verbose").stdout.split())
     assert "x-bound 1.73205, the largest norm a row can have by the schema; --x-bound sets another" in shown
 
 
@@ -467,7 +467,7 @@ def test_private_metrics_are_what_the_library_releases(here, visits):
 
 
 def test_the_report_states_the_total_first_and_the_sentence_once(here, visits):
-    shown = privol_cli(*RUN[:-3], *METRICS, "--epsilon", "4").stdout
+    shown = privol_cli(*RUN[:-3], *METRICS, "--epsilon", "4", "--verbose").stdout
     text = " ".join(shown.split())
     assert text.startswith("Guarantee of models and metrics: differential privacy with epsilon 4 at delta 1e-6 for one")
     own = guarantees.split_budget(4.0, 1e-6, 0.25).epsilon
@@ -486,12 +486,12 @@ def test_the_report_states_the_total_first_and_the_sentence_once(here, visits):
 
 
 def test_what_was_not_spent_is_shown(here, visits):
-    shown = " ".join(privol_cli(*RUN, "--horizon", 2 * N, "--release", N).stdout.split())
+    shown = " ".join(privol_cli(*RUN, "--horizon", 2 * N, "--release", N, "--verbose").stdout.split())
     record = run_json(*RUN, "--horizon", 2 * N, "--release", N)
     spent = record["budget"]["spent"]
     assert spent["epsilon"] < 0.99
     assert f"budget spent epsilon {format_up(spent['epsilon'])} at delta 1e-6 (" in shown
-    assert "budget spent all of it" in " ".join(privol_cli(*RUN).stdout.split())
+    assert "budget spent all of it" in " ".join(privol_cli(*RUN, "--verbose").stdout.split())
 
 
 def test_a_delay_changes_the_evaluation_and_not_the_models(here, visits):
@@ -533,6 +533,6 @@ def test_surplus_rows_of_users_that_are_null_rows(here, visits):
     record = run_json(*RUN, *users)
     assert (record["rows"], record["guarantee"]["users_fixed"]) == (N, False)
     assert record["dropped"]["rows"]["over_user_cap"] + record["dropped"]["rows"]["too_near"] > 0
-    shown = " ".join(privol_cli(*RUN, *users, "--out", "again").stdout.split())
+    shown = " ".join(privol_cli(*RUN, *users, "--out", "again", "--verbose").stdout.split())
     assert "Rows made null rows: " in shown
     assert "whose rows they are may change with them" in shown

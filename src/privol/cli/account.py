@@ -46,7 +46,8 @@ def account(runs: tuple[str, ...], delta: float | None, as_json: bool) -> None:
         privol account RUN
         privol account monday tuesday budget.jsonl --delta 1e-8
     """
-    from ..tables import account_report, show
+    from ..tables import show
+    from .account_tables import account_report
 
     record = describe_account(runs, delta)
     with printing():

@@ -42,6 +42,7 @@ def fit_rows(
     seed: int | None,
     diagnostics: bool,
     as_json: bool,
+    verbose: bool,
     quiet: bool,
     **options: Any,
 ) -> None:
@@ -103,9 +104,9 @@ def fit_rows(
         if as_json:
             click.echo(json.dumps(record, allow_nan=False))
         elif not quiet:
-            from ..tables import run_report, show
+            from .brief import show_run
 
-            show(run_report(record))
+            show_run(record, verbose=verbose)
 
 
 def _evaluate(record: dict[str, Any], made: Any, tape: Any, stream: Any) -> None:

@@ -34,7 +34,7 @@ _GROUPS = (
     ("How FILE is written", f"{FILE_OPTIONS} zero_based"),
     ("Budget and releases", _PRIVACY),
     ("Learner", f"learner loss huber_width smooth_hinge_width {_PARAMETERS}"),
-    ("Output", "out checkpoint diagnostics delay as_json quiet seed"),
+    ("Output", "out checkpoint diagnostics delay as_json verbose quiet seed"),
 )
 _WORDS = "privol.cli.run.words"
 
@@ -118,6 +118,7 @@ class _RunCommand(GroupedCommand):
     help="Evaluate as if the label of a row came so many rows later. Learns the same models.  [default: 0]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+@click.option("--verbose", is_flag=True, help="Print all that there is to say, with the guarantee in full.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def run(out: str | None, **options: Any) -> None:
     """Learn a private model from the rows of FILE, once, in order.
@@ -189,6 +190,7 @@ def learn_rows(
     diagnostics: bool,
     delay: int | None,
     as_json: bool,
+    verbose: bool,
     quiet: bool,
     **options: Any,
 ) -> None:
@@ -250,9 +252,9 @@ def learn_rows(
         if as_json:
             click.echo(json.dumps(record, allow_nan=False))
         elif not quiet:
-            from ..tables import run_report, show
+            from .brief import show_run
 
-            show(run_report(record))
+            show_run(record, verbose=verbose)
     if ended.interrupted is not None:
         from .app import INTERRUPTED
 
