@@ -24,17 +24,26 @@ from privol.guarantees import gdp_epsilon
 
 pytestmark = pytest.mark.process
 
-README = ROOT.joinpath("README.md").read_text(encoding="utf-8")
+
+def blocks(page: str, language: str) -> list[str]:
+    text = ROOT.joinpath(page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+(TABLES,), (DEVICES,) = blocks("README.md", "python"), blocks("docs/devices.md", "python")
+LOADING, LEARNING = blocks("docs/own_rows.md", "python")
 
 
-(LEARNING,), (LOADING,), (DEVICES,), (TABLES,) = (
-    [code for code in blocks("python") if word in code]
-    for word in ("learner.fit(X, y)", "load_model", ".device(", "PrivateClassifier")
-)
+def test_the_readme_is_short():
+    lines = ROOT.joinpath("README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 150
+    assert max(map(len, lines)) <= 120
+
+
+def test_every_page_is_on_the_map():
+    pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")} - {"index.md"}
+    index = ROOT.joinpath("docs", "index.md").read_text(encoding="utf-8")
+    assert pages == {target for target in re.findall(r"\]\(([^)#]+)\)", index) if not target.startswith("../")}
 
 
 def test_tables_of_the_readme(tmp_path, monkeypatch, capsys):
@@ -50,16 +59,16 @@ def test_tables_of_the_readme(tmp_path, monkeypatch, capsys):
     assert "a row is in one part only" in sentence
 
 
-def test_python_of_the_readme(capsys):
-    exec(compile(LEARNING, "README.md", "exec"), {"__name__": "readme"})
+def test_python_of_your_own_rows(capsys):
+    exec(compile(LEARNING, "own_rows.md", "exec"), {"__name__": "page"})
     out = capsys.readouterr().out.splitlines()
     assert float(out[0]) > 0.9
     assert "(epsilon, delta) = (1, 1e-6)" in out[1]
     assert out[-1] == "4 (1, 20)"
 
 
-def test_devices_of_the_readme(capsys):
-    exec(compile(DEVICES, "README.md", "exec"), {"__name__": "readme"})
+def test_devices(capsys):
+    exec(compile(DEVICES, "devices.md", "exec"), {"__name__": "page"})
     model, sentence = capsys.readouterr().out.strip().split("\n", 1)
     # Over 25 runs one minus the cosine with what labels the rows was 0.0056 on average, at most 0.02. It is about
     # exponential (two coordinates of noise): a false alarm has a chance of exp(-0.1 / 0.0056) = 2e-8. Without learning
@@ -86,12 +95,12 @@ def run_commands(script: str) -> list[subprocess.CompletedProcess[str]]:
     return results
 
 
-def test_commands_of_the_readme(tmp_path, monkeypatch, capsys):
+def test_commands_of_your_own_rows(tmp_path, monkeypatch, capsys):
     pytest.importorskip("click")
     pytest.importorskip("pyarrow")
     monkeypatch.chdir(tmp_path)
     Path("examples").symlink_to(ROOT / "examples")
-    drafting, running = (b for b in blocks("sh") if "rows.csv" in b)
+    drafting, running = (b for b in blocks("docs/own_rows.md", "sh") if "rows.csv" in b)
     drafted = run_commands(drafting)
     assert "NOT PRIVATE" in drafted[1].stderr
     from cli_tools import privol_cli
@@ -99,7 +108,7 @@ def test_commands_of_the_readme(tmp_path, monkeypatch, capsys):
     (as_it_stands,) = (line for line in running.replace("\\\n", " ").splitlines() if line.startswith("privol run"))
     assert "WARNING" in privol_cli(*shlex.split(as_it_stands, comments=True)[1:]).stdout
     Path("first-run").rename("draft-run")
-    (edited,) = blocks("toml")
+    (edited,) = blocks("docs/own_rows.md", "toml")
     Path("rows.toml").write_text(edited)
     plan, run, _ = run_commands(running)
     assert "SIGNAL" in plan.stdout
@@ -112,7 +121,7 @@ def test_commands_of_the_readme(tmp_path, monkeypatch, capsys):
     lines = Path("predictions.csv").read_text().splitlines()
     assert (len(lines), lines[0]) == (6, "prediction,probability")
     capsys.readouterr()
-    exec(compile(LOADING, "README.md", "exec"), {"__name__": "readme"})
+    exec(compile(LOADING, "own_rows.md", "exec"), {"__name__": "page"})
     out = capsys.readouterr().out
     assert re.findall(r"kept|missed", out) == [line.split(",")[0] for line in lines[1:]]
     assert out.splitlines()[-1] == json.loads(Path("first-run/run.json").read_text())["summary"]
