@@ -341,6 +341,12 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         kinds = {get_loss(candidate.loss).kind for candidate in self.candidates}
         if len(kinds) > 1:
             raise InvalidParameter("candidates must all be for classes or all for targets, found both")
+        for candidate in self.candidates:
+            if getattr(candidate, "rows_per_user", None) is not None:
+                raise InvalidParameter(
+                    f"rows_per_user of candidates must be None, found {candidate.rows_per_user!r}: what is scored is "
+                    "private for one row, and so is the selection; all k rows of a user cost k times its epsilon"
+                )
         refusing = {candidate.on_invalid for candidate in self.candidates}
         if len(refusing) > 1:
             raise InvalidParameter("candidates must have the same on_invalid, found several")

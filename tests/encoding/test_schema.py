@@ -22,7 +22,7 @@ from privol.errors import InvalidParameter, StreamError
 from privol.readers.csv import CsvColumns, CsvOptions
 from privol.readers.files import LineFile
 from privol.streams import draft_schema, open_stream
-from privol.streams._users import schema_source
+from privol.streams._encoded import schema_source
 
 EXAMPLES = ROOT / "examples"
 

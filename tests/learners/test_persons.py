@@ -155,7 +155,7 @@ def test_a_users_run_is_never_on_other_rows_of_a_stream():
     ledger = Ledger()
     first = ledger.open(learner="A", guarantee=privol.NOGD(epsilon=0.5)._promise(3, 100, 2))
     user = privol.NOGD(**USERS)._promise(3, 100, 2)
-    with pytest.raises(InvalidParameter, match="beside is for runs whose unit is a row"):
+    with pytest.raises(InvalidParameter, match="beside is for runs of one unit"):
         ledger.open(learner="B", guarantee=user, beside=first, first_row=101)
     one = ledger.open(learner="B", guarantee=user)
     assert ledger.committed.mu == pytest.approx(compose_gdp([first.guarantee.mu, one.guarantee.mu]))
@@ -201,11 +201,10 @@ def test_rows_of_a_user_that_taught_are_said_to_cost_more():
     assert any("of a user any number of rows, each of which costs that mu beside" in c for c in found.conditions)
 
 
-def test_learnt_encodings_are_for_rows():
-    """The rows that teach are not counted by users."""
-    learner = privol.DPFTRL(**USERS)
-    with pytest.raises(InvalidParameter, match="rows_per_user must be None"):
-        encoder_for(learner, horizon=1000, ledger=None, regression=False)
+def test_the_encoding_behind_which_a_learner_is_has_its_users():
+    """And its budget: of an encoder both are the whole run's."""
+    encoder = encoder_for(privol.DPFTRL(epsilon=2.0, **USERS), horizon=1000, ledger=None, regression=False)
+    assert (encoder.epsilon, encoder.rows_per_user, encoder.user_separation) == (2.0, ROWS, SEPARATION)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])

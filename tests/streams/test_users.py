@@ -19,7 +19,8 @@ from privol.errors import InvalidParameter, StreamError
 from privol.readers.base import Facts, Piece, Source
 from privol.streams import open_stream
 from privol.streams._delays import DelayedSource
-from privol.streams._users import CappedSource, schema_source
+from privol.streams._encoded import schema_source
+from privol.streams._users import CappedSource
 
 pytestmark = pytest.mark.slow
 

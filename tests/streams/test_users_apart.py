@@ -16,7 +16,7 @@ from privol.encoding.schema import Schema
 from privol.errors import InvalidParameter
 from privol.guarantees import Guarantee
 from privol.streams import open_stream
-from privol.streams._users import schema_source
+from privol.streams._encoded import schema_source
 
 pytestmark = pytest.mark.slow
 

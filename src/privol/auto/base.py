@@ -33,7 +33,7 @@ from ..ledger import Ledger, LedgerSeat, LostLedger
 from ..readers.arrays import ArraySource
 from ..streams import Stream, open_stream
 from .course import Coders, Course, EncodedRows, Learner, afford, blocks_of, check_declared, check_encoded, together
-from .defaults import defaults_for, encoder_for, last_model_for
+from .defaults import defaults_for, encoder_for, last_model_for, within_budget
 from .inputs import Labelled
 from .kept import Directory, describe_shown, encoding_of, ledger_beside
 from .reading import ReadsTables
@@ -42,6 +42,7 @@ from .sparse_table import SparseCourse, SparseRows
 __all__ = ["PrivateModel"]
 
 RELEASES = "all", "last"
+_OF_LEARNER = "epsilon", "delta", "adjacency", "release", "random_state", "rows_per_user", "user_separation"
 
 FloatArray = NDArray[np.float64]
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -69,6 +70,8 @@ class PrivateModel(ReadsTables):
     drop: Sequence[str]
     crosses: Sequence[tuple[str, str]]
     reuse_rows: bool | None
+    rows_per_user: int | None
+    user_separation: int
     release: Any
     releases: str
     random_state: Any
@@ -257,7 +260,7 @@ class PrivateModel(ReadsTables):
         if checkpoint is not None:
             return self._fit_kept(data, words, goal, horizon, progress, checkpoint)
         encoder = self._encoder(horizon, self.reuse_rows, goal)
-        self._afford()
+        afford(self._ledger(), float(self.epsilon), float(self.delta))
         stream = open_stream(data, **words, schema=encoder)
         learner = self._show_stream(encoder, stream, horizon)
         try:
@@ -291,7 +294,7 @@ class PrivateModel(ReadsTables):
             encoder = self._encoder(horizon, self.reuse_rows, goal)
 
             def learn() -> Stream:
-                self._afford()
+                afford(self._ledger(), float(self.epsilon), float(self.delta))
                 return open_stream(data, **words, schema=encoder)
 
             found, stream = encoding_of(checkpoint, self, encoder, ledger, learn, data, words)
@@ -359,9 +362,6 @@ class PrivateModel(ReadsTables):
             own = self._own_ledger = Ledger(adjacency=self.adjacency)
         return own
 
-    def _afford(self) -> None:
-        afford(self._ledger(), float(self.epsilon), float(self.delta))
-
     def _encoder(self, horizon: int | None, reuse: bool | None, goal: Target | None) -> PrivateEncoder:
         """Return what learns the encoding; ``goal``: what is declared of the target."""
         declared = None if self.declared is None else Schema.load(self.declared, partial=True)
@@ -398,8 +398,7 @@ class PrivateModel(ReadsTables):
 
     def _budget(self) -> dict[str, Any]:
         """Parameters that the learner has from here."""
-        found = {"epsilon": self.epsilon, "delta": self.delta, "adjacency": self.adjacency}
-        return {**found, "release": self.release, "random_state": self.random_state}
+        return {name: getattr(self, name) for name in _OF_LEARNER}
 
     def _prepared(self, table: Labelled | SparseRows, horizon: int, *, reuse: bool | None) -> Course:
         """Return a run that can begin: all that can be refused is refused, and nothing is reserved."""
@@ -437,8 +436,10 @@ class PrivateModel(ReadsTables):
             name, settings = default_name(loss), defaults_for(None, rows, horizon, {**given, "loss": loss})
         if name in LEARNERS:
             words["horizon"] = horizon
-        made: Learner = {**LEARNERS, **OFFLINE_LEARNERS}[name](**{"loss": loss, **settings, **given}, **words)
-        return made
+        else:
+            del given["user_separation"]  # of what is released once, how far apart rows are is nothing
+        made: Any = {**LEARNERS, **OFFLINE_LEARNERS}[name](**{"loss": loss, **settings, **given}, **words)
+        return cast("Learner", within_budget(made, rows, horizon))
 
     def _read(self, course: Course, table: Any, coder: SchemaEncoder | None) -> list[Any]:
         """Read all cells of a block, before one is counted."""
@@ -454,7 +455,7 @@ class PrivateModel(ReadsTables):
         return batches
 
     def _begin(self, course: Course) -> None:
-        self._afford()
+        afford(self._ledger(), float(self.epsilon), float(self.delta))
         course.begin()
         self._course, self.encoder_ = course, course.encoder
 

@@ -23,7 +23,7 @@ from ..learners.views import end_run
 from ..ledger import Ledger
 from ..readers.base import BLOCK_BYTES, Rows
 from ..readers.columns import Batch, Columns
-from .defaults import with_schema
+from .defaults import of_user, with_schema
 
 __all__ = [
     "Coders",
@@ -314,23 +314,27 @@ def together(encoder: PrivateEncoder, model: Guarantee) -> Guarantee:
     if encoder.reused_:
         return with_schema(model, schema)
     first = encoder.plan_.rows + 1
+    one = " for one row" if model.unit == "user" else ""
     own = (
         f"row 1 to {first - 1:,} taught the schema by histograms, under the Gaussian mechanism with mu = "
-        f"{taught.mu:.6g}, and the model learnt row {first:,} and later ones alone: a row is in one part only, so both "
-        "cost what the dearer of them costs (parallel composition)",
+        f"{encoder.plan_.mu:.6g}{one}, and the model learnt row {first:,} and later ones alone: a row is in one part "
+        "only, so both cost what the dearer of them costs (parallel composition)",
     )
     others = [words for words in model.conditions if words not in schema.conditions_from(first)]
     others += [words for words in taught.conditions if words not in others]
-    return replace(
+    both = replace(
         model,
         kind="none" if math.isinf(taught.mu) else model.kind,
-        parameter=max(model.mu, taught.mu),
-        user_separation=1,
-        user_factor=None,
         horizon=encoder.plan_.rows + model.horizon,
         conditions=(*others, *own),
         private=model.private and taught.private,
     )
+    if model.unit == "user":  # whose figure counts what taught, as the row's does
+        return replace(both, parameter=max(model.mu, taught.mu))
+    row = replace(both, parameter=max(model.mu, taught.mu), user_factor=None)
+    if model.rows_per_user is None or math.isinf(row.parameter) or taught.mu > model.mu:
+        return row  # by group privacy of the dearer of them
+    return of_user(row, model.user_mu or 0.0, "row")
 
 
 def declared_target(name: str | int, classes: Any, span: tuple[float, float] | None) -> Target | None:

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from .._rounding import UP
 from ..encoding import PrivateEncoder
 from ..errors import InvalidParameter
-from ..guarantees import Guarantee, compose_gdp, epsilon_within, gdp_mu
+from ..guarantees import Guarantee, compose_gdp, epsilon_within, gdp_mu, group_mu
 from ..learners import LEARNERS, default_name, settings_without_look, steps_without_look
-from ..learners.views import promise_of
+from ..learners.views import promise_beside, promise_of
 from ..losses import get_loss
 
 __all__ = [
@@ -24,7 +25,9 @@ __all__ = [
     "last_model_for",
     "may_learn_encoding",
     "noisy_steps",
+    "of_user",
     "with_schema",
+    "within_budget",
 ]
 
 #: Kinds of guarantees that an encoding's can stand beside.
@@ -35,6 +38,7 @@ _MOST_FEATURES = 1 << 30
 # and so strong a convexity.
 _FEW_ROWS, _MOST_OF_MOMENTS, _L2_OF_MOMENTS = 120.0, 1000, 0.001
 _MOST_OF_STEP = 1 << 20  # rows that a learner adds up to one step
+_HALVINGS = 30  # of the share of mu that a learner may have beside what a user's rows taught
 _OF_NOISY_STEPS = "nogd", "dola", "sparse-dola"
 
 
@@ -190,11 +194,9 @@ def encoder_for(
             f"the guarantee of {type(made).__name__} with these parameters is of kind {promise.kind!r}, and a learnt "
             "encoding has one of Gaussian differential privacy: declare the columns by a schema"
         )
-    if promise.unit != "row":
-        raise InvalidParameter(
-            "rows_per_user must be None where rows teach the encoding, which are not counted by users: declare the "
-            "columns by a schema"
-        )
+    users = {} if promise.unit == "row" else {"rows_per_user": made.rows_per_user}
+    if users:
+        users["user_separation"] = getattr(made, "user_separation", 1)
     epsilon, reuse = made.epsilon, False if made.epsilon is None else reuse_rows
     if epsilon is None:  # noise that is stated: the more features, the less it costs, and how many is to be learnt
         epsilon = epsilon_within(_promise(made, horizon, _MOST_FEATURES).parameter, made.delta)
@@ -212,7 +214,44 @@ def encoder_for(
         regression=regression,
         random_state=made.random_state,
         ledger=ledger,
+        **users,
     )
+
+
+def within_budget(made: Any, stream: Any, horizon: int) -> Any:
+    """Return a learner whose budget is for users, with less of it if rows of a user that taught the encoding need some.
+
+    The encoding leaves the model its share for each row of a user, which is enough where more of them that are learnt
+    cost more each, as of sums; not where the last of them cost less, as of iterates that are all released.
+
+    Parameters
+    ----------
+    made : OnlineLearner or OfflineLearner
+    stream : object
+        With ``schema``, ``first_row``, ``n_features`` and ``classes``.
+    horizon : int
+        Rows that the learner's budget must last for.
+    """
+    n_classes = 2 if stream.classes is None else len(stream.classes)
+
+    def costs(epsilon: float) -> float:
+        """Of all rows of a user, those that taught among them."""
+        made.epsilon = epsilon
+        return promise_beside(made, stream, horizon, n_classes).mu
+
+    epsilon = made.epsilon
+    if getattr(made, "rows_per_user", None) is None or epsilon is None or math.isinf(epsilon):
+        return made
+    most = promise_of(made, stream.n_features, horizon, n_classes).mu
+    low, high = 0.0, 1.0  # shares of mu: none, and all
+    if costs(epsilon) > most:
+        for _ in range(_HALVINGS):
+            share = (low + high) / 2
+            low, high = (share, high) if costs(epsilon_within(share * most, made.delta)) <= most else (low, share)
+        made.epsilon = epsilon_within(low * most, made.delta)
+    else:
+        made.epsilon = epsilon
+    return made
 
 
 def with_schema(found: Guarantee, schema: Any) -> Guarantee:
@@ -220,14 +259,31 @@ def with_schema(found: Guarantee, schema: Any) -> Guarantee:
     learnt = schema.learnt
     own = (
         "the schema was learnt from the same rows by histograms, under the Gaussian mechanism with mu = "
-        f"{learnt.mu:.6g}, which is counted here",
+        f"{learnt.mu:.6g}{'' if found.unit == 'row' else ' for one row'}, which is counted here",
     )
-    return replace(
+    both = replace(
         found,
         kind="none" if math.isinf(learnt.mu) else found.kind,
-        parameter=compose_gdp([found.mu, learnt.mu]),
-        user_separation=1,
+        parameter=compose_gdp([found.row.mu, learnt.mu]),
+        unit="row",
         user_factor=None,
         conditions=(*(words for words in found.conditions if words not in schema.conditions), *own),
         private=found.private and learnt.private,
     )
+    if found.rows_per_user is None or math.isinf(both.parameter):
+        return replace(both, unit=found.unit)
+    taught = group_mu(learnt.mu, found.rows_per_user)
+    if learnt.rows_per_user == found.rows_per_user and learnt.user_separation >= found.user_separation:
+        taught = math.sqrt(learnt.squares[-1]) * UP
+        both = replace(both, user_separation=learnt.user_separation)
+    return of_user(both, compose_gdp([found.user_mu or 0.0, taught]), found.unit)
+
+
+def of_user(row: Guarantee, mu: float, unit: str) -> Guarantee:
+    """Return a guarantee for one row with what all rows of a user cost, as figures of the unit."""
+    most = row.rows_per_user or 1
+    if unit == "user":  # what is divided by is rounded down
+        factor = max(mu / row.mu / UP, 1.0) if row.mu else 1.0
+        return replace(row, unit=unit, parameter=mu, user_factor=factor if factor < most else None)
+    factor = max(mu / row.mu * UP, 1.0) if row.mu else 1.0
+    return replace(row, user_factor=factor if factor < most else None)

@@ -74,6 +74,11 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
         what the others are, are shown as those of a file: as whole numbers if all are, else as text, or as ``classes``.
     random_state : None, int, ...
         See :func:`privol.noise.make_source`; anything but None is **not private**.
+    rows_per_user : int, optional
+        The budget is for all rows of one user, who has at most so many (1 to 1024), whether they teach or are learnt.
+        ``fit_stream`` counts them where ``declared`` has a ``[user]``; else nobody does. Default: for one row.
+    user_separation : int, default=1
+        With ``rows_per_user``: any two rows of a user are at least so many rows apart, which takes less noise.
 
     Attributes
     ----------
@@ -131,6 +136,8 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
         releases: str = "all",
         on_invalid: str = "raise",
         random_state: Any = None,
+        rows_per_user: int | None = None,
+        user_separation: int = 1,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -146,6 +153,8 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
         self.releases = releases
         self.on_invalid = on_invalid
         self.random_state = random_state
+        self.rows_per_user = rows_per_user
+        self.user_separation = user_separation
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
         """Learn a block of rows; how the rows are cut into blocks never changes the result.
@@ -306,6 +315,11 @@ class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
         block counts, or a null row.
     random_state : None, int, ...
         See :func:`privol.noise.make_source`; anything but None is **not private**.
+    rows_per_user : int, optional
+        The budget is for all rows of one user, who has at most so many (1 to 1024), whether they teach or are learnt.
+        ``fit_stream`` counts them where ``declared`` has a ``[user]``; else nobody does. Default: for one row.
+    user_separation : int, default=1
+        With ``rows_per_user``: any two rows of a user are at least so many rows apart, which takes less noise.
 
     Attributes
     ----------
@@ -353,6 +367,8 @@ class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
         releases: str = "all",
         on_invalid: str = "raise",
         random_state: Any = None,
+        rows_per_user: int | None = None,
+        user_separation: int = 1,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -368,6 +384,8 @@ class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
         self.releases = releases
         self.on_invalid = on_invalid
         self.random_state = random_state
+        self.rows_per_user = rows_per_user
+        self.user_separation = user_separation
 
     def partial_fit(self, X: Any, y: Any) -> Self:
         """Learn a block of rows: as :meth:`PrivateClassifier.partial_fit`."""

@@ -18,7 +18,7 @@ from ..encoding.labels import label_key, label_text
 from ..encoding.learning import MISSING_TEXTS
 from ..errors import InvalidParameter, InvalidRow
 from ..readers.base import Progress, arrow
-from ..readers.columns import Batch, Columns, ColumnsAround, Kind
+from ..readers.columns import Batch, Columns, ColumnsAround, Kind, blanked
 from ..readers.frames import ArrayColumns, DictColumns, FrameColumns, is_frame
 
 __all__ = [
@@ -230,14 +230,6 @@ def read_numbers(y: Any, refuse: bool, learnt: int) -> Any:
     if bad.size and refuse:
         raise _bad_target(given[bad[0]], "finite numbers (NaN and infinity are not)", learnt + int(bad[0]) + 1)
     return arrow("targets").array(found, mask=~np.isfinite(found))
-
-
-def blanked(column: Any, rows: NDArray[np.bool_]) -> Any:
-    """Return a column, or targets, of which those of some rows are missing: all others as they are."""
-    pa = arrow("null rows")
-    if pa.types.is_dictionary(column.type):
-        return pa.DictionaryArray.from_arrays(blanked(column.indices, rows), column.dictionary)
-    return pa.array(np.asarray(column.fill_null(0)), column.type, mask=rows | np.asarray(column.is_null()))
 
 
 class LabelType:

@@ -16,10 +16,10 @@ from .._values import cells_of
 from ..encoding.learning import MISSING_TEXTS
 from ..encoding.schema import Schema
 from ..errors import InvalidParameter
-from ..readers.columns import Columns
+from ..readers.columns import Columns, blanked
 from ..readers.frames import is_frame
 from .course import Course
-from .inputs import Blanked, Labelled, blanked, columns_of, dict_columns, target_name, unreadable, without
+from .inputs import Blanked, Labelled, columns_of, dict_columns, target_name, unreadable, without
 from .sparse_table import SparseCourse, SparseRows, codes_of
 
 __all__ = ["ReadsTables"]

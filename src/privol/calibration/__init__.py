@@ -36,6 +36,7 @@ from ._participation import (
     check_user,
     factor_of_steps,
     less_than_all,
+    mu_with_taught,
     users_of,
 )
 from ._plans import RunPlan
@@ -126,6 +127,7 @@ __all__ = [
     "less_than_all",
     "make_epochs",
     "minimiser_bound",
+    "mu_with_taught",
     "sample_size",
     "score_unit",
     "users_of",

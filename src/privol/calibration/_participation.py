@@ -8,7 +8,7 @@ released once their number.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -28,6 +28,7 @@ __all__ = [
     "factor_of_steps",
     "factor_of_sums",
     "less_than_all",
+    "mu_with_taught",
     "users_of",
 ]
 
@@ -60,6 +61,41 @@ def users_of(rows_per_user: int | None, user_separation: int) -> dict[str, int]:
 def less_than_all(factor: float, rows_per_user: int) -> float | None:
     """Return what all rows of a user cost, in multiples of what one costs; None where it is their number."""
     return factor if factor < rows_per_user else None
+
+
+def mu_with_taught(taught: Sequence[float], learnt: float, factor: Callable[[int], float], rows_per_user: int) -> float:
+    """Return what all rows of a user cost of which some teach before the others are learnt, rounded up.
+
+    Parameters
+    ----------
+    taught : sequence of float
+        Squares of what 0, 1, ... rows cost where they teach; as many as may be there.
+    learnt : float
+        What all rows cost where they are learnt.
+    factor : callable
+        What so many rows cost where they are learnt, in multiples of what one costs.
+    rows_per_user : int
+
+    Returns
+    -------
+    float
+        At least ``learnt``, which it is where no row that teaches costs more than it would where it is learnt.
+
+    Notes
+    -----
+    Both parts are mechanisms of their own, so the squares of what they cost add up, and the worst division of the rows
+    is what counts: as of epochs.
+    """
+    if math.isinf(learnt):
+        return learnt
+    # what the encoding leaves of its share is more than these roundings (privol.encoding.users_taught)
+    whole, most = factor(rows_per_user), learnt * learnt
+    for teaching, square in enumerate(taught):
+        if teaching:
+            left = rows_per_user - teaching
+            rest = factor(left) / whole * learnt if left else 0.0
+            most = max(most, (square + rest * rest) * UP)
+    return learnt if most == learnt * learnt else math.sqrt(most) * UP
 
 
 def factor_of_sums(

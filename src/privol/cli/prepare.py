@@ -159,6 +159,10 @@ def prepare(
             given["class_weight"] = _weights_of(given["class_weight"], stream.classes)
         made = _make(learner, {**given, "horizon": horizon})
         check_labels(made, stream, file)
+        if stream.schema is not None and stream.schema.learnt is not None:
+            from ..auto.defaults import within_budget
+
+            within_budget(made, stream, horizon)
         n_classes = 2 if stream.classes is None else len(stream.classes)
         # refuses parameters before a row is read
         releases = made.calibrate(stream.n_features, horizon, n_classes=n_classes).releases

@@ -62,7 +62,10 @@ def describe_run(
     promises = {account.learner: account.guarantee for account in ledger.accounts}
     users = None
     if guarantee.rows_per_user is not None:
-        mu = compose_gdp([promise.user_mu for promise in promises.values()])
+        of_users: dict[str, float] = {}
+        for account in ledger.accounts:  # the figure of the models covers what taught, where both count users' rows
+            of_users[account.group] = max(of_users.get(account.group, 0.0), account.guarantee.user_mu)
+        mu = compose_gdp(list(of_users.values()))
         users = {"most_rows": guarantee.rows_per_user, **figures_of(mu, gdp_epsilon(mu, delta))}
     # runs on different rows of the stream cost together what the dearest costs
     groups: dict[str, float] = {}

@@ -28,7 +28,7 @@ from .schema_parts import Column, Drop, Knots, NumberColumn
 from .schema_reader import nearest
 from .texts import BARE, HASH_SEED, TextColumn, compact
 
-__all__ = ["HASH_SEED", "SPARSE_SHARE", "SchemaEncoder", "UserEncoder"]
+__all__ = ["HASH_SEED", "SPARSE_SHARE", "SchemaEncoder", "UserEncoder", "ids_of"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int32]
@@ -80,7 +80,9 @@ class SchemaEncoder:
         self._markers = schema.missing_cells
         self._written = Written(self._markers, schema.file.get("decimal", "."))
         self._target = self.schema.target if target else None
-        self._user = str(self.schema.user.column) if target and self.schema.user else None
+        # of columns whose rows were counted by users already nobody asks again
+        counts = target and self.schema.user is not None and columns.facts.user is None
+        self._user = str(self.schema.user.column) if counts and self.schema.user else None
         self._key = str(self.schema.delay.key) if target and self.schema.delay else None
         self._labels = None if self._target is None else self._target.labels
 
@@ -382,7 +384,7 @@ class SchemaEncoder:
         return np.array(column.to_numpy(zero_copy_only=False), dtype=np.float64)
 
     def _ids(self, batch: Batch, name: str | None, refusals: Refusals, spared: Any = None) -> Any:
-        return None if name is None else _ids(batch.column(name), name, self._markers, refusals, spared)
+        return None if name is None else ids_of(batch.column(name), name, self._markers, refusals, spared)
 
 
 class UserEncoder:
@@ -404,12 +406,12 @@ class UserEncoder:
     def encode(self, batch: Batch, first_row: int) -> Piece:
         """Return rows without features."""
         refusals = Refusals(self._source, first_row)
-        users = _ids(batch.column(self._name), self._name, self._markers, refusals)
+        users = ids_of(batch.column(self._name), self._name, self._markers, refusals)
         refusals.report()
         return Piece(np.empty((batch.num_rows, 0)), None, users)
 
 
-def _ids(column: Any, name: str, markers: frozenset[str], refusals: Refusals, spared: Any = None) -> Any:
+def ids_of(column: Any, name: str, markers: frozenset[str], refusals: Refusals, spared: Any = None) -> Any:
     """Return the column of a user or key, dictionary-coded: texts without blanks around them, as :func:`id_of` says.
 
     Missing ones are refused but in spared rows.

@@ -13,17 +13,20 @@ fine      the same                                                    knots and 
 
 Each row adds one to one cell of each histogram of its phase, so one row in the place of another moves ``k`` histograms
 by ``sqrt(2 k)`` (by ``sqrt(k)``, where it becomes a null row); Gaussian noise of that over mu makes the phase mu-GDP.
+Where the budget is for all rows of a user, mu is what one of them may cost (:mod:`privol.encoding.users_taught`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from .._rounding import UP
 from .._validate import choice, integer, number
 from ..errors import InvalidParameter
 from ..guarantees import ADJACENCIES
+from .users_taught import check_users, factor_of_all, factor_of_phases, squares_of_phases
 
 __all__ = [
     "BELIEVED_BUCKET",
@@ -52,6 +55,8 @@ _KINDS = 60.0, 0.003, 0.03
 _COARSE = 80.0, 0.004, 0.045
 _FINE = 120.0, 0.006, 0.06
 _MORE = 20.0
+# So many plans are tried for a budget of all rows of a user: each row's noise decides how many rows teach.
+_PLANS = 20
 # Of rows of numbered features: one phase, before the rows that are learnt.
 _FEATURES = 320.0, 0.1, 0.3
 
@@ -63,7 +68,7 @@ class EncodingPlan:
     Attributes
     ----------
     mu : float
-        Parameter of Gaussian differential privacy of each phase, and of all together.
+        Parameter of Gaussian differential privacy of each phase, and of all together, for one row.
     adjacency : {"replace", "zero_out"}
     columns : int
         Columns to be learnt, without the target.
@@ -73,6 +78,10 @@ class EncodingPlan:
         Rows of the phases; 0 where there is nothing to learn.
     features : int
         Rows of the one phase of rows without columns (:mod:`privol.encoding.frequent`).
+    rows_per_user : int or None
+        Of a budget for all rows of a user: how many these are at most, wherever in the stream. None: it is for one row.
+    user_separation : int
+        Any two of them are at least so many rows apart.
     """
 
     mu: float
@@ -84,6 +93,8 @@ class EncodingPlan:
     coarse: int
     fine: int
     features: int = 0
+    rows_per_user: int | None = None
+    user_separation: int = 1
 
     @property
     def phases(self) -> tuple[tuple[str, int], ...]:
@@ -95,6 +106,13 @@ class EncodingPlan:
     def rows(self) -> int:
         """Rows of all phases: those before the first row that is learnt from."""
         return sum(rows for _, rows in self.phases)
+
+    def user_factor(self, rows_per_user: int, user_separation: int) -> float:
+        """What all rows of a user cost that teach, in multiples of what one costs; rounded up."""
+        lengths = [rows for _, rows in self.phases]
+        square = squares_of_phases(lengths, rows_per_user, user_separation)[-1]
+        root = math.isqrt(square)
+        return float(root) if root * root == square else math.sqrt(square) * UP
 
     @property
     def visible_share(self) -> float:
@@ -138,6 +156,8 @@ def plan_encoding(
     target: bool = True,
     real: bool = False,
     whole: bool = False,
+    rows_per_user: int | None = None,
+    user_separation: int = 1,
 ) -> EncodingPlan:
     """Return how many of the rows of a stream teach its encoding.
 
@@ -148,14 +168,19 @@ def plan_encoding(
     n_columns : int
         Columns whose encoding is to be learnt, at least 1.
     mu : float
-        Above 0; infinite: without noise.
+        Above 0; infinite: without noise. With ``rows_per_user`` of all rows of a user, and of what is learnt behind the
+        encoding too: m of k rows that teach cost an m-th part of k of its square at most.
     adjacency : {"replace", "zero_out"}
     target : bool
         Whether the labels, or the range, of a target are to be learnt too.
     real : bool
         The target is known to be a real number: no rows look for labels.
     whole : bool
-        All rows are for the encoding: the phases share them in the same proportions.
+        All rows are for the encoding: the phases share them in the same proportions. With ``rows_per_user`` it has
+        the whole of mu.
+    rows_per_user, user_separation : int
+        A user has at most so many rows in the stream (1 to 1024), any two at least so many rows apart. Default: the
+        budget is for one row.
 
     Returns
     -------
@@ -171,22 +196,33 @@ def plan_encoding(
     mu = number(mu=mu, above=0.0, infinite=True)
     choice(ADJACENCIES, adjacency=adjacency)
 
-    noise = noise_of(columns + target, mu, adjacency)
-    labelled = target and not real
-    parts = [_rows(_LABELS, n, noise_of(1, mu, adjacency)) if labelled else 0.0]
-    parts += [_rows(rule, n, noise) for rule in (_KINDS, _COARSE, _FINE)]
-    if whole:
-        parts = [n * part / sum(parts) for part in parts]
-    labels, kinds, coarse, fine = map(math.floor, parts)
-    if min(labels if labelled else 1, kinds, coarse, fine) < 1:
-        raise InvalidParameter(
-            f"{n:,} rows are too few to learn an encoding from; declare ranges, levels and labels by a schema"
-        )
-    shared = {"labels": labels, "kinds": kinds, "coarse": coarse, "fine": fine}
-    return EncodingPlan(mu=mu, adjacency=adjacency, columns=columns, target=target, **shared)
+    def plan(mu: float) -> EncodingPlan:
+        noise = noise_of(columns + target, mu, adjacency)
+        labelled = target and not real
+        parts = [_rows(_LABELS, n, noise_of(1, mu, adjacency)) if labelled else 0.0]
+        parts += [_rows(rule, n, noise) for rule in (_KINDS, _COARSE, _FINE)]
+        if whole:
+            parts = [n * part / sum(parts) for part in parts]
+        labels, kinds, coarse, fine = map(math.floor, parts)
+        if min(labels if labelled else 1, kinds, coarse, fine) < 1:
+            raise InvalidParameter(
+                f"{n:,} rows are too few to learn an encoding from; declare ranges, levels and labels by a schema"
+            )
+        shared = {"labels": labels, "kinds": kinds, "coarse": coarse, "fine": fine}
+        return EncodingPlan(mu=mu, adjacency=adjacency, columns=columns, target=target, **shared)
+
+    return _of_users(plan, mu, rows_per_user, user_separation, whole)
 
 
-def plan_features(n_rows: int, *, mu: float, adjacency: str = "replace", whole: bool = False) -> EncodingPlan:
+def plan_features(
+    n_rows: int,
+    *,
+    mu: float,
+    adjacency: str = "replace",
+    whole: bool = False,
+    rows_per_user: int | None = None,
+    user_separation: int = 1,
+) -> EncodingPlan:
     """Return how many of the rows of a stream teach which of their numbered features are frequent.
 
     Parameters and errors as for :func:`plan_encoding`.
@@ -194,13 +230,38 @@ def plan_features(n_rows: int, *, mu: float, adjacency: str = "replace", whole: 
     n = integer(n_rows=n_rows, at_least=1)
     mu = number(mu=mu, above=0.0, infinite=True)
     choice(ADJACENCIES, adjacency=adjacency)
-    rows = n if whole else math.floor(_rows(_FEATURES, n, noise_of(1, mu, adjacency)))
-    if rows < 1:
-        raise InvalidParameter(
-            f"{n:,} rows are too few to learn from which features are frequent; name them by a schema"
-        )
-    none = {"labels": 0, "kinds": 0, "coarse": 0, "fine": 0}
-    return EncodingPlan(mu=mu, adjacency=adjacency, columns=0, target=False, **none, features=rows)
+
+    def plan(mu: float) -> EncodingPlan:
+        rows = n if whole else math.floor(_rows(_FEATURES, n, noise_of(1, mu, adjacency)))
+        if rows < 1:
+            raise InvalidParameter(
+                f"{n:,} rows are too few to learn from which features are frequent; name them by a schema"
+            )
+        none = {"labels": 0, "kinds": 0, "coarse": 0, "fine": 0}
+        return EncodingPlan(mu=mu, adjacency=adjacency, columns=0, target=False, **none, features=rows)
+
+    return _of_users(plan, mu, rows_per_user, user_separation, whole)
+
+
+def _of_users(
+    plan: Callable[[float], EncodingPlan], mu: float, rows_per_user: int | None, user_separation: int, whole: bool
+) -> EncodingPlan:
+    """Return the plan for what one row may cost, where ``mu`` is what all rows of a user may.
+
+    More noise takes more rows, of which more may be one user's, who needs more noise: the first plan is taken that its
+    own noise is enough for. Of k rows a k-th part is always enough.
+    """
+    rows, apart = check_users(rows_per_user, user_separation)
+    if rows is None:
+        return plan(mu)
+    factor, needed = 0.0, 1.0
+    for last in (*(False,) * _PLANS, True):
+        factor = factor_of_all(rows) if last else needed
+        found = plan(mu / factor)
+        needed = factor_of_phases([n for _, n in found.phases], rows, apart, whole=whole)
+        if needed <= factor:
+            break
+    return replace(found, rows_per_user=rows, user_separation=apart)
 
 
 def _rows(rule: tuple[float, float, float], n: int, noise: float) -> float:

@@ -58,7 +58,8 @@ class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: i
     crosses : sequence of pairs of str
         Columns whose features are multiplied, each of one with each of the other. Nothing new is learnt for them.
     declared : Schema, mapping or path of a TOML file, optional
-        What is publicly known of some columns, or of the target: these are taken as they are.
+        What is publicly known of some columns, or of the target: these are taken as they are. With a ``[user]`` the
+        rows of a user are counted over the whole stream, those that teach among them.
     regression : bool, optional
         Whether the target is a real number. Default: it is unless nearly all rows have one of the frequent labels.
     reuse_rows : bool or None, default=False
@@ -72,6 +73,13 @@ class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: i
     ledger : Ledger, optional
         That pays. Default: one of its own, which adds up what is learnt again. A learner of the rows that follow must
         have the same one.
+    rows_per_user : int, optional
+        The budget is for all rows of one user, who has at most so many in the stream (1 to 1024), whether they teach or
+        are learnt. Where rows that follow are learnt, m of them cost an m-th part of so many of mu squared at most, so
+        that a learner with the same budget behind the encoding is within it too. Default: for one row.
+    user_separation : int, default=1
+        With ``rows_per_user``: any two rows of a user are at least so many rows apart. The further, the fewer of them
+        teach.
     sparse_output : bool, optional
         Whether :meth:`transform` returns CSR. Default: if its rows are sparse.
 
@@ -122,6 +130,8 @@ class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: i
         reuse_rows: bool | None = False,
         random_state: Any = None,
         ledger: Ledger | None = None,
+        rows_per_user: int | None = None,
+        user_separation: int = 1,
         sparse_output: bool | None = None,
     ) -> None:
         super().__init__(
@@ -137,6 +147,8 @@ class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: i
             reuse_rows=reuse_rows,
             random_state=random_state,
             ledger=ledger,
+            rows_per_user=rows_per_user,
+            user_separation=user_separation,
         )
         self.sparse_output = sparse_output
 

@@ -153,8 +153,11 @@ class Schema:
             "file": {key: list(v) if isinstance(v, tuple) else v for key, v in self.file_options},
         }
         if self.learnt is not None:
-            mu = self.learnt.mu
-            record["learnt"] = {**asdict(self.learnt), "mu": "inf" if math.isinf(mu) else mu}
+            learnt, mu = asdict(self.learnt), self.learnt.mu
+            if self.learnt.rows_per_user is None:  # younger: what says nothing is left out
+                for key in ("phases", "rows_per_user", "user_separation"):
+                    del learnt[key]
+            record["learnt"] = {key: _listed(v) for key, v in learnt.items()} | {"mu": "inf" if math.isinf(mu) else mu}
         if self.crosses:
             record["cross"] = [{"columns": list(pair)} for pair in self.crosses]
         if self.rows is not None:
@@ -222,7 +225,10 @@ class Schema:
             pays = (
                 f"and of the same stream only row {first_row:,} and later ones are learnt here (parallel composition)"
             )
-        if self.user is not None:
+        if learnt.rows_per_user is not None:  # what both cost a user is for the learner to say
+            noise += " for one row"
+            pays = pays.replace("(parallel composition)", "(parallel composition, for one row)")
+        if self.user is not None and learnt.rows_per_user is None:
             pays += ", of a user any number of rows, each of which costs that mu beside all that is said here of users"
         return (
             *found,

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from . import cosines
 from .labels import Labels
+from .users_taught import taught_squares
 
 __all__ = [
     "LEAST_SQUARE",
@@ -274,16 +275,33 @@ class Learnt:
     rows : int
         The first rows of a table.
     mu : float
-        Infinite: without noise.
+        Of one row; infinite: without noise.
     adjacency : {"replace", "zero_out"}
     private : bool
         False if the noise came from a known seed.
+    phases : tuple of int
+        Where rows of users were counted: how many rows each phase had, in their order. What a user's rows cost where
+        they taught follows from it.
+    rows_per_user : int or None
+        Nobody had more than so many rows in the whole stream; None: nothing is known of users.
+    user_separation : int
+        Any two of these were at least so many rows apart.
     """
 
     rows: int
     mu: float
     adjacency: str
     private: bool = True
+    phases: tuple[int, ...] = ()
+    rows_per_user: int | None = None
+    user_separation: int = 1
+
+    @property
+    def squares(self) -> tuple[float, ...]:
+        """Squares of what 0, 1, ... rows of a user cost where they taught, rounded up."""
+        if self.rows_per_user is None:
+            return (0.0,)
+        return taught_squares(self.phases, self.mu, self.rows_per_user, self.user_separation)
 
 
 @dataclass(frozen=True)

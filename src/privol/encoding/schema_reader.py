@@ -33,6 +33,7 @@ from .schema_parts import (
     User,
 )  # fmt: skip
 from .times import CYCLES, seconds_of
+from .users_taught import MOST_ROWS
 
 __all__ = ["SchemaReader", "nearest"]
 
@@ -404,14 +405,34 @@ class SchemaReader:
         return tuple(pairs)
 
     def _learnt(self, found: Mapping[str, Any]) -> Learnt:
-        self._known(found, "learnt", ("rows", "mu", "adjacency", "private"))
+        self._known(
+            found, "learnt", ("rows", "mu", "adjacency", "private", "phases", "rows_per_user", "user_separation")
+        )
         named: dict[str, Any] = {f"{self._name}: learnt.mu": math.inf if found.get("mu") == "inf" else found.get("mu")}
         rows = integer(at_least=1, **{f"{self._name}: learnt.rows": found.get("rows")})
         private = found.get("private", True)
         if not isinstance(private, bool):
             self._fail("learnt.private", f"must be true or false, found {private!r}")
         adjacency = self._choice("learnt.adjacency", found.get("adjacency"), ("replace", "zero_out"))
-        return Learnt(rows, number(at_least=0.0, infinite=True, **named), adjacency, private)
+        mu = number(at_least=0.0, infinite=True, **named)
+        return Learnt(rows, mu, adjacency, private, **self._users_taught(found, rows))
+
+    def _users_taught(self, found: Mapping[str, Any], rows: int) -> dict[str, Any]:
+        """What is said of users of the rows that taught: nothing, or both the phases and the rows of a user."""
+        if not found.keys() & {"phases", "rows_per_user", "user_separation"}:
+            return {}
+        given = found.get("phases")
+        phases = tuple(given) if isinstance(given, (list, tuple)) else ()
+        if not all(type(n) is int and n > 0 for n in phases) or sum(phases) != rows:
+            self._fail("learnt.phases", f"must be the rows of each phase, {rows} in all, found {given!r}")
+        most, apart = found.get("rows_per_user"), found.get("user_separation", 1)
+        words: dict[str, Any] = {f"{self._name}: learnt.rows_per_user": most}
+        near: dict[str, Any] = {f"{self._name}: learnt.user_separation": apart}
+        return {
+            "phases": phases,
+            "rows_per_user": integer(at_least=1, at_most=MOST_ROWS, **words),
+            "user_separation": integer(at_least=1, at_most=1 << 48, **near),
+        }
 
     def _delay(self, found: Mapping[str, Any]) -> Delay:
         self._known(found, "delay", ("key", "window"))

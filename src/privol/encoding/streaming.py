@@ -26,6 +26,7 @@ from .phases import FIRST_TOO_FEW, SHARE_OF_ALL, EncodingPlan, plan_encoding, pl
 from .rest import RestOfColumns, RestOfRows, after
 from .schema import Schema
 from .schema_parts import Column, Drop, FrequentFeatures, Learnt, NumberColumn, Target
+from .users_taught import check_users, of_users
 
 __all__ = ["StreamEncoder"]
 
@@ -61,6 +62,8 @@ class StreamEncoder:
         reuse_rows: bool | None = False,
         random_state: Any = None,
         ledger: Ledger | None = None,
+        rows_per_user: int | None = None,
+        user_separation: int = 1,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -74,12 +77,19 @@ class StreamEncoder:
         self.reuse_rows = reuse_rows
         self.random_state = random_state
         self.ledger = ledger
+        self.rows_per_user = rows_per_user
+        self.user_separation = user_separation
 
     def plan(self, n_rows: int, n_columns: int, *, target: bool = True, whole: bool = False) -> EncodingPlan:
         """Return which rows would teach the encoding of so many columns, before any is read."""
         words: dict[str, Any] = {"target": target, "real": self.regression is True}
         words["whole"] = whole or self.reuse_rows is True
-        return plan_encoding(n_rows, n_columns, mu=self._mu(), adjacency=self.adjacency, **words)
+        return plan_encoding(n_rows, n_columns, mu=self._mu(), **self._whom(), **words)
+
+    def _whom(self) -> dict[str, Any]:
+        """The relation, and whom the budget is for."""
+        rows, apart = check_users(self.rows_per_user, self.user_separation)
+        return {"adjacency": self.adjacency, "rows_per_user": rows, "user_separation": apart}
 
     # ---- learning ---------------------------------------------------------------------------------------
 
@@ -140,9 +150,17 @@ class StreamEncoder:
         declared = Schema() if self.declared is None else Schema.load(self.declared, partial=True)
         known = self._known(declared, columns)
         goal = self._goal(declared, columns, target, labels)
-        names = [name for name in columns.names if name not in known and name != goal.column]
+        user = columns.facts.user
+        if declared.user is not None and user is None:
+            raise InvalidParameter(
+                "declared must not have a user here: rows of a table are not counted by users; rows_per_user says how "
+                "many there are at most, and open_stream, fit_stream and privol run count them"
+            )
+        names = [name for name in columns.names if name not in known and name not in (goal.column, user)]
         crosses = stated_crosses(self.crosses, columns.names, declared.crosses)
         special = {} if goal.column is None else {goal.column: "the target"}
+        if user is not None:
+            special[user] = "the column of the user"
         check_crosses(
             crosses, {name: known.get(name) for name in columns.names if name not in special}, special, columns.name
         )
@@ -150,14 +168,14 @@ class StreamEncoder:
         if not names and not goal.learnt:
             raise InvalidParameter(f"{columns.name}: all columns and the target are declared, nothing is to be learnt")
         words: dict[str, Any] = {"target": goal.learnt, "real": self.regression is True}
-        words |= {"n_rows": n_rows, "n_columns": max(len(names), 1), "adjacency": self.adjacency}
+        words |= {"n_rows": n_rows, "n_columns": max(len(names), 1), **self._whom()}
         plan = self._planned(columns, partial(plan_encoding, **words), whole)
         whole = whole or self.reused_
         written = Written(declared.file.get("missing", MISSING_TEXTS), declared.file.get("decimal", "."))
         kinds: dict[str, Kind] = {}
         for name in columns.names:
             column = known.get(name)
-            if not isinstance(column, Drop):
+            if not isinstance(column, Drop) and name != user:
                 kinds[name] = "number" if isinstance(column, NumberColumn) else "text"
         if goal.target is not None and not goal.target.labelled and goal.target.rest != "null":
             kinds[str(goal.column)] = "number"
@@ -180,6 +198,7 @@ class StreamEncoder:
             self.schema_ = Schema(
                 columns=tuple((name, found[name]) for name in order if name in found),
                 target=run.found.target if goal.learnt else goal.target,
+                user=None if declared.user is None else replace(declared.user, column=str(user)),
                 learnt=self._learnt(),
                 file_options=tuple(options.items()),
                 crosses=kept,
@@ -228,7 +247,7 @@ class StreamEncoder:
             if value:
                 raise InvalidParameter(f"{source.name}: {name} is about columns, and sparse rows have none")
         n_rows = self._count_of(source)
-        plan = self._planned(source, partial(plan_features, n_rows=n_rows, adjacency=self.adjacency), whole)
+        plan = self._planned(source, partial(plan_features, n_rows=n_rows, **self._whom()), whole)
         whole = whole or self.reused_
 
         def begin() -> tuple[FrequentRun, Account]:
@@ -291,7 +310,7 @@ class StreamEncoder:
         self.plan_ = plan
         # names, types and order of the columns are public in any case
         conditions = (*_PUBLIC, *told(tuple(what for what in facts.inferred if what != "columns")))
-        self.guarantee_ = self._guarantee(plan, source, (*conditions, _AGAIN) if whole else conditions)
+        self.guarantee_ = self._guarantee(plan, source, (*conditions, _AGAIN) if whole else conditions, facts)
         self.ledger_ = self._own() if self.ledger is None else self.ledger
         self.account_ = self.ledger_.open(learner=type(self).__name__, guarantee=self.guarantee_)
         return source
@@ -304,8 +323,12 @@ class StreamEncoder:
         return own
 
     def _learnt(self) -> Learnt:
-        guarantee = self.guarantee_
-        return Learnt(self.plan_.rows, self.plan_.mu, guarantee.adjacency, guarantee.private)
+        guarantee, plan = self.guarantee_, self.plan_
+        found = Learnt(plan.rows, plan.mu, guarantee.adjacency, guarantee.private)
+        if guarantee.rows_per_user is None:
+            return found
+        users: dict[str, Any] = {name: getattr(guarantee, name) for name in ("rows_per_user", "user_separation")}
+        return replace(found, phases=tuple(rows for _, rows in plan.phases), **users)
 
     def _learn(
         self, lesson: Lesson, going: Iterator[tuple[Any, Any]], rest_of: Callable[[Any, int], Any], name: str
@@ -332,8 +355,8 @@ class StreamEncoder:
     def _known(self, declared: Schema, columns: Columns) -> dict[str, Column]:
         """The columns that are not to be learnt."""
         known: dict[str, Column] = {name.strip(): column for name, column in declared.columns}
-        if declared.user is not None or declared.delay is not None:
-            raise InvalidParameter("declared must not have a user or a delay: rows that teach are not counted by users")
+        if declared.delay is not None:
+            raise InvalidParameter("declared must not have a delay: rows that teach do not wait for their labels")
         drop = [self.drop] if isinstance(self.drop, str) else list(self.drop)
         for name in (*known, *drop):
             if name not in columns.names:
@@ -358,9 +381,9 @@ class StreamEncoder:
             return _Goal(name, _target_of(name, labels), False)
         return _Goal(name, None, True)
 
-    def _guarantee(self, plan: EncodingPlan, source: Any, conditions: tuple[str, ...]) -> Guarantee:
+    def _guarantee(self, plan: EncodingPlan, source: Any, conditions: tuple[str, ...], facts: Facts) -> Guarantee:
         none = source is None
-        return Guarantee(
+        found = Guarantee(
             kind="none" if none else "gdp",
             parameter=math.inf if none else plan.mu,
             adjacency=self.adjacency,
@@ -373,6 +396,7 @@ class StreamEncoder:
             private=none or source.private,
             released="encoding",
         )
+        return of_users(found, plan, facts)
 
 
 class _Goal:

@@ -293,7 +293,7 @@ class Windows(Unshared):
             bit_source="none" if self._source is None else self._source.description,
             private=self._source is not None and self._source.private,
         )
-        self.guarantee = promised_by(stream, found, _WindowsOf(self._length))
+        self.guarantee = promised_by(stream, found, _WindowsOf(self._length), taught=False)
         self._rows = self._released = 0
         self._totals = [0, 0]
         self._windows: list[MetricsWindow] = []

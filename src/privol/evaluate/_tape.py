@@ -56,6 +56,7 @@ class Tape:
         self.user_separation: int = getattr(stream, "user_separation", 1)
         self.users_fixed: bool = getattr(stream, "users_fixed", True)
         self.beside, self.first_row = getattr(stream, "beside", None), getattr(stream, "first_row", 1)
+        self.schema = getattr(stream, "schema", None)
         self.user: str | None = getattr(stream, "user", None)
         self.conditions: tuple[str, ...] = tuple(getattr(stream, "conditions", ()))
 

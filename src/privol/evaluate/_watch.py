@@ -49,6 +49,7 @@ class Ahead:
         self.user_separation = getattr(stream, "user_separation", 1)
         self.users_fixed = getattr(stream, "users_fixed", True)
         self.beside, self.first_row = getattr(stream, "beside", None), getattr(stream, "first_row", 1)
+        self.schema = getattr(stream, "schema", None)
         self.user = getattr(stream, "user", None)
         self.conditions = getattr(stream, "conditions", ())
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core._learner_run import LearnerRun
-from ..calibration import MOST_ROWS_PER_USER, RunPlan, less_than_all
+from .._rounding import UP
+from ..calibration import MOST_ROWS_PER_USER, RunPlan, less_than_all, mu_with_taught
 from ..errors import InvalidParameter
 from ..guarantees import Guarantee, square_up, unchecked
 from ..ledger import Account, Counts, Ledger
@@ -37,7 +38,7 @@ class RowStream(Protocol):
     (None: unknown), ``user_separation``, how many rows any two of them are apart at least (1, if it is not there),
     ``user``, what tells users apart (a column's name), and ``conditions``, a tuple of sentences on what the stream's
     rows rest on. Two are taken into the ledger: ``beside``, the account of what learnt from the rows
-    before these, and ``first_row``.
+    before these, and ``first_row``; what these rows taught is ``schema.learnt``, if there is a ``schema``.
     """
 
     n_rows: int | None
@@ -55,7 +56,11 @@ def check_null_rows(stream: Any, on_invalid: str) -> None:
         )
 
 
-#: Of a budget for users, where rows before those of the stream taught their encoding.
+#: Of figures for users, where rows before those of the stream taught their encoding.
+_COUNTED = (
+    "rows of a user that taught the schema are among those counted here: whichever of them taught and whichever are "
+    "learnt, the figures for a user cover both together"
+)
 _TAUGHT = (
     "rows of a user that taught the schema are none of those counted here: each of them costs what the other account "
     "says of a row, and for all rows of a user both add up"
@@ -68,7 +73,7 @@ class UserCost(Protocol):
     def user_factor(self, rows_per_user: int, user_separation: int) -> float: ...
 
 
-def promised_by(stream: Any, guarantee: Guarantee, plan: UserCost | None = None) -> Guarantee:
+def promised_by(stream: Any, guarantee: Guarantee, plan: UserCost | None = None, *, taught: bool = True) -> Guarantee:
     """Take into a guarantee what its stream says of its users and of what its rows rest on.
 
     Parameters
@@ -79,6 +84,9 @@ def promised_by(stream: Any, guarantee: Guarantee, plan: UserCost | None = None)
         If its unit is a user, the stream must keep at least what it rests on, or say nothing of users.
     plan : optional
         Says what the rows of a user cost. Without it their number is what counts.
+    taught : bool, default=True
+        Whether rows of a user that taught the encoding of the stream are counted in. Of what is released beside the
+        models they are not: the models' figures have them.
 
     Raises
     ------
@@ -89,8 +97,7 @@ def promised_by(stream: Any, guarantee: Guarantee, plan: UserCost | None = None)
     fixed = getattr(stream, "users_fixed", True)
     guarantee = replace(guarantee, conditions=(*guarantee.conditions, *getattr(stream, "conditions", ())))
     if guarantee.unit == "user":
-        if getattr(stream, "beside", None) is not None:
-            guarantee = replace(guarantee, conditions=(*guarantee.conditions, _TAUGHT))
+        guarantee = _with_taught(stream, guarantee, plan) if taught else guarantee
         if rows is None:
             return replace(guarantee, conditions=(*guarantee.conditions, unchecked(guarantee)))
         most, least = guarantee.rows_per_user or 1, guarantee.user_separation
@@ -105,7 +112,7 @@ def promised_by(stream: Any, guarantee: Guarantee, plan: UserCost | None = None)
     factor = None
     if plan is not None and guarantee.kind in ("gdp", "none") and rows <= MOST_ROWS_PER_USER:
         factor = less_than_all(plan.user_factor(rows, apart), rows)
-    return replace(
+    found = replace(
         guarantee,
         rows_per_user=rows,
         user=getattr(stream, "user", None),
@@ -113,6 +120,58 @@ def promised_by(stream: Any, guarantee: Guarantee, plan: UserCost | None = None)
         user_factor=factor,
         users_fixed=fixed,
     )
+    return _with_taught(stream, found, plan) if taught else found
+
+
+def _with_taught(stream: Any, guarantee: Guarantee, plan: UserCost | None) -> Guarantee:
+    """Count in what rows of a user cost that taught the encoding of those that are learnt, where both are known."""
+    learnt = learnt_before(stream)
+    if learnt is None:
+        return guarantee
+    if not counts_taught(stream, guarantee):
+        if guarantee.unit == "row" and learnt.rows_per_user is None:  # the schema says so itself
+            return guarantee
+        return replace(guarantee, conditions=(*guarantee.conditions, _TAUGHT))
+    most, apart = int(learnt.rows_per_user), int(learnt.user_separation)
+    guarantee = replace(guarantee, conditions=(*guarantee.conditions, _COUNTED), user_separation=learnt.user_separation)
+    if guarantee.kind != "gdp":
+        return guarantee
+
+    def factor_of(rows: int) -> float:
+        return float(rows) if plan is None else plan.user_factor(rows, apart)
+
+    mu = guarantee.user_mu or 0.0
+    total = mu_with_taught(learnt.squares, mu, factor_of, most)
+    if guarantee.unit == "user":
+        row = max(guarantee.row.mu, learnt.mu)
+        if total == mu and row == guarantee.row.mu:
+            return guarantee
+        return replace(guarantee, parameter=total, user_factor=_factor(total, row, most))
+    if total <= mu:
+        return guarantee
+    if total > most * guarantee.mu:  # an encoding that is dearer than the model
+        return replace(guarantee, conditions=(*guarantee.conditions[:-1], _TAUGHT))
+    return replace(guarantee, user_factor=less_than_all(max(total / guarantee.mu * UP, 1.0), most))
+
+
+def _factor(user: float, row: float, most: int) -> float | None:
+    """What all rows of a user cost, in multiples of what one does; rounded down, as it is divided by."""
+    return less_than_all(max(user / row / UP, 1.0), most)
+
+
+def learnt_before(stream: Any) -> Any:
+    """What rows of a stream taught that are before those that are learnt; None where there are none."""
+    learnt = getattr(getattr(stream, "schema", None), "learnt", None)
+    return learnt if learnt is not None and getattr(stream, "first_row", 1) > learnt.rows else None
+
+
+def counts_taught(stream: Any, guarantee: Guarantee) -> bool:
+    """Whether the figures for a user count the rows that taught too: as many of a user, and as far apart or nearer."""
+    learnt = learnt_before(stream)
+    if learnt is None or guarantee.kind not in ("gdp", "none"):
+        return False
+    same = learnt.rows_per_user is not None and learnt.rows_per_user == guarantee.rows_per_user
+    return same and bool(guarantee.user_separation <= learnt.user_separation)
 
 
 def place_of(stream: Any, ledger: Ledger, guarantee: Guarantee) -> dict[str, Any]:
@@ -123,11 +182,15 @@ def place_of(stream: Any, ledger: Ledger, guarantee: Guarantee) -> dict[str, Any
     """
     beside = getattr(stream, "beside", None)
     group = next((account.group for account in ledger.accounts if account.plan_id == beside), None)
-    if group is None or guarantee.kind not in ("gdp", "none") or guarantee.unit != "row":
+    if group is None or guarantee.kind not in ("gdp", "none"):
+        return {}
+    if guarantee.unit == "user" and not counts_taught(stream, guarantee):
         return {}
     first = int(stream.first_row)
     others = [account for account in ledger.accounts if account.group == group]
     known = all(account.first_row == first or account.rows[1] < first for account in others)
+    if guarantee.unit == "user" and len(others) > 1:  # its rows may be a user's in any of them: they add up
+        return {}
     return {"beside": beside, "first_row": first} if known else {}
 
 
@@ -161,6 +224,9 @@ class Run:
         if self.guarantee.claim is not None:
             # a published calibration is charged as a whole: adding its releases up may exceed what they cost together
             spent = min(spent, square_up(self.guarantee.mu))
+        elif self.guarantee.unit == "user" and self.guarantee.mu > self.plan.mu:  # what taught is in it too
+            whole = square_up(self.guarantee.mu)
+            spent = min(spent / self.plan.mu**2 * whole * UP, whole) if spent else 0.0
         return rows, releases, spent
 
     def _revoke(self, words: str) -> None:

@@ -23,7 +23,7 @@ from ._gaussian import DELTA_TOO_LARGE
 from ._ledgered import LedgeredModel
 from ._model import Export
 from ._offline import OfflineLearner, derived_of
-from ._run_protocols import Keeper, Observer, RowStream, Run
+from ._run_protocols import Keeper, Observer, RowStream, Run, promised_by
 from ._targets import Targets
 
 __all__ = [
@@ -183,6 +183,13 @@ def class_weights(learner: Any, classes: NDArray[Any]) -> list[float] | None:
 def promise_of(learner: LedgeredModel, n_features: int, n_rows: int, n_classes: int) -> Guarantee:
     """Return what a fit of so many rows would guarantee, before anything is spent."""
     return learner._promise(n_features, n_rows, n_classes)
+
+
+def promise_beside(learner: Learner, stream: Any, n_rows: int, n_classes: int) -> Guarantee:
+    """Return the same of a fit of a stream, with what the rows before these taught counted in, where users are."""
+    found = learner._promise(stream.n_features, n_rows, n_classes)
+    plan = learner.calibrate(stream.n_features, n_rows, n_classes=n_classes) if hasattr(learner, "renewal") else None
+    return promised_by(stream, found, plan)
 
 
 # ---- copies ------------------------------------------------------------------------------------------------------

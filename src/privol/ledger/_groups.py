@@ -3,6 +3,9 @@
 A row is in one part only, and a later run takes what earlier ones released as public. So if the row that changes is a
 later part's, all before has the same law, and if it is an earlier one's, all that follows is computed from its release
 and rows that are the same: docs/proofs/phases.md.
+
+Of users nothing is parallel, as their rows may be in all parts. Where the unit is a user, the figure of the later run
+is of all rows of one, those that were in the first part among them, and covers both.
 """
 
 from __future__ import annotations
@@ -80,9 +83,15 @@ def facts_beside(
             f"beside must be an account of this ledger, found {beside!r}: runs of two ledgers add up"
         )
     others = [other for other in known.values() if other.group == named.group]
-    for who, unit in (*((other.learner, other.guarantee.unit) for other in others), (learner, guarantee.unit)):
-        if unit != "row":  # the rows of a user may be in both
-            raise InvalidParameter(f"beside is for runs whose unit is a row: that of {who} is a user, and adds up")
+    if any(other.guarantee.unit != guarantee.unit for other in others):
+        raise InvalidParameter(
+            f"beside is for runs of one unit: that of {learner} is a {guarantee.unit}, and it adds up with that of "
+            f"{named.learner}"
+        )
+    if guarantee.unit == "user" and len(others) > 1:  # a user's rows may be in all of them
+        raise InvalidParameter(
+            f"beside is for one run whose unit is a user, which is that of {others[1].learner}: {learner} adds up"
+        )
     for who, kind in (*((other.learner, other.guarantee.kind) for other in others), (learner, guarantee.kind)):
         if kind not in KINDS:
             raise InvalidParameter(f"beside is for runs of kind 'gdp': {who} is of kind {kind!r}, and adds up")
@@ -97,7 +106,12 @@ def facts_beside(
         raise InvalidParameter(
             f"first_row must be beyond the rows of {named.learner}, which end at {named.rows[1]:,}, found {first:,}"
         )
-    cap = guarantee.rows_per_user
+    cap, apart = guarantee.rows_per_user, guarantee.user_separation
+    if guarantee.unit == "user" and named.guarantee.user_separation != apart:
+        raise InvalidParameter(
+            f"user_separation must be the same for all parts of a stream: of {named.learner} "
+            f"{named.guarantee.user_separation}, found {apart}"
+        )
     for other in others:
         found = other.guarantee.rows_per_user
         if None not in (cap, found) and (cap, guarantee.user) != (found, other.guarantee.user):
@@ -122,6 +136,9 @@ def shares_of(held: Iterable[tuple[Account, Share]]) -> list[Share]:
     composing: list[Share] = []
     for parts in groups_of(shares):
         found = [[shares[account] for account in part] for part in parts]
+        if len(found) > 1 and _of_users(parts):
+            composing += _covering(parts, shares)
+            continue
         composing += found[0] if len(found) == 1 else _dearest(found)
     return composing
 
@@ -160,6 +177,39 @@ def _dearest(parts: list[list[Share]]) -> list[Share]:
     return [first._replace(learner=f"{name} (no row in two of them)", releases=releases), *more]
 
 
+def _of_users(parts: Parts) -> bool:
+    return any(account.guarantee.unit == "user" for part in parts for account in part)
+
+
+def _covering(parts: Parts, shares: dict[Account, Share]) -> list[Share]:
+    """Return what composes of runs whose unit is a user: the later one's figure covers the first, or both add up."""
+    first, *later = [account for part in parts for account in part]
+    found = [shares[account] for account in (first, *later)]
+    paying = [share for share in found if share.mu_squared > 0.0 or share.releases > 0]
+    if len(later) != 1 or len(paying) < 2:
+        return paying or found[:1]
+    whole = later[0].reserved_mu_squared
+    one, both = found[1], sum_up([share.mu_squared for share in found])
+    if both < whole:
+        return found
+    return [
+        one._replace(
+            learner=f"{found[0].learner} and {one.learner} (of a user, the rows of both)",
+            releases=found[0].releases + one.releases,
+            mu_squared=whole,
+            guarantee=replace(one.guarantee, private=all(share.guarantee.private for share in found)),
+        )
+    ]
+
+
+def _squares_of_users(parts: Parts, held: list[float]) -> list[float]:
+    """The same of squares alone, by :func:`_covering`; ``held`` in the order of the accounts."""
+    later = [account for part in parts for account in part][1:]
+    if len(later) != 1 or not all(held):
+        return held
+    return min(held, [later[0].reserved_mu_squared], key=sum_up)
+
+
 def squares_of(accounts: Iterable[Account]) -> list[float]:
     """Return the squares of the mu, of all but slack, that add up: of each group those of its dearest part."""
     known = list(accounts)
@@ -168,6 +218,9 @@ def squares_of(accounts: Iterable[Account]) -> list[float]:
     squares = [account.held_square() for account in known if account.group not in shared]
     for parts in groups_of(account for account in known if account.group in shared):
         found = [[account.held_square() for account in part] for part in parts]
+        if len(found) > 1 and _of_users(parts):
+            squares += _squares_of_users(parts, [square for part in found for square in part])
+            continue
         squares += max(found, key=lambda part: sum_up([*part])) if len(found) > 1 else found[0]
     return squares
 

@@ -328,7 +328,9 @@ class Ledger(Shared):
             counted from the same first row: a run has the rows from its ``first_row`` on, as many as its guarantee's
             ``horizon``, and learns no other row of the stream. Runs of one ``first_row`` are on the same rows, and add
             up; ranges that overlap otherwise are refused. All must be of kind "gdp" (or "none"), and count rows of the
-            whole stream where they say how many of them a user has. Default: on rows that any run may have learnt.
+            whole stream where they say how many of them a user has. Where the unit is a user there may be one run
+            beside the first, and its guarantee must be of all rows of a user, those of the first run among them: what
+            both cost together, as a user's rows may be in both. Default: on rows that any run may have learnt.
         first_row : int
             Number of the run's first row in its stream; only with ``beside``.
 

@@ -14,13 +14,14 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import InvalidParameter, StreamError
-from .base import Progress, Reader
+from .base import Progress, Reader, arrow
 from .files import listed
 from .written import Written
 
-__all__ = ["Batch", "Columns", "ColumnsAround", "Kind", "resolve_column"]
+__all__ = ["Batch", "Columns", "ColumnsAround", "Kind", "blanked", "resolve_column"]
 
 Kind = Literal["number", "text"]
 # A pyarrow.RecordBatch; pyarrow is optional and has no type stubs.
@@ -154,6 +155,14 @@ class ColumnsAround(Columns):
 
     def bad_cell(self, row: int, name: str, what: str) -> StreamError:
         return self._columns.bad_cell(row, name, what)
+
+
+def blanked(column: Any, rows: npt.NDArray[np.bool_]) -> Any:
+    """Return a column, or targets, of which those of some rows are missing: all others as they are."""
+    pa = arrow("null rows")
+    if pa.types.is_dictionary(column.type):
+        return pa.DictionaryArray.from_arrays(blanked(column.indices, rows), column.dictionary)
+    return pa.array(np.asarray(column.fill_null(0)), column.type, mask=rows | np.asarray(column.is_null()))
 
 
 def resolve_column(target: Any, names: tuple[str, ...] | None, n_columns: int, source: str) -> int | None:

@@ -11,7 +11,7 @@ from .._validate import choice, integer
 from ..encoding.frequent import FrequentSource
 from ..encoding.labels import Labels
 from ..encoding.ranges import Ranges
-from ..encoding.rest import RestOfColumns, RestOfRows
+from ..encoding.rest import RestOfRows
 from ..encoding.rows import ColumnSource, FrameSource, PlainEncoder
 from ..encoding.schema import Schema
 from ..encoding.streaming import StreamEncoder
@@ -23,7 +23,8 @@ from ..readers.formats import FORMATS
 from ..readers.frames import FramePair
 from ..readers.open import Options, format_of, is_file, open_reader
 from ._base import Stream
-from ._users import encoded_rows, encoded_source, schema_source
+from ._capped import capped_by
+from ._encoded import declared_by, encoded_rows, encoded_source, learnt_source
 
 __all__ = ["format_of", "learn_schema", "open_stream"]
 
@@ -280,9 +281,7 @@ def open_stream(
             rest = source if first_row == 1 else RestOfRows(source, first_row - 1)
             source, used = FrequentSource(rest, stated.rows, stated.conditions_from(first_row)), stated
     elif stated is not None:
-        if first_row > 1:
-            found = RestOfColumns(found, first_row - 1)
-        source, encoder = schema_source(stated, found, target=target is not False, count_cells=count_cells)
+        source, encoder = learnt_source(stated, found, first_row, target=target is not False, count_cells=count_cells)
         classes_shown, used = encoder.classes, encoder.schema
     else:
         source = ColumnSource(found, PlainEncoder(found, target, labels))
@@ -344,7 +343,7 @@ def learn_schema(
     found = open_reader(data, options)
     if not isinstance(found, Columns):
         raise InvalidParameter(f"{found.name}: a schema is learnt of inputs with columns")
-    encoder.learn(found, target, labels, _written(options.csv), whole=True)
+    encoder.learn(capped_by(declared_by(encoder), found), target, labels, _written(options.csv), whole=True)
     return encoder.schema_
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,20 +11,12 @@ import numpy.typing as npt
 
 from .._core._seen import UserTable
 from .._validate import integer
-from ..encoding.cells import CountedSource
-from ..encoding.encode import SchemaEncoder, UserEncoder
-from ..encoding.frequent import FrequentSource
-from ..encoding.labels import Labels
-from ..encoding.rows import ColumnSource
-from ..encoding.schema import Schema
 from ..encoding.schema_parts import MOST_USERS
-from ..encoding.streaming import StreamEncoder
 from ..errors import StreamError
 from ..readers.base import PAUSE, Piece, Progress, Source
-from ..readers.columns import Columns
-from ._delays import DelayedSource, Wrapper
+from ._delays import Wrapper
 
-__all__ = ["CappedSource", "encoded_rows", "encoded_source", "schema_source"]
+__all__ = ["CappedSource", "condition_of", "kept_rows"]
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -43,76 +35,9 @@ NULL_CONDITION = (
 )
 
 
-def schema_source(
-    schema: Schema, columns: Columns, *, target: bool = True, count_cells: bool = False
-) -> tuple[Source, SchemaEncoder]:
-    """Return the rows of a table as a schema says, with its delay and its cap, and their encoder.
-
-    With both, labels are joined first and the cap counts the rows that are learnt, or become null rows: a user whose
-    rows never get their label does not use up the cap, and rows that only bring labels do not count.
-
-    Parameters
-    ----------
-    schema : Schema
-    columns : Columns
-    target : bool, default True
-        False gives every row without target, cap and delay, as for prediction.
-    count_cells : bool, default False
-        Whether iterations fill :attr:`Source.cells`.
-    """
-    encoder = SchemaEncoder(schema, columns, target=target)
-    source: Source = (CountedSource if count_cells else ColumnSource)(columns, encoder)
-    inferred = columns.facts.inferred
-    if not (schema.others == "number" or any(not isinstance(place, str) for place in schema.special)):
-        # What is asked for by name is found wherever it stands.
-        inferred = tuple(what for what in inferred if what != "columns")
-    schema = encoder.schema
-    source.facts = replace(columns.facts, inferred=inferred, conditions=schema.conditions_from(columns.facts.first_row))
-    if target and schema.delay is not None:
-        source = DelayedSource(source, schema.delay.window, key=str(schema.delay.key))
-    if target and schema.user is not None:
-        users = None if schema.delay is not None else ColumnSource(columns, UserEncoder(encoder, columns))
-        user = schema.user
-        source = CappedSource(
-            source,
-            user.max_rows,
-            separation=user.separation,
-            null=user.surplus == "null",
-            max_users=user.max_users,
-            users=users,
-            user=str(schema.user.column),
-        )
-    return source, encoder
-
-
-def encoded_source(
-    encoder: StreamEncoder,
-    columns: Columns,
-    target: Any,
-    labels: Labels,
-    file_options: Mapping[str, Any],
-    *,
-    count_cells: bool = False,
-) -> tuple[Source, SchemaEncoder]:
-    """Learn the schema of a table from its first rows; return the others as it says, and what encodes them.
-
-    They stand beside the encoding in its ledger; where the encoder uses all rows, and they are all, both add up.
-    """
-    rest = encoder.learn(columns, target, labels, file_options)
-    source, coder = schema_source(encoder.schema_, rest, target=target is not False, count_cells=count_cells)
-    if not encoder.reused_:
-        source.facts = replace(source.facts, beside=encoder.account_.plan_id)
-    return source, coder
-
-
-def encoded_rows(encoder: StreamEncoder, source: Source) -> Source:
-    """Learn from the first rows which features are frequent; return these features of the others."""
-    rest = encoder.learn_rows(source)
-    assert encoder.schema_.rows is not None
-    found = FrequentSource(rest, encoder.schema_.rows, encoder.schema_.conditions_from(rest.facts.first_row))
-    if not encoder.reused_:
-        found.facts = replace(found.facts, beside=encoder.account_.plan_id)
-    return found
+def condition_of(separation: int, *, null: bool) -> str:
+    """What a cap takes for granted."""
+    return NULL_CONDITION if null else CAP_CONDITION if separation == 1 else APART_CONDITION
 
 
 class CappedSource(Wrapper):
@@ -170,7 +95,7 @@ class CappedSource(Wrapper):
         self._separation = integer(separation=separation, at_least=1, at_most=1 << 48)
         self._max_users = integer(max_users=max_users, at_least=1, at_most=1 << 40)
         self._null = null
-        super().__init__(source, NULL_CONDITION if null else CAP_CONDITION if separation == 1 else APART_CONDITION)
+        super().__init__(source, condition_of(separation, null=null))
         self.facts = replace(
             self.facts,
             n_rows=source.facts.n_rows if null else None,
@@ -231,17 +156,28 @@ class CappedSource(Wrapper):
             if piece.users.null_count:
                 row += int(np.argmax(piece.users.is_null().to_numpy(zero_copy_only=False)))
                 raise StreamError(f"{self.name}, row {row}: found no user, every row needs one", row=row)
-            try:
-                keep, _ = table.keep(*coded_texts(piece.users))
-            except OverflowError as error:
-                row += int(error.args[0])
-                raise StreamError(
-                    f"{self.name}, row {row}: found one more user than max_users = {self._max_users:,} of [user] "
-                    "allows, by which the memory for them is bounded",
-                    row=row,
-                ) from None
-            yield piece, keep
+            yield piece, kept_rows(table, piece.users, self.name, row)
             row += n
+
+
+def kept_rows(table: UserTable, users: Any, name: str, row: int) -> BoolArray:
+    """Return which rows of users a table keeps, the first of which has this number; ``name``: of the input.
+
+    Raises
+    ------
+    StreamError
+        If there are more users than it may know.
+    """
+    try:
+        keep, _ = table.keep(*coded_texts(users))
+    except OverflowError as error:
+        row += int(error.args[0])
+        raise StreamError(
+            f"{name}, row {row}: found one more user than max_users = {len(table):,} of [user] allows, by which the "
+            "memory for them is bounded",
+            row=row,
+        ) from None
+    return keep
 
 
 def coded_texts(column: Any) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.uint8]]:

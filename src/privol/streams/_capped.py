@@ -1,0 +1,171 @@
+"""A cap on the rows of a user that counts before anything is made of a row: some rows teach, and others are learnt.
+
+Both parts of the stream are the same user's, so the rows of both count: :class:`privol.streams._users.CappedSource`
+would see those that are learnt alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .._core._seen import UserTable
+from ..encoding.encode import ids_of
+from ..encoding.learning import MISSING_TEXTS
+from ..encoding.refusals import Refusals
+from ..encoding.schema import Schema
+from ..encoding.schema_parts import User
+from ..errors import StreamError
+from ..readers.base import Piece, Progress, Source, arrow
+from ..readers.columns import Batch, Columns, ColumnsAround, Kind, blanked, resolve_column
+from ._delays import Wrapper
+from ._users import condition_of, kept_rows
+
+__all__ = ["CappedColumns", "capped_by", "counted"]
+
+
+def capped_by(schema: Schema | None, columns: Columns) -> Columns:
+    """Return columns with the cap of a schema's user, where it has one; the rest of the schema is learnt from them.
+
+    Raises
+    ------
+    StreamError
+        If there is no such column.
+    """
+    if schema is None or schema.user is None:
+        return columns
+    user, names = schema.user, columns.names
+    place = user.column
+    if isinstance(place, str):
+        place = {name.strip(): name for name in names}.get(place.strip(), place)
+        if place not in names:
+            has = ", ".join(map(repr, names[:20]))
+            raise StreamError(
+                f"{columns.name}: no column {place!r} (user.column of {schema.name}), the input has {has}"
+            )
+    else:
+        place = names[resolve_column(place, names if columns.named else None, len(names), columns.name) or 0]
+    missing = schema.file.get("missing", MISSING_TEXTS)
+    return CappedColumns(columns, replace(user, column=place), frozenset(text.strip() for text in missing))
+
+
+class CappedColumns(ColumnsAround):
+    """The rows of columns that are within the cap of their user; the others are dropped, or have no cells.
+
+    Parameters
+    ----------
+    columns : Columns
+    user : User
+        By the name of its column.
+    missing : frozenset of str
+        Texts that stand for a missing cell, besides the empty one: no user.
+
+    Attributes
+    ----------
+    counts : dict of str to int
+        As of :class:`CappedSource`, of the latest iteration. Not private.
+    """
+
+    def __init__(self, columns: Columns, user: User, missing: frozenset[str]) -> None:
+        super().__init__(columns)
+        self._input = columns
+        self._user, self._missing, self._null = user, missing, user.surplus == "null"
+        self._column = str(user.column)
+        self.facts = replace(
+            columns.facts,
+            n_rows=columns.facts.n_rows if self._null else None,
+            conditions=(*columns.facts.conditions, condition_of(user.separation, null=self._null)),
+            rows_per_user=user.max_rows,
+            user_separation=user.separation,
+            users_fixed=not self._null,
+            user=self._column,
+        )
+        self._latest: tuple[int, Any] = (1, np.arange(0))  # number of the first row kept of a batch, and its own places
+        self._note(0, 0)
+
+    def _note(self, over: int, near: int) -> None:
+        self.counts = {"over_user_cap": over} | ({"too_near": near} if self._user.separation > 1 else {})
+
+    def check(self, kinds: Mapping[str, Kind]) -> None:
+        self._input.check(self._with_user(kinds))
+
+    def _with_user(self, kinds: Mapping[str, Kind]) -> dict[str, Kind]:
+        return {**kinds, self._column: "text"}
+
+    def batches(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Batch]:
+        pa = arrow("users")
+        user = self._user
+        table = UserTable(user.max_rows, user.separation, every=self._null, max_users=user.max_users)
+        row = kept_before = self.first_row
+        dropped = 0
+        for batch in self._input.batches(self._with_user(kinds), limit, progress):
+            if batch is None or not batch.num_rows:
+                yield batch if batch is None else batch.select(list(kinds))
+                continue
+            refusals = Refusals(self._input, row)
+            users = ids_of(batch.column(self._column), self._column, self._missing, refusals)
+            try:
+                refusals.report()
+            except StreamError as error:
+                raise self._input.located(error) from None
+            keep = kept_rows(table, users, self.name, row)
+            kept = int(keep.sum())
+            dropped += len(keep) - kept
+            self._note(dropped - table.near, table.near)
+            found = batch.select(list(kinds))
+            if kept < len(keep):
+                if self._null:
+                    columns = [
+                        column if name == self._column else blanked(column, ~keep)
+                        for name, column in zip(found.schema.names, found.columns, strict=True)
+                    ]
+                    found = pa.RecordBatch.from_arrays(columns, names=found.schema.names)
+                else:
+                    found = found.filter(pa.array(keep))
+            self._latest = kept_before, row + (np.arange(len(keep)) if self._null else np.flatnonzero(keep))
+            row += len(keep)
+            kept_before += found.num_rows
+            if found.num_rows:
+                yield found
+
+    def located(self, error: StreamError) -> StreamError:
+        """By the row of the input, of which the others are dropped."""
+        first, places = self._latest
+        at = None if error.row is None else error.row - first
+        if at is not None and 0 <= at < len(places) and places[at] != error.row:
+            row = int(places[at])
+            error = StreamError(str(error).replace(f"row {error.row}", f"row {row}", 1), row=row)
+        return self._input.located(error)
+
+    def count(self) -> int:
+        if self._null:
+            return self._input.count()
+        return sum(batch.num_rows for batch in self.batches({self._column: "text"}, 65536, lambda _: None) if batch)
+
+
+def counted(source: Source, columns: Columns) -> Source:
+    """Return rows that say how many a cap on their columns took, where there is one."""
+    return _Counted(source, columns) if isinstance(columns, CappedColumns) else source
+
+
+class _Counted(Wrapper):
+    """Rows of capped columns, which say how many the cap took."""
+
+    def __init__(self, source: Source, columns: CappedColumns) -> None:
+        self._source, self._capped = source, columns
+        self.facts, self.n_features = source.facts, source.n_features
+        self.feature_names, self.sparse = source.feature_names, source.sparse
+        self.counts = {**source.counts, **columns.counts}
+
+    def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
+        for piece in self._source.pieces(limit, progress):
+            self.counts = {**self._source.counts, **self._capped.counts}
+            yield piece
+        self.counts = {**self._source.counts, **self._capped.counts}
+        self._note_cells()
+
+    def count(self) -> int:
+        return self._source.count()
