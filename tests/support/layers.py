@@ -41,7 +41,7 @@ ONLY = {
     "_rounding": set(),  # the unit, the factor outwards
     "_vocabulary": set(),  # words alone
     "_core": {"errors"},  # arithmetic, which never knows what epsilon is
-    "readers": {"_core", "errors", "_sparse", "_validate", "_values"},  # kernels parse text
+    "readers": {"errors", "_sparse", "_validate", "_values"},
     # a schema may be learnt under a guarantee: noise, and a ledger that pays
     "encoding": {"readers", "ledger", "noise", "guarantees", "_core", "errors", "_rounding", "_validate", "_values"},
     "streams": {"encoding", "readers", "_core", "errors", "_validate"},  # the table of users is compiled

@@ -23,7 +23,6 @@ from .csv_text import (
     told_separator,
 )
 from .files import LineFile, shown
-from .plain_csv import PlainCsv
 from .written import Written
 
 __all__ = ["CsvColumns", "CsvOptions", "arrow_reader", "pyarrow_csv"]
@@ -103,7 +102,6 @@ class CsvColumns(Columns):
         self._written = Written(options.missing, options.decimal)
         first, second = self._head(target, labels)
         self._width = max(len(first), len(second or b""))
-        self._plain = PlainCsv(self.names, self.sep, self._written)
 
     def _head(self, target: Any, labels: Targets | None) -> tuple[bytes, bytes | None]:
         """Look at the first lines: separator, header, names; note where the rows begin."""
@@ -212,15 +210,13 @@ class CsvColumns(Columns):
                 yield None
                 progress(before)
                 continue
-            batches = self._plain.read(text, kinds)
-            if batches is None:
-                batches = self._parse(text, kinds, row).to_batches()
-            first, rows = row, sum(batch.num_rows for batch in batches)
-            for batch in batches:
+            table = self._parse(text, kinds, row)
+            first = row
+            for batch in table.to_batches():
                 row += batch.num_rows
                 if batch.num_rows:
                     yield batch
-                    progress(before + (fraction - before) * (row - first) / rows)
+                    progress(before + (fraction - before) * (row - first) / table.num_rows)
             before = fraction
 
     def _texts(self, rows_done: Callable[[], int], kinds: Mapping[str, Kind]) -> Iterator[tuple[bytes, float]]:

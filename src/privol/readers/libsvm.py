@@ -13,24 +13,25 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
-from .._core._text import read_svm, scan_svm
 from ..errors import StreamError
 from .base import PAUSE, Piece, Progress, Source, Targets
+from .csv import arrow_reader, pyarrow_csv
 from .files import LineFile, shown
 from .formats import reads_as, tokens
-from .parallel import lines_of, together
 
 __all__ = ["LibsvmSource", "of_one_width"]
 
 # Where an index 0 is looked for if the file is not read twice.
 HEAD_BYTES = 8 << 20
 _ZERO = re.compile(rb"[ \t]0:")
+_MARK = -1
+_TO_LINES = bytes.maketrans(b" \t\r", b"\n\n\n")
 
 
 class LibsvmSource(Source):
     """A libsvm file; see :func:`privol.open_stream`.
 
-    Lines are parsed by a kernel of our own, about twenty times as fast as by
+    Lines are parsed by pyarrow where it is installed, about three times as fast as by
     scikit-learn's reader, which takes over for lines with comments, ``qid`` or
     anything unusual, and decides about errors. Both give the same numbers.
     """
@@ -48,6 +49,11 @@ class LibsvmSource(Source):
         n_rows = None
         self._file = file
         self._labels = labels
+        self._arrow: tuple[Any, Any] | None
+        try:
+            self._arrow = pyarrow_csv()
+        except StreamError:
+            self._arrow = None
         if n_features is None:
             low, high, n_rows = self._scan()
             self._zero_based = low == 0 if zero_based is None else zero_based
@@ -71,13 +77,6 @@ class LibsvmSource(Source):
             return rows
 
         for chunk, _ in self._file.chunks(done):
-            plain = together(scan_svm, lines_of(chunk))
-            if plain is not None:
-                for first, last, lines in plain:
-                    rows += lines
-                    if first <= last:
-                        low, high = min(low, first), max(high, last)
-                continue
             for line in chunk.split(b"\n"):
                 if b"#" in line:
                     line = line.split(b"#", 1)[0]
@@ -106,8 +105,7 @@ class LibsvmSource(Source):
         """Whether an index 0 occurs in the first 8 MiB; in the first row of a live input, whose rows do not wait."""
         if not self._file.live:
             text, _ = self._file.head(lambda text: len(text) >= HEAD_BYTES)
-            text = text[:HEAD_BYTES]
-            return b" 0:" in text or b"\t0:" in text  # far faster than a pattern of both
+            return _ZERO.search(text[:HEAD_BYTES]) is not None
         text, _ = self._file.head(lambda text: any(map(tokens, text.split(b"\n")[:-1])))
         first = next(filter(tokens, text.split(b"\n")), b"")
         return _ZERO.search(first.split(b"#", 1)[0]) is not None
@@ -134,18 +132,47 @@ class LibsvmSource(Source):
             progress(fraction)
 
     def _parse_fast(self, chunk: bytes) -> tuple[Any, npt.NDArray[np.float64]] | None:
-        """Parse by our own kernel, or return None for anything unusual."""
-        if self.n_features >= 2**31:
+        """Parse by pyarrow as a two-column CSV of index:value, or return None for anything unusual.
+
+        Every blank becomes a line end and every label the pair ``-1:label``, so that
+        the marks -1 tell where rows begin.
+        """
+        if self._arrow is None or b"#" in chunk:
             return None
-        base = 0 if self._zero_based else 1
-        found = together(lambda part: read_svm(part, base, self.n_features), lines_of(chunk))
-        if found is None:
+        arrow, arrow_csv = self._arrow
+        text = chunk.rstrip()
+        n = text.count(b"\n") + 1
+        text = (b"%d:" % _MARK + text.replace(b"\n", b"\n%d:" % _MARK)).translate(_TO_LINES)
+        try:
+            table = arrow_csv.read_csv(
+                arrow_reader(arrow, text),
+                read_options=arrow_csv.ReadOptions(column_names=["index", "value"]),
+                parse_options=arrow_csv.ParseOptions(delimiter=":", quote_char=False),
+                convert_options=arrow_csv.ConvertOptions(
+                    column_types={"index": arrow.int64(), "value": arrow.float64()}, null_values=[]
+                ),
+            )
+        except arrow.ArrowInvalid:
             return None
-        labels, values, indices, starts = (
-            parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in zip(*_joined(found), strict=True)
+        index, value = table.column("index").to_numpy(), table.column("value").to_numpy()
+        starts = np.flatnonzero(index == _MARK)
+        if len(starts) != n or starts[0] != 0:
+            return None
+        index = index - (0 if self._zero_based else 1)
+        pair = np.ones(len(index), dtype=bool)
+        pair[starts] = False
+        # A fall is allowed only where a row begins; the mark is below every index.
+        if ((np.diff(index) <= 0) & pair[1:]).any():
+            return None
+        indices = index[pair]
+        if len(indices) and (indices.min() < 0 or indices.max() >= self.n_features):
+            return None
+        indptr = np.append(starts, len(index)) - np.arange(n + 1)
+        X = sp.csr_array(
+            (value[pair], indices.astype(self._index_type), indptr.astype(self._index_type)),
+            shape=(n, self.n_features),
         )
-        X = sp.csr_array((values, indices, starts.astype(self._index_type)), shape=(len(labels), self.n_features))
-        return X, labels
+        return X, value[starts]
 
     def _parse(self, chunk: bytes, first_row: int) -> tuple[Any, npt.NDArray[np.float64]]:
         try:
@@ -198,14 +225,6 @@ class LibsvmSource(Source):
         source = LibsvmSource(self._file, self._labels, n_features, zero_based)
         source.facts = self.facts
         return source
-
-
-def _joined(found: Sequence[Any]) -> Iterator[Any]:
-    """Yield (labels, values, indices, starts) of parts, of which each begins where the one before has ended."""
-    before = 0
-    for i, (labels, values, indices, starts) in enumerate(found):
-        yield labels, values, indices, starts[min(i, 1) :] + before
-        before += len(values)
 
 
 def of_one_width(parts: Sequence[LibsvmSource], n_features: int | None) -> list[LibsvmSource]:

@@ -29,7 +29,6 @@ from privol.errors import StreamError
 from privol.readers import csv as csv_reader
 from privol.readers import files as text_files
 from privol.readers import json as json_reader
-from privol.readers import parallel
 from privol.streams import open_stream
 
 NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan(?:\(\w*\))?)", re.I | re.A)
@@ -110,7 +109,6 @@ def check_csv(data: bytes, path: Path) -> None:
         with (
             mock.patch.object(text_files, "CHUNK_BYTES", sizes["CHUNK_BYTES"]),
             mock.patch.object(csv_reader, "PARSE_BYTES", sizes["PARSE_BYTES"]),
-            mock.patch.object(parallel, "PART_BYTES", sizes["PARSE_BYTES"]),
         ):
             return _columns(
                 lambda: csv_reader.CsvColumns(text_files.LineFile(path), options, target=False, labels=None),
@@ -293,10 +291,7 @@ def check_libsvm(data: bytes, path: Path) -> None:
     path.write_bytes(text)
 
     def found() -> Any:
-        with (
-            mock.patch.object(text_files, "CHUNK_BYTES", choice[1] % 50 + 1),
-            mock.patch.object(parallel, "PART_BYTES", choice[2] % 40 + 1),
-        ):
+        with mock.patch.object(text_files, "CHUNK_BYTES", choice[1] % 50 + 1):
             stream = open_stream(path, format="libsvm", n_features=9, zero_based=zero_based, block_rows=5)
             blocks = [(block.X.toarray(), block.y) for block in stream]
             rows = np.vstack([X for X, _ in blocks]), np.concatenate([y for _, y in blocks])
