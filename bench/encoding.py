@@ -1,6 +1,6 @@
 """Learning an encoding, and encoding by it, beside reading alone: ``python bench/encoding.py``.
 
-A made-up table of 14 mixed columns (ages, skewed incomes, categories of 5 and of 5,000 values, dates, a key that is
+A synthetic table of 14 mixed columns (ages, skewed incomes, categories of 5 and of 5,000 values, dates, a key that is
 different in every row, missing cells, labels) is written as CSV and as Parquet, and rows of words as libsvm. The table
 has cells per second: of reading alone, the batches that learning asks for; of each phase of learning by itself, all
 rows in each, with its noise; of encoding what follows by the schema that was learnt (by itself, and with its reading as

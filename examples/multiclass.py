@@ -66,7 +66,7 @@ def table(X: np.ndarray, y: np.ndarray, rows: int | None, repeats: int) -> list[
     X_test, y_test, X, y = X[n:], y[n:], X[: min(rows or n, n)], y[: min(rows or n, n)]
     commonest = np.bincount(y).argmax()
     lines = [
-        f"{len(y):,} rows learnt in one pass, {len(y_test):,} held out; the commonest class has "
+        f"{len(y):,} rows learnt in one pass, {len(y_test):,} held out; the majority class has "
         f"{np.mean(y_test == commonest):.4f} of them. {repeats} runs: mean and standard deviation.",
         "",
         "| learner | epsilon | accuracy, last model | mean recall | accuracy, average model | mean recall |",

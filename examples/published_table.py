@@ -126,7 +126,7 @@ def grid(task: Task, folder: Path, repeats: int) -> Iterator[tuple[float, str, A
     share = float(np.mean(y_test))
     print(f"\n### {task.name}: {len(y):,} rows learnt, {len(y_test):,} held out")
     settings = ", ".join(f"{k} = {v:.4g}" for k, v in parameters.items())
-    print(f"\n{settings}: {task.why}. The commoner class: {100 * max(share, 1 - share):.1f} %.")
+    print(f"\n{settings}: {task.why}. The majority class: {100 * max(share, 1 - share):.1f} %.")
     for epsilon in EPSILONS:
         for calibration in CALIBRATIONS:
             for release in RELEASES:

@@ -1,4 +1,4 @@
-"""Write ``rows.csv`` and ``new-rows.csv``: made-up visits to a clinic, with categories, gaps and several of a patient.
+"""Write ``rows.csv`` and ``new-rows.csv``: synthetic visits to a clinic, with categories, gaps, several of a patient.
 
 Who misses the next appointment depends on age, distance and department, and on chance. New rows have no outcome yet.
 """

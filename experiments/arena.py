@@ -14,7 +14,7 @@ from pathlib import Path
 
 from common import arguments, say, write
 
-from privol.arena import MADE_UP, RIVER, SEEN_OF_RIVER, Board, Spec, load_specs, run_arena
+from privol.arena import RIVER, SEEN_OF_RIVER, SYNTHETIC, Board, Spec, load_specs, run_arena
 from privol.plots import plot_arena
 
 ROWS, OUT = 30_000, "privol-arena"
@@ -28,7 +28,7 @@ def main() -> None:
     if absent and not given.quick:
         raise SystemExit(f"there is no {', '.join(map(str, absent))}")
     specs = [] if given.quick else specs
-    names = ("turning", "prices") if given.quick else (*MADE_UP, *RIVER)
+    names = ("turning", "prices") if given.quick else (*SYNTHETIC, *RIVER)
     specs += [Spec(name=name, generator=name, seen=SEEN_OF_RIVER if name in RIVER else "") for name in names]
     with tempfile.TemporaryDirectory() as folder:
         results = run_arena(

@@ -1,4 +1,4 @@
-"""Coin betting against gradient descent with the best step in hindsight, and with worse ones, on made-up rows.
+"""Coin betting against gradient descent with the best step in hindsight, and with worse ones, on synthetic rows.
 
     python experiments/betting.py [--quick] [--runs 20]
 
@@ -40,7 +40,7 @@ PRINTED = {
 
 @dataclass(frozen=True)
 class Regression:
-    """Made-up rows, new ones for each run; w* points along the diagonal."""
+    """Synthetic rows, new ones for each run; w* points along the diagonal."""
 
     dim: int
     n_rows: int

@@ -107,7 +107,7 @@ def of_one_set(task: Task, rows: Split, runs: int, axis: Any) -> list[str]:
     head = ["epsilon", "learner", "proved", "last model, held out, %", "progressive, %", "log-loss", "average regret"]
     return [
         f"**{rows.name}**: {len(rows.y):,} rows learnt, {len(rows.y_test):,} held out, {rows.X.shape[1]} features; "
-        f"x_bound = {rows.x_bound:.4g}, radius = {task.radius:g}, l2 of PIGD = {task.l2:g}; the commoner class: "
+        f"x_bound = {rows.x_bound:.4g}, radius = {task.radius:g}, l2 of PIGD = {task.l2:g}; the majority class: "
         f"{max(share, 100 - share):.1f} %.",
         "",
         *table(head, lines),

@@ -1,7 +1,7 @@
 """What the experiments share: their command line, released models row by row, figures with deviations, the page.
 
-Every experiment is a script of this folder. It measures on public or made-up data with noise of fixed keys, so that the
-figures are the same every time. It prints its table; with ``--write`` it puts the table between the two comments that
+Every experiment is a script of this folder. It measures on public or synthetic data with noise of fixed keys, so that
+the figures are the same every time. It prints its table; with ``--write`` it puts the table between the two comments that
 name it, in ``docs/experiments.md``, ``docs/local.md``, ``docs/offline.md`` or ``docs/network.md``.
 """
 
@@ -147,7 +147,7 @@ class Ridge:
     l2: float
 
     @classmethod
-    def made_up(cls, rows: int, *, seed: int = 1, dim: int = 10, noise: float = 0.01, l2: float = 1.0) -> Ridge:
+    def synthetic(cls, rows: int, *, seed: int = 1, dim: int = 10, noise: float = 0.01, l2: float = 1.0) -> Ridge:
         """Return normal rows with a linear target and normal noise, as in the source's synthetic regression."""
         rng = np.random.default_rng(seed)
         truth = rng.normal(size=dim)

@@ -33,9 +33,9 @@ LEARNERS: dict[str, tuple[type[Any], dict[str, Any]]] = {
 }  # fmt: skip
 
 
-def made_up(rows: int) -> Ridge:
+def synthetic(rows: int) -> Ridge:
     """Return directions, and targets that are linear but for noise of standard deviation 0.01."""
-    drawn = Ridge.made_up(rows, seed=2, dim=DIM)
+    drawn = Ridge.synthetic(rows, seed=2, dim=DIM)
     lengths = np.linalg.norm(drawn.X, axis=1)
     return Ridge(drawn.X / lengths[:, None], drawn.y / lengths, drawn.l2)
 
@@ -95,7 +95,7 @@ class Growth:
 def main() -> None:
     given = arguments(__doc__, runs=3)
     horizons = HORIZONS[:2] if given.quick else HORIZONS
-    rows = made_up(horizons[-1])
+    rows = synthetic(horizons[-1])
     figure = Figure(figsize=(6.5, 5), layout="constrained")
     axis = figure.subplots()
     measured, fitted = [], []

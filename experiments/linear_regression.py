@@ -1,4 +1,4 @@
-"""Online linear regression on made-up rows: average regret of follow-the-leader, and of PQFTL with each design.
+"""Online linear regression on synthetic rows: average regret of follow-the-leader, and of PQFTL with each design.
 
     python experiments/linear_regression.py [--quick] [--runs 4]
 
@@ -39,7 +39,7 @@ class Scaling:
 
     def rows(self, rows: int) -> Ridge:
         """Return the scaled rows."""
-        drawn = Ridge.made_up(rows)
+        drawn = Ridge.synthetic(rows)
         return Ridge(self.factor * drawn.X, self.factor * drawn.y, drawn.l2)
 
     def models(self, rows: Ridge, epsilon: float, design: str, key: int) -> FloatArray:
@@ -90,7 +90,7 @@ def by_design(scaling: Scaling, rows: Ridge, runs: int, axis: Any) -> list[str]:
 
 def by_shift(rows: int, runs: int) -> list[str]:
     """Measure the post-processing where the specification did: the same rows, scaled by the largest of them."""
-    drawn = Ridge.made_up(rows, seed=3)
+    drawn = Ridge.synthetic(rows, seed=3)
     size = max(float(np.max(np.linalg.norm(drawn.X, axis=1))), float(np.max(np.abs(drawn.y))))
     game = Ridge(drawn.X / size, drawn.y / size, 0.001)
     cells = []

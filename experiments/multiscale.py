@@ -2,7 +2,7 @@
 
     python experiments/multiscale.py FOLDER [--quick] [--runs 20]
 
-The settings of the specification's tables on made-up rows, with best models of more norms, and real rows as in
+The settings of the specification's tables on synthetic rows, with best models of more norms, and real rows as in
 ``betting_data.py``, for which FOLDER holds adult.data.gz and adult.test.gz. Excess risks in units of the best constant
 step's, whose average is of all points. Two hours, most of them PrivUnit's of epsilon = 8.
 """
@@ -24,7 +24,7 @@ from privol import BANCO, MultiscaleSGD
 
 NORMS = (0.01, 0.1, 1.0, 20.0, 100.0)
 # Randomizer, dimension, rows, epsilon, norms.
-MADE_UP: tuple[tuple[str, int, int, float, tuple[float, ...]], ...] = (
+SYNTHETIC: tuple[tuple[str, int, int, float, tuple[float, ...]], ...] = (
     ("l2laplace", 2, 20_000, 1.0, NORMS),
     ("l2laplace", 10, 50_000, 1.0, NORMS),
     ("l2laplace", 10, 50_000, 4.0, NORMS),
@@ -75,12 +75,12 @@ def of_rows(game: Logistic, randomizer: str, epsilon: float, runs: int) -> dict[
 
 
 class Ratios:
-    """The figure: a panel of made-up rows by the norm of their best model, one of real rows by epsilon."""
+    """The figure: a panel of synthetic rows by the norm of their best model, one of real rows by epsilon."""
 
     def __init__(self) -> None:
         self.figure = Figure(figsize=(11.0, 6.4), layout="constrained")
         self.panels = self.figure.subplots(1, 2, sharey=True)
-        words = (("made-up rows", "norm of the best model"), ("real rows", "epsilon of a report"))
+        words = (("synthetic rows", "norm of the best model"), ("real rows", "epsilon of a report"))
         self.figure.suptitle("MultiscaleSGD (lines), BANCO (dotted), the aim (grey)", fontsize=11)
         for panel, (title, label) in zip(self.panels, words, strict=True):
             panel.set_xscale("log")
@@ -113,7 +113,7 @@ def main() -> None:
     names = ["model of zeros", *LEARNERS, BEST_QUADRATIC]
     ratios = Ratios()
     lines = []
-    for colour, (randomizer, dim, n_rows, epsilon, norms) in enumerate(MADE_UP[:1] if given.quick else MADE_UP):
+    for colour, (randomizer, dim, n_rows, epsilon, norms) in enumerate(SYNTHETIC[:1] if given.quick else SYNTHETIC):
         found = of_regression(randomizer, dim, 300 if given.quick else n_rows, epsilon, norms, given.runs)
         for k, norm in enumerate(norms):
             cells = [found["null"][k], *(spread(found[name][k]) for name in names[1:])]
@@ -138,7 +138,7 @@ def main() -> None:
             colour += 1
     ratios.save(given.page)
     lines = [
-        "Made-up rows:", "",
+        "Synthetic rows:", "",
         *table(["randomizer", "d, T, epsilon, norm", *names], lines), "",
         f"Real rows, {ROWS:,} of each:", "",
         *table(["rows", "randomizer", "epsilon", *names], real),

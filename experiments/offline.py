@@ -159,7 +159,7 @@ def text_of(rows: Split, found: dict[str, list[list[float]]], plain: float) -> l
                     for multiple in CHOSEN.values())  # fmt: skip
     return [
         f"**{rows.name}**: {len(rows.y):,} rows learnt, {len(rows.y_test):,} held out, {rows.X.shape[1]:,} features, "
-        f"x_bound = {rows.x_bound:.4g}; the commoner class of those held out: {max(share, 100 - share):.1f} %; l2 by "
+        f"x_bound = {rows.x_bound:.4g}; the majority class of those held out: {max(share, 100 - share):.1f} %; l2 by "
         f"the rule (output, objective): {l2s}.",
         "",
         *table(["accuracy, %", *(f"epsilon = {epsilon:g}" for epsilon in EPSILONS)], lines),

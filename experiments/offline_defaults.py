@@ -1,4 +1,4 @@
-"""Learners of data at rest by their defaults: the rule of l2 and radius beside fixed numbers, on sets in view and not.
+"""Offline learners by their defaults: the rule of l2 and radius beside fixed numbers, on sets in view and not.
 
     python experiments/offline_defaults.py FOLDER [--quick] [--runs 5]
 

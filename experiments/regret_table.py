@@ -44,7 +44,7 @@ PRINTED: dict[str, tuple[float, float, float]] = {
 }
 
 
-def made_up(rows: int) -> tuple[FloatArray, FloatArray]:
+def synthetic(rows: int) -> tuple[FloatArray, FloatArray]:
     """Return directions and labels: the same rows, drawn in the same order, as the specification's."""
     rng = np.random.default_rng(5)
     truth = rng.normal(size=DIM)
@@ -140,7 +140,7 @@ def agrees(values: list[float], printed: float) -> bool:
 
 def main() -> None:
     given = arguments(__doc__, runs=12)
-    X, y = made_up(ROWS)
+    X, y = synthetic(ROWS)
     rows = 300 if given.quick else ROWS
     lines: list[list[str]] = []
     for column, (l2, radius) in enumerate(SETTINGS):

@@ -64,8 +64,8 @@ def descend(game: Game, key: int, step: float, **given: Any) -> float:
 def sweep(game: Game, steps: Sequence[float], keys: Iterable[int], *, epsilon: float, **given: Any) -> Swept:
     """Run gradient descent with every step size, and keep them all.
 
-    It is for comparisons, on public or made-up rows: every run of it is a report more of every row, so on private rows
-    the privacy of the whole sweep, the choice of the best included, is that of all its runs composed, which is
+    It is for comparisons, on public or synthetic rows: every run of it is a report more of every row, so on private
+    rows the privacy of the whole sweep, the choice of the best included, is that of all its runs composed, which is
     ``Swept.epsilon`` and not the ``epsilon`` of one.
 
     Parameters

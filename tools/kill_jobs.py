@@ -43,7 +43,7 @@ def shown(learner: Any) -> str:
 
 
 class Rows:
-    """Made-up rows, in blocks; ``changed``: the number of a row that is another one than it was."""
+    """Synthetic rows, in blocks; ``changed``: the number of a row that is another one than it was."""
 
     classes = (0, 1)
 

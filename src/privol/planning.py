@@ -141,7 +141,7 @@ class Plan:
     remedies : tuple of Remedy
         Computed where the signal is not clear.
     derived : dict
-        Parameters that were not given and are computed from public numbers, of learners of data at rest.
+        Parameters that were not given and are computed from public numbers, of offline learners.
     users : tuple of UserTrade
         Where something is said of users: what more or fewer rows of theirs would cost.
     """
@@ -280,7 +280,7 @@ def noise_row(calibration: RunPlan, row: int, *, early: bool = False) -> PlanRow
 
 
 def noise_of_fit(calibration: Any, *, n: int, x_bound: float, intercept: bool) -> PlanRow:
-    """Return the noise of the one release of a learner of data at rest.
+    """Return the noise of the one release of an offline learner.
 
     Parameters
     ----------
@@ -394,7 +394,7 @@ def plan(
     horizon : int
         Rows, at least 1.
     n_classes : int, default=2
-        Classes, more than two for ``"adaptive"``, ``"dpftrl"`` and minimisers of data at rest; without effect on
+        Classes, more than two for ``"adaptive"``, ``"dpftrl"`` and offline minimisers; without effect on
         regression.
     users : optional
         What the stream keeps of its users: an object with ``rows_per_user``, and perhaps ``user_separation`` and
@@ -535,7 +535,7 @@ def _verdict(rows: tuple[PlanRow, ...], radius: float, *, damped: float = 1.0) -
         return f"SIGNAL: {figures}", True
     if last.ratio <= DROWNED * damped:
         return f"SIGNAL AND NOISE: {figures}", False
-    return f"NOISE: {figures}; do not expect it to beat a constant (the commoner class, the mean of the targets)", False
+    return f"NOISE: {figures}; do not expect it to beat a constant (the majority class, the mean of the targets)", False
 
 
 def _search(ratio: Callable[[float], float], start: float, factor: float, steps: int) -> float | None:

@@ -253,7 +253,7 @@ def _diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
     table.add_column("")
     heads, always = [*runs, "best fixed\nin hindsight"], {}
     if found["classification"]:
-        heads.append("commonest\nclass" if found["omitted_metrics"] else "commoner\nclass")
+        heads.append("majority\nclass")
         always = {"accuracy": f"{found['majority_accuracy']:.4f}", "auc": "0.5000"}
     elif found["deviation_of_targets"]:
         heads.append("mean of\nthe targets")
@@ -300,7 +300,7 @@ def _diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
 
 
 def _fit_diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
-    """Return the figures of a model of data at rest on the rows that it was learnt from, beside those of a constant."""
+    """Return the figures of an offline model on the rows that it was learnt from, beside those of a constant."""
     own, span, deviation = found["final_model"], found["target_range"], found["deviation_of_targets"]
     words = {"accuracy": "accuracy", "log_loss": "log-loss", "auc": "AUC"}
     always = {"accuracy": found["majority_accuracy"]}

@@ -375,7 +375,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         kinds = "pure differential privacy" if one.mu is None else "Gaussian or pure differential privacy"
         raise InvalidParameter(
             f"candidates must have guarantees of {kinds}, proved for their epsilon; found {candidate!r}, of kind "
-            f"{found[0]!r}; learners of data at rest are purely private with delta=0"
+            f"{found[0]!r}; offline learners are purely private with delta=0"
         )
 
     def _best(

@@ -14,8 +14,8 @@ from sklearn.metrics import log_loss, roc_auc_score
 from privol.arena import (
     CENTRAL,
     GENERATORS,
-    MADE_UP,
     OTHERS,
+    SYNTHETIC,
     Board,
     Results,
     Spec,
@@ -27,10 +27,10 @@ from privol.arena import (
 )
 from privol.arena.central import encode, in_units, play_learner
 from privol.arena.figures import figures_of, measure
-from privol.arena.made_up import generate
 from privol.arena.raw_rows import Rows
 from privol.arena.results import Key
 from privol.arena.specs import prepare
+from privol.arena.synthetic import generate
 from privol.errors import InvalidParameter, StateError, StreamError
 from privol.guarantees import compose_fixed, gdp_mu
 
@@ -71,7 +71,7 @@ def test_shuffled_rows_depend_on_the_seed_and_on_nothing_else(tmp_path):
     assert digests[0] == digests[1] != digests[2]
 
 
-@pytest.mark.parametrize("name", MADE_UP)
+@pytest.mark.parametrize("name", SYNTHETIC)
 def test_generators_are_functions_of_their_seed(name):
     first, again, other = generate(name, 300, 0), generate(name, 300, 0), generate(name, 300, 1)
     assert first == again
@@ -82,7 +82,7 @@ def test_generators_are_functions_of_their_seed(name):
 
 def test_rivers_generators(tmp_path):
     pytest.importorskip("river")
-    for name in set(GENERATORS) - set(MADE_UP):
+    for name in set(GENERATORS) - set(SYNTHETIC):
         cut = prepare(Spec(name=name, generator=name), 0, 300, tmp_path)
         assert cut.regression == (name == "friedman")
         assert prepare(Spec(name=name, generator=name), 0, 300, tmp_path).digest == cut.digest

@@ -1,4 +1,4 @@
-"""Learners of data at rest give away no more than they claim, nearly as much, and what is wrong is caught.
+"""Offline learners give away no more than they claim, nearly as much, and what is wrong is caught.
 
 The figures of more runs are in docs/audit.md, whose table is held here too.
 """

@@ -1,4 +1,4 @@
-"""Defaults of the learners of data at rest: computed from public numbers, such that noise moves a score by a unit."""
+"""Defaults of the offline learners: computed from public numbers, such that noise moves a score by a unit."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_the_report(trees, here):
     result = privol_cli(*RUN, *words, "--out", "R")
     assert result.exit_code == OK
     text = " ".join(result.stdout.split())
-    shown = ("3 classes: ash, birch, oak", "commonest", "│ progressive log-loss", "│ progressive loss", "is left out")
+    shown = ("3 classes: ash, birch, oak", "majority", "│ progressive log-loss", "│ progressive loss", "is left out")
     for words in shown:
         assert words in text
     assert "AUC" not in text

@@ -34,7 +34,7 @@ def test_every_learner_runs_with_diagnostics(here, clinic, learner):
 
 
 def test_the_embedded_rows_need_no_settings(here):
-    """NOGD's last model: 0.735, where the commoner class has 0.512; of pure learners the ranges stand."""
+    """NOGD's last model: 0.735, where the majority class has 0.512; of pure learners the ranges stand."""
     record = run_json("run", "--learner", "nogd", "--seed", "1", "--out", "R")
     assert record["diagnostics"]["run"]["final_model"]["accuracy"] > 0.7
     pure = run_json("run", "--learner", "ldpsgd", "--seed", "1", "--no-diagnostics", "--out", "S")

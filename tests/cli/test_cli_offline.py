@@ -1,4 +1,4 @@
-"""``privol run`` with learners of data at rest: one fit, one release, paid for before it is seen, whatever ends it."""
+"""``privol run`` with offline learners: one fit, one release, paid for before it is seen, whatever ends it."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_regression_and_standard_input(here):
 
 @pytest.mark.parametrize("name", ["objective-perturbation", "pol"])
 def test_the_embedded_rows(here, name):
-    """Of epsilon 1: 72 % and 63 %; the commoner class has 51 %, and what is asked for is far from both."""
+    """Of epsilon 1: 72 % and 63 %; the majority class has 51 %, and what is asked for is far from both."""
     record = run_json("run", "--learner", name, "--seed", "1", "--out", "R")
     assert (record["rows"], record["x_bound_from"]) == (120_000, None)
     model, right = load_model("R"), 0

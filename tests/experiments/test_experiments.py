@@ -1,4 +1,4 @@
-"""The experiments on made-up rows run, and docs/experiments.md says what they wrote (docs/local.md: another file)."""
+"""The experiments on synthetic rows run, and docs/experiments.md says what they wrote (docs/local.md: another file)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_every_printed_regret_is_reproduced(experiments):  # noqa: F811
 def test_one_printed_regret_is_reproduced_now(experiments):  # noqa: F811
     """Noise of fixed keys; the deviation of a run is 0.0007, so a mean of two misses by chance below 1e-12."""
     script = experiments("regret_table")
-    game = script.Game(*script.made_up(script.ROWS), 0.05, 5.0)
+    game = script.Game(*script.synthetic(script.ROWS), 0.05, 5.0)
     found = [
         game.regret(script.DPFTRL(l2=0.05, radius=5.0, fit_intercept=False, gradient_bound=1.0, random_state=key))
         for key in range(2)
@@ -103,7 +103,7 @@ def test_the_page_shows_the_order_of_the_designs(experiments):  # noqa: F811
 
 def grown(script, name):
     horizons = (1_000, 3_162, 10_000, 31_623, 100_000)
-    rows = script.made_up(horizons[-1])
+    rows = script.synthetic(horizons[-1])
     first = (script.Ridge(rows.X[:n], rows.y[:n], rows.l2) for n in horizons)
     return script.Growth.of(horizons, [script.regret(part, name, 0) for part in first])
 

@@ -7,7 +7,7 @@ import statistics
 import pytest
 from experiment_tools import ARENA, experiments, number  # noqa: F401 (a fixture)
 
-from privol.arena import MADE_UP, RIVER
+from privol.arena import RIVER, SYNTHETIC
 
 pytest.importorskip("pyarrow")
 PARTS = {"second half": "Second half, AUC", "rows after the end": "Rows after the end, AUC"}
@@ -34,7 +34,7 @@ def test_the_arena_runs(tmp_path, experiments):  # noqa: F811
 def test_medians_of_the_page_are_those_of_its_shares():
     page = tables()
     seen = {cells[0]: cells[3] for cells in page["Without privacy:"][1]}
-    assert list(seen) == ["Adult", "Covertype", "Diabetes", "CASP", *MADE_UP, *RIVER]
+    assert list(seen) == ["Adult", "Covertype", "Diabetes", "CASP", *SYNTHETIC, *RIVER]
     compared = 0
     for title, (names, medians) in page.items():
         if not title.startswith("Share kept"):

@@ -1,4 +1,4 @@
-"""The experiments on data at rest run, and docs/offline.md says what they wrote."""
+"""The offline experiments run, and docs/offline.md says what they wrote."""
 
 from __future__ import annotations
 

@@ -356,7 +356,7 @@ def test_a_run_that_cannot_say_what_it_spent_has_spent_all(tmp_path):
     again.close()
 
 
-# ---- prefix sums, metrics, learners of data at rest ----------------------------------------------------------------
+# ---- prefix sums, metrics, offline learners ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [PrefixSum, partial(SymmetricSum, gram=True)])

@@ -1,4 +1,4 @@
-"""Plans of learners of data at rest: the noise of the one release, what was computed, and what would help."""
+"""Plans of offline learners: the noise of the one release, what was computed, and what would help."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ ONE_THING = {
     "local": "learners that see reports alone",
     "network": "nodes that learn together",
     "objective": "noise in what is minimised",
-    "offline": "learners of data at rest",
+    "offline": "offline learners",
     "open": "from what is given to what is read",
     "records": "an object as JSON values",
     "reports": "a message that a device randomized",

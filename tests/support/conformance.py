@@ -1,6 +1,6 @@
 """What every learner must pass: a run of each kind, for the tests of kept runs, of leaks and of kills.
 
-The suites that must hold for all learners take them from ``LEARNERS``, and of data at rest from ``OFFLINE``. A learner
+The suites that must hold for all learners take them from ``LEARNERS``, and the offline ones from ``OFFLINE``. A learner
 is there by itself, as it comes; whoever adds one of several kinds tells them here. ``test_conformance.py`` refuses a
 design or an option of the noise that is in none of them.
 """

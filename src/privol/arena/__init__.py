@@ -1,4 +1,4 @@
-"""Learners side by side at equal privacy, on tables, made-up streams and files of the user's. **Not private.**
+"""Learners side by side at equal privacy, on tables, synthetic streams and files of the user's. **Not private.**
 
 The rules that keep it honest: everyone has the same rows in the same order and with the same delay; a learner of privol
 is told a file, its target and epsilon, and nothing else; what an encoding costs is within that epsilon; the rows that
@@ -8,9 +8,9 @@ may teach one are scored for nobody; what was tuned, and on what, is said (``doc
 from .board import NOTICE, Board
 from .central import CENTRAL
 from .contest import BLOCK, EPSILONS, OTHERS, run_arena
-from .made_up import GENERATORS, MADE_UP, RIVER
 from .results import Key, Results
 from .specs import EMBEDDED, SEEN_OF_RIVER, Prepared, Spec, load_specs
+from .synthetic import GENERATORS, RIVER, SYNTHETIC
 
 __all__ = [
     "BLOCK",
@@ -18,11 +18,11 @@ __all__ = [
     "EMBEDDED",
     "EPSILONS",
     "GENERATORS",
-    "MADE_UP",
     "NOTICE",
     "OTHERS",
     "RIVER",
     "SEEN_OF_RIVER",
+    "SYNTHETIC",
     "Board",
     "Key",
     "Prepared",

@@ -25,7 +25,7 @@ __all__ = ["CENTRAL", "Encoded", "Played", "encode", "play_learner"]
 
 FloatArray = NDArray[np.float64]
 
-#: Learners by name that see the rows themselves, one after the other: not of devices, nodes or data at rest.
+#: Learners by name that see the rows themselves, one after the other: not of devices, nodes, and not offline.
 CENTRAL = tuple(entry.name for entry in TABLE if entry.group not in ("devices", "nodes", "rest"))
 _FIRST_KEY = 40_000
 _IMPOSSIBLE = -30.0  # log-odds of a label that the encoding has not seen

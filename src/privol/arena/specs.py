@@ -1,4 +1,4 @@
-"""What an arena runs on: tables, files of the user's, made-up streams; and the rows of each, cut once for everyone."""
+"""What an arena runs on: tables, files of the user's, synthetic streams; and the rows of each, cut once for all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .._validate import choice
 from ..data import covtype_path
 from ..errors import InvalidParameter, StreamError
 from ..readers.files import LineFile
-from .made_up import GENERATORS, Cells, generate
+from .synthetic import GENERATORS, Cells, generate
 
 __all__ = ["EMBEDDED", "ORDERS", "SEEN", "SEEN_OF_RIVER", "Prepared", "Spec", "load_specs", "named", "prepare"]
 
@@ -34,7 +34,7 @@ class Spec:
     ----------
     name : str
     file : str or None
-        A table in text, perhaps compressed. None: made up by :data:`privol.arena.made_up.GENERATORS`.
+        A table in text, perhaps compressed. None: made up by :data:`privol.arena.synthetic.GENERATORS`.
     generator : str or None
     target : str, int or None
         Column of the target: its name or its 0-based number, negative from the end. None: the last.

@@ -51,7 +51,7 @@ class Audit:
     proved_mu : float or None
         What is proved of this noise: ``mu``, but where a source claims something else. None: nothing is known.
     proved_epsilon : float or None
-        The same where it is an epsilon, pure or at that one delta: of learners of data at rest, and of DOLA with the
+        The same where it is an epsilon, pure or at that one delta: of offline learners, and of DOLA with the
         source's Laplace noise.
     epsilon_lower : float
         Of epsilon at ``delta``. Assumes nothing but that the runs are independent, as does:
@@ -180,7 +180,7 @@ def audit(
         Of each lower bound on its own, at least 0.5, below 1.
     steps : int, default=8
         Steps of a run, for learners that perturb running sums, or that release all rows; where a horizon is given, it
-        decides. Of learners of data at rest: rows of a data set.
+        decides. Of offline learners: rows of a data set.
     statistic : {"auto", "fitted"}, default="auto"
         "auto": the likelihood ratio where it is known. "fitted": the best linear statistic of the first half of the
         runs, which sees mistakes that the likelihood ratio of the right mechanism may overlook.
@@ -208,7 +208,7 @@ def audit(
     that do not touch each other, a run is ``width`` experiments; their independence is that of the noise's
     coordinates, which other tests hold. Of a learner that sees reports alone every row of a run is an experiment: what
     depends on it follows from its report, whose noise is its own. Of nodes that learn together every node of a round is
-    one, with the messages of that round and of the later ones. Of a learner of data at rest every fit is one, and
+    one, with the messages of that round and of the later ones. Of an offline learner every fit is one, and
     the likelihood ratio of noise in the objective has the determinant of the Hessian. Thresholds (and fits) are chosen
     on one half of the runs and judged on the other.
 

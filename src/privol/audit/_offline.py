@@ -1,4 +1,4 @@
-"""Worst neighbouring data sets of the learners of data at rest, and fits of them.
+"""Worst neighbouring data sets of the offline learners, and fits of them.
 
 A fit is one experiment: L2-Laplace noise of the coordinates is dependent. The models of noise on a point (a minimiser,
 an average) differ by the point alone, so the likelihood ratio is that of the noise. Noise in the objective makes the
@@ -25,7 +25,7 @@ from ._cases import FAR, Case, built, title_of
 
 __all__ = ["OFFLINE", "OfflineCase", "worst_offline"]
 
-#: Learners of data at rest that can be audited, by name.
+#: Offline learners that can be audited, by name.
 OFFLINE: dict[str, type[Any]] = dict(OFFLINE_LEARNERS)
 
 _FITS = 256  # in one call
@@ -59,7 +59,7 @@ def worst_offline(name: str, parameters: dict[str, Any]) -> OfflineLearner:
 
 
 class OfflineCase(Case):
-    """Fits of a learner of data at rest.
+    """Fits of an offline learner.
 
     Parameters
     ----------

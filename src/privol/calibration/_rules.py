@@ -1,4 +1,4 @@
-"""Defaults of the learners of data at rest, from public numbers alone: how strongly to regularise, and which ball.
+"""Defaults of the offline learners, from public numbers alone: how strongly to regularise, and which ball.
 
 No privacy rests on them: whatever comes out is calibrated like a value that somebody gave. ``docs/offline.md`` derives
 the rule and says on which rows its constants were chosen.

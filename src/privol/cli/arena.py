@@ -43,7 +43,7 @@ def _listed(words: str | None) -> list[str] | None:
 @click.option(
     "--generators",
     metavar="NAME,...",
-    help="Made-up streams: all, none, river, made-up, or names.  [default: made-up; with FILES none]",
+    help="Synthetic streams: all, none, river, synthetic, or names.  [default: synthetic; with FILES none]",
 )
 @click.option("--learners", metavar="NAME,...", help="Of privol's central learners of streams.  [default: all]")
 @click.option(
@@ -90,7 +90,7 @@ def arena(
 
     FILES are tables in text (CSV, perhaps compressed), and TOML files that list tables: [[stream]] with name, file,
     target, columns, header, sep, order ("file" or "shuffled"), regression, schema, seen. Without FILES and generators
-    the rows that come with privol and made-up streams are run.
+    the rows that come with privol and synthetic streams are run.
 
     Every central learner of privol gets a file, its target and epsilon, as in privol run FILE --target T --epsilon E
     --learner L: what it learns about the columns is within that epsilon. Beside it run references without privacy
@@ -113,7 +113,7 @@ def arena(
         privol arena --generators all --learners dpftrl,nogd --rows 20000 --jobs 4
         privol arena experiments/arena.toml --folder DATA --generators all
     """
-    from ..arena import CENTRAL, EMBEDDED, GENERATORS, MADE_UP, NOTICE, RIVER, SEEN_OF_RIVER, Board, Spec, run_arena
+    from ..arena import CENTRAL, EMBEDDED, GENERATORS, NOTICE, RIVER, SEEN_OF_RIVER, SYNTHETIC, Board, Spec, run_arena
     from .app import DATA, OK
 
     given = [name for name in _OF_FILE if of_file[name] not in (None, False)]
@@ -126,7 +126,7 @@ def arena(
     if not files and generators is None:
         specs.append(EMBEDDED)
     names: Sequence[str] = {
-        None: () if files else MADE_UP, "all": GENERATORS, "none": (), "river": RIVER, "made-up": MADE_UP
+        None: () if files else SYNTHETIC, "all": GENERATORS, "none": (), "river": RIVER, "synthetic": SYNTHETIC
     }.get(generators, _listed(generators) or ())  # fmt: skip
     for name in names:
         if name not in GENERATORS:

@@ -30,7 +30,7 @@ AUDITED = (*(entry.name for entry in TABLE), "prefix")
 @click.option(
     "--epsilon", "epsilons", type=float, multiple=True, help="Budget; may be given several times.  [default: 0.5, 1, 4]"
 )
-@click.option("--delta", type=float, help="[default: 1e-06; learners of data at rest: 0]")
+@click.option("--delta", type=float, help="[default: 1e-06; offline learners: 0]")
 @click.option("--adjacency", type=click.Choice(ADJACENCIES), help="[default: replace]")
 @click.option(
     "--design",
@@ -41,7 +41,7 @@ AUDITED = (*(entry.name for entry in TABLE), "prefix")
 @click.option(
     "--calibration",
     type=click.Choice(OBJECTIVE_CALIBRATIONS),
-    help="pigd, pgiga, dola, prefix with design tree, and of data at rest; published: what the paper claims is "
+    help="pigd, pgiga, dola, prefix with design tree, and the offline learners; published: what the paper claims is "
     "audited.  [default: tight]",
 )
 @click.option(
@@ -68,7 +68,7 @@ AUDITED = (*(entry.name for entry in TABLE), "prefix")
 @click.option(
     "--steps",
     type=int,
-    help="Steps of a run, for learners that perturb running sums; rows, of those of data at rest.  [default: 8]",
+    help="Steps of a run, for learners that perturb running sums; rows, of the offline ones.  [default: 8]",
 )
 @click.option("--runs", type=int, help="Runs on each of the two streams.  [default: 100000]")
 @click.option("--confidence", type=float, help="Of each lower bound on its own.  [default: 0.99]")

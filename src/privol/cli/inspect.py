@@ -31,7 +31,7 @@ __all__ = ["info", "plan"]
 @click.option(
     "--n-classes",
     type=int,
-    help="Classes, more than two for dpftrl and those of data at rest.  [default: the schema's, else 2]",
+    help="Classes, more than two for dpftrl and the offline ones.  [default: the schema's, else 2]",
 )
 @click.option("--horizon", type=int, required=True, help="Rows that the budget must last for.")
 @learner_options

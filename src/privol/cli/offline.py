@@ -1,4 +1,4 @@
-"""``privol run`` with a learner of data at rest: all rows in memory, one release, nothing to go on from."""
+"""``privol run`` with an offline learner: all rows in memory, one release, nothing to go on from."""
 
 from __future__ import annotations
 

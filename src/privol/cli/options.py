@@ -56,7 +56,7 @@ __all__ = [
 ]
 
 TAB = "\t"
-#: Learners of data at rest.
+#: Offline learners.
 OFFLINE = tuple(entry.name for entry in TABLE if entry.group == "rest")
 
 if TYPE_CHECKING:  # older releases of click have no type parameter here
@@ -238,7 +238,7 @@ LEARNER_OPTIONS = (
         int,
         "the budget is for one row",
         "The budget is for all rows of one user, who has at most so many. Of pigd, pgiga, nogd, dpftrl, adaptive, "
-        "pqftl and those of data at rest.",
+        "pqftl and the offline ones.",
         "ROWS",
     ),
     LearnerOption(
@@ -265,7 +265,7 @@ LEARNER_OPTIONS = (
     LearnerOption(
         "radius",
         float,
-        "1.0; of learners of data at rest: by l2 and the bounds",
+        "1.0; of offline learners: by l2 and the bounds",
         "Radius of the L2 ball of models.",
     ),
     LearnerOption(
@@ -286,7 +286,7 @@ LEARNER_OPTIONS = (
     LearnerOption(
         "l2",
         float,
-        "0.01; nogd, dpftrl, ldpsgd, dola: 0; of learners of data at rest: by rows, features, budget and bounds",
+        "0.01; nogd, dpftrl, ldpsgd, dola: 0; of offline learners: by rows, features, budget and bounds",
         "Strong convexity: larger means less noise and a model closer to 0.",
     ),
     LearnerOption(

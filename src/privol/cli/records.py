@@ -276,7 +276,7 @@ def _beside(found: dict[str, Any], last: dict[str, Any], best: dict[str, Any] | 
         name, own, always = "accuracy", last["accuracy"], found["majority_accuracy"]
         if own > always or always == 1.0:
             return []
-        figures = f"its accuracy is {own:.4f}, and that of the commoner class alone {always:.4f}"
+        figures = f"its accuracy is {own:.4f}, and that of the majority class alone {always:.4f}"
     else:
         name = "r_squared"
         if not found["deviation_of_targets"] or last[name] > 0.0:

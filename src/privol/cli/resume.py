@@ -45,7 +45,7 @@ def resume(
     evaluate them (diagnostics, private metrics) they are learnt once more, with the same noise, which costs time and no
     budget: the same models are released.
 
-    The fit of a learner of data at rest is one step, and has nothing to go on from. Where its model was ready when it
+    The fit of an offline learner is one step, and has nothing to go on from. Where its model was ready when it
     was killed, that is paid for and shown; else nothing was released, its budget counts as spent, and only --end is
     left.
 

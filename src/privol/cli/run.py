@@ -131,7 +131,7 @@ def run(out: str | None, **options: Any) -> None:
     model is for. Everything that the options and the schema say counts as public: choose bounds, labels, ranges and
     releases without looking at the rows. Rows longer than --x-bound are scaled down to it.
 
-    Learners of data at rest (objective-perturbation, output-perturbation, pol) take all rows into memory and release
+    Offline learners (objective-perturbation, output-perturbation, pol) take all rows into memory and release
     one model: they need no --horizon, and have no schedule and no checkpoints. Diagnostics put it beside a constant.
 
     \b
@@ -145,7 +145,7 @@ def run(out: str | None, **options: Any) -> None:
     Ctrl-C stops a run without another release and leaves RUN with what was released and spent by then; privol resume
     goes on with it, as after a crash. A run that an error ends before a row was learnt leaves nothing: as no model was
     handed out, nothing is spent, unless rows have taught what the columns mean: then the ledger stays. The fit of a
-    learner of data at rest has nothing to go on from: Ctrl-C leaves and spends nothing, and a fit that fails or is
+    offline learner has nothing to go on from: Ctrl-C leaves and spends nothing, and a fit that fails or is
     killed leaves RUN without a model and with its budget spent.
 
     \b

@@ -76,7 +76,7 @@ class Comparison:
         Real targets beyond ``y_bound``, clipped to it; None for classification.
     classification : bool
     majority : float or None
-        Share of the commonest class.
+        Share of the majority class.
     deviation : float or None
         Of real targets, as they were learnt, about their mean: the error of the best constant. None for classification.
     target_range : pair of float or None

@@ -183,7 +183,7 @@ def _last_release(plan: Any, export: Export) -> tuple[int, bool]:
 
 
 def _of_fit(plan: Any, model: FloatArray, width: int) -> ModelNoise:
-    """Noise on what a fit of data at rest releases."""
+    """Noise on what an offline fit releases."""
     if not isinstance(plan, OutputCalibration | AverageCalibration):
         why = "no band: the noise is in what is minimised, and the rows decide how far it moves the minimiser"
         return ModelNoise("unknown", why)

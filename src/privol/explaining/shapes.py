@@ -303,7 +303,7 @@ def _grid(knots: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _encoded(name: str, column: Column, cells: Sequence[Any]) -> Any:
-    """What made-up cells of a column alone are as features: by the encoder that rows go through."""
+    """What synthetic cells of a column alone are as features: by the encoder that rows go through."""
     schema = Schema(columns=((name, column),))
     stream = open_stream([{name: cell} for cell in cells], schema=schema, target=False)
     return sp.vstack([sp.csr_array(block.X) for block in stream], format="csr")

@@ -67,7 +67,7 @@ GROUPS = {
     "few": "Noise on what is released, for few releases",
     "devices": "Simulated users' devices, which randomize what they send and need not trust the learner",
     "nodes": "Nodes that send each other noisy parameters, and have the rows in turn",
-    "rest": "For data at rest, with all rows in memory and one release",
+    "rest": "Offline, with all rows in memory and one release",
 }
 
 TABLE = (
@@ -92,7 +92,7 @@ TABLE = (
 
 #: Learners by the name that the command line and :func:`privol.plan` use.
 LEARNERS: dict[str, type[OnlineLearner]]
-#: Those of data at rest, likewise: all rows at once, and one release.
+#: The offline ones, likewise: all rows at once, and one release.
 OFFLINE_LEARNERS: dict[str, type[OfflineLearner]]
 
 _MODULES = {

@@ -1,4 +1,4 @@
-"""What the learners of data at rest share: all rows in one fit, one release, one charge."""
+"""What the offline learners share: all rows in one fit, one release, one charge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learners of data at rest: the minimiser of a regularised sum of losses, with noise in its place or in the objective.
+"""Offline learners: the minimiser of a regularised sum of losses, with noise in its place or in the objective.
 
 The sum is minimised by a compiled Newton method that stops at a certified norm of the gradient; how far it may be off
 is part of the calibration.

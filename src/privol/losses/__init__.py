@@ -13,7 +13,7 @@ methods and facts of :class:`Loss`, and the kernels from one table. A new smooth
 3. ``losses/__init__.py``: the class among ``_KINDS``;
 4. ``_core/c/losses/pv_loss.h``: its number, which is the class's ``code``;
 5. ``_core/c/losses/loss.c``: value, slope, implicit step, error of the slope, and their line of the table;
-6. ``_core/c/losses/loss_rows.inc.h``: many rows at once, for the learners of data at rest, and its line of the table;
+6. ``_core/c/losses/loss_rows.inc.h``: many rows at once, for the offline learners, and its line of the table;
 
 a proof of the slope's error in ``docs/proofs/solver.md``, and tests: ``tests/losses/test_losses.py`` (against high
 precision, and every constant against a search), ``tests/core/c/test_loss.c``, ``tests/core/c/test_objective.c``.

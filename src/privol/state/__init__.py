@@ -1,7 +1,7 @@
 """What of a run is on the disk: released models, which are public, and runs that outlive their process, which are not.
 
 :func:`save_model` and :func:`load_model` write and read what a learner has released. :class:`State` keeps a run that is
-still learning, its secrets included, so that it survives a crash. :class:`SealedRelease` is for fits of data at rest,
+still learning, its secrets included, so that it survives a crash. :class:`SealedRelease` is for offline fits,
 which have nothing to go on from, and one model.
 """
 

@@ -1,4 +1,4 @@
-"""Streams that are made up: by NumPy, and by River's generators where River is installed.
+"""Synthetic streams: by NumPy, and by River's generators where River is installed.
 
 Every stream is a function of its name, of the number of rows and of a seed. The seeds begin far from those that privol
 was built with, so no setting of privol has been chosen on these rows.
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidParameter
 
-__all__ = ["GENERATORS", "MADE_UP", "RIVER", "Cells", "generate"]
+__all__ = ["GENERATORS", "RIVER", "SYNTHETIC", "Cells", "generate"]
 
 FloatArray = NDArray[np.float64]
 #: Names of the columns, the target last, and the cells of each row as texts.
@@ -149,13 +149,13 @@ _BY_RIVER: dict[str, Callable[[Any, int, int], Any]] = {
     "friedman": _friedman,
 }
 
-MADE_UP, RIVER = tuple(_BY_NUMPY), tuple(_BY_RIVER)
+SYNTHETIC, RIVER = tuple(_BY_NUMPY), tuple(_BY_RIVER)
 #: Names of all generators.
-GENERATORS = (*MADE_UP, *RIVER)
+GENERATORS = (*SYNTHETIC, *RIVER)
 
 
 def generate(name: str, rows: int, seed: int) -> Cells:
-    """Return rows of a made-up stream.
+    """Return rows of a synthetic stream.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def generate(name: str, rows: int, seed: int) -> Cells:
         If it is one of River's, and River is not installed.
     """
     if name in _BY_NUMPY:
-        return _BY_NUMPY[name](rows, np.random.default_rng((_FIRST_SEED + seed, MADE_UP.index(name))))
+        return _BY_NUMPY[name](rows, np.random.default_rng((_FIRST_SEED + seed, SYNTHETIC.index(name))))
     try:
         from river.datasets import synth
     except ImportError as error:
