@@ -29,7 +29,25 @@ def test_norm_of_a_weighted_sum_of_prefixes():
         made.average_norm(np.ones(4), 3)
 
 
-def test_weights_of_the_average_that_is_shown():
+def test_norms_of_the_difference_of_two_averages():
+    """Beside their weights written out; of the identity they are those of a walk."""
+    quick, slow = np.array([1.0, 0.9, 0.4, 0.5, 0.3]), np.array([1.0, 0.9, 0.2, 0.1, 0.3])
+    walk = factorization("blt", 5, theta=(), omega=())
+    for made in (factorization("blt", 40), walk):
+        found = made.lag_norms(quick, slow)
+        one, other = np.zeros(5), np.zeros(5)
+        for step in range(5):
+            for mean, counts in ((one, quick), (other, slow)):
+                mean *= 1.0 - counts[step]
+                mean[step] = counts[step]
+            expected = made.average_norm((one - other)[: step + 1], step + 1)
+            assert found[step] == pytest.approx(expected, rel=1e-9, abs=1e-15)
+    assert found[2] == pytest.approx(0.2 * np.hypot(1.0, 0.1))  # of the third step, and of a tenth of the second
+    with pytest.raises(privol.errors.InvalidParameter, match="at most 5"):
+        walk.lag_norms(np.ones(6), np.ones(6))
+
+
+def test_weights_of_the_slow_average():
     """Beside the recursion of the kernel."""
     tuning = AdaptiveFTRL(horizon=30_000).calibrate(3, 30_000).tuning
     for step in (1, 2, 90, 2500):

@@ -25,5 +25,7 @@ def check_classes(learner, X, labels, y, null=()):
         assert learner.ask().shape == shape
         assert np.array_equal(learner.ask().ravel(), twin.x), f"point after row {i + 1}"
         assert learner.n_releases_ == len(twin.released)
+        if twin.released:
+            assert np.array_equal(learner._run.state.released_model(), twin.released[-1]), f"model after row {i + 1}"
     assert learner.ledger_.spent.mu == pytest.approx(learner.guarantee_.mu, rel=1e-9)
     return twin

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from twins import slope_at
@@ -48,7 +48,6 @@ def class_twin_of(learner, plan, key, width, labels):
     twin = leader_twin_of(learner, plan, key, outputs * width)
     weights = () if learner.class_weight is None else tuple(learner.class_weight.get(k, 1.0) for k in labels)
     loss = get_loss(learner.loss)
-    words = {
-        name: value for name, value in vars(twin).items() if name not in ("x", "shown", "t", "released", "outputs")
-    }
-    return ClassTwin(**words | {"loss": loss.name, "width": loss.width}, outputs=outputs, weights=weights)
+    words = {one.name: getattr(twin, one.name) for one in fields(twin) if one.name not in ("t", "released", "ways")}
+    changed = {"loss": loss.name, "width": loss.width, "outputs": outputs}
+    return ClassTwin(**words | changed, weights=weights)

@@ -50,9 +50,10 @@ class LeaderTwin:
     outputs: int = 1
     t: int = 0
     released: list = field(default_factory=list)
+    ways: list = field(default_factory=list)
 
     def __post_init__(self):
-        self.x = self.shown = self.start
+        self.x = self.quick = self.slow = self.shown = self.start
 
     def gradient(self, row, y):
         row = np.asarray(row, dtype=float)
@@ -92,7 +93,7 @@ class LeaderTwin:
             self.x = nearest(self.domain, x)
 
     def follow_tuned(self):
-        """By features: James and Stein's estimate of the sums, over the strong convexity; the average is shown."""
+        """By features: James and Stein's estimate of the sums, over the strong convexity."""
         step, sums = len(self.sums.leaves), self.sums.prefix.reshape(self.outputs, -1)
         part = next(k for k, until in enumerate(self.tuning.until) if until >= step)
         threshold, square = self.tuning.threshold[part], np.zeros(sums.shape[1])
@@ -100,10 +101,27 @@ class LeaderTwin:
             square = square + s * s
         kept = np.array([1.0 - threshold / q if q > threshold else 0.0 for q in square])
         x = (sums * -(kept * (1.0 / self.tuning.held[part]))).ravel()
+        self.x = self.within(x)
+        noise = 0.0
+        for k in kept[kept > 0.0]:
+            noise += 1.0 + (self.outputs - 1) * (k * k)
+        self.show(step, part, noise)
+
+    def within(self, x):
         square, r = lanes(x), self.domain.radius
-        self.x = x * (r / math.sqrt(square)) if square > r * r else x
-        counts = max((self.tuning.power + 1.0) / (self.tuning.power + step), 1.0 / self.tuning.slowest)
-        self.shown = self.shown + counts * (self.x - self.shown)
+        return x * (r / math.sqrt(square)) if square > r * r else x
+
+    def show(self, step, part, noise):
+        """The slow average, and beyond it as far as the quick one is not where noise or single rows may have it."""
+        tuning, least = self.tuning, (self.tuning.power + 1.0) / (self.tuning.power + step)
+        self.quick = self.quick + max(least, 1.0 / tuning.quickest) * (self.x - self.quick)
+        self.slow = self.slow + max(least, 1.0 / tuning.slowest) * (self.x - self.slow)
+        apart, held = self.quick - self.slow, tuning.held[part]
+        square, lag, way = lanes(apart) * (held * held), tuning.lag[part] * noise, 0.0
+        for expected in (lag, tuning.sure * lag + tuning.walk[part]):
+            way += 1.0 - expected / square if square > expected else 0.0
+        self.ways.append(way)
+        self.shown = self.within(self.slow + way * apart)
 
     def end(self):
         """A run that ends before its only release was due."""

@@ -19,8 +19,12 @@ cdef extern from "runs/pv_leader.h" nogil:
         const int64_t *until
         const double *held
         const double *threshold
+        const double *lag
+        const double *walk
         double power
+        double quickest
         double slowest
+        double sure
 
     ctypedef struct pv_leader_plan:
         pv_plan run
@@ -39,6 +43,8 @@ cdef extern from "runs/pv_leader.h" nogil:
         double *gradient
         double *point
         double *start
+        double *quick
+        double *slow
         double *shown
         int64_t followed
 
@@ -101,7 +107,7 @@ cdef class LeaderRun(LearnerRun):
             raise InvalidParameter(f"no objective has regularization {regularization:g} and l2 {l2:g}")
         self.n_sums = pv_prefix_size(&sums.c)
         self.begin(&self.own_plan.run, &self.it.run, sizeof(pv_leader), &pv_leader_method, frame, dim,
-                   self.n_sums + dim, (2 if tuning is None else 3) * dim)
+                   self.n_sums + dim, (2 if tuning is None else 5) * dim)
         self.own_plan.run.magnitude = sums.c.magnitude
         self.own_plan.run.outputs.n = outputs
         self.own_plan.run.outputs.softmax = problem.loss.joint
@@ -125,24 +131,31 @@ cdef class LeaderRun(LearnerRun):
         for j in range(dim):
             self.it.point[j] = self.it.start[j] = self.state.released[j]
         if tuning is not None:
-            self.it.shown = self.public + 2 * dim  # zeros, as the start
+            self.it.quick = self.public + 2 * dim  # zeros, as the start
+            self.it.slow = self.it.quick + dim
+            self.it.shown = self.it.slow + dim
             self.tune(tuning, (horizon + sums.c.leaf - 1) // sums.c.leaf)
 
     cdef int tune(self, tuning, int64_t steps) except -1:
         cdef const int64_t[::1] until = np.array(tuning.until, dtype=np.int64)
         cdef const double[::1] held = np.array(tuning.held, dtype=np.float64)
         cdef const double[::1] threshold = np.array(tuning.threshold, dtype=np.float64)
+        cdef const double[::1] lag = np.array(tuning.lag, dtype=np.float64)
+        cdef const double[::1] walk = np.array(tuning.walk, dtype=np.float64)
         cdef pv_tuning *own = &self.own_plan.tuning
         if not (
-            until.shape[0] == held.shape[0] == threshold.shape[0] > 0 and np.all(np.diff(until) > 0)
+            until.shape[0] == held.shape[0] == threshold.shape[0] == lag.shape[0] == walk.shape[0] > 0
+            and np.all(np.diff(until) > 0)
             and until[until.shape[0] - 1] == steps and np.min(held) > 0.0 and np.min(threshold) >= 0.0
-            and tuning.power >= 0.0 and tuning.slowest >= 1.0
+            and np.min(lag) >= 0.0 and np.min(walk) >= 0.0 and tuning.power >= 0.0 and tuning.sure >= 1.0
+            and 1.0 <= tuning.quickest <= tuning.slowest
             and not self.vector(self.it.start, self.plan.d).any()
         ):
             raise InvalidParameter(f"a run that tunes itself starts at 0 and needs ascending parts up to step {steps}")
-        self.tables = (until, held, threshold)
+        self.tables = (until, held, threshold, lag, walk)
         own.n, own.until, own.held, own.threshold = until.shape[0], &until[0], &held[0], &threshold[0]
-        own.power, own.slowest = tuning.power, tuning.slowest
+        own.lag, own.walk = &lag[0], &walk[0]
+        own.power, own.quickest, own.slowest, own.sure = tuning.power, tuning.quickest, tuning.slowest, tuning.sure
         return 0
 
     def point(self):
@@ -207,8 +220,14 @@ cdef class LeaderRun(LearnerRun):
         return LearnerRun.serve(self, status)
 
     cdef dict own_arrays(self):
-        shown = {"shown": self.vector(self.it.shown, self.plan.d)} if self.own_plan.tuning.n else {}
-        return shown | {
+        averages = {}
+        if self.own_plan.tuning.n:
+            averages = {
+                "quick": self.vector(self.it.quick, self.plan.d),
+                "slow": self.vector(self.it.slow, self.plan.d),
+                "shown": self.vector(self.it.shown, self.plan.d),
+            }
+        return averages | {
             "point": self.vector(self.it.point, self.plan.d),
             "sums": self.vector(self.secret, self.n_sums).view(np.int64),
             "sums_counts": self.sums.counts(&self.it.sums),
@@ -218,7 +237,8 @@ cdef class LeaderRun(LearnerRun):
         cdef cnp.ndarray sums
         self.check_vector(arrays, "point", self.plan.d)
         if self.own_plan.tuning.n:
-            self.check_vector(arrays, "shown", self.plan.d)
+            for name in ("quick", "slow", "shown"):
+                self.check_vector(arrays, name, self.plan.d)
         self.check_vector(arrays, "sums", self.n_sums)
         self.check_vector(arrays, "sums_counts", 6)
         sums = np.ascontiguousarray(arrays["sums"], dtype=np.int64)
@@ -227,6 +247,8 @@ cdef class LeaderRun(LearnerRun):
         self.sums.restore(&self.it.sums, counts)
         self.fill_vector(self.it.point, arrays, "point", self.plan.d)
         if self.own_plan.tuning.n:
+            self.fill_vector(self.it.quick, arrays, "quick", self.plan.d)
+            self.fill_vector(self.it.slow, arrays, "slow", self.plan.d)
             self.fill_vector(self.it.shown, arrays, "shown", self.plan.d)
         memcpy(self.secret, cnp.PyArray_DATA(sums), self.n_sums * sizeof(double))
         self.it.followed = self.it.sums.first_step + self.it.sums.step

@@ -43,32 +43,46 @@ class Tuning:
     threshold : tuple of float
         The square that the noise of a feature's sums, over all scores, is expected to have: what does not exceed it
         counts as noise.
-    power, slowest : float
-        The point after step s counts ``(power + 1) / (power + s)`` in the average that is shown, at least
-        ``1 / slowest``.
+    lag, walk : tuple of float
+        What the square of the difference between the quick and the slow average of the points, times ``held**2``, is
+        expected to be without a drift: the noise of one coordinate, and at most so much of single rows in all.
+    power, quickest, slowest : float
+        The point after step s counts ``(power + 1) / (power + s)`` in an average, at least ``1 / quickest`` in the
+        quick one, ``1 / slowest`` in the slow one.
+    sure : float
+        What is beyond that many times the noise, and beyond ``walk``, counts as a drift.
     """
 
     until: tuple[int, ...]
     held: tuple[float, ...]
     threshold: tuple[float, ...]
+    lag: tuple[float, ...]
+    walk: tuple[float, ...]
     power: float
+    quickest: float
     slowest: float
+    sure: float
 
     def part(self, step: int) -> int:
         """Return in which part a step is."""
         return min(bisect.bisect_left(self.until, step), len(self.until) - 1)
 
     def weights(self, step: int) -> NDArray[np.float64]:
-        """Return the weights that the last points up to a step have in the average that is shown, in their order.
+        """Return the weights that the last points up to a step have in the slow average, in their order.
 
         All points, or as many as count: those before have less than 1e-12 together.
         """
         first = max(step - int(30.0 * self.slowest), 0)
-        steps = np.arange(first + 1, step + 1, dtype=np.float64)
-        counts = np.maximum((self.power + 1.0) / (self.power + steps), 1.0 / self.slowest)
+        counts = average_counts(np.arange(first + 1, step + 1), self.power, self.slowest)
         kept = np.append(np.cumprod((1.0 - counts)[:0:-1])[::-1], 1.0)
         found: NDArray[np.float64] = counts * kept
         return found
+
+
+def average_counts(steps: NDArray[np.int64], power: float, slowest: float) -> NDArray[np.float64]:
+    """Return what the points after these steps count in an average as they come: see :class:`Tuning`."""
+    found: NDArray[np.float64] = np.maximum((power + 1.0) / (power + steps), 1.0 / slowest)
+    return found
 
 
 @dataclass(frozen=True)
@@ -166,9 +180,10 @@ class LeaderCalibration:
     def shown_std(self, row: int, *, ended: bool = False) -> float:
         """Standard deviation per coordinate of the noise in the model that is shown after ``row``, before projection.
 
-        Of a leader that tunes itself the model is an average of points, of sums whose noise is correlated: all of that
-        is counted, but not that sums which hardly stand out of their noise are shortened, nor that the gradients of
-        later points answer to the noise of earlier ones. Of others it is :meth:`std`.
+        Of a leader that tunes itself it is that of the slow average of points, of sums whose noise is correlated: all
+        of that is counted, but not that sums which hardly stand out of their noise are shortened, nor that the
+        gradients of later points answer to the noise of earlier ones. While a drift is followed, what is shown has up
+        to 1.7 times as much. Of others it is :meth:`std`.
 
         Parameters
         ----------

@@ -6,12 +6,17 @@ run, and what it does to the private sums is post-processing (``docs/proofs/adap
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ..factorizations import BLT
 from ..geometry import L2Ball
 from ..losses import Loss, class_slope_bound
-from ._leaders import LeaderCalibration, Tuning, calibrate_leaders
+from ._leaders import LeaderCalibration, Tuning, average_counts, calibrate_leaders
 from ._problem import Budget, Problem
 
 __all__ = ["LARGEST_SCORE", "calibrate_adaptive", "score_unit"]
@@ -27,8 +32,12 @@ _SLOPES = 0.5
 _SCORE_NOISE, _SCORE_STEP = 1.25, 4.0
 # A model is to be public at least every 100 rows; of few rows there are to be many steps all the same.
 _STEPS, _MOST_ROWS = 1000, 100
-# What is shown is the average of the last ninth of the points, but of no more than 64 steps: streams drift.
-_POWER, _SLOWEST = 8.0, 64.0
+# What is shown lies between averages of the last ninth of the points, of no more than 64 steps and of 8, and beyond the
+# latter in a drift: where their difference is beyond one and a half times what is expected of noise, and beyond a third
+# of what rows that are as wrong as can be, but independent, may do.
+_POWER, _QUICKEST, _SLOWEST = 8.0, 8.0, 64.0
+_SURE, _WALK = 1.5, 0.35
+_SETTLED = 1024  # steps, after which the noise of the difference is that of the last one
 _PARTS_OF_OCTAVE = 16
 
 
@@ -92,8 +101,28 @@ def calibrate_adaptive(
         std = sums.std(step)
         held.append(max(held[-1], std * longest / _SCORE_NOISE))
         threshold.append(max(threshold[-1], problem.outputs * std**2))
-    tuning = Tuning(tuple(until), tuple(held[1:]), tuple(threshold[1:]), _POWER, _SLOWEST)
+    assert isinstance(sums.factorization, BLT)
+    begun = np.minimum(until, _SETTLED) - 1
+    noise, walk = _lags(sums.factorization), _lags(BLT(_SETTLED, (), ()))  # prefixes of the identity are a random walk
+    tuning = Tuning(
+        until=tuple(until),
+        held=tuple(held[1:]),
+        threshold=tuple(threshold[1:]),
+        lag=tuple((sums.sigma**2 * noise[begun] ** 2).tolist()),
+        walk=tuple((_WALK * batch * plan.bound**2 * walk[begun] ** 2).tolist()),
+        power=_POWER,
+        quickest=_QUICKEST,
+        slowest=_SLOWEST,
+        sure=_SURE,
+    )
     return replace(plan, regularization=held[-1], gradient_bound=gradient_bound, tuning=tuning)
+
+
+@functools.lru_cache(maxsize=16)
+def _lags(sums: BLT) -> NDArray[np.float64]:
+    """Deviations of the difference between both averages of such sums, in units of sigma, after each first step."""
+    steps = np.arange(1, min(sums.steps, _SETTLED) + 1)
+    return sums.lag_norms(*(average_counts(steps, _POWER, slowest) for slowest in (_QUICKEST, _SLOWEST)))
 
 
 def _parts(steps: int) -> list[int]:

@@ -180,6 +180,47 @@ class BLT(Toeplitz):
         total += float(np.sum(np.outer(left, left) * _geometric(np.add.outer(log, log), step - len(sizes))))
         return math.sqrt(total)
 
+    def lag_norms(self, quick: ArrayLike, slow: ArrayLike) -> NDArray[np.float64]:
+        """Standard deviations of the difference between two running averages of noisy prefixes, in units of sigma.
+
+        Parameters
+        ----------
+        quick, slow : array-like of shape (n,)
+            What each of the first n prefixes counts in either average as it comes, in [0, 1]; the mean so far counts
+            the rest.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            After each of the steps.
+
+        Raises
+        ------
+        InvalidParameter
+            If there are more prefixes than steps, or sums slide.
+
+        Notes
+        -----
+        By the covariance of the sums that noise decays in, of one average and of the difference, from step to step:
+        cost O(n buffers**3).
+        """
+        one, other = np.asarray(quick, dtype=np.float64), np.asarray(slow, dtype=np.float64)
+        if self._kept or one.shape != other.shape or not len(one) <= self.steps:
+            raise InvalidParameter(f"averages must be of at most {self.steps} running sums of {self}")
+        log, size = self._exponentials
+        rates, n = np.exp(log), len(log)
+        move, reach = np.zeros((n + 2, n + 2)), np.ones(n + 2)
+        move[:n, :n] = np.diag(rates)
+        covariance, found = np.zeros((n + 2, n + 2)), np.zeros(len(one))
+        for step, (a, b) in enumerate(zip(one.tolist(), other.tolist(), strict=True)):
+            # mean += a (S - mean); lag = (1 - b) lag + (a - b) (S - mean), S the sum over the decayed noise
+            move[n, :n], move[n, n], reach[n] = a * size * rates, 1.0 - a, a * size.sum()
+            move[n + 1, :n], move[n + 1, n], reach[n + 1] = (a - b) * size * rates, b - a, (a - b) * size.sum()
+            move[n + 1, n + 1] = 1.0 - b
+            covariance = move @ covariance @ move.T + np.outer(reach, reach)
+            found[step] = math.sqrt(max(covariance[n + 1, n + 1], 0.0))
+        return found
+
     def _row_square(self, step: int) -> float:
         within = min(step, self._kept or step)
         found = self._total(_geometric, self._exponentials, within)

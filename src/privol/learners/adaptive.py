@@ -23,7 +23,8 @@ class AdaptiveFTRL(DPFTRL):
     As :class:`DPFTRL` it follows private prefix sums of gradients, by one Gaussian mechanism for the whole run. Rows of
     a step, cut of the gradients, strong convexity and radius follow from the number of rows, the budget and the bounds.
     What the model is made of the sums is chosen feature by feature: as far as they stand out of the noise, whose size
-    is public. The model that is shown is the average of the latest points. Released: every point, and so all of that.
+    is public. The model that is shown is the average of the latest points, of fewer as far as these have moved beyond
+    the noise: what rows say may change. Released: every point, and so all of that.
     Secret: the exact sums, and the noise.
 
     Parameters
@@ -83,9 +84,14 @@ class AdaptiveFTRL(DPFTRL):
     deviation of its noise in one coordinate, ``q_j`` the sum of the squares of its coordinates of feature j over the k
     scores (one, or one for each class), the point has the coordinates ``-S_j max(1 - k s^2 / q_j, 0) / held``: James
     and Stein's estimate, feature by feature. ``held`` is such that the noise moves the score of the longest row by
-    1.25, one standard deviation, and a step by at most 4. The point after step t counts ``9 / (t + 8)`` in the average
-    that is shown, at least 1 / 64. Scores of the longest row are kept below 100. For real targets these numbers are in
-    units of a quarter of ``y_bound``.
+    1.25, one standard deviation, and a step by at most 4. Scores of the longest row are kept below 100. For real
+    targets these numbers are in units of a quarter of ``y_bound``.
+
+    The point after step t counts ``9 / (t + 8)`` in two averages, at least 1 / 64 in the slow one and 1 / 8 in the
+    quick one. With ``q`` the square of their difference, ``n`` what it is expected to be of noise, and ``r`` the most
+    that gradients in balance may make of it, the slow one and ``max(1 - n / q, 0) + max(1 - (1.5 n + 0.35 r) / q, 0)``
+    times the way to the quick one are shown: without a drift hardly more than the slow one, in a drift up to twice the
+    way.
 
     A gradient is cut at half of the longest, which halves the noise: few rows of a fair model are beyond it. For
     logistic loss the model is then that of a loss which grows linearly for margins below 0, so it is the calmer about

@@ -112,19 +112,45 @@ static void follow(pv_leader *it, const pv_leader_plan *plan, const pv_vectors *
     for (int64_t c = 0; c < run->d; ++c) it->point[c] = x[c] * f + 0.0;
 }
 
+/* The part of a square that is not to be expected without a drift. */
+static double beyond(double square, double expected) { return square > expected ? 1.0 - expected / square : 0.0; }
+
+/* What is shown: the slow average of the points, and as much of the way to the quick one as their difference stands out
+ * of its noise, over all coordinates; as much again as it stands out by far, and of what single rows may do. `noise` is
+ * that of the points, in coordinates with the noise of the sums. */
+static void show(pv_leader *it, const pv_leader_plan *plan, const pv_vectors *vectors, int64_t step, int64_t k,
+                 double noise) {
+    const pv_plan *run = &plan->run;
+    const pv_tuning *tuning = &plan->tuning;
+    const double least = (tuning->power + 1.0) / (tuning->power + (double)step), held = tuning->held[k];
+    const double quick = fmax(least, 1.0 / tuning->quickest), slow = fmax(least, 1.0 / tuning->slowest);
+    double *restrict x = it->run.work;
+    for (int64_t c = 0; c < run->d; ++c) {
+        it->quick[c] += quick * (it->point[c] - it->quick[c]);
+        it->slow[c] += slow * (it->point[c] - it->slow[c]);
+        x[c] = it->quick[c] - it->slow[c];
+    }
+    const double square = pv_sqnorm(x, run->d) * (held * held), lag = tuning->lag[k] * noise;
+    const double way = beyond(square, lag) + beyond(square, tuning->sure * lag + tuning->walk[k]);
+    for (int64_t c = 0; c < run->d; ++c) x[c] = it->slow[c] + way * x[c];
+    const double f = pv_into_set(run, x, x + run->d, vectors);
+    for (int64_t c = 0; c < run->d; ++c) it->shown[c] = x[c] * f + 0.0;
+}
+
 /* The sums of a feature, over all scores, are taken as far as they stand out of the noise, and divided by the strong
- * convexity of the step: the positive part of James and Stein's estimate. */
+ * convexity of the step: the positive part of James and Stein's estimate. Along them the point has the noise of the
+ * sums, across them what is left of it. */
 static void follow_tuned(pv_leader *it, const pv_leader_plan *plan, const pv_vectors *vectors) {
     const pv_plan *run = &plan->run;
     const pv_tuning *tuning = &plan->tuning;
     const int64_t step = steps_of(it), n = run->outputs.n, width = run->d / n;
-    int64_t k = 0, beyond = tuning->n - 1;
-    while (k < beyond) { /* the first part that reaches the step */
-        const int64_t middle = k + (beyond - k) / 2;
+    int64_t k = 0, last = tuning->n - 1;
+    while (k < last) { /* the first part that reaches the step */
+        const int64_t middle = k + (last - k) / 2;
         if (tuning->until[middle] < step)
             k = middle + 1;
         else
-            beyond = middle;
+            last = middle;
     }
     const double length = 1.0 / tuning->held[k], threshold = tuning->threshold[k];
     const double *base = it->sums.base, *sum = it->sums.prefix;
@@ -136,15 +162,17 @@ static void follow_tuned(pv_leader *it, const pv_leader_plan *plan, const pv_vec
             x[c * width + j] = s;
             part[j] += s * s;
         }
-    for (int64_t j = 0; j < width; ++j) part[j] = part[j] > threshold ? (1.0 - threshold / part[j]) * length : 0.0;
+    double noise = 0.0;
+    for (int64_t j = 0; j < width; ++j) {
+        const double kept = beyond(part[j], threshold);
+        if (kept > 0.0) noise += 1.0 + (double)(n - 1) * (kept * kept);
+        part[j] = kept * length;
+    }
     for (int64_t c = 0; c < n; ++c)
         for (int64_t j = 0; j < width; ++j) x[c * width + j] *= -part[j];
-    const double f = pv_into_set(run, x, x + run->d, vectors), s = (double)step;
-    const double counts = fmax((tuning->power + 1.0) / (tuning->power + s), 1.0 / tuning->slowest);
-    for (int64_t c = 0; c < run->d; ++c) {
-        it->point[c] = x[c] * f + 0.0;
-        it->shown[c] += counts * (it->point[c] - it->shown[c]);
-    }
+    const double f = pv_into_set(run, x, x + run->d, vectors);
+    for (int64_t c = 0; c < run->d; ++c) it->point[c] = x[c] * f + 0.0;
+    show(it, plan, vectors, step, k, noise);
 }
 
 static pv_status release(pv_state *state, const pv_plan *run, pv_draws *draws) {

@@ -13,8 +13,11 @@ typedef struct pv_tuning {
     const int64_t *until;    /* the last step of each, ascending; that of the last part is the run's */
     const double *held;      /* strong convexity */
     const double *threshold; /* of a feature's squared sums, over all scores: below it they count as noise */
-    double power, slowest;   /* the point after step s counts (power + 1) / (power + s) in the average that is shown,
-                              * at least 1 / slowest */
+    const double *lag;       /* the square that noise gives a coordinate of both averages' difference, times held^2 */
+    const double *walk;      /* and what single rows may give all of them together */
+    double power, quickest, slowest; /* the point after step s counts (power + 1) / (power + s) in an average, at least
+                                      * 1 / quickest in the quick one, 1 / slowest in the slow one */
+    double sure;                     /* what is beyond that many times the noise is a drift */
 } pv_tuning;
 
 typedef struct pv_leader_plan {
@@ -34,7 +37,9 @@ typedef struct pv_leader {
     double *gradient; /* secret: of the row that is learnt */
     double *point;    /* public: where gradients are taken */
     double *start;    /* public: the starting point */
-    double *shown;    /* public: the average that is released where the leader tunes itself */
+    double *quick;    /* public: the average of the last points, where the leader tunes itself */
+    double *slow;     /* public: that of more of them */
+    double *shown;    /* public: what is made of both, which is released */
     int64_t followed; /* steps of the sums that the point is of, all epochs together */
 } pv_leader;
 
