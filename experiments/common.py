@@ -1,8 +1,8 @@
 """What the experiments share: their command line, released models row by row, figures with deviations, the page.
 
 Every experiment is a script of this folder. It measures on public or synthetic data with noise of fixed keys, so that
-the figures are the same every time. It prints its table; with ``--write`` it puts the table between the two comments that
-name it, in ``docs/experiments.md``, ``docs/local.md``, ``docs/offline.md`` or ``docs/network.md``.
+the figures are the same every time. It prints its table; with ``--write`` it puts the table between the two comments
+that name it, in ``docs/experiments.md``, ``docs/local.md``, ``docs/offline.md`` or ``docs/network.md``.
 """
 
 from __future__ import annotations
