@@ -31,11 +31,27 @@ __all__ = ["resume"]
     is_flag=True,
     help="Leave out the diagnostics that the run was begun with, and go on from where it was kept last.",
 )
+@click.option(
+    "--rest",
+    is_flag=True,
+    help="Go on with the rows after those that are learnt, and compare none: FILE is entered there, a pipe brings "
+    "these rows alone. How often users were seen, and when, is kept, so a cap holds. Needs --no-diagnostics where the "
+    "run has any.",
+)
+@click.option("--next-row", is_flag=True, help="Print the number of the first row that is not learnt, for --rest.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @click.pass_context
 def resume(
-    ctx: click.Context, directory: str, file: str | None, end: bool, plain: bool, as_json: bool, quiet: bool
+    ctx: click.Context,
+    directory: str,
+    file: str | None,
+    end: bool,
+    plain: bool,
+    rest: bool,
+    next_row: bool,
+    as_json: bool,
+    quiet: bool,
 ) -> None:
     """Go on with a run that a crash, an error or Ctrl-C cut short: it ends as if nothing had happened.
 
@@ -54,14 +70,15 @@ def resume(
         privol resume RUN
         privol resume RUN moved/clinic.csv --no-diagnostics
         zcat rows.csv.gz | privol resume RUN
+        privol resume RUN --rest --no-diagnostics
         privol resume RUN --end
     """
     from ..state import State
     from .offline import resume_fit
     from .run import learn_rows, run
 
-    if end and (file is not None or plain):
-        raise click.UsageError("--end needs no rows, and so neither FILE nor --no-diagnostics")
+    if (end or next_row) and (file is not None or plain or rest or (end and next_row)):
+        raise click.UsageError(f"{'--end' if end else '--next-row'} needs no rows, and so nothing else about them")
     path = Path(directory).absolute()
     kept = State(path).read() if path.is_dir() else None
     if kept is None:
@@ -70,6 +87,9 @@ def resume(
             return
         where = "the run is finished" if (path / "model.json").exists() else "no run to go on with is here"
         raise StateError(f"{directory}: {where}")
+    if next_row:
+        click.echo(State(path).next_row())
+        return
     if end:
         _end(directory, path, as_json, quiet)
         return
@@ -85,11 +105,16 @@ def resume(
         given["file"] = file if file == "-" else str(Path(file).absolute())
     if plain:
         given |= {"diagnostics": False} | ({} if given["private_metrics"] is not None else {"delay": None})
+    if rest and (given["diagnostics"] or given["private_metrics"] is not None):
+        raise click.UsageError(
+            "--rest leaves rows out, and to evaluate a run takes all of them: --no-diagnostics (a run with "
+            "--private-metrics goes on only with all of its rows)"
+        )
     with RunDirectory(str(path), gone_on=True) as whole:
         if not Path(command["folder"]).is_dir():
             raise StateError(f"{directory}: the run was begun in {command['folder']}, which does not exist any more")
         with chdir(command["folder"]):
-            learn_rows(whole, command, kept, **{**given, "as_json": as_json, "quiet": quiet})
+            learn_rows(whole, command, kept, rest=rest, **{**given, "as_json": as_json, "quiet": quiet})
 
 
 def _end(directory: str, path: Path, as_json: bool, quiet: bool) -> None:

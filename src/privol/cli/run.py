@@ -176,6 +176,7 @@ def learn_rows(
     command: dict[str, Any],
     kept: dict[str, Any] | None,
     *,
+    rest: bool = False,
     file: str | None,
     learner: str | None,
     horizon: int | None,
@@ -204,6 +205,8 @@ def learn_rows(
         What is kept of the command that began the run, to go on with it.
     kept : dict or None
         What :meth:`privol.state.State.read` says of the run that goes on; None: a new one.
+    rest : bool
+        Whether it goes on with the rows after those that are learnt.
     **options
         As those of ``privol run``.
     """
@@ -224,7 +227,7 @@ def learn_rows(
         shown = watched(rows, made.delta, counted=stream.n_rows is not None, wanted=not (as_json or quiet))
         state: Any = None
         if checkpoint:
-            state = State(directory.path, every=checkpoint, inputs=ready.inputs, context=command)
+            state = State(directory.path, every=checkpoint, inputs=ready.inputs, context=command, rest=rest)
 
         def report(ended: _Ended) -> dict[str, Any]:
             return _report(directory, ready, ended, resumed=kept is not None, unread=file is None, delay=delay or 0)

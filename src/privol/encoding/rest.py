@@ -13,6 +13,10 @@ from ..readers.columns import Batch, Columns, ColumnsAround, Kind
 __all__ = ["RestOfColumns", "RestOfRows", "after"]
 
 
+#: What the first rows are, if nothing else is said.
+TAUGHT = "those that taught its encoding"
+
+
 class RestOfColumns(ColumnsAround):
     """Columns without their first rows.
 
@@ -28,13 +32,21 @@ class RestOfColumns(ColumnsAround):
         What is left of an iteration after these rows.
     n_rows : int, optional
         Rows of all, where they were counted.
+    what : str
+        What the first rows are, for messages.
     """
 
     def __init__(
-        self, columns: Columns, skip: int, going: Iterator[Batch] | None = None, n_rows: int | None = None
+        self,
+        columns: Columns,
+        skip: int,
+        going: Iterator[Batch] | None = None,
+        n_rows: int | None = None,
+        what: str = TAUGHT,
     ) -> None:
         super().__init__(columns)
         self._skip = skip
+        self._what = what
         self._going = going
         known = columns.facts.n_rows if n_rows is None else n_rows
         self.first_row = columns.first_row + skip
@@ -57,7 +69,7 @@ class RestOfColumns(ColumnsAround):
                     continue
             yield batch
         if left:
-            raise StreamError(f"{self.name}: has no more rows than those that taught its encoding ({self._skip:,})")
+            raise StreamError(f"{self.name}: has no more rows than {self._what} ({self._skip:,})")
 
     def sample(self, rows: int) -> Any:
         return self._columns.sample(self._skip + rows).slice(self._skip)
@@ -70,10 +82,16 @@ class RestOfRows(Source):
     """The rows of a source without its first ones; parameters as for :class:`RestOfColumns`."""
 
     def __init__(
-        self, source: Source, skip: int, going: Iterator[Piece] | None = None, n_rows: int | None = None
+        self,
+        source: Source,
+        skip: int,
+        going: Iterator[Piece] | None = None,
+        n_rows: int | None = None,
+        what: str = TAUGHT,
     ) -> None:
         self._source = source
         self._skip = skip
+        self._what = what
         self._going = going
         self.n_features = source.n_features
         self.feature_names = source.feature_names
@@ -95,7 +113,7 @@ class RestOfRows(Source):
             if skipped < n or not n:
                 yield after(piece, skipped)
         if left:
-            raise StreamError(f"{self.name}: has no more rows than those that taught its encoding ({self._skip:,})")
+            raise StreamError(f"{self.name}: has no more rows than {self._what} ({self._skip:,})")
 
     def count(self) -> int:
         return max(self._source.count() - self._skip, 0)

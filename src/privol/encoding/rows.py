@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +14,7 @@ from ..readers.base import PAUSE, Piece, Progress, Source
 from ..readers.columns import Batch, Columns, Kind, resolve_column
 from ..readers.frames import FramePair
 from .labels import Labels
+from .rest import RestOfColumns
 
 __all__ = ["ColumnSource", "Encoder", "FrameSource", "PlainEncoder"]
 
@@ -64,6 +66,15 @@ class ColumnSource(Source):
     def count(self) -> int:
         return self._columns.count()
 
+    def after(self, rows: int, what: str) -> ColumnSource | None:
+        """Return the rows after the first ones, which are not encoded; None where that cannot be.
+
+        ``what`` says in messages what the first ones are.
+        """
+        rest = copy(self)
+        rest._columns = RestOfColumns(self._columns, rows, what=what)
+        return rest
+
 
 class PlainEncoder:
     """Every column a number and a feature, but for the target.
@@ -113,6 +124,9 @@ class FrameSource(ColumnSource):
         super().__init__(pair.columns, PlainEncoder(pair.columns, False, labels))
         self._labels = labels
         self._y = pair.y
+
+    def after(self, rows: int, what: str) -> None:
+        """Targets are not among the columns: nothing is left out of these."""
 
     def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
         start = 0

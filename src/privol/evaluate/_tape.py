@@ -59,6 +59,7 @@ class Tape:
         self.schema = getattr(stream, "schema", None)
         self.user: str | None = getattr(stream, "user", None)
         self.conditions: tuple[str, ...] = tuple(getattr(stream, "conditions", ()))
+        self.go_on = getattr(stream, "go_on", None)
 
     @property
     def complete(self) -> bool:
@@ -102,9 +103,11 @@ class Tape:
                 parts["y"] = y
             for name, values in parts.items():
                 self._append(name, values)
+            seen = getattr(block, "seen", None)
             for start in range(0, X.shape[0], self._cut):
                 part = slice(start, start + self._cut)
-                yield Block(X[part], None if y is None else y[part], row + start)
+                whose = None if seen is None else seen[part]
+                yield Block(X[part], None if y is None else y[part], row + start, whose)
             row += X.shape[0]
         self._rows = self.n_rows = row - 1
         self._complete = True

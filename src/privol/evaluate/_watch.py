@@ -52,13 +52,15 @@ class Ahead:
         self.schema = getattr(stream, "schema", None)
         self.user = getattr(stream, "user", None)
         self.conditions = getattr(stream, "conditions", ())
+        self.go_on = getattr(stream, "go_on", None)
 
     def __iter__(self) -> Iterator[Any]:
         self._arrived.clear()
         waiting: deque[Any] = deque()
         ahead = 0  # rows of the blocks that wait
         for block in self._stream:
-            block = Block(sound_rows(block.X, null=self._null), block.y, block.first_row)
+            seen = getattr(block, "seen", None)
+            block = Block(sound_rows(block.X, null=self._null), block.y, block.first_row, seen)
             waiting.append(block)
             self._arrived.append(block_of(block))
             ahead += block.X.shape[0]

@@ -306,6 +306,9 @@ class OnlineLearner(LedgeredModel):
     ) -> Run:
         run: Run | None = None
         seen = 0
+        begin = self._start if keeper is None else partial(keeper.begin, self)
+        if keeper is not None:
+            seen = keeper.attend(stream, once=self._uses() == 1)
         for block in self._passes(stream):
             if block.y is None:
                 raise InvalidParameter("the stream has no targets")
@@ -314,16 +317,20 @@ class OnlineLearner(LedgeredModel):
             self._check_rows(X, targets, seen)
             self._check_horizon(n, seen, self._most_rows(horizon))
             if run is None:
-                begin = self._start if keeper is None else partial(keeper.begin, self)
                 run = begin(X.shape[1], horizon, self._default_release(whole=True), targets, stream)
                 self.n_features_in_ = X.shape[1]
             if keeper is not None:
+                keeper.named(getattr(block, "seen", None))
                 skipped = keeper.skip(X, encoded)
                 X, encoded = X[skipped:], encoded[skipped:]
             self._learn(run, X, encoded, on_release, observer)
             seen += n
             if progress is not None:
                 progress(self, stream)
+        if run is None and seen:  # a run whose last row was kept before it could end
+            width = int(getattr(stream, "n_features", 0))
+            run = begin(width, horizon, self._default_release(whole=True), targets, stream)
+            self.n_features_in_ = width
         if run is None:
             raise InvalidParameter("the stream has no rows")
         return run

@@ -267,6 +267,12 @@ class Keeper(Protocol):
     def begin(self, learner: Any, n_features: int, horizon: int, release: Any, targets: Targets, stream: Any) -> Run:
         """Begin a run, or go on with the one that is there."""
 
+    def attend(self, stream: Any, *, once: bool) -> int:
+        """Before the stream is read: let it go on where the run does, and return how many rows it leaves out."""
+
+    def named(self, seen: Any) -> None:
+        """Whose the rows of the next block are, if the stream says it."""
+
     def skip(self, X: Any, targets: FloatArray) -> int:
         """How many rows of a block the run has learnt already."""
 

@@ -16,6 +16,7 @@ from ..errors import StreamError
 __all__ = [
     "BLOCK_BYTES",
     "PAUSE",
+    "SEEN",
     "Facts",
     "FloatArray",
     "Piece",
@@ -68,7 +69,8 @@ class Piece(NamedTuple):
 
     ``users`` (whose row it is) and ``keys`` (which label belongs to it) are dictionary-coded pyarrow arrays where a
     schema asks for them, ``bare`` marks rows of which no feature is known (they only bring a label); a target that is
-    still to come is NaN in ``y``. What wraps a source takes them off; a :class:`Stream` sees rows alone.
+    still to come is NaN in ``y``. What wraps a source takes them off; a :class:`Stream` sees rows alone, and ``seen``
+    of rows that a cap has passed on for a run that is kept: for each one of :data:`SEEN`.
     """
 
     X: Rows
@@ -76,7 +78,11 @@ class Piece(NamedTuple):
     users: Any = None
     keys: Any = None
     bare: npt.NDArray[np.bool_] | None = None
+    seen: npt.NDArray[np.void] | None = None
 
+
+# Whose row it is, by a keyed hash (zeros: a null row), and its number in the input, from 1.
+SEEN = np.dtype([("user", "<u8", (2,)), ("row", "<i8")])
 
 # No rows: the input has nothing more for now, and rows that wait for their block to fill are handed out. Sources that
 # wrap a source hand it on as it is.

@@ -15,7 +15,6 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from .. import __version__
-from .._core._learner_run import average_total
 from .._core._noise import Source
 from .._files import sync_folder
 from .._validate import integer
@@ -30,7 +29,17 @@ from ..noise.bits import new_key
 from ._checkpoints import Arrays, Beside, Checkpoints, noise_digest, state_digest
 from ._digest import RowDigest
 from ._joined import Joined
-from ._models import RECORD, classes_of, describe_classes, describe_parameters, name_of, parameters_of, write_export
+from ._models import (
+    RECORD,
+    classes_of,
+    describe_classes,
+    describe_parameters,
+    exported,
+    name_of,
+    parameters_of,
+    write_export,
+)  # fmt: skip
+from ._place import GoesOn
 from ._taught import KnowsTaught
 from ._together import Alone, close_as_left, company_of
 
@@ -43,7 +52,7 @@ _SECRET = ("format", "version", "release", "noise", "digest_key")
 _SMALL = 1 << 20
 
 
-class State(KnowsTaught):
+class State(KnowsTaught, GoesOn):
     """The directory of a run that outlives its process: **secret** while the run lasts.
 
     ``learner.fit_stream(stream, checkpoint=State("RUN"))`` begins a run, or goes on with the one that is there: the
@@ -63,6 +72,11 @@ class State(KnowsTaught):
         Public JSON values: how rows become features, as in :func:`save_model`. A run goes on with the same ones only.
     context : dict, optional
         JSON values for whoever goes on with the run, such as the command that began it: :meth:`read` returns them.
+    rest : bool, default=False
+        Go on with the rows after those that are learnt, and compare none: a stream that can be read again is entered
+        there, another brings these rows alone, from :meth:`next_row` on. Who was seen how often and when is on the
+        disk, so that a cap on rows per user holds. Not for runs that are evaluated, learn rows several times, or have
+        ``[delay]``; the run then goes on by ``rest=True`` only.
 
     Notes
     -----
@@ -88,8 +102,10 @@ class State(KnowsTaught):
         every: int = 65536,
         inputs: dict[str, Any] | None = None,
         context: dict[str, Any] | None = None,
+        rest: bool = False,
     ) -> None:
         self.directory = Path(directory)
+        self._rest = rest
         self._every = integer(every=every, at_least=1)
         self._inputs: dict[str, Any] | None = json.loads(json.dumps(inputs))  # as they are read again
         self._context = context
@@ -114,6 +130,7 @@ class State(KnowsTaught):
         self._caught_up = 0  # rows that the journal knows of
         self._verified = 0  # rows of which this process knows that they are the run's
         self._joined = Joined(self._files.folder)
+        self._begin_going()
 
     def __repr__(self) -> str:
         return f"<State of {self.directory}>"
@@ -139,10 +156,6 @@ class State(KnowsTaught):
         """
         plan = self._files.read_plan()
         return None if plan is None else {name: value for name, value in plan.items() if name not in _SECRET}
-
-    def describe(self, inputs: dict[str, Any]) -> None:
-        """Add to ``inputs`` what was not known when this was made: how whoever learns an encoding encodes rows."""
-        self._inputs = {**(self._inputs or {}), **json.loads(json.dumps(inputs))}
 
     def learner(self, *, loss: Loss | None = None, ledger: Ledger | None = None) -> OnlineLearner:
         """Return a learner with the parameters of the run that is there, to go on with it by ``fit_stream``.
@@ -195,7 +208,7 @@ class State(KnowsTaught):
                 self._refuse("no run to go on with is here")
             account, arrays, _ = self._resume
             averaging, classes = keeping.averaging_of(learner), classes_of(self._plan["classes"])
-            export = _exported(arrays, averaging, account.guarantee, classes)
+            export = exported(arrays, averaging, account.guarantee, classes)
             learner.n_features_in_ = self._plan["n_features"]
             if export.n_releases:
                 write_export(learner, export, self._files.folder, self._inputs)
@@ -287,6 +300,7 @@ class State(KnowsTaught):
             self._refuse("no checkpoint that the ledger knows of is here and whole: the run cannot go on")
         self._resume = (account, whole[rows], rows)
         self._plan, self._kept, self._inputs = plan, rows, plan["inputs"]
+        self._find_place(rows, known, ledger)
         self._files.keep_only(known[rows]["checkpoint"])
 
     def _check_plan(self, learner: OnlineLearner, plan: dict[str, Any]) -> None:
@@ -340,7 +354,7 @@ class State(KnowsTaught):
         }
         json.dumps(values, allow_nan=False)  # what cannot be written is refused before anything is reserved
         run = keeping.begin_run(learner, n_features, horizon, release, targets, stream, {"kept": True})
-        self._key = new_key()
+        self._key = self._key or new_key()
         self._digest = RowDigest(self._key)
         secret = {"plan_id": run.account.plan_id, "noise": noise_digest(run.plan), "digest_key": self._key.hex()}
         self._plan = self._files.write_plan(values | secret)
@@ -389,11 +403,6 @@ class State(KnowsTaught):
         if self._resume is None:
             return self._joined.begin(ledger, name, guarantee, key, settings), key
         return self._joined.go_on(ledger, name, guarantee, settings)
-
-    @property
-    def verified(self) -> int:
-        """Rows that this process has learnt or compared, and that are kept: what is released of them may be seen."""
-        return self._verified
 
     def skip(self, X: Any, targets: NDArray[np.float64]) -> int:
         """How many rows of a block the run has learnt already: they must be the same."""
@@ -465,13 +474,14 @@ class State(KnowsTaught):
         self._company.meet()
         # no more than what the next row changes: all else is for the thread beside the learning
         arrays, counts = run.state.secret_arrays(), run.account.counts()
-        self._beside.write(partial(self._write, run, arrays, counts, self._digest))
+        self._beside.write(partial(self._write, run, arrays, counts, self._digest, self._seen_until(rows)))
         self._kept = rows
 
-    def _write(self, run: Run, arrays: Arrays, counts: Counts, digest: RowDigest) -> None:
+    def _write(self, run: Run, arrays: Arrays, counts: Counts, digest: RowDigest, seen: Any) -> None:
         """Beside the learning: in this order."""
-        export = _exported(arrays, run.state.averaging, run.guarantee, run.targets.classes)
-        facts = self._files.write(f"checkpoint-{export.n_rows:015d}.bin", arrays, self._key)
+        export = exported(arrays, run.state.averaging, run.guarantee, run.targets.classes)
+        place = self._keep_place(seen)
+        facts = self._files.write(f"checkpoint-{export.n_rows:015d}.bin", arrays, self._key) | place
         run.account.commit(counts, **facts, digest=digest.hexdigest())
         run.handed = export
         self._verified = export.n_rows
@@ -571,6 +581,7 @@ class State(KnowsTaught):
         """Let another have the directory; an interrupt leaves it no less free."""
         beside, ledger, lock = self._beside, self._ledger, self._lock
         self._company.leave()
+        self._leave_place()
         try:
             if beside is not None:
                 beside.stop()
@@ -583,11 +594,3 @@ class State(KnowsTaught):
                     self._files.leave_nothing()
                     lock.release()
                 self._beside = self._ledger = self._lock = self._learner = None
-
-
-def _exported(arrays: Arrays, averaging: int, guarantee: Guarantee, classes: NDArray[Any] | None) -> Export:
-    """The public part of a state."""
-    rows, releases = (int(count) for count in arrays["counts"][:2])
-    released = arrays["released"]
-    average = arrays["released_sum"] / average_total(averaging, releases) if releases else released.copy()
-    return Export(released, average, rows, releases, guarantee, classes)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import __version__
+from .._core._learner_run import average_total
 from .._files import write_atomically
 from ..auto import PrivateClassifier, PrivateRegressor
 from ..auto.kept import describe_encoding, describe_shown, show
@@ -336,3 +337,13 @@ def load_learner(directory: str | os.PathLike[str], *, loss: Loss | None = None)
     if labels is not None:
         learner.classes_ = labels
     return learner
+
+
+def exported(
+    arrays: Mapping[str, NDArray[Any]], averaging: int, guarantee: Guarantee, classes: NDArray[Any] | None
+) -> Export:
+    """The public part of a state."""
+    rows, releases = (int(count) for count in arrays["counts"][:2])
+    released = arrays["released"]
+    average = arrays["released_sum"] / average_total(averaging, releases) if releases else released.copy()
+    return Export(released, average, rows, releases, guarantee, classes)

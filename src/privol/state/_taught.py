@@ -27,6 +27,11 @@ class KnowsTaught:
 
     directory: Path
     _files: Checkpoints
+    _inputs: dict[str, Any] | None
+
+    def describe(self, inputs: dict[str, Any]) -> None:
+        """Add to ``inputs`` what was not known when this was made: how whoever learns an encoding encodes rows."""
+        self._inputs = {**(self._inputs or {}), **json.loads(json.dumps(inputs))}
 
     def keep_taught(self, blocks: Iterable[Any] | None) -> None:
         """Note the rows that taught, before their encoding is kept.

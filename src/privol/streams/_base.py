@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from ..encoding.ranges import Ranges
 from ..errors import StreamError
 from ..readers.base import BLOCK_BYTES, PAUSE, FloatArray, Piece, Rows, Source, told
 from ._ahead import ReadAhead
+from ._going import Seen, gone_on
 
 __all__ = ["Block", "Stream"]
 
@@ -36,11 +38,14 @@ class Block:
         regression the target itself, None for a stream without a target.
     first_row : int
         1-based number of the block's first row, counted over the whole stream.
+    seen : ndarray, shape (n,), or None
+        Whose row each is, by a keyed hash, for a run that is kept (:meth:`Stream.go_on`): **secret**.
     """
 
     X: Rows
     y: FloatArray | None
     first_row: int
+    seen: npt.NDArray[np.void] | None = None
 
 
 class _Step(NamedTuple):
@@ -117,6 +122,7 @@ class Stream:
         self._cells: Mapping[str, Mapping[str, int]] | None = None
         self._cell_rows: int | None = None
         self._read_ahead = read_ahead
+        self._next: tuple[Source, int] = (source, 0)  # of the next iteration, and the rows before it
         facts = self._facts = source.facts
         if not source.sparse and facts.merge:
             block_rows = max(1, min(block_rows, BLOCK_BYTES // (8 * source.n_features)))
@@ -192,11 +198,38 @@ class Stream:
             self.n_rows = self._source.count()
         return self.n_rows
 
+    def go_on(self, key: bytes, *, rows: int = 0, seen: Seen = tuple) -> None:
+        """Let the next iteration say whose rows it hands out, and go on where another of the same rows had stopped.
+
+        Parameters
+        ----------
+        key : bytes of length 16
+            Of the hash by which :attr:`Block.seen` names users: **secret**.
+        rows : int, default=0
+            Rows that were handed out. A stream that can be read once brings the rows after them alone; of others they
+            are left out, unread but for what it takes to find the next.
+        seen : callable, optional
+            Returns an iterable of arrays: :attr:`Block.seen` of these rows, where the schema caps rows.
+
+        Raises
+        ------
+        StreamError
+            If rows wait for their labels, or those before the first row are left out of an input that is read once.
+        """
+        if rows and not self.repeatable and self._facts.first_row > 1:
+            raise StreamError(
+                f"{self.source}: the rows that taught are at the beginning of an input that can be read only once, so "
+                "it has to be brought from its beginning"
+            )
+        self._next = gone_on(self._source, key, rows, seen, skip=self.repeatable), rows
+
     def __iter__(self) -> Iterator[Block]:
         if self._started and not self.repeatable:
             raise StreamError(f"{self.source}: this stream can be iterated only once, open a new one")
         self._started = True
-        return self._taken(ReadAhead(self._steps) if self._read_ahead else self._steps(lambda: None), os.getpid())
+        (source, rows), self._next = self._next, (self._source, 0)
+        steps = partial(self._steps, source, rows)
+        return self._taken(ReadAhead(steps) if self._read_ahead else steps(lambda: None), os.getpid())
 
     def _taken(self, steps: ReadAhead[_Step] | Generator[_Step], pid: int) -> Iterator[Block]:
         """Hand out the blocks of an iteration, and note how far it is, in the consumer's thread."""
@@ -217,26 +250,27 @@ class Stream:
                 yield step.block
                 del step  # else the block would stay alive until the next one is there
 
-    def _steps(self, alive: Callable[[], None]) -> Generator[_Step]:
-        """Make the blocks; in a thread of its own where the stream reads ahead."""
-        fraction, row = 0.0, 1
+    def _steps(self, source: Source, rows: int, alive: Callable[[], None]) -> Generator[_Step]:
+        """Make the blocks after so many rows; in a thread of its own where the stream reads ahead."""
+        fraction, row = 0.0, rows + 1
 
         def progress(now: float) -> None:
             nonlocal fraction
             fraction = now
             alive()
 
-        for X, y, *_ in _regroup(self._source.pieces(self._block_rows, progress), self._block_rows, self._facts.merge):
+        pieces = source.pieces(self._block_rows, progress)
+        for X, y, *_, seen in _regroup(pieces, self._block_rows, self._facts.merge):
             if self._ranges is not None:
                 X = self._ranges.rows(X, self.source, row)
-            block = Block(X, y, row)
+            block = Block(X, y, row, seen)
             row += X.shape[0]
-            del X, y
-            yield _Step(block, fraction, dict(self._source.counts))
+            del X, y, seen
+            yield _Step(block, fraction, dict(source.counts))
             del block
         if row == 1:
             raise StreamError(f"{self.source}: no rows, at least one is needed")
-        yield _Step(None, 1.0, dict(self._source.counts), self._source.cells, self._source.cell_rows)
+        yield _Step(None, 1.0, dict(source.counts), source.cells, source.cell_rows)
 
 
 def _regroup(pieces: Iterator[Piece], limit: int, merge: bool) -> Iterator[Piece]:
@@ -245,22 +279,27 @@ def _regroup(pieces: Iterator[Piece], limit: int, merge: bool) -> Iterator[Piece
     for piece in pieces:
         if piece is PAUSE and pending.rows:
             yield pending.take()
-        X, y = piece.X, piece.y
+        X = piece.X
         n, start = X.shape[0], 0
         while start < n:
             # A whole block inside one piece passes without a copy.
             if pending.rows == 0 and (n - start >= limit or not merge):
                 stop = min(start + limit, n)
                 whole = start == 0 and stop == n
-                yield Piece(X, y) if whole else Piece(X[start:stop], None if y is None else y[start:stop])
+                yield piece if whole else _part(piece, start, stop)
             else:
                 stop = min(start + limit - pending.rows, n)
-                pending.add(X[start:stop], None if y is None else y[start:stop])
+                pending.add(_part(piece, start, stop))
                 if pending.rows == limit:
                     yield pending.take()
             start = stop
     if pending.rows:
         yield pending.take()
+
+
+def _part(piece: Piece, start: int, stop: int) -> Piece:
+    y = None if piece.y is None else piece.y[start:stop]
+    return Piece(piece.X[start:stop], y, seen=None if piece.seen is None else piece.seen[start:stop])
 
 
 class _Pending:
@@ -271,17 +310,21 @@ class _Pending:
         self._dense: npt.NDArray[Any] | None = None
         self._sparse: list[Any] = []
         self._y: list[FloatArray] = []
+        self._seen: list[npt.NDArray[np.void]] = []
         self.rows = 0
 
-    def add(self, X: Rows, y: FloatArray | None) -> None:
+    def add(self, piece: Piece) -> None:
+        X = piece.X
         if sp.issparse(X):
             self._sparse.append(X)
         else:
             if self._dense is None:
                 self._dense = np.empty((self._limit, X.shape[1]), dtype=X.dtype)
             self._dense[self.rows : self.rows + X.shape[0]] = X
-        if y is not None:
-            self._y.append(y)
+        if piece.y is not None:
+            self._y.append(piece.y)
+        if piece.seen is not None:
+            self._seen.append(piece.seen)
         self.rows += X.shape[0]
 
     def take(self) -> Piece:
@@ -292,5 +335,6 @@ class _Pending:
             # A short last block is copied, so that it does not keep a full one alive.
             X = self._dense if self.rows == self._limit else self._dense[: self.rows].copy()
         y = np.concatenate(self._y) if self._y else None
-        self._dense, self._sparse, self._y, self.rows = None, [], [], 0
-        return Piece(X, y)
+        seen = np.concatenate(self._seen) if self._seen else None
+        self._dense, self._sparse, self._y, self._seen, self.rows = None, [], [], [], 0
+        return Piece(X, y, seen=seen)

@@ -111,7 +111,7 @@ class CappedColumns(ColumnsAround):
                 refusals.report()
             except StreamError as error:
                 raise self._input.located(error) from None
-            keep = kept_rows(table, users, self.name, row)
+            keep, _ = kept_rows(table, users, self.name, row)
             kept = int(keep.sum())
             dropped += len(keep) - kept
             self._note(dropped - table.near, table.near)

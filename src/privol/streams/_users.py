@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +14,15 @@ from .._core._seen import UserTable
 from .._validate import integer
 from ..encoding.schema_parts import MOST_USERS
 from ..errors import StreamError
-from ..readers.base import PAUSE, Piece, Progress, Source
+from ..readers.base import PAUSE, SEEN, Piece, Progress, Source
 from ._delays import Wrapper
 
 __all__ = ["CappedSource", "condition_of", "kept_rows"]
 
 BoolArray = npt.NDArray[np.bool_]
+SeenArray = npt.NDArray[np.void]
+#: Returns an iterable of arrays of :data:`privol.readers.base.SEEN`.
+Seen = Callable[[], Iterable[SeenArray]]
 
 
 CAP_CONDITION = (
@@ -105,6 +109,10 @@ class CappedSource(Wrapper):
             user=user,
         )
         self._users = users
+        self._key: bytes | None = None
+        self._rows, self._place = 0, 0  # that were handed out before, and the place of the last of them in the input
+        self._seen: Seen = tuple
+        self._whole = self
         self._note(0, 0)
 
     def _note(self, over: int, near: int) -> None:
@@ -113,42 +121,70 @@ class CappedSource(Wrapper):
         if self._separation > 1:
             self.counts = {**self.counts, "too_near": near}
 
+    def gone_on(self, key: bytes, rows: int, seen: Seen, rest: Callable[[Source, int], Source]) -> CappedSource:
+        """Return a source that goes on after so many rows that were handed out, by what was seen of them.
+
+        ``rest`` returns a source without its first rows; all else as of ``Stream.go_on``.
+        """
+        other = copy(self)
+        other._key, other._rows, other._seen, other._whole = key, rows, seen, self
+        other._place = rows
+        if rows and not self._null:
+            for found in seen():
+                other._place = int(found["row"][-1])
+        other._source = rest(self._source, other._place)
+        return other
+
     def _table(self) -> UserTable:
-        return UserTable(self._max_rows, self._separation, every=self._null, max_users=self._max_users)
+        """The users as they were seen so far."""
+        words: dict[str, Any] = {"every": self._null, "max_users": self._max_users, "key": self._key}
+        table = UserTable(self._max_rows, self._separation, **words)
+        at = 0
+        for found in self._seen():
+            kept = np.flatnonzero(found["user"].any(axis=1))
+            table.enter(np.ascontiguousarray(found["user"][kept]), at + kept)
+            at += len(found)
+        if at != self._rows:
+            raise StreamError(f"{self.name}: of {self._rows:,} rows it is known of {at:,} whose they are")
+        table.go_on(at)
+        return table
 
     def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
         table = self._table()
         dropped = 0
-        for piece, keep in self._kept(self._source, table, limit, progress):
+        for piece, keep, seen in self._kept(self._source, table, limit, progress):
             kept = int(keep.sum())
             dropped += len(keep) - kept
             self._note(dropped - table.near, table.near)
             if piece is PAUSE:
                 yield piece
             elif kept == len(keep):
-                yield Piece(piece.X, piece.y)
+                yield Piece(piece.X, piece.y, seen=seen)
             elif self._null:
                 if piece.y is None:
                     raise StreamError(f"{self.name}: rows without targets cannot be made null rows")
-                yield Piece(piece.X, np.where(keep, piece.y, np.nan))
+                yield Piece(piece.X, np.where(keep, piece.y, np.nan), seen=seen)
             elif kept:
-                yield Piece(piece.X[keep], None if piece.y is None else piece.y[keep])
+                y = None if piece.y is None else piece.y[keep]
+                yield Piece(piece.X[keep], y, seen=None if seen is None else seen[keep])
         self._note(dropped - table.near, table.near)
         self._note_cells()
 
     def count(self) -> int:
+        if self._whole is not self:
+            return self._whole.count()
         source = self._source if self._users is None else self._users
         if self._null:
             return source.count()
-        return sum(int(keep.sum()) for _, keep in self._kept(source, self._table(), 65536, lambda _: None))
+        return sum(int(keep.sum()) for _, keep, _ in self._kept(source, self._table(), 65536, lambda _: None))
 
     def _kept(
         self, source: Source, table: UserTable, limit: int, progress: Progress
-    ) -> Iterator[tuple[Piece, BoolArray]]:
-        row = 1
+    ) -> Iterator[tuple[Piece, BoolArray, SeenArray | None]]:
+        row = self._place + 1
         for piece in source.pieces(limit, progress):
             if piece is PAUSE:
-                yield piece, np.empty(0, dtype=bool)
+                yield piece, np.empty(0, dtype=bool), None
                 continue
             n = int(piece.X.shape[0])
             if piece.users is None or len(piece.users) != n:
@@ -156,12 +192,21 @@ class CappedSource(Wrapper):
             if piece.users.null_count:
                 row += int(np.argmax(piece.users.is_null().to_numpy(zero_copy_only=False)))
                 raise StreamError(f"{self.name}, row {row}: found no user, every row needs one", row=row)
-            yield piece, kept_rows(table, piece.users, self.name, row)
+            keep, digests = kept_rows(table, piece.users, self.name, row, named=self._key is not None)
+            seen = None
+            if digests is not None:
+                seen = np.empty(n, dtype=SEEN)
+                seen["user"], seen["row"] = digests, np.arange(row, row + n)
+            yield piece, keep, seen
             row += n
 
 
-def kept_rows(table: UserTable, users: Any, name: str, row: int) -> BoolArray:
+def kept_rows(
+    table: UserTable, users: Any, name: str, row: int, *, named: bool = False
+) -> tuple[BoolArray, npt.NDArray[np.uint64] | None]:
     """Return which rows of users a table keeps, the first of which has this number; ``name``: of the input.
+
+    ``named``: and their hashes, zeros for rows that are not kept.
 
     Raises
     ------
@@ -169,7 +214,7 @@ def kept_rows(table: UserTable, users: Any, name: str, row: int) -> BoolArray:
         If there are more users than it may know.
     """
     try:
-        keep, _ = table.keep(*coded_texts(users))
+        return table.keep(*coded_texts(users), undoable=named)
     except OverflowError as error:
         row += int(error.args[0])
         raise StreamError(
@@ -177,7 +222,6 @@ def kept_rows(table: UserTable, users: Any, name: str, row: int) -> BoolArray:
             "memory for them is bounded",
             row=row,
         ) from None
-    return keep
 
 
 def coded_texts(column: Any) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.uint8]]:

@@ -1,0 +1,180 @@
+"""Runs that go on with the rows after those that they have learnt, and know whose rows those were."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from numpy.typing import NDArray
+
+from ..ledger import Account, Ledger
+from ..noise.bits import new_key
+from ._checkpoints import Arrays, Checkpoints
+from ._digest import RowDigest
+from ._joined import Joined
+from ._seen_log import SeenLog
+from ._together import Alone
+
+__all__ = ["GoesOn"]
+
+
+class GoesOn:
+    """What :class:`State` knows of the place of its run in the stream."""
+
+    directory: Path
+    _files: Checkpoints
+    _rest: bool
+    _replay: bool
+    _resume: tuple[Account, Arrays, int] | None
+    _key: bytes
+    _digest: RowDigest
+    _caught_up: int
+    _verified: int
+    _company: Alone
+    _joined: Joined
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise NotImplementedError
+
+    def _begin_going(self) -> None:
+        self._log: SeenLog | None = None
+        self._since = 0  # rows before those of the running digest
+        self._beside_it = False  # whether something is released beside the models
+        self._seen: str | None = None  # digest of whose rows the last checkpoint has learnt
+
+    def _find_place(self, rows: int, known: Mapping[int, Mapping[str, Any]], ledger: Ledger) -> None:
+        """See where the run goes on that is here."""
+        self._seen = known[rows].get("seen")
+        self._since = max(int(facts.get("since", 0)) for facts in known.values())
+        self._beside_it = bool(self._joined.known(ledger))
+
+    def _check_place(self, rows: int) -> None:
+        """Refuse to go on after these rows, or from the first, where that would not be the same run."""
+        if not self._rest:
+            if self._since:
+                self._refuse(
+                    f"the run went on after row {self._since} without the rows before, which nobody has compared "
+                    "since: it goes on only so, by State(..., rest=True)"
+                )
+            return
+        whole = "goes on only with all of its rows, from the first: rest=False"
+        if self._replay or self._beside_it:
+            self._refuse(f"a run that is evaluated {whole}")
+        if not self._company.alone:
+            self._refuse(f"a run of several ranks {whole}")
+        if rows != self._caught_up:
+            self._refuse(
+                f"the checkpoint of row {self._caught_up}, the last that the journal knows of, is not here or damaged, "
+                f"and from an older one a run {whole}"
+            )
+
+    def attend(self, stream: Any, *, once: bool) -> int:
+        """Let a stream say whose its rows are, and bring the rows after those that are learnt, where it is to.
+
+        Parameters
+        ----------
+        stream : RowStream
+        once : bool
+            Whether the learner takes the rows once.
+
+        Returns
+        -------
+        int
+            How many rows it leaves out.
+        """
+        kept = 0 if self._resume is None else self._resume[2]
+        if self._resume is not None:
+            self._check_place(kept)
+        rows = kept if self._rest else 0
+        capped, go_on = getattr(stream, "rows_per_user", None) is not None, getattr(stream, "go_on", None)
+        if rows and not once:
+            self._refuse("a run that learns its rows several times goes on only with all of them: rest=False")
+        self._key = self._key or new_key()
+        whole = False
+        if capped and go_on is not None and once:
+            self._log = SeenLog(self._files.folder, self._key)
+            whole = self._log.begin(kept, self._seen)
+        if rows:
+            if capped and not whole:
+                self._refuse(
+                    "whose rows the run has learnt was not kept, or is damaged, and a user could have more rows than "
+                    "the cap: it goes on only with all of its rows, from the first: rest=False"
+                )
+            if self._log is not None:
+                self._log.go_on(rows)
+            self._digest.rows = self._since = self._verified = rows
+        if go_on is not None and (rows or self._log is not None):
+            known = self._log.read if rows and self._log is not None else tuple
+            go_on(_users_key(self._key), rows=rows, seen=known)
+        return rows
+
+    @property
+    def verified(self) -> int:
+        """Rows that this process has learnt or compared, and that are kept: what is released of them may be seen."""
+        return self._verified
+
+    def named(self, seen: NDArray[Any] | None) -> None:
+        """Take note of whose the next rows of the stream are."""
+        if seen is None:
+            self._log = None  # it does not say
+        elif self._log is not None:
+            self._log.add(seen)
+
+    def next_row(self, *, ledger: Ledger | None = None) -> int:
+        """Return the number of the first row of the input that the run has not learnt: where rest=True goes on.
+
+        Parameters
+        ----------
+        ledger : Ledger, optional
+            That of the run, where it is not the directory's own.
+
+        Returns
+        -------
+        int
+            From 1, without headers; of a stream that begins at a later ``first_row``, counted from there. **Not
+            private** where a cap drops rows.
+
+        Raises
+        ------
+        StateError
+            If no run to go on with is here.
+        """
+        plan = self._files.read_plan()
+        if plan is None:
+            self._refuse("no run to go on with is here")
+        found = Ledger.read(self.directory / "ledger.jsonl") if ledger is None else ledger
+        mine = [
+            commit for account in found.accounts if account.plan_id == plan["plan_id"] for commit in account.commits
+        ]
+        known = [(int(commit["rows"]), commit["facts"]) for commit in mine if "digest" in commit["facts"]]
+        if not known:
+            return 1
+        rows, seen = known[-1][0], known[-1][1].get("seen")
+        if seen is None or not rows:
+            return rows + 1
+        place = SeenLog.place(self._files.folder, rows)
+        if place is None:
+            self._refuse("whose rows the run has learnt, and so which, is not here")
+        return place + 1
+
+    def _seen_until(self, rows: int) -> NDArray[Any] | None:
+        return None if self._log is None else self._log.taken(rows)
+
+    def _keep_place(self, seen: NDArray[Any] | None) -> dict[str, Any]:
+        """Keep whose rows those of the next checkpoint are, and return what the journal is to say of it."""
+        place: dict[str, Any] = {"since": self._since} if self._since else {}
+        if seen is not None and self._log is not None:
+            place["seen"] = self._log.keep(seen)
+        return place
+
+    def _leave_place(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+
+def _users_key(key: bytes) -> bytes:
+    """The key of users, which tells nothing of the run's."""
+    return hashlib.blake2b(b"users", digest_size=16, key=key).digest()

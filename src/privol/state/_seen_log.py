@@ -1,0 +1,116 @@
+"""Whose rows a kept run has learnt, by a keyed hash: on the disk with its checkpoints."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._files import AppendOnly
+from ..readers.base import SEEN
+
+__all__ = ["SeenLog"]
+
+NAME = "seen.log"
+#: Rows that are read at once.
+_CHUNK = 1 << 18
+
+SeenArray = NDArray[np.void]
+
+
+class SeenLog:
+    """A file of one entry for each learnt row, which only grows: 24 bytes a row, null rows too.
+
+    Entries of a block are on the disk before its checkpoint is, and the ledger's journal has a keyed digest of all of
+    them: what a crash leaves beyond that is cut off.
+
+    Parameters
+    ----------
+    folder : Path
+        That of the run's secrets.
+    key : bytes
+        Of the digest.
+    """
+
+    def __init__(self, folder: Path, key: bytes) -> None:
+        self._path = folder / NAME
+        self._key = key
+        self._file: AppendOnly | None = None
+        self._waiting: list[SeenArray] = []
+        self._first = 0  # rows before those that wait
+        self.rows = 0
+        self._digest = hashlib.blake2b(digest_size=32, key=key)
+
+    def begin(self, rows: int, digest: str | None) -> bool:
+        """Cut off what was entered after so many rows; if the others are not those of the digest, all of it."""
+        if digest is not None and self._path.exists() and rows * SEEN.itemsize <= self._path.stat().st_size:
+            self.rows = rows
+            for found in self.read():
+                self._digest.update(found.data)
+        whole = self.rows == rows and (not rows or self._digest.hexdigest() == digest)
+        if not whole:
+            self.rows = 0
+            self._digest = hashlib.blake2b(digest_size=32, key=self._key)
+        return whole
+
+    def read(self) -> Iterator[SeenArray]:
+        """The entries of the rows that were kept."""
+        with open(self._path, "rb") as file:
+            left = self.rows
+            while left:
+                found = np.fromfile(file, SEEN, min(left, _CHUNK))
+                if not len(found):
+                    return
+                left -= len(found)
+                yield found
+
+    def add(self, seen: SeenArray) -> None:
+        """Note rows that come next in the stream, but for those that were kept before."""
+        known = 0 if self._waiting else min(len(seen), max(0, self.rows - self._first))
+        self._first += known
+        if known < len(seen):
+            self._waiting.append(seen[known:])
+
+    def go_on(self, rows: int) -> None:
+        """Say that the stream brings the rows after so many."""
+        self._first = rows
+
+    def taken(self, rows: int) -> SeenArray:
+        """Take out the entries of noted rows up to this one, but for those that were kept before."""
+        noted = np.concatenate(self._waiting) if self._waiting else np.empty(0, SEEN)
+        used = rows - self._first
+        if used <= 0:
+            return noted[:0]
+        new, rest = noted[max(0, self.rows - self._first) : used], noted[used:]
+        self._first, self._waiting = rows, [rest] if len(rest) else []
+        return new
+
+    def keep(self, new: SeenArray) -> str:
+        """Write entries, and return the digest of all."""
+        if self._file is None:
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+            self._file = AppendOnly(self._path)
+            self._file.begin(self.rows * SEEN.itemsize)
+        if len(new):
+            self._file.append(new.tobytes())
+            self._digest.update(new.tobytes())
+            self.rows += len(new)
+        return self._digest.copy().hexdigest()
+
+    def close(self) -> None:
+        """Let another have the file."""
+        if self._file is not None:
+            self._file.close()
+
+    @staticmethod
+    def place(folder: Path, rows: int) -> int | None:
+        """Where in the input that row is; None if it is not known."""
+        try:
+            found = np.fromfile(folder / NAME, SEEN, 1, offset=(rows - 1) * SEEN.itemsize)
+        except OSError:
+            return None
+        return int(found["row"][0]) if len(found) else None

@@ -1,0 +1,318 @@
+"""Kept runs of capped streams that go on with the rows after those that are learnt: of files and of pipes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import warm
+from conformance import fingerprint
+
+import privol
+from privol.errors import StateError, StreamError
+from privol.evaluate import progressive
+from privol.ledger import Ledger
+from privol.readers.base import SEEN
+from privol.state import State, load_model
+from privol.streams import open_stream
+
+pa = pytest.importorskip("pyarrow")
+pytestmark = pytest.mark.process
+
+HERE = str(Path(__file__).parent)
+N, MOST, APART = 600, 3, 25
+
+
+def table(seed=0):
+    rng = np.random.default_rng(seed)
+    who = [f"person {i}" for i in rng.integers(0, 90, N)]
+    return pa.table({"x": rng.normal(size=N), "who": who, "y": rng.integers(0, 2, N).astype(str)})
+
+
+TABLE = table()
+
+
+def schema(surplus, **more):
+    user = {"column": "who", "max_rows": MOST, "separation": APART, "surplus": surplus}
+    target = {"column": "y", "negative": ["0"], "positive": ["1"]}
+    return {"columns": {"x": {"range": [-3, 3]}}, "target": target, "user": user, **more}
+
+
+def stream(surplus, *, block=50, rows=TABLE, pipe=False, stop=None):
+    """The table, or a pipe of its rows; ``stop``: the pipe breaks before that row."""
+
+    def lines():
+        for i, row in enumerate(rows.to_pylist(), 1):
+            if i == stop:
+                raise OSError("gone")
+            yield row
+
+    return open_stream(lines() if pipe else rows, schema=schema(surplus), block_rows=block)
+
+
+def learner(surplus, release="all"):
+    null = "zero" if surplus == "null" else "raise"
+    words = {"rows_per_user": MOST, "user_separation": APART, "on_invalid": null}
+    return privol.DPFTRL(horizon=N, random_state=3, release=release, **words)
+
+
+def begun(run, surplus, stop, every=40):
+    with pytest.raises(OSError, match="gone"):
+        learner(surplus).fit_stream(stream(surplus, pipe=True, block=7, stop=stop), checkpoint=State(run, every=every))
+
+
+@pytest.mark.parametrize("surplus", ["drop", "null"])
+@pytest.mark.parametrize("pipe", [False, True])
+def test_the_same_bits_from_any_row_on(surplus, pipe, tmp_path):
+    """Two thirds of the rows are surplus: who forgot whose rows were learnt would learn others."""
+    whole = learner(surplus).fit_stream(stream(surplus))
+    run = tmp_path / "run"
+    begun(run, surplus, 8)
+    for k, stop in enumerate((60, 61, 211, 390)):  # each time only what is left
+        state = State(run, every=30 + k, rest=True)
+        first = state.next_row()
+        assert 0 < first <= stop
+        rest = TABLE.slice(first - 1)
+        with pytest.raises(OSError, match="gone"):
+            learner(surplus).fit_stream(
+                stream(surplus, rows=rest, block=11 + k, pipe=True, stop=stop - first + 1), checkpoint=state
+            )
+    state = State(run, rest=True)
+    rows = TABLE.slice(state.next_row() - 1) if pipe else TABLE
+    last = learner(surplus).fit_stream(stream(surplus, rows=rows, pipe=pipe), checkpoint=state)
+    assert fingerprint(last) == fingerprint(whole) == fingerprint(load_model(run))
+    assert last.guarantee_ == whole.guarantee_
+    (one,), (other,) = last.ledger_.entries(), whole.ledger_.entries()
+    assert (one.last_row, one.releases, one.mu_squared) == (
+        other.last_row,
+        other.releases,
+        pytest.approx(other.mu_squared),
+    )
+    assert sorted(p.name for p in run.iterdir()) == [".ledger.jsonl.lock", "ledger.jsonl", "model.json", "model.npz"]
+
+
+def test_rows_before_are_not_read_again(tmp_path, monkeypatch):
+    """They are neither encoded nor hashed, and the table is what it was."""
+    from privol._core import _seen
+    from privol.encoding.encode import SchemaEncoder
+    from privol.streams import _users
+
+    run, encoded, hashed = tmp_path / "run", [], []
+    begun(run, "null", 500)
+    encode, real = SchemaEncoder.encode, _seen.UserTable
+
+    class Noted(real):
+        def keep(self, codes, *texts, **words):
+            hashed.append(len(codes))
+            return real.keep(self, codes, *texts, **words)
+
+    monkeypatch.setattr(SchemaEncoder, "encode", lambda *a, **k: encoded.append(a[1].num_rows) or encode(*a, **k))
+    monkeypatch.setattr(_users, "UserTable", Noted)
+    state = State(run, rest=True)
+    rest = N - state.next_row() + 1
+    learner("null").fit_stream(stream("null"), checkpoint=state)
+    assert sum(encoded) == sum(hashed) == rest < 110
+
+
+def test_a_user_has_no_more_rows_for_coming_again(tmp_path):
+    """A pipe that brings rows once more: users who have had their rows get null ones, at the same noise."""
+    run = tmp_path / "run"
+    begun(run, "null", 301)
+    again = TABLE.slice(0, 300)  # somebody's mistake: rows 1 to 300, not 301 to 600
+    state = State(run, rest=True)
+    learnt = TABLE.slice(0, state.next_row() - 1)
+    last = learner("null").fit_stream(stream("null", rows=again, pipe=True), checkpoint=state)
+    twice = pa.concat_tables([learnt, again])
+    one = learner("null").fit_stream(stream("null", rows=twice))
+    assert fingerprint(last) == fingerprint(one)
+
+
+def test_what_is_kept_names_nobody_and_is_for_the_owner(tmp_path):
+    run = tmp_path / "run"
+    begun(run, "drop", 400)
+    log = run / "secret" / "seen.log"
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    found = np.fromfile(log, SEEN)
+    facts = Ledger.read(run / "ledger.jsonl").accounts[0].commits[-1]
+    assert len(found) == facts["rows"]
+    assert (np.diff(found["row"]) > 0).all()
+    assert State(run).next_row() == found["row"][-1] + 1
+    for path in (log, run / "ledger.jsonl", run / "secret" / "run.json"):
+        assert b"person" not in path.read_bytes()
+    # by another key users have other names, and neither they nor how many are null is in the journal
+    other = tmp_path / "other"
+    begun(other, "drop", 400)
+    theirs = np.fromfile(other / "secret" / "seen.log", SEEN)
+    assert np.array_equal(theirs["row"], found["row"])
+    assert not np.isin(theirs["user"], found["user"]).any()
+    assert set(facts["facts"]) == {"checkpoint", "state", "digest", "seen"}
+
+
+def test_what_does_not_go_on_so(tmp_path):
+    run = tmp_path / "run"
+    begun(run, "drop", 400)
+
+    def goes_on(*, at=run, rest=True, rows=TABLE, pipe=False, **words):
+        return learner("drop").fit_stream(
+            stream("drop", rows=rows, pipe=pipe), checkpoint=State(at, rest=rest), **words
+        )
+
+    # evaluated
+    with pytest.raises(StateError, match="a run that is evaluated goes on only with all of its rows"):
+        progressive(learner("drop"), stream("drop"), checkpoint=State(run, rest=True))
+    # whose rows they were is damaged, or gone
+    log = run / "secret" / "seen.log"
+    content = log.read_bytes()
+    for damage in (content[:-1], bytes([content[0] ^ 1]) + content[1:], b""):
+        log.write_bytes(damage)
+        with pytest.raises(StateError, match="whose rows the run has learnt was not kept, or is damaged"):
+            goes_on()
+    # once gone on so, only so
+    log.write_bytes(content)
+    first = State(run).next_row()
+    rest = TABLE.slice(first - 1)
+    half = stream("drop", rows=rest, pipe=True, stop=100, block=10)
+    with pytest.raises(OSError, match="gone"):
+        learner("drop").fit_stream(half, checkpoint=State(run, rest=True))
+    with pytest.raises(StateError, match=r"it goes on only so, by State\(..., rest=True\)"):
+        goes_on(rest=False)
+    # a file that is shorter than what was learnt
+    with pytest.raises(StreamError, match="has no more rows than those that the run has learnt"):
+        goes_on(rows=TABLE.slice(0, 200))
+    # an older checkpoint
+    older = tmp_path / "older"
+    shutil.copytree(run, older)
+    keep = sorted((older / "secret").glob("checkpoint-*"))[-1]
+    keep.unlink()
+    with pytest.raises(StateError, match="no checkpoint that the ledger knows of"):
+        goes_on(at=older)
+    ended = State(run).end()
+    assert ended.n_rows_ > 0
+
+
+def test_rows_that_wait_for_their_label_are_read_again(tmp_path):
+    run = tmp_path / "run"
+    rows = pa.table({"x": [1.0, 2.0, 3.0], "who": ["a", "b", "c"], "y": ["0", "1", "1"], "k": ["1", "2", "3"]})
+    late = schema("null", delay={"key": "k", "window": 5})
+
+    def delayed(stop=None):
+        def lines():
+            for i, row in enumerate(rows.to_pylist(), 1):
+                if i == stop:
+                    raise OSError("gone")
+                yield row
+
+        return open_stream(lines(), schema=late, block_rows=1)
+
+    with pytest.raises(OSError, match="gone"):
+        learner("null").fit_stream(delayed(stop=3), checkpoint=State(run, every=1))
+    with pytest.raises(StreamError, match=r"a stream with \[delay\] is read from its beginning"):
+        learner("null").fit_stream(delayed(), checkpoint=State(run, rest=True))
+    assert learner("null").fit_stream(delayed(), checkpoint=State(run)).n_rows_ == 3
+
+
+def test_a_log_that_was_lost_begins_anew_where_all_rows_come(tmp_path):
+    run = tmp_path / "run"
+    begun(run, "drop", 300)
+    (run / "secret" / "seen.log").unlink()
+    with pytest.raises(OSError, match="gone"):
+        learner("drop").fit_stream(stream("drop", pipe=True, stop=500, block=9), checkpoint=State(run, every=20))
+    state = State(run, rest=True)
+    assert state.next_row() > 400
+    whole = learner("drop").fit_stream(stream("drop"))
+    assert fingerprint(learner("drop").fit_stream(stream("drop"), checkpoint=state)) == fingerprint(whole)
+
+
+RELEASE = 60
+SCRIPT = """
+import os, sys
+sys.path[:0] = sys.argv[2:]
+import test_kept_users as t
+t.killed_runs(sys.argv[1])
+"""
+
+
+def killed_runs(folder):
+    """Runs in forked children, each killed at another system call that writes; then gone on with, by a pipe."""
+    folder = Path(folder)
+    real = {call: getattr(os, call) for call in ("open", "write", "fsync", "replace", "unlink", "mkdir")}
+    leave = os._exit
+
+    def child(run, left, out):
+        count = 0
+
+        def counting(call):
+            def counted(*given, **named):
+                nonlocal count
+                count += 1
+                if count == left:
+                    if call == "write":  # torn
+                        real[call](given[0], bytes(given[1])[: len(given[1]) // 2])
+                    os.kill(os.getpid(), 9)
+                return real[call](*given, **named)
+
+            return counted
+
+        pid = os.fork()
+        if pid:
+            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        status = 1
+        try:
+            with open(out, "w", buffering=1) as file:
+                rest = (run / "secret" / "run.json").exists()
+                state = State(run, every=100, rest=rest)
+                rows = TABLE.slice(state.next_row() - 1) if rest else TABLE
+                if left:
+                    for call in real:
+                        setattr(os, call, counting(call))
+                made = learner("drop", RELEASE).fit_stream(
+                    stream("drop", rows=rows, pipe=True, block=20),
+                    checkpoint=state,
+                    on_release=lambda r: print(r.row, r.coef.tobytes().hex(), file=file),
+                )
+                print("rows", made.n_rows_, file=file)
+            status = 0
+        except StateError as error:
+            status = 3 if "finished" in str(error) else 1
+            print(error, file=sys.stderr)
+        finally:
+            leave(status)
+
+    left = 3
+    while True:
+        run = folder / f"run{left}"
+        killed = child(run, left, folder / f"{left}a.txt")
+        again = child(run, 0, folder / f"{left}b.txt") if killed else 0
+        print(left, killed, again, flush=True)
+        if not killed:
+            return
+        left += 1 + left // 8
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.slow
+def test_killed_with_the_table(tmp_path):
+    """Kill -9 at system calls that write, then the rows after those learnt: the releases of a run left alone."""
+    whole = {}
+    made = learner("drop", RELEASE).fit_stream(
+        stream("drop"), on_release=lambda r: whole.__setitem__(str(r.row), r.coef.tobytes().hex())
+    )
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path), HERE, *sys.path]
+    done = warm.run(command, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr
+    lines = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
+    assert len(lines) > 15
+    for left, killed, again in lines[:-1]:
+        assert (killed, again in (0, 3)) == (-9, True), done.stderr
+        texts = [(tmp_path / f"{left}{part}.txt").read_text() for part in "ab"]
+        released = dict(line.split() for text in texts for line in text.splitlines())
+        released.pop("rows", None)
+        assert released.items() <= whole.items()
+        assert fingerprint(load_model(tmp_path / f"run{left}")) == fingerprint(made)
+    assert json.loads((tmp_path / f"run{lines[0][0]}" / "model.json").read_text())["n_rows"] == made.n_rows_
