@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,6 +22,7 @@ from privol.encoding.schema import Schema
 from privol.encoding.users_taught import squares_of_phases
 from privol.errors import InvalidParameter
 from privol.guarantees import compose_gdp, gdp_mu
+from privol.learners.keeping import promised_by
 from privol.ledger import Ledger
 
 
@@ -185,6 +187,26 @@ def test_encoding_and_model_are_within_one_budget(kind, words, users):
         assert made.epsilon == 1.0
 
 
+@pytest.mark.parametrize("other", [{}, {"adjacency": "zero_out"}, {"private": False}, {"mu": math.inf}])
+@pytest.mark.parametrize("unit", ["user", "row"])
+def test_figures_count_no_encoding_of_another_guarantee(other, unit):
+    """Noise for another relation, from a known seed or none: the account of the encoding says what that is."""
+    users = {"rows_per_user": 2, "user_separation": 1}
+    _, stream = behind(users)
+    stream.schema = replace(stream.schema, learnt=replace(stream.schema.learnt, **other))
+    if unit == "row":
+        vars(stream).update(users)
+    words = {"epsilon": 1.0, **users} if unit == "user" else {"epsilon": 20.0}
+    learner = privol.NOGD(horizon=100, **words)
+    alone = replace(learner._promise(5, 100, 2), private=True)
+    found = promised_by(stream, alone, learner.calibrate(5, 100))
+    counted, apart = ("among those counted here", "none of those counted here")
+    said = " ".join(found.conditions)
+    assert (counted in said, apart in said) == (not other, bool(other))
+    if unit == "user":
+        assert (found.mu > alone.mu) is (not other)
+
+
 def people(n=8000, seed=0, users=2500):
     rng = np.random.default_rng(seed)
     frame = pandas.DataFrame({"age": rng.normal(50, 10, n).round(2), "town": rng.choice(["Oslo", "Bergen"], n)})
@@ -230,19 +252,22 @@ def test_all_rows_teach_and_are_learnt():
     assert model.guarantee_.row.mu == pytest.approx(compose_gdp(rows), rel=1e-9)
 
 
-def test_a_budget_for_rows_says_what_users_cost():
-    """No more than k times, in both phases together."""
-    declared = {"user": {"column": "who", "max_rows": 3, "separation": 700}}
+@pytest.mark.parametrize("separation", [50, 700])
+def test_a_budget_for_rows_says_what_users_cost(separation):
+    """No more than k times, in both phases together: so much where all rows of a user fit into one that teaches."""
+    declared = {"user": {"column": "who", "max_rows": 3, "separation": separation}}
     model = PrivateClassifier(epsilon=2.0, declared=declared, random_state=0).fit_stream(people(), target="state")
     found, learner = model.guarantee_, model.learner_
     assert (found.unit, found.rows_per_user) == ("row", 3)
     plan = learner.calibrate(learner.n_features_in_, learner.n_rows_)
-    squares = squares_of_phases([n for _, n in model.encoder_.plan_.phases], 3, 700)
+    squares = squares_of_phases([n for _, n in model.encoder_.plan_.phases], 3, separation)
     divisions = [
-        math.hypot(found.mu * math.sqrt(square), found.mu * plan.user_factor(3 - m, 700) if m < 3 else 0.0)
+        math.hypot(found.mu * math.sqrt(square), found.mu * plan.user_factor(3 - m, separation) if m < 3 else 0.0)
         for m, square in enumerate(squares)
     ]
     assert found.user_mu == pytest.approx(max(divisions), rel=1e-6)
+    assert learner.guarantee_.user_mu == pytest.approx(max(divisions), rel=1e-6)
+    assert any("are among those counted here" in words for words in found.conditions)
     assert model.ledger_.spent.mu == pytest.approx(found.mu, rel=1e-9)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
@@ -149,8 +150,7 @@ def _with_taught(stream: Any, guarantee: Guarantee, plan: UserCost | None) -> Gu
         return replace(guarantee, parameter=total, user_factor=_factor(total, row, most))
     if total <= mu:
         return guarantee
-    if total > most * guarantee.mu:  # an encoding that is dearer than the model
-        return replace(guarantee, conditions=(*guarantee.conditions[:-1], _TAUGHT))
+    # no row costs more than one that is learnt, so all cost no more than their number: None, where total has that
     return replace(guarantee, user_factor=less_than_all(max(total / guarantee.mu * UP, 1.0), most))
 
 
@@ -166,9 +166,17 @@ def learnt_before(stream: Any) -> Any:
 
 
 def counts_taught(stream: Any, guarantee: Guarantee) -> bool:
-    """Whether the figures for a user count the rows that taught too: as many of a user, and as far apart or nearer."""
+    """Whether the figures for a user count the rows that taught too: as many of a user, and as far apart or nearer.
+
+    Of the same relation, and as private: noise of another relation, from a known seed or none at all is not what these
+    figures say. Where they are a row's times a factor, a row that taught must not be the dearer one.
+    """
     learnt = learnt_before(stream)
-    if learnt is None or guarantee.kind not in ("gdp", "none"):
+    if learnt is None or guarantee.kind not in ("gdp", "none") or learnt.adjacency != guarantee.adjacency:
+        return False
+    if (guarantee.private and not learnt.private) or (guarantee.kind == "gdp" and math.isinf(learnt.mu)):
+        return False
+    if guarantee.unit == "row" and learnt.mu > guarantee.mu:
         return False
     same = learnt.rows_per_user is not None and learnt.rows_per_user == guarantee.rows_per_user
     return same and bool(guarantee.user_separation <= learnt.user_separation)
