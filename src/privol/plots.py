@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-__all__ = ["plot_arena", "plot_comparison"]
+__all__ = ["plot_arena", "plot_comparison", "plot_spending"]
 
 _LINES = (
     ("run", "this run", "#c0392b", "-"),
@@ -82,6 +82,38 @@ def plot_comparison(record: Mapping[str, Any], *, title: str, releases: list[int
     axes[0].legend(fontsize=8, loc="upper right")
     figure.suptitle(f"{title}\nprogressive, mean so far (thin: recent rows; dotted: releases)", fontsize=10)
     figure.text(0.995, 0.005, "NOT PRIVATE: do not publish", color="#c0392b", fontsize=8, ha="right", va="bottom")
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110)
+    return buffer.getvalue()
+
+
+def plot_spending(steps: Sequence[tuple[str, int, float]], *, delta: float) -> bytes:
+    """Draw what runs had spent of a budget by the row where they were.
+
+    Parameters
+    ----------
+    steps : sequence of (name, rows, epsilon)
+        In the order of writing; a name is a line.
+    delta : float
+
+    Returns
+    -------
+    bytes
+        A PNG file. Public. Drawn without a display.
+    """
+    figure = Figure(figsize=(7.0, 2.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    axis = figure.subplots()
+    for number, name in enumerate(dict.fromkeys(name for name, _, _ in steps)):
+        rows, spent = zip(*((row, epsilon) for one, row, epsilon in steps if one == name), strict=True)
+        axis.step(
+            rows, spent, where="post", marker="o", markersize=4, linestyle=("-", "--", ":")[number % 3], label=name
+        )
+    axis.set_xlabel("rows")
+    axis.set_ylabel(f"epsilon at delta {delta:.3g}")
+    axis.set_ylim(bottom=0.0)
+    axis.grid(alpha=0.2)
+    axis.legend(fontsize=8)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110)
     return buffer.getvalue()

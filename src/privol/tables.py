@@ -19,6 +19,7 @@ __all__ = [
     "audit_report",
     "cells_note",
     "dropped_note",
+    "facts_of",
     "headline_of",
     "info_report",
     "plan_report",
@@ -114,45 +115,56 @@ def _full(sentence: str, private: bool) -> list[RenderableType]:
 
 
 def _facts(record: Mapping[str, Any]) -> RenderableType:
-    """Table of what was learnt from what, and released."""
     table = _table()
+    for name, text in facts_of(record):
+        table.add_row(name, text)
+    return table
+
+
+def facts_of(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what was learnt from what, and released: names and texts."""
+    facts: list[tuple[str, str]] = []
+
+    def add(name: str, text: str) -> None:
+        facts.append((name, text))
+
     classes = record["classes"]
     labels = "" if classes is None else f"; {_classes(classes)}"
-    table.add_row("learner", f"{record['learner']}, {record['parameters']['loss']['name']} loss, on {record['source']}")
+    add("learner", f"{record['learner']}, {record['parameters']['loss']['name']} loss, on {record['source']}")
     parameters = record["parameters"]
     most = "" if record["horizon"] is None else f" of a horizon of {record['horizon']:,}"
     if parameters.get("renewal", "none") != "none":
         more = " each" if parameters["renewal"] == "repeat" else ", twice as many and so on"
         most = f" in epochs of {parameters['horizon']:,}{more}"
-    table.add_row("rows learnt", f"{record['rows']:,}{most}; {record['features']:,} features{labels}")
+    add("rows learnt", f"{record['rows']:,}{most}; {record['features']:,} features{labels}")
     if record.get("encoding") is not None:
-        table.add_row("encoding", _encoding(record["encoding"]))
+        add("encoding", _encoding(record["encoding"]))
     evaluated = " (read, learnt and evaluated" if record["diagnostics"] else " (read and learnt"
-    table.add_row("throughput", f"{record['rows_per_second']:,.0f} rows/s{evaluated} in {record['seconds']:.2f} s)")
+    add("throughput", f"{record['rows_per_second']:,.0f} rows/s{evaluated} in {record['seconds']:.2f} s)")
     if record["x_bound_from"] in ("schema", "ranges"):
         bound, by = f"{record['parameters']['x_bound']:.6g}", record["x_bound_from"]
-        table.add_row("x-bound", f"{bound}, the largest norm a row can have by the {by}; --x-bound sets another")
+        add("x-bound", f"{bound}, the largest norm a row can have by the {by}; --x-bound sets another")
     if record.get("derived"):
         figures = ", ".join(f"{name} {value:.6g}" for name, value in record["derived"].items())
-        table.add_row("by rule", f"{figures}, from the numbers of rows and features, the budget and the bounds")
+        add("by rule", f"{figures}, from the numbers of rows and features, the budget and the bounds")
     budget = record["budget"]
     if budget["reserved"]["mu"] != "inf":
-        table.add_row("budget spent", spent_note(budget))
+        add("budget spent", spent_note(budget))
         if record["private_metrics"] is not None:
             own = budget["shares"]
             models, metrics = own[record["learner"]], own["PrivateMetrics"]
-            table.add_row(
+            add(
                 "its shares",
                 f"the models alone epsilon {format_up(models['epsilon'])} (mu {format_up(models['mu'])}); the metrics "
                 f"add mu {format_up(metrics['mu'])} (squares of mu add up)",
             )
     elif record["guarantee"]["kind"] == "approximate":  # of one release, which has no parts
-        table.add_row("budget spent", "all of it")
-    table.add_row("models released", _releases(record))
+        add("budget spent", "all of it")
+    add("models released", _releases(record))
     if record["noise"] is not None:
         noise, reach = record["noise"], record["noise"]["largest_score"]
         most = "at most " if noise.get("bound") else ""  # of noise that the losses' curvature damps
-        table.add_row(
+        add(
             "noise of the last" if record["horizon"] is not None else "its noise",
             f"std {most}{noise['std']:.4g} per coordinate, norm about {noise['noise_norm']:.4g}; "
             f"std {noise['score_std']:.3g} in the score of the longest row"
@@ -163,7 +175,7 @@ def _facts(record: Mapping[str, Any]) -> RenderableType:
             )
             + ("" if reach is None else f" (scores reach {reach:.3g})"),
         )
-    return table
+    return facts
 
 
 #: Labels that are listed.

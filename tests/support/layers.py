@@ -92,6 +92,7 @@ LIBRARIES: dict[str, set[str] | None] = {
     "click": {"cli"},
     "rich": {"cli", "tables"},
     "matplotlib": {"plots", "explaining"},
+    "jinja2": {"cli"},
 }
 # Not installed with every privol: imported where they are used, so that the module can be imported without them.
 OPTIONAL = {"pyarrow", "dp_accounting", "networkx", "mpi4py", "river", "diffprivlib"}

@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def _explain_missing(error: ModuleNotFoundError) -> NoReturn:
-    if error.name not in ("click", "rich", "matplotlib", "pyarrow"):
+    if error.name not in ("click", "rich", "matplotlib", "pyarrow", "jinja2"):
         raise error
     sys.exit(f"privol: error: the command line needs {error.name}: pip install 'privol[cli]'")
 

@@ -136,6 +136,8 @@ def app() -> None:
         privol predict RUN new.csv
     What does the model make of each column, and how much of that is noise?
         privol explain RUN
+    All there is to say of a run, in one HTML file:
+        privol report RUN
     What would a budget mean, before anything is spent?
         privol plan --schema clinic.toml --horizon 100000 --epsilon 1
     Who spent what of the privacy of the same rows?
@@ -157,11 +159,12 @@ def _register() -> None:
     from .dola import dola
     from .explain import explain
     from .inspect import info, plan
+    from .page import report
     from .predict import predict
     from .resume import resume
     from .run import run
 
-    for command in (run, resume, dola, predict, explain, plan, account, audit, arena, info):
+    for command in (run, resume, dola, predict, explain, report, plan, account, audit, arena, info):
         command.callback = _with_pyarrow(command.callback)
         app.add_command(command)
 

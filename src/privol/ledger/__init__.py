@@ -16,7 +16,7 @@ With a journal, a file that only grows, a ledger outlives its process: what a cr
 from ._account import Account, Counters, Counts, Revoke
 from ._entries import IF_FIXED, LedgerEntry, Share, Spent, compose, delta_of, describe
 from ._groups import groups_of, held_by, shares_of
-from ._journal import as_json
+from ._journal import Step, as_json, history
 from ._ledger import Ledger
 from ._remaining import format_down
 from ._shared import LedgerSeat, LostLedger
@@ -33,6 +33,7 @@ __all__ = [
     "Revoke",
     "Share",
     "Spent",
+    "Step",
     "as_json",
     "compose",
     "delta_of",
@@ -40,5 +41,6 @@ __all__ = [
     "format_down",
     "groups_of",
     "held_by",
+    "history",
     "shares_of",
 ]

@@ -8,14 +8,14 @@ import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from filelock import FileLock, Timeout
 
 from .._files import AppendOnly
 from ..errors import StateError
 
-__all__ = ["Journal", "JournalRecords", "read_journal"]
+__all__ = ["Journal", "JournalRecords", "Step", "history", "read_journal"]
 
 FORMAT = "privol.ledger"
 #: 2: the limit sets a slack aside, which a release that knows 1 alone would spend a second time. Other journals are 1;
@@ -129,6 +129,44 @@ def read_journal(path: str | os.PathLike[str]) -> JournalRecords:
             target, "holds no whole record: if a crash struck while it was made, remove it. If not, it is no journal"
         )
     return JournalRecords(target, records, size, digest, ended)
+
+
+class Step(NamedTuple):
+    """What a run had spent when it wrote to its journal.
+
+    Attributes
+    ----------
+    plan_id, learner : str
+    rows, releases : int
+    mu_squared : float
+    """
+
+    plan_id: str
+    learner: str
+    rows: int
+    releases: int
+    mu_squared: float
+
+
+def history(path: str | os.PathLike[str]) -> list[Step]:
+    """Return what the runs of a journal had spent whenever they wrote, in the order of writing.
+
+    Raises
+    ------
+    StateError, OSError
+        As :func:`read_journal`.
+    """
+    names: dict[str, str] = {}
+    steps = []
+    for record in read_journal(path).records:
+        if record["kind"] == "open":
+            names[record["plan_id"]] = record["learner"]
+            steps.append(Step(record["plan_id"], record["learner"], 0, 0, 0.0))
+        elif record["kind"] in ("spent", "closed"):
+            known = record["plan_id"]
+            figures = record["rows"], record["releases"], from_json(record["mu_squared"])
+            steps.append(Step(known, names[known], *figures))
+    return steps
 
 
 class Journal:

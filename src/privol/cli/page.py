@@ -1,0 +1,49 @@
+"""``privol report``: a run as one HTML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .outputs import printing
+
+__all__ = ["report"]
+
+_NAME = "report.html"
+
+
+@click.command()
+@click.argument("run")
+@click.option("--out", metavar="FILE.html", help="Where to write it, over one.  [default: report.html in RUN]")
+@click.option(
+    "--public",
+    is_flag=True,
+    help="Leave out all that is NOT PRIVATE, so that the file may be published with the model.",
+)
+def report(run: str, out: str | None, public: bool) -> None:
+    """Write all there is to say of RUN into one HTML file, which needs no network and no script.
+
+    What holds (the guarantee, in a sentence and in full), what was learnt, what each column means to the model with the
+    bands of the noise, the budget over time, how good the run was (NOT PRIVATE, and marked), a model card,
+    configuration and environment.
+
+    With figures that are not private in it, the file can be read by you alone. --public leaves them out.
+
+    \b
+    Examples:
+        privol report RUN
+        privol report RUN --public --out card.html
+    """
+    from .._files import write_atomically
+    from .page_of_run import page_of
+
+    path = Path(run)
+    target = path / _NAME if out is None else Path(out)
+    if target.suffix not in (".html", ".htm"):
+        raise click.UsageError(f"--out writes .html, found {out}")
+    text, publishable = page_of(path, public=public)
+    write_atomically(target, text.encode(), mode=0o666 if publishable else 0o600)
+    with printing():
+        said = "" if publishable else " (NOT PRIVATE: for your own eyes; --public leaves out what is not)"
+        click.echo(f"{target}{said}")
