@@ -114,7 +114,13 @@ def test_predict_says_which_cells_the_model_does_not_know(here):
 def test_targets_and_learners(here, words, learner, loss):
     record = run_json("run", "rows.csv", *words, "--epsilon", "2", "--out", "R", "--no-diagnostics")
     assert (record["learner"], record["parameters"]["loss"]["name"]) == (learner, loss)
-    assert Ledger.read("R/ledger.jsonl").spent.epsilon(1e-6) <= 2.0 * (1 + 1e-6)
+    ledger = Ledger.read("R/ledger.jsonl")
+    assert ledger.spent.epsilon(1e-6) <= 2.0 * (1 + 1e-6)
+    if record["private_metrics"] is not None:  # of the windows and the models, not of what taught
+        found = record["private_metrics"]["guarantee"]
+        assert found["parameter"] == pytest.approx(ledger.spent.mu, rel=1e-6)
+        assert (found["horizon"], found["releases"]) == (record["rows"], len(record["private_metrics"]["windows"]))
+        assert "epsilon 2 at delta 1e-6" in record["summary"]
 
 
 def test_a_header_may_be_named(here):
