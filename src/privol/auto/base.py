@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import math
-import threading
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +34,7 @@ from .course import Coders, Course, EncodedRows, Learner, afford, blocks_of, che
 from .defaults import defaults_for, encoder_for, last_model_for, within_budget
 from .inputs import Labelled
 from .kept import Directory, describe_shown, encoding_of, ledger_beside
-from .reading import ReadsTables
+from .live import LearnsLive, one_at_a_time
 from .sparse_table import SparseCourse, SparseRows
 
 __all__ = ["PrivateModel"]
@@ -45,21 +43,9 @@ RELEASES = "all", "last"
 _OF_LEARNER = "epsilon", "delta", "adjacency", "release", "random_state", "rows_per_user", "user_separation"
 
 FloatArray = NDArray[np.float64]
-Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-def _one_at_a_time(method: Method) -> Method:
-    """Let a second thread wait: two that count rows of one phase could end it twice, with the same noise."""
-
-    @functools.wraps(method)
-    def held(self: PrivateModel, *values: Any, **words: Any) -> Any:
-        with self.__dict__.setdefault("_lock", threading.RLock()):
-            return method(self, *values, **words)
-
-    return cast("Method", held)
-
-
-class PrivateModel(ReadsTables):
+class PrivateModel(LearnsLive):
     """Base of :class:`PrivateClassifier` and :class:`PrivateRegressor`."""
 
     epsilon: float
@@ -96,7 +82,7 @@ class PrivateModel(ReadsTables):
 
     # ---- learning --------------------------------------------------------------------------------------
 
-    @_one_at_a_time
+    @one_at_a_time
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the encoding and the model from rows, as one new run, and end it.
 
@@ -147,65 +133,7 @@ class PrivateModel(ReadsTables):
         course.close()
         return self
 
-    @_one_at_a_time
-    def _partial_fit(self, X: Any, y: Any, **stated: Any) -> Self:
-        """Learn a block of rows; ``stated``: attributes that the first one brings."""
-        course: Course | None = vars(self).get("_course")
-        first = course is None
-        if first:
-            self._check_parameters()
-            if "encoder_" in vars(self):
-                raise StateError(
-                    "this estimator shows what a run has released, which is over or goes on elsewhere; fit() or a new "
-                    "estimator starts another, which pays again"
-                )
-            if self.releases == "last":
-                raise InvalidParameter(
-                    "releases='last' takes a learner of all rows at once, which fit and fit_stream have; partial_fit "
-                    "and learn_one learn them as they come: releases='all'"
-                )
-            if self.horizon is None:
-                raise InvalidParameter(
-                    "horizon must be given for partial_fit and learn_one: the number of rows that the budget must last "
-                    "for, of which the first teach the encoding"
-                )
-            if self.reuse_rows:
-                raise InvalidParameter("reuse_rows=True reads rows twice, which fit does; rows of partial_fit are gone")
-        elif course is not None and course.closed:
-            raise StateError("the run is closed; fit() or a new estimator starts another, which pays again")
-        taken = 0 if course is None else course.taken
-        table = self._table(X, y, reset=first, learnt=taken, stated=stated)
-        if course is None:
-            course = self._prepared(table, integer(horizon=self.horizon, at_least=1), reuse=False)
-        course.check_room(table.count())
-        coder = course.coder_for(table)
-        batches = self._read(course, table, coder)
-        if first:
-            self._begin(course)
-        try:
-            course.take(table, batches, coder)
-        except BaseException:
-            # Too little was seen, the ledger cannot carry the model, or an interrupt: some rows of the block may have
-            # been counted, and the same ones again would be in the run twice.
-            course.abandon()
-            raise
-        finally:
-            self._seen(course)
-        return self
-
-    def learn_one(self, x: Any, y: Any) -> Self:
-        """Learn one row: the same result as ``partial_fit`` with one row.
-
-        Parameters
-        ----------
-        x : dict, or array-like of shape (columns,)
-            Cells by the names of the columns. The first row has all keys; a key that is missing later is a missing
-            cell.
-        y : label or number
-        """
-        return self._partial_fit([x], [y])
-
-    @_one_at_a_time
+    @one_at_a_time
     def fit_stream(
         self,
         data: Any,
@@ -322,7 +250,7 @@ class PrivateModel(ReadsTables):
             self.n_features_in_ = encoder.schema_.rows.features
         return learner
 
-    @_one_at_a_time
+    @one_at_a_time
     def close(self) -> Self:
         """End the current run: make the last release if one is due. Closing twice is harmless."""
         course: Course | None = vars(self).get("_course")

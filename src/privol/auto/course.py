@@ -18,7 +18,7 @@ from ..encoding.schema_parts import Drop, Target
 from ..errors import BudgetExceeded
 from ..guarantees import Guarantee, gdp_mu
 from ..learners import OfflineLearner, OnlineLearner
-from ..learners.feeding import begin_rows, learn_rows
+from ..learners.feeding import LiveUsers, begin_rows, learn_rows
 from ..learners.views import end_run
 from ..ledger import Ledger
 from ..readers.base import BLOCK_BYTES, Rows
@@ -63,7 +63,9 @@ class EncodedRows:
     beside: str | None
     first_row: int
     conditions: tuple[str, ...]
-    rows_per_user: None = None
+    rows_per_user: int | None = None
+    user_separation: int = 1
+    users_fixed: bool = True
     user: None = None
     blocks: list[RowBlock] = field(default_factory=list)
 
@@ -95,6 +97,7 @@ class Course:
         self.classes: tuple[Any, ...] | None = None
         self.n_features = 0  # of the encoded rows, once there is a learner
         self.closed = False
+        self.users: LiveUsers | None = None  # who counts the rows of users, of both phases
 
     @property
     def taken(self) -> int:
@@ -189,6 +192,14 @@ class Course:
             first_row=first,
             conditions=coder.schema.conditions_from(first),
         )
+        if self.users is not None:
+            rows = replace(
+                rows,
+                rows_per_user=self.users.rows_per_user,
+                user_separation=self.users.user_separation,
+                users_fixed=False,
+                conditions=(*rows.conditions, *self.users.conditions),
+            )
         self.classes = rows.classes
         learner = self._make(rows)
         if isinstance(learner, OfflineLearner):

@@ -76,7 +76,8 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
         See :func:`privol.noise.make_source`; anything but None is **not private**.
     rows_per_user : int, optional
         The budget is for all rows of one user, who has at most so many (1 to 1024), whether they teach or are learnt.
-        ``fit_stream`` counts them where ``declared`` has a ``[user]``; else nobody does. Default: for one row.
+        ``fit_stream`` counts them where ``declared`` has a ``[user]``, ``partial_fit`` where it has ``users``; else
+        nobody does. Default: for one row.
     user_separation : int, default=1
         With ``rows_per_user``: any two rows of a user are at least so many rows apart, which takes less noise.
 
@@ -156,7 +157,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
         self.rows_per_user = rows_per_user
         self.user_separation = user_separation
 
-    def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None, users: ArrayLike | None = None) -> Self:
         """Learn a block of rows; how the rows are cut into blocks never changes the result.
 
         The first rows, as many as follow from ``horizon``, the number of columns and the budget, teach the encoding;
@@ -168,6 +169,11 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
         y : array-like of shape (n,)
         classes : array-like of labels, optional
             The public set of labels, in the first call. Default: as the parameter says.
+        users : array-like of shape (n,), optional
+            Whose row each row is, texts or numbers, with every block of a run or with none; with ``rows_per_user``.
+            Rows of both phases count: one beyond ``rows_per_user``, or less than ``user_separation`` rows after the
+            last one counted of its user, is a null row with ``on_invalid="zero"``, of which nothing is read, else its
+            block is refused. Without it the guarantee says that nobody checks.
 
         Returns
         -------
@@ -187,7 +193,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
                 stays = "learnt" if known is None else str(known.tolist())
                 raise InvalidParameter(f"classes must stay {stays} within a run, found {classes!r}")
             given = None
-        return self._partial_fit(X, y) if given is None else self._partial_fit(X, y, _given=given)
+        return self._partial_fit(X, y, users) if given is None else self._partial_fit(X, y, users, _given=given)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label of every row, shape (n,)."""
@@ -317,7 +323,8 @@ class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
         See :func:`privol.noise.make_source`; anything but None is **not private**.
     rows_per_user : int, optional
         The budget is for all rows of one user, who has at most so many (1 to 1024), whether they teach or are learnt.
-        ``fit_stream`` counts them where ``declared`` has a ``[user]``; else nobody does. Default: for one row.
+        ``fit_stream`` counts them where ``declared`` has a ``[user]``, ``partial_fit`` where it has ``users``; else
+        nobody does. Default: for one row.
     user_separation : int, default=1
         With ``rows_per_user``: any two rows of a user are at least so many rows apart, which takes less noise.
 
@@ -387,9 +394,9 @@ class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
         self.rows_per_user = rows_per_user
         self.user_separation = user_separation
 
-    def partial_fit(self, X: Any, y: Any) -> Self:
+    def partial_fit(self, X: Any, y: Any, users: ArrayLike | None = None) -> Self:
         """Learn a block of rows: as :meth:`PrivateClassifier.partial_fit`."""
-        return self._partial_fit(X, y)
+        return self._partial_fit(X, y, users)
 
     def predict(self, X: Any) -> FloatArray:
         """Return the predicted target of every row, shape (n,), in its own units."""

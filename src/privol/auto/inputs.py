@@ -124,6 +124,14 @@ def target_name(names: Sequence[str]) -> str:
     return name
 
 
+def count_of(X: Any) -> int:
+    """Return the number of rows of an array, a frame or a sequence."""
+    shape = getattr(X, "shape", None)
+    if not hasattr(X, "__len__") and not shape:
+        raise InvalidParameter(f"X must have a length, found a {type(X).__name__}")
+    return int(shape[0]) if shape else len(X)
+
+
 class Blanked(ColumnsAround):
     """Columns of which some rows have no cell; those of the others are read as if these were not there.
 

@@ -56,20 +56,22 @@ class ReadsTables(BaseEstimator):  # type: ignore[misc]
         for name in _FITTED:
             self.__dict__.pop(name, None)
 
-    def _columns(self, X: Any, *, reset: bool, least: int = 1) -> tuple[Columns, NDArray[np.bool_] | None]:
-        """Return rows as columns, and which of them cannot be read and are null rows."""
+    def _columns(
+        self, X: Any, *, reset: bool, least: int = 1, gone: NDArray[np.bool_] | None = None
+    ) -> tuple[Columns, NDArray[np.bool_] | None]:
+        """Return rows as columns, and which of them are null rows: those ``gone``, and those that cannot be read."""
         if reset:
             self._forget()
         if sp.issparse(X):
             raise InvalidParameter("X is sparse, and the encoding was learnt of columns")
         if _are_dicts(X):
-            return self._dict_columns(list(X), reset=reset)
+            return self._dict_columns(list(X), reset=reset, gone=gone)
         if not is_frame(X):
             words: dict[str, Any] = {"ensure_all_finite": False, "ensure_min_samples": least, "estimator": self}
             X = check_array(cells_of(X), dtype=None, **words)
         if not (vars(self).get("_streamed") and is_frame(X)):
             validate_data(self, X, reset=reset, skip_check_array=True)
-        null = unreadable(X) if self.on_invalid == "zero" else None
+        null = _either(unreadable(X) if self.on_invalid == "zero" else None, gone)
         if null is not None and null.any():
             X = without(X, null)
         named = hasattr(self, "feature_names_in_")
@@ -80,9 +82,20 @@ class ReadsTables(BaseEstimator):  # type: ignore[misc]
         return _readable(columns_of(X, None if named else [f"x{j}" for j in range(self.n_features_in_)]), null)
 
     def _table(
-        self, X: Any, y: Any, *, reset: bool, least: int = 1, learnt: int = 0, stated: Mapping[str, Any] | None = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        reset: bool,
+        least: int = 1,
+        learnt: int = 0,
+        stated: Mapping[str, Any] | None = None,
+        gone: NDArray[np.bool_] | None = None,
     ) -> Any:
-        """Return rows with their targets; ``stated``: attributes that are set once the columns are known."""
+        """Return rows with their targets.
+
+        ``stated``: attributes that are set once the columns are known; ``gone``: rows of which nothing is read.
+        """
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         if sp.issparse(X):
@@ -90,7 +103,7 @@ class ReadsTables(BaseEstimator):  # type: ignore[misc]
         course: Course | None = vars(self).get("_course")
         if isinstance(course, SparseCourse) and not reset:
             raise InvalidParameter("X must be sparse, as the rows before it were")
-        columns, null = self._columns(X, reset=reset, least=least)
+        columns, null = self._columns(X, reset=reset, least=least, gone=gone)
         self.__dict__.update(stated or {})
         return self._labelled(columns, y, null, learnt)
 
@@ -109,7 +122,9 @@ class ReadsTables(BaseEstimator):  # type: ignore[misc]
         codes = codes_of(self._targets_of(y, learnt, MISSING_TEXTS), known)
         return SparseRows(X, codes, known, refuse=self.on_invalid == "raise", learnt=learnt)
 
-    def _dict_columns(self, rows: list[Any], *, reset: bool) -> tuple[Columns, NDArray[np.bool_] | None]:
+    def _dict_columns(
+        self, rows: list[Any], *, reset: bool, gone: NDArray[np.bool_] | None
+    ) -> tuple[Columns, NDArray[np.bool_] | None]:
         if reset:
             names = list(rows[0])
             if not names or not all(isinstance(name, str) for name in names):
@@ -117,10 +132,8 @@ class ReadsTables(BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_, self.n_features_in_ = np.array(names, dtype=object), len(names)
         known = getattr(self, "feature_names_in_", None)
         names = [f"x{j}" for j in range(self.n_features_in_)] if known is None else known.tolist()
-        if self.on_invalid != "zero":
-            return dict_columns(rows, names), None
-        null = unreadable(rows, names)
-        return _readable(dict_columns(without(rows, null), names), null)
+        null = _either(unreadable(rows, names) if self.on_invalid == "zero" else None, gone)
+        return _readable(dict_columns(rows if null is None else without(rows, null), names), null)
 
     def _labelled(self, columns: Columns, y: Any, null: NDArray[np.bool_] | None, learnt: int) -> Labelled:
         """Return columns with their targets, all of which are read."""
@@ -131,6 +144,11 @@ class ReadsTables(BaseEstimator):  # type: ignore[misc]
         if null is not None and null.any():
             target = blanked(target, null)
         return Labelled(columns, target_name(columns.names), target, as_text=not self._regression())
+
+
+def _either(null: NDArray[np.bool_] | None, gone: NDArray[np.bool_] | None) -> Any:
+    """Rows that are null rows for one reason or the other; None: none is."""
+    return gone if null is None else null if gone is None else null | gone
 
 
 def _readable(columns: Columns, null: NDArray[np.bool_] | None) -> tuple[Columns, NDArray[np.bool_] | None]:

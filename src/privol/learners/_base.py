@@ -184,9 +184,12 @@ class OnlineLearner(LedgeredModel):
         self._check_rows(rows, targets, learnt)
         most = self._most_rows(self._needed_horizon()) if run is None else run.guarantee.horizon
         self._check_horizon(rows.shape[0], learnt, most)
-        counting = live_users(self, users, None if run is None else run.users, begun=run is not None)
+        counting = live_users(
+            getattr(self, "rows_per_user", None), getattr(self, "user_separation", 1), users,
+            None if run is None else run.users, begun=run is not None, refuse=targets.refuse,
+        )  # fmt: skip
         if counting is not None:
-            encoded = counting.admit(users, encoded, learnt)
+            encoded = np.where(counting.admit(users, rows.shape[0], learnt), np.nan, encoded)
         try:
             if run is None:
                 release = self._default_release(whole=False)

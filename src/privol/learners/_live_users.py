@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,10 @@ from numpy.typing import NDArray
 
 from .._core._seen import UserTable
 from .._values import column_of, shown, single
+from ..calibration import check_user
 from ..encoding.ids import id_text
 from ..errors import InvalidParameter, InvalidRow
+from ..readers.base import Facts
 
 __all__ = ["LiveUsers", "live_users"]
 
@@ -51,13 +54,18 @@ class LiveUsers:
         self._refuse = refuse
         self._table = UserTable(rows_per_user, user_separation, every=True)
 
-    def admit(self, users: Any, targets: FloatArray, learnt: int) -> FloatArray:
-        """Count the rows of a block, and return their targets: NaN where a row is to be a null row.
+    def promised(self, facts: Facts) -> Facts:
+        """Return what is known of an input whose rows are counted here."""
+        users: dict[str, Any] = {"rows_per_user": self.rows_per_user, "user_separation": self.user_separation}
+        return replace(facts, users_fixed=False, conditions=(*facts.conditions, *self.conditions), **users)
+
+    def admit(self, users: Any, n: int, learnt: int) -> NDArray[np.bool_]:
+        """Count the rows of a block, and return which of them are surplus rows.
 
         Parameters
         ----------
         users : array-like of shape (n,)
-        targets : ndarray of shape (n,)
+        n : int
         learnt : int
             Rows of the run so far.
 
@@ -69,8 +77,8 @@ class LiveUsers:
             If there are not as many users as rows, or too many of them in the run.
         """
         given = np.asarray(column_of(users))
-        if given.ndim != 1 or len(given) != len(targets):
-            raise InvalidParameter(f"users must have shape ({len(targets)},), one for each row, found {given.shape}")
+        if given.ndim != 1 or len(given) != n:
+            raise InvalidParameter(f"users must have shape ({n},), one for each row, found {given.shape}")
         values = given.tolist()
         texts = [id_text(single(value)) for value in values]
         if None in texts:
@@ -100,23 +108,22 @@ class LiveUsers:
                 "its block was learnt",
                 row=row,
             )
-        if surplus.size:
-            targets = targets.copy()
-            targets[surplus] = np.nan
-        return targets
+        return ~keep
 
     def settle(self, learnt: int) -> None:
         """Say how many rows of the block were learnt: the others do not count."""
         self._table.undo(learnt)
 
 
-def live_users(learner: Any, users: Any, before: LiveUsers | None, *, begun: bool) -> LiveUsers | None:
+def live_users(
+    rows_per_user: int | None, user_separation: int, users: Any, before: LiveUsers | None, *, begun: bool, refuse: bool
+) -> LiveUsers | None:
     """Return who counts the users of a block: of the run, or a new one for one that is to begin; None: nobody does.
 
     Raises
     ------
     InvalidParameter
-        If some blocks of a run have users and others have none, or the learner has no budget for users.
+        If some blocks of a run have users and others have none, or the budget is not for users.
     """
     if begun and (before is None) != (users is None):
         raise InvalidParameter(
@@ -125,10 +132,8 @@ def live_users(learner: Any, users: Any, before: LiveUsers | None, *, begun: boo
         )
     if users is None or before is not None:
         return before
-    rows = getattr(learner, "rows_per_user", None)
-    if rows is None:
+    if rows_per_user is None:
         raise InvalidParameter(
             "users are counted where the budget is for users: rows_per_user says for how many rows of each, found None"
         )
-    counted = learner._users()
-    return LiveUsers(counted["rows_per_user"], counted["user_separation"], refuse=learner._refuse())
+    return LiveUsers(*check_user(rows_per_user, user_separation), refuse=refuse)

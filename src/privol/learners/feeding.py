@@ -6,11 +6,12 @@ from typing import Any
 
 from ..errors import StateError
 from ._base import OnlineLearner
+from ._live_users import LiveUsers, live_users
 from ._model import is_classifier
 from ._run_protocols import RowStream, Run
 from ._targets import declared_labels
 
-__all__ = ["begin_rows", "learn_rows"]
+__all__ = ["LiveUsers", "begin_rows", "learn_rows", "live_users"]
 
 
 def begin_rows(learner: OnlineLearner, n_features: int, stream: RowStream) -> None:
