@@ -134,6 +134,12 @@ def test_rows_that_were_not_learnt_do_not_count():
     rest = ["c", "d", "e", "f"][learnt - 2 :]
     learner.partial_fit(X[learnt:], y[learnt:], users=rest)
     assert (learner.n_rows_, learner.n_null_rows_) == (6, 0)
+    fails[0] = True
+    with pytest.raises(ArithmeticError):
+        learner.learn_one(X[0], 1.0, user="g")
+    fails[0] = False
+    learner.learn_one(X[0], 1.0, user="g").learn_one(X[0], 1.0, user="g")
+    assert (learner.n_rows_, learner.n_null_rows_) == (8, 1)
 
 
 def test_what_is_refused():

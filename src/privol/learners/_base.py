@@ -212,19 +212,24 @@ class OnlineLearner(LedgeredModel):
             For classification the labels must be known: call ``partial_fit`` with ``classes`` on the first row, or
             give the learner its classes by ``declare_classes``.
         user : text or number, optional
-            Whose row it is; see ``partial_fit``. The row then costs as much as a block.
+            Whose row it is; see ``partial_fit``.
         """
         whose = None if user is None else [user]
         if type(x) is not np.ndarray and sp.issparse(x):
             one: Any = x
             return self.partial_fit(sp.csr_array(one.reshape(1, -1)), [[y]], users=whose)
         run: Run | None = self.__dict__.get("_run")
-        if run is None or run.closed or run.of_stream or run.unlabelled or run.keeper or run.users or user is not None:
+        other = run is None or run.closed or run.of_stream or run.unlabelled or run.keeper
+        if run is None or other or (run.users is None) != (user is None):
             block: Any = x[None, ...] if isinstance(x, np.ndarray) else [x]
             return self.partial_fit(block, [[y]], users=whose)
         if type(x) is not np.ndarray or x.dtype.char not in "df":
             x = self._one(x, run)
-        run.state.learn_one(x, run.targets.encode_one(y, run.state.n_rows), not run.targets.refuse)
+        target = run.targets.encode_one(y, run.state.n_rows)
+        if run.users is None:
+            run.state.learn_one(x, target, not run.targets.refuse)
+        else:
+            run.users.learn_one(run.state, x, target, user)
         return self
 
     def _one(self, x: Any, run: Run) -> Any:

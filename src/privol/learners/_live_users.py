@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._core._learner_run import LearnerRun
 from .._core._seen import UserTable
 from .._values import column_of, shown, single
 from ..calibration import check_user
@@ -109,6 +111,15 @@ class LiveUsers:
                 row=row,
             )
         return ~keep
+
+    def learn_one(self, state: LearnerRun, x: Any, target: float, user: Any) -> None:
+        """Let a run learn one row of a user, or a null row."""
+        learnt = state.n_rows
+        surplus = bool(self.admit([user], 1, learnt)[0])
+        try:
+            state.learn_one(x, math.nan if surplus else target, not self._refuse)
+        finally:
+            self.settle(state.n_rows - learnt)
 
     def settle(self, learnt: int) -> None:
         """Say how many rows of the block were learnt: the others do not count."""
