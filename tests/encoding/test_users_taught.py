@@ -205,6 +205,11 @@ def test_figures_count_no_encoding_of_another_guarantee(other, unit):
     assert (counted in said, apart in said) == (not other, bool(other))
     if unit == "user":
         assert (found.mu > alone.mu) is (not other)
+    else:  # nor one whose rows were further apart than the stream keeps them
+        stream.schema = replace(stream.schema, learnt=replace(stream.schema.learnt, user_separation=9))
+        found = promised_by(stream, alone, learner.calibrate(5, 100))
+        assert apart in " ".join(found.conditions)
+        assert found.user_separation == 1
 
 
 def people(n=8000, seed=0, users=2500):
@@ -305,6 +310,14 @@ def test_what_is_refused():
         open_stream(frame, target="state", schema=PrivateEncoder(declared=declared))
     with pytest.raises(InvalidParameter, match="declared must not have a user here"):
         PrivateClassifier(declared=declared).fit(frame[["age", "who"]], frame["state"])
+    declared["user"] |= {"max_rows": 2, "surplus": "null"}
+    labels = {"target": {"column": "state", "negative": ["well"], "positive": ["ill"]}}
+    for part, words, said in (
+        ({"columns": {"age": {"range": [0, 100]}}}, {"target": "state"}, r"columns\.age\.missing must be stated"),
+        (labels, {}, r"target\.rest must be 'null'"),
+    ):
+        with pytest.raises(InvalidParameter, match=said):  # not at the first surplus row, with the budget spent
+            open_stream(frame, schema=PrivateEncoder(declared={**declared, **part}), **words)
     with pytest.raises(InvalidParameter, match="user_separation must be 1"):
         PrivateEncoder(user_separation=2).plan(1000, 3)
     for wrong in ({"phases": [1]}, {"phases": [3], "rows_per_user": 0}, {"rows_per_user": 2}):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -168,4 +169,5 @@ def test_users_are_told_apart_as_in_a_column():
     same = [1, 1.0, "1", " 1.0 ", "1e0", "+1", np.int8(1), np.float32(1)]
     assert {id_text(value) for value in same} == {"1"}
     assert len({id_text(value) for value in (7, "007", "7.5", "a", "A", 2**53, 2**53 + 1)}) == 7
-    assert [id_text(value) for value in (None, "", "  ", float("nan"), b"a", True, [1])] == [None] * 7
+    nans = float("nan"), np.float32("nan"), Decimal("nan")
+    assert [id_text(value) for value in (None, "", "  ", *nans, b"a", True, [1])] == [None] * 9

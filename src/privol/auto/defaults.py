@@ -273,7 +273,9 @@ def with_schema(found: Guarantee, schema: Any) -> Guarantee:
     if found.rows_per_user is None or math.isinf(both.parameter):
         return replace(both, unit=found.unit)
     taught = group_mu(learnt.mu, found.rows_per_user)
-    if learnt.rows_per_user == found.rows_per_user and learnt.user_separation >= found.user_separation:
+    apart = learnt.user_separation
+    near = apart == found.user_separation or (found.unit == "user" and apart > found.user_separation)
+    if learnt.rows_per_user == found.rows_per_user and near:
         taught = math.sqrt(learnt.squares[-1]) * UP
         both = replace(both, user_separation=learnt.user_separation)
     return of_user(both, compose_gdp([found.user_mu or 0.0, taught]), found.unit)

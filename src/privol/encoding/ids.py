@@ -34,7 +34,7 @@ def id_text(value: object) -> str | None:
 
     As a column of it would be: text without blanks around it, whole numbers by their digits.
     """
-    if isinstance(value, float) and value != value:
+    if isinstance(value, Number) and value != value:  # NaN of any type of numbers
         return None
     text = str(value).strip() if isinstance(value, str | Number) and not isinstance(value, bool) else ""
     if not text:

@@ -166,7 +166,7 @@ def learnt_before(stream: Any) -> Any:
 
 
 def counts_taught(stream: Any, guarantee: Guarantee) -> bool:
-    """Whether the figures for a user count the rows that taught too: as many of a user, and as far apart or nearer.
+    """Whether the figures for a user count the rows that taught too: as many of a user, and as far apart.
 
     Of the same relation, and as private: noise of another relation, from a known seed or none at all is not what these
     figures say. Where they are a row's times a factor, a row that taught must not be the dearer one.
@@ -176,10 +176,11 @@ def counts_taught(stream: Any, guarantee: Guarantee) -> bool:
         return False
     if (guarantee.private and not learnt.private) or (guarantee.kind == "gdp" and math.isinf(learnt.mu)):
         return False
-    if guarantee.unit == "row" and learnt.mu > guarantee.mu:
+    if learnt.rows_per_user is None or learnt.rows_per_user != guarantee.rows_per_user:
         return False
-    same = learnt.rows_per_user is not None and learnt.rows_per_user == guarantee.rows_per_user
-    return same and bool(guarantee.user_separation <= learnt.user_separation)
+    if guarantee.unit == "row":  # whose figures for users have the separation that the stream keeps
+        return bool(learnt.mu <= guarantee.mu and learnt.user_separation == guarantee.user_separation)
+    return bool(guarantee.user_separation <= learnt.user_separation)
 
 
 def place_of(stream: Any, ledger: Ledger, guarantee: Guarantee) -> dict[str, Any]:

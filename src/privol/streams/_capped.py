@@ -18,7 +18,7 @@ from ..encoding.learning import MISSING_TEXTS
 from ..encoding.refusals import Refusals
 from ..encoding.schema import Schema
 from ..encoding.schema_parts import User
-from ..errors import StreamError
+from ..errors import InvalidParameter, StreamError
 from ..readers.base import Piece, Progress, Source, arrow
 from ..readers.columns import Batch, Columns, ColumnsAround, Kind, blanked, resolve_column
 from ._delays import Wrapper
@@ -34,9 +34,13 @@ def capped_by(schema: Schema | None, columns: Columns) -> Columns:
     ------
     StreamError
         If there is no such column.
+    InvalidParameter
+        If surplus rows are to be null rows, and the schema refuses rows without cells.
     """
     if schema is None or schema.user is None:
         return columns
+    if schema.user.surplus == "null":
+        _check_takes_null_rows(schema)
     user, names = schema.user, columns.names
     place = user.column
     if isinstance(place, str):
@@ -50,6 +54,16 @@ def capped_by(schema: Schema | None, columns: Columns) -> Columns:
         place = names[resolve_column(place, names if columns.named else None, len(names), columns.name) or 0]
     missing = schema.file.get("missing", MISSING_TEXTS)
     return CappedColumns(columns, replace(user, column=place), frozenset(text.strip() for text in missing))
+
+
+def _check_takes_null_rows(schema: Schema) -> None:
+    """Refuse a schema that refuses rows without cells, which surplus rows are, before it does so with the first."""
+    why = f"where rows teach and user.surplus of {schema.name} is 'null': a null row has no cells"
+    for name, column in schema.columns:
+        if getattr(column, "missing", None) == "refuse":
+            raise InvalidParameter(f"columns.{name}.missing must be stated, and not 'refuse', {why}")
+    if schema.target is not None and schema.target.rest != "null":
+        raise InvalidParameter(f"target.rest must be 'null' {why}, found {schema.target.rest!r}")
 
 
 class CappedColumns(ColumnsAround):
