@@ -316,3 +316,29 @@ def test_killed_with_the_table(tmp_path):
         assert released.items() <= whole.items()
         assert fingerprint(load_model(tmp_path / f"run{left}")) == fingerprint(made)
     assert json.loads((tmp_path / f"run{lines[0][0]}" / "model.json").read_text())["n_rows"] == made.n_rows_
+
+
+def test_behind_a_learnt_encoding_all_rows_come_again(tmp_path):
+    """There the cap counts rows that teach too, and whose they were is not kept: a pipe of the rest would forget it."""
+    run, n = tmp_path / "run", 3000
+    rng = np.random.default_rng(1)
+    who = rng.integers(0, 700, n).astype(str)
+    rows = pa.table({"x": rng.normal(size=n), "who": who, "y": rng.integers(0, 2, n).astype(str)})
+    user = {"column": "who", "max_rows": MOST, "separation": 5}
+    words = {"rows_per_user": MOST, "user_separation": 5, "horizon": n, "epsilon": 50.0, "random_state": 1}
+    made = {"declared": {"user": user}, "classes": ["0", "1"], **words}
+
+    def stops(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        privol.PrivateClassifier(**made).fit_stream(
+            rows, target="y", checkpoint=State(run), progress=stops, block_rows=500
+        )
+    with pytest.raises(StateError, match="was not kept"):
+        State(run).next_row()
+    with pytest.raises(StateError, match="whose rows the run has learnt was not kept"):
+        privol.PrivateClassifier(**made).fit_stream(rows, target="y", checkpoint=State(run, rest=True))
+    whole = privol.PrivateClassifier(**made).fit_stream(rows, target="y")
+    last = privol.PrivateClassifier(**made).fit_stream(rows, target="y", checkpoint=State(run))
+    assert fingerprint(last.learner_) == fingerprint(whole.learner_)

@@ -118,7 +118,7 @@ class GoesOn:
     def named(self, seen: NDArray[Any] | None) -> None:
         """Take note of whose the next rows of the stream are."""
         if seen is None:
-            self._log = None  # it does not say
+            self._leave_place()  # it does not say
         elif self._log is not None:
             self._log.add(seen)
 
@@ -152,11 +152,14 @@ class GoesOn:
         if not known:
             return 1
         rows, seen = known[-1][0], known[-1][1].get("seen")
-        if seen is None or not rows:
+        capped = any(a.guarantee.user is not None for a in found.accounts if a.plan_id == plan["plan_id"])
+        if not rows or (seen is None and not capped):
             return rows + 1
         place = SeenLog.place(self._files.folder, rows)
         if place is None:
-            self._refuse("whose rows the run has learnt, and so which, is not here")
+            self._refuse(
+                "whose rows the run has learnt, and so which, was not kept: it goes on only with all of its rows"
+            )
         return place + 1
 
     def _seen_until(self, rows: int) -> NDArray[Any] | None:
