@@ -142,7 +142,8 @@ cdef class UserTable:
         Raises OverflowError if there may not be one: who was taken back is left out before.
         """
         cdef pv_users larger = self.c
-        self.make(&larger, self.c.room if self.c.limit == self.most else self.c.room + self.c.room // 8)
+        cdef int64_t room = self.c.room if self.c.limit == self.most else self.c.room + self.c.room // 8
+        self.make(&larger, room)
         with nogil:
             pv_users_move(&self.c, &larger)
         PyMem_RawFree(self.c.entries)

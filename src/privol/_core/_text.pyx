@@ -59,13 +59,13 @@ cdef class Form:
 
     def __init__(self, missing, bytes marks):
         cdef int64_t[::1] ends
+        cdef int64_t at = 0, i
         if not 1 <= len(marks) <= 2:
             raise InvalidParameter(f"marks must be one or two characters, found {marks!r}")
         found = [text for text in missing if text]
         self.texts = b"".join(found)
         self.ends = empty(len(found), dtype="int64")
         ends = self.ends
-        at = 0
         memset(self.written.begins, 0, 256)
         for i, text in enumerate(found):
             at += len(text)
@@ -103,12 +103,12 @@ cdef class Form:
         cdef double[::1] values = empty(n)
         cdef unsigned char[::1] cells = empty(n, dtype="uint8")
         cdef uint32_t[::1] found = empty(n if hashes else 0, dtype="uint32")
+        cdef const unsigned char *text = &data[0] if data.shape[0] else NULL
         if n:
             if hashes:
                 codes = &found[0]
             with nogil:
-                left = pv_look(&self.written, n, &ends[0], &data[0] if data.shape[0] else NULL, &values[0], &cells[0],
-                               codes)
+                left = pv_look(&self.written, n, &ends[0], text, &values[0], &cells[0], codes)
         return values.base, cells.base, found.base if hashes else None, left
 
 

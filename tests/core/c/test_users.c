@@ -113,7 +113,8 @@ static void rule(int64_t max_rows, int64_t separation, int every) {
         CHECK(pv_users_enter(&third, entered, numbers, 1, &at) == (k < max_rows ? PV_OK : PV_BAD_ROW));
     }
     at = 0;
-    CHECK(pv_users_enter(&third, entered + 2 * n - 2, numbers, 1, &at) == PV_HORIZON || entered[1] == entered[2 * n - 1]);
+    CHECK(pv_users_enter(&third, entered + 2 * n - 2, numbers, 1, &at) == PV_HORIZON ||
+          entered[1] == entered[2 * n - 1]);
     free(third.entries);
     codes[0] = USERS;
     at = 0;

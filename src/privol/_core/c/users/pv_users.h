@@ -23,7 +23,7 @@ typedef struct pv_users {
     int64_t near;   /* rows that the cap would have kept, but not the separation */
     int64_t used;   /* entries that are not free */
     int64_t room;
-    int64_t limit;  /* the most that may be used: fewer than room */
+    int64_t limit;          /* the most that may be used: fewer than room */
     unsigned char *entries; /* room * stride bytes, the caller's */
     int counted;            /* bytes of a count */
     int stride;
