@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from decimal import Decimal
 
 import numpy as np
@@ -141,6 +142,31 @@ def test_rows_that_were_not_learnt_do_not_count():
     fails[0] = False
     learner.learn_one(X[0], 1.0, user="g").learn_one(X[0], 1.0, user="g")
     assert (learner.n_rows_, learner.n_null_rows_) == (8, 1)
+
+
+def test_a_second_thread_waits():
+    """Rows are learnt in the order in which they are counted: else two of one user were too near, or taken back."""
+    X, y = rows(21)
+    begun, done, learnt = threading.Event(), threading.Event(), []
+
+    class Watched(privol.NOGD):
+        def _learn(self, run, X, *more):
+            if threading.current_thread() is not threading.main_thread():
+                begun.set()
+                done.wait(0.2)
+            learnt.append(len(X))
+            super()._learn(run, X, *more)
+
+    learner = made(Watched, 2, 10).partial_fit(X[:1], y[:1], classes=[0, 1], users=["z"])
+    words = {"users": ["u", *range(9)]}  # nine rows later the same user comes again
+    other = threading.Thread(target=learner.partial_fit, args=(X[1:11], y[1:11]), kwargs=words)
+    other.start()
+    assert begun.wait(10)
+    learner.partial_fit(X[11:20], y[11:20], users=[*range(20, 28), "u"])
+    done.set()
+    other.join()
+    assert learnt == [1, 10, 9]
+    assert (learner.n_rows_, learner.n_null_rows_) == (20, 0)
 
 
 def test_what_is_refused():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
@@ -188,18 +189,18 @@ class OnlineLearner(LedgeredModel):
             getattr(self, "rows_per_user", None), getattr(self, "user_separation", 1), users,
             None if run is None else run.users, begun=run is not None, refuse=targets.refuse,
         )  # fmt: skip
-        if counting is not None:
-            encoded = np.where(counting.admit(users, rows.shape[0], learnt), np.nan, encoded)
-        try:
+        with (
+            nullcontext()
+            if counting is None
+            else counting.counted(users, rows.shape[0], lambda: 0 if run is None else run.state.n_rows) as surplus
+        ):
+            encoded = encoded if surplus is None else np.where(surplus, np.nan, encoded)
             if run is None:
                 release = self._default_release(whole=False)
                 run = self._start(rows.shape[1], self._needed_horizon(), release, targets, counting, found)
             if not run.looked_at and learnt >= FIRST_ROWS:
                 self._look_at_scaled(run, X=rows)  # of those before: where warnings are errors, nothing is learnt yet
             self._learn(run, rows, encoded)
-        finally:
-            if counting is not None:
-                counting.settle(0 if run is None else run.state.n_rows - learnt)
         return self
 
     def learn_one(self, x: ArrayLike, y: Any, user: Any = None) -> Self:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -55,6 +58,7 @@ class LiveUsers:
         self.conditions = (_CONDITION.format(fate=_FATES[refuse]),)
         self._refuse = refuse
         self._table = UserTable(rows_per_user, user_separation, every=True)
+        self._alone = threading.RLock()
 
     def promised(self, facts: Facts) -> Facts:
         """Return what is known of an input whose rows are counted here."""
@@ -114,12 +118,23 @@ class LiveUsers:
 
     def learn_one(self, state: LearnerRun, x: Any, target: float, user: Any) -> None:
         """Let a run learn one row of a user, or a null row."""
-        learnt = state.n_rows
-        surplus = bool(self.admit([user], 1, learnt)[0])
-        try:
-            state.learn_one(x, math.nan if surplus else target, not self._refuse)
-        finally:
-            self.settle(state.n_rows - learnt)
+        with self.counted([user], 1, lambda: state.n_rows) as surplus:
+            state.learn_one(x, math.nan if surplus[0] else target, not self._refuse)
+
+    @contextmanager
+    def counted(self, users: Any, n: int, rows: Callable[[], int]) -> Iterator[NDArray[np.bool_]]:
+        """Count the rows of a block while it is learnt, and give those that are surplus rows; errors as :meth:`admit`.
+
+        A second thread waits: its rows would be learnt before those that are counted before, or be taken back for them.
+        ``rows`` says how many the run has learnt.
+        """
+        with self._alone:
+            before = rows()
+            surplus = self.admit(users, n, before)
+            try:
+                yield surplus
+            finally:
+                self.settle(rows() - before)
 
     def settle(self, learnt: int) -> None:
         """Say how many rows of the block were learnt: the others do not count."""
