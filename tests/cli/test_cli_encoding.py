@@ -300,6 +300,24 @@ def test_a_killed_run_of_a_share_goes_on(here):
     assert Ledger.read("R/ledger.jsonl").spent.mu == Ledger.read("whole/ledger.jsonl").spent.mu
 
 
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
+def test_a_killed_run_for_users_goes_on(here):
+    """With the rows that the cap leaves, behind those that taught."""
+    rows = table(24_000)
+    rows["id"] = np.random.default_rng(0).integers(0, 2500, len(rows))
+    rows.to_csv("rows.csv", index=False)
+    Path("users.toml").write_text('[user]\ncolumn = "id"\nmax_rows = 12\nseparation = 200\n')
+    words = (*WORDS, "--schema", "users.toml", "--learn-schema", "--rows-per-user", "12", "--user-separation", "200")
+    words = (*words, "--seed", "3", "--checkpoint", "500", "--no-diagnostics", "--quiet", "--epsilon", "8")
+    assert privol_cli(*words, "--out", "whole").exit_code == OK
+    result = killed_and_resumed(*words)
+    assert result["resumed"] is True
+    assert np.array_equal(load_model("R").coef_, load_model("whole").coef_)
+    assert Ledger.read("R/ledger.jsonl").spent.mu == Ledger.read("whole/ledger.jsonl").spent.mu
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -1,0 +1,54 @@
+"""``privol run`` with a budget for all rows of a user, behind an encoding that some of them teach."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+from cli_tools import privol_cli, run_json
+
+from privol.guarantees import gdp_mu
+from privol.ledger import Ledger
+
+USERS = """[user]
+column = "id"
+max_rows = 3
+separation = 200
+"""
+WORDS = ("run", "rows.csv", "--target", "outcome", "--schema", "users.toml", "--learn-schema")
+FOR_USERS = ("--rows-per-user", "3", "--user-separation", "200", "--epsilon", "8", "--no-diagnostics")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """Rows of people, most of whom have several."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    rows = pandas.DataFrame({"id": rng.integers(0, 2500, 6000), "age": rng.uniform(18, 90, 6000).round(1)})
+    rows["town"] = rng.choice(["Oslo", "Bergen"], 6000)
+    rows["outcome"] = np.where(rows["age"] > 54, "ill", "well")
+    rows.to_csv("rows.csv", index=False)
+    Path("users.toml").write_text(USERS)
+
+
+@pytest.mark.usefixtures("here")
+def test_a_budget_for_users():
+    """Of both phases and of metrics: one figure, which the ledger has too; the cap counts the rows of both phases."""
+    record = run_json(*WORDS, *FOR_USERS, "--seed", "1", "--out", "R")
+    assert record["guarantee"]["unit"] == "user"
+    assert "epsilon 8 at delta 1e-6 for one user (column 'id', at most 3 rows" in record["summary"]
+    spent = Ledger.read("R/ledger.jsonl").spent
+    assert spent.mu == pytest.approx(gdp_mu(8.0, 1e-6), rel=1e-9)
+    assert record["users"] == {"most_rows": 3, "mu": pytest.approx(spent.mu), "epsilon": pytest.approx(8.0)}
+    assert record["rows"] + record["encoding"]["rows"] < 6000
+    words = ("--private-metrics", "0.2", "--release", "400")
+    record = run_json(*WORDS, *FOR_USERS, *words, "--seed", "1", "--out", "S")
+    found = Ledger.read("S/ledger.jsonl")
+    assert found.spent.mu == pytest.approx(gdp_mu(8.0, 1e-6), rel=1e-6)
+    assert found.spent.mu <= found.mu * (1 + 1e-12)
+    assert "for one user (column 'id'" in record["summary"]
+    result = privol_cli("account", "S/ledger.jsonl")
+    assert "of a user, the rows of both" in " ".join(result.stdout.split())
+    assert len(privol_cli("predict", "R", "rows.csv").stdout.splitlines()) == 6001
