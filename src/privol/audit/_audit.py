@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from ..learners import TABLE, NetworkLearner, OfflineLearner, OnlineLearner
 from ._bounds import FloatArray, bounds, fit_direction, gaussian_mu_lower
 from ._cases import PREFIX_PARAMETERS, Case, LearnerCase, PrefixCase, worst_learner
 from ._network import NETWORKS, NetworkCase, networking
+from ._of_users import UserCase, far_from_bends
 from ._offline import OFFLINE, OfflineCase, worst_offline
 from ._reports import REPORTERS, ReportCase, reporting
 
@@ -163,6 +164,7 @@ def audit(
     statistic: str = "auto",
     noise: float = 1.0,
     random_state: int | None = None,
+    user_places: Sequence[int] | None = None,
     **parameters: Any,
 ) -> Audit:
     """Try to refute what a learner claims, by many runs on two neighbouring streams.
@@ -189,9 +191,14 @@ def audit(
         whose noise has no scale ("privunit", "duchi"): reports of ``epsilon / noise``.
     random_state : None or int
         Of the noise. None: keys from the operating system.
+    user_places : sequence of int, optional
+        Of a learner with ``rows_per_user``: numbers from 1 of the rows in which the two streams differ, which may be
+        more than a user may have, or nearer to each other: then the claim does not hold, and is refuted. Default: the
+        worst places that a user may have, found by trying all.
     **parameters
         Of the learner that is named, such as ``epsilon``, ``adjacency``, ``design``, ``release``, ``calibration``,
-        ``randomizer``. Of "prefix": epsilon, delta, adjacency, design, buffers, objective, bound, leaf, calibration.
+        ``randomizer``, ``rows_per_user``, ``user_separation``. Of "prefix": epsilon, delta, adjacency, design,
+        buffers, objective, bound, leaf, calibration.
 
     Returns
     -------
@@ -225,7 +232,7 @@ def audit(
     steps = integer(steps=steps, at_least=1, at_most=4096)
     choice(STATISTICS, statistic=statistic)
     state = None if random_state is None else np.random.default_rng(integer(random_state=random_state, at_least=0))
-    case = _case(learner, parameters, steps, noise, state)
+    case = _case(learner, parameters, steps, noise, state, user_places)
     fitted = case.weights is None or statistic == "fitted"
     samples = _sampled(case, runs, fitted)
     half = runs // 2
@@ -256,8 +263,26 @@ def audit(
 
 
 def _case(
-    learner: str | OnlineLearner | OfflineLearner, parameters: dict[str, Any], steps: int, noise: float, state: Any
+    learner: str | OnlineLearner | OfflineLearner,
+    parameters: dict[str, Any],
+    steps: int,
+    noise: float,
+    state: Any,
+    places: Sequence[int] | None,
 ) -> Case:
+    of_users = (parameters if isinstance(learner, str) else vars(learner)).get("rows_per_user") is not None
+    if places is not None and not of_users:
+        raise InvalidParameter("user_places are of a user: rows_per_user must be given")
+    if of_users and (learner in OFFLINE or isinstance(learner, OfflineLearner)):
+        raise InvalidParameter(
+            "rows_per_user must be None in an audit of a learner of data at rest, whose streams differ in one row: "
+            "k rows of a user cost k times its epsilon, by group privacy"
+        )
+
+    def of_learner(made: OnlineLearner) -> Case:
+        words: dict[str, Any] = {"steps": steps, "noise": noise, "random_state": state}
+        return UserCase(made, places=places, **words) if of_users else LearnerCase(made, **words)
+
     if isinstance(learner, (OnlineLearner, OfflineLearner)):
         if parameters:
             raise InvalidParameter(f"a learner has its own parameters: {', '.join(parameters)} must be set there")
@@ -267,7 +292,7 @@ def _case(
             return NetworkCase(learner, by_rows=False, noise=noise, random_state=state)
         if isinstance(learner, tuple(REPORTERS.values())):
             return ReportCase(learner, by_rows=False, noise=noise, random_state=state)
-        return LearnerCase(learner, steps=steps, noise=noise, random_state=state)
+        return of_learner(learner)
     name = choice(MECHANISMS, learner=learner)
     if name in REPORTERS:
         reporter, by_rows = reporting(name, parameters)
@@ -278,7 +303,7 @@ def _case(
     if name in OFFLINE:
         return OfflineCase(worst_offline(name, parameters), rows=steps, noise=noise, random_state=state)
     if name != "prefix":
-        return LearnerCase(worst_learner(name, parameters), steps=steps, noise=noise, random_state=state)
+        return of_learner(worst_learner(name, far_from_bends(name, parameters) if of_users else parameters))
     wrong = ", ".join(sorted(set(parameters) - set(PREFIX_PARAMETERS)))
     if wrong:
         raise InvalidParameter(f"'prefix' has no parameter {wrong}: it has {', '.join(PREFIX_PARAMETERS)}")

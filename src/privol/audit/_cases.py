@@ -231,6 +231,10 @@ class LearnerCase(Case):
         first, _ = self._release_rows(1)
         return min(first, 8 if words["calibration"] == "published" else _WIDTH)
 
+    def _row_steps(self) -> int:
+        """Steps that are looked at where a row enters one of them only."""
+        return 2
+
     def _release_rows(self, features: int) -> tuple[int, list[int]]:
         rows = self._rows()[0]
         release = self._words["release"] or "last"
@@ -260,14 +264,14 @@ class LearnerCase(Case):
         else:
             steps = -(-horizon // batch)
             if isinstance(plan, GradientCalibration):
-                steps = min(steps, 2)  # a row enters one step only
+                steps = min(steps, self._row_steps())
             _check_releases(steps)
             before, ends = 0, [min(k * batch, horizon) for k in range(1, steps + 1)]
         self._learner, self._features, self._ends = made, features, ends
         self._plan, self._silent = _scaled(plan, self._noise), _scaled(plan, 0.0)
         self.claimed(plan.claim, plan.mu, words["epsilon"], words["delta"])
 
-        top = 1.0 if loss.kind == "classification" else float(words["y_bound"])
+        top = self._top = 1.0 if loss.kind == "classification" else float(words["y_bound"])
         zero_out = self.adjacency == "zero_out"
         one, two = self._unit_rows(features), self._unit_rows(features, other=True)
         targets = (np.full(width, top), np.full(width, math.nan if zero_out else -top))
@@ -469,10 +473,11 @@ class PrefixCase(Case):
 
 _TOLD = (
     "loss", "weights", "design", "randomizer", "values", "release", "noise_shape", "noise_position", "calibration",
+    "rows_per_user", "user_separation",
 )  # fmt: skip
 _UNTOLD = {
     "noise_position": "gradient", "noise_shape": "lipschitz", "calibration": "tight", "release": None, "values": 1,
-    "weights": "linear",
+    "weights": "linear", "user_separation": 1,
 }  # fmt: skip
 
 

@@ -57,6 +57,22 @@ AUDITED = (*(entry.name for entry in TABLE), "prefix")
 @click.option(
     "--batch", type=int, help="nogd, dpftrl, pqftl, dola, sparse-dola: rows of a step.  [default: 128, 24 or 1]"
 )
+@click.option(
+    "--rows-per-user",
+    type=int,
+    metavar="ROWS",
+    help="pigd, pgiga, nogd, dpftrl, pqftl: the claim is of a budget for all rows of a user, who has at most so many; "
+    "the streams differ in all of them, at the worst places.  [default: the claim is for one row]",
+)
+@click.option(
+    "--user-separation", type=int, metavar="ROWS", help="With it: any two of them are so many rows apart.  [default: 1]"
+)
+@click.option(
+    "--user-places",
+    metavar="N1,N2,...",
+    help="With it: numbers of the user's rows, from 1. More, or nearer to each other, than the claim is for: refuted.  "
+    "[default: the worst that there may be, by trying all]",
+)
 @click.option("--leakage", type=float, help="miogd, bandit: nats per report, instead of epsilon.")
 @click.option("--values", type=click.IntRange(1, 2), help="bandit: values of a loss in a report.  [default: 1]")
 @click.option(
@@ -101,12 +117,18 @@ def audit(learner: str, epsilons: tuple[float, ...], as_json: bool, seed: int | 
         privol audit miogd --leakage 0.1
         privol audit dola --noise-position output
         privol audit objective-perturbation --calibration published
+        privol audit dpftrl --rows-per-user 4 --user-separation 256
     """
     from ..audit import audit as make_audit
     from ..tables import audit_report, show
     from .app import OK, REFUTED
 
     given = {name: value for name, value in options.items() if value is not None}
+    if "user_places" in given:
+        try:
+            given["user_places"] = [int(place) for place in given["user_places"].split(",")]
+        except ValueError:
+            raise click.UsageError("--user-places are numbers of rows, such as 1,4,9") from None
     found = []
     budgets: list[dict[str, Any]] = [{"epsilon": epsilon} for epsilon in epsilons]
     if not budgets:

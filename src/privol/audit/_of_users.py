@@ -1,0 +1,145 @@
+"""Neighbouring streams of a user: all of their rows differ, at the worst places that are found by trying all.
+
+What a row moves is read off noise-free runs, step by step, and so is what several move together: a sum over their
+steps, as all that is released is linear in the rows of these streams. The worst places are those at which it is
+largest, in deviations of the noise. The calibration's own figures are not asked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from .._validate import integer
+from ..errors import InvalidParameter
+from ..learners import OnlineLearner
+from ._cases import LearnerCase
+
+__all__ = ["UserCase", "far_from_bends"]
+
+_MOST_PATTERNS = 200_000
+
+
+# No margin comes near the bend of the loss, whatever the noise: so each row moves the same, whichever came before.
+_FAR = {"regularization": 1e4, "l2": 1e4}
+
+
+def far_from_bends(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters of a learner that is named, with which several rows of a user move as much as they can."""
+    wanted = {"dpftrl": "regularization", "nogd": "l2"}.get(name)
+    return parameters if wanted is None else {wanted: _FAR[wanted], **parameters}
+
+
+class UserCase(LearnerCase):
+    """A learner whose budget is for all rows of a user, on two streams that differ in all of them.
+
+    Parameters
+    ----------
+    learner : OnlineLearner
+        With ``rows_per_user``.
+    steps, noise, random_state
+        As for :class:`LearnerCase`.
+    places : sequence of int, optional
+        Numbers of the user's rows from 1, ascending. They need not be those of ``rows_per_user`` and
+        ``user_separation``, to see what the claim rests on. Default: the worst of those that are.
+    """
+
+    def __init__(
+        self, learner: OnlineLearner, *, steps: int, noise: float, random_state: Any, places: Sequence[int] | None
+    ) -> None:
+        self._given = places
+        self._places: NDArray[np.int64] | None = None
+        super().__init__(learner, steps=steps, noise=noise, random_state=random_state)
+        if places is not None:
+            self.title = f"{self.title[:-1]}, rows {', '.join(map(str, places))} of a user)"
+
+    def _row_steps(self) -> int:
+        """Those that all rows of a user may be in, with a place to spare."""
+        words, batch = self._words, int(self._words["batch"])
+        last = (
+            max(self._given) if self._given else (int(words["rows_per_user"]) - 1) * int(words["user_separation"]) + 1
+        )
+        return -(-last // batch) + 1
+
+    def _most_width(self) -> int:
+        """Users that may share a run: with the same steps, each with a coordinate of their own."""
+        most = super()._most_width()
+        self._prepare(1)
+        assert self._places is not None
+        ends = np.array(self._ends)
+        room = (ends[np.searchsorted(ends, self._places, side="right")] - self._places).min()
+        apart = np.diff(self._places).min() if len(self._places) > 1 else most  # rows of two users are different ones
+        return int(max(1, min(most, room, apart)))
+
+    def _prepare(self, width: int) -> None:
+        super()._prepare(width)
+        if self._places is None:
+            found = self._worst() if self._given is None else self._checked(self._given)
+            self._places = np.array(found, dtype=np.int64)
+        self._differ(self._places)
+
+    def _differ(self, places: NDArray[np.int64]) -> None:
+        """Make the two streams: every user of the run has rows at these places, from 0, shifted by their number."""
+        users = np.tile(np.arange(self.width), len(places))
+        rows = (places[:, None] + np.arange(self.width)).ravel()
+        one, two = self._unit_rows(self._features), self._unit_rows(self._features, other=True)
+        zero_out = self.adjacency == "zero_out"
+        tops = self._top, math.nan if zero_out else -self._top
+        self._streams = []
+        for unit, top in zip((one, one if zero_out or not self._pairs else two), tops, strict=True):
+            cells = unit[users].tocoo()
+            shape = (self._ends[-1], self._features)
+            X = sparse.csr_matrix((cells.data, (rows[cells.row], cells.col)), shape=shape)
+            y = np.full(self._ends[-1], math.nan)
+            y[rows] = top
+            self._streams.append((X, y))
+        self._worlds = [self._cut(X, y) for X, y in self._streams]
+
+    def _checked(self, places: Sequence[int]) -> list[int]:
+        """Places of the caller's, from 0."""
+        most = self._ends[-1]
+        found = [integer(user_places=place, at_least=1, at_most=most) - 1 for place in places]
+        if not found or any(b <= a for a, b in pairwise(found)):
+            raise InvalidParameter(f"user_places must ascend, from 1 to {most:,} at most, found {list(places)!r}")
+        return found
+
+    def _worst(self) -> list[int]:
+        """The places at which all rows of a user move most, by trying all divisions of their number among the steps."""
+        rows, apart = int(self._words["rows_per_user"]), int(self._words["user_separation"])
+        starts = [0, *self._ends[:-1]]
+        patterns = math.comb(len(starts) + rows - 1, rows)
+        if patterns > _MOST_PATTERNS:
+            raise InvalidParameter(
+                f"rows_per_user={rows} in {len(starts)} steps are {patterns:,} patterns, of which at most "
+                f"{_MOST_PATTERNS:,} are tried: state fewer steps, fewer rows, or user_places"
+            )
+        moved = []
+        for start in starts:
+            self._differ(np.array([start]))
+            moved.append((self.twin(1) - self.twin(0))[0])
+        effect = np.array(moved)
+        together = effect @ np.linalg.solve(self._covariance(), effect.T)
+        best: tuple[float, list[int]] = (-1.0, [])
+
+        def go(step: int, places: list[int], steps: list[int], square: float) -> None:
+            """Every later row as early in its step as those before it allow, which leaves the most room."""
+            nonlocal best
+            if square > best[0]:
+                best = square, places
+            if len(places) == rows:
+                return
+            first = places[-1] + apart if places else 0
+            for s in range(step, len(starts)):
+                place = max(starts[s], first)
+                if place < self._ends[s]:
+                    more = together[s, s] + 2.0 * together[s, steps].sum() if steps else together[s, s]
+                    go(s, [*places, place], [*steps, s], square + float(more))
+
+        go(0, [], [], 0.0)
+        return best[1]

@@ -1,0 +1,190 @@
+"""Audits of budgets for users: the worst places by trying all match the calibration, and what breaks it is caught."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from alpha import rate
+from cli_tools import privol_cli
+from exact_encoder import MIXED, NAMES, apart, counted, table
+
+import privol
+from privol import open_stream
+from privol.audit import audit
+from privol.audit._audit import _case
+from privol.auto.defaults import within_budget
+from privol.cli.app import OK, REFUTED, USAGE
+from privol.errors import InvalidParameter
+
+DELTA = 1e-5
+USERS = {"rows_per_user": 4, "user_separation": 256}
+EXACT = [
+    *(("dpftrl", {"design": design}) for design in ("sqrt", "blt", "tree", "independent")),
+    ("dpftrl", {"design": "sqrt", "batch": 1, "steps": 12}),
+    ("pqftl", {"design": "sqrt", "steps": 10}),
+    ("nogd", {}),
+    ("pigd", {"release": "all", "steps": 12}),
+    ("pigd", {"release": 64}),
+]
+PATTERNS = [(1, 1), (3, 1), (4, 2), (3, 4), (4, 128), (3, 256), (2, 512)]
+
+
+def case_of(name, words, rows, separation, noise=1.0, places=None):
+    given = {"epsilon": 4.0, "delta": DELTA, "rows_per_user": rows, "user_separation": separation, **words}
+    return _case(name, given, given.pop("steps", 8), noise, 1, places)
+
+
+@pytest.mark.parametrize(("rows", "separation"), PATTERNS)
+@pytest.mark.parametrize(("name", "words"), EXACT, ids=[f"{n}-{'-'.join(map(str, w.values()))}" for n, w in EXACT])
+def test_the_worst_places_cost_what_is_calibrated(name, words, rows, separation):
+    """Within 1 %, and no more: what the rows move is measured, and the places are found by trying all."""
+    case = case_of(name, words, rows, separation)
+    assert case.attainable <= case.mu * (1 + 1e-9)
+    fits = separation <= case._ends[-1]  # else one row is all that a user has here
+    if fits:
+        assert case.attainable > 0.99 * case.mu
+
+
+@pytest.mark.parametrize(("name", "words"), EXACT, ids=[f"{n}-{'-'.join(map(str, w.values()))}" for n, w in EXACT])
+def test_other_places_cost_no_more(name, words):
+    """A few that are admissible, and one row less."""
+    rng = np.random.default_rng(0)
+    rows, separation = 3, 5 if words.get("steps") is None else 2
+    most = case_of(name, words, rows, separation)._ends[-1]
+    for _ in range(4):
+        gaps = separation + rng.integers(0, max(1, (most - 1) // rows - separation), rows - 1)
+        places = (1 + np.cumsum([0, *gaps])).tolist()
+        for some in (places, places[1:]):
+            case = case_of(name, words, rows, separation, places=some)
+            assert case.attainable <= case.mu * (1 + 1e-9), some
+
+
+@pytest.mark.parametrize("name", ["dpftrl", "nogd", "pigd"])
+def test_what_breaks_the_claim_costs_more(name):
+    """Rows that are nearer than the separation, one row more, two thirds of the noise."""
+    words = {"design": "sqrt"} if name == "dpftrl" else {"release": 64} if name == "pigd" else {}
+    rows, apart_ = 3, 128
+    for places, noise in (([1, 2, 3], 1.0), ([1, 129, 257, 385], 1.0), (None, 0.67)):
+        if name == "pigd" and places is not None and places[-1] > 256:
+            places = [1, 65, 129, 193]
+        case = case_of(name, words, rows, apart_, noise=noise, places=places)
+        assert case.attainable > 1.04 * case.mu, places
+    assert "rows 1, 2, 3 of a user" in case_of(name, words, rows, apart_, places=[1, 2, 3]).title
+
+
+@pytest.mark.statistical
+def test_audits_of_runs():
+    """Claims hold, and are caught where the noise, the distance or the number of rows is another."""
+    confidence = 1.0 - rate("audit.users", 60)
+    words = {"design": "sqrt", "delta": DELTA, "epsilon": 4.0, "confidence": confidence, "random_state": 3, **USERS}
+    found = audit("dpftrl", runs=20_000, **words)
+    assert found.exceeded_by == ()
+    assert found.ratio > 0.7
+    assert found.attainable == pytest.approx(found.mu, rel=0.01)
+    assert audit("dpftrl", runs=20_000, noise=0.67, **words).exceeded_by
+    assert audit("dpftrl", runs=20_000, user_places=[1, 129, 257, 385], **words).exceeded_by
+    near = {**words, "user_separation": 64, "rows_per_user": 3}
+    assert audit("dpftrl", runs=20_000, user_places=[1, 65, 129, 193, 257], **near).exceeded_by
+    assert audit(privol.NOGD(loss="hinge", l2=1e4, radius=1e3, fit_intercept=False, batch=64, rows_per_user=3),
+                 runs=4000, confidence=confidence, random_state=1).exceeded_by == ()  # fmt: skip
+
+
+@pytest.mark.process
+def test_the_command():
+    words = ("audit", "dpftrl", "--epsilon", "4", "--runs", "4000", "--seed", "1")
+    users = ("--rows-per-user", "3", "--user-separation", "128")
+    result = privol_cli(*words, *users, "--json")
+    assert result.exit_code == OK, result.stderr
+    (found,) = json.loads(result.stdout)["audits"]
+    assert "rows_per_user=3, user_separation=128" in found["learner"]
+    result = privol_cli(*words, *users, "--user-places", "1,129,257,385,513,641,769,897")
+    assert result.exit_code == REFUTED
+    assert privol_cli(*words, *users, "--user-places", "1,b").exit_code == USAGE
+
+
+def test_what_is_refused():
+    with pytest.raises(InvalidParameter, match="user_places are of a user"):
+        audit("dpftrl", user_places=[1, 2])
+    with pytest.raises(InvalidParameter, match="must ascend"):
+        case_of("dpftrl", {}, 3, 1, places=[2, 1])
+    with pytest.raises(InvalidParameter, match="user_places must be"):
+        case_of("dpftrl", {}, 3, 1, places=[1, 5000])
+    with pytest.raises(InvalidParameter, match="patterns, of which at most 200,000 are tried"):
+        case_of("dpftrl", {"steps": 40}, 8, 1)
+    with pytest.raises(InvalidParameter, match="data at rest"):
+        audit("output-perturbation", rows_per_user=3)
+
+
+# ---- an encoding and the model behind it ---------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_whole_transcripts_of_a_users_rows():
+    """All that leaves a run of both phases: two worlds that differ in all rows of one user, wherever they are.
+
+    What rows move in a phase is counted in the code as it runs, with its own releases played again, so that what is
+    public is the same in both; what they move behind it is read off noise-free runs. The worst of all admissible places
+    is the figure for a user, within 1 %; no places cost more. One row more, or rows nearer than the separation, do.
+    """
+    rows, k, separation = table(130), 3, 22
+    users = {"rows_per_user": k, "user_separation": separation}
+    data = [dict(zip(NAMES, row, strict=True)) for row in rows]
+
+    def learn(given):
+        return lambda encoder: seen.append(open_stream(given, target="y", schema=encoder))
+
+    seen = []
+    encoder, base = counted(learn(data), epsilon=300.0, **users)
+    stream, phases = seen[0], [n for _, n in encoder.plan_.phases]
+    first, n = encoder.plan_.rows, len(rows)
+    moved = np.zeros((len(phases), k + 2))  # by so many rows of each phase, in deviations of the noise
+    for p, start in enumerate(itertools.accumulate([0, *phases[:-1]])):
+        for count in range(1, min(k + 1, phases[p]) + 1):
+            worlds = []
+            for other in MIXED[:2]:
+                world = [dict(zip(NAMES, other, strict=True)) if start <= at < start + count else row
+                         for at, row in enumerate(data)]  # fmt: skip
+                worlds.append(counted(learn(world), base.released, epsilon=300.0, **users)[1])
+            gap = [apart(a, b) for a, b in zip(worlds[0].counts, worlds[1].counts, strict=True)]
+            assert [d > 0.0 for d in gap] == [i == p for i in range(len(phases))]
+            moved[p, count] = gap[p] / base.stds[p]
+    horizon = n - first
+    learner = privol.DPFTRL(epsilon=300.0, design="sqrt", loss="hinge", radius=1e3, regularization=1e4,
+                            fit_intercept=False, horizon=horizon, **users)  # fmt: skip
+    within_budget(learner, stream, horizon)
+    assert learner.epsilon == 300.0
+    stated = learner.fit_stream(stream).guarantee_.mu
+    same = {"design": "sqrt", "batch": 1, "steps": horizon, "epsilon": 300.0, "delta": 1e-6}
+    model = case_of("dpftrl", same, k, separation, places=[1])
+    effect = []
+    for at in range(horizon):
+        model._differ(np.array([at]))
+        effect.append((model.twin(1) - model.twin(0))[0])
+    together = np.array(effect) @ np.linalg.solve(model._covariance(), np.array(effect).T)
+    phase_of = np.repeat(range(len(phases)), phases)
+
+    def cost(places):
+        taught = np.bincount(phase_of[[p for p in places if p < first]], minlength=len(phases))
+        learnt = [p - first for p in places if p >= first]
+        return math.sqrt(sum(moved[p, m] ** 2 for p, m in enumerate(taught)) + together[np.ix_(learnt, learnt)].sum())
+
+    def admissible(places, left):
+        """As early as may be in every phase, and anywhere behind them: which is where the worst ones are."""
+        yield places
+        if left:
+            least = places[-1] + separation if places else 0
+            starts = {max(least, start) for start in (*itertools.accumulate([0, *phases]), *range(least, n))}
+            for at in sorted(start for start in starts if start < n):
+                yield from admissible((*places, at), left - 1)
+
+    found = [cost(places) for places in admissible((), k) if places]
+    assert len(found) > 10_000
+    assert max(found) <= stated * (1 + 1e-9)
+    assert max(found) > 0.99 * stated
+    apart_again = (first, first + separation, first + 2 * separation)
+    assert cost((*apart_again, first + 3 * separation - 1)) > 1.01 * stated
+    assert cost((first, first + 1, first + 2)) > 1.01 * stated
