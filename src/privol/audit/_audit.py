@@ -18,7 +18,7 @@ from ..learners import TABLE, NetworkLearner, OfflineLearner, OnlineLearner
 from ._bounds import FloatArray, bounds, fit_direction, gaussian_mu_lower
 from ._cases import PREFIX_PARAMETERS, Case, LearnerCase, PrefixCase, worst_learner
 from ._network import NETWORKS, NetworkCase, networking
-from ._of_users import UserCase, far_from_bends
+from ._of_users import UserCase
 from ._offline import OFFLINE, OfflineCase, worst_offline
 from ._reports import REPORTERS, ReportCase, reporting
 
@@ -303,7 +303,7 @@ def _case(
     if name in OFFLINE:
         return OfflineCase(worst_offline(name, parameters), rows=steps, noise=noise, random_state=state)
     if name != "prefix":
-        return of_learner(worst_learner(name, far_from_bends(name, parameters) if of_users else parameters))
+        return of_learner(worst_learner(name, parameters))
     wrong = ", ".join(sorted(set(parameters) - set(PREFIX_PARAMETERS)))
     if wrong:
         raise InvalidParameter(f"'prefix' has no parameter {wrong}: it has {', '.join(PREFIX_PARAMETERS)}")

@@ -136,7 +136,8 @@ def worst_learner(name: str, parameters: dict[str, Any]) -> OnlineLearner:
     """A learner with the given parameters, the others such that its sensitivity is attained or nearly so."""
     kind: type[Any] = LEARNERS[name]
     published = kind.worst_published if parameters.get("calibration") == "published" else {}
-    return built(kind, {**kind.worst, "fit_intercept": False, **published, **parameters}, parameters)
+    users = kind.worst_of_users if parameters.get("rows_per_user") is not None else {}
+    return built(kind, {**kind.worst, "fit_intercept": False, **users, **published, **parameters}, parameters)
 
 
 def built(kind: type[Any], words: dict[str, Any], parameters: dict[str, Any]) -> OnlineLearner:

@@ -21,19 +21,9 @@ from ..errors import InvalidParameter
 from ..learners import OnlineLearner
 from ._cases import LearnerCase
 
-__all__ = ["UserCase", "far_from_bends"]
+__all__ = ["UserCase"]
 
 _MOST_PATTERNS = 200_000
-
-
-# No margin comes near the bend of the loss, whatever the noise: so each row moves the same, whichever came before.
-_FAR = {"regularization": 1e4, "l2": 1e4}
-
-
-def far_from_bends(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters of a learner that is named, with which several rows of a user move as much as they can."""
-    wanted = {"dpftrl": "regularization", "nogd": "l2"}.get(name)
-    return parameters if wanted is None else {wanted: _FAR[wanted], **parameters}
 
 
 class UserCase(LearnerCase):

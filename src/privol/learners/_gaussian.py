@@ -66,6 +66,9 @@ class GaussianLearner(OnlineLearner, Generic[P]):
     #: Parameters with which one row moves what is released as far as the plan says, or nearly: those of audits by name.
     #: None: nobody knows such.
     worst: ClassVar[Mapping[str, Any]] = {}
+    #: What several rows of a user need besides: no margin comes near the bend of the loss, whatever the noise, so that
+    #: each row moves the same.
+    worst_of_users: ClassVar[Mapping[str, Any]] = {}
     #: Likewise of ``calibration="published"``.
     worst_published: ClassVar[Mapping[str, Any]] = {}
     #: Rows of a run, at most: of the kernels and their addresses of noise.

@@ -120,6 +120,7 @@ class NOGD(AskingLearner[GradientCalibration]):
     _perturbed = "sum of a step's gradients"
     # gradients of constant size on a ball that nothing leaves: the sensitivity is attained
     worst: ClassVar[Mapping[str, Any]] = {"loss": "hinge", "l2": 1.0, "radius": 1e3, "batch": 128}
+    worst_of_users: ClassVar[Mapping[str, Any]] = {"l2": 1e4}
 
     def __init__(
         self,

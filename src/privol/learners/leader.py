@@ -170,6 +170,7 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
     _longest = 1 << 48
     _many_classes = True
     worst: ClassVar[Mapping[str, Any]] = {"loss": "hinge", "regularization": 1.0, "radius": 1e3, "batch": 128}
+    worst_of_users: ClassVar[Mapping[str, Any]] = {"regularization": 1e4}
 
     def __init__(
         self,
