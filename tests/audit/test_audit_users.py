@@ -63,6 +63,19 @@ def test_other_places_cost_no_more(name, words):
             assert case.attainable <= case.mu * (1 + 1e-9), some
 
 
+def test_the_worst_places_are_not_the_first():
+    """Of a design whose rows in the middle move most; and no admissible places are worse than those that are found."""
+    words = {"design": "honaker", "batch": 1, "steps": 8}
+    case = case_of("dpftrl", words, 2, 2)
+    others = [
+        case_of("dpftrl", words, 2, 2, places=[a, b]).attainable
+        for a, b in itertools.combinations(range(1, 9), 2)
+        if b - a >= 2
+    ]
+    assert case.attainable == pytest.approx(max(others))
+    assert case.attainable > 1.005 * case_of("dpftrl", words, 2, 2, places=[1, 3]).attainable
+
+
 @pytest.mark.parametrize("name", ["dpftrl", "nogd", "pigd"])
 def test_what_breaks_the_claim_costs_more(name):
     """Rows that are nearer than the separation, one row more, two thirds of the noise."""

@@ -48,11 +48,12 @@ def test_the_later_figure_covers_both():
 @pytest.mark.parametrize(("spent", "whole"), [(0.3, math.hypot(0.6, 0.3)), (0.7, 0.8), (0.0, 0.6)])
 def test_a_run_that_ended_early_adds_up(spent, whole):
     """Never more than it reserved; and never less than the encoding."""
-    ledger, _, model = both()
+    ledger, _, model = both(epsilon=8.0, delta=1e-6)
     model.attach(lambda: (100, 1, square_up(spent)) if spent else (0, 0, 0.0))
     model.close()
     assert ledger.spent.mu == pytest.approx(whole)
     assert ledger.committed.mu == pytest.approx(whole)
+    assert ledger.remaining == pytest.approx(math.sqrt(gdp_mu(8.0, 1e-6) ** 2 - whole**2))  # what is admitted
 
 
 def test_a_third_run_is_refused_beside_them_and_adds_up():
