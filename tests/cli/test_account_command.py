@@ -6,6 +6,7 @@ import json
 import math
 import re
 import sys
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -205,6 +206,18 @@ def test_a_group_is_one_line_of_budget_with_its_parts(grouped):
     assert "mu" not in rest[1]  # its parts have no figures of their own that somebody could add up
     assert "runs on different rows of one stream count once, by the dearest" in text
     assert "count once, by the dearest" not in account_text(journal(grouped.parent / "b.jsonl", ("PIGD", "gdp", 0.2)))
+
+
+def test_a_group_of_users_counts_by_its_later_figure(tmp_path):
+    users = {"unit": "user", "rows_per_user": 3}
+    with closing(Ledger(journal=tmp_path / "users.jsonl")) as ledger:
+        first = ledger.open(learner="Encoder", guarantee=plan(parameter=0.05, **users))
+        ledger.open(learner="Model", guarantee=plan(parameter=0.06, **users), beside=first, first_row=101)
+    (group,) = account_json(tmp_path / "users.jsonl")["journals"][0]["groups"]
+    assert (group["unit"], group["reserved"]["mu"]) == ("user", 0.06)
+    assert "or by the figure of the later one where that is for all rows of a user, in both" in account_text(
+        tmp_path / "users.jsonl"
+    )
 
 
 def test_a_group_in_several_journals(grouped, tmp_path):

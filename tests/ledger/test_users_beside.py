@@ -56,6 +56,18 @@ def test_a_run_that_ended_early_adds_up(spent, whole):
     assert ledger.remaining == pytest.approx(math.sqrt(gdp_mu(8.0, 1e-6) ** 2 - whole**2))  # what is admitted
 
 
+def test_a_later_figure_that_is_too_small_for_both():
+    """What the first has spent is never forgotten."""
+    ledger, _, model = both(0.6, 0.5)
+    assert ledger.committed.mu == pytest.approx(0.6)
+    spend(model, 0.5)
+    assert ledger.spent.mu == pytest.approx(0.6)
+    limited = Ledger(epsilon=privol.guarantees.gdp_epsilon(0.6, 1e-6), delta=1e-6)
+    first = limited.open(learner="Encoder", guarantee=promise(0.6))
+    limited.open(learner="Model", guarantee=promise(0.5), beside=first, first_row=101)
+    assert limited.remaining == pytest.approx(0.0, abs=1e-4)
+
+
 def test_a_third_run_is_refused_beside_them_and_adds_up():
     """A user's rows may be in all three, and its figure has those of two parts."""
     ledger, first, _ = both()

@@ -195,6 +195,7 @@ def _describe_group(parts: list[list[Account]], delta: float) -> dict[str, Any]:
     adjacency = known[0].guarantee.adjacency
     return {
         "plan_id": known[0].group,
+        "unit": known[0].guarantee.unit,
         "parts": [[account.plan_id for account in part] for part in parts],
         "spent": _figures(compose(shares_of(zip(known, spent, strict=True)), adjacency=adjacency, delta=delta)),
         "reserved": _figures(compose(shares_of(zip(known, reserved, strict=True)), adjacency=adjacency, delta=delta)),

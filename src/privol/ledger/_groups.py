@@ -188,7 +188,7 @@ def _covering(parts: Parts, shares: dict[Account, Share]) -> list[Share]:
     paying = [share for share in found if share.mu_squared > 0.0 or share.releases > 0]
     if len(later) != 1 or len(paying) < 2:
         return paying or found[:1]
-    whole = later[0].reserved_mu_squared
+    whole = max(later[0].reserved_mu_squared, found[0].mu_squared)  # whoever opened it may have forgotten the first
     one, both = found[1], sum_up([share.mu_squared for share in found])
     if both < whole:
         return found
@@ -207,7 +207,7 @@ def _squares_of_users(parts: Parts, held: list[float]) -> list[float]:
     later = [account for part in parts for account in part][1:]
     if len(later) != 1 or not all(held):
         return held
-    return min(held, [later[0].reserved_mu_squared], key=sum_up)
+    return min(held, [max(later[0].reserved_mu_squared, held[0])], key=sum_up)
 
 
 def squares_of(accounts: Iterable[Account]) -> list[float]:
