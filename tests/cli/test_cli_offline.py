@@ -218,8 +218,8 @@ def test_errors_in_the_targets_own_units(here, learner):
     assert last["in_target_units"]["mean_absolute_error"] == pytest.approx(np.mean(np.abs(errors)))
     assert last["r_squared"] == pytest.approx(1.0 - np.mean(errors**2) / np.var(y))
     assert record["noise"]["score_std_in_target_units"] == pytest.approx(30.0 * record["noise"]["score_std"])
-    words = ("run", "--verbose", "rows.csv", *words, "--epsilon", "5", "--seed", "1", "--out", "T")
-    text = " ".join(privol_cli(*words).stdout.split())
+    again = ("run", "--verbose", "rows.csv", *words, "--epsilon", "5", "--seed", "1", "--out", "T")
+    text = " ".join(privol_cli(*again).stdout.split())
     assert "RMSE in target's units" in text
     assert f"{last['in_target_units']['root_mean_squared_error']:.5g}" in text
     plan = json.loads(privol_cli("plan", *words, "--horizon", N, "--json").stdout)

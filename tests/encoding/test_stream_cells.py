@@ -201,7 +201,7 @@ def test_a_run_shows_them_among_the_diagnostics(here, table):
     assert doubts[0].startswith("NOT PRIVATE")
     assert "'a' (180 clipped)" in doubts[0]
     assert "'b'" not in doubts[0], "half of its cells are fine"
-    text = privol_cli("run", "d.csv", "--schema", "s.toml").stdout
+    text = privol_cli("run", "d.csv", "--schema", "s.toml", "--verbose").stdout
     shown = " ".join(text.split())
     assert "of 200 in each column: a 180 clipped; b 33 unknown, 67 missing." in shown
     assert "good" not in shown
@@ -211,7 +211,7 @@ def test_a_run_without_diagnostics_does_not_count(table):
     record = run_json("run", "d.csv", "--schema", "s.toml", "--no-diagnostics")
     assert record["diagnostics"] is None
     assert not [words for words in record["warnings"] if "cells" in words]
-    assert "clipped" not in privol_cli("run", "d.csv", "--schema", "s.toml", "--no-diagnostics").stdout
+    assert "clipped" not in privol_cli("run", "d.csv", "--schema", "s.toml", "--no-diagnostics", "--verbose").stdout
 
 
 @pytest.mark.slow
