@@ -210,8 +210,7 @@ class OnlineLearner(LedgeredModel):
         ----------
         x : array-like of shape (n_features,), or one sparse row
         y : label or number
-            For classification the labels must be known: call ``partial_fit`` with ``classes`` on the first row, or
-            give the learner its classes by ``declare_classes``.
+            Labels must be known: by ``classes`` of a first ``partial_fit``, or by ``declare_classes``.
         user : text or number, optional
             Whose row it is; see ``partial_fit``.
         """
