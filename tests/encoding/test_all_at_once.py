@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from privol.encoding.hashes import hash_of, hashes_of
 from privol.encoding.schema_parts import Hashed
 from privol.encoding.strings import LONGEST, threshold
 from privol.encoding.texts import TextColumn
+from privol.encoding.told import Told
 from privol.readers.written import Written
 
 pytestmark = pytest.mark.fast
@@ -133,12 +135,53 @@ def test_numbers_are_those_of_one_text(texts, many, decimal, pointed):
 def test_cells_that_teach_are_those_of_python(texts):
     """Blanks, cells that are missing, and buckets."""
     texts += [blank + "x" + blank for blank in BLANKS]
-    values = learning._Values(strings(texts).dictionary_encode(), WRITTEN, True)
     plain = [None if text is None or text.strip() in WRITTEN.missing else text.strip() for text in texts]
-    assert [values.texts[i] for i in values.indices] == plain
-    assert values.present().tolist() == [text is not None for text in plain]
-    buckets = [-1 if text is None else hash_of(text) % learning.BUCKETS for text in plain]
-    assert values.buckets().tolist() == buckets
+    buckets = Counter(hash_of(text) % learning.BUCKETS for text in plain if text is not None)
+    for column in (strings(texts), strings(texts).dictionary_encode()):
+        values = learning._Values(column, WRITTEN, True, hashes=True)
+        assert sum((Counter({text: n}) for text, n in values.texts()), Counter()) == Counter(plain)
+        assert values.present().tolist() == [text is not None for text in plain]
+        assert values.absent() == plain.count(None)
+        assert dict(enumerate(values.buckets().tolist())) == {b: buckets[b] for b in range(learning.BUCKETS)}
+
+
+MOMENTS = ["2020-02-29", " 2020-02-30", "2020-02-29 12:30", "2020-02-29T12:30:01.25+01:30", "1969-12-31 23:59:59z"]
+MOMENTS += ["2020-02-29 12:30:00,1234567890123456789 -03", "2020-02-29 ", "\u00a02020-02-29", "2020-02-29 12:30 +25"]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.sampled_from([*NUMBERS, *MOMENTS]) | TEXTS, min_size=1, max_size=30),
+    st.sampled_from([".", ","]),
+    st.booleans(),
+)
+def test_one_look_says_what_each_reader_says(texts, decimal, pointed):
+    """Numbers, times, missing cells and hashes; of strings, of a part of them, and of a dictionary."""
+    written = Written(("?", "NA", "-1", "inf"), decimal)
+    whole = strings([None, "12", *texts])
+    values, strange = written.values(strings(texts), pointed=pointed)
+    seconds, _ = times.seconds_in(strings(texts), written)
+    present = written.present(strings(texts))
+    for column in (
+        strings(texts),
+        whole.slice(2),
+        strings(texts).dictionary_encode(),
+        whole.dictionary_encode().slice(2),
+    ):
+        told = Told(column, written, pointed=pointed, hashes=True)
+        at = told.indices
+        assert told.missing[at].tolist() == present.is_null().to_pylist()
+        numbers, moments = np.append(told.numbers, False)[at], np.append(told.times, False)[at]
+        assert numbers.tolist() == (~told.missing[at] & ~strange).tolist()
+        assert moments.tolist() == (~np.isnan(seconds)).tolist()
+        found = np.append(told.values, np.nan)[at]
+        np.testing.assert_array_equal(np.where(numbers, found, np.nan), values)
+        np.testing.assert_array_equal(np.where(moments, found, np.nan), seconds)
+        hashes = np.append(told.hashes, 0)[at].tolist()
+        assert [h for h, text in zip(hashes, present.to_pylist(), strict=True) if text is not None] == [
+            hash_of(text) for text in present.to_pylist() if text is not None
+        ]
+        assert told.weights.sum() == len(texts)
 
 
 @given(st.text(max_size=70))

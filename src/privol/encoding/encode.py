@@ -24,9 +24,10 @@ from .labels import coded
 from .ranges import Scale
 from .refusals import Refusals
 from .schema import Schema
-from .schema_parts import Column, Drop, Knots, NumberColumn
+from .schema_parts import Column, Drop, Hashed, Knots, NumberColumn
 from .schema_reader import nearest
-from .texts import BARE, HASH_SEED, TextColumn, compact
+from .texts import BARE, HASH_SEED, TextColumn
+from .told import compact
 
 __all__ = ["HASH_SEED", "SPARSE_SHARE", "SchemaEncoder", "UserEncoder", "ids_of"]
 
@@ -102,14 +103,14 @@ class SchemaEncoder:
                 names += [name] if part.flag is None else [name, f"{name}=missing"]
                 self._entries += 1 if part.flag is None else 2
             elif isinstance(column, Knots):
-                kinds[name] = "number" if columns.floats(name) and not column.timestamp else "text"
+                kinds[name] = "number" if columns.floats(name) and not column.timestamp else "cells"
                 pointed = not columns.only_text(name)
                 knots = KnotsColumn(name, column, len(names), self._entries, self._written, pointed=pointed)
                 self._knots.append(knots)
                 names += knots.feature_names
                 self._entries += knots.entries
             else:
-                kinds[name] = "text"
+                kinds[name] = "cells" if isinstance(column, Hashed) else "text"
                 text = TextColumn(name, column, len(names), self._entries, self._written)
                 self._texts.append(text)
                 names += text.feature_names

@@ -11,10 +11,9 @@ import numpy.typing as npt
 from ..readers.written import Written
 from . import cosines
 from .cells import CellCounts
-from .labels import positions
 from .schema_parts import Knots
-from .texts import compact
-from .times import cycle_values, seconds_in, time_text
+from .times import cycle_values, time_text
+from .told import Told
 from .toml import toml_number
 
 __all__ = ["KnotsColumn", "Points", "numbers_in"]
@@ -28,13 +27,12 @@ _MISSING, _UNKNOWN, _CLIPPED, _SPARED = 1, 2, 4, 8
 
 
 def numbers_in(column: Any, written: Written, *, pointed: bool = False) -> FloatArray:
-    """Return the numbers of a dictionary-coded column of texts, shape (n,), NaN for each cell that is none.
+    """Return the numbers of a column of texts, shape (n,), NaN for each cell that is none.
 
     ``pointed`` is as for :meth:`privol.readers.written.Written.values`.
     """
-    column = compact(column)
-    values, _ = written.values(column.dictionary, pointed=pointed)
-    found: FloatArray = np.append(values, np.nan)[positions(column)]
+    told = Told(column, written, pointed=pointed)
+    found: FloatArray = np.append(np.where(told.numbers, told.values, np.nan), np.nan)[told.indices]
     return found
 
 
@@ -194,19 +192,17 @@ class KnotsColumn:
         self.feature_names = names
 
     def points(self, column: Any) -> Points:
-        """Return the entries of the cells of a dictionary-coded column, or of one of doubles."""
-        if not hasattr(column, "dictionary"):
+        """Return the entries of the cells of a column of text, or of one of doubles."""
+        if hasattr(column, "to_numpy") and column.type == "double":
             values = np.array(column.to_numpy(zero_copy_only=False), dtype=np.float64)
             for marker in self._written.missing_numbers:
                 values[values == marker] = np.nan
             cells, strange = np.arange(len(values), dtype=np.int32), np.zeros(len(values), dtype=bool)
             return self._points(cells, values, strange, each=True)
-        column = compact(column)
-        if self._times:
-            values, strange = seconds_in(column.dictionary, self._written)
-        else:
-            values, strange = self._written.values(column.dictionary, pointed=self._pointed)
-        return self._points(positions(column), values, strange)
+        told = Told(column, self._written, pointed=self._pointed)
+        right = told.times if self._times else told.numbers
+        values = np.where(right, told.values, np.nan)
+        return self._points(told.indices, values, ~right & ~told.missing[:-1], each=told.each)
 
     def _points(
         self, cells: IntArray, values: FloatArray, strange: npt.NDArray[np.bool_], *, each: bool = False

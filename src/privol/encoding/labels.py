@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from .._values import number_of, shown, single
 from ..errors import InvalidParameter, StreamError
+from .told import positions
 
-__all__ = ["Labels", "coded", "label_key", "label_text", "positions"]
+__all__ = ["Labels", "coded", "label_key", "label_text"]
 
 FloatArray = npt.NDArray[np.float64]
 Key = float | str | None
@@ -61,13 +62,6 @@ def _text_key(text: str) -> Key:
 def coded(column: Any) -> tuple[npt.NDArray[np.int32], list[str | None]]:
     """Return (indices, texts) of a dictionary-coded pyarrow column; the last text is None, for missing cells."""
     return positions(column), [*column.dictionary.to_pylist(), None]
-
-
-def positions(column: Any) -> npt.NDArray[np.int32]:
-    """Return the indices of a dictionary-coded pyarrow column; one more than its dictionary has, for missing cells."""
-    indices = column.indices.fill_null(len(column.dictionary)) if column.indices.null_count else column.indices
-    found: npt.NDArray[np.int32] = indices.to_numpy()
-    return found
 
 
 class Labels:

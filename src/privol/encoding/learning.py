@@ -11,25 +11,22 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .._core._text import count_into
 from ..errors import StreamError
 from ..noise import STREAM_ENCODING, Source, decide_lattice_point
 from ..readers.columns import Batch
 from ..readers.written import Written
-from .hashes import hashes_of
-from .knots import numbers_in
-from .labels import label_key, label_text, positions
+from .labels import label_key, label_text
 from .lines import Cells, dyadic_cells, knots_of, refined
 from .phases import BUCKETS, EncodingPlan, least_count
 from .schema_parts import Column, Drop, Hashed, Knots, Target
 from .strings import absent_texts, threshold
-from .texts import compact
-from .times import seconds_in
+from .told import Told
 
 __all__ = ["BUCKETS", "MISSING_TEXTS", "REST", "EncodingRun", "Found"]
 
@@ -85,56 +82,76 @@ class Found:
 
 
 class _Values:
-    """The distinct cells of one column of a batch, and which row has which.
+    """What the cells of one column of a batch say, and how many rows say it: by their distinct texts.
 
     ``pointed`` is as for :meth:`privol.readers.written.Written.values`.
     """
 
-    def __init__(self, column: Any, written: Written, pointed: bool) -> None:
-        self._column = compact(column)
-        self.indices = positions(self._column)
-        self._written, self._pointed = written, pointed
+    def __init__(self, column: Any, written: Written, pointed: bool, hashes: bool = False) -> None:
+        self._told = Told(column, written, pointed=pointed, hashes=hashes)
+        self._weights = self._told.weights[:-1]
 
-    @cached_property
-    def _present(self) -> Any:
-        """The distinct texts without blanks around them, null where they count as missing."""
-        return self._written.present(self._column.dictionary)
+    def texts(self) -> list[tuple[str | None, int]]:
+        """The distinct texts without blanks around them, None where they count as missing, and their rows."""
+        return list(zip(self._told.texts, self._told.weights.tolist(), strict=True))
 
-    @cached_property
-    def texts(self) -> list[str | None]:
-        """The same as a list, and one more, None, for cells that are null."""
-        return [*self._present.to_pylist(), None]
+    def known(self, labels: Collection[str]) -> npt.NDArray[np.bool_]:
+        """Which distinct texts are one of these labels."""
+        found = [text is not None and label_text(text) in labels for text, _ in self.texts()[:-1]]
+        return np.array(found, dtype=bool)
 
-    def numbers(self) -> FloatArray:
-        """The number of each row, NaN where its cell is none."""
-        return numbers_in(self._column, self._written, pointed=self._pointed)
-
-    def times(self) -> FloatArray:
-        """The time of each row in seconds since 1970, NaN where its cell is none."""
-        seconds, _ = seconds_in(self._column.dictionary, self._written)
-        found: FloatArray = np.append(seconds, np.nan)[self.indices]
+    @property
+    def numbers(self) -> npt.NDArray[np.bool_]:
+        """Which distinct texts hold a number that is not missing."""
+        found: npt.NDArray[np.bool_] = self._told.numbers & ~np.isnan(self._told.values)
         return found
 
-    def buckets(self) -> npt.NDArray[np.int64]:
-        """The hash bucket of each row, -1 where its cell is missing."""
-        found = (hashes_of(self._present) % BUCKETS).astype(np.int64)
-        found[~self._valid] = -1
-        buckets: npt.NDArray[np.int64] = np.append(found, -1)[self.indices]
-        return buckets
+    @property
+    def times(self) -> npt.NDArray[np.bool_]:
+        """Which distinct texts are times."""
+        return self._told.times
 
-    @cached_property
-    def _valid(self) -> npt.NDArray[np.bool_]:
-        valid: npt.NDArray[np.bool_] = self._present.is_valid().to_numpy(zero_copy_only=False)
-        return valid
+    @property
+    def missing(self) -> npt.NDArray[np.bool_]:
+        """Which distinct texts count as missing."""
+        return self._told.missing[:-1]
+
+    def count(self, which: npt.NDArray[np.bool_]) -> int:
+        """Return how many rows have one of some distinct texts."""
+        return int(self._weights[which].sum())
+
+    def absent(self) -> int:
+        """Return how many rows have no cell."""
+        return int(self._told.weights[self._told.missing].sum())
 
     def present(self) -> npt.NDArray[np.bool_]:
-        """Whether each row has a cell."""
-        return self._rows_present
-
-    @cached_property
-    def _rows_present(self) -> npt.NDArray[np.bool_]:
-        found: npt.NDArray[np.bool_] = np.append(self._valid, False)[self.indices]
+        """Return whether each row has a cell."""
+        found: npt.NDArray[np.bool_] = ~self._told.missing[self._told.indices]
         return found
+
+    def add_to(self, cells: Cells, which: npt.NDArray[np.bool_], counts: FloatArray) -> None:
+        """Add the rows of some distinct texts, numbers or times, to the counts of cells."""
+        values = np.where(which, self._told.values, np.nan)
+        count_into(values, self._weights, cells.low, cells.high, counts)
+
+    def whole(self) -> npt.NDArray[np.bool_]:
+        """Which distinct texts are whole numbers."""
+        found: npt.NDArray[np.bool_] = self.numbers & (np.floor(self._told.values) == self._told.values)
+        return found
+
+    def buckets(self) -> FloatArray:
+        """Return how many rows have each hash bucket."""
+        assert self._told.hashes is not None
+        some = ~self.missing
+        at = (self._told.hashes[some] % BUCKETS).astype(np.int64)
+        return np.bincount(at, weights=self._weights[some], minlength=BUCKETS).astype(np.float64)
+
+
+def _null_rows(columns: Collection[_Values]) -> int:
+    """Return how many rows have no cell in any of some columns."""
+    if not all(found.absent() for found in columns):
+        return 0
+    return int(np.count_nonzero(~np.any([found.present() for found in columns], axis=0)))
 
 
 # ---- what is counted -----------------------------------------------------------------------------------
@@ -149,21 +166,22 @@ class _Kinds:
         # missing, found labels, other texts, times, numbers by their exponent
         self.counts = np.zeros(_NUMBERS + len(self.cells))
 
-    def add(self, values: _Values, null: npt.NDArray[np.bool_]) -> None:
-        numbers, present = values.numbers(), values.present()
-        self.counts[_MISSING] += np.count_nonzero(~present & ~null)
+    def add(self, values: _Values, null: int) -> None:
+        """Count the rows of a batch, of which so many are null rows."""
+        self.counts[_MISSING] += values.absent() - null
+        numbers, others = values.numbers, ~values.missing
         if self._labels:
-            known = np.array([t is not None and label_text(t) in self._labels for t in values.texts])[values.indices]
-            self.counts[_KNOWN] += np.count_nonzero(known)
-            numbers, present = np.where(known, np.nan, numbers), present & ~known
-        others = present & np.isnan(numbers)
-        times = others & ~np.isnan(values.times()) if others.any() else others
-        self.counts[_TIMES] += np.count_nonzero(times)
-        self.counts[_TEXTS] += np.count_nonzero(others & ~times)
-        self._add_numbers(numbers)
+            known = values.known(self._labels)
+            self.counts[_KNOWN] += values.count(known)
+            numbers, others = numbers & ~known, others & ~known
+        others &= ~numbers
+        times = others & values.times
+        self.counts[_TIMES] += values.count(times)
+        self.counts[_TEXTS] += values.count(others & ~times)
+        self._add_numbers(values, numbers)
 
-    def _add_numbers(self, numbers: FloatArray) -> None:
-        self.counts[_NUMBERS:] += self.cells.counts(numbers)
+    def _add_numbers(self, values: _Values, numbers: npt.NDArray[np.bool_]) -> None:
+        values.add_to(self.cells, numbers, self.counts[_NUMBERS:])
 
     def numbers(self, noisy: FloatArray, std: float) -> FloatArray:
         """Return the believed counts of the cells of numbers."""
@@ -195,10 +213,10 @@ class _TargetKinds(_Kinds):
         super().__init__(labels)
         self.counts = np.zeros(_NUMBERS + 2 * len(self.cells))
 
-    def _add_numbers(self, numbers: FloatArray) -> None:
-        whole = np.floor(numbers) == numbers
-        fractions = self.cells.counts(numbers[~whole])
-        self.counts[_NUMBERS:] += np.concatenate([fractions, self.cells.counts(numbers[whole])])
+    def _add_numbers(self, values: _Values, numbers: npt.NDArray[np.bool_]) -> None:
+        whole, cut = values.whole(), _NUMBERS + len(self.cells)
+        values.add_to(self.cells, numbers & ~whole, self.counts[_NUMBERS:cut])
+        values.add_to(self.cells, numbers & whole, self.counts[cut:])
 
     def parts(self, noisy: FloatArray, std: float) -> tuple[FloatArray, FloatArray]:
         """Return the believed counts of the cells, of fractions and of whole numbers."""
@@ -226,7 +244,7 @@ class _Line:
         self._times = times
 
     def add(self, values: _Values) -> None:
-        self.counts += self.cells.counts(values.times() if self._times else values.numbers())
+        values.add_to(self.cells, values.times if self._times else values.numbers, self.counts)
 
     def decide(self, noisy: FloatArray, std: float) -> tuple[Cells, FloatArray]:
         """Return the cells between the outermost believed ones, and their counts."""
@@ -243,8 +261,7 @@ class _Buckets:
         self.counts = np.zeros(BUCKETS)
 
     def add(self, values: _Values) -> None:
-        buckets = values.buckets()
-        self.counts += np.bincount(buckets[buckets >= 0], minlength=BUCKETS)
+        self.counts += values.buckets()
 
 
 # ---- the run -------------------------------------------------------------------------------------------
@@ -334,13 +351,13 @@ class EncodingRun:
             self._counted = lines | {column: _Buckets() for column in self._buckets}
 
     def _values(self, batch: Batch, column: str) -> _Values:
-        return _Values(batch.column(column), self._written, column not in self._only_text)
+        hashes = isinstance(self._counted.get(column), _Buckets)
+        return _Values(batch.column(column), self._written, column not in self._only_text, hashes)
 
     def _count(self, phase: str, batch: Batch) -> None:
         if phase == "labels":
             values = self._values(batch, str(self._target))
-            counts = np.bincount(values.indices, minlength=len(values.texts))
-            for text, count in zip(values.texts, counts.tolist(), strict=True):
+            for text, count in values.texts():
                 if text is not None and count:
                     self._texts[label_text(text)] += count
             return
@@ -350,7 +367,7 @@ class EncodingRun:
                 counted.add(cells[column])
             return
         # the null row, in which nothing is known, counts nowhere: adjacency "zero_out" rests on it
-        null = ~np.any([found.present() for found in cells.values()], axis=0)
+        null = _null_rows(cells.values())
         for column, counted in self._counted.items():
             counted.add(cells[column], null)
 

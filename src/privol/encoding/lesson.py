@@ -34,7 +34,7 @@ class Lesson:
         Reserves what it costs, and returns the run and its account.
     conclude : callable
         Called with the run, once, when that has taken its last row.
-    kinds : mapping from name to "number" or "text"
+    kinds : mapping from name to "number", "text" or "cells"
         Columns that batches must have, in this order; of rows without columns none.
     written : Written, optional
         How cells are written.

@@ -176,7 +176,8 @@ class StreamEncoder:
         for name in columns.names:
             column = known.get(name)
             if not isinstance(column, Drop) and name != user:
-                kinds[name] = "number" if isinstance(column, NumberColumn) else "text"
+                to_learn = column is None and name != goal.column
+                kinds[name] = "cells" if to_learn else "number" if isinstance(column, NumberColumn) else "text"
         if goal.target is not None and not goal.target.labelled and goal.target.rest != "null":
             kinds[str(goal.column)] = "number"
         columns.check(kinds)

@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..readers.written import Written
-from .hashes import HASH_SEED, hash_of, hashes_of
-from .labels import coded, positions
+from .hashes import HASH_SEED, hash_of
+from .labels import coded
 from .refusals import Refusals
 from .schema_parts import MISSING, UNKNOWN, Hashed, Levels
+from .told import Told, compact
 
-__all__ = ["BARE", "HASH_SEED", "TextColumn", "compact", "hash_of"]
+__all__ = ["BARE", "HASH_SEED", "TextColumn", "hash_of"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int32]
@@ -24,14 +25,6 @@ ZERO_MISSING, ZERO_UNKNOWN, REFERENCE, NO_MISSING, NO_UNKNOWN, BARE = -1, -2, -3
 _KNOWN_TEXTS = 1 << 16
 # So many texts are hashed all at once, which has a cost of its own.
 _MANY = 256
-
-
-def compact(column: Any) -> Any:
-    """Return a dictionary-coded column whose dictionary is no longer than the column.
-
-    Batches may share a dictionary of all the texts of an input, of which each has only some.
-    """
-    return column if len(column.dictionary) <= max(len(column), 64) else column.dictionary_decode().dictionary_encode()
 
 
 class TextColumn:
@@ -81,13 +74,14 @@ class TextColumn:
 
     def places(self, column: Any) -> IntArray:
         """Return the feature of each cell of a dictionary-coded column."""
-        column = compact(column)
-        if self._buckets and len(column.dictionary) >= _MANY:
-            return self._many(column.dictionary)[positions(column)]
-        indices, texts = coded(column)
+        if self._buckets and (not hasattr(column, "dictionary") or len(compact(column).dictionary) >= _MANY):
+            told = Told(column, self._written, hashes=True)
+            places = self._many(told)
+            return places[:-1] if told.each else places[told.indices]
+        indices, texts = coded(compact(column))
         table = np.fromiter(map(self._place, texts), dtype=np.int32, count=len(texts))
-        places: IntArray = table[indices]
-        return places
+        found: IntArray = table[indices]
+        return found
 
     def crossed(self, places: IntArray) -> tuple[IntArray, FloatArray]:
         """Return what the column brings into a cross, for cells with these features."""
@@ -132,21 +126,24 @@ class TextColumn:
             place = self._values.get(value)
         return self.unknown if place is None else place
 
-    def _many(self, texts: Any) -> IntArray:
-        """Return what :meth:`_place` does of each of an array of strings, and of a null behind them."""
-        present = self._written.present(texts)
-        found = hashes_of(present).astype(np.int64)
-        buckets = found % self._buckets
+    def _many(self, told: Told) -> IntArray:
+        """Return what :meth:`_place` does of each text, and of a null behind them."""
+        assert told.hashes is not None
+        found = told.hashes
+        buckets = found % np.uint32(self._buckets)
         if self._kept:
-            own = np.array(sorted(self._kept), dtype=np.int64)
+            own = np.array(sorted(self._kept), dtype=np.uint32)
             of_own = np.array([self._kept[bucket] for bucket in own.tolist()], dtype=np.int64)
-            others = self._others + found % self._shared if self._shared else np.int64(self.unknown)
+            others = (
+                self._others + (found % np.uint32(self._shared)).astype(np.int64)
+                if self._shared
+                else np.int64(self.unknown)
+            )
             at = np.minimum(np.searchsorted(own, buckets), len(own) - 1)
             places = np.where(own[at] == buckets, of_own[at], others)
         else:
-            places = self.feature + buckets
-        places[~present.is_valid().to_numpy(zero_copy_only=False)] = self.missing
-        return np.append(places, self.missing).astype(np.int32)
+            places = self.feature + buckets.astype(np.int64)
+        return np.where(told.missing, self.missing, np.append(places, self.missing)).astype(np.int32)
 
     def _hashed(self, found: int) -> int:
         bucket = found % self._buckets

@@ -23,6 +23,7 @@ _INDEX = re.compile(r"__index_level_\d+__")
 _ALLOWED = {
     "number": "integers, floats, booleans, decimals",
     "text": "strings, integers, floats, booleans, decimals, dates, times",
+    "cells": "strings, integers, floats, booleans, decimals, dates, times",
 }
 
 
@@ -95,6 +96,14 @@ class TypedColumns(Columns):
             yield pa.RecordBatch.from_arrays(columns, names=names)
 
     def _converted(self, column: Any, name: str, kind: Kind, row: int) -> Any:
+        pa = arrow("typed columns")
+        if kind == "cells" and column.type == pa.string():
+            try:
+                column.validate(full=True)
+            except pa.ArrowInvalid:
+                pass  # located below
+            else:
+                return column
         return self._number(column, name, row) if kind == "number" else self._text(column, name, row)
 
     def _number(self, column: Any, name: str, row: int) -> Any:

@@ -23,7 +23,7 @@ from .written import Written
 
 __all__ = ["Batch", "Columns", "ColumnsAround", "Kind", "blanked", "resolve_column"]
 
-Kind = Literal["number", "text"]
+Kind = Literal["number", "text", "cells"]
 # A pyarrow.RecordBatch; pyarrow is optional and has no type stubs.
 Batch = Any
 
@@ -76,7 +76,9 @@ class Columns(Reader):
     def batches(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Batch]:
         """Yield record batches with exactly the columns of ``kinds``, in that order.
 
-        "number" gives float64, "text" a dictionary of strings with int32 indices; null is a missing cell.
+        "number" gives float64, "text" a dictionary of strings with int32 indices; null is a missing cell. "cells" gives
+        strings or such a dictionary, whichever costs less, for who looks at each cell himself: a missing cell is null
+        or one of the texts that stand for it.
         A cell that is not of its kind raises StreamError with its 1-based row, column, what was found and what is
         allowed, before its batch is handed out. ``limit`` is the wanted number of rows of a batch; ``progress`` is
         called with the fraction of the input consumed. None in place of a batch says that the input pauses.

@@ -1,0 +1,142 @@
+"""What the cells of a column of text say: one look at each text tells numbers, times and missing cells apart."""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._core._text import MISSING, NUMBER, OPEN, TEXT, TIME, Form
+from ..readers.written import Written
+from .hashes import hashes_of
+from .times import seconds_in
+
+__all__ = ["Told", "compact", "positions"]
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+IntArray = npt.NDArray[np.int32]
+HashArray = npt.NDArray[np.uint32]
+
+
+def compact(column: Any) -> Any:
+    """Return a column of text, dictionary-coded, whose dictionary is no longer than the column.
+
+    Batches may share a dictionary of all the texts of an input, of which each has only some.
+    """
+    if not hasattr(column, "dictionary"):
+        return column.dictionary_encode()
+    return column if len(column.dictionary) <= max(len(column), 64) else column.dictionary_decode().dictionary_encode()
+
+
+def positions(column: Any) -> IntArray:
+    """Return the indices of a dictionary-coded pyarrow column; one more than its dictionary has, for missing cells."""
+    indices = column.indices.fill_null(len(column.dictionary)) if column.indices.null_count else column.indices
+    found: IntArray = indices.to_numpy()
+    return found
+
+
+@lru_cache(maxsize=64)
+def _form(missing: frozenset[str], decimal: str, pointed: bool) -> Form:
+    marks = decimal + "." if pointed and decimal != "." else decimal
+    return Form([text.encode() for text in sorted(missing)], marks.encode())
+
+
+class Told:
+    """The texts of a column, and what each says: of a dictionary each text once, of strings each by itself.
+
+    Parameters
+    ----------
+    column : pyarrow.DictionaryArray of strings, or pyarrow.StringArray, length n
+    written : Written
+    pointed : bool
+        As for :meth:`privol.readers.written.Written.values`.
+    hashes : bool
+        Whether the texts are hashed too.
+
+    Attributes
+    ----------
+    values : ndarray of float64, shape (texts,)
+        Of numbers, and of times the seconds since 1970; NaN of all others, and of numbers that count as missing.
+    hashes : ndarray of uint32, shape (texts,), or None
+        :func:`~privol.encoding.hashes.hash_of` of texts that are not missing.
+    each : bool
+        Whether each row has a text of its own, in their order.
+    """
+
+    hashes: HashArray | None
+
+    def __init__(self, column: Any, written: Written, *, pointed: bool = False, hashes: bool = False) -> None:
+        self.each = not hasattr(column, "dictionary")
+        self._column = column if self.each else compact(column)
+        self._texts = column if self.each else self._column.dictionary
+        self._written = written
+        form = _form(written.missing, written.decimal, pointed)
+        _, offsets, content = self._texts.buffers()
+        ends = np.zeros(1, np.int32)
+        if len(self._texts):
+            ends = np.frombuffer(offsets, np.int32)[self._texts.offset : self._texts.offset + len(self._texts) + 1]
+        data = np.empty(0, np.uint8) if content is None else np.frombuffer(content, np.uint8)
+        self.values, self._cells, self.hashes, left = form.look(ends, data, hashes=hashes)
+        for marker in written.missing_numbers:
+            self.values[(self._cells == NUMBER) & (self.values == marker)] = np.nan
+        if self._texts.null_count:
+            null = self._texts.is_null().to_numpy(zero_copy_only=False)
+            self.values[null], self._cells[null] = np.nan, MISSING
+        if left:
+            self._settle(written, pointed)
+
+    def _settle(self, written: Written, pointed: bool) -> None:
+        """Have the slower readers tell what one look does not."""
+        import pyarrow
+
+        at = np.flatnonzero(self._cells == OPEN)
+        texts = self._texts.take(pyarrow.array(at))
+        present = written.present(texts)
+        numbers, strange = written.values(texts, pointed=pointed)
+        seconds, _ = seconds_in(texts, written)
+        said = np.where(strange, np.where(np.isnan(seconds), TEXT, TIME), NUMBER)
+        valid = present.is_valid().to_numpy(zero_copy_only=False)
+        self._cells[at] = np.where(valid, said, MISSING)
+        self.values[at] = np.where(strange, seconds, numbers)
+        if self.hashes is not None:
+            self.hashes[at] = hashes_of(present)
+
+    @property
+    def texts(self) -> list[str | None]:
+        """The texts without blanks around them, None where they count as missing; and one more for null cells."""
+        return [*self._written.present(self._texts).to_pylist(), None]
+
+    @cached_property
+    def indices(self) -> IntArray:
+        """The text of each row, shape (n,); one more than there are for cells that are null."""
+        return np.arange(len(self._texts), dtype=np.int32) if self.each else positions(self._column)
+
+    @cached_property
+    def weights(self) -> npt.NDArray[np.int64]:
+        """How many rows have each text, shape (texts + 1,), the last of them cells that are null."""
+        if self.each:
+            found = np.ones(len(self._texts) + 1, dtype=np.int64)
+            found[-1] = 0
+            return found
+        return np.bincount(self.indices, minlength=len(self._texts) + 1)
+
+    @property
+    def missing(self) -> BoolArray:
+        """Which texts count as missing, shape (texts + 1,): the last of them does."""
+        found: BoolArray = np.append(self._cells == MISSING, True)
+        return found
+
+    @property
+    def times(self) -> BoolArray:
+        """Which texts are times, shape (texts,)."""
+        found: BoolArray = self._cells == TIME
+        return found
+
+    @property
+    def numbers(self) -> BoolArray:
+        """Which texts are numbers, shape (texts,), infinities, NaN and those that count as missing among them."""
+        found: BoolArray = self._cells == NUMBER
+        return found
