@@ -16,6 +16,26 @@ class Form:
         self, ends: NDArray[np.int32], data: Any, *, hashes: bool = False
     ) -> tuple[NDArray[np.float64], NDArray[np.uint8], NDArray[np.uint32] | None, int]: ...
 
+class Hats:
+    def __init__(
+        self,
+        knots: NDArray[np.float64],
+        factors: NDArray[np.float64],
+        lows: NDArray[np.float64],
+        widths: NDArray[np.float64],
+        functions: NDArray[np.float64],
+    ) -> None: ...
+    def between(
+        self, values: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.uint8], int]: ...
+    def write(
+        self,
+        cells: NDArray[np.int32] | None,
+        left: NDArray[np.int32],
+        share: NDArray[np.float64],
+        rows: NDArray[np.float64],
+    ) -> None: ...
+
 def rows_of(columns: list[NDArray[np.float64]], rows: NDArray[np.float64]) -> None: ...
 def count_into(
     values: NDArray[np.float64],

@@ -1,6 +1,6 @@
 """Cells of columns: what text says, numbers counted in cells of a histogram, columns made rows."""
 
-from numpy import empty
+from numpy import ascontiguousarray, diff, empty
 
 cimport numpy as cnp
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
@@ -34,6 +34,18 @@ cdef extern from "cells/pv_written.h":
 
 cdef extern from "cells/pv_columns.h":
     void pv_rows_of(int64_t, int64_t, const double **, int64_t, double *) noexcept nogil
+
+cdef extern from "cells/pv_knots.h":
+    ctypedef struct pv_knots:
+        int64_t intervals
+        const double *knots
+        const double *factors
+        const double *lows
+        const double *widths
+
+    int64_t pv_between(const pv_knots *, int64_t, const double *, int32_t *, double *, unsigned char *) noexcept nogil
+    void pv_functions(int64_t, const int32_t *, const int32_t *, const double *, int64_t, const double *,
+                      const double *, int64_t, double *) noexcept nogil
 
 MISSING = PV_CELL_MISSING
 NUMBER = PV_CELL_NUMBER
@@ -136,6 +148,80 @@ def rows_of(list columns, double[:, :] rows):
             pv_rows_of(n, width, found, rows.strides[0] // 8, &rows[0, 0])
     finally:
         PyMem_Free(found)
+
+
+cdef class Hats:
+    """Functions that are linear between knots, and what they are at these.
+
+    Parameters
+    ----------
+    knots : ndarray of float64, shape (k,)
+        Ascending, at least two.
+    factors, lows, widths : ndarray of float64, shape (k - 1,)
+        Of each interval: what numbers in it are multiplied by; its beginning and its width by that factor.
+    functions : ndarray of float64, shape (k, width)
+        Their values at the knots, between any two of which differences are exact.
+    """
+
+    cdef pv_knots code
+    cdef const double[::1] knots
+    cdef const double[::1] factors
+    cdef const double[::1] lows
+    cdef const double[::1] widths
+    cdef const double[:, ::1] values
+    cdef const double[:, ::1] steps
+
+    def __init__(self, const double[::1] knots, const double[::1] factors, const double[::1] lows,
+                 const double[::1] widths, functions):
+        cdef int64_t n = knots.shape[0] - 1
+        if n < 1 or factors.shape[0] != n or lows.shape[0] != n or widths.shape[0] != n or functions.shape[0] != n + 1:
+            raise InvalidParameter("shapes of knots, intervals and functions differ")
+        self.knots, self.factors, self.lows, self.widths = knots, factors, lows, widths
+        self.values = ascontiguousarray(functions[:-1])
+        self.steps = ascontiguousarray(diff(functions, axis=0))
+        self.code = pv_knots(n, &knots[0], &factors[0], &lows[0], &widths[0])
+
+    def between(self, const double[::1] values):
+        """Return where numbers lie, and how many are NaN: see ``pv_between``."""
+        cdef int64_t n = values.shape[0], none = 0
+        cdef int32_t[::1] left = empty(n, dtype="int32")
+        cdef double[::1] share = empty(n)
+        cdef unsigned char[::1] beyond = empty(n, dtype="uint8")
+        if n:
+            with nogil:
+                none = pv_between(&self.code, n, &values[0], &left[0], &share[0], &beyond[0])
+        return left.base, share.base, beyond.base, none
+
+    def write(self, cells, const int32_t[::1] left, const double[::1] share, double[:, :] rows):
+        """Write the functions of each row's number into rows of shape (n, at least the number of functions).
+
+        Row i has number ``cells[i]``, or i where ``cells`` is None. What has no number is left as it is.
+        """
+        cdef int64_t n = rows.shape[0], width = self.values.shape[1], i, m = left.shape[0]
+        cdef const int32_t[::1] own
+        cdef const int32_t *found = NULL
+        if rows.shape[1] < width or (rows.shape[1] > 1 and rows.strides[1] != 8) or (n > 1 and rows.strides[0] % 8):
+            raise InvalidParameter("rows must be as wide as there are functions, their values beside each other")
+        if share.shape[0] != m:
+            raise InvalidParameter("shapes of left and share differ")
+        if not n:
+            return
+        if cells is not None:
+            own = cells
+            if own.shape[0] != n:
+                raise InvalidParameter(f"found {own.shape[0]} cells, and there are {n} rows")
+            for i in range(n):
+                if not 0 <= own[i] < m:
+                    raise InvalidParameter(f"row {i + 1} has number {own[i]}, and there are {m}")
+            found = &own[0]
+        elif n > m:
+            raise InvalidParameter(f"found {m} numbers, and there are {n} rows")
+        for i in range(m):
+            if left[i] >= self.code.intervals:
+                raise InvalidParameter(f"number {i + 1} is in interval {left[i]}, and there are {self.code.intervals}")
+        with nogil:
+            pv_functions(n, found, &left[0], &share[0], width, &self.values[0, 0], &self.steps[0, 0],
+                         rows.strides[0] // 8, &rows[0, 0])
 
 
 def count_into(const double[::1] values, const int64_t[::1] weights, const double[::1] low, const double[::1] high,

@@ -198,10 +198,10 @@ class Products:
     def __init__(self, places: IntArray, weights: FloatArray) -> None:
         self.places, self.weights = places, weights
 
-    def write(self, flat: FloatArray, starts: npt.NDArray[np.int64]) -> None:
-        """Write the values into dense rows that begin at these places and hold 0 there."""
+    def write(self, flat: FloatArray, starts: npt.NDArray[np.int64], rows: slice) -> None:
+        """Write the values of some rows into dense ones that begin at these places and hold 0 there."""
         for entry in range(self.places.shape[1]):
-            flat[starts + self.places[:, entry]] = self.weights[:, entry]
+            flat[starts + self.places[rows, entry]] = self.weights[rows, entry]
 
 
 class Cross:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .._core._text import Hats
 from ..readers.written import Written
 from . import cosines
 from .cells import CellCounts
@@ -16,7 +18,7 @@ from .times import cycle_values, time_text
 from .told import Told
 from .toml import toml_number
 
-__all__ = ["KnotsColumn", "Points", "numbers_in"]
+__all__ = ["Entries", "KnotsColumn", "numbers_in"]
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -50,10 +52,6 @@ class Points:
     states : ndarray of uint8, shape (distinct + 1,)
     hats : (places, weights), optional
         The entries of the hat functions, of the same rows, where the column has other functions.
-    block : bool
-        Whether all rows have the same places, but for those without a number.
-    each : bool
-        Whether every row is a cell of its own, in their order.
     """
 
     def __init__(
@@ -63,14 +61,9 @@ class Points:
         weights: FloatArray,
         states: npt.NDArray[np.uint8],
         hats: tuple[IntArray, FloatArray] | None = None,
-        *,
-        block: bool = False,
-        each: bool = False,
     ) -> None:
         self._cells, self._places, self._weights, self._states = cells, places, weights, states
         self._hats = hats
-        self._block = block
-        self._each = each
 
     @property
     def places(self) -> IntArray:
@@ -104,32 +97,108 @@ class Points:
     def spare(self, rows: BoolArray) -> None:
         """Leave rows without any value, and out of the counts."""
         if rows.any():
-            self._cells, self._each = np.where(rows, np.int32(len(self._states) - 1), self._cells), False
+            self._cells = np.where(rows, np.int32(len(self._states) - 1), self._cells)
 
-    def write(self, flat: FloatArray, starts: npt.NDArray[np.int64]) -> None:
-        """Write the values into dense rows that begin at these places and hold 0 there."""
-        if self._block and len(starts):
-            first, n = int(self._places[-1, 0]), self._places.shape[1]
-            rows = flat.reshape(len(starts), -1)
-            rows[:, first : first + n] = (
-                self._weights[: len(starts)] if self._each else np.take(self._weights, self._cells, axis=0)
-            )
-            strange = self._places[:, -1] != first + n - 1  # the indicator of a missing cell is the last place there
-            if strange.any():
-                at = np.flatnonzero(strange[self._cells])
-                rows[at, first + n - 1] = 0.0
-                rows[at, self._places[self._cells[at], -1]] = self._weights[self._cells[at], -1]
-            return
+    def write(self, flat: FloatArray, starts: npt.NDArray[np.int64], rows: slice) -> None:
+        """Write the values of some rows into dense ones that begin at these places and hold 0 there."""
+        cells = self._cells[rows]
         for entry in range(self._places.shape[1]):
-            flat[starts + self._places[self._cells, entry]] = self._weights[self._cells, entry]
+            flat[starts + self._places[cells, entry]] = self._weights[cells, entry]
 
     def count(self, name: str, counts: CellCounts) -> None:
         """Add the cells that are not taken as they are."""
         if not (self._states[:-1] & (_MISSING | _UNKNOWN | _CLIPPED)).any():
             return
-        states = self._states[self._cells]
-        for kind, state in (("missing", _MISSING), ("unknown", _UNKNOWN), ("clipped", _CLIPPED)):
-            counts.add(name, kind, np.count_nonzero(states & state))
+        _count(self._states[self._cells], name, counts)
+
+
+class CosinePoints:
+    """The same of a column in the cosine basis, for dense rows: values are computed where they are written.
+
+    Parameters
+    ----------
+    column : KnotsColumn
+    cells : ndarray of int32, shape (n,), or None
+        The distinct cell of each row; None where each row has its own.
+    values : ndarray of float64, shape (distinct,)
+        NaN where a cell has no number.
+    strange : ndarray of bool, shape (distinct,)
+        Which are neither missing nor a number.
+    """
+
+    def __init__(self, column: KnotsColumn, cells: IntArray | None, values: FloatArray, strange: BoolArray) -> None:
+        self._column, self._cells, self._strange = column, cells, strange
+        # two more: a cell that is null, and a row that is spared
+        self._values = np.append(values, [np.nan, np.nan])
+        self._left, self._share, beyond, none = column.hats.between(self._values)
+        self._states = beyond * np.uint8(_CLIPPED)
+        if none > 2:
+            self._states[self._left < 0] = _MISSING
+        self._states[:-2][strange] = _UNKNOWN
+        self._states[-2:] = _MISSING, _SPARED
+
+    def _of_rows(self, found: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return found[:-2] if self._cells is None else found[self._cells]
+
+    @property
+    def missing(self) -> BoolArray:
+        """Which rows have no number, shape (n,)."""
+        found: BoolArray = self._of_rows((self._states & (_MISSING | _UNKNOWN)) != 0)
+        return found
+
+    def written_out(self) -> Points:
+        """Return places and values of all entries."""
+        cells = np.arange(len(self._values) - 2, dtype=np.int32) if self._cells is None else self._cells
+        return self._column.written_out(cells, self._values[:-2], self._strange)
+
+    @property
+    def places(self) -> IntArray:
+        """The features of each row, shape (n, entries)."""
+        return self.written_out().places
+
+    @property
+    def weights(self) -> FloatArray:
+        """The values of these features, shape (n, entries)."""
+        return self.written_out().weights
+
+    def leading(self, entries: int, first: int, flag: int | None, flagged: int) -> tuple[IntArray, FloatArray]:
+        """Return what :meth:`Points.leading` does."""
+        return self.written_out().leading(entries, first, flag, flagged)
+
+    def spare(self, rows: BoolArray) -> None:
+        """Leave rows without any value, and out of the counts."""
+        if rows.any():
+            cells = np.arange(len(rows), dtype=np.int32) if self._cells is None else self._cells
+            self._cells = np.where(rows, np.int32(len(self._states) - 1), cells)
+
+    def write(self, flat: FloatArray, starts: npt.NDArray[np.int64], rows: slice) -> None:
+        """Write the values of some rows into dense ones that begin at these places and hold 0 there."""
+        column, own = self._column, flat.reshape(len(starts), -1)
+        if self._cells is None:
+            column.hats.write(None, self._left[rows], self._share[rows], own[:, column.feature :])
+        else:
+            column.hats.write(self._cells[rows], self._left, self._share, own[:, column.feature :])
+        for k, values in enumerate(self._in_cycles):
+            own[:, column.first_cycle + k] = values[rows] if self._cells is None else values[self._cells[rows]]
+        if column.flag is not None:
+            states = self._states[rows] if self._cells is None else self._states[self._cells[rows]]
+            own[(states & (_MISSING | _UNKNOWN)) != 0, column.flag] = 1.0
+
+    @cached_property
+    def _in_cycles(self) -> list[FloatArray]:
+        return self._column.cycles_of(self._values)
+
+    def count(self, name: str, counts: CellCounts) -> None:
+        """Add the cells that are not taken as they are."""
+        _count(self._of_rows(self._states), name, counts)
+
+
+def _count(states: npt.NDArray[np.uint8], name: str, counts: CellCounts) -> None:
+    for kind, state in (("missing", _MISSING), ("unknown", _UNKNOWN), ("clipped", _CLIPPED)):
+        counts.add(name, kind, np.count_nonzero(states & state))
+
+
+Entries = Points | CosinePoints
 
 
 class KnotsColumn:
@@ -170,6 +239,8 @@ class KnotsColumn:
         self._widths = self._knots[1:] * self._factors - self._lows
         shown = [(time_text(knot) if column.timestamp else None) or toml_number(knot) for knot in column.knots]
         self._functions_at = cosines.at_knots(len(column.knots)) if column.shape == "cosine" else None
+        if self._functions_at is not None:
+            self.hats = Hats(self._knots, self._factors, self._lows, self._widths, self._functions_at)
         hats = [f"{name}~{knot}" for knot in shown]
         names = {
             "cosine": [f"{name}~cos{k}" for k in range(1, len(shown))],
@@ -180,33 +251,36 @@ class KnotsColumn:
         }[column.shape]
         if column.shape == "bins":
             names[-1] = f"{names[-1][:-1]}]"  # the last knot belongs to it
-        self._first_cycle = feature + len(names)
+        self.first_cycle = feature + len(names)
         self.crossed_names = hats if column.shape == "cosine" else list(names)
         self._crossed = len(self.crossed_names)
         self.crossed_entries = 2 if column.shape in ("cosine", "spline") else 1
         names += [f"{name}:{part}({cycle})" for cycle in column.cycles for part in ("cos", "sin")]
-        self._flag = feature + len(names) if column.missing == "indicator" else None
-        if self._flag is not None:
+        self.flag = feature + len(names) if column.missing == "indicator" else None
+        if self.flag is not None:
             names.append(f"{name}=missing")
             self.crossed_names.append(names[-1])
         self.feature_names = names
 
-    def points(self, column: Any) -> Points:
-        """Return the entries of the cells of a column of text, or of one of doubles."""
-        if hasattr(column, "to_numpy") and column.type == "double":
+    def points(self, column: Any, *, dense: bool = False) -> Entries:
+        """Return the entries of the cells of a column of text, or of one of doubles; ``dense``: for dense rows."""
+        cells: IntArray | None = None
+        if not hasattr(column, "dictionary") and column.type == "double":
             values = np.array(column.to_numpy(zero_copy_only=False), dtype=np.float64)
             for marker in self._written.missing_numbers:
                 values[values == marker] = np.nan
-            cells, strange = np.arange(len(values), dtype=np.int32), np.zeros(len(values), dtype=bool)
-            return self._points(cells, values, strange, each=True)
-        told = Told(column, self._written, pointed=self._pointed)
-        right = told.times if self._times else told.numbers
-        values = np.where(right, told.values, np.nan)
-        return self._points(told.indices, values, ~right & ~told.missing[:-1], each=told.each)
+            strange = np.zeros(len(values), dtype=bool)
+        else:
+            told = Told(column, self._written, pointed=self._pointed)
+            right = told.times if self._times else told.numbers
+            values, strange = np.where(right, told.values, np.nan), ~right & ~told.missing[:-1]
+            cells = None if told.each else told.indices
+        if dense and self._functions_at is not None:
+            return CosinePoints(self, cells, values, strange)
+        rows = np.arange(len(values), dtype=np.int32) if cells is None else cells
+        return self.written_out(rows, values, strange)
 
-    def _points(
-        self, cells: IntArray, values: FloatArray, strange: npt.NDArray[np.bool_], *, each: bool = False
-    ) -> Points:
+    def written_out(self, cells: IntArray, values: FloatArray, strange: npt.NDArray[np.bool_]) -> Points:
         """Return the entries of rows by their distinct cells, and which of these are neither missing nor a number."""
         # two more: a cell that is null, and a row that is spared
         values = np.append(values, [np.nan, np.nan])
@@ -228,17 +302,26 @@ class KnotsColumn:
         if self._cycles:
             places, weights = self._with_cycles(values, places, weights)
         weights[none] = 0.0
-        if self._flag is not None and len(none):
+        if self.flag is not None and len(none):
             places = np.array(places)
-            places[none[:-1], -1] = self._flag
+            places[none[:-1], -1] = self.flag
             weights[none[:-1], -1] = 1.0
         if hats is not None:
             hats[1][none] = 0.0
-        return Points(cells, places, weights, states, hats, block=hats is not None, each=each)
+        return Points(cells, places, weights, states, hats)
 
-    def crossed(self, found: Points) -> tuple[IntArray, FloatArray]:
+    def cycles_of(self, seconds: FloatArray) -> list[FloatArray]:
+        """Return cosine and sine of where times are in each cycle, in the order of their features; 0 of NaN."""
+        none = np.isnan(seconds)
+        seconds = np.where(none, self._knots[0], seconds)
+        found = [values for cycle in self._cycles for values in cycle_values(seconds, cycle)]
+        for values in found:
+            values[none] = 0.0
+        return found
+
+    def crossed(self, found: Entries) -> tuple[IntArray, FloatArray]:
         """Return what the column brings into a cross: functions between knots and the indicator, without cycles."""
-        return found.leading(self.crossed_entries, self.feature, self._flag, self._crossed)
+        return found.leading(self.crossed_entries, self.feature, self.flag, self._crossed)
 
     def _of(self, values: FloatArray) -> tuple[IntArray, FloatArray]:
         """Return the features of numbers between the outer knots, and their values."""
@@ -282,7 +365,7 @@ class KnotsColumn:
     def _with_cycles(self, seconds: FloatArray, places: IntArray, weights: FloatArray) -> tuple[IntArray, FloatArray]:
         """Return features and values with those of where the times are in each cycle."""
         found = [values for cycle in self._cycles for values in cycle_values(seconds, cycle)]
-        last = np.arange(self._first_cycle, self._first_cycle + len(found), dtype=np.int32)
+        last = np.arange(self.first_cycle, self.first_cycle + len(found), dtype=np.int32)
         return (
             np.concatenate([places, np.broadcast_to(last, (len(places), len(found)))], axis=1),
             np.concatenate([weights, np.stack(found, axis=1)], axis=1),

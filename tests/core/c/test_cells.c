@@ -1,6 +1,7 @@
 /* Cells: numbers against strtod, times against the calendar of the C library's kind, and texts in buffers of exactly
  * their size, so that the sanitizer sees a byte too many. */
 #include "cells/pv_columns.h"
+#include "cells/pv_knots.h"
 #include "cells/pv_moment.h"
 #include "cells/pv_number.h"
 #include "cells/pv_written.h"
@@ -183,7 +184,62 @@ static void rows_of_columns(void) {
     }
 }
 
+static void knots(void) {
+    for (int trial = 0; trial < 2000; ++trial) {
+        const int64_t intervals = 1 + below(6), n = below(40), width = 1 + below(5), stride = width + below(3);
+        const int huge = trial % 5 == 0;
+        double *at = doubles(intervals + 1), *factors = doubles(intervals), *lows = doubles(intervals);
+        double *widths = doubles(intervals), *values = random_doubles(n, huge ? 1.79e308 : 8.0), *share = doubles(n);
+        double *functions = random_doubles(intervals * width, 1), *steps = random_doubles(intervals * width, 1);
+        double *rows = doubles(n * stride);
+        int32_t *left = (int32_t *)buffer(n, 4), *cells = (int32_t *)buffer(n, 4);
+        unsigned char *beyond = (unsigned char *)buffer(n, 1);
+        int64_t gaps = 0;
+        for (int64_t k = 0; k <= intervals; ++k)
+            at[k] = huge ? (k == 0 ? -1.7e308 : 1.7e308 / (double)(intervals - k + 1)) : (double)(k - 3) * 1.25;
+        for (int64_t k = 0; k < intervals; ++k) {
+            factors[k] = at[k + 1] - at[k] > 1.7e308 ? 0.5 : 1.0;
+            lows[k] = at[k] * factors[k];
+            widths[k] = at[k + 1] * factors[k] - lows[k];
+        }
+        for (int64_t i = 0; i < n; ++i) {
+            if (below(5) == 0)
+                values[i] = (double)NAN, ++gaps;
+            else if (below(5) == 0)
+                values[i] = at[below(intervals + 1)];
+            cells[i] = (int32_t)below(n);
+        }
+        const pv_knots code = {intervals, at, factors, lows, widths};
+        CHECK(pv_between(&code, n, values, left, share, beyond) == gaps);
+        for (int64_t i = 0; i < n; ++i) {
+            const double x = fmin(fmax(values[i], at[0]), at[intervals]);
+            if (values[i] != values[i]) {
+                CHECK(left[i] == -1);
+                continue;
+            }
+            CHECK(beyond[i] == (x != values[i]));
+            CHECK(at[left[i]] <= x && (x < at[left[i] + 1] || left[i] == intervals - 1));
+            CHECK(share[i] >= 0 && share[i] <= 1 && (1 - share[i]) + share[i] == 1);
+        }
+        for (int64_t k = 0; k < n * stride; ++k) rows[k] = -7;
+        pv_functions(n, trial % 2 ? cells : NULL, left, share, width, functions, steps, stride, rows);
+        for (int64_t i = 0; i < n; ++i) {
+            const int64_t c = trial % 2 ? cells[i] : i;
+            for (int64_t k = 0; k < stride; ++k) {
+                const double expected = left[c] < 0 || k >= width
+                                            ? -7
+                                            : functions[left[c] * width + k] + steps[left[c] * width + k] * share[c];
+                CHECK(rows[i * stride + k] == expected);
+                digest(rows[i * stride + k]);
+            }
+        }
+        free(at), free(factors), free(lows), free(widths), free(values), free(share), free(functions), free(steps);
+        free(rows), free(left), free(cells), free(beyond);
+    }
+}
+
 int main(void) {
+    knots();
     numbers();
     moments();
     looks();

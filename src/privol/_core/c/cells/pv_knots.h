@@ -1,0 +1,28 @@
+/* Numbers as smooth functions that are linear between knots. */
+#ifndef PV_KNOTS_H
+#define PV_KNOTS_H
+
+#include <stdint.h>
+
+/* Knots, ascending, at least two. */
+typedef struct pv_knots {
+    int64_t intervals;     /* between neighbours */
+    const double *knots;   /* one more */
+    const double *factors; /* of each interval: 0.5 where its width is no double, and halves are taken; else 1 */
+    const double *lows;    /* its beginning and its width, by that factor */
+    const double *widths;
+} pv_knots;
+
+/* Where each of n numbers lies: ``left``, its interval, and ``share``, how much of that is below it, so that share and
+ * 1 - share add up to 1 and their squares to no more. Numbers beyond the outer knots are as these, and marked in
+ * ``beyond``; of NaN ``left`` is -1. Returns how many are NaN. */
+int64_t pv_between(const pv_knots *knots, int64_t n, const double *values, int32_t *left, double *share,
+                   unsigned char *beyond);
+
+/* Writes ``width`` functions of a number into each of n rows, the first at ``rows``, the next ``stride`` doubles later:
+ * function k of a number in interval j is values[j * width + k] + steps[j * width + k] * share. Row i has number
+ * cells[i], or i where ``cells`` is NULL; where ``left`` is -1 it is left as it is. */
+void pv_functions(int64_t n, const int32_t *cells, const int32_t *left, const double *share, int64_t width,
+                  const double *values, const double *steps, int64_t stride, double *rows);
+
+#endif
