@@ -296,8 +296,8 @@ class CsvColumns(Columns):
     def _parse(self, text: bytes, kinds: Mapping[str, Kind], first_row: int) -> Any:
         """Return the rows of a text as a table, or raise the error that names the first bad one."""
         arrow = self._pyarrow
-        text_type = arrow.dictionary(arrow.int32(), arrow.string())
-        types = {"number": arrow.float64(), "text": text_type, "cells": text_type}
+        types = {"number": arrow.float64(), "text": arrow.dictionary(arrow.int32(), arrow.string())}
+        types["cells"] = arrow.string()
         if self._dialect.unclosed(text):
             raise self._located(text, kinds, first_row, "")
         try:
@@ -320,7 +320,7 @@ class CsvColumns(Columns):
                 raise self._located(text, kinds, first_row, str(err)) from None
             table = arrow.table(columns)
         for j, (name, kind) in enumerate(kinds.items()):
-            if kind != "number":
+            if kind == "text":
                 table = table.set_column(j, name, self._without_missing(table.column(j)))
         return table
 

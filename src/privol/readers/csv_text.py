@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import InvalidParameter
 from .base import Targets
-from .files import line_end
+from .files import filled_lines, line_end
 from .written import is_number
 
 __all__ = [
@@ -191,9 +191,8 @@ class Dialect:
             text = self._quoted.sub(b"x", text)
         if b"\r" in text and text.count(b"\r") != text.count(b"\r\n"):
             return sum(1 for line in text.splitlines() if line)
-        if b"\n\n" in text or b"\n\r" in text or text.startswith((b"\r", b"\n")):
-            return sum(1 for line in text.split(b"\n") if line.rstrip(b"\r"))
-        return text.count(b"\n") + (not text.endswith(b"\n") and bool(text))
+        # every CR is before its LF: a line that begins with one is empty
+        return int(np.count_nonzero(filled_lines(text) != ord("\r")))
 
     def records(self, text: bytes) -> Iterator[tuple[bytes, int]]:
         """Yield the records of a text without comments and empty lines, and where each ends with its line end."""
