@@ -2,17 +2,18 @@
 
 A synthetic table of 14 mixed columns (ages, skewed incomes, categories of 5 and of 5,000 values, dates, a key that is
 different in every row, missing cells, labels) is written as CSV and as Parquet, and rows of words as libsvm. The table
-has cells per second: of reading alone, the batches that learning asks for; of each phase of learning by itself, all
-rows in each, with its noise; of encoding what follows by the schema that was learnt (by itself, and with its reading as
-``open_stream`` gives it). Of sparse rows a cell is an entry. Batches are in memory but where reading is measured.
-Figures are medians over ``--rounds``; to reading is the median of the ratios in the same round. ``--profile`` shows
-where the time of one part goes.
+has cells per second: of Arrow's reader alone, cells of text as dictionaries; of reading the batches that learning asks
+for; of each phase of learning by itself, all rows in each, with its noise; of encoding what follows by the schema that
+was learnt (by itself, and with its reading as ``open_stream`` gives it). Of sparse rows a cell is an entry. Batches are
+in memory but where reading is measured. Figures are medians over ``--rounds``, ratios medians of those in the same
+round. ``--profile`` shows where the time of one part goes.
 """
 
 from __future__ import annotations
 
 import argparse
 import cProfile
+import math
 import pstats
 import statistics
 import tempfile
@@ -116,7 +117,7 @@ class Tables:
         self._path = path
         columns = self._columns()
         self._names = [name for name in columns.names if name != TARGET]
-        self._kinds = dict.fromkeys(columns.names, "text")
+        self._kinds = {name: "text" if name == TARGET else "cells" for name in columns.names}
         self._only_text = {name for name in columns.names if columns.only_text(name)}
         self._batches = list(columns.batches(self._kinds, 65536, seen))
         self.rows = sum(batch.num_rows for batch in self._batches)
@@ -131,6 +132,18 @@ class Tables:
         columns: Any = open_reader(self._path, Options(labels=Labels(None, None), target=TARGET, schema=True))
         columns.written = Written(MISSING_TEXTS)
         return columns
+
+    def _bare(self) -> float:
+        """Arrow alone, in pieces, every column of texts as a dictionary."""
+        if self._path.suffix == ".parquet":
+            texts = sorted(self._only_text)
+            file = pa.parquet.ParquetFile(self._path, read_dictionary=texts)
+            return _rate(self._cells, lambda: [None for _ in file.iter_batches(65536)])
+        types = dict.fromkeys(self._kinds, pa.dictionary(pa.int32(), pa.string()))
+        reading = pa.csv.ReadOptions(block_size=1 << 20)
+        converting = pa.csv.ConvertOptions(column_types=types)
+        words: dict[str, Any] = {"read_options": reading, "convert_options": converting}
+        return _rate(self._cells, lambda: pa.csv.read_csv(self._path, **words))
 
     def _read(self) -> float:
         return _rate(self._cells, lambda: [None for _ in self._columns().batches(self._kinds, 65536, seen)])
@@ -170,7 +183,7 @@ class Tables:
         return figures
 
     def round(self) -> dict[str, float]:
-        figures = {"reading": self._read()} | self.learning()
+        figures = {"bare reader": self._bare(), "reading": self._read()} | self.learning()
         return figures | {"encoding": self._encode(), "with reading": self._stream()}
 
 
@@ -199,7 +212,8 @@ class Words:
         return {"votes": _rate(self._cells, lambda: [run.take(piece.X) for piece in self._pieces])}
 
     def round(self) -> dict[str, float]:
-        figures = {"reading": self._read()} | self.learning()
+        # no library reads it as fast, or the reader would be that one
+        figures = {"bare reader": math.nan, "reading": self._read()} | self.learning()
         figures["encoding"] = _rate(
             self._cells, lambda: [frequent_rows(piece.X, self._schema.rows) for piece in self._pieces]
         )
@@ -213,8 +227,12 @@ def compare(path: Path, rows: int, rounds: int) -> None:
     found = [parts.round() for _ in range(rounds)]
     for name in found[0]:
         cells = statistics.median(figures[name] for figures in found)
-        ratio = statistics.median(figures[name] / figures["reading"] for figures in found)
-        print(f"{path.suffix[1:]:8} {name:14} {cells / 1e6:>14,.1f} {ratio:>12.2f}", flush=True)
+        shown = f"{path.suffix[1:]:8} {name:14} {cells / 1e6:>15,.1f}"
+        for other in ("bare reader", "reading"):
+            ratio = statistics.median(figures[name] / figures[other] for figures in found)
+            shown += f" {ratio:>10.2f}" if ratio == ratio else " " * 11
+        if cells == cells:
+            print(shown, flush=True)
 
 
 def profile(path: Path, rows: int) -> None:
@@ -236,7 +254,7 @@ def main() -> None:
         write_files(Path(folder), arguments.rows, kinds)
         if not arguments.profile:
             print(f"{arguments.rows:,} rows, median of {arguments.rounds} rounds")
-            print(f"{'file':8} {'part':14} {'million cells/s':>15} {'to reading':>11}")
+            print(f"{'file':8} {'part':14} {'million cells/s':>15} {'to bare':>10} {'to reading':>10}")
         for kind in kinds:
             path = Path(folder) / f"rows.{kind}"
             if arguments.profile:

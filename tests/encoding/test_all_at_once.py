@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import Counter
 
@@ -17,6 +18,7 @@ from privol.encoding.schema_parts import Hashed
 from privol.encoding.strings import LONGEST, threshold
 from privol.encoding.texts import TextColumn
 from privol.encoding.told import Told
+from privol.readers.columns import blanked
 from privol.readers.written import Written
 
 pytestmark = pytest.mark.fast
@@ -182,6 +184,26 @@ def test_one_look_says_what_each_reader_says(texts, decimal, pointed):
             hash_of(text) for text in present.to_pylist() if text is not None
         ]
         assert told.weights.sum() == len(texts)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats() | st.sampled_from([-1.0, 2.0, math.inf, -9.5]) | st.none(), max_size=20), st.booleans())
+def test_doubles_say_what_their_texts_say(values, comma):
+    """Also where numbers count as missing: by their text, or by their value."""
+    written = Written(("-1", "2.0", "inf", "-9.5"), "," if comma else ".")
+    texts = [None if x is None or math.isnan(x) else repr(x) for x in values]
+    written_out = Told(strings(texts), written, pointed=True, hashes=True)
+    told = Told(pa.array(values, pa.float64()), written, pointed=True, hashes=True)
+    for name in ("values", "missing", "times", "numbers", "weights"):
+        np.testing.assert_array_equal(getattr(told, name), getattr(written_out, name), name)
+    assert told.texts == written_out.texts
+    some = ~told.missing[:-1]
+    assert told.hashes[some].tolist() == written_out.hashes[some].tolist()
+
+
+def test_strings_of_some_rows_are_left_out():
+    column = blanked(strings(["a", None, "", "b"]), np.array([True, False, False, False]))
+    assert (column.type, column.to_pylist()) == (pa.string(), [None, None, "", "b"])
 
 
 @given(st.text(max_size=70))

@@ -49,7 +49,8 @@ class Told:
 
     Parameters
     ----------
-    column : pyarrow.DictionaryArray of strings, or pyarrow.StringArray, length n
+    column : pyarrow.DictionaryArray of strings, pyarrow.StringArray or pyarrow.DoubleArray, length n
+        A double is the shortest text that reads back as it, with a point; NaN is null.
     written : Written
     pointed : bool
         As for :meth:`privol.readers.written.Written.values`.
@@ -73,6 +74,9 @@ class Told:
         self._column = column if self.each else compact(column)
         self._texts = column if self.each else self._column.dictionary
         self._written = written
+        if column.type == "double":
+            self._of_doubles(written, hashes)
+            return
         form = _form(written.missing, written.decimal, pointed)
         _, offsets, content = self._texts.buffers()
         ends = np.zeros(1, np.int32)
@@ -87,6 +91,29 @@ class Told:
             self.values[null], self._cells[null] = np.nan, MISSING
         if left:
             self._settle(written, pointed)
+
+    def _of_doubles(self, written: Written, hashes: bool) -> None:
+        """Tell what doubles say, as their texts would."""
+        self.values = np.array(self._column.to_numpy(zero_copy_only=False), dtype=np.float64)
+        self._cells = np.where(np.isnan(self.values), MISSING, NUMBER).astype(np.uint8)
+        # by their value where the mark is a point, by their text in any case
+        plain = Written(written.missing).missing_numbers
+        for at in np.flatnonzero(np.isin(self.values, (*plain, *written.missing_numbers))).tolist():
+            x = float(self.values[at])
+            if repr(x) in written.missing:
+                self._cells[at] = MISSING
+            if repr(x) in written.missing or x in written.missing_numbers:
+                self.values[at] = np.nan
+        self.hashes = hashes_of(self._written_out()) if hashes else None
+
+    def _written_out(self) -> Any:
+        """Return the texts, of doubles too."""
+        import pyarrow
+
+        if self._texts.type != "double":
+            return self._texts
+        found = self._texts.to_numpy(zero_copy_only=False).tolist()
+        return pyarrow.array([repr(x) if x == x else None for x in found], pyarrow.string())
 
     def _settle(self, written: Written, pointed: bool) -> None:
         """Have the slower readers tell what one look does not."""
@@ -107,7 +134,7 @@ class Told:
     @property
     def texts(self) -> list[str | None]:
         """The texts without blanks around them, None where they count as missing; and one more for null cells."""
-        return [*self._written.present(self._texts).to_pylist(), None]
+        return [*self._written.present(self._written_out()).to_pylist(), None]
 
     @cached_property
     def indices(self) -> IntArray:

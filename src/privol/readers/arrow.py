@@ -97,6 +97,8 @@ class TypedColumns(Columns):
 
     def _converted(self, column: Any, name: str, kind: Kind, row: int) -> Any:
         pa = arrow("typed columns")
+        if kind == "cells" and pa.types.is_floating(column.type):
+            return self._number(column, name, row)
         if kind == "cells" and column.type == pa.string():
             try:
                 column.validate(full=True)

@@ -77,8 +77,8 @@ class Columns(Reader):
         """Yield record batches with exactly the columns of ``kinds``, in that order.
 
         "number" gives float64, "text" a dictionary of strings with int32 indices; null is a missing cell. "cells" gives
-        strings or such a dictionary, whichever costs less, for who looks at each cell himself: a missing cell is null
-        or one of the texts that stand for it.
+        strings, such a dictionary or float64, whichever costs least, for an encoder that looks at each cell itself: a
+        missing cell is null, NaN or one of the texts that stand for it.
         A cell that is not of its kind raises StreamError with its 1-based row, column, what was found and what is
         allowed, before its batch is handed out. ``limit`` is the wanted number of rows of a batch; ``progress`` is
         called with the fraction of the input consumed. None in place of a batch says that the input pauses.
@@ -164,6 +164,10 @@ def blanked(column: Any, rows: npt.NDArray[np.bool_]) -> Any:
     pa = arrow("null rows")
     if pa.types.is_dictionary(column.type):
         return pa.DictionaryArray.from_arrays(blanked(column.indices, rows), column.dictionary)
+    if pa.types.is_string(column.type):
+        import pyarrow.compute as pc
+
+        return pc.if_else(pa.array(rows), None, column)
     return pa.array(np.asarray(column.fill_null(0)), column.type, mask=rows | np.asarray(column.is_null()))
 
 
