@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -167,7 +168,7 @@ def test_closing_interrupts_a_long_block():
                 yield piece
 
     source = Slow(10**9)
-    blocks = ReadAhead(stream_of(source, 10**9)._steps)
+    blocks = ReadAhead(partial(stream_of(source, 10**9)._steps, source, 0))
     waiting = threading.Thread(target=lambda: next(blocks, None))
     waiting.start()
     until(lambda: source.made > 3)

@@ -66,9 +66,9 @@ static void numbers(void) {
         check_number(text);
     }
     CHECK(read > 30000);
-    const char *wrong[] = {"",    "-",   "+",    ".",   "-.",  "e5",    "1e", "1e+",
-                           "1 2", "1_0", "0x10", "1,5", "--1", "1.2.3", "1d"};
-    const char *open[] = {"inf", "-Infinity", "NaN", "nan(1)", "12345678901234567890", "1e400", "1e-40"};
+    const char *wrong[] = {"",     "-",   "+",   ".",     "-.", "e5",     "1e", "1e+",     "1 2", "1_0",
+                           "0x10", "1,5", "--1", "1.2.3", "1d", "nan(1)", "in", "infinit", "ill"};
+    const char *open[] = {"inf", "-Infinity", "NaN", "12345678901234567890", "1e400", "1e-40"};
     for (int64_t i = 0; i < LENGTH(wrong); ++i) {
         double x;
         const int64_t size = (int64_t)strlen(wrong[i]);

@@ -88,6 +88,13 @@ static inline int pv_scaled(uint64_t w, int64_t e, double *x) {
     return 0;
 }
 
+/* Whether a text is a word of small letters, in any case of its own. */
+static inline int pv_word_is(const unsigned char *p, const unsigned char *end, const char *word) {
+    for (; p < end && *word; ++p, ++word)
+        if ((*p | 0x20) != (unsigned char)*word) return 0;
+    return p == end && !*word;
+}
+
 /* Whether a text without blanks around it is a number: [+-]?(d+[mark]?d*|[mark]d+)([eE][+-]?d+)?, with either of two
  * decimal marks. Infinities and NaN are left open, as are digits and exponents beyond what is exact here. */
 static inline pv_said pv_number(const unsigned char *p, const unsigned char *end, unsigned char mark,
@@ -105,10 +112,10 @@ static inline pv_said pv_number(const unsigned char *p, const unsigned char *end
         point = p - behind;
         digits += point;
     }
-    if (digits == 0) { /* infinities and NaN, in any case of letters */
-        const unsigned char c = p < end ? (unsigned char)(*p | 0x20) : 0;
-        return p == start && (c == 'i' || c == 'n') ? PV_SAID_OPEN : PV_SAID_NOT;
-    }
+    if (digits == 0)
+        return p == start && (pv_word_is(p, end, "inf") || pv_word_is(p, end, "nan") || pv_word_is(p, end, "infinity"))
+                   ? PV_SAID_OPEN
+                   : PV_SAID_NOT;
     if (p < end && (*p == 'e' || *p == 'E')) {
         const unsigned char *first;
         int down = 0;
