@@ -367,7 +367,6 @@ def test_a_private_schema_may_be_shown_and_used(here):
     words = ("info", "rows.csv", "--target", "outcome", "--private", "--epsilon", "2", "--drop", "id")
     found = privol_cli(*words)
     assert found.exit_code == OK, found.stderr
-    assert "'name' is left out: no value is frequent" in found.stderr
     assert "NOT PRIVATE" not in found.stderr
     Path("schema.toml").write_text(found.stdout)
     schema = Schema.load("schema.toml")
@@ -381,6 +380,7 @@ def test_a_private_schema_may_be_shown_and_used(here):
     seeded = privol_cli(*words, "--seed", "1", "--json")
     assert json.loads(seeded.stdout)["private"] is False
     assert "NOT PRIVATE: its noise came from a known seed" in seeded.stderr
+    assert "'name' is left out: no value is frequent" in seeded.stderr  # by noise alone one is in 1.4 % of all keys
     again = Schema.load(tomllib.loads(json.loads(seeded.stdout)["schema"]))
     assert again.learnt.private is False
     assert json.loads(privol_cli(*words, "--seed", "1", "--json").stdout) == json.loads(seeded.stdout)

@@ -238,7 +238,10 @@ def test_files_with_figures_of_raw_rows_are_marked(ward, here, monkeypatch):
 
 
 def test_the_table_that_is_printed_is_marked(ward, here):
-    text = privol_cli(*RUN, "--release", "100", "--out", "R").stdout
+    brief = privol_cli(*RUN, "--release", "100", "--out", "S").stdout
+    assert brief.index("How good it is (NOT PRIVATE") < brief.index("best fixed")
+    assert "accuracy" not in brief[: brief.index("How good it is (NOT PRIVATE")]
+    text = privol_cli(*RUN, "--release", "100", "--out", "R", "--verbose").stdout
     assert text.index("Diagnostics: NOT PRIVATE") < text.index("best fixed")
     before = text[: text.index("Diagnostics: NOT PRIVATE")]
     assert "regret" not in before

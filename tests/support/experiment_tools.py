@@ -16,8 +16,9 @@ import pytest
 from places import ROOT
 
 FOLDER = ROOT / "experiments"
-PAGE, LOCAL, OFFLINE, NETWORK, ENCODING, ARENA = PAGES = tuple(
-    ROOT / "docs" / f"{name}.md" for name in ("experiments", "local", "offline", "network", "encoding", "arena")
+PAGE, LOCAL, OFFLINE, NETWORK, ENCODING, ARENA, GUARANTEE = PAGES = tuple(
+    ROOT / "docs" / f"{name}.md"
+    for name in ("experiments", "local", "offline", "network", "encoding", "arena", "guarantee")
 )
 SHARED = {"common", "diffprivlib_worker", "network_data", "regression", "sweeps", "tasks"}
 SCRIPTS = sorted({path.stem for path in FOLDER.glob("*.py")} - SHARED)
