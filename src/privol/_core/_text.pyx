@@ -177,7 +177,7 @@ cdef class Hats:
         if n < 1 or factors.shape[0] != n or lows.shape[0] != n or widths.shape[0] != n or functions.shape[0] != n + 1:
             raise InvalidParameter("shapes of knots, intervals and functions differ")
         self.knots, self.factors, self.lows, self.widths = knots, factors, lows, widths
-        self.values = ascontiguousarray(functions[:-1])
+        self.values = ascontiguousarray(functions[:n])
         self.steps = ascontiguousarray(diff(functions, axis=0))
         self.code = pv_knots(n, &knots[0], &factors[0], &lows[0], &widths[0])
 
