@@ -342,3 +342,95 @@ def test_behind_a_learnt_encoding_all_rows_come_again(tmp_path):
     whole = privol.PrivateClassifier(**made).fit_stream(rows, target="y")
     last = privol.PrivateClassifier(**made).fit_stream(rows, target="y", checkpoint=State(run))
     assert fingerprint(last.learner_) == fingerprint(whole.learner_)
+
+
+def with_user(rows, row, name, *, number=1):
+    """The rows, of which one, or so many from it on, are somebody else's."""
+    who = rows["who"].to_pylist()
+    who[row - 1 : row - 1 + number] = [name] * number
+    return rows.set_column(rows.schema.names.index("who"), "who", pa.array(who))
+
+
+def learnt_rows(run, surplus):
+    """The rows of the input that a kept run has learnt, not as null rows."""
+    found = np.fromfile(run / "secret" / "seen.log", SEEN)
+    return found["row"][found["user"].any(axis=1)]
+
+
+@pytest.mark.parametrize("surplus", ["drop", "null"])
+def test_other_users_are_refused(surplus, tmp_path):
+    """Features and targets are the same: only whose rows they were has changed, so a user could have more of them."""
+    run = tmp_path / "run"
+    begun(run, surplus, 400, every=60)
+    at = {c["rows"] for c in Ledger.read(run / "ledger.jsonl").accounts[0].commits}
+    rows = learnt_rows(run, surplus)
+    for k in (0, len(rows) // 2, len(rows) - 1):
+        other = with_user(TABLE, int(rows[k]), "nobody else")
+        kept = int(rows[k]) if surplus == "null" else k + 1
+        last = min(n for n in at if n >= kept)
+        first = max(n for n in at if n < kept) + 1
+        for block in (13, 1000):
+            with pytest.raises(StateError, match=f"rows {first} to {last} of the stream are not those .* same users"):
+                learner(surplus).fit_stream(stream(surplus, rows=other, block=block), checkpoint=State(run))
+    surplus_rows = sorted({*range(1, int(rows[-1]))} - {*rows.tolist()})
+    who = TABLE["who"].to_pylist()
+    # whose a surplus row is does not matter as long as it is one
+    third = {name for name in who if sum(who[r - 1] == name for r in rows) == MOST}
+    late = next(r for r in surplus_rows if r > 300)
+    full = next(name for name in sorted(third) if max(r for r in rows if who[r - 1] == name) < late)
+    last = learner(surplus).fit_stream(stream(surplus, rows=with_user(TABLE, late, full)), checkpoint=State(run))
+    assert last.n_rows_ > 0
+
+
+def test_a_run_that_was_kept_without_users_goes_on(tmp_path, monkeypatch):
+    """As one of a release that noted none; from there on they are noted, all of them."""
+    run = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(State, "named", lambda self, seen: self._leave_place())
+        begun(run, "null", 300)
+    begun(run, "null", 500)
+    other = with_user(TABLE, int(learnt_rows(run, "null")[0]), "nobody else")
+    with pytest.raises(StateError, match=r"rows 1 to [34][0-9]{2} of the stream are not those"):
+        learner("null").fit_stream(stream("null", rows=other), checkpoint=State(run))
+    learner("null").fit_stream(stream("null"), checkpoint=State(run))
+
+
+@pytest.mark.parametrize("surplus", ["drop", "null"])
+def test_behind_a_learnt_encoding_other_users_are_refused(surplus, tmp_path):
+    """Whose the rows were that taught, and of which users those are that are learnt."""
+    n, most = 1500, 2
+    rng = np.random.default_rng(1)
+    rows = pa.table(
+        {
+            "x": rng.normal(size=n),
+            "who": (np.arange(n) // 3).astype(str),  # the third row of each is surplus
+            "y": rng.integers(0, 2, n).astype(str),
+        }
+    )
+    user = {"column": "who", "max_rows": most, "surplus": surplus}
+    target = {"column": "y", "negative": ["0"], "positive": ["1"], "rest": "null"}
+    words = {"rows_per_user": most, "horizon": n, "epsilon": 50.0, "random_state": 1}
+    made = {"declared": {"user": user, "target": target}, **words}
+    made |= {"on_invalid": "zero"} if surplus == "null" else {}
+
+    def stops(learner, _):
+        if learner.n_rows_ > 300:
+            raise KeyboardInterrupt
+
+    def fitted(rows, **more):
+        state = State(tmp_path / "run", every=50)
+        return privol.PrivateClassifier(**made).fit_stream(rows, checkpoint=state, block_rows=64, **more)
+
+    with pytest.raises(KeyboardInterrupt):
+        fitted(rows, progress=stops)
+    taught = json.loads((tmp_path / "run" / "encoding.json").read_text())["encoding"]["schema"]["learnt"]["rows"]
+    assert taught > 10
+    with pytest.raises(StateError, match=r"the first rows of the stream taught the encoding .* other users'"):
+        fitted(with_user(rows, 1, "nobody else", number=3))
+    learnt = taught + 10 if surplus == "null" else (taught + 10) * 3 // 2
+    learnt -= learnt % 3 - 1  # the first row of its user
+    with pytest.raises(StateError, match="of the stream are not those that the run has learnt, or not of the same"):
+        fitted(with_user(rows, learnt, "nobody else", number=3))
+    assert not (tmp_path / "run" / "secret" / "seen.log").exists()
+    whole = privol.PrivateClassifier(**made).fit_stream(rows)
+    assert fingerprint(fitted(rows).learner_) == fingerprint(whole.learner_)

@@ -275,6 +275,37 @@ cdef class UserTable:
         self.c.number = number
 
 
+def user_digests(key, offsets, data):
+    """The keyed hashes of texts.
+
+    Parameters
+    ----------
+    key : bytes of length 16
+    offsets : ndarray of int64, shape (n + 1,)
+        Where each text begins, and the last one ends.
+    data : ndarray of uint8
+        All texts.
+
+    Returns
+    -------
+    ndarray of uint64, shape (n, 2)
+    """
+    cdef const int64_t[::1] at = offsets
+    cdef const unsigned char[::1] texts = data
+    cdef Py_ssize_t i, n = at.shape[0] - 1
+    cdef uint64_t secret[2]
+    found = np.empty((n, 2), dtype=np.uint64)
+    cdef uint64_t[:, ::1] digests = found
+    cdef const unsigned char *begin = &texts[0] if texts.shape[0] else NULL
+    secret[0], secret[1] = (int.from_bytes(part, "little") for part in (key[:8], key[8:16]))
+    if n and (at[0] < 0 or at[n] > texts.shape[0] or np.any(np.diff(offsets) < 0)):
+        raise InvalidParameter("offsets must not fall, nor lead beyond the texts")
+    with nogil:
+        for i in range(n):
+            pv_users_digest(secret, begin + at[i], at[i + 1] - at[i], &digests[i, 0])
+    return found
+
+
 def user_digest(key, text):
     """The keyed hash of a text: two words."""
     cdef uint64_t secret[2]

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -38,10 +39,10 @@ class Directory(Keeper, Protocol):
     def describe(self, inputs: dict[str, Any]) -> None:
         """Say how rows become features."""
 
-    def keep_taught(self, blocks: Iterable[Any] | None) -> None:
+    def keep_taught(self, blocks: Callable[[bytes], Iterable[Any]] | None) -> None:
         """Note the rows that taught, as the encoding has them; None: they cannot be read again."""
 
-    def check_taught(self, blocks: Iterable[Any] | None) -> None:
+    def check_taught(self, blocks: Callable[[bytes], Iterable[Any]] | None) -> None:
         """Refuse to go on with others."""
 
 
@@ -197,7 +198,7 @@ def encoding_of(
     if not file.exists():
         stream = learn()
         if not encoder.reused_:
-            checkpoint.keep_taught(_taught(data, words, encoder) if stream.repeatable else None)
+            checkpoint.keep_taught(partial(_taught, data, words, encoder) if stream.repeatable else None)
         found = describe_encoding(encoder)
         record = {"format": _FORMAT, "version": _VERSION, "privol": __version__, **own, "encoding": found}
         write_atomically(file, json.dumps(record, indent=1, allow_nan=False).encode() + b"\n")
@@ -223,7 +224,7 @@ def encoding_of(
         return dict(found), _opened(data, words, encoder, 1)
     stream = _opened(data, words, encoder, encoder.plan_.rows + 1)
     stream.beside = account.plan_id
-    checkpoint.check_taught(_taught(data, words, encoder) if stream.repeatable else None)
+    checkpoint.check_taught(partial(_taught, data, words, encoder) if stream.repeatable else None)
     return dict(found), stream
 
 
@@ -252,13 +253,16 @@ def ledger_beside(directory: Path, given: Any, adjacency: str) -> Ledger:
 _IN_SCHEMA = "target", "header", "sep", "encoding", "columns"
 
 
-def _taught(data: Any, words: Mapping[str, Any], encoder: PrivateEncoder) -> Iterator[Any]:
-    """Yield the rows that taught an encoding, block by block, as it encodes them; the input is read once more."""
-    left = encoder.plan_.rows
-    for block in _opened(data, words, encoder, 1):
+def _taught(data: Any, words: Mapping[str, Any], encoder: PrivateEncoder, key: bytes) -> Iterator[Block]:
+    """Yield the rows that taught an encoding, block by block, as it encodes them; the input is read once more.
+
+    By a hash of the key they say whose they are, where a cap counts them.
+    """
+    left, stream = encoder.plan_.rows, _opened(data, words, encoder, 1)
+    stream.go_on(key)
+    for block in stream:
         n = min(left, block.X.shape[0])
-        assert block.y is not None
-        yield Block(block.X[:n], block.y[:n], block.first_row)
+        yield block.first(n)
         left -= n
         if not left:
             return

@@ -59,7 +59,7 @@ class Ready:
     encoding: dict[str, Any] | None
     shared: bool
     encoder: Any
-    taught: Callable[[], Iterator[Any]] | None
+    taught: Callable[[bytes], Iterator[Any]] | None
 
     @property
     def renewed(self) -> bool:

@@ -235,9 +235,9 @@ def learn_rows(
         try:
             if state is not None and ready.taught is not None:
                 if kept is None:
-                    state.keep_taught(ready.taught())
+                    state.keep_taught(ready.taught)
                 elif state.knows_taught:  # of a pipe nobody does
-                    state.check_taught(ready.taught())
+                    state.check_taught(ready.taught)
             with _saying_what_helps(stream, ready.stated), shown as (tick, stage):
                 ended = _learn(made, stream, state, diagnostics, delay or 0, ready.private, tick, stage, report)
         except BaseException as error:

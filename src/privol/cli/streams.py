@@ -195,7 +195,9 @@ def _behind(file: str | None, given: Mapping[str, Any], schema: Any, first_row: 
     return open_stream(covtype_path() if file is None else file, **known, **how)
 
 
-def rows_that_taught(file: str | None, given: Mapping[str, Any], inputs: Mapping[str, Any]) -> Iterator[Any]:
+def rows_that_taught(
+    file: str | None, given: Mapping[str, Any], inputs: Mapping[str, Any], key: bytes
+) -> Iterator[Any]:
     """Yield the rows that taught a schema, block by block, as it encodes them; the input is read once more.
 
     Parameters
@@ -205,13 +207,14 @@ def rows_that_taught(file: str | None, given: Mapping[str, Any], inputs: Mapping
         Options of the command.
     inputs : mapping
         Of :func:`open_for_run`.
+    key : bytes of length 16
+        By a hash of it they say whose they are, where a cap counts them.
     """
-    from ..streams import Block
-
-    left = inputs["first_row"] - 1
-    for block in _behind(file, given, inputs["schema"], 1):
+    left, stream = inputs["first_row"] - 1, _behind(file, given, inputs["schema"], 1)
+    stream.go_on(key)
+    for block in stream:
         n = min(left, block.X.shape[0])
-        yield Block(block.X[:n], block.y[:n], block.first_row)
+        yield block.first(n)
         left -= n
         if not left:
             return

@@ -411,6 +411,7 @@ class State(KnowsTaught, GoesOn):
         rows = self._resume[2]
         n = min(X.shape[0], rows - self._digest.rows)
         self._digest.update(X[:n], targets[:n])
+        self._skipped(self._digest.rows)
         if self._digest.rows == rows:
             self._compare()
             self._verified = rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,13 +15,13 @@ from ..noise.bits import new_key
 from ._checkpoints import Arrays, Checkpoints
 from ._digest import RowDigest
 from ._joined import Joined
-from ._seen_log import SeenLog
+from ._seen_log import KnownUsers, SeenLog
 from ._together import Alone
 
-__all__ = ["GoesOn"]
+__all__ = ["GoesOn", "users_key"]
 
 
-class GoesOn:
+class GoesOn(ABC):
     """What :class:`State` knows of the place of its run in the stream."""
 
     directory: Path
@@ -35,18 +36,20 @@ class GoesOn:
     _company: Alone
     _joined: Joined
 
+    @abstractmethod
     def _refuse(self, what: str) -> NoReturn:
-        raise NotImplementedError
+        """Raise StateError about the directory."""
 
     def _begin_going(self) -> None:
         self._log: SeenLog | None = None
         self._since = 0  # rows before those of the running digest
         self._beside_it = False  # whether something is released beside the models
-        self._seen: str | None = None  # digest of whose rows the last checkpoint has learnt
+        self._seen: dict[int, str] = {}  # rows -> digest of whose they are, as the journal has it
+        self._users: KnownUsers | None = None  # what the rows that come are compared with
 
     def _find_place(self, rows: int, known: Mapping[int, Mapping[str, Any]], ledger: Ledger) -> None:
         """See where the run goes on that is here."""
-        self._seen = known[rows].get("seen")
+        self._seen = {at: facts["seen"] for at, facts in known.items() if "seen" in facts}
         self._since = max(int(facts.get("since", 0)) for facts in known.values())
         self._beside_it = bool(self._joined.known(ledger))
 
@@ -93,9 +96,12 @@ class GoesOn:
             self._refuse("a run that learns its rows several times goes on only with all of them: rest=False")
         self._key = self._key or new_key()
         whole = False
-        if capped and go_on is not None and once:
+        if capped and go_on is not None:
             self._log = SeenLog(self._files.folder, self._key)
-            whole = self._log.begin(kept, self._seen)
+            self._log.on_disk = once
+            whole = self._log.begin(kept, self._seen.get(kept))
+        if not rows:
+            self._users = KnownUsers(self._key, self._seen)
         if rows:
             if capped and not whole:
                 self._refuse(
@@ -107,7 +113,9 @@ class GoesOn:
             self._digest.rows = self._since = self._verified = rows
         if go_on is not None and (rows or self._log is not None):
             known = self._log.read if rows and self._log is not None else tuple
-            go_on(_users_key(self._key), rows=rows, seen=known)
+            enters = go_on(users_key(self._key), rows=rows, seen=known)
+            if self._log is not None and not enters:
+                self._log.on_disk = False  # it could not go on by what is there
         return rows
 
     @property
@@ -116,11 +124,26 @@ class GoesOn:
         return self._verified
 
     def named(self, seen: NDArray[Any] | None) -> None:
-        """Take note of whose the next rows of the stream are."""
-        if seen is None:
-            self._leave_place()  # it does not say
-        elif self._log is not None:
+        """Take note of whose the next rows of the stream are; those that are learnt must be the same users'."""
+        if seen is None:  # it does not say
+            if self._users:
+                self._refuse("the run knows whose rows it has learnt, and this stream does not say whose its rows are")
+            self._leave_place()
+            return
+        found = self._users.unlike(seen) if self._users else None
+        if found is not None:
+            self._refuse(
+                f"rows {found[0]} to {found[1]} of the stream are not those that the run has learnt, or not of the "
+                "same users: it goes on only with the same rows of the same users, as a user could have more rows than "
+                "the cap"
+            )
+        if self._log is not None:
             self._log.add(seen)
+
+    def _skipped(self, rows: int) -> None:
+        """So many rows came that are learnt: what is kept of users that was not whole is made anew."""
+        if self._log is not None and len(seen := self._log.taken(rows)):
+            self._log.keep(seen)
 
     def next_row(self, *, ledger: Ledger | None = None) -> int:
         """Return the number of the first row of the input that the run has not learnt: where rest=True goes on.
@@ -178,6 +201,6 @@ class GoesOn:
             self._log = None
 
 
-def _users_key(key: bytes) -> bytes:
+def users_key(key: bytes) -> bytes:
     """The key of users, which tells nothing of the run's."""
     return hashlib.blake2b(b"users", digest_size=16, key=key).digest()

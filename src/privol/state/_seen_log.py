@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._files import AppendOnly
 from ..readers.base import SEEN
 
-__all__ = ["SeenLog"]
+__all__ = ["KnownUsers", "SeenLog"]
 
 NAME = "seen.log"
 #: Rows that are read at once.
@@ -24,6 +24,8 @@ SeenArray = NDArray[np.void]
 
 class SeenLog:
     """A file of one entry for each learnt row, which only grows: 24 bytes a row, null rows too.
+
+    Where a stream cannot go on by it there is no file, but a digest all the same.
 
     Entries of a block are on the disk before its checkpoint is, and the ledger's journal has a keyed digest of all of
     them: what a crash leaves beyond that is cut off.
@@ -43,6 +45,7 @@ class SeenLog:
         self._waiting: list[SeenArray] = []
         self._first = 0  # rows before those that wait
         self.rows = 0
+        self.on_disk = True
         self._digest = hashlib.blake2b(digest_size=32, key=key)
 
     def begin(self, rows: int, digest: str | None) -> bool:
@@ -91,12 +94,13 @@ class SeenLog:
 
     def keep(self, new: SeenArray) -> str:
         """Write entries, and return the digest of all."""
-        if self._file is None:
+        if self._file is None and self.on_disk:
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
             self._file = AppendOnly(self._path)
             self._file.begin(self.rows * SEEN.itemsize)
         if len(new):
-            self._file.append(new.tobytes())
+            if self._file is not None:
+                self._file.append(new.tobytes())
             self._digest.update(new.tobytes())
             self.rows += len(new)
         return self._digest.copy().hexdigest()
@@ -114,3 +118,39 @@ class SeenLog:
         except OSError:
             return None
         return int(found["row"][0]) if len(found) else None
+
+
+class KnownUsers:
+    """Compares whose rows come with those that a run has learnt, by the digests that the journal has.
+
+    Parameters
+    ----------
+    key : bytes
+        Of the digests.
+    known : mapping of int to str
+        Number of rows -> digest of whose they are.
+    """
+
+    def __init__(self, key: bytes, known: Mapping[int, str]) -> None:
+        self._left = {rows: digest for rows, digest in sorted(known.items()) if rows}
+        self._rows = self._last = 0  # that came, and of these that were found to be the same
+        self._digest = hashlib.blake2b(digest_size=32, key=key)
+
+    def __bool__(self) -> bool:
+        """Whether any are left to be compared."""
+        return bool(self._left)
+
+    def unlike(self, seen: SeenArray) -> tuple[int, int] | None:
+        """Take the next rows; return the first and the last row of those that are not the same users', if any are."""
+        stop = self._rows + len(seen)
+        for rows in [rows for rows in self._left if rows <= stop]:
+            new = rows - self._rows
+            self._digest.update(seen[:new].tobytes())
+            self._rows, seen = rows, seen[new:]
+            if self._digest.hexdigest() != self._left.pop(rows):
+                return self._last + 1, rows
+            self._last = rows
+        if self._left:
+            self._digest.update(seen.tobytes())
+        self._rows = stop
+        return None

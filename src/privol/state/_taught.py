@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,12 @@ from ..errors import StateError
 from ..noise.bits import new_key
 from ._checkpoints import TAUGHT, Checkpoints
 from ._digest import RowDigest
+from ._place import users_key
 
 __all__ = ["KnowsTaught"]
+
+#: Returns rows as blocks, which say whose they are by a hash of this key where their users are counted.
+Taught = Callable[[bytes], Iterable[Any]]
 
 
 class KnowsTaught:
@@ -33,20 +38,22 @@ class KnowsTaught:
         """Add to ``inputs`` what was not known when this was made: how whoever learns an encoding encodes rows."""
         self._inputs = {**(self._inputs or {}), **json.loads(json.dumps(inputs))}
 
-    def keep_taught(self, blocks: Iterable[Any] | None) -> None:
+    def keep_taught(self, blocks: Taught | None) -> None:
         """Note the rows that taught, before their encoding is kept.
 
         Parameters
         ----------
-        blocks : iterable of Block or None
-            These rows as the encoding has them. None: they cannot be read again, and nobody goes on without them.
+        blocks : callable or None
+            Returns these rows as the encoding has them, block by block, for a key by whose hash they name their users
+            where these are counted. None: they cannot be read again, and nobody goes on without them.
         """
         key, folder = new_key(None), self._files.folder
-        known = None if blocks is None else _digest(key, blocks)
+        rows, users = (None, None) if blocks is None else _digests(key, blocks)
         self.directory.mkdir(exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
         sync_folder(self.directory)
-        write_atomically(folder / TAUGHT, json.dumps({"key": key.hex(), "digest": known}).encode(), mode=0o600)
+        record = {"key": key.hex(), "digest": rows, "users": users}
+        write_atomically(folder / TAUGHT, json.dumps(record).encode(), mode=0o600)
 
     @property
     def knows_taught(self) -> bool:
@@ -59,17 +66,17 @@ class KnowsTaught:
             (self._files.folder / TAUGHT).unlink(missing_ok=True)
             self._files.leave_nothing()
 
-    def check_taught(self, blocks: Iterable[Any] | None) -> None:
+    def check_taught(self, blocks: Taught | None) -> None:
         """Refuse to go on with other rows than those that taught; ``blocks`` as for :meth:`keep_taught`.
 
         Raises
         ------
         StateError
-            If they are others, or cannot be compared.
+            If they are others, or other users', or cannot be compared.
         """
         try:
             record = json.loads((self._files.folder / TAUGHT).read_text(encoding="utf-8"))
-            key, known = bytes.fromhex(record["key"]), record["digest"]
+            key, known, users = bytes.fromhex(record["key"]), record["digest"], record.get("users")
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise StateError(f"{self._files.folder / TAUGHT}: cannot be read: {error!r}") from error
         if blocks is None or known is None:
@@ -77,15 +84,26 @@ class KnowsTaught:
                 f"{self.directory}: the rows that taught the encoding are to be compared with those that come now, and "
                 "an input that can be read only once does not let them: take a file or a frame, and another directory"
             )
-        if _digest(key, blocks) != known:
+        found = _digests(key, blocks)
+        if found[0] != known:
             raise StateError(
                 f"{self.directory}: the first rows of the stream are not those that taught the encoding which is kept "
                 "here: one of these may come again among the others, and would pay for both"
             )
+        if users is not None and found[1] != users:  # older records do not say whose they were
+            raise StateError(
+                f"{self.directory}: the first rows of the stream taught the encoding which is kept here, "
+                "but then they were other users': a user could have more rows than the cap"
+            )
 
 
-def _digest(key: bytes, blocks: Iterable[Any]) -> str:
-    found = RowDigest(key)
-    for block in blocks:
+def _digests(key: bytes, taught: Taught) -> tuple[str, str | None]:
+    """Return by what rows are known, and by what their users are; None if the rows do not name them."""
+    found, users = RowDigest(key), hashlib.blake2b(digest_size=32, key=key)
+    named = False
+    for block in taught(users_key(key)):
         found.update(block.X, np.asarray(block.y, dtype=np.float64))
-    return found.hexdigest()
+        if block.seen is not None:
+            named = True
+            users.update(block.seen.tobytes())
+    return found.hexdigest(), users.hexdigest() if named else None

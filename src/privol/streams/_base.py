@@ -17,6 +17,7 @@ from ..encoding.ranges import Ranges
 from ..errors import StreamError
 from ..readers.base import BLOCK_BYTES, PAUSE, FloatArray, Piece, Rows, Source, told
 from ._ahead import ReadAhead
+from ._capped import CountedRows
 from ._going import Seen, gone_on
 
 __all__ = ["Block", "Stream"]
@@ -46,6 +47,11 @@ class Block:
     y: FloatArray | None
     first_row: int
     seen: npt.NDArray[np.void] | None = None
+
+    def first(self, rows: int) -> Block:
+        """Return its first rows."""
+        whose = None if self.seen is None else self.seen[:rows]
+        return Block(self.X[:rows], None if self.y is None else self.y[:rows], self.first_row, whose)
 
 
 class _Step(NamedTuple):
@@ -123,6 +129,7 @@ class Stream:
         self._cell_rows: int | None = None
         self._read_ahead = read_ahead
         self._next: tuple[Source, int] = (source, 0)  # of the next iteration, and the rows before it
+        self._named = source  # of those after it
         facts = self._facts = source.facts
         if not source.sparse and facts.merge:
             block_rows = max(1, min(block_rows, BLOCK_BYTES // (8 * source.n_features)))
@@ -198,8 +205,8 @@ class Stream:
             self.n_rows = self._source.count()
         return self.n_rows
 
-    def go_on(self, key: bytes, *, rows: int = 0, seen: Seen = tuple) -> None:
-        """Let the next iteration say whose rows it hands out, and go on where another of the same rows had stopped.
+    def go_on(self, key: bytes, *, rows: int = 0, seen: Seen = tuple) -> bool:
+        """Let iterations say whose rows they hand out, and the next one go on where another of the same rows stopped.
 
         Parameters
         ----------
@@ -210,6 +217,11 @@ class Stream:
             are left out, unread but for what it takes to find the next.
         seen : callable, optional
             Returns an iterable of arrays: :attr:`Block.seen` of these rows, where the schema caps rows.
+
+        Returns
+        -------
+        bool
+            Whether the stream could go on by what its iterations say: not where rows that taught are counted too.
 
         Raises
         ------
@@ -222,12 +234,14 @@ class Stream:
                 "it has to be brought from its beginning"
             )
         self._next = gone_on(self._source, key, rows, seen, skip=self.repeatable), rows
+        self._named = gone_on(self._source, key, 0, tuple, skip=False)
+        return not isinstance(self._source, CountedRows)
 
     def __iter__(self) -> Iterator[Block]:
         if self._started and not self.repeatable:
             raise StreamError(f"{self.source}: this stream can be iterated only once, open a new one")
         self._started = True
-        (source, rows), self._next = self._next, (self._source, 0)
+        (source, rows), self._next = self._next, (self._named, 0)
         steps = partial(self._steps, source, rows)
         return self._taken(ReadAhead(steps) if self._read_ahead else steps(lambda: None), os.getpid())
 

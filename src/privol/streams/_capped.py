@@ -7,24 +7,26 @@ would see those that are learnt alone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from .._core._seen import UserTable
+from .._core._seen import UserTable, user_digests
 from ..encoding.encode import ids_of
 from ..encoding.learning import MISSING_TEXTS
 from ..encoding.refusals import Refusals
 from ..encoding.schema import Schema
 from ..encoding.schema_parts import User
 from ..errors import InvalidParameter, StreamError
-from ..readers.base import Piece, Progress, Source, arrow
+from ..readers.base import PAUSE, SEEN, Piece, Progress, Source, arrow
 from ..readers.columns import Batch, Columns, ColumnsAround, Kind, blanked, resolve_column
 from ._delays import Wrapper
-from ._users import condition_of, kept_rows
+from ._users import coded_texts, condition_of, kept_rows
 
-__all__ = ["CappedColumns", "capped_by", "counted"]
+__all__ = ["CappedColumns", "CountedRows", "capped_by", "counted"]
 
 
 def capped_by(schema: Schema | None, columns: Columns) -> Columns:
@@ -98,6 +100,8 @@ class CappedColumns(ColumnsAround):
             user=self._column,
         )
         self._latest: tuple[int, Any] = (1, np.arange(0))  # number of the first row kept of a batch, and its own places
+        self._whose: list[tuple[int, Any]] = []  # of batches: number of the first row kept, and the users of its rows
+        self.asked = False  # whether these are asked for; else they are dropped with the next batch
         self._note(0, 0)
 
     def _note(self, over: int, near: int) -> None:
@@ -115,6 +119,7 @@ class CappedColumns(ColumnsAround):
         table = UserTable(user.max_rows, user.separation, every=self._null, max_users=user.max_users)
         row = kept_before = self.first_row
         dropped = 0
+        self._whose = []
         for batch in self._input.batches(self._with_user(kinds), limit, progress):
             if batch is None or not batch.num_rows:
                 yield batch if batch is None else batch.select(list(kinds))
@@ -131,6 +136,7 @@ class CappedColumns(ColumnsAround):
             self._note(dropped - table.near, table.near)
             found = batch.select(list(kinds))
             if kept < len(keep):
+                users = blanked(users, ~keep) if self._null else users.filter(pa.array(keep))
                 if self._null:
                     columns = [
                         column if name == self._column else blanked(column, ~keep)
@@ -140,10 +146,31 @@ class CappedColumns(ColumnsAround):
                 else:
                     found = found.filter(pa.array(keep))
             self._latest = kept_before, row + (np.arange(len(keep)) if self._null else np.flatnonzero(keep))
+            if found.num_rows:
+                self._whose = [*(self._whose if self.asked else ()), (kept_before, users)]
             row += len(keep)
             kept_before += found.num_rows
             if found.num_rows:
                 yield found
+
+    def whose(self, first: int, rows: int, key: bytes) -> npt.NDArray[np.void]:
+        """Return whose so many rows are of those that were kept, from this one on: each is asked for once, in order."""
+        seen = np.zeros(rows, dtype=SEEN)
+        seen["row"] = np.arange(first, first + rows)
+        done = 0
+        while done < rows:
+            if not self._whose or self._whose[0][0] > first + done:
+                raise StreamError(f"{self.name}: it is not known whose row {first + done} is")
+            start, users = self._whose[0]
+            part = users.slice(first + done - start, rows - done)
+            here = done + np.flatnonzero(part.is_valid().to_numpy(zero_copy_only=False))
+            if len(here):
+                codes, offsets, texts = coded_texts(part.drop_null())
+                seen["user"][here] = user_digests(key, offsets, texts)[codes]
+            done += len(part)
+            if first + done >= start + len(users):
+                del self._whose[0]
+        return seen
 
     def located(self, error: StreamError) -> StreamError:
         """By the row of the input, of which the others are dropped."""
@@ -162,22 +189,38 @@ class CappedColumns(ColumnsAround):
 
 def counted(source: Source, columns: Columns) -> Source:
     """Return rows that say how many a cap on their columns took, where there is one."""
-    return _Counted(source, columns) if isinstance(columns, CappedColumns) else source
+    return CountedRows(source, columns) if isinstance(columns, CappedColumns) else source
 
 
-class _Counted(Wrapper):
-    """Rows of capped columns, which say how many the cap took."""
+class CountedRows(Wrapper):
+    """Rows of capped columns, which say how many the cap took and, where that is asked for, whose they are."""
 
     def __init__(self, source: Source, columns: CappedColumns) -> None:
         self._source, self._capped = source, columns
         self.facts, self.n_features = source.facts, source.n_features
         self.feature_names, self.sparse = source.feature_names, source.sparse
         self.counts = {**source.counts, **columns.counts}
+        self._key: bytes | None = None
+
+    def named(self, key: bytes) -> CountedRows:
+        """Return the same rows, which say whose they are by a hash of this key."""
+        other = copy(self)
+        other._key = key
+        return other
 
     def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
-        for piece in self._source.pieces(limit, progress):
-            self.counts = {**self._source.counts, **self._capped.counts}
-            yield piece
+        row = self.facts.first_row
+        self._capped.asked = self._key is not None
+        try:
+            for piece in self._source.pieces(limit, progress):
+                self.counts = {**self._source.counts, **self._capped.counts}
+                if self._key is not None and piece is not PAUSE:
+                    n = int(piece.X.shape[0])
+                    piece = piece._replace(seen=self._capped.whose(row, n, self._key))
+                    row += n
+                yield piece
+        finally:
+            self._capped.asked = False
         self.counts = {**self._source.counts, **self._capped.counts}
         self._note_cells()
 

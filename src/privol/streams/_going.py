@@ -8,6 +8,7 @@ from ..encoding.rest import RestOfRows
 from ..encoding.rows import ColumnSource
 from ..errors import StreamError
 from ..readers.base import Source
+from ._capped import CountedRows
 from ._delays import DelayedSource
 from ._users import CappedSource, Seen
 
@@ -26,6 +27,13 @@ def gone_on(source: Source, key: bytes, rows: int, seen: Seen, *, skip: bool) ->
     """
     if isinstance(source, CappedSource):
         return source.gone_on(key, rows, seen, partial(_after, skip=skip))
+    if isinstance(source, CountedRows):
+        if rows:
+            raise StreamError(
+                f"{source.name}: rows that taught are counted by users too, and whose these were is not kept: such a "
+                "stream is read from its beginning"
+            )
+        return source.named(key)
     return _after(source, rows, skip=skip)
 
 
