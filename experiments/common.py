@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import argparse
 import io
-import math
 import re
-import statistics
 import sys
 import time
 import warnings
@@ -27,6 +25,11 @@ from numpy.typing import NDArray
 
 from privol import open_stream
 from privol.errors import PrivacyWarning
+from privol.reproduce.verdicts import shown
+
+__all__ = [
+    "FloatArray", "Ridge", "arguments", "picture", "released_models", "say", "shown", "table", "write",
+]  # fmt: skip
 
 FloatArray = NDArray[np.float64]
 DOCS = Path(__file__).parent.parent / "docs"
@@ -50,8 +53,8 @@ def arguments(
     folder : str, optional
         What the folder of data holds, for experiments that read one and look for its files themselves.
     files : sequence of str
-        Names of the files that the folder holds. Sets whose files are missing are left out of what is shown; the
-        documentation is written from all of them or not at all.
+        Names of the files that the folder holds. Sets whose files are missing are left out of what is shown; a page
+        is written from all of them or not at all, but by a sample.
     embedded : bool, default=False
         Whether there are rows to show without any file.
     runs : int
@@ -71,7 +74,8 @@ def arguments(
     if given.quick and given.write:
         parser.error("a sample is not for the documentation: --quick or --write")
     missing = [name for name in files if not (given.folder / name).is_file()]
-    if missing and (given.write or (len(missing) == len(files) and not embedded)):
+    writes = given.write or (given.page is not None and not given.quick)
+    if missing and (writes or (len(missing) == len(files) and not embedded)):
         parser.error(f"{given.folder} has no {', '.join(missing)}")
     if given.runs is None:
         given.runs = 2 if given.quick else runs
@@ -102,18 +106,6 @@ def write(name: str, lines: Sequence[str], page: Path | None) -> None:
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return a table in Markdown."""
     return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
-
-
-def shown(values: Sequence[float], digits: int = 3) -> str:
-    """Return mean and standard deviation: the mean with so many digits that count, more if the deviation needs them."""
-    mean = statistics.mean(values)
-    spread = statistics.stdev(values) if len(values) > 1 else 0.0
-    places = 0
-    if mean != 0.0:
-        places = max(places, digits - 1 - math.floor(math.log10(abs(mean))))
-    if spread > 0.0:
-        places = max(places, -math.floor(math.log10(spread)))
-    return f"{mean:.{places}f}" + (f" ± {spread:.{places}f}" if len(values) > 1 else "")
 
 
 def released_models(learner: Any, X: FloatArray, y: FloatArray, classes: tuple[Any, Any] | None = None) -> FloatArray:

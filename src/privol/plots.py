@@ -11,7 +11,9 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-__all__ = ["plot_arena", "plot_comparison", "plot_spending"]
+from .reproduce.verdicts import Panel
+
+__all__ = ["plot_arena", "plot_comparison", "plot_panels", "plot_spending"]
 
 _LINES = (
     ("run", "this run", "#c0392b", "-"),
@@ -160,6 +162,76 @@ def plot_arena(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]
     words: dict[str, Any] = {"metadata": {"Date": None}} if kind == "svg" else {"dpi": 110}
     with matplotlib.rc_context({"svg.hashsalt": "arena"}):
         figure.savefig(buffer, format=kind, **words)
+    return buffer.getvalue()
+
+
+#: Colours that colour-blind people tell apart (Okabe and Ito); every curve has a marker or dashes of its own besides.
+_COLOURS = "#0072B2", "#E69F00", "#CC79A7", "#56B4E9", "#D55E00", "#009E73", "#7F7F7F", "#5B3A8E"
+_MARKERS = "osD^vP*h"
+_DASHES = "--", "-.", ":", (0, (1, 3)), (0, (8, 3)), (0, (5, 1, 1, 1, 1, 1))
+_ROOM = 45  # characters of a legend's entry that fit beside each other in half a figure
+
+
+def panels_figure(panels: Sequence[Panel]) -> Figure:
+    """Return the figure of :func:`plot_panels`, which has two panels in a row; legends stand below their panels."""
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
+    legend = max(len(panel.lines) for panel in panels)
+    figure = Figure(figsize=(6.0 * columns, (3.8 + 0.12 * legend) * rows), layout="constrained")
+    FigureCanvasAgg(figure)
+    parts = figure.subfigures(rows, columns, squeeze=False).ravel()
+    for part, panel in zip(parts, panels, strict=False):
+        axis = part.subplots()
+        axis.set_xscale("log" if panel.log_x else "linear")
+        axis.set_yscale("log" if panel.log_y else "linear")
+        counts = {"measured": 0, "bound": 0, "source": 0}
+        for line in panel.lines:
+            number = counts[line.kind]
+            counts[line.kind] += 1
+            words: dict[str, Any] = {"color": _COLOURS[number % len(_COLOURS)], "linewidth": 1.4}
+            if line.kind == "measured":
+                words |= {"marker": _MARKERS[number % len(_MARKERS)], "markersize": 4, "markevery": _every(line.x)}
+            elif line.kind == "bound":
+                words |= {"color": "#555555", "linestyle": _DASHES[number % len(_DASHES)]}
+            else:
+                words |= {"color": "black", "marker": "x+1234"[number % 6], "markersize": 8, "linewidth": 0.8,
+                          "linestyle": _DASHES[number % len(_DASHES)], "zorder": 5}  # fmt: skip
+            x = line.x
+            if panel.names:  # beside each other, and not joined: between names is nothing
+                x = tuple(place + 0.12 * (sum(counts.values()) - 1 - (len(panel.lines) - 1) / 2) for place in line.x)
+                words["linestyle"] = "none"
+            axis.errorbar(x, line.y, yerr=line.spread, capsize=3, label=line.label, **words)
+        if panel.names:
+            axis.set_xticks(range(len(panel.names)), panel.names)
+            axis.set_xlim(-0.5, len(panel.names) - 0.5)
+        axis.set_title(panel.title, fontsize=10)
+        axis.set_xlabel(panel.x, fontsize=9)
+        axis.set_ylabel(panel.y, fontsize=9)
+        axis.grid(alpha=0.2)
+        short = max((len(line.label) for line in panel.lines), default=0) <= _ROOM
+        part.legend(loc="outside lower center", ncols=2 if short else 1, fontsize=8)
+    return figure
+
+
+def _every(x: Sequence[float]) -> int:
+    return max(1, len(x) // 12)
+
+
+def plot_panels(panels: Sequence[Panel]) -> bytes:
+    """Draw what was measured of a paper's figure beside what the paper has, in black.
+
+    Parameters
+    ----------
+    panels : sequence of Panel
+        At least one. Not private.
+
+    Returns
+    -------
+    bytes
+        A PNG file, the same for the same figures. Drawn without a display.
+    """
+    buffer = io.BytesIO()
+    panels_figure(panels).savefig(buffer, format="png", dpi=100)
     return buffer.getvalue()
 
 

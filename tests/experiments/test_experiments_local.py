@@ -12,52 +12,9 @@ pytestmark = pytest.mark.slow
 
 pytest.importorskip("pyarrow")
 
-# The specification's exact values (section 1.8).
-EXACT = {1: 1.0, 4: 2.245400974691863, 25: 4.5826000863569006, 100: 8.0946380379053981, 400: 15.153920736750726}
-TRADE = {0.05: 13.6812653898333, 0.1: 10.3813905807185, 0.25: 6.45937163310292, 0.5: 4.5826000863569,
-         1.0: 3.57266318982453, 2.0: 3.13166349493435, 3.0: 3.04214470046049}  # fmt: skip
-
 
 def spread(cell: str) -> float:
     return float(cell.split(" ± ")[1].split()[0])
-
-
-# ---- local_regret ---------------------------------------------------------------------------------------------
-
-
-def test_the_exact_regret_is_the_specifications(experiments):  # noqa: F811
-    script = experiments("local_regret")
-    for rows, regret in EXACT.items():
-        assert script.exact_regret(rows, 1.0) == pytest.approx(regret, rel=1e-12)
-        assert script.exact_regret(rows, 0.0) == pytest.approx((math.sqrt(rows) + 1) / 2, rel=1e-12)
-        assert script.bound(rows, 1.0) == pytest.approx(math.sqrt(2 * rows), rel=1e-9)
-    for bits, regret in TRADE.items():
-        assert script.exact_regret(script.ROWS, script.sigma_of(bits)) == pytest.approx(regret, rel=1e-9)
-
-
-def test_measured_regret_is_the_exact_one_now(experiments):  # noqa: F811
-    """A run's regret is within [0, 50]; deviation 1.9: the mean of 400 is off by six of its own below 1e-8."""
-    script = experiments("local_regret")
-    found = [script.measured_regret(25, 1.0, 1000 + key) for key in range(400)]
-    assert abs(np.mean(found) - EXACT[25]) < 6 * np.std(found) / math.sqrt(len(found))
-
-
-def test_local_regret_runs(tmp_path, experiments):  # noqa: F811
-    rows = experiments.sample("local_regret", tmp_path)
-    assert [len(cells) for cells in rows] == [6] * 4 + [5] * 7
-
-
-def test_the_page_shows_the_exact_regret():
-    rows = written("local_regret")
-    parts = [cells for cells in rows if len(cells) == 6], [cells for cells in rows if len(cells) == 5]
-    assert [len(part) for part in parts] == [8, 7]
-    for cells in parts[0]:
-        assert abs(number(cells[2]) - number(cells[1])) <= 6 * spread(cells[2]) / 20 + 0.01 * number(cells[1])
-        assert number(cells[2]) < number(cells[3])
-    for cells in parts[1]:
-        assert number(cells[2]) == pytest.approx(TRADE[float(cells[0])], rel=1e-5)
-        assert abs(number(cells[3]) - number(cells[2])) <= 6 * spread(cells[3]) / 20 + 0.01 * number(cells[2])
-        assert number(cells[3]) < number(cells[4])
 
 
 # ---- bandit_regret --------------------------------------------------------------------------------------------

@@ -42,12 +42,12 @@ def test_without_write_the_table_is_printed(experiments, capsys):  # noqa: F811
     script = experiments("common")
     script.write("regret_table", ["| a |"], None)
     assert capsys.readouterr().out == "| a |\n"
-    experiments.run("local_regret", "--quick")
+    experiments.run("growth", "--quick")
     assert "|" in capsys.readouterr().out
     assert contents() == before
 
 
 def test_a_sample_is_not_for_the_documentation(experiments, capsys):  # noqa: F811
     with pytest.raises(SystemExit):
-        experiments.run("local_regret", "--quick", "--write")
+        experiments.run("growth", "--quick", "--write")
     assert "a sample is not for the documentation" in capsys.readouterr().err

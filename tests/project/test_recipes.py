@@ -32,7 +32,10 @@ BESIDE: dict[str, dict[str, str]] = {
         "src/privol/cli/options.py": "likewise",
         "src/privol/auto/defaults.py": "settings for encoded rows; a learner without any has its defaults",
     },
-    "A format of files": {"src/privol/cli/streams.py": "options and advice for libsvm alone: indices from 0 or 1"},
+    "A format of files": {
+        "src/privol/reproduce/sets.py": "an address on the web",
+        "src/privol/cli/streams.py": "options and advice for libsvm alone: indices from 0 or 1",
+    },
 }
 
 

@@ -24,7 +24,7 @@ LAYERS: tuple[set[str], ...] = (
     {"state"},  # exports and checkpoints of learners
     {"evaluate", "planning", "audit", "tuning"},
     {"arena"},  # learners side by side, in the order of everything below
-    {"experiments"},
+    {"reproduce"},  # tables and figures of the source papers, measured again
     {"tables", "plots"},
     {"cli"},
     {"__main__"},

@@ -146,6 +146,8 @@ def app() -> None:
         privol audit dpftrl
     What does privacy cost, learner by learner, on many streams?
         privol arena
+    Do the figures of the source papers come out again?
+        privol reproduce --list
     """
 
 
@@ -161,10 +163,11 @@ def _register() -> None:
     from .inspect import info, plan
     from .page import report
     from .predict import predict
+    from .reproduce import reproduce
     from .resume import resume
     from .run import run
 
-    for command in (run, resume, dola, predict, explain, report, plan, account, audit, arena, info):
+    for command in (run, resume, dola, predict, explain, report, plan, account, audit, arena, reproduce, info):
         command.callback = _with_pyarrow(command.callback)
         app.add_command(command)
 

@@ -1,0 +1,77 @@
+"""Put results of ``privol reproduce`` into the documentation: the index of figures, and tables into their places.
+
+    python experiments/reproduced.py FOLDER
+
+FOLDER is what ``privol reproduce all --out FOLDER`` has written. ``docs/reproduce.md`` gets the index of all results;
+a page that has a figure's place gets its tables and its picture. Results that are not in FOLDER stay as they are, and
+samples (``--quick``) are refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from privol.reproduce import FIGURES, Table, index_table
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+def place(name: str) -> tuple[str, str]:
+    """Return the comments around a place."""
+    return f"<!-- {name}: experiments/reproduced.py -->", f"<!-- end of {name} -->"
+
+
+def put(text: str, name: str, lines: list[str]) -> str:
+    """Return a page with new lines in a place, or the same page if it has none of that name."""
+    begin, end = place(name)
+    new = "\n".join([begin, "", *lines, end])
+    return re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _: new, text, flags=re.DOTALL)
+
+
+def tables_of(record: dict[str, Any]) -> list[str]:
+    """Return the tables of a result as lines."""
+    return [line for table in record["tables"] for line in Table(**table).markdown()]
+
+
+def kept(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the full results of a folder by the figure's name."""
+    paths = [folder / f"{figure.slug}.json" for figure in FIGURES]
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
+    if not records:
+        raise SystemExit(f"{folder} has no full result of privol reproduce (samples are not for the documentation)")
+    return {record["name"]: {key: value for key, value in record.items() if key != "panels"} for record in records}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("folder", type=Path, help="what privol reproduce has written")
+    parser.add_argument("--docs", type=Path, default=DOCS, help="the documentation")
+    given = parser.parse_args()
+    results = given.docs / "reproduce.json"
+    before = json.loads(results.read_text(encoding="utf-8")) if results.is_file() else {}
+    new = kept(given.folder)
+    merged = {f.name: (before | new)[f.name] for f in FIGURES if f.name in before or f.name in new}
+    texts = ""
+    for page in sorted(given.docs.glob("*.md")):
+        text = old = page.read_text(encoding="utf-8")
+        if page.name == "reproduce.md":
+            text = put(text, "reproduced", index_table(list(merged.values()), links=False))
+        for record in new.values():
+            text = put(text, record["file"], tables_of(record))
+        if text != old:
+            page.write_text(text, encoding="utf-8")
+        texts += text
+    for record in new.values():
+        picture = given.folder / f"{record['file']}.png"
+        if picture.is_file() and f"img/{picture.name}" in texts:
+            shutil.copyfile(picture, given.docs / "img" / picture.name)
+    results.write_text(json.dumps(merged, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

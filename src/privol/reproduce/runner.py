@@ -1,0 +1,80 @@
+"""Measuring a figure: its data are looked for before anything is measured."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from .. import __version__
+from ..errors import InvalidParameter, PrivacyWarning, StreamError
+from .sets import WHERE, path_of
+from .verdicts import Figure, Result, Setting
+
+__all__ = ["missing_files", "reproduce", "where_to_get"]
+
+
+def missing_files(figures: Iterable[Figure], data: Path | None, *, quick: bool = False) -> dict[str, list[str]]:
+    """Return the data sets that are not there, each with the names of the figures that need it."""
+    missing: dict[str, list[str]] = {}
+    for figure in figures:
+        for name in figure.needs(quick):
+            if data is None or path_of(data, name) is None:
+                missing.setdefault(name, []).append(figure.name)
+    return missing
+
+
+def where_to_get(missing: dict[str, list[str]], data: Path | None) -> str:
+    """Return a message that says which data sets are not there, who needs them, and where they can be had."""
+    place = "no folder of data sets is given" if data is None else f"{data} does not hold all data sets"
+    said = [f"{name} (for {', '.join(figures)}): {WHERE[name]}" for name, figures in missing.items()]
+    return f"{place}: nothing was run. " + "; ".join(said)
+
+
+def reproduce(
+    figure: Figure,
+    *,
+    data: Path | None = None,
+    runs: int | None = None,
+    quick: bool = False,
+    say: Callable[[str], None] = lambda _: None,
+) -> Result:
+    """Measure a figure of a paper and compare it with what the paper says.
+
+    Parameters
+    ----------
+    figure : Figure
+    data : Path, optional
+        Folder of the data sets, as they were downloaded.
+    runs : int, optional
+        At least 2: repetitions with noise of their own.  Default: the figure's.
+    quick : bool, default=False
+        A small sample in seconds, which is compared with nothing.
+    say : callable
+        Takes lines about the progress.
+
+    Returns
+    -------
+    Result
+        Not private.
+
+    Raises
+    ------
+    StreamError
+        If a data set is not there; nothing was run.
+    """
+    if runs is None:
+        runs = 2 if quick else figure.runs
+    if runs < 2:
+        raise InvalidParameter(f"runs: {runs} is below 2, and one run has no deviation")
+    missing = missing_files([figure], data, quick=quick)
+    if missing:
+        raise StreamError(where_to_get(missing, data))
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)  # public rows and the papers' own noise: the tables say so
+        measured = figure.measure(Setting(runs, quick, data, say))
+    if quick:
+        measured = measured.of_sample()
+    return Result(figure, measured, runs, quick, time.perf_counter() - start, __version__)
