@@ -121,3 +121,62 @@ def test_how_many_rows_have_a_learnt_label_is_told():
         stream = open_stream(rows, target="y", schema=encoder)
         assert stream.classes == ("0", "1")
         assert encoder.labelled_ == pytest.approx(share, abs=0.1)
+
+
+def found_among_nulls(y, nulls, seed):
+    """Return what a run takes a target for, of whose rows so many follow each other as null rows for each other one."""
+    plan = plan_encoding(N, 9, mu=gdp_mu(4.0, 1e-6))
+    rows = plan.labels + plan.kinds
+    cells = [f"{x:g}" if i % (nulls + 1) == 0 else None for i, x in enumerate(y[:rows])]
+    run = EncodingRun((), "y", plan, make_source(seed), Written((), "."), null_rows=True)
+    run.take(pyarrow.record_batch({"y": pyarrow.array(cells, pyarrow.string()).dictionary_encode()}))
+    return run.found
+
+
+@pytest.mark.parametrize("nulls", [0, 1, 3])
+def test_null_rows_do_not_make_labels_real(nulls):
+    """Null rows count nowhere: of rows that have a target the share of each label is what it was."""
+    for seed in range(5):
+        found = found_among_nulls(LABELS["-1 and 1"], nulls, seed)
+        assert found.target is not None
+        assert found.labelled > 0.8
+        assert found_among_nulls(NUMBERS["normal"], nulls, seed).target is None
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "zero_out"])
+def test_rows_with_a_target_are_counted_within_the_noise(adjacency):
+    """One row in the place of another, or a null row, moves all counts of the phase no more than its noise is for."""
+    plan = plan_encoding(200, 1, mu=50.0, adjacency=adjacency)
+
+    def counts(cells):
+        run = EncodingRun(("a",), "y", plan, make_source(0), Written((), "."), null_rows=True)
+        seen = []
+        run._noisy = lambda exact, std, number: seen.append((exact.copy(), std)) or exact
+        rows = [("1", "0"), ("2", "1")] * plan.labels
+        rows = [*rows[: plan.labels], cells, *rows[: plan.kinds - 1]]
+        columns = {name: pyarrow.array([row[i] for row in rows], pyarrow.string()) for i, name in enumerate("ay")}
+        run.take(pyarrow.record_batch({name: cells.dictionary_encode() for name, cells in columns.items()}))
+        return seen[1]
+
+    null, other = (None, None), [("1", "0"), ("x", "7"), ("1", None), (None, "1.5"), ("3", "word")]
+    (nothing, std), norms = counts(null), []
+    for one in other:
+        found, _ = counts(one)
+        norms.append(np.linalg.norm(found - nothing))
+        if adjacency == "replace":
+            norms += [np.linalg.norm(found - counts(two)[0]) for two in other]
+    assert max(norms) <= std * plan.mu
+    # two histograms and the rows with a target: all of it is used, or all but a sixth of its square
+    assert max(norms) ** 2 == pytest.approx({"replace": 5, "zero_out": 3}[adjacency])
+    assert (std * plan.mu) ** 2 == pytest.approx({"replace": 6, "zero_out": 3}[adjacency])
+
+
+def test_surplus_rows_of_users_are_such_null_rows():
+    """Two rows of three are surplus, and a text is no number for that."""
+    n, rng = 12_000, np.random.default_rng(1)
+    rows = {"x": rng.normal(size=n), "who": np.arange(n) // 3, "y": rng.choice(["no", "yes"], n)}
+    user = {"column": "who", "max_rows": 1, "surplus": "null"}
+    encoder = PrivateEncoder(epsilon=50.0, declared={"user": user}, rows_per_user=1, random_state=1)
+    open_stream(pyarrow.table(rows), target="y", schema=encoder)
+    assert encoder.schema_.target.labelled
+    assert encoder.labelled_ > 0.8

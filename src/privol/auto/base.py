@@ -301,7 +301,7 @@ class PrivateModel(LearnsLive):
         mu = None
         if reuse:
             mu = split_budget(float(self.epsilon), float(self.delta), SHARE_OF_ALL).mu
-        return encoder_for(
+        encoder = encoder_for(
             trial,
             horizon=horizon,
             ledger=self._ledger(),
@@ -312,6 +312,8 @@ class PrivateModel(LearnsLive):
             drop=self.drop,
             crosses=self.crosses,
         )
+        encoder.null_rows = self.on_invalid == "zero"
+        return encoder
 
     def _trial(self, horizon: int | None, reuse: bool | None) -> OnlineLearner:
         """Return the learner that would be behind the encoding, with the budget that it would have."""

@@ -116,6 +116,10 @@ class _Values:
         """Which distinct texts count as missing."""
         return self._told.missing[:-1]
 
+    def there(self) -> int:
+        """Return how many rows have a cell."""
+        return self.count(~self.missing)
+
     def count(self, which: npt.NDArray[np.bool_]) -> int:
         """Return how many rows have one of some distinct texts."""
         return int(self._weights[which].sum())
@@ -287,6 +291,9 @@ class EncodingRun:
         Whether the target is a real number. Default: it is where no labels are frequent.
     only_text : collection of str
         Columns whose cells are surely text in the input itself.
+    null_rows : bool
+        Whether rows may be null rows. These count nowhere, so how many rows have a target is counted then, where it is
+        to be told whether that is one of labels: each row counts once more.
     """
 
     def __init__(
@@ -300,9 +307,12 @@ class EncodingRun:
         shape: str = "cosine",
         regression: bool | None = None,
         only_text: Collection[str] = (),
+        null_rows: bool = False,
     ) -> None:
         self._names, self._target, self._plan, self._source, self._written = names, target, plan, source, written
         self._shape, self._regression, self._only_text = shape, regression, only_text
+        self._counts_targets = null_rows and target is not None and regression is not True
+        self._with_target = np.zeros(1)
         self.found = Found()
         self._labels: tuple[str, ...] = ()
         self._texts: Counter[str] = Counter()
@@ -368,6 +378,8 @@ class EncodingRun:
             return
         # the null row, in which nothing is known, counts nowhere: adjacency "zero_out" rests on it
         null = _null_rows(cells.values())
+        if self._counts_targets:
+            self._with_target += cells[str(self._target)].there()
         for column, counted in self._counted.items():
             counted.add(cells[column], null)
 
@@ -377,12 +389,16 @@ class EncodingRun:
         if phase == "labels":
             self._find_labels(number)
             return
-        std = self._plan.noise(max(len(self._counted), 1))
+        targets = [self._with_target] if phase == "kinds" and self._counts_targets else []
+        std = self._plan.noise(max(len(self._counted) + len(targets), 1))
         parts: dict[str, FloatArray] = {}
         if self._counted:  # else nothing stood out of the noise before
-            exact = [counted.counts for counted in self._counted.values()]
+            exact = [counted.counts for counted in self._counted.values()] + targets
             noisy = self._noisy(np.concatenate(exact), std, number)
-            parts = dict(zip(self._counted, np.split(noisy, np.cumsum([len(c) for c in exact])[:-1]), strict=True))
+            found = np.split(noisy, np.cumsum([len(c) for c in exact])[:-1])
+            parts = dict(zip(self._counted, found, strict=False))
+            if targets:
+                self._with_target = found[-1]
         if phase == "kinds":
             self._decide_kinds(parts, std)
         else:
@@ -483,6 +499,8 @@ class EncodingRun:
 
     def _targets(self, noisy: FloatArray) -> float:
         """Return how many rows have a target: not the sum of what is believed, which leaves out many sizes."""
+        if self._counts_targets:
+            return float(self._with_target[0])
         return self._plan.kinds - max(float(noisy[_MISSING]), 0.0)
 
     def _label_values(self) -> FloatArray:

@@ -47,6 +47,9 @@ _ARITHMETIC = ARITHMETIC.replace("double-precision iterate", "count")
 class StreamEncoder:
     """What :class:`~privol.encoding.PrivateEncoder` does with streams; its parameters and attributes are there."""
 
+    #: Whether rows of which nothing is known may be among those that teach.
+    null_rows = False
+
     def __init__(
         self,
         *,
@@ -184,6 +187,7 @@ class StreamEncoder:
         columns.written = written
         learnt = goal.column if goal.learnt else None
         shapes: dict[str, Any] = {"shape": self.numeric, "regression": self.regression}
+        shapes["null_rows"] = self.null_rows or not columns.facts.users_fixed
         shapes["only_text"] = {name for name in kinds if columns.only_text(name)}
         order, options, reader = columns.names, {**file_options, **declared.file}, columns.facts
 
