@@ -12,8 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privol
+from privol.encoding.schema_parts import MOST_HIDDEN_USERS
 from privol.errors import InvalidParameter, StateError
-from privol.guarantees import Guarantee, compose_gdp, format_up, gdp_epsilon, group_mu, weaknesses
+from privol.guarantees import (
+    Guarantee,
+    compose_gdp,
+    format_up,
+    gdp_epsilon,
+    group_mu,
+    left_of_delta,
+    weaknesses,
+)
 from privol.ledger import Ledger
 
 
@@ -279,3 +288,64 @@ def test_a_ledger_of_budgets_for_users_speaks_of_users_and_of_rows():
     said = ledger.sentence()
     assert "for one row (adjacency" in said
     assert f"all rows of one user (column 'id') that are learnt: {of_users:.3f}"[:-1] in said
+
+
+# ---- two users with one keyed hash ----------------------------------------------------------------------------------
+
+ETA = 2.0**-72
+
+
+def hidden(kind="gdp", unit="user", **more):
+    words = {"kind": kind, "unit": unit, "releases": 1, "rows_per_user": 4, "users_fixed": False}
+    return make(**words | more)
+
+
+def test_the_hash_of_users_is_charged_to_delta():
+    """Of the streams that are allowed none has so many users that two have one hash with a larger probability."""
+    users = MOST_HIDDEN_USERS + 2
+    assert Fraction(users * (users - 1) // 2 + 1, 2**128) <= Fraction(ETA)
+    found, fixed = hidden(), hidden(users_fixed=True)
+    assert (found.collision, fixed.collision, found.row.epsilon()) == (ETA, 0.0, fixed.row.epsilon())
+    for delta in (1e-6, 3 * ETA):
+        assert found.epsilon(delta) == gdp_epsilon(0.2, left_of_delta(delta, ETA)) >= fixed.epsilon(delta)
+    assert found.epsilon(3 * ETA) > fixed.epsilon(3 * ETA)
+    assert found.epsilon(ETA) == found.epsilon(ETA / 2) == math.inf
+    assert found.delta_at(20.0) >= ETA > fixed.delta_at(20.0)
+    assert (found.mu, found.rho) == (fixed.mu, fixed.rho)
+    assert "at most 2.118e-22 that two users have one keyed hash" in found.sentence()
+    assert "keyed hash" not in fixed.sentence()
+    # a row's budget with a figure for users
+    row, plain = (hidden(unit="row", users_fixed=fixed) for fixed in (False, True))
+    assert row.epsilon(3 * ETA) == plain.epsilon(3 * ETA)
+    assert row.delta_at(20.0) == plain.delta_at(20.0)
+    assert row.user_epsilon(3 * ETA) > plain.user_epsilon(3 * ETA)
+    assert row.user_epsilon(ETA) == math.inf
+    for kind, more in (("pure", {}), ("approximate", {"slack": 1e-7})):
+        other = hidden(kind, **more)
+        assert other.epsilon(more.get("slack", ETA)) == (math.inf if more else 0.2)
+        assert other.epsilon() == pytest.approx(0.2, rel=1e-4)
+        assert other.delta_at(1.0) >= more.get("slack", 0.0) + ETA
+        assert other.bound.delta_at(1.0) >= more.get("slack", 0.0) + ETA
+    assert hidden("pure").epsilon(0.0) == math.inf
+    for delta in (ETA, 1e-30):
+        with pytest.raises(InvalidParameter, match=r"delta must be above 2\.12e-22 where whose rows"):
+            hidden(delta=delta)
+        hidden(delta=delta, users_fixed=True)
+
+
+def test_a_ledger_adds_up_what_the_hash_of_users_is_charged():
+    """For each run that released something; of rows nothing, as whose they are is the same."""
+    ledger = Ledger()
+    for spent in (0.04, 0.01, 0.0):
+        account = ledger.open(learner="one", guarantee=hidden())
+        account.close_at(10, 1 if spent else 0, spent)
+    spent = ledger.spent
+    assert spent.bound.collision == 2 * ETA
+    assert spent.delta_at(30.0) >= 2 * ETA
+    assert spent.epsilon(2 * ETA) == math.inf > spent.epsilon(3 * ETA)
+    assert spent.epsilon(3 * ETA) == gdp_epsilon(spent.mu, left_of_delta(3 * ETA, 2 * ETA))
+    assert spent.mu == pytest.approx(math.sqrt(0.05))
+    assert "a delta of 4.236e-22 of it is that two users may have one keyed hash" in ledger.sentence()
+    rows = Ledger()
+    rows.open(learner="one", guarantee=hidden(unit="row")).close_at(10, 1, 0.04)
+    assert rows.spent.bound.collision == 0.0

@@ -242,6 +242,11 @@ def test_users_beyond_the_bound_are_refused_before_their_block():
         user["max_users"] = wrong
         with pytest.raises(InvalidParameter, match=r"user\.max_users"):
             Schema.load(schema)
+    user["max_users"] = (1 << 28) + 1
+    Schema.load(schema)
+    user["surplus"] = "null"  # whose guarantee knows how likely two users have one hash up to there
+    with pytest.raises(InvalidParameter, match=r"at most 268435456, found 268435457"):
+        Schema.load(schema)
 
 
 # --- labels that come later ----------------------------------------------------------------------

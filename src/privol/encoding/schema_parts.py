@@ -12,6 +12,7 @@ from .users_taught import taught_squares
 __all__ = [
     "LEAST_SQUARE",
     "MISSING",
+    "MOST_HIDDEN_USERS",
     "MOST_USERS",
     "UNKNOWN",
     "Cell",
@@ -31,6 +32,8 @@ __all__ = [
 
 #: Users of a stream that nothing else is said of: at 21 to 33 bytes each about half a gigabyte.
 MOST_USERS = 1 << 24
+#: And at most where surplus rows are null rows: of so many the guarantee knows how likely two have one keyed hash.
+MOST_HIDDEN_USERS = 1 << 28
 
 Cell = str | int | float
 Pair = tuple[float, float]

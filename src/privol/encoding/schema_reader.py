@@ -16,6 +16,7 @@ from ..readers.formats import FORMATS
 from .labels import label_key
 from .schema_parts import (
     MISSING,
+    MOST_HIDDEN_USERS,
     MOST_USERS,
     UNKNOWN,
     Cell,
@@ -370,7 +371,8 @@ class SchemaReader:
         if surplus not in ("drop", "null"):
             self._fail("user.surplus", f'must be "drop" or "null", found {surplus!r}')
         most = found.get("max_users", MOST_USERS)
-        most = integer(at_least=1, at_most=1 << 40, **{f"{self._name}: user.max_users": most})
+        limit = MOST_HIDDEN_USERS if surplus == "null" else 1 << 40
+        most = integer(at_least=1, at_most=limit, **{f"{self._name}: user.max_users": most})
         return User(column, rows, apart, str(surplus), most)
 
     def _rows(self, schema: Mapping[str, Any]) -> FrequentFeatures:

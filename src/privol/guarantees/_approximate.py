@@ -113,20 +113,28 @@ class Bound(NamedTuple):
         of all but the slack. Neither holds without the slack.
     slack : float
         Probability with which nothing is promised; 0 unless one of them is proved at one (epsilon, delta) alone.
+    collision : float
+        Probability that two users were taken for one, with which the figures for all rows of a user do not hold.
     """
 
     mu: float
     pure: float
     slack: float = 0.0
+    collision: float = 0.0
+
+    @property
+    def beside(self) -> float:
+        """What of a delta is neither mu's nor the pure epsilon's, rounded up."""
+        return sum_up([self.slack, self.collision]) if self.collision > 0.0 else self.slack
 
     def epsilon(self, delta: float) -> float:
-        """Epsilon at ``delta`` (above 0, below 1), rounded up; ``inf`` where delta does not cover the slack."""
-        rest = left_of_delta(number(delta=delta, above=0.0, below=1.0), self.slack)
+        """Epsilon at ``delta`` (above 0, below 1), rounded up; ``inf`` where delta does not cover :attr:`beside`."""
+        rest = left_of_delta(number(delta=delta, above=0.0, below=1.0), self.beside)
         if rest is None:
             return math.inf
         return min(gdp_epsilon(self.mu, rest), self.pure) if rest > 0.0 else self.pure
 
     def delta_at(self, epsilon: float) -> float:
-        """Delta at ``epsilon`` (at least 0), rounded up; no less than the slack."""
+        """Delta at ``epsilon`` (at least 0), rounded up; no less than :attr:`beside`."""
         rest = 0.0 if epsilon >= self.pure else gdp_delta(epsilon, self.mu)
-        return min(sum_up([self.slack, rest]), 1.0)
+        return min(sum_up([self.slack, self.collision, rest]), 1.0)

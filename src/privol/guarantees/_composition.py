@@ -71,6 +71,11 @@ def describe_composition(
         figures_of_row, _ = _pair(for_rows, delta)
         several = f"one row alone: {format_up(for_rows.mu)}-GDP, {figures_of_row}"
     figures, link = _pair(together, delta)
+    if together.collision > 0.0:
+        figures += (
+            f" (a delta of {format_up(together.collision)} of it is that two users may have one keyed hash; mu holds "
+            "beside it)"
+        )
     add = "squares add up"
     if not math.isinf(together.pure):
         add += ", and so do pure epsilons"
@@ -116,7 +121,7 @@ def _for_users(bound: Bound, column: str | None, rest: float | None, *, grouped:
 def _pair(bound: Bound, delta: float) -> tuple[str, str]:
     """Epsilon and delta, of pure runs and slacks their sums where these are smaller; how mu goes with them."""
     epsilon = bound.epsilon(delta)
-    rest = left_of_delta(delta, bound.slack)
+    rest = left_of_delta(delta, bound.beside)
     if rest is not None and bound.pure <= epsilon:
-        return f"(epsilon, delta) = ({format_up(bound.pure)}, {format_up(bound.slack)})", "and"
+        return f"(epsilon, delta) = ({format_up(bound.pure)}, {format_up(bound.beside)})", "and"
     return f"(epsilon, delta) = ({format_up(epsilon)}, {format_up(delta)})", "from"

@@ -10,14 +10,32 @@ from ._phrases import format_up
 if TYPE_CHECKING:
     from ._record import Guarantee
 
-__all__ = ["about_row", "about_users", "change_of_users", "most_rows", "unchecked", "whose"]
+__all__ = [
+    "COLLISION",
+    "about_row",
+    "about_users",
+    "change_of_users",
+    "most_rows",
+    "unchecked",
+    "whose",
+]
+
+#: Where whose rows they are is hidden: largest probability that two users have one keyed hash of 128 bits, of as many
+#: users as such streams may have, 2^28 (docs/proofs/participation.md, "Collisions").
+COLLISION = 2.0**-72
 
 
 def _whose_rows(found: Guarantee, dropped: str = "") -> str:
     """What of the users is the same in neighbouring streams."""
     if found.users_fixed:
         return f"which rows are whose{dropped} is held fixed and is not hidden."
-    return "whose rows they are may change with them, to somebody's who has no others: that is hidden too."
+    found_so = ""
+    if found.collision > 0.0:
+        found_so = (
+            f", but for a probability of at most {format_up(found.collision)} that two users have one keyed hash, "
+            "which each delta for a user includes; the figures without a delta hold beside it"
+        )
+    return f"whose rows they are may change with them, to somebody's who has no others: that is hidden too{found_so}."
 
 
 def most_rows(found: Guarantee) -> str:

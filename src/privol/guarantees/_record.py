@@ -14,9 +14,9 @@ from .._rounding import ceil_double
 from .._validate import choice, integer, number
 from .._vocabulary import ADJACENCIES
 from ..errors import InvalidParameter
-from ._approximate import Bound, approximate_delta, approximate_epsilon, group_slack
-from ._arithmetic import gdp_delta, gdp_epsilon, times_up, zcdp_rho_of_gdp
-from ._persons import about_row, about_users, change_of_users, whose
+from ._approximate import Bound, approximate_delta, approximate_epsilon, group_slack, left_of_delta
+from ._arithmetic import gdp_delta, gdp_epsilon, sum_up, times_up, zcdp_rho_of_gdp
+from ._persons import COLLISION, about_row, about_users, change_of_users, whose
 from ._phrases import RELEASED, WORDS_OF_RELEASED, format_up
 from ._pure import gdp_mu_of_pure, pure_delta, pure_epsilon, zcdp_rho_of_pure
 from ._shuffled import shuffled_epsilon, shuffled_epsilon_of_gdp
@@ -196,6 +196,11 @@ class Guarantee:
         ):
             object.__setattr__(self, name, value)
         self._check_slack()
+        if self.delta <= self.collision:
+            raise InvalidParameter(
+                f"delta must be above {self.collision:.3g} where whose rows they are is hidden (surplus rows of users "
+                f"are null rows), as two users may have one keyed hash with that probability, found {self.delta!r}"
+            )
         _text(arithmetic=self.arithmetic)
         _text(bit_source=self.bit_source)
         if not isinstance(self.private, bool):
@@ -238,9 +243,10 @@ class Guarantee:
     @property
     def bound(self) -> Bound:
         """What composes: mu and epsilon of all but the slack, and the slack, which no other figure has in it."""
+        collision = self.collision if self.unit == "user" else 0.0
         if self.kind in ("pure", "approximate"):
-            return Bound(gdp_mu_of_pure(self.parameter), self.parameter, self.slack)
-        return Bound(self.parameter, math.inf)
+            return Bound(gdp_mu_of_pure(self.parameter), self.parameter, self.slack, collision)
+        return Bound(self.parameter, math.inf, 0.0, collision)
 
     @property
     def user_bound(self) -> Bound | None:
@@ -251,9 +257,18 @@ class Guarantee:
         if self.unit == "user":
             return self.bound
         if self.kind not in ("pure", "approximate"):
-            return Bound(parameter, math.inf)
+            return Bound(parameter, math.inf, 0.0, self.collision)
         slack = group_slack(self.parameter, self.slack, self.rows_per_user)
-        return Bound(gdp_mu_of_pure(parameter), parameter, slack)
+        return Bound(gdp_mu_of_pure(parameter), parameter, slack, self.collision)
+
+    @property
+    def collision(self) -> float:
+        """Probability, at most, that two users are taken for one where that matters (not :attr:`users_fixed`).
+
+        With it the figures for all rows of a user do not hold: every delta of theirs has it in it. It is of no figure
+        for one row, for which whose row each is stays the same.
+        """
+        return 0.0 if self.users_fixed or self.rows_per_user is None or self.kind == "none" else COLLISION
 
     @property
     def mu(self) -> float:
@@ -274,17 +289,27 @@ class Guarantee:
         ``delta`` is above 0 (of "pure" at least 0, where it gives the parameter) and below 1. Of "approximate" it is
         ``inf`` below the slack.
         """
+        return self._epsilon(self.parameter, self.slack, delta, self.collision if self.unit == "user" else 0.0)
+
+    def _epsilon(self, parameter: float, slack: float, delta: float | None, collision: float) -> float:
         delta = self.delta if delta is None else delta
+        if collision > 0.0:
+            rest = left_of_delta(number(delta=delta, at_least=0.0, below=1.0), collision)
+            if rest is None or (rest == 0.0 and self.kind == "gdp"):
+                return math.inf
+            delta = rest
         if self.kind == "approximate":
-            return approximate_epsilon(self.parameter, self.slack, delta)
-        return pure_epsilon(self.parameter, delta) if self.kind == "pure" else gdp_epsilon(self.mu, delta)
+            return approximate_epsilon(parameter, slack, delta)
+        return pure_epsilon(parameter, delta) if self.kind == "pure" else gdp_epsilon(parameter, delta)
 
     def delta_at(self, epsilon: float) -> float:
         """Delta at ``epsilon``, rounded up; 1 without noise, 0 for "pure" at its parameter and beyond, where it is the
         slack for "approximate"."""
         if self.kind == "approximate":
-            return approximate_delta(epsilon, self.parameter, self.slack)
-        return pure_delta(epsilon, self.parameter) if self.kind == "pure" else gdp_delta(epsilon, self.mu)
+            found = approximate_delta(epsilon, self.parameter, self.slack)
+        else:
+            found = pure_delta(epsilon, self.parameter) if self.kind == "pure" else gdp_delta(epsilon, self.mu)
+        return found if self.unit == "row" or not self.collision else min(sum_up([found, self.collision]), 1.0)
 
     @property
     def _user_parameter(self) -> float | None:
@@ -327,13 +352,11 @@ class Guarantee:
         ``None`` where the number of rows of a user is unknown. Of "approximate" the slack is that of so many rows
         (:func:`privol.guarantees.group_slack`), below which it is ``inf``.
         """
-        parameter, delta = self._user_parameter, self.delta if delta is None else delta
+        parameter = self._user_parameter
         if parameter is None or self.rows_per_user is None:
             return None
-        if self.kind == "approximate":
-            several = 1 if self.unit == "user" else self.rows_per_user
-            return approximate_epsilon(parameter, group_slack(self.parameter, self.slack, several), delta)
-        return pure_epsilon(parameter, delta) if self.kind == "pure" else gdp_epsilon(parameter, delta)
+        slack = self.slack if self.unit == "user" else group_slack(self.parameter, self.slack, self.rows_per_user)
+        return self._epsilon(parameter, slack, delta, self.collision)
 
     def sentence(self) -> str:
         """Return the guarantee as one paragraph of plain text; every figure proved in it is rounded up."""

@@ -121,8 +121,13 @@ class Share(NamedTuple):
     def bound(self) -> Bound:
         """What composes: its mu and pure epsilon, of kind "approximate" beside its slack, and the slack."""
         if self.guarantee.kind != "approximate":
-            return Bound(self.mu, self.pure_epsilon)
+            return Bound(self.mu, self.pure_epsilon, 0.0, self._collision if self.guarantee.unit == "user" else 0.0)
         return self.guarantee.bound if self.slack > 0.0 else Bound(0.0, 0.0)
+
+    @property
+    def _collision(self) -> float:
+        """What the figures for users have in their delta, as a whole or not at all."""
+        return self.guarantee.collision if self.mu_squared > 0.0 or self.releases > 0 else 0.0
 
     @property
     def bound_squared(self) -> float:
@@ -163,14 +168,15 @@ class Share(NamedTuple):
         if self.guarantee.unit == "user":
             return self.bound
         pure, factor = group_mu(self.pure_epsilon, rows), self.guarantee.user_factor
-        return Bound(min(times_up(self.mu, rows if factor is None else factor), gdp_mu_of_pure(pure)), pure)
+        mu = min(times_up(self.mu, rows if factor is None else factor), gdp_mu_of_pure(pure))
+        return Bound(mu, pure, 0.0, self._collision)
 
     @property
     def row_bound(self) -> Bound:
         """:attr:`bound` when one row changes: less where that is what all rows of a user cost."""
         whole = self.guarantee.mu
         if self.guarantee.unit == "row" or self.mu == 0.0 or math.isinf(whole):
-            return self.bound
+            return self.bound._replace(collision=0.0)
         row = self.guarantee.row
         share = 1.0 if self.mu == whole else self.mu / whole * UP
         return Bound(times_up(row.mu, share), row.bound.pure if self.releases else 0.0)
@@ -206,6 +212,7 @@ def _together(shares: list[Share]) -> Bound:
         paying[0].bound.mu if len(paying) == 1 else root_up(sum_up(squares)),
         sum_up([share.bound_pure for share in shares]),
         sum_up([share.slack for share in shares]),
+        sum_up([share.bound.collision for share in shares]),
     )
 
 
@@ -214,6 +221,7 @@ def _bounds_together(bounds: list[Bound]) -> Bound:
         root_up(sum_up([square_up(bound.mu) for bound in bounds])),
         sum_up([bound.pure for bound in bounds]),
         sum_up([bound.slack for bound in bounds]),
+        sum_up([bound.collision for bound in bounds]),
     )
 
 
@@ -333,7 +341,7 @@ class Spent:
             If dp-accounting is needed and not installed (``pip install 'privol[accounting]'``).
         """
         delta = self._delta(delta)
-        rest = left_of_delta(delta, self.slack)
+        rest = left_of_delta(delta, self.bound.beside)
         if not rest:
             return self.epsilon(delta)
         return min(compose_fixed(*self.parts, rest), self.epsilon(delta))

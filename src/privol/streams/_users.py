@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .._core._seen import UserTable
 from .._validate import integer
-from ..encoding.schema_parts import MOST_USERS
+from ..encoding.schema_parts import MOST_HIDDEN_USERS, MOST_USERS
 from ..errors import StreamError
 from ..readers.base import PAUSE, SEEN, Piece, Progress, Source
 from ._delays import Wrapper
@@ -71,7 +71,8 @@ class CappedSource(Wrapper):
     null : bool, default=False
         Whether the others become null rows instead of being dropped.
     max_users : int, default=2**24
-        One more is an error, before its row is handed out: the table stays below 33 bytes times that.
+        One more is an error, before its row is handed out: the table stays below 33 bytes times that. At most 2**40,
+        with ``null`` 2**28, for which the guarantee knows how likely two users have one hash.
     users : Source, optional
         The same rows with their users and nothing else, for :meth:`count`; without it counting reads everything.
     user : str, optional
@@ -97,7 +98,8 @@ class CappedSource(Wrapper):
     ) -> None:
         self._max_rows = integer(max_rows=max_rows, at_least=1, at_most=(1 << 31) - 1)
         self._separation = integer(separation=separation, at_least=1, at_most=1 << 48)
-        self._max_users = integer(max_users=max_users, at_least=1, at_most=1 << 40)
+        limit = MOST_HIDDEN_USERS if null else 1 << 40
+        self._max_users = integer(max_users=max_users, at_least=1, at_most=limit)
         self._null = null
         super().__init__(source, condition_of(separation, null=null))
         self.facts = replace(
