@@ -540,7 +540,7 @@ def test_records_go_round():
         (
             "knots = [0, 1]\nonto = [0, 1]",
             "onto",
-            "no meaning for a column with knots, allowed are knots, shape, timestamp, cycles, share, missing",
+            "no meaning for a column with knots, allowed are knots, shape, timestamp, cycles, share, means, missing",
         ),
         ("shape = 'bins'", "shape", "no meaning for a column of numbers"),
         ("knot = [0, 1]", "knot", "did you mean 'knots'"),

@@ -195,7 +195,7 @@ def test_types_scales_and_labels_are_found():
     assert stream.classes == ("ill", "well")
     assert set(encoder.dropped_) == {"name"}
     assert (columns["same"].kept, columns["same"].share) == ((), 1.0)
-    assert columns["zero"] == Knots((0.0, 0.0), "apart", "zero", share=1.0)
+    assert columns["zero"] == Knots((0.0, 0.0), "apart", "zero", share=1.0, means=(0.0, 0.0))
     low, *_, high = columns["age"].knots
     assert 20 < low < 40 < 60 < high < 130
     low, *_, high = columns["year"].knots

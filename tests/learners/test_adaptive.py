@@ -164,25 +164,28 @@ def test_the_first_row_pays_for_all():
 # ---- what it chooses -----------------------------------------------------------------------------------------
 
 
-def test_noise_is_half_that_of_the_longest_gradients():
-    for words, longest in (
-        ({"loss": "hinge"}, 1.0),
-        ({"loss": "softmax"}, math.sqrt(2.0)),
-        ({"loss": "hinge", "class_weight": {1: 3.0}}, 3.0),
-        ({"loss": "squared", "y_bound": 2.0}, 4.0),
-        ({"loss": "absolute", "y_bound": 2.0}, 1.0),
+def test_noise_is_a_share_of_that_of_the_longest_gradients():
+    """Half, and of squared loss a quarter; of any loss half without noise."""
+    for words, longest, cut in (
+        ({"loss": "hinge"}, 1.0, 0.5),
+        ({"loss": "softmax"}, math.sqrt(2.0), 0.5),
+        ({"loss": "hinge", "class_weight": {1: 3.0}}, 3.0, 0.5),
+        ({"loss": "squared", "y_bound": 2.0}, 4.0, 0.25),
+        ({"loss": "absolute", "y_bound": 2.0}, 1.0, 0.5),
     ):
         learner = AdaptiveFTRL(x_bound=2.0, fit_intercept=False, **words)
         plan = learner.calibrate(5, 10_000)
-        assert plan.bound == pytest.approx(0.5 * longest * 2.0, rel=1e-9), words
+        assert plan.bound == pytest.approx(cut * longest * 2.0, rel=1e-9), words
+        exact = AdaptiveFTRL(x_bound=2.0, fit_intercept=False, epsilon=math.inf, **words).calibrate(5, 10_000)
+        assert exact.bound == pytest.approx(0.5 * longest * 2.0, rel=1e-9), words
         other = {name: value for name, value in words.items() if name != "y_bound"}
         for adjacency in ("replace", "zero_out"):
             shared = {"x_bound": 2.0, "fit_intercept": False, "adjacency": adjacency}
             plan = AdaptiveFTRL(**shared, **words).calibrate(5, 10_000)
-            assert plan.bound == pytest.approx(0.5 * longest * 2.0, rel=1e-9), words
+            assert plan.bound == pytest.approx(cut * longest * 2.0, rel=1e-9), words
             for share in (0.5, 1.0):
                 same = DPFTRL(**shared, **other, batch=10, gradient_bound=share * longest * 2.0).calibrate(5, 10_000)
-                assert plan.sums.sigma == pytest.approx(0.5 / share * same.sums.sigma, rel=1e-9)
+                assert plan.sums.sigma == pytest.approx(cut / share * same.sums.sigma, rel=1e-9)
                 assert plan.mu == pytest.approx(same.mu, rel=1e-9)
 
 

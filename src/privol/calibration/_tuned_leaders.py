@@ -25,8 +25,9 @@ LARGEST_SCORE = 100.0
 """Of the longest row: beyond it a probability is 0 or 1 in all but name. Of real targets, in units of a quarter of
 their bound."""
 
-# Slopes are cut at this share of the largest: most rows of a fair model are below it, and half the noise is gone.
-_SLOPES = 0.5
+# Slopes are cut at this share of the largest: most rows of a fair model are below it, and half the noise is gone. Of
+# squares at half of that where there is noise: residuals of a fair model are further below the range of the targets.
+_SLOPES, _NOISY_SQUARES = 0.5, 0.25
 # By how much the noise of a sum may move the score of the longest row, one standard deviation, and one step with rows
 # that are all alike and as wrong as can be; of real targets in units of a quarter of their bound.
 _SCORE_NOISE, _SCORE_STEP = 1.25, 4.0
@@ -46,8 +47,8 @@ def score_unit(loss: Loss, y_bound: float) -> float:
     return 1.0 if loss.kind == "classification" else y_bound / 4.0
 
 
-def _half_of_slopes(problem: Problem) -> float:
-    """Half of the longest gradient: of real targets, of a prediction that is within their range."""
+def _cut_of_slopes(problem: Problem, *, noiseless: bool) -> float:
+    """A share of the longest gradient: of real targets, of a prediction that is within their range."""
     loss, row_bound = problem.loss, problem.row_bound
     if problem.outputs > 1:
         most = row_bound * class_slope_bound(loss, problem.outputs, LARGEST_SCORE)
@@ -55,7 +56,8 @@ def _half_of_slopes(problem: Problem) -> float:
         most = loss.gradient_bound(row_bound, LARGEST_SCORE / row_bound, problem.y_bound)
     else:
         most = loss.gradient_bound(row_bound, problem.y_bound / row_bound, problem.y_bound)
-    return _SLOPES * problem.weight * most
+    share = _NOISY_SQUARES if loss.quadratic and not noiseless else _SLOPES
+    return share * problem.weight * most
 
 
 def calibrate_adaptive(
@@ -71,7 +73,8 @@ def calibrate_adaptive(
     release : optional
         As the learner's parameter.
     gradient_bound : float, optional
-        L2 norm that gradients are scaled to. Default: half of the longest.
+        L2 norm that gradients are scaled to. Default: half of the longest; of squared loss with noise a
+        quarter.
 
     Returns
     -------
@@ -92,7 +95,9 @@ def calibrate_adaptive(
         l2=0.0,
         regularization=1.0,  # none of the noise depends on it
         batch=batch,
-        gradient_bound=_half_of_slopes(problem) if gradient_bound is None else gradient_bound,
+        gradient_bound=_cut_of_slopes(problem, noiseless=budget.noiseless)
+        if gradient_bound is None
+        else gradient_bound,
     )
     longest, sums = problem.row_bound / score_unit(problem.loss, problem.y_bound), plan.sums
     until = _parts(sums.factorization.steps)

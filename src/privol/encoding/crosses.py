@@ -23,6 +23,7 @@ __all__ = [
     "feasible",
     "stated_crosses",
     "usual_square",
+    "width_of",
 ]
 
 FloatArray = npt.NDArray[np.float64]
@@ -119,7 +120,7 @@ def _obstacle(pair: Names, columns: Mapping[str, Column | None]) -> str | None:
         column = columns[name]
         if column is None:
             continue
-        width = _width(column)
+        width = width_of(column)
         if width is None:
             return f"{name!r} {_said(column)}, {_ALLOWED}"
         widths.append(width)
@@ -129,13 +130,12 @@ def _obstacle(pair: Names, columns: Mapping[str, Column | None]) -> str | None:
     return None
 
 
-def _width(column: Column) -> int | None:
+def width_of(column: Column) -> int | None:
     """Return how many features a column brings into a cross; None if it cannot be crossed."""
     if isinstance(column, Levels):
         return len(column.levels) + (column.unknown == "indicator") + (column.missing == "indicator")
     if isinstance(column, Hashed):
-        own = column.buckets if column.all_own else len(column.kept) + column.rest
-        return own + (column.missing == "indicator")
+        return column.n_features
     if isinstance(column, Knots) and column.shape not in ("linear", "apart"):
         return len(column.knots) - (column.shape == "bins") + (column.missing == "indicator")
     return None

@@ -150,7 +150,8 @@ class SchemaEncoder:
         columns.written = self._written
         self.n_features = len(names)
         self.feature_names: tuple[str, ...] | None = tuple(names)
-        self.sparse = self._entries <= SPARSE_SHARE * self.n_features
+        self._means = self._means_of_features(names)
+        self.sparse = self._means is None and self._entries <= SPARSE_SHARE * self.n_features
         self._scale = Scale([part.column for part in self._numbers])
         self._number_names = [part.name for part in self._numbers]
         self._number_entries = _runs([part.entry if self.sparse else part.feature for part in self._numbers])
@@ -211,9 +212,23 @@ class SchemaEncoder:
                 numbers[flags[j], j] = 0.0
         make = self._csr if self.sparse else self._dense
         X = make(numbers, flags, places, points, self._products(places, points))
+        if self._means is not None:
+            X -= self._means
+            if bare is not None:
+                X[bare] = 0.0
         return Piece(X, y, users, keys, bare)
 
     # --- parts of a row ------------------------------------------------------------------------
+
+    def _means_of_features(self, names: Sequence[str]) -> FloatArray | None:
+        """Return what is taken off the features of every row; None: nothing."""
+        parts: list[KnotsColumn | TextColumn] = [*self._knots, *self._texts]
+        if not any(part.means for part in parts):
+            return None
+        found: FloatArray = np.zeros(len(names))
+        for part in parts:
+            found[part.feature : part.feature + len(part.means)] = part.means
+        return found
 
     def _table(self, batch: Batch) -> FloatArray:
         """Return the numbers as they stand in the batch, shape (n, numbers), NaN where missing; ours to change."""

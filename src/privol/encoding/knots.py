@@ -219,6 +219,7 @@ class KnotsColumn:
         self, name: str, column: Knots, feature: int, entry: int, written: Written, *, pointed: bool = False
     ) -> None:
         self.name = name
+        self.means = column.means
         self.feature = feature
         self.entry = entry
         self.entries = {"cosine": len(column.knots) - 1, "spline": 2}.get(column.shape, 1) + 2 * len(column.cycles)

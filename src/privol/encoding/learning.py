@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from ..readers.columns import Batch
 from ..readers.written import Written
 from .labels import label_key, label_text
 from .lines import Cells, dyadic_cells, knots_of, refined
+from .means import means_of_hashed, means_of_knots
 from .phases import BUCKETS, EncodingPlan, least_count
 from .schema_parts import Column, Drop, Hashed, Knots, Target
 from .strings import absent_texts, threshold
@@ -250,12 +251,13 @@ class _Line:
     def add(self, values: _Values) -> None:
         values.add_to(self.cells, values.times if self._times else values.numbers, self.counts)
 
-    def decide(self, noisy: FloatArray, std: float) -> tuple[Cells, FloatArray]:
-        """Return the cells between the outermost believed ones, and their counts."""
+    def decide(self, noisy: FloatArray, std: float) -> tuple[Cells, FloatArray, tuple[float, float]]:
+        """Return the cells between the outermost believed ones, their counts, and those below and above together."""
         first, last = _first_believed(noisy, std), len(noisy) - 1 - _first_believed(noisy[::-1], std)
         if first > last:  # too few rows for any: as they are
-            return self.cells, np.ones(len(self.cells))
-        return self.cells.between(first, last), np.maximum(noisy[first : last + 1], 0.0)
+            return self.cells, np.ones(len(self.cells)), (0.0, 0.0)
+        beyond = float(noisy[:first].sum()), float(noisy[last + 1 :].sum())
+        return self.cells.between(first, last), np.maximum(noisy[first : last + 1], 0.0), beyond
 
 
 class _Buckets:
@@ -320,6 +322,8 @@ class EncodingRun:
         self._buckets: dict[str, tuple[FloatArray, float]] = {}  # noisy counts so far, and the variance of their noise
         self._lines: dict[str, tuple[Cells, FloatArray]] = {}
         self._missing: dict[str, str] = {}
+        self._absent: dict[str, float] = {}  # shares of the rows, where they stand out of the noise
+        self._beyond: dict[str, tuple[float, float]] = {}  # rows below and above the cells of a line
         self._times: set[str] = set()
         self._phases = plan.phases
         self._at, self._rows = 0, 0
@@ -444,7 +448,9 @@ class EncodingRun:
             kind, cells, counts = self._counted[column].decide(noisy, std)
             # texts beside numbers, and numbers that no cell is believed of, count as missing too
             others = noisy[_MISSING] + (noisy[_TEXTS] if kind in ("number", "time") else 0.0)
-            self._missing[column] = "indicator" if others > _BELIEVED_KIND * std else "zero"
+            seen = others > _BELIEVED_KIND * std
+            self._missing[column] = "indicator" if seen else "zero"
+            self._absent[column] = min(float(others) / self._plan.kinds, 1.0) if seen else 0.0
             if column == self._target:
                 self._decide_target(noisy, kind, cells, counts, std)
             elif kind == "text":
@@ -530,7 +536,7 @@ class EncodingRun:
                 before, variance = self._buckets[column]
                 self._buckets[column] = before + noisy, variance + std * std
                 continue
-            cells, counts = self._counted[column].decide(noisy, std)
+            cells, counts, self._beyond[column] = self._counted[column].decide(noisy, std)
             if phase == "coarse":
                 self._refine(column, cells, counts, self._plan.fine, std)
             else:
@@ -549,7 +555,9 @@ class EncodingRun:
                     most = kept[counts[kept].argmax()]
                     own = tuple(int(bucket) for bucket in kept if bucket != most)
                     usual: dict[str, Any] = {"reference": int(most), "share": _share(counts[most], rows)}
-                    self.found.columns[column] = Hashed(BUCKETS, self._missing[column], own, REST, **usual)
+                    hashed = Hashed(BUCKETS, self._missing[column], own, REST, **usual)
+                    means = means_of_hashed(hashed, counts, rows, self._absent[column])
+                    self.found.columns[column] = replace(hashed, means=means)
             elif column in self._lines:
                 cells, counts = self._lines[column]
                 knots = knots_of(cells, counts, KNOTS)
@@ -557,10 +565,11 @@ class EncodingRun:
                 missing, times = self._missing[column], column in self._times
                 if len(points) < 2:  # nearly all rows have the same number
                     share = _share(counts.sum(), self._plan.fine)
-                    self.found.columns[column] = Knots(points * 2, "apart", missing, times, share=share)
+                    line = Knots(points * 2, "apart", missing, times, share=share)
                 else:
-                    cycles = _CYCLES if times else ()
-                    self.found.columns[column] = Knots(points, self._shape, missing, times, cycles)
+                    line = Knots(points, self._shape, missing, times, _CYCLES if times else ())
+                means = means_of_knots(line, cells, counts, self._absent[column], self._beyond[column])
+                self.found.columns[column] = replace(line, means=means)
             if column in self.found.dropped:
                 self.found.columns[column] = Drop()
         if self._target is not None and self._target in self._lines:

@@ -290,8 +290,8 @@ class Schema:
     def has_constant(self) -> bool:
         """Whether the features of some column add up to 1 in all rows, but for missing cells: as an intercept does."""
         return any(
-            (isinstance(column, Knots) and column.shape in ("spline", "bins"))
-            or (isinstance(column, Hashed) and (column.all_own or (column.reference is None and column.rest > 0)))
+            (isinstance(column, Knots) and column.shape in ("spline", "bins") and not column.means)
+            or (isinstance(column, Hashed) and not column.means and _always_one(column))
             or (isinstance(column, Levels) and column.unknown != "zero")
             for _, column in self.columns
         )
@@ -311,7 +311,11 @@ class Schema:
 
 
 def _largest_square(column: Column) -> Fraction | None:
-    return column.largest_square if isinstance(column, NumberColumn | Knots) else Fraction(1)
+    return column.largest_square if isinstance(column, NumberColumn | Knots | Hashed) else Fraction(1)
+
+
+def _always_one(column: Hashed) -> bool:
+    return column.all_own or (column.reference is None and column.rest > 0)
 
 
 def _changed(part: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -44,6 +45,8 @@ UNKNOWN = "(unknown)"
 
 LEAST_SQUARE = Fraction(1, 256)
 """What a column adds to the square of a row's norm, on average, at the least."""
+# A feature less its mean is rounded once: a square may be larger than computed by no more than this share.
+_ROUNDING = 1 + Fraction(1, 2**40)
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,8 @@ class Hashed:
         Bucket without a feature: the others say how a row differs from those in it. For the most frequent one.
     share : float
         About how many of all rows are in it, 0 to 1; rows are scaled for this share.
+    means : tuple of float
+        What is taken off each feature in every row, 0 to 1: about its mean over all rows. Empty: nothing.
     """
 
     buckets: int
@@ -130,11 +135,27 @@ class Hashed:
     rest: int = 0
     reference: int | None = None
     share: float = 0.0
+    means: tuple[float, ...] = ()
 
     @property
     def all_own(self) -> bool:
         """Whether every bucket has a feature of its own."""
         return not self.kept and self.reference is None
+
+    @property
+    def n_features(self) -> int:
+        """How many features the column has."""
+        own = self.buckets if self.all_own else len(self.kept) + self.rest
+        return own + (self.missing == "indicator")
+
+    @property
+    def largest_square(self) -> Fraction:
+        """Largest sum of squares that the column adds to a row: a cell has one feature, or none."""
+        if not self.means:
+            return Fraction(1)
+        means = [Fraction(mean) for mean in self.means]
+        taken = sum(mean * mean for mean in means)
+        return max(1 - 2 * min(means) + taken, taken) * _ROUNDING
 
     @property
     def usual_square(self) -> Fraction:
@@ -162,6 +183,8 @@ class Knots:
         Each adds cosine and sine of where in it a time is.
     share : float
         Of ``shape="apart"``: about how many of all rows are between the knots, 0 to 1.
+    means : tuple of float
+        What is taken off each feature in every row, -1 to 1: about its mean over all rows. Empty: nothing.
     """
 
     knots: tuple[float, ...]
@@ -170,12 +193,44 @@ class Knots:
     timestamp: bool = False
     cycles: tuple[str, ...] = ()
     share: float = 0.0
+    means: tuple[float, ...] = ()
+
+    @property
+    def n_functions(self) -> int:
+        """How many of its features are functions of the number, without cycles and indicator."""
+        return {"spline": len(self.knots), "linear": 1, "apart": 2}.get(self.shape, len(self.knots) - 1)
+
+    @property
+    def n_features(self) -> int:
+        """How many features the column has."""
+        return self.n_functions + 2 * len(self.cycles) + (self.missing == "indicator")
 
     @property
     def largest_square(self) -> Fraction:
         """Largest sum of squares that the column adds to a row."""
         own = cosines.largest_square(len(self.knots)) if self.shape == "cosine" else Fraction(1)
-        return max(own, Fraction(self.missing == "indicator")) + len(self.cycles)
+        if not self.means:
+            return max(own, Fraction(self.missing == "indicator")) + len(self.cycles)
+        n, means = self.n_functions, [Fraction(mean) for mean in self.means]
+        flag = means[n + 2 * len(self.cycles) :]
+        of_numbers = max(_from_means(corner, means[:n]) for corner in self._corners()) + _square(flag)
+        of_none = _square(means[:n]) + sum((1 - mean) ** 2 for mean in flag)
+        # of a cycle the mean may point away from where the time is: (1 + m)^2 <= 2 (1 + m^2)
+        cycles = sum(
+            2 * (1 + _square(pair)) if any(pair) else Fraction(1)
+            for pair in (means[at : at + 2] for at in range(n, n + 2 * len(self.cycles), 2))
+        )
+        return (max(of_numbers, of_none) + cycles) * _ROUNDING
+
+    def _corners(self) -> Iterable[Sequence[Fraction]]:
+        """The functions where any convex function of them is largest."""
+        n = self.n_functions
+        if self.shape == "cosine":
+            return ([Fraction(value) for value in row] for row in cosines.at_knots(len(self.knots)).tolist())
+        if self.shape == "linear":
+            return [Fraction(-1)], [Fraction(1)]
+        corners = [[Fraction(i == j) for j in range(n)] for i in range(n)]
+        return [*corners, [Fraction(0)] * n] if self.shape == "apart" else corners
 
     @property
     def usual_square(self) -> Fraction:
@@ -190,6 +245,14 @@ class Knots:
     def crossed_square(self) -> Fraction:
         """The same of what it brings into a cross: hat functions, or indicators of intervals, without cycles."""
         return {"linear": Fraction(1, 3), "bins": Fraction(1)}.get(self.shape, Fraction(2, 3))
+
+
+def _square(values: Iterable[float | Fraction]) -> Fraction:
+    return sum((Fraction(value) ** 2 for value in values), Fraction(0))
+
+
+def _from_means(values: Sequence[Fraction], means: Sequence[Fraction]) -> Fraction:
+    return _square(value - mean for value, mean in zip(values, means, strict=True))
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ import difflib
 import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from .._validate import choice, integer, number
 from ..errors import InvalidParameter
@@ -39,13 +40,14 @@ from .users_taught import MOST_ROWS
 __all__ = ["SchemaReader", "nearest"]
 
 MAX_BUCKETS = 1 << 24
+_Mapped = TypeVar("_Mapped", Hashed, Knots)
 _TABLES = ("file", "learnt", "target", "user", "delay", "columns", "rows")
 _LISTS = ("cross",)
 _SHAPES = ("cosine", "spline", "linear", "bins", "apart")
 _FLAGS = ("others", "derived_from_data")
 _COLUMN_KEYS = (
     "drop", "range", "onto", "scaling", "levels", "hash", "kept", "rest", "reference", "knots", "shape",
-    "timestamp", "cycles", "share", "missing", "unknown",
+    "timestamp", "cycles", "share", "means", "missing", "unknown",
 )  # fmt: skip
 _FILE_KEYS = ("format", "header", "names", "sep", "comment", "missing", "encoding", "decimal", "newlines_in_values")
 # How much of two words must agree for one to be meant by the other.
@@ -172,8 +174,8 @@ class SchemaReader:
         allowed = {
             "drop": ("drop",),
             "levels": ("levels", "missing", "unknown"),
-            "hash": ("hash", "kept", "rest", "reference", "share", "missing"),
-            "knots": ("knots", "shape", "timestamp", "cycles", "share", "missing"),
+            "hash": ("hash", "kept", "rest", "reference", "share", "means", "missing"),
+            "knots": ("knots", "shape", "timestamp", "cycles", "share", "means", "missing"),
             "range": ("range", "onto", "scaling", "missing"),
         }[kind]
         for key in found:
@@ -194,7 +196,7 @@ class SchemaReader:
             buckets = integer(at_least=2, at_most=MAX_BUCKETS, **{f"{self._name}: {place}.hash": found["hash"]})
             kept, rest, reference = self._kept(place, found, buckets)
             share = self._share(place, found, "reference", given=reference is not None)
-            return Hashed(buckets, missing, kept, rest, reference, share)
+            return self._around(place, found, Hashed(buckets, missing, kept, rest, reference, share), 0.0)
         unknown = self._choice(f"{place}.unknown", found.get("unknown", "indicator"), policies)
         return Levels(self._cells(f"{place}.levels", found["levels"]), missing, unknown)
 
@@ -218,7 +220,20 @@ class SchemaReader:
         cycles = self._cycles(f"{place}.cycles", found.get("cycles", ()), times)
         if apart and cycles:
             self._fail(f"{place}.cycles", 'has no meaning with shape = "apart"')
-        return Knots(knots, shape, missing, times, cycles, self._share(place, found, 'shape = "apart"', given=apart))
+        share = self._share(place, found, 'shape = "apart"', given=apart)
+        return self._around(place, found, Knots(knots, shape, missing, times, cycles, share), -1.0)
+
+    def _around(self, place: str, found: Mapping[str, Any], column: _Mapped, least: float) -> _Mapped:
+        """Return a column with the means that are stated of its features, if any."""
+        given = found.get("means", ())
+        if not isinstance(given, (list, tuple)) or (given and len(given) != column.n_features):
+            self._fail(
+                f"{place}.means",
+                f"must be a list of {column.n_features} numbers, one for each feature, found {given!r}",
+            )
+        bounds: dict[str, Any] = {"at_least": least, "at_most": 1.0}
+        means = tuple(number(**bounds, **{f"{self._name}: {place}.means": mean}) for mean in given)
+        return replace(column, means=means)
 
     def _share(self, place: str, found: Mapping[str, Any], of: str, *, given: bool) -> float:
         if "share" in found and not given:

@@ -22,6 +22,7 @@ from .frequent import FrequentRun
 from .labels import Labels
 from .learning import MISSING_TEXTS, EncodingRun
 from .lesson import Lesson
+from .means import without_means_if_wide
 from .phases import FIRST_TOO_FEW, SHARE_OF_ALL, EncodingPlan, plan_encoding, plan_features
 from .rest import RestOfColumns, RestOfRows, after
 from .schema import Schema
@@ -200,7 +201,7 @@ class StreamEncoder:
             self.dropped_, self.labelled_ = run.found.dropped, run.found.labelled
             kept, self.uncrossed_ = feasible(crosses, found, run.found.dropped)
             options["missing"] = tuple(sorted(written.missing - {""}))
-            self.schema_ = Schema(
+            schema = Schema(
                 columns=tuple((name, found[name]) for name in order if name in found),
                 target=run.found.target if goal.learnt else goal.target,
                 user=None if declared.user is None else replace(declared.user, column=str(user)),
@@ -209,6 +210,7 @@ class StreamEncoder:
                 crosses=kept,
                 name="the learnt schema",
             )
+            self.schema_ = without_means_if_wide(schema)
 
         return Lesson(plan, n_rows, begin, conclude, kinds, written)
 

@@ -32,6 +32,7 @@ class TextColumn:
 
     def __init__(self, name: str, column: Levels | Hashed, feature: int, entry: int, written: Written) -> None:
         self.name = name
+        self.means = column.means if isinstance(column, Hashed) else ()
         self.feature = feature
         self.entry = entry
         self._written = written

@@ -235,7 +235,7 @@ def _crossed_labels(column: Column, names: Sequence[str]) -> list[str]:
 def _of_knots(name: str, column: Knots) -> Iterator[Points]:
     knots = np.array(column.knots, dtype=np.float64)
     cycles = column.cycles
-    plain = replace(column, timestamp=False, cycles=())  # seconds are numbers
+    plain = replace(column, timestamp=False, cycles=(), means=())
     if column.shape == "bins":
         grid, shares = (knots[:-1] + knots[1:]) / 2.0, np.full(len(knots) - 1, 1.0 / (len(knots) - 1))
         labels = [

@@ -55,7 +55,8 @@ class AdaptiveFTRL(DPFTRL):
         Public bound of a real target's magnitude; targets beyond are clipped to it.
     gradient_bound : float, optional
         Public bound of a row's gradient in L2 norm, 1e-30 to 1e30; longer ones are scaled to it, and the noise too.
-        Needed for ``tell``. Default: half of the longest gradient, of real targets for predictions in their range.
+        Needed for ``tell``. Default: half of the longest gradient, of real targets for predictions in their range;
+        a quarter of it for squared loss, unless ``epsilon`` is infinite.
     release : {"all", "last"}, int or list of int, optional
         Which models ``coef_`` and ``average_coef_`` show, by row number. Default: all. Without effect on the noise.
     fit_intercept : bool, default=True
@@ -93,9 +94,10 @@ class AdaptiveFTRL(DPFTRL):
     times the way to the quick one are shown: without a drift hardly more than the slow one, in a drift up to twice the
     way.
 
-    A gradient is cut at half of the longest, which halves the noise: few rows of a fair model are beyond it. For
+    A gradient is cut at half of the longest, and the noise with it: few rows of a fair model are beyond it. For
     logistic loss the model is then that of a loss which grows linearly for margins below 0, so it is the calmer about
-    rows that are wrong by much.
+    rows that are wrong by much. Squared loss with noise is cut at a quarter: it is Huber's then, linear beyond half of
+    ``y_bound``.
 
     These constants were chosen on four streams; ``docs/adaptive.md`` names them, says what else was tried, and has
     figures of streams that had no part in it.
