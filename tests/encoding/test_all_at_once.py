@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from schema_tables import pa
 
-from privol.encoding import learning, times
+from privol.encoding import histograms, learning, times
 from privol.encoding.hashes import hash_of, hashes_of
 from privol.encoding.schema_parts import Hashed
 from privol.encoding.strings import LONGEST, threshold
@@ -140,7 +140,7 @@ def test_cells_that_teach_are_those_of_python(texts):
     plain = [None if text is None or text.strip() in WRITTEN.missing else text.strip() for text in texts]
     buckets = Counter(hash_of(text) % learning.BUCKETS for text in plain if text is not None)
     for column in (strings(texts), strings(texts).dictionary_encode()):
-        values = learning._Values(column, WRITTEN, True, hashes=True)
+        values = histograms.Values(column, WRITTEN, True, hashes=True)
         assert sum((Counter({text: n}) for text, n in values.texts()), Counter()) == Counter(plain)
         assert values.present().tolist() == [text is not None for text in plain]
         assert values.absent() == plain.count(None)

@@ -16,18 +16,28 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._core._text import count_into
 from ..errors import StreamError
 from ..noise import STREAM_ENCODING, Source, decide_lattice_point
 from ..readers.columns import Batch
 from ..readers.written import Written
+from .histograms import (
+    AT_KNOWN,
+    AT_MISSING,
+    AT_TEXTS,
+    BELIEVED_KIND,
+    Buckets,
+    Kinds,
+    Line,
+    TargetKinds,
+    Values,
+    null_rows,
+)
 from .labels import label_key, label_text
-from .lines import Cells, dyadic_cells, knots_of, refined
+from .lines import Cells, knots_of, refined
 from .means import means_of_hashed, means_of_knots
 from .phases import BUCKETS, EncodingPlan, least_count
 from .schema_parts import Column, Drop, Hashed, Knots, Target
 from .strings import absent_texts, threshold
-from .told import Told
 
 __all__ = ["BUCKETS", "MISSING_TEXTS", "REST", "EncodingRun", "Found"]
 
@@ -40,24 +50,13 @@ REST = 16
 #: Knots of a column of numbers.
 KNOTS = 6
 
-# In standard deviations of the noise.
-_BELIEVED_END, _BELIEVED_TAIL = 2.5, 2.0
-_BELIEVED_KIND = 3.0
-_CELL = 5.0  # expected count of a cell
+_CELL = 5.0  # expected count of a cell, in standard deviations of the noise
 _CELLS = 4, 64
 # A target of numbers is one of labels if the found ones cover so large a share of the rows and are at most so many; or
 # if most rows have one of them or another whole number below _FEW, and hardly any a larger one; but not if fractions
 # that are no label are frequent.
 _COVERED = (0.8, 10), (0.97, 20)
 _FEW, _SEEN, _OTHERS = 16.0, 0.75, 0.05
-
-
-# Cells of a histogram of kinds.
-_MISSING, _KNOWN, _TEXTS, _TIMES, _NUMBERS = range(5)
-
-
-# Where times are looked for: two years a cell, from 1902 to 2174.
-_TIME_CELLS = Cells(np.linspace(-(2.0**31), 3 * 2.0**31, 129)[:-1], np.linspace(-(2.0**31), 3 * 2.0**31, 129)[1:])
 _CYCLES = ("day", "week", "year")
 
 
@@ -80,194 +79,6 @@ class Found:
     target: Target | None = None
     dropped: dict[str, str] = field(default_factory=dict)
     labelled: float | None = None
-
-
-class _Values:
-    """What the cells of one column of a batch say, and how many rows say it: by their distinct texts.
-
-    ``pointed`` is as for :meth:`privol.readers.written.Written.values`.
-    """
-
-    def __init__(self, column: Any, written: Written, pointed: bool, hashes: bool = False) -> None:
-        self._told = Told(column, written, pointed=pointed, hashes=hashes)
-        self._weights = self._told.weights[:-1]
-
-    def texts(self) -> list[tuple[str | None, int]]:
-        """The distinct texts without blanks around them, None where they count as missing, and their rows."""
-        return list(zip(self._told.texts, self._told.weights.tolist(), strict=True))
-
-    def known(self, labels: Collection[str]) -> npt.NDArray[np.bool_]:
-        """Which distinct texts are one of these labels."""
-        found = [text is not None and label_text(text) in labels for text, _ in self.texts()[:-1]]
-        return np.array(found, dtype=bool)
-
-    @property
-    def numbers(self) -> npt.NDArray[np.bool_]:
-        """Which distinct texts hold a number that is not missing."""
-        found: npt.NDArray[np.bool_] = self._told.numbers & ~np.isnan(self._told.values)
-        return found
-
-    @property
-    def times(self) -> npt.NDArray[np.bool_]:
-        """Which distinct texts are times."""
-        return self._told.times
-
-    @property
-    def missing(self) -> npt.NDArray[np.bool_]:
-        """Which distinct texts count as missing."""
-        return self._told.missing[:-1]
-
-    def there(self) -> int:
-        """Return how many rows have a cell."""
-        return self.count(~self.missing)
-
-    def count(self, which: npt.NDArray[np.bool_]) -> int:
-        """Return how many rows have one of some distinct texts."""
-        return int(self._weights[which].sum())
-
-    def absent(self) -> int:
-        """Return how many rows have no cell."""
-        return int(self._told.weights[self._told.missing].sum())
-
-    def present(self) -> npt.NDArray[np.bool_]:
-        """Return whether each row has a cell."""
-        found: npt.NDArray[np.bool_] = ~self._told.missing[self._told.indices]
-        return found
-
-    def add_to(self, cells: Cells, which: npt.NDArray[np.bool_], counts: FloatArray) -> None:
-        """Add the rows of some distinct texts, numbers or times, to the counts of cells."""
-        values = np.where(which, self._told.values, np.nan)
-        count_into(values, self._weights, cells.low, cells.high, counts)
-
-    def whole(self) -> npt.NDArray[np.bool_]:
-        """Which distinct texts are whole numbers."""
-        found: npt.NDArray[np.bool_] = self.numbers & (np.floor(self._told.values) == self._told.values)
-        return found
-
-    def buckets(self) -> FloatArray:
-        """Return how many rows have each hash bucket."""
-        assert self._told.hashes is not None
-        some = ~self.missing
-        at = (self._told.hashes[some] % BUCKETS).astype(np.int64)
-        return np.bincount(at, weights=self._weights[some], minlength=BUCKETS).astype(np.float64)
-
-
-def _null_rows(columns: Collection[_Values]) -> int:
-    """Return how many rows have no cell in any of some columns."""
-    if not all(found.absent() for found in columns):
-        return 0
-    return int(np.count_nonzero(~np.any([found.present() for found in columns], axis=0)))
-
-
-# ---- what is counted -----------------------------------------------------------------------------------
-
-
-class _Kinds:
-    """Phase "kinds" of one column: whether its cells are numbers or texts, and of which scale."""
-
-    def __init__(self, labels: Sequence[str] = ()) -> None:
-        self.cells, self.believed = dyadic_cells()
-        self._labels = frozenset(labels)
-        # missing, found labels, other texts, times, numbers by their exponent
-        self.counts = np.zeros(_NUMBERS + len(self.cells))
-
-    def add(self, values: _Values, null: int) -> None:
-        """Count the rows of a batch, of which so many are null rows."""
-        self.counts[_MISSING] += values.absent() - null
-        numbers, others = values.numbers, ~values.missing
-        if self._labels:
-            known = values.known(self._labels)
-            self.counts[_KNOWN] += values.count(known)
-            numbers, others = numbers & ~known, others & ~known
-        others &= ~numbers
-        times = others & values.times
-        self.counts[_TIMES] += values.count(times)
-        self.counts[_TEXTS] += values.count(others & ~times)
-        self._add_numbers(values, numbers)
-
-    def _add_numbers(self, values: _Values, numbers: npt.NDArray[np.bool_]) -> None:
-        values.add_to(self.cells, numbers, self.counts[_NUMBERS:])
-
-    def numbers(self, noisy: FloatArray, std: float) -> FloatArray:
-        """Return the believed counts of the cells of numbers."""
-        return np.where(noisy[_NUMBERS:] > self.believed * std, noisy[_NUMBERS:], 0.0)
-
-    def decide(self, noisy: FloatArray, std: float) -> tuple[str, Cells | None, FloatArray]:
-        """Return "number", "time", "text" or "nothing", and the cells of numbers or times with their counts."""
-        counts = self.numbers(noisy, std)
-        texts, numbers = float(noisy[_TEXTS]), float(counts.sum())
-        times = float(noisy[_TIMES])
-        if times > max(numbers, texts, _BELIEVED_KIND * std):
-            return "time", _TIME_CELLS, np.ones(len(_TIME_CELLS))
-        if texts > max(numbers, _BELIEVED_KIND * std):
-            return "text", None, counts
-        if numbers <= 0.0:
-            return "nothing", None, counts
-        ends = np.flatnonzero(counts)
-        first, last = int(ends[0]), int(ends[-1])
-        return "number", self.cells.between(first, last), counts[first : last + 1]
-
-
-class _TargetKinds(_Kinds):
-    """The same of a target that may be one of labels: numbers that are none of the found ones, whole or not.
-
-    Whole numbers have cells of their own, so each row still adds one to one cell.
-    """
-
-    def __init__(self, labels: Sequence[str]) -> None:
-        super().__init__(labels)
-        self.counts = np.zeros(_NUMBERS + 2 * len(self.cells))
-
-    def _add_numbers(self, values: _Values, numbers: npt.NDArray[np.bool_]) -> None:
-        whole, cut = values.whole(), _NUMBERS + len(self.cells)
-        values.add_to(self.cells, numbers & ~whole, self.counts[_NUMBERS:cut])
-        values.add_to(self.cells, numbers & whole, self.counts[cut:])
-
-    def parts(self, noisy: FloatArray, std: float) -> tuple[FloatArray, FloatArray]:
-        """Return the believed counts of the cells, of fractions and of whole numbers."""
-        fractions, whole = (np.where(part > self.believed * std, part, 0.0) for part in np.split(noisy[_NUMBERS:], 2))
-        return fractions, whole
-
-    def numbers(self, noisy: FloatArray, std: float) -> FloatArray:
-        fractions, whole = self.parts(noisy, std)
-        return fractions + whole
-
-
-def _first_believed(noisy: FloatArray, std: float) -> int:
-    """Return the first cell that holds more than noise, by itself or with all before it; their number if none does."""
-    together = std * np.sqrt(np.arange(1, len(noisy) + 1))
-    found = np.flatnonzero((noisy > _BELIEVED_END * std) | (np.cumsum(noisy) > _BELIEVED_TAIL * together))
-    return int(found[0]) if len(found) else len(noisy)
-
-
-class _Line:
-    """Phases "coarse" and "fine" of a column of numbers, or of times."""
-
-    def __init__(self, cells: Cells, times: bool) -> None:
-        self.cells = cells
-        self.counts = np.zeros(len(cells))
-        self._times = times
-
-    def add(self, values: _Values) -> None:
-        values.add_to(self.cells, values.times if self._times else values.numbers, self.counts)
-
-    def decide(self, noisy: FloatArray, std: float) -> tuple[Cells, FloatArray, tuple[float, float]]:
-        """Return the cells between the outermost believed ones, their counts, and those below and above together."""
-        first, last = _first_believed(noisy, std), len(noisy) - 1 - _first_believed(noisy[::-1], std)
-        if first > last:  # too few rows for any: as they are
-            return self.cells, np.ones(len(self.cells)), (0.0, 0.0)
-        beyond = float(noisy[:first].sum()), float(noisy[last + 1 :].sum())
-        return self.cells.between(first, last), np.maximum(noisy[first : last + 1], 0.0), beyond
-
-
-class _Buckets:
-    """The same of a column of categories: its hash buckets."""
-
-    def __init__(self) -> None:
-        self.counts = np.zeros(BUCKETS)
-
-    def add(self, values: _Values) -> None:
-        self.counts += values.buckets()
 
 
 # ---- the run -------------------------------------------------------------------------------------------
@@ -354,19 +165,19 @@ class EncodingRun:
     def _begin(self) -> None:
         name = "" if self.done else self._phases[self._at][0]
         if name == "kinds":
-            self._counted = {column: _Kinds() for column in self._names}
+            self._counted = {column: Kinds() for column in self._names}
             if self._target is not None:
                 # where the target is known to be real there are no labels to tell it from
-                self._counted[self._target] = _Kinds() if self._regression is True else _TargetKinds(self._labels)
+                self._counted[self._target] = Kinds() if self._regression is True else TargetKinds(self._labels)
         elif name in ("coarse", "fine"):
             lines: dict[str, Any] = {
-                column: _Line(cells, column in self._times) for column, (cells, _) in self._lines.items()
+                column: Line(cells, column in self._times) for column, (cells, _) in self._lines.items()
             }
-            self._counted = lines | {column: _Buckets() for column in self._buckets}
+            self._counted = lines | {column: Buckets() for column in self._buckets}
 
-    def _values(self, batch: Batch, column: str) -> _Values:
-        hashes = isinstance(self._counted.get(column), _Buckets)
-        return _Values(batch.column(column), self._written, column not in self._only_text, hashes)
+    def _values(self, batch: Batch, column: str) -> Values:
+        hashes = isinstance(self._counted.get(column), Buckets)
+        return Values(batch.column(column), self._written, column not in self._only_text, hashes)
 
     def _count(self, phase: str, batch: Batch) -> None:
         if phase == "labels":
@@ -381,7 +192,7 @@ class EncodingRun:
                 counted.add(cells[column])
             return
         # the null row, in which nothing is known, counts nowhere: adjacency "zero_out" rests on it
-        null = _null_rows(cells.values())
+        null = null_rows(cells.values())
         if self._counts_targets:
             self._with_target += cells[str(self._target)].there()
         for column, counted in self._counted.items():
@@ -447,8 +258,8 @@ class EncodingRun:
         for column, noisy in parts.items():
             kind, cells, counts = self._counted[column].decide(noisy, std)
             # texts beside numbers, and numbers that no cell is believed of, count as missing too
-            others = noisy[_MISSING] + (noisy[_TEXTS] if kind in ("number", "time") else 0.0)
-            seen = others > _BELIEVED_KIND * std
+            others = noisy[AT_MISSING] + (noisy[AT_TEXTS] if kind in ("number", "time") else 0.0)
+            seen = others > BELIEVED_KIND * std
             self._missing[column] = "indicator" if seen else "zero"
             self._absent[column] = min(float(others) / self._plan.kinds, 1.0) if seen else 0.0
             if column == self._target:
@@ -470,7 +281,7 @@ class EncodingRun:
         elif self._regression is not True:
             if len(self._labels) >= 2:
                 self.found.target = _labelled(str(self._target), self._labels)
-                self.found.labelled = min(max(float(noisy[_KNOWN]), 0.0) / max(self._targets(noisy), 1.0), 1.0)
+                self.found.labelled = min(max(float(noisy[AT_KNOWN]), 0.0) / max(self._targets(noisy), 1.0), 1.0)
                 return
             what = f"only the label {self._labels[0]!r}" if len(self._labels) == 1 else "no label"
             raise StreamError(
@@ -490,9 +301,9 @@ class EncodingRun:
         A real target has fractions, or whole numbers of many sizes. Labels are few: nearly all rows have one of the
         found ones, or whole numbers that are so small that there can be only a few.
         """
-        counted: _TargetKinds = self._counted[str(self._target)]
+        counted: TargetKinds = self._counted[str(self._target)]
         fractions, whole = counted.parts(noisy, std)
-        known = max(float(noisy[_KNOWN]), 0.0)
+        known = max(float(noisy[AT_KNOWN]), 0.0)
         rows = self._targets(noisy)
         if fractions.sum() > _OTHERS * rows:
             return False
@@ -507,7 +318,7 @@ class EncodingRun:
         """Return how many rows have a target: not the sum of what is believed, which leaves out many sizes."""
         if self._counts_targets:
             return float(self._with_target[0])
-        return self._plan.kinds - max(float(noisy[_MISSING]), 0.0)
+        return self._plan.kinds - max(float(noisy[AT_MISSING]), 0.0)
 
     def _label_values(self) -> FloatArray:
         """Return the found labels that are numbers."""
@@ -515,10 +326,10 @@ class EncodingRun:
 
     def _numbers_and_labels(self, noisy: FloatArray, std: float) -> tuple[Cells | None, FloatArray]:
         """Return the cells of a real target with their counts: numbers that were found as labels are targets too."""
-        counted: _TargetKinds = self._counted[str(self._target)]
+        counted: TargetKinds = self._counted[str(self._target)]
         counts, values = counted.numbers(noisy, std), self._label_values()
-        if len(values) and noisy[_KNOWN] > _BELIEVED_KIND * std:
-            counts += counted.cells.counts(values) * float(noisy[_KNOWN]) / len(values)
+        if len(values) and noisy[AT_KNOWN] > BELIEVED_KIND * std:
+            counts += counted.cells.counts(values) * float(noisy[AT_KNOWN]) / len(values)
         ends = np.flatnonzero(counts)
         if not len(ends):
             return None, counts
