@@ -38,6 +38,7 @@ __all__ = [
     "row_of",
     "shown",
     "single",
+    "single_row",
     "table_of",
     "targets_of",
     "unmasked",
@@ -313,6 +314,22 @@ def row_of(x: Any, width: int) -> tuple[FloatArray, Unread | None]:
         if words is not None:
             return values, Unread(0, j, words)
     return values, None
+
+
+def single_row(x: Any, width: int, *, learnt: int, refuse: bool) -> FloatArray:
+    """Return one row as doubles; an array of numbers has a declared shape, which is checked elsewhere.
+
+    Raises
+    ------
+    InvalidRow
+        If ``refuse`` and it cannot be read; else it is all NaN. ``learnt``: rows before it.
+    """
+    if isinstance(x, np.ndarray) and x.dtype.kind in NUMBERS:
+        return np.asarray(unmasked(x), dtype=np.float64)
+    row, unread = row_of(x, width)
+    if unread is not None and refuse:
+        raise refusal(unread, learnt)
+    return row
 
 
 def _why(value: Any) -> str | None:

@@ -110,3 +110,24 @@ def test_a_parameter_that_changes_in_a_run_does_not_change_the_cap():
     made.set_params(on_invalid="raise", rows_per_user=900, user_separation=1)
     made.partial_fit(X[1000:], Y[1000:], users=USERS[1000:])
     assert made.learner_.coef_.tobytes() == whole.learner_.coef_.tobytes()
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+def test_fit_counts_users_in_both_phases(reuse):
+    """As partial_fit; with reused rows as the rows without cells that surplus rows are."""
+    words = {**WORDS, "classes": ["no", "yes"], "on_invalid": "zero", "reuse_rows": reuse}
+    made = PrivateClassifier(**words).fit(X, Y, users=USERS)
+    blank, missing = X.copy(), Y.copy()
+    blank[SURPLUS], missing[SURPLUS] = None, None
+    by_hand = PrivateClassifier(**words).fit(blank, missing)
+    assert made.learner_.coef_.tobytes() == by_hand.learner_.coef_.tobytes()
+    if not reuse:
+        assert made.learner_.coef_.tobytes() == learnt(N).close().learner_.coef_.tobytes()
+    assert made.guarantee_.parameter == by_hand.guarantee_.parameter
+    assert (made.guarantee_.unit, made.guarantee_.users_fixed) == ("user", False)
+    assert all("nobody checks" not in account.guarantee.sentence() for account in made.ledger_.accounts)
+    assert "nobody checks" in by_hand.guarantee_.sentence()
+    refusing = PrivateClassifier(**{**words, "on_invalid": "raise"})
+    with pytest.raises(InvalidRow, match=f"row {SURPLUS[0] + 1}: its user has"):
+        refusing.fit(X, Y, users=USERS)
+    assert not hasattr(refusing, "learner_")

@@ -197,3 +197,55 @@ def test_users_are_told_apart_as_in_a_column():
     assert len({id_text(value) for value in (7, "007", "7.5", "a", "A", 2**53, 2**53 + 1)}) == 7
     nans = float("nan"), np.float32("nan"), Decimal("nan")
     assert [id_text(value) for value in (None, "", "  ", *nans, b"a", True, [1])] == [None] * 9
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fit_counts_as_its_blocks_do(kind):
+    X, y = rows(60)
+    users = np.random.default_rng(4).integers(0, 12, 60)
+    regression = {"loss": "squared"} if kind is privol.PQFTL else {}
+    learner = made(kind, 2, 7, **regression).fit(X, y, users=users)
+    surplus = null_rows(users.tolist(), 2, 7)
+    assert (learner.n_rows_, learner.n_null_rows_) == (60, len(surplus))
+    by_hand = X.copy()
+    by_hand[surplus] = np.nan
+    other = made(kind, 2, 7, **regression).fit(by_hand, y)
+    assert learner.coef_.tobytes() == other.coef_.tobytes()
+    promise = learner.guarantee_
+    assert (promise.unit, promise.users_fixed, promise.parameter) == ("user", False, other.guarantee_.parameter)
+    assert "counts the rows of every user" in promise.sentence()
+    assert "nobody checks" in other.guarantee_.sentence()
+    assert "nobody checks" not in promise.sentence()
+    # another fit counts anew, and what is refused costs nothing
+    assert learner.fit(X, y, users=users).n_null_rows_ == len(surplus)
+    refusing = made(kind, 2, 7, on_invalid="raise", **regression)
+    with pytest.raises(InvalidRow, match=f"row {surplus[0] + 1}: its user has"):
+        refusing.fit(X, y, users=users)
+    with pytest.raises(InvalidParameter, match="users must have shape"):
+        refusing.fit(X, y, users=users[1:])
+    assert not hasattr(refusing, "ledger_") or refusing.ledger_.spent.mu == 0.0
+
+
+OFFLINE = [privol.POL, privol.OutputPerturbation, privol.ObjectivePerturbation]
+
+
+@pytest.mark.parametrize("kind", OFFLINE)
+def test_a_fit_of_all_rows_at_once_counts_users(kind):
+    X, y = rows(200)
+    users = np.arange(200) % 80
+    words = {"epsilon": 4.0, "delta": 1e-6, "random_state": 3, "rows_per_user": 2}
+    learner = kind(on_invalid="zero", **words).fit(X, y, users=users)
+    by_hand = X.copy()
+    by_hand[160:] = np.nan  # the third rows of 40 users
+    other = kind(on_invalid="zero", **words).fit(by_hand, y)
+    assert learner.coef_.tobytes() == other.coef_.tobytes()
+    assert learner.n_null_rows_ == other.n_null_rows_ > 0
+    promise = learner.guarantee_
+    assert (promise.unit, promise.rows_per_user, promise.users_fixed) == ("user", 2, False)
+    assert promise.parameter == other.guarantee_.parameter
+    assert "nobody checks" in other.guarantee_.sentence()
+    assert "nobody checks" not in promise.sentence()
+    with pytest.raises(InvalidRow, match="row 161: its user has 2 rows already"):
+        kind(**words).fit(X, y, users=users)
+    with pytest.raises(InvalidParameter, match="rows_per_user says for how many rows"):
+        kind(**{**words, "rows_per_user": None}).fit(X, y, users=users)

@@ -83,7 +83,7 @@ class PrivateModel(LearnsLive):
     # ---- learning --------------------------------------------------------------------------------------
 
     @one_at_a_time
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, users: Any = None) -> Self:
         """Learn the encoding and the model from rows, as one new run, and end it.
 
         Parameters
@@ -92,6 +92,8 @@ class PrivateModel(LearnsLive):
             Rows in the order in which they are learnt: shuffle a table that is sorted by something. A frame of pandas,
             polars, pyarrow, ..., or an array of numbers, text or objects, whose columns are called x0, x1, ...
         y : array-like of shape (n,)
+        users : array-like of shape (n,), optional
+            Whose row each row is; see ``partial_fit``.
 
         Returns
         -------
@@ -107,10 +109,14 @@ class PrivateModel(LearnsLive):
             says what would help.
         """
         self._check_parameters()
-        table = self._table(X, y, reset=True, least=2)
+        counting, gone = self._counting(X, users, None)
+        table = self._table(X, y, reset=True, least=2, gone=gone)
+        if counting is not None:
+            table.facts = counting.promised(table.facts)
         n = table.count()
         horizon = n if self.horizon is None else integer(horizon=self.horizon, at_least=1)
         course = self._prepared(table, horizon, reuse=self.reuse_rows)
+        course.users = counting
         course.check_room(n)
         if n < course.teaches:
             raise StreamError(

@@ -8,12 +8,14 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Self, TypeVar, cast
 
+import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from .._validate import integer
 from ..encoding.encode import SchemaEncoder
 from ..errors import InvalidParameter, StateError
-from ..learners.feeding import live_users
+from ..learners.feeding import LiveUsers, live_users
 from .course import Course
 from .inputs import count_of
 from .reading import ReadsTables
@@ -58,6 +60,16 @@ class LearnsLive(ReadsTables):
     @abstractmethod
     def _seen(self, course: Course) -> None: ...
 
+    def _counting(self, X: Any, users: Any, course: Course | None) -> tuple[LiveUsers | None, NDArray[np.bool_] | None]:
+        """Return who counts the users of a block, and which of its rows are surplus rows."""
+        if users is not None and sp.issparse(X):
+            raise InvalidParameter("users of sparse rows are not counted, and users was given")
+        before, begun = None if course is None else course.users, course is not None
+        refuse = self.on_invalid == "raise"
+        counting = live_users(self.rows_per_user, self.user_separation, users, before, begun=begun, refuse=refuse)
+        taken = 0 if course is None else course.taken
+        return counting, None if counting is None else counting.admit(users, count_of(X), taken)
+
     @one_at_a_time
     def _partial_fit(self, X: Any, y: Any, users: Any = None, **stated: Any) -> Self:
         """Learn a block of rows; ``stated``: attributes that the first one brings."""
@@ -85,14 +97,7 @@ class LearnsLive(ReadsTables):
         elif course is not None and course.closed:
             raise StateError("the run is closed; fit() or a new estimator starts another, which pays again")
         taken = 0 if course is None else course.taken
-        before = None if course is None else course.users
-        if users is not None and sp.issparse(X):
-            raise InvalidParameter("users of sparse rows are not counted, and users was given")
-        refuse = self.on_invalid == "raise"
-        counting = live_users(
-            self.rows_per_user, self.user_separation, users, before, begun=course is not None, refuse=refuse
-        )
-        gone = None if counting is None else counting.admit(users, count_of(X), taken)
+        counting, gone = self._counting(X, users, course)
         try:
             table = self._table(X, y, reset=first, learnt=taken, stated=stated, gone=gone)
             if course is None:

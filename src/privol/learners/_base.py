@@ -23,14 +23,14 @@ from sklearn.exceptions import NotFittedError
 from .._core._learner_run import LearnerRun
 from .._core._noise import Source
 from .._validate import integer
-from .._values import NUMBERS, refusal, row_of, unmasked
+from .._values import single_row
 from ..calibration import MOST_ROWS, RunPlan
 from ..errors import BudgetExceeded, InvalidParameter, PrivacyWarning, StateError
 from ..guarantees import Guarantee, weaknesses
 from ..ledger import Ledger, LedgerSeat
 from ..losses import get_loss
 from ._ledgered import LedgeredModel
-from ._live_users import LiveUsers, live_users
+from ._live_users import LiveUsers, counting_for
 from ._model import Export, Release, is_classifier
 from ._run_protocols import Keeper, Observer, RowStream, Run, check_null_rows, place_of, promised_by
 from ._scaled import FIRST_ROWS, warn_of_scaled
@@ -100,7 +100,7 @@ class OnlineLearner(LedgeredModel):
 
     # ---- learning ----------------------------------------------------------------------------------
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, users: ArrayLike | None = None) -> Self:
         """Learn all rows as one new run, release, and end the run.
 
         Parameters
@@ -116,6 +116,8 @@ class OnlineLearner(LedgeredModel):
         y : array-like of shape (n,)
             Labels, of two classes or as many as the learner takes, or real targets. Where ``declare_classes`` has not
             said which labels there are, those found are taken as public, and the guarantee says so.
+        users : array-like of shape (n,), optional
+            Whose row each row is; see ``partial_fit``.
 
         Returns
         -------
@@ -140,7 +142,10 @@ class OnlineLearner(LedgeredModel):
         encoded = targets.encode(labels, 0)
         self._check_rows(rows, targets, 0)
         release = self._default_release(whole=True)
-        run = self._start(rows.shape[1], horizon, release, targets, conditions=(*found, *conditions))
+        counting = counting_for(self, users, None, refuse=targets.refuse)
+        if counting is not None:
+            encoded = np.where(counting.admit(users, rows.shape[0], 0), np.nan, encoded)
+        run = self._start(rows.shape[1], horizon, release, targets, counting, (*found, *conditions))
         try:
             for _ in range(uses):
                 self._learn(run, rows, encoded)
@@ -185,10 +190,7 @@ class OnlineLearner(LedgeredModel):
         self._check_rows(rows, targets, learnt)
         most = self._most_rows(self._needed_horizon()) if run is None else run.guarantee.horizon
         self._check_horizon(rows.shape[0], learnt, most)
-        counting = live_users(
-            getattr(self, "rows_per_user", None), getattr(self, "user_separation", 1), users,
-            None if run is None else run.users, begun=run is not None, refuse=targets.refuse,
-        )  # fmt: skip
+        counting = counting_for(self, users, run, refuse=targets.refuse)
         with (
             nullcontext()
             if counting is None
@@ -224,22 +226,13 @@ class OnlineLearner(LedgeredModel):
             block: Any = x[None, ...] if isinstance(x, np.ndarray) else [x]
             return self.partial_fit(block, [[y]], users=whose)
         if type(x) is not np.ndarray or x.dtype.char not in "df":
-            x = self._one(x, run)
+            x = single_row(x, self.n_features_in_, learnt=run.state.n_rows, refuse=run.targets.refuse)
         target = run.targets.encode_one(y, run.state.n_rows)
         if run.users is None:
             run.state.learn_one(x, target, not run.targets.refuse)
         else:
             run.users.learn_one(run.state, x, target, user)
         return self
-
-    def _one(self, x: Any, run: Run) -> Any:
-        """One row as doubles; an array of numbers has a declared shape, which is checked elsewhere."""
-        if isinstance(x, np.ndarray) and x.dtype.kind in NUMBERS:
-            return np.asarray(unmasked(x), dtype=np.float64)
-        row, unread = row_of(x, self.n_features_in_)
-        if unread is not None and run.targets.refuse:
-            raise refusal(unread, run.state.n_rows)
-        return row
 
     def fit_stream(
         self,

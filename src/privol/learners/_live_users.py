@@ -20,7 +20,7 @@ from ..encoding.ids import id_text
 from ..errors import InvalidParameter, InvalidRow
 from ..readers.base import Facts
 
-__all__ = ["LiveUsers", "live_users"]
+__all__ = ["LiveUsers", "counting_for", "live_users"]
 
 FloatArray = NDArray[np.float64]
 
@@ -163,3 +163,13 @@ def live_users(
             "users are counted where the budget is for users: rows_per_user says for how many rows of each, found None"
         )
     return LiveUsers(*check_user(rows_per_user, user_separation), refuse=refuse)
+
+
+def counting_for(learner: Any, users: Any, run: Any, *, refuse: bool) -> LiveUsers | None:
+    """Return who counts the users of a block of a learner: of its run, or of one that is to begin (None).
+
+    Parameters and errors as for :func:`live_users`.
+    """
+    words = getattr(learner, "rows_per_user", None), getattr(learner, "user_separation", 1)
+    before = None if run is None else run.users
+    return live_users(*words, users, before, begun=run is not None, refuse=refuse)

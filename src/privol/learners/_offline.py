@@ -26,6 +26,7 @@ from ..losses import get_loss
 from ..noise import STREAM_RELEASES, decide_lattice_point, decide_mixture_point, granularity, make_source
 from ._gaussian import DELTA_TOO_LARGE
 from ._ledgered import LedgeredModel
+from ._live_users import LiveUsers, counting_for
 from ._model import Export, is_classifier
 from ._run_protocols import RowStream, check_null_rows, place_of, promised_by
 from ._scaled import warn_of_scaled
@@ -142,7 +143,7 @@ class OfflineLearner(LedgeredModel):
 
     # ---- learning ----------------------------------------------------------------------------------
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, users: ArrayLike | None = None) -> Self:
         """Learn all rows and release one model. Every call pays again.
 
         Parameters
@@ -155,6 +156,10 @@ class OfflineLearner(LedgeredModel):
         y : array-like of shape (n,)
             Labels or real targets. Where ``declare_classes`` has not said which labels there are, those found are taken
             as public, and the guarantee says so.
+        users : array-like of shape (n,), optional
+            Whose row each row is, texts or numbers, where the budget is for users (``rows_per_user``): a row beyond it
+            is a null row with ``on_invalid="zero"``, else nothing is learnt. Without it the guarantee says that nobody
+            checks.
 
         Returns
         -------
@@ -174,7 +179,11 @@ class OfflineLearner(LedgeredModel):
             rows, labels, found = self._validate(X, y, reset=True)
             classes, conditions = self._classes_of_fit(labels)
             targets = self._targets(classes)
-            self._fit_rows(rows, targets.encode(labels, 0), targets, None, (*found, *conditions))
+            codes = targets.encode(labels, 0)
+            counting = counting_for(self, users, None, refuse=targets.refuse)
+            if counting is not None:
+                codes = np.where(counting.admit(users, rows.shape[0], 0), np.nan, codes)
+            self._fit_rows(rows, codes, targets, counting, (*found, *conditions))
         self._look_at_scaled(X=rows)
         return self
 
@@ -242,7 +251,7 @@ class OfflineLearner(LedgeredModel):
         X: Any,
         codes: FloatArray,
         targets: Targets,
-        stream: RowStream | None,
+        stream: RowStream | LiveUsers | None,
         conditions: tuple[str, ...],
         seal: Sealer | None = None,
     ) -> Self:
