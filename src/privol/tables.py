@@ -466,6 +466,10 @@ def plan_report(plan: Plan, in_target_units: float | None = None) -> list[Render
     return [*parts, Text(), *_full(plan.guarantee.sentence(), private)]
 
 
+#: Of a table of rows that may be many.
+_MOST_LINES = 8
+
+
 def outlook_report(found: Outlook) -> list[RenderableType]:
     """Return the report of what the first rows of a table can teach: phases, verdict, what would help."""
     plan, rest = found.plan, found.n_rows - found.plan.rows
@@ -481,15 +485,45 @@ def outlook_report(found: Outlook) -> list[RenderableType]:
         others.add_column(name, justify="right" if name else "left")
     for what, rows, share in found.remedies:
         others.add_row(what, f"{rows:,}", "" if share is None else f"{share:.2g}")
-    budget = f"epsilon {format_up(found.epsilon)} at delta {format_up(found.delta)} ({mu}) for one row"
+    whom = "one row"
+    if plan.rows_per_user is not None:
+        mu = "without noise" if found.mu == float("inf") else f"{format_up(found.mu)}-GDP"
+        most = "1 row" if plan.rows_per_user == 1 else f"{plan.rows_per_user:,} rows"
+        apart = "" if plan.user_separation == 1 else f", any two of them {plan.user_separation:,} rows apart or more"
+        whom = f"all rows of one user (at most {most}{apart})"
+    budget = f"epsilon {format_up(found.epsilon)} at delta {format_up(found.delta)} ({mu}) for {whom}"
     return [
         Text(f"{budget}, together with a model of the other {rest:,} rows"),
         Text(),
         table,
+        *_about_users(found),
         Text(found.verdict, style="bold"),
         Text(),
         others,
     ]
+
+
+def _about_users(found: Outlook) -> list[RenderableType]:
+    """What of a user's budget the rows that teach cost, and what more or fewer rows of a user would bring."""
+    parts: list[RenderableType] = []
+    if found.teaching:
+        table = Table(title="What a user's rows that teach cost, where they cost most", title_justify="left")
+        for name in ("rows that teach", "mu", "share of the user's mu squared", "allowed"):
+            table.add_column(name, justify="right")
+        shown = found.teaching if len(found.teaching) <= _MOST_LINES else (*found.teaching[:7], found.teaching[-1])
+        for teaching in shown:
+            figures = (f"{format_up(teaching.mu)}", f"{teaching.share:.1%}", f"{teaching.allowed:.1%}")
+            table.add_row(f"{teaching.rows:,}", *figures)
+        parts += [table, Text("The model has the rest, for the rows of the user that are learnt."), Text()]
+    if found.users:
+        trade = Table(title="By how many rows of a user there may be, as far apart", title_justify="left")
+        for name in ("rows of a user", "mu of one that teaches", "rows that teach", "seen if so many have it"):
+            trade.add_column(name, justify="right")
+        for one in found.users:
+            mu = "inf" if one.mu == float("inf") else format_up(one.mu)
+            trade.add_row(f"{one.rows_per_user:,}", mu, f"{one.rows_that_teach:,}", f"{one.visible_share:.2g}")
+        parts += [trade]
+    return parts
 
 
 def audit_report(audits: Sequence[Audit]) -> list[RenderableType]:

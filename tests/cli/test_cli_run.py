@@ -502,6 +502,13 @@ def test_plan_of_columns(here):
     text = " ".join(privol_cli(*words).stdout.split())
     assert record["verdict"] in text
     assert f"a model of the other {32561 - found.rows:,} rows" in text
+    person = ("--rows-per-user", "4", "--user-separation", "3000")
+    record = json.loads(privol_cli(*words, *person, "--json").stdout)
+    of_users = plan_encoding(32561, 14, mu=gdp_mu(0.5, 1e-6), rows_per_user=4, user_separation=3000)
+    assert (record["user_mu"], record["mu"]) == (gdp_mu(0.5, 1e-6), of_users.mu)
+    text = " ".join(privol_cli(*words, *person).stdout.split())
+    assert "for all rows of one user (at most 4 rows, any two of them 3,000 rows apart or more), together" in text
+    assert "The model has the rest, for the rows of the user that are learnt." in text
     real = json.loads(privol_cli(*words, "--loss", "huber", "--json").stdout)
     assert [phase["name"] for phase in real["phases"]] == ["kinds", "coarse", "fine"]
     short = json.loads(privol_cli("plan", "--n-columns", "49", "--horizon", "5000", "--json").stdout)

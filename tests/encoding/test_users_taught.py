@@ -17,6 +17,7 @@ from privol import PrivateClassifier, open_stream
 from privol.auto.defaults import within_budget
 from privol.calibration import mu_with_taught
 from privol.encoding import PrivateEncoder
+from privol.encoding.outlook import UserOutlook, outlook_of
 from privol.encoding.phases import plan_encoding, plan_features
 from privol.encoding.schema import Schema
 from privol.encoding.users_taught import squares_of_phases
@@ -388,3 +389,35 @@ def test_errors_name_the_row_of_the_input():
         list(open_stream(frame, target="state", schema=PrivateEncoder(declared=declared, epsilon=50.0)))
     with pytest.raises(privol.errors.StreamError, match="no column 'whom'"):
         open_stream(frame, target="state", schema=PrivateEncoder(declared={"user": {"column": "whom", "max_rows": 2}}))
+
+
+@pytest.mark.parametrize("separation", [1, 700])
+def test_the_outlook_says_what_rows_of_a_user_cost_that_teach(separation):
+    """The figures of the run itself: what one row may cost, and the worst places of several."""
+    words = {"rows_per_user": 4, "user_separation": separation}
+    found = outlook_of(30_000, 9, epsilon=1.0, **words)
+    encoder = PrivateEncoder(epsilon=1.0, **words)
+    assert found.plan == encoder.plan(30_000, 9)
+    assert found.mu == gdp_mu(1.0, 1e-6)
+    squares = squares_of_phases([rows for _, rows in found.plan.phases], 4, separation)
+    assert [one.rows for one in found.teaching] == list(range(1, len(squares)))
+    for one in found.teaching:
+        assert one.mu == pytest.approx(found.plan.mu * math.sqrt(squares[one.rows]))
+        assert one.mu <= found.mu
+        assert one.share == pytest.approx(one.mu**2 / found.mu**2)
+        assert one.share <= one.allowed == one.rows / 4
+    # as far apart fewer rows of a user leave each more, and by one row it is a row's budget
+    assert [one.rows_per_user for one in found.users] == [1, 2, 4, 8, 16]
+    assert found.users[0].mu == pytest.approx(found.mu)
+    plan = found.plan
+    own = UserOutlook(rows_per_user=4, mu=plan.mu, rows_that_teach=plan.rows, visible_share=plan.visible_share)
+    assert found.users[2] == own
+    assert found.users[1].mu > found.users[2].mu
+    record = found.to_record()
+    assert (record["user_mu"], record["mu"], record["user_separation"]) == (found.mu, found.plan.mu, separation)
+    plain = outlook_of(30_000, 9, epsilon=1.0)
+    assert plain.teaching == plain.users == ()
+    assert "user_mu" not in plain.to_record()
+    assert outlook_of(30_000, 9, epsilon=math.inf, **words).teaching == ()
+    with pytest.raises(InvalidParameter, match="rows_per_user"):
+        outlook_of(30_000, 9, rows_per_user=0)

@@ -53,11 +53,13 @@ def plan(
     verdict and, where noise drowns the signal, what would help.
 
     With --n-columns: how many rows teach what the columns of a table mean (privol run FILE), with what noise, how
-    frequent a category must be to be seen, and what declarations, more rows or a larger epsilon would bring.
+    frequent a category must be to be seen, and what declarations, more rows or a larger epsilon would bring. With
+    --rows-per-user the budget is for all rows of a person, those that teach and those that are learnt.
 
     \b
     Examples:
         privol plan --n-columns 14 --horizon 32561 --epsilon 1
+        privol plan --n-columns 14 --horizon 32561 --rows-per-user 4 --user-separation 5000
         privol plan --schema clinic.toml --horizon 100000
         privol plan --n-features 54 --horizon 500000
         privol plan --n-features 54 --horizon 20000 --learner objective-perturbation
@@ -88,7 +90,11 @@ def plan(
     kept = None
     if users is not None:
         kept = SimpleNamespace(
-            rows_per_user=users.max_rows, user_separation=users.separation, user=str(users.column), conditions=()
+            rows_per_user=users.max_rows,
+            user_separation=users.separation,
+            users_fixed=users.surplus != "null",
+            user=str(users.column),
+            conditions=(),
         )
     name = learner_name(learner, given)
     if n_classes is not None:
@@ -110,6 +116,10 @@ def _in_units(found: Any, span: tuple[float, float]) -> float:
     return float(half * found.rows[-1].score_std)
 
 
+#: What is said of an encoding that is to be learnt.
+_OF_COLUMNS = ("--epsilon", "--delta", "--adjacency", "--loss", "--rows-per-user", "--user-separation")
+
+
 def _show_outlook(
     n_columns: int, horizon: int, stated: Mapping[str, Any], given: Mapping[str, Any], as_json: bool
 ) -> None:
@@ -118,9 +128,10 @@ def _show_outlook(
     from ..tables import outlook_report, show
 
     for flag, value in stated.items():
-        if value is not None and flag not in ("--epsilon", "--delta", "--adjacency", "--loss"):
+        if value is not None and flag not in _OF_COLUMNS:
             raise click.UsageError(f"{flag} and --n-columns exclude each other: it is about the model, not the columns")
-    budget = {word: given[word] for word in ("epsilon", "delta", "adjacency") if word in given}
+    words = ("epsilon", "delta", "adjacency", "rows_per_user", "user_separation")
+    budget = {word: given[word] for word in words if word in given}
     real = "loss" in given and get_loss(given["loss"]).kind == "regression"
     found = outlook_of(horizon, n_columns, real=real, **budget)
     with printing():

@@ -3,17 +3,60 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from .._rounding import UP
 from .._validate import choice, integer, number
 from ..guarantees import ADJACENCIES, epsilon_within, gdp_mu
 from .phases import FIRST_TOO_FEW, SHARE_OF_ALL, EncodingPlan, plan_encoding
+from .users_taught import check_users, taught_squares
 
-__all__ = ["TOO_SHORT", "Outlook", "outlook_of", "too_short"]
+__all__ = ["TOO_SHORT", "Outlook", "Teaching", "UserOutlook", "outlook_of", "too_short"]
 
 #: A stream is short where a category that half of the rows have may be missed.
 TOO_SHORT = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Teaching:
+    """What so many rows of one user cost that are among those that teach, at the worst places. Public.
+
+    Attributes
+    ----------
+    rows : int
+    mu : float
+        What they cost together.
+    share : float
+        Share of the square of the user's mu that this is.
+    allowed : float
+        The largest share that they may have: their part of all rows of the user. The others, which are learnt, have
+        the rest.
+    """
+
+    rows: int
+    mu: float
+    share: float
+    allowed: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserOutlook:
+    """What the same budget for so many rows of one user leaves the encoding. Public.
+
+    Attributes
+    ----------
+    rows_per_user : int
+    mu : float
+        What one row that teaches may cost.
+    rows_that_teach : int
+    visible_share : float
+    """
+
+    rows_per_user: int
+    mu: float
+    rows_that_teach: int
+    visible_share: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,33 +68,52 @@ class Outlook:
     n_rows : int
         Rows of the whole stream.
     epsilon, delta : float
-        Of the encoding, and of a model of the other rows beside it.
+        Of the encoding, and of a model of the other rows beside it; with ``rows_per_user`` of all rows of a user, those
+        that teach and those that are learnt.
+    mu : float
+        The same as Gaussian differential privacy; infinite without noise.
     plan : EncodingPlan
     counts : tuple of (phase, rows, deviation)
         Rows of each phase, and the standard deviation of the noise of one of its counts.
     verdict : str
     remedies : tuple of (what, rows, share)
         Each alone, with the rows that teach then and the ``visible_share``, None where nothing is to be learnt.
+    teaching : tuple of Teaching
+        Of a budget for users: for 1, 2, ... rows of one that teach, as many as may.
+    users : tuple of UserOutlook
+        Of a budget for users: more and fewer rows of theirs.
     """
 
     n_rows: int
     epsilon: float
     delta: float
+    mu: float
     plan: EncodingPlan
     counts: tuple[tuple[str, int, float], ...]
     verdict: str
     remedies: tuple[tuple[str, int, float | None], ...]
+    teaching: tuple[Teaching, ...] = ()
+    users: tuple[UserOutlook, ...] = ()
 
     def to_record(self) -> dict[str, Any]:
         """Return all of it as JSON takes it."""
         plan = self.plan
+        users: dict[str, Any] = {}
+        if plan.rows_per_user is not None:
+            users = {
+                "rows_per_user": plan.rows_per_user,
+                "user_separation": plan.user_separation,
+                "user_mu": _or_inf(self.mu),
+                "teaching": [asdict(found) for found in self.teaching],
+                "users": [{**asdict(found), "mu": _or_inf(found.mu)} for found in self.users],
+            }
         return {
             "rows": self.n_rows,
             "columns": plan.columns,
             "target": plan.target,
             "epsilon": "inf" if math.isinf(self.epsilon) else self.epsilon,
             "delta": self.delta,
-            "mu": "inf" if math.isinf(plan.mu) else plan.mu,
+            "mu": _or_inf(plan.mu),
             "adjacency": plan.adjacency,
             "rows_that_teach": plan.rows,
             "rows_of_the_model": self.n_rows - plan.rows,
@@ -59,7 +121,13 @@ class Outlook:
             "visible_share": plan.visible_share,
             "verdict": self.verdict,
             "remedies": [dict(zip(("change", "rows", "visible_share"), found, strict=True)) for found in self.remedies],
+            **users,
         }
+
+
+def _or_inf(mu: float) -> float | str:
+    """As JSON takes it."""
+    return "inf" if math.isinf(mu) else mu
 
 
 def outlook_of(
@@ -71,6 +139,8 @@ def outlook_of(
     adjacency: str = "replace",
     target: bool = True,
     real: bool = False,
+    rows_per_user: int | None = None,
+    user_separation: int = 1,
 ) -> Outlook:
     """Return what the first of so many rows can teach of so many columns.
 
@@ -84,6 +154,9 @@ def outlook_of(
     adjacency : {"replace", "zero_out"}
     target, real : bool
         As for :func:`plan_encoding`.
+    rows_per_user, user_separation : int, optional
+        The budget is for all rows of a user, in the encoding and in the model behind it: so many at most (1 to 1024),
+        any two at least so many rows apart. Default: it is for one row.
 
     Returns
     -------
@@ -98,7 +171,10 @@ def outlook_of(
     choice(ADJACENCIES, adjacency=adjacency)
     epsilon = number(epsilon=epsilon, above=0.0, infinite=True)
     delta = number(delta=delta, above=0.0, below=1.0)
+    given, apart = check_users(rows_per_user, user_separation)
     words: dict[str, Any] = {"adjacency": adjacency, "target": target, "real": real}
+    words |= {"rows_per_user": given, "user_separation": apart}
+    whole = math.inf if math.isinf(epsilon) else gdp_mu(epsilon, delta)
 
     def planned(rows: int, columns: int, budget: float, **others: Any) -> EncodingPlan:
         mu = math.inf if math.isinf(budget) else gdp_mu(budget, delta)
@@ -115,7 +191,7 @@ def outlook_of(
     if columns > 1:
         others["drop, or declare, half of the columns"] = planned(n, columns // 2, epsilon)
     if not math.isinf(epsilon):
-        quarter = epsilon_within(plan.mu * math.sqrt(SHARE_OF_ALL), delta)
+        quarter = epsilon_within(whole * math.sqrt(SHARE_OF_ALL), delta)
         if quarter > 0.0:
             others["let all rows teach (--schema-share 0.25)"] = planned(n, columns, quarter, whole=True)
         others["twice the epsilon"] = planned(n, columns, 2.0 * epsilon)
@@ -126,10 +202,35 @@ def outlook_of(
         n_rows=n,
         epsilon=epsilon,
         delta=delta,
+        mu=whole,
         plan=plan,
         counts=tuple(counts),
         verdict=_verdict(plan),
         remedies=tuple(remedies),
+        teaching=() if given is None or math.isinf(whole) else _teaching(plan, whole, given, apart),
+        users=()
+        if given is None
+        else tuple(
+            UserOutlook(
+                rows_per_user=rows,
+                mu=found.mu,
+                rows_that_teach=found.rows,
+                visible_share=found.visible_share,
+            )
+            for rows in sorted({1, 2, 4, 8, 16, 32, given})
+            if rows <= max(4 * given, 4)
+            for found in [planned(n, columns, epsilon, rows_per_user=rows)]
+        ),
+    )
+
+
+def _teaching(plan: EncodingPlan, mu: float, rows_per_user: int, user_separation: int) -> tuple[Teaching, ...]:
+    """What the rows of a user cost that teach, of a budget of so much for all of them; rounded up."""
+    squares = taught_squares([rows for _, rows in plan.phases], plan.mu, rows_per_user, user_separation)
+    return tuple(
+        Teaching(rows=rows, mu=math.sqrt(square) * UP, share=square / (mu * mu) * UP, allowed=rows / rows_per_user)
+        for rows, square in enumerate(squares)
+        if rows
     )
 
 
