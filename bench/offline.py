@@ -43,7 +43,7 @@ from privol.losses import Logistic
 
 FloatArray = NDArray[np.float64]
 ROOT = Path(__file__).parent.parent
-WORKER, SCHEMA = ROOT / "experiments" / "diffprivlib_worker.py", ROOT / "examples" / "covtype.toml"
+WORKER, SCHEMA = ROOT / "experiments" / "diffprivlib_worker.py", ROOT / "src" / "privol" / "data" / "covtype.toml"
 
 
 def timed(run: Callable[[], Any]) -> tuple[float, Any]:

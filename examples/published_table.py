@@ -3,7 +3,8 @@
     python examples/published_table.py FOLDER [--repeats 10] [--plot table.png] > table.md
 
 FOLDER holds UCI's files as published: covtype.data.gz, adult.data.gz and adult.test.gz, diabetic_data.csv.gz; those
-that are missing are left out. Rows are encoded by the schemas beside this file, shuffled by a public permutation, and
+that are missing are left out. ``privol reproduce "jain2012 fig. 2c"`` compares the first of these sets with the paper;
+here are more settings and sets. Rows are encoded by public schemas, shuffled by a public permutation, and
 learnt in one pass by PIGD with the logistic loss at delta = 0.01. The accuracies are those of the released model on
 rows that were held out. They are computed from raw labels: they describe the experiment and are not private.
 """
@@ -13,87 +14,47 @@ from __future__ import annotations
 import argparse
 import math
 import statistics
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from scipy import sparse
 
-from privol import PIGD, open_stream
+from privol import PIGD
+from privol.reproduce.jain2012 import BUDGETS as EPSILONS
+from privol.reproduce.jain2012 import DELTA, PARAMETERS, PRINTED
+from privol.reproduce.sets import TASKS, Split, Task, has
 
-HERE = Path(__file__).parent
-EPSILONS = (math.inf, 20.0, 10.0, 1.0, 0.1)
 RELEASES: tuple[Any, ...] = ("last", 1000, "all")
 CALIBRATIONS = ("tight", "published")
-DELTA = 0.01
-# What the source reports for Covertype; its scaling, regularisation and set are not given there.
-SOURCE = dict(zip(EPSILONS, (68.1, 66.3, 62.7, 59.4, 58.3), strict=True))
 
 
 @dataclass(frozen=True)
-class Task:
-    """A data set, how its rows are held out, and the public parameters of its runs."""
+class Setting:
+    """A data set and the public parameters of its runs."""
 
-    name: str
-    files: tuple[str, ...]  # the second, if any, is what is held out; else a tenth of the first
+    task: Task
     parameters: dict[str, float]
     why: str
-    target: tuple[tuple[str, Any], ...] = ()  # instead of what the schema says
+
+    @property
+    def name(self) -> str:
+        return self.task.name
 
 
-TASKS = (
-    Task(
-        "covtype",
-        ("covtype.data.gz",),
-        {"radius": 20.0, "x_bound": 3.0, "l2": 0.001},
-        "close to unregularised: what a user of the data would take",
-    ),
-    Task(
-        "covtype",
-        ("covtype.data.gz",),
-        {"radius": 5.0, "x_bound": 3.0, "l2": 0.03},
-        "regularised until the run without noise is near the source's 68.1 %",
-    ),
-    Task(
-        "adult",
-        ("adult.data.gz", "adult.test.gz"),
-        {"radius": 5.0, "l2": 0.01},
-        "official split; fewer rows, so more regularisation",
-    ),
-    Task(
-        "diabetic_data",
-        ("diabetic_data.csv.gz",),
-        {"radius": 5.0, "l2": 0.01},
+COVTYPE, ADULT, DIABETES = TASKS
+SETTINGS = (
+    Setting(COVTYPE, PARAMETERS[0], "close to unregularised: what a user of the data would take"),
+    Setting(COVTYPE, PARAMETERS[1], "regularised until the run without noise is near the source's 68.1 %"),
+    Setting(ADULT, {"radius": ADULT.radius, "l2": ADULT.l2}, "official split; fewer rows, so more regularisation"),
+    Setting(
+        DIABETES,
+        {"radius": DIABETES.radius, "l2": DIABETES.l2},
         "one row of each patient; readmitted at all, as within 30 days is too rare for accuracy to tell anything",
-        (("positive", ["<30", ">30"]), ("negative", ["NO"])),
     ),
 )
-
-
-def read(path: Path, schema: Mapping[str, Any]) -> tuple[Any, np.ndarray, float]:
-    """Return all encoded rows, their labels, and the largest norm that the schema allows."""
-    stream = open_stream(path, schema=schema)
-    blocks = list(stream)
-    rows = [block.X for block in blocks]
-    X = sparse.vstack(rows, format="csr") if sparse.issparse(rows[0]) else np.vstack(rows)
-    return X, np.concatenate([block.y for block in blocks]), stream.row_bound
-
-
-def split(task: Task, folder: Path) -> tuple[Any, np.ndarray, Any, np.ndarray, float]:
-    """Return the rows to learn, shuffled, and the rows held out."""
-    schema = tomllib.loads((HERE / f"{task.name}.toml").read_text(encoding="utf-8"))
-    schema["target"].update(task.target)
-    X, y, bound = read(folder / task.files[0], schema)
-    order = np.random.default_rng(0).permutation(len(y))
-    if len(task.files) == 2:
-        X_test, y_test, _ = read(folder / task.files[1], schema)
-        return X[order], y[order], X_test, y_test, bound
-    kept = len(y) * 9 // 10
-    return X[order[:kept]], y[order[:kept]], X[order[kept:]], y[order[kept:]], bound
 
 
 @dataclass(frozen=True)
@@ -106,25 +67,24 @@ class Cell:
     delta: float
 
 
-def measure(rows: tuple[Any, np.ndarray, Any, np.ndarray], repeats: int, **parameters: Any) -> Cell:
+def measure(rows: Split, repeats: int, **parameters: Any) -> Cell:
     """Learn ``repeats`` times."""
-    X, y, X_test, y_test = rows
     last, average = [], []
     for _ in range(repeats):
-        learner = PIGD(delta=DELTA, **parameters).fit(X, y)
-        last.append(100 * learner.score(X_test, y_test))
-        decision = X_test @ learner.average_coef_.ravel() + float(learner.average_intercept_[0])
-        average.append(100 * float(np.mean((decision > 0) == y_test)))
+        learner = PIGD(delta=DELTA, **parameters).fit(rows.X, rows.y)
+        last.append(100 * learner.score(rows.X_test, rows.y_test))
+        decision = rows.X_test @ learner.average_coef_.ravel() + float(learner.average_intercept_[0])
+        average.append(100 * float(np.mean((decision > 0) == rows.y_test)))
     guarantee = learner.guarantee_
     return Cell(last, average, guarantee.epsilon(), guarantee.delta)
 
 
-def grid(task: Task, folder: Path, repeats: int) -> Iterator[tuple[float, str, Any, Cell]]:
+def grid(task: Setting, folder: Path, repeats: int) -> Iterator[tuple[float, str, Any, Cell]]:
     """Measure every cell of a task's table."""
-    X, y, X_test, y_test, bound = split(task, folder)
-    parameters = {"x_bound": bound, **task.parameters}
-    share = float(np.mean(y_test))
-    print(f"\n### {task.name}: {len(y):,} rows learnt, {len(y_test):,} held out")
+    rows = task.task.split(folder)
+    parameters = {"x_bound": rows.x_bound, **task.parameters}
+    share = float(np.mean(rows.y_test))
+    print(f"\n### {task.name}: {len(rows.y):,} rows learnt, {len(rows.y_test):,} held out")
     settings = ", ".join(f"{k} = {v:.4g}" for k, v in parameters.items())
     print(f"\n{settings}: {task.why}. The majority class: {100 * max(share, 1 - share):.1f} %.")
     for epsilon in EPSILONS:
@@ -134,7 +94,7 @@ def grid(task: Task, folder: Path, repeats: int) -> Iterator[tuple[float, str, A
                     continue  # without noise the two differ in nothing but the last row
                 runs = 1 if math.isinf(epsilon) else repeats
                 run = {"epsilon": epsilon, "calibration": calibration, "release": release, **parameters}
-                yield epsilon, calibration, release, measure((X, y, X_test, y_test), runs, **run)
+                yield epsilon, calibration, release, measure(rows, runs, **run)
 
 
 def shown(values: list[float]) -> str:
@@ -143,7 +103,7 @@ def shown(values: list[float]) -> str:
     return f"{statistics.mean(values):.1f} ± {statistics.stdev(values):.1f}"
 
 
-def table(task: Task, cells: dict[tuple[float, str, Any], Cell]) -> None:
+def table(task: Setting, cells: dict[tuple[float, str, Any], Cell]) -> None:
     """Print one task's table in Markdown."""
     print("\n| epsilon | calibration | proved | last | every 1,000 | all | their average | average of all | source |")
     print("| --- " * 9 + "|")
@@ -154,14 +114,14 @@ def table(task: Task, cells: dict[tuple[float, str, Any], Cell]) -> None:
                 continue
             one, some, every = row
             proved = "none" if math.isinf(epsilon) else " / ".join(f"{cell.epsilon:.3g}" for cell in row)
-            source = f"{SOURCE[epsilon]:.1f}" if task.name == "covtype" else ""
+            source = f"{PRINTED[epsilon]:.1f}" if task.name == "covtype" else ""
             print(
                 f"| {epsilon:g} | {calibration} | {proved} | {shown(one.last)} | {shown(some.last)} "
                 f"| {shown(every.last)} | {shown(some.average)} | {shown(every.average)} | {source} |"
             )
 
 
-def draw(measured: list[tuple[Task, dict[Any, Cell]]], path: str) -> None:
+def draw(measured: list[tuple[Setting, dict[Any, Cell]]], path: str) -> None:
     """Draw accuracy by budget: one panel a task, one line a release schedule, tight calibration."""
     figure = Figure(figsize=(4.2 * len(measured), 4.0), layout="constrained")
     budgets = [epsilon for epsilon in EPSILONS if not math.isinf(epsilon)][::-1]
@@ -178,7 +138,7 @@ def draw(measured: list[tuple[Task, dict[Any, Cell]]], path: str) -> None:
         noiseless = statistics.mean(cells[math.inf, "tight", "last"].last)
         axis.axhline(noiseless, color="black", linestyle="--", linewidth=1, label="without noise")
         if task.name == "covtype":
-            axis.plot(budgets, [SOURCE[epsilon] for epsilon in budgets], "kx", label="the source, every row")
+            axis.plot(budgets, [PRINTED[epsilon] for epsilon in budgets], "kx", label="the source, every row")
         axis.set_xscale("log")
         axis.set_xlabel("epsilon at delta = 0.01")
         axis.set_title(f"{task.name}, l2 = {task.parameters['l2']:g}", fontsize=10)
@@ -198,8 +158,8 @@ def main() -> None:
     parser.add_argument("--plot", help="file to write a picture to")
     arguments = parser.parse_args()
     measured = []
-    for task in TASKS:
-        if all((arguments.folder / name).exists() for name in task.files):
+    for task in SETTINGS:
+        if all(has(arguments.folder, name) for name in task.task.files):
             found = {tuple(key): cell for *key, cell in grid(task, arguments.folder, arguments.repeats)}
             table(task, found)
             measured.append((task, found))

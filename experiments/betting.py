@@ -9,17 +9,15 @@ model w is ``||w - w*|| E|x_1|``, which is computed, not estimated. Twenty minut
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from common import FloatArray, arguments, picture, say, table, write
+from common import arguments, picture, say, table, write
 from matplotlib.figure import Figure
-from scipy.special import gammaln
 from sweeps import FACTORS, descend, half_decades, run, spread, sweep
 
-from privol import BANCO, LDPSGD, AgnosticBANCO
-from privol.geometry import WholeSpace
+from privol import BANCO, AgnosticBANCO
+from privol.reproduce.jun2019 import Regression
 
 DIMS, EPSILONS, NORMS = (2, 10, 54), (0.5, 1.0, 4.0, 8.0), (0.01, 0.1, 1.0, 10.0, 100.0)
 RANDOMIZERS = ("l2laplace", "privunit")
@@ -36,43 +34,6 @@ PRINTED = {
     (10, 50_000, 1.0, 20.0): (5.1494, 4.5504, 5.0707, 4.4712, 1.2671),
     (10, 50_000, 4.0, 20.0): (5.1376, 0.5238, 0.5106, 2.2872, 0.1129),
 }
-
-
-@dataclass(frozen=True)
-class Regression:
-    """Synthetic rows, new ones for each run; w* points along the diagonal."""
-
-    dim: int
-    n_rows: int
-    norm: float
-    words: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.words.update(loss="absolute", y_bound=self.norm, fit_intercept=False)
-
-    def rows(self, key: int) -> tuple[FloatArray, FloatArray]:
-        X = np.random.default_rng((self.dim, key)).normal(size=(self.n_rows, self.dim))
-        X /= np.linalg.norm(X, axis=1, keepdims=True)
-        return X, X @ self.truth
-
-    @property
-    def truth(self) -> FloatArray:
-        """The best model."""
-        return np.full(self.dim, self.norm / math.sqrt(self.dim))
-
-    @property
-    def null(self) -> float:
-        """The risk of the model of zeros."""
-        first = math.exp(gammaln(self.dim / 2) - gammaln((self.dim + 1) / 2)) / math.sqrt(math.pi)
-        return self.norm * first
-
-    def excess(self, model: FloatArray) -> float:
-        return self.null * float(np.linalg.norm(model - self.truth)) / self.norm
-
-    def eta0(self, **given: Any) -> float:
-        """The constant step that is best by the regret bound for a model of norm 1."""
-        plan = LDPSGD(domain=WholeSpace(), step_size=1.0, **self.words, **given).calibrate(self.dim, self.n_rows)
-        return 1.0 / math.sqrt(self.n_rows * plan.power)
 
 
 def reproduced(runs: int, quick: bool) -> list[list[str]]:

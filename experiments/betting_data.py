@@ -25,6 +25,7 @@ from tasks import TASKS
 from privol import BANCO, LDPSGD, AgnosticBANCO
 from privol.data import open_covtype
 from privol.geometry import WholeSpace
+from privol.reproduce.sets import has
 
 SETTINGS = (("l2laplace", (0.5, 1.0, 4.0, 8.0)), ("privunit", (0.5, 1.0, 4.0, 8.0)))
 ROWS = 30_000
@@ -87,7 +88,7 @@ def found_in(folder: Path, most: int) -> Iterator[Logistic]:
     X, y = np.vstack([block.X for block in blocks]), np.concatenate([block.y for block in blocks])
     sets = [("covtype", sparse.csr_matrix(X[:most]), y[:most], COVTYPE_BOUND)]
     (adult,) = (task for task in TASKS if task.name == "adult")
-    if all((folder / name).exists() for name in adult.files):
+    if all(has(folder, name) for name in adult.files):
         split = adult.split(folder, most)
         sets.append(("adult", sparse.csr_matrix(split.X), split.y, split.x_bound))
     else:
@@ -155,7 +156,7 @@ def of_game(game: Logistic, runs: int, quick: bool, axis: Any) -> list[str]:
 
 
 def main() -> None:
-    given = arguments(__doc__, files=("adult.data.gz", "adult.test.gz"), embedded=True, runs=20, page="local.md")
+    given = arguments(__doc__, files=("adult.data", "adult.test"), embedded=True, runs=20, page="local.md")
     games = list(found_in(given.folder, 400 if given.quick else ROWS))
     figure = Figure(figsize=(5.4 * len(games), 5.2), layout="constrained")
     lines = []

@@ -14,7 +14,6 @@ import sys
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from privol import open_stream
 from privol.errors import PrivacyWarning
+from privol.reproduce.regret import Ridge, released_models
+from privol.reproduce.sets import path_of
 from privol.reproduce.verdicts import shown
 
 __all__ = [
@@ -53,8 +53,8 @@ def arguments(
     folder : str, optional
         What the folder of data holds, for experiments that read one and look for its files themselves.
     files : sequence of str
-        Names of the files that the folder holds. Sets whose files are missing are left out of what is shown; a page
-        is written from all of them or not at all, but by a sample.
+        Names of the files that the folder holds, perhaps compressed. Sets whose files are missing are left out of what
+        is shown; a page is written from all of them or not at all, but by a sample.
     embedded : bool, default=False
         Whether there are rows to show without any file.
     runs : int
@@ -73,7 +73,7 @@ def arguments(
     given = parser.parse_args()
     if given.quick and given.write:
         parser.error("a sample is not for the documentation: --quick or --write")
-    missing = [name for name in files if not (given.folder / name).is_file()]
+    missing = [name for name in files if path_of(given.folder, name) is None]
     writes = given.write or (given.page is not None and not given.quick)
     if missing and (writes or (len(missing) == len(files) and not embedded)):
         parser.error(f"{given.folder} has no {', '.join(missing)}")
@@ -106,68 +106,6 @@ def write(name: str, lines: Sequence[str], page: Path | None) -> None:
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return a table in Markdown."""
     return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
-
-
-def released_models(learner: Any, X: FloatArray, y: FloatArray, classes: tuple[Any, Any] | None = None) -> FloatArray:
-    """Let a learner learn all rows; return the model that was released by the time each row came, shape (n, d).
-
-    The first is the starting point. Models are public, so nothing here is.
-    """
-    n, d = X.shape
-    models = np.empty((n, d))
-    models[0] = 0.0
-    last = 0
-
-    def keep(release: Any) -> None:
-        nonlocal last
-        models[last + 1 : release.row] = models[last]
-        if release.row < n:
-            models[release.row] = release.coef
-        last = min(release.row, n - 1)
-
-    learner.fit_stream(open_stream((X, y), classes=classes), on_release=keep)
-    models[last + 1 :] = models[last]
-    return models
-
-
-@dataclass(frozen=True)
-class Ridge:
-    """Rows and targets, and the losses ``1/2 (y - x.w)^2 + l2/2 ||w||^2`` by which models are measured."""
-
-    X: FloatArray
-    y: FloatArray
-    l2: float
-
-    @classmethod
-    def synthetic(cls, rows: int, *, seed: int = 1, dim: int = 10, noise: float = 0.01, l2: float = 1.0) -> Ridge:
-        """Return normal rows with a linear target and normal noise, as in the source's synthetic regression."""
-        rng = np.random.default_rng(seed)
-        truth = rng.normal(size=dim)
-        truth /= np.linalg.norm(truth)
-        X = rng.normal(size=(rows, dim))
-        return cls(X, X @ truth + noise * rng.normal(size=rows), l2)
-
-    def losses(self, models: FloatArray) -> FloatArray:
-        """Return every row's loss; ``models`` is one model or one for each row."""
-        errors = self.y - np.sum(self.X * models, axis=1)
-        found: FloatArray = errors**2 / 2 + self.l2 / 2 * np.sum(models**2, axis=-1)
-        return found
-
-    def best(self, rows: int | None = None) -> float:
-        """Return the least sum of losses that a fixed model has on the first rows (default: on all)."""
-        X, y = self.X[:rows], self.y[:rows]
-        matrix = len(y) * self.l2 * np.eye(X.shape[1]) + X.T @ X
-        model = np.asarray(np.linalg.solve(matrix, X.T @ y), dtype=np.float64)
-        return float(np.sum(Ridge(X, y, self.l2).losses(model)))
-
-    def regret(self, models: FloatArray) -> float:
-        """Return the average regret of models, one for each row."""
-        return (float(np.sum(self.losses(models))) - self.best()) / len(self.y)
-
-    def regrets(self, models: FloatArray, rows: NDArray[np.int64]) -> FloatArray:
-        """Return the average regret over the first ``rows[i]`` rows, each against the best model for them."""
-        total = np.cumsum(self.losses(models))
-        return np.array([(total[n - 1] - self.best(n)) / n for n in rows])
 
 
 def picture(figure: Figure, name: str, page: Path | None) -> None:

@@ -9,55 +9,21 @@ after every row. Then the figures of the specification for post-processing (``no
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from common import FloatArray, Ridge, arguments, picture, released_models, say, shown, table, write
+from common import Ridge, arguments, picture, say, shown, table, write
 from matplotlib.figure import Figure
 
-from privol import PQFTL
+from privol.reproduce.jain2012 import EPSILONS, ROWS, SCALINGS, Scaling, released
 
-EPSILONS = (0.01, 0.1, 1.0, 10.0)
 DESIGNS = ("tree", "honaker", "smooth", "sqrt", "blt", "independent")
-ROWS = 100_000
-LONGEST, FARTHEST = 7.0, 5.0  # of rows and targets: exceeded by less than one of a million of this law
 
 # The specification's figures for post-processing by epsilon and shift: 20,000 rows scaled to norm 1, l2 = 0.001, BLT.
 SHIFTS = {
     (1.0, 0.0): 0.678, (1.0, 1.0): 0.0124, (1.0, 2.0): 0.0056, (1.0, 4.0): 0.0074,
     (10.0, 0.0): 0.074, (10.0, 1.0): 0.0024, (10.0, 2.0): 0.0010, (10.0, 4.0): 0.0017,
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """The rows and targets multiplied with a public number, and the bounds that follow."""
-
-    name: str
-    factor: float
-
-    def rows(self, rows: int) -> Ridge:
-        """Return the scaled rows."""
-        drawn = Ridge.synthetic(rows)
-        return Ridge(self.factor * drawn.X, self.factor * drawn.y, drawn.l2)
-
-    def models(self, rows: Ridge, epsilon: float, design: str, key: int) -> FloatArray:
-        """Return the model that PQFTL had released before each row."""
-        bounds = {"x_bound": self.factor * LONGEST, "y_bound": self.factor * FARTHEST, "l2": rows.l2}
-        return released(rows, epsilon, key, design=design, **bounds)
-
-
-def released(rows: Ridge, epsilon: float, key: int, **given: Any) -> FloatArray:
-    """Let PQFTL learn, with a model after every row; its ball is no constraint."""
-    learner = PQFTL(epsilon=epsilon, release="all", radius=1e3, fit_intercept=False, random_state=key, **given)
-    return released_models(learner, rows.X, rows.y)
-
-
-SCALINGS = (
-    Scaling("As drawn, rows of norm 3.2 or so:", 1.0),
-    Scaling("Scaled to norm at most 1, targets alike:", 1 / LONGEST),
-)
 
 
 def by_design(scaling: Scaling, rows: Ridge, runs: int, axis: Any) -> list[str]:

@@ -109,7 +109,7 @@ class Ratios:
 
 
 def main() -> None:
-    given = arguments(__doc__, files=("adult.data.gz", "adult.test.gz"), embedded=True, runs=20, page="local.md")
+    given = arguments(__doc__, files=("adult.data", "adult.test"), embedded=True, runs=20, page="local.md")
     names = ["model of zeros", *LEARNERS, BEST_QUADRATIC]
     ratios = Ratios()
     lines = []

@@ -16,48 +16,36 @@ from typing import Any
 import numpy as np
 from common import FloatArray, arguments, picture, say, shown, table, write
 from matplotlib.figure import Figure
-from network_data import BALL, DELTA, FILES, L2, NODES, RADIUS, Along, Rows, along, found_in, learner_of
 
 from privol import topology as graphs
+from privol.reproduce.li2018 import (
+    ALGORITHM_1,
+    ALGORITHM_2,
+    BATCHES,
+    EPSILONS,
+    GRAPHS,
+    INVERSE,
+    name_of,
+    proved,
+    roughness,
+)
+from privol.reproduce.nodes import BALL, FILES, RADIUS, Along, Rows, along, found_in, learner_of
 
-EPSILONS = (0.01, 0.1, 1.0, 10.0)
 SHORT = (0.1, 1.0, 10.0)
-BATCHES = (1, 10, 100)
 STEPS: dict[str, dict[str, Any]] = {
     **{f"1 / ({l2:g} t)": {"l2": l2} for l2 in (0.01, 0.03, 0.1, 0.3, 1.0)},
     **{f"root, radius {radius:g}": {"radius": radius} for radius in (1.0, 3.0, 10.0, 30.0)},
 }
-INVERSE: dict[str, Any] = {"l2": L2}
 ROOT: dict[str, Any] = {"radius": RADIUS}
-ALGORITHM_1: dict[str, Any] = {"randomizer": "laplace", "noise_position": "output", "calibration": "published"}
 NOISES: dict[str, dict[str, Any]] = {
-    "laplace on the output, published (Algorithm 1)": {**ALGORITHM_1, **INVERSE},
-    "gaussian, published (Algorithm 2)": {"calibration": "published", **INVERSE},
+    "laplace on the output, published (Algorithm 1)": ALGORITHM_1,
+    "gaussian, published (Algorithm 2)": ALGORITHM_2,
     "laplace": {"randomizer": "laplace", **INVERSE},
     "l2laplace": {"randomizer": "l2laplace", **INVERSE},
     "privunit": {"randomizer": "privunit", **INVERSE},
     "gaussian": INVERSE,
     "gaussian, root steps": ROOT,
 }
-GRAPHS = {
-    "ring": lambda: graphs.ring(NODES),
-    "sparse (Topology 1)": lambda: graphs.preset("sparse", NODES),
-    "medium (Topology 2)": lambda: graphs.preset("medium", NODES),
-    "dense (Topology 3)": lambda: graphs.preset("dense", NODES),
-    "complete": lambda: graphs.complete(NODES),
-}
-
-
-def name_of(epsilon: float) -> str:
-    return "no noise" if math.isinf(epsilon) else f"epsilon = {epsilon:g}"
-
-
-def proved(rows: Rows, **given: Any) -> str:
-    """Return the epsilon that is proved of a run: at DELTA where it is not pure."""
-    guarantee = learner_of(0, **given)
-    plan = guarantee.calibrate(rows.X.shape[1], len(rows.y))
-    record = guarantee.guarantee_of(plan, private=False, bit_source="-")
-    return f"{record.parameter if record.kind == 'pure' else record.epsilon(DELTA):.3g}"
 
 
 def by_steps(adult: Rows, runs: int) -> list[str]:
@@ -98,7 +86,8 @@ def by_batch(rows: Rows, runs: int, axis: Any) -> list[str]:
             words = {**NOISES[name], "batch": batch}
             cells = [rows.regrets(runs, epsilon=epsilon, **words) for epsilon in EPSILONS]
             plain = rows.regrets(1, epsilon=math.inf, **words)
-            rough = roughness(rows, runs, epsilon=1.0, **words)
+            curves = [rows.regret(learner_of(key, epsilon=1.0, **words))[1][1] for key in range(runs)]
+            rough = roughness(np.array(curves))
             lines.append([name, str(batch), *map(shown, cells), shown(plain), f"{rough:.2g}"])
             say(*lines[-1])
             if name == "gaussian, root steps":
@@ -108,13 +97,6 @@ def by_batch(rows: Rows, runs: int, axis: Any) -> list[str]:
                     axis.plot(counts, curve, style, color=f"C{BATCHES.index(batch)}", label=label)
     axis.set_title(f"batches: Gaussian noise, root steps, one run, {rows.name}", fontsize=9)
     return table(["noise", "batch", *map(name_of, EPSILONS), "no noise", "roughness"], lines)
-
-
-def roughness(rows: Rows, runs: int, **given: Any) -> float:
-    """Return the root mean square over runs and points of a curve's distance from the mean curve, second half."""
-    curves = np.array([rows.regret(learner_of(key, **given))[1][1] for key in range(runs)])
-    half = curves[:, curves.shape[1] // 2 :]
-    return float(np.sqrt(np.mean((half - half.mean(axis=0)) ** 2)))
 
 
 def by_topology(rows: Rows, runs: int, regret: Any, distance: Any) -> list[str]:

@@ -10,47 +10,39 @@ adult.data.gz and adult.test.gz; sets whose files are missing are left out. The 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from common import FloatArray, arguments, picture, say, shown, table, write
 from matplotlib.figure import Figure
-from network_data import DELTA, FILES, NODES, RCV1, Rows, found_in, learner_of, rcv1
 from scipy.stats import norm
 
-from privol import DOLA, SparseDOLA, topology
+from privol import SparseDOLA, topology
 from privol.guarantees import gdp_mu
+from privol.reproduce.li2018 import (
+    CURVES,
+    OF_TABLE_3,
+    POINTS,
+    PRINTED,
+    accuracies,
+    accuracy_along,
+    graph_of,
+    sparse,
+)
+from privol.reproduce.nodes import DELTA, FILES, NODES, RCV1, Rows, found_in, learner_of, rcv1
+from privol.reproduce.sets import has
 
-PRINTED = {
-    (1, math.inf): 82.51, (4, math.inf): 74.64, (64, math.inf): 65.72,
-    (1, 1.0): 82.51, (4, 1.0): 74.64, (64, 1.0): 65.72,
-    (1, 0.1): 80.17, (4, 0.1): 70.86, (64, 0.1): 62.34,
-    (1, 0.01): 75.69, (4, 0.01): 64.81, (64, 0.01): 50.36,
-}  # fmt: skip
-LAMBDA = 0.001  # of the source's steps 1 / (lambda t), which it does not print
 WORDS_RADIUS = 20.0  # as in experiments/offline.py
 FEW = 5  # runs of batch 1 on 47,236 features
-ALGORITHM_1: dict[str, Any] = {
-    "randomizer": "laplace", "noise_position": "output", "calibration": "published", "l2": LAMBDA,
-    "radius": LAMBDA**-0.5,
-}  # fmt: skip
 L1 = {"noise": (0.0, 1.0, 2.0, 3.0, None), "rda": (1e-4, 1e-3, 1e-2), "published": (1e-4, 1e-3, 1e-2)}
 PLAIN_L1 = {"rda": (1e-5, 1e-4, 1e-3, 1e-2), "published": (1e-3, 1e-2, 0.1, 1.0)}
 SPARSE_NODES = 4
-CURVES = (math.inf, 10.0, 1.0, 0.1)
-POINTS = 12
 EPOCH_BATCHES = (20, 100, 500)
 
 
 def name_of(epsilon: float) -> str:
     return "none" if math.isinf(epsilon) else f"{epsilon:g}"
-
-
-def graph_of(nodes: int) -> topology.Topology:
-    """Return the source's Topology 2, or a complete graph of few nodes."""
-    return topology.preset("medium", nodes) if nodes > 4 else topology.complete(nodes)
 
 
 def limit(rows: Rows, epsilon: float) -> float:
@@ -73,11 +65,6 @@ def rule(features: int, epsilon: float, most: int) -> int:
     return max(1, min(most, math.ceil(2.0 * math.sqrt(features) / gdp_mu(epsilon, DELTA))))
 
 
-def accuracies(rows: Rows, runs: int, **given: Any) -> list[float]:
-    """Return the accuracies of the mean of all nodes' last models."""
-    return [rows.accuracy(learner_of(key, **given).fit_stream(rows.stream).coef_) for key in range(runs)]
-
-
 def table_3(rows: Rows, runs: int) -> list[str]:
     """Nodes by epsilon."""
     lines = []
@@ -90,8 +77,8 @@ def table_3(rows: Rows, runs: int) -> list[str]:
         batch = 1 if math.isinf(epsilon) else rule(rows.X.shape[1], epsilon, whole)
         ball = {**words, "radius": WORDS_RADIUS}
         cells = [
-            accuracies(rows, once, **words, **ALGORITHM_1),
-            accuracies(rows, often, **words, **{**ALGORITHM_1, "batch": whole}),
+            accuracies(rows, once, **words, **OF_TABLE_3),
+            accuracies(rows, often, **words, **{**OF_TABLE_3, "batch": whole}),
             accuracies(rows, once, **ball),
             accuracies(rows, often, **ball, batch=batch),
             accuracies(rows, often, **ball, batch=whole),
@@ -102,12 +89,6 @@ def table_3(rows: Rows, runs: int) -> list[str]:
     head = ["epsilon", "nodes", "printed", "at most", "Algorithm 1", "Algorithm 4, one round", "Gaussian, batch 1",
             "Gaussian, batch by the rule", "batch", "Gaussian, one round", "batch"]  # fmt: skip
     return table(head, lines)
-
-
-def sparse(rows: Rows, key: int, **given: Any) -> SparseDOLA:
-    """Return a learner of sparse models that has learnt the rows."""
-    learner = SparseDOLA(loss="hinge", fit_intercept=False, delta=DELTA, radius=WORDS_RADIUS, random_state=key, **given)
-    return learner.fit_stream(rows.stream)
 
 
 def thresholds(rows: Rows, runs: int, axis: Any) -> list[str]:
@@ -161,18 +142,6 @@ def zeros_of_a_round(rows: Rows) -> str:
     )
 
 
-def along(rows: Rows, learner: DOLA, counts: Sequence[int]) -> tuple[list[float], list[float]]:
-    """Let a learner learn all rows; return the accuracies of average and last model after so many."""
-    learner.set_params(horizon=len(rows.y))
-    average, last, start = [], [], 0
-    for count in counts:
-        learner.partial_fit(rows.X[start:count], rows.y[start:count], classes=[0, 1])
-        average.append(rows.accuracy(learner.average_coef_))
-        last.append(rows.accuracy(learner.coef_))
-        start = count
-    return average, last
-
-
 def conversion(rows: Rows, runs: int, axis: Any) -> list[str]:
     """Figure 6 (a): the average model, online to batch."""
     lines = []
@@ -183,7 +152,7 @@ def conversion(rows: Rows, runs: int, axis: Any) -> list[str]:
         for colour, epsilon in enumerate(CURVES):
             words = {"epsilon": epsilon, "batch": batch}
             keys = range(1 if math.isinf(epsilon) else runs)
-            found = np.array([along(rows, learner_of(key, **words), counts) for key in keys])
+            found = np.array([accuracy_along(rows, learner_of(key, **words), counts) for key in keys])
             ends: FloatArray = found[:, :, -1]
             lines.append([rows.name, str(batch), name_of(epsilon), shown(list(ends[:, 0])), shown(list(ends[:, 1]))])
             say(*lines[-1])
@@ -217,7 +186,7 @@ def main() -> None:
     figure = Figure(figsize=(4.6 * (len(sets) + 1), 4.4), layout="constrained")
     panels = figure.subplots(1, len(sets) + 1, squeeze=False)[0]
     lines: list[str] = []
-    if (folder / RCV1).exists():
+    if has(folder, RCV1):
         words = rcv1(folder, most)
         lines += [f"{words.name}: {len(words.y):,} rows learnt, {len(words.y_test):,} held out.", ""]
         lines += [*table_3(words, given.runs), "", "Sparsity:", "", *thresholds(words, given.runs, panels[0]), ""]

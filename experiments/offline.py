@@ -33,6 +33,8 @@ from tasks import TASKS, Split, found_in
 
 from privol import DPFTRL, PIGD, POL, ObjectivePerturbation, OutputPerturbation, open_stream
 from privol.guarantees import gdp_mu
+from privol.reproduce.sets import RCV1, WORDS, has, rcv1_rows
+from privol.reproduce.sets import found as file_of
 
 EPSILONS = (0.1, 1.0, 10.0)
 DELTA = 1e-6  # of those where the tables say so; all others have none
@@ -44,8 +46,6 @@ FIXED: dict[type[Any], float] = {OutputPerturbation: 0.01, ObjectivePerturbation
 WORKER = Path(__file__).parent / "diffprivlib_worker.py"
 MOST_CELLS = 5e8  # of the dense rows that diffprivlib takes, and makes a copy of
 RADII = {"covtype": 20.0, "adult": 5.0, "diabetic_data": 5.0, "rcv1": 20.0}  # of the one-pass learners
-RCV1 = "rcv1_subsets.binary.bz2"
-WORDS = 47_236
 
 
 def rule(multiple: float, rows: Split, epsilon: float, delta: float = 0.0) -> float:
@@ -80,22 +80,19 @@ def peer(python: str, rows: Split, settings: list[list[float]]) -> list[list[flo
     return found
 
 
-def rcv1(file: Path, most: int | None) -> Split:
+def rcv1(folder: Path, most: int | None) -> Split:
     """Read the articles; a tenth is held out."""
-    (block,) = open_stream(file, n_features=WORDS)
-    assert block.y is not None
-    X, y = block.X, (block.y > 0).astype(np.float64)
-    order = np.random.default_rng(0).permutation(len(y))[:most]
-    learnt, held = np.split(order, [len(order) * 9 // 10])
-    return Split("rcv1", X[learnt], y[learnt], X[held], y[held], 1.0)
+    X, y = rcv1_rows(file_of(folder, RCV1), most)
+    kept = len(y) * 9 // 10
+    return Split("rcv1", X[:kept], y[:kept], X[kept:], y[kept:], 1.0)
 
 
 def sets(folder: Path, most: int | None) -> Iterator[Split]:
     """Yield the sets whose files are there."""
     for _, rows in found_in(folder, most):
         yield rows
-    if (folder / RCV1).exists():
-        yield rcv1(folder / RCV1, most)
+    if has(folder, RCV1):
+        yield rcv1(folder, most)
     else:
         say(f"rcv1 is left out: {folder} has no {RCV1}")
 

@@ -24,6 +24,7 @@ from sklearn.metrics import r2_score, roc_auc_score
 from tasks import TASKS, Split, found_in
 
 from privol import POL, ObjectivePerturbation, OutputPerturbation, open_stream
+from privol.reproduce.sets import has
 
 EPSILONS = (0.1, 1.0, 4.0)
 MOST = 20_000  # rows of Covertype: with all of them little is at stake
@@ -69,8 +70,8 @@ def problems(folder: Path, most: int | None) -> Iterator[Problem]:
         else:
             held.append(Problem(rows, real=False, in_view=False))
     yield from held
-    if (folder / RCV1).exists():
-        yield Problem(rcv1(folder / RCV1, most), real=False, in_view=False)
+    if has(folder, RCV1):
+        yield Problem(rcv1(folder, most), real=False, in_view=False)
     if sorted(folder.glob("CASP.csv*")):
         found = casp.read(folder, most)
         rows = Split("CASP", found.X, found.y, found.X_test, found.y_test, 3.0)  # nine features within [-1, 1]
@@ -116,7 +117,7 @@ def lines_of(problem: Problem, runs: int) -> list[list[str]]:
 
 
 def main() -> None:
-    files = [*(name for task in TASKS for name in task.files), RCV1, "CASP.csv.gz"]
+    files = [*(name for task in TASKS for name in task.files), RCV1, "CASP.csv"]
     given = arguments(__doc__, files=files, runs=5, page="offline.md")
     lines = []
     for problem in problems(given.folder, 1_000 if given.quick else None):

@@ -16,7 +16,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from privol.reproduce import FIGURES, Table, index_table
+from privol.reproduce import FIGURES, Figure, Table, index_table
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -38,6 +38,19 @@ def tables_of(record: dict[str, Any]) -> list[str]:
     return [line for table in record["tables"] for line in Table(**table).markdown()]
 
 
+def compared(records: list[dict[str, Any]]) -> list[str]:
+    """Return the table of all statements."""
+    rows = []
+    for record in records:
+        for check in record["checks"]:
+            numbers = ("" if check[key] is None else f"{check[key]:.{digits}g}" for key, digits in
+                       (("source", 5), ("tolerance", 2)))  # fmt: skip
+            source, tolerance = numbers
+            verdict = "agrees" if check["agrees"] else "differs"
+            rows.append((record["name"], check["what"], source, check["measured"], tolerance, verdict))
+    return Table("", ("figure", "statement", "paper", "measured", "tolerance", "verdict"), tuple(rows)).markdown()
+
+
 def kept(folder: Path) -> dict[str, dict[str, Any]]:
     """Return the full results of a folder by the figure's name."""
     paths = [folder / f"{figure.slug}.json" for figure in FIGURES]
@@ -45,6 +58,17 @@ def kept(folder: Path) -> dict[str, dict[str, Any]]:
     if not records:
         raise SystemExit(f"{folder} has no full result of privol reproduce (samples are not for the documentation)")
     return {record["name"]: {key: value for key, value in record.items() if key != "panels"} for record in records}
+
+
+def words_of(figure: Figure) -> dict[str, Any]:
+    """Return what the registry says of a figure, for a result that was measured when it said it otherwise."""
+    return {"what": figure.what, "size": figure.size, "chosen": figure.chosen, "why": figure.why}
+
+
+def absent(figure: Figure) -> dict[str, Any]:
+    """Return what the index says of a figure that was not measured."""
+    how = f"needs {', '.join(figure.files)}"
+    return {"name": figure.name, "what": figure.what, "quick": False, "verdict": "not measured", "how": how, "why": ""}
 
 
 def main() -> None:
@@ -55,12 +79,14 @@ def main() -> None:
     results = given.docs / "reproduce.json"
     before = json.loads(results.read_text(encoding="utf-8")) if results.is_file() else {}
     new = kept(given.folder)
-    merged = {f.name: (before | new)[f.name] for f in FIGURES if f.name in before or f.name in new}
+    merged = {f.name: (before | new)[f.name] | words_of(f) for f in FIGURES if f.name in before or f.name in new}
+    index = [merged.get(figure.name) or absent(figure) for figure in FIGURES]
     texts = ""
     for page in sorted(given.docs.glob("*.md")):
         text = old = page.read_text(encoding="utf-8")
         if page.name == "reproduce.md":
-            text = put(text, "reproduced", index_table(list(merged.values()), links=False))
+            text = put(text, "reproduced", index_table(index, links=False))
+            text = put(text, "compared", compared(list(merged.values())))
         for record in new.values():
             text = put(text, record["file"], tables_of(record))
         if text != old:

@@ -5,30 +5,17 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from common import FloatArray
 
-from privol import LDPSGD
-from privol.geometry import WholeSpace
+from privol.reproduce.jun2019 import Game, descend, run
+
+__all__ = ["FACTORS", "Game", "Swept", "descend", "half_decades", "run", "spread", "sweep"]
 
 #: Of the best step, whose results the tables show.
 FACTORS = (0.01, 0.1, 1.0, 10.0, 100.0)
-
-
-class Game(Protocol):
-    """Rows to learn, and what a model of them is worth."""
-
-    words: dict[str, Any]  # loss and bounds, for the learners
-
-    def rows(self, key: int) -> tuple[Any, FloatArray]:
-        """Return the rows of a run."""
-        ...
-
-    def excess(self, model: FloatArray) -> float:
-        """Return how much more than the best model's a model's risk is; the intercept comes last."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -43,22 +30,6 @@ class Swept:
     def best(self) -> float:
         """The step with the least mean excess risk."""
         return self.steps[int(np.argmin(self.excess.mean(axis=1)))]
-
-
-def run(kind: type[Any], game: Game, key: int, **given: Any) -> float:
-    """Return the excess risk of the average model of one run."""
-    X, y = game.rows(key)
-    learner = kind(random_state=key, **game.words, **given).fit(X, y)
-    model = learner.average_coef_.ravel()
-    if learner.fit_intercept:
-        model = np.append(model, learner.average_intercept_)
-    return game.excess(model)
-
-
-def descend(game: Game, key: int, step: float, **given: Any) -> float:
-    """Return the excess risk of gradient descent with a constant step, anywhere in the space."""
-    rows = len(game.rows(key)[1])
-    return run(LDPSGD, game, key, domain=WholeSpace(), step="horizon", step_size=step * rows**0.5, **given)
 
 
 def sweep(game: Game, steps: Sequence[float], keys: Iterable[int], *, epsilon: float, **given: Any) -> Swept:

@@ -55,7 +55,7 @@ def naive(candidates: Sequence[Any], rows: Split, key: int, epsilon: float) -> A
 
 
 def main() -> None:
-    given = arguments(__doc__, files=("adult.data.gz", "adult.test.gz"), runs=20, page="offline.md")
+    given = arguments(__doc__, files=("adult.data", "adult.test"), runs=20, page="offline.md")
     (adult,) = (task for task in TASKS if task.name == "adult")
     rows = adult.split(given.folder, 2_000 if given.quick else None)
     epsilons = EPSILONS[1:2] if given.quick else EPSILONS

@@ -24,7 +24,7 @@ from privol.readers.files import LineFile
 from privol.streams import draft_schema, open_stream
 from privol.streams._encoded import schema_source
 
-EXAMPLES = ROOT / "examples"
+EXAMPLES = ROOT / "src" / "privol" / "data"
 
 FULL = """
 others = "drop"
@@ -529,7 +529,7 @@ def test_real_files(data_folder, name, file, rows, positives, features):
 
 
 def test_the_worked_example_of_the_documentation(tmp_path):
-    text = (EXAMPLES.parent / "docs" / "schemas.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "schemas.md").read_text(encoding="utf-8")
     rows, toml = (text.split(f"```{kind}\n")[1].split("```")[0] for kind in ("", "toml"))
     path, schema = tmp_path / "visits.csv", tmp_path / "s.toml"
     path.write_text(rows)

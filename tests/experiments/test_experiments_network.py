@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 from experiment_tools import adult, experiments, number, words, written  # noqa: F401 (a fixture)
-from places import ROOT
 
 from privol import DOLA
 from privol.guarantees import gdp_mu
+from privol.reproduce import li2018, nodes, sets
 
 pytestmark = pytest.mark.slow
 
@@ -30,9 +30,7 @@ def spread(cell: str) -> float:
 
 def diabetes(folder: Path, rows: int = 200) -> None:
     """Stays in hospital with the columns that the schema knows; every second patient had an emergency visit."""
-    import tomllib
-
-    schema = tomllib.loads((ROOT / "examples" / "diabetic_data.toml").read_text(encoding="utf-8"))
+    schema = sets.schema_of("diabetic_data")
     columns = ["patient_nbr", *schema["columns"], "readmitted"]
     lines = [",".join(columns)]
     for row in range(rows):
@@ -48,7 +46,7 @@ def diabetes(folder: Path, rows: int = 200) -> None:
 def small(experiments: Any, name: str = "tiny", rows: int = 160) -> Any:  # noqa: F811
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, size=(rows, 4))
-    return experiments("network_data").Rows(name, X, (X[:, 0] > 0).astype(np.float64), X, (X[:, 0] > 0) * 1.0)
+    return nodes.Rows(name, X, (X[:, 0] > 0).astype(np.float64), X, (X[:, 0] > 0) * 1.0)
 
 
 # ---- what is measured -----------------------------------------------------------------------------------------
@@ -56,7 +54,7 @@ def small(experiments: Any, name: str = "tiny", rows: int = 160) -> Any:  # noqa
 
 def test_losses_of_nodes_are_those_of_progressive_evaluation(experiments):  # noqa: F811
     """Every row is predicted by its own node's model: looked at from outside, round by round, the same sum."""
-    data, rows = experiments("network_data"), small(experiments)
+    data, rows = nodes, small(experiments)
     given = {"nodes": 8, "topology": "ring", "epsilon": 2.0, "radius": 3.0}
     found = data.along(data.learner_of(3, **given), rows)
     regret, (counts, curve) = rows.regret(data.learner_of(3, **given))
@@ -68,7 +66,7 @@ def test_losses_of_nodes_are_those_of_progressive_evaluation(experiments):  # no
 
 
 def test_one_node_is_its_own_network(experiments):  # noqa: F811
-    data, rows = experiments("network_data"), small(experiments)
+    data, rows = nodes, small(experiments)
     found = data.along(data.learner_of(3, nodes=1, epsilon=2.0), rows)
     np.testing.assert_array_equal(found.own, found.first)
     np.testing.assert_array_equal(found.distance, 0.0)
@@ -98,7 +96,7 @@ def test_the_limit_is_the_specifications(experiments):  # noqa: F811
 
 def test_the_sources_main_set_is_read(tmp_path, experiments):  # noqa: F811
     diabetes(tmp_path)
-    rows = experiments("network_data").diabetes(tmp_path, None)
+    rows = nodes.diabetes(tmp_path, None)
     assert rows.X.shape[0] == 200
     assert rows.y.mean() == 0.5
     assert np.linalg.norm(rows.X, axis=1).max() <= 1.0
@@ -111,7 +109,7 @@ def test_the_sources_main_set_is_read(tmp_path, experiments):  # noqa: F811
 def test_network_runs(tmp_path, experiments, monkeypatch):  # noqa: F811
     adult(tmp_path)
     script = experiments("network")
-    for place in (script, experiments("network_data")):
+    for place in (nodes, li2018):
         monkeypatch.setattr(place, "NODES", 8)
     monkeypatch.setattr(script, "EPSILONS", (1.0, 10.0))
     monkeypatch.setattr(script, "STEPS", {"a": {"l2": 0.1}, "b": {"radius": 3.0}})
@@ -124,9 +122,9 @@ def test_network_runs(tmp_path, experiments, monkeypatch):  # noqa: F811
 def test_network_accuracy_runs(tmp_path, experiments, monkeypatch):  # noqa: F811
     words(tmp_path)
     adult(tmp_path)
-    monkeypatch.setattr(experiments("network_data"), "WORDS", 40)
+    monkeypatch.setattr(sets, "WORDS", 40)
     script = experiments("network_accuracy")
-    for place in (script, experiments("network_data")):
+    for place in (script, nodes, li2018):
         monkeypatch.setattr(place, "NODES", 8)
     monkeypatch.setattr(script, "L1", {"noise": (1.0, None), "rda": (1e-3,), "published": (1e-3,)})
     rows = experiments.sample("network_accuracy", tmp_path, str(tmp_path), "--runs", "1")
@@ -139,7 +137,7 @@ def test_network_says_what_is_missing(tmp_path, experiments, capsys):  # noqa: F
     with pytest.raises(SystemExit, match="2"):
         experiments.run("network", str(tmp_path), "--quick")
     told = capsys.readouterr().err
-    assert "has no diabetic_data.csv.gz, covtype.data.gz, adult.data.gz, adult.test.gz" in told
+    assert "has no diabetic_data.csv, covtype.data, adult.data, adult.test" in told
 
 
 # ---- what the page says ---------------------------------------------------------------------------------------
@@ -166,8 +164,8 @@ def test_the_page_has_the_steps_that_were_chosen(experiments):  # noqa: F811
     assert list(rows) == list(script.STEPS)
     inverse = {name: mean for name, mean in rows.items() if name.startswith("1 /")}
     root = {name: mean for name, mean in rows.items() if name.startswith("root")}
-    assert min(inverse, key=inverse.__getitem__) == f"1 / ({script.L2:g} t)"
-    assert min(root, key=root.__getitem__) == f"root, radius {script.RADIUS:g}"
+    assert min(inverse, key=inverse.__getitem__) == f"1 / ({nodes.L2:g} t)"
+    assert min(root, key=root.__getitem__) == f"root, radius {nodes.RADIUS:g}"
 
 
 def test_the_page_shows_that_denser_graphs_have_less_regret():

@@ -15,6 +15,7 @@ from experiment_tools import OFFLINE, adult, covtype, experiments, number, words
 from scipy import sparse
 
 from privol import ObjectivePerturbation, OutputPerturbation
+from privol.reproduce import sets
 
 pytest.importorskip("pyarrow")
 
@@ -42,7 +43,8 @@ def stand_in(folder: Path) -> Path:
 def test_offline_runs(tmp_path, experiments, monkeypatch):  # noqa: F811
     adult(tmp_path)
     words(tmp_path)
-    monkeypatch.setattr(experiments("offline"), "WORDS", 40)
+    for place in (experiments("offline"), sets):
+        monkeypatch.setattr(place, "WORDS", 40)
     rows = experiments.sample(
         "offline", tmp_path, str(tmp_path), "--diffprivlib", str(stand_in(tmp_path)), "--runs", "1"
     )

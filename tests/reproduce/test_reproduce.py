@@ -72,7 +72,8 @@ def test_one_statement_that_fails_is_a_difference_that_is_said():
     assert result(good).verdict == "agrees"
     found = result(good, bad)
     assert found.verdict == "differs"
-    assert found.how == "1 of 2 statements do not hold: error: 0.500 ± 0.000 (paper: 0.3)"
+    assert found.how == "1 of 2: error: 0.500 ± 0.000 (paper: 0.3)"
+    assert result(*[bad] * 5).how.endswith("; and 2 more")
     assert "| error | 0.3 | 0.500 ± 0.000 | 0.1 | differs |" in found.to_markdown(None)
 
 
@@ -83,7 +84,7 @@ def test_a_sample_has_no_verdict_and_nothing_of_the_papers():
         assert found.measured.panels
         assert {line.kind for panel in found.measured.panels for line in panel.lines} <= {"measured", "bound"}
         record = found.to_record()
-        assert (record["quick"], record["size"], record["private"]) == (True, "a small sample", False)
+        assert (record["quick"], record["size"], record["private"]) == (True, "a small size", False)
         assert found.file == f"{figure.slug}-quick"
         json.dumps(record, allow_nan=False)
         text = found.to_markdown(None)
@@ -216,12 +217,24 @@ def test_wrong_names_and_none_are_wrong_usage(here):
 def test_the_page_has_every_result_and_every_drawing():
     text = PAGE.read_text(encoding="utf-8")
     rows = [line[2:-2].split(" | ") for line in text.splitlines() if line.startswith("| ") and "`privol" in line]
+    verdicts = {name: record["verdict"] for name, record in KEPT.items()}
     assert [(cells[0], cells[2].strip("`"), cells[3]) for cells in rows] == [
-        (name, f"privol reproduce {find((name,))[0].slug}", f"**{record['verdict']}**") for name, record in KEPT.items()
+        (f.name, f"privol reproduce {f.slug}", f"**{verdicts.get(f.name, 'not measured')}**") for f in FIGURES
     ]
+    assert all(f.files for f in FIGURES if f.name not in KEPT)  # not measured for want of their data alone
+    assert all(record["why"] == find((name,))[0].why for name, record in KEPT.items())
     assert not any(record["quick"] for record in KEPT.values())
     for name, what in NO_FIGURES.items():
         assert f"| {name} | {what} |" in text
+
+
+def test_the_page_has_every_statement():
+    text = PAGE.read_text(encoding="utf-8")
+    (lines,) = re.findall(r"<!-- compared: .*?-->(.*?)<!-- end of compared -->", text, re.DOTALL)
+    rows = [line[2:-2].split(" | ") for line in lines.splitlines() if line.startswith("| ")][2:]
+    assert [(cells[0], cells[1], cells[5] == "agrees") for cells in rows] == [
+        (name, check["what"], check["agrees"]) for name, record in KEPT.items() for check in record["checks"]
+    ]
 
 
 def test_verdicts_of_the_page_follow_from_its_figures():
@@ -236,7 +249,7 @@ def test_tables_of_other_pages_are_those_of_the_results():
     for page in (ROOT / "docs").glob("*.md"):
         text = page.read_text(encoding="utf-8")
         for name, table in re.findall(r"<!-- ([\w-]+): experiments/reproduced.py -->(.*?)<!-- end of", text, re.DOTALL):
-            if name != "reproduced":
+            if name not in ("reproduced", "compared"):
                 (record,) = (record for record in KEPT.values() if record["file"] == name)
                 for kept in record["tables"]:
                     for cells in kept["rows"]:
@@ -283,5 +296,7 @@ def test_only_full_results_go_into_the_documentation(here, monkeypatch):
     assert re.fullmatch(r"before\n<!--.*-->\n\n(\|.*\|\n){9}\n<!--.*-->\nafter .*\n", text)
     assert (docs / "img" / "zhang2018-fig-4.png").read_bytes() == (here / "out" / "zhang2018-fig-4.png").read_bytes()
     assert list(json.loads((docs / "reproduce.json").read_text())) == ["zhang2018 fig. 3", "zhang2018 fig. 4"]
-    assert (docs / "reproduce.md").read_text().count("`privol reproduce zhang2018-fig-") == 2
+    index = (docs / "reproduce.md").read_text()
+    assert index.count("**not measured**") == len(FIGURES) - 2
+    assert "| `privol reproduce jain2012-fig-2c` | **not measured** | needs covtype.data |" in index
     assert (docs / "b.md").read_text() == "untouched"

@@ -20,7 +20,7 @@ PAGE, LOCAL, OFFLINE, NETWORK, ENCODING, ARENA, GUARANTEE = PAGES = tuple(
     ROOT / "docs" / f"{name}.md"
     for name in ("experiments", "local", "offline", "network", "encoding", "arena", "guarantee")
 )
-SHARED = {"common", "diffprivlib_worker", "network_data", "regression", "reproduced", "sweeps", "tasks"}
+SHARED = {"common", "diffprivlib_worker", "regression", "reproduced", "sweeps", "tasks"}
 SCRIPTS = sorted({path.stem for path in FOLDER.glob("*.py")} - SHARED)
 
 

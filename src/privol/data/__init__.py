@@ -13,7 +13,7 @@ from typing import Any
 
 from ..streams import Stream, open_stream
 
-__all__ = ["covtype_path", "covtype_ranges", "open_covtype"]
+__all__ = ["covtype_path", "covtype_ranges", "open_covtype", "schema_path"]
 
 _FOLDER = Path(__file__).parent
 
@@ -27,6 +27,11 @@ def covtype_ranges() -> dict[str, tuple[float, float]]:
     """Public (low, high) of the ten quantitative columns, chosen without looking at the rows (see COVTYPE.txt)."""
     found = json.loads((_FOLDER / "covtype_ranges.json").read_text(encoding="utf-8"))
     return {name: (float(low), float(high)) for name, (low, high) in found.items()}
+
+
+def schema_path(name: str) -> Path:
+    """Path of the public schema of a data set: "adult", "covtype" or "diabetic_data", as UCI has published them."""
+    return _FOLDER / f"{name}.toml"
 
 
 def open_covtype(*, classes: Sequence[Any] | None = None, block_rows: int = 65536) -> Stream:

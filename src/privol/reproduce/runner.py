@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from .. import __version__
-from ..errors import InvalidParameter, PrivacyWarning, StreamError
-from .sets import WHERE, path_of
+from ..errors import InvalidParameter, PrivacyWarning, ScaledRowsWarning, StreamError
+from .sets import WHERE, has
 from .verdicts import Figure, Result, Setting
 
 __all__ = ["missing_files", "reproduce", "where_to_get"]
@@ -20,7 +20,7 @@ def missing_files(figures: Iterable[Figure], data: Path | None, *, quick: bool =
     missing: dict[str, list[str]] = {}
     for figure in figures:
         for name in figure.needs(quick):
-            if data is None or path_of(data, name) is None:
+            if data is None or not has(data, name):
                 missing.setdefault(name, []).append(figure.name)
     return missing
 
@@ -73,7 +73,9 @@ def reproduce(
         raise StreamError(where_to_get(missing, data))
     start = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyWarning)  # public rows and the papers' own noise: the tables say so
+        # public rows and the papers' own noise: the tables say so
+        warnings.simplefilter("ignore", PrivacyWarning)
+        warnings.simplefilter("ignore", ScaledRowsWarning)
         measured = figure.measure(Setting(runs, quick, data, say))
     if quick:
         measured = measured.of_sample()

@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 FloatArray = NDArray[np.float64]
+SAID = 3  # statements that do not hold and are said in one line; the page has all
 
 
 def shown(values: Sequence[float], digits: int = 3) -> str:
@@ -277,15 +278,17 @@ class Result:
         """What differs, or how much was compared."""
         checks = self.measured.checks
         if self.quick:
-            return "a small sample; the paper's figures are of full size"
+            return "a small size, on rows that come with privol or are drawn; the paper's figures are of full size"
         wrong = [check for check in checks if not check.agrees]
         if not wrong:
-            return f"{len(checks)} of {len(checks)} statements"
+            return "the one statement" if len(checks) == 1 else f"all {len(checks)} statements"
         said = [
             f"{check.what}: {check.measured}" + ("" if check.source is None else f" (paper: {check.source:g})")
-            for check in wrong
+            for check in wrong[:SAID]
         ]
-        return f"{len(wrong)} of {len(checks)} statements do not hold: " + "; ".join(said)
+        if len(wrong) > SAID:
+            said.append(f"and {len(wrong) - SAID} more")
+        return f"{len(wrong)} of {len(checks)}: " + "; ".join(said)
 
     def to_record(self) -> dict[str, Any]:
         """Return values for JSON."""
@@ -296,7 +299,7 @@ class Result:
             "number": figure.number,
             "file": self.file,
             "what": figure.what,
-            "size": "a small sample" if self.quick else figure.size,
+            "size": "a small size" if self.quick else figure.size,
             "quick": self.quick,
             "runs": self.runs,
             "verdict": self.verdict,
@@ -312,7 +315,7 @@ class Result:
     def to_markdown(self, picture: str | None) -> str:
         """Return a page; ``picture``: name of the file that it shows."""
         figure = self.figure
-        size = "A small sample, and so compared with nothing" if self.quick else figure.size
+        size = "A small size, and so compared with nothing" if self.quick else figure.size
         lines = [f"# {figure.name}: {figure.what}", "", f"**{self.verdict}**: {self.how}.", ""]
         if figure.why and not self.quick:
             lines += [figure.why, ""]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,22 +9,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import FloatArray, say
 from scipy import sparse
-from tasks import SCHEMAS, TASKS, Split, rows_of
 
-from privol import DOLA, open_stream, topology
-from privol.evaluate import best_in_hindsight, progressive
+from .. import topology
+from ..evaluate import best_in_hindsight, progressive
+from ..learners import DOLA
+from ..streams import open_stream
+from .sets import RCV1, TASKS, Split, found, has, rcv1_rows, rows_of, schema_of
+from .verdicts import FloatArray
+
+__all__ = [
+    "BALL", "DELTA", "DIABETES", "FILES", "L2", "NODES", "RADIUS", "RCV1", "Along", "Rows", "along", "diabetes",
+    "found_in", "learner_of", "rcv1",
+]  # fmt: skip
 
 NODES = 64  # as many as the source's processors
 BALL = 10.0  # radius of the models that regret is measured against
 #: Chosen on Adult (the first table of the page), and kept.
 L2, RADIUS = 0.1, 10.0
 DELTA = 1e-6
-RCV1 = "rcv1_subsets.binary.bz2"
-WORDS = 47_236
 HASHED = ("diag_1", "diag_2", "diag_3", "payer_code", "medical_specialty")
-DIABETES = "diabetic_data.csv.gz"
+DIABETES = "diabetic_data.csv"
 #: Of the sets of regret.
 FILES = (DIABETES, *(name for task in TASKS if task.name != "diabetic_data" for name in task.files))
 
@@ -54,15 +58,13 @@ class Rows:
     def least(self) -> float:
         """The mean hinge loss of the best fixed model of the ball."""
         words: dict[str, Any] = {"loss": "hinge", "radius": BALL, "fit_intercept": False}
-        found = best_in_hindsight(self.stream, tolerance=1e-3, **words)
-        say(f"{self.name}: least loss {found.score.loss:.4f}, above the optimum by {found.gap:.1g} at most")
-        return float(found.score.loss)
+        return float(best_in_hindsight(self.stream, tolerance=1e-3, **words).score.loss)
 
     def regret(self, learner: DOLA) -> tuple[float, tuple[FloatArray, FloatArray]]:
         """Return the regret a row of nodes that predict rows of their own, and its curve over the rows."""
-        found = progressive(learner, self.stream, metrics=())
-        rows = found.curve.rows.astype(np.float64)
-        return found.score.loss - self.least, (rows, found.curve.loss / rows - self.least)
+        run = progressive(learner, self.stream, metrics=())
+        rows = run.curve.rows.astype(np.float64)
+        return run.score.loss - self.least, (rows, run.curve.loss / rows - self.least)
 
     def regrets(self, runs: int, **given: Any) -> list[float]:
         """Return the regrets of so many runs with noise of their own."""
@@ -117,7 +119,13 @@ def along(learner: DOLA, rows: Rows) -> Along:
         models = learner.node_coef_
         distance.append(learner.consensus_distance_)
     counts = np.arange(1, len(own) + 1)
-    return Along(nodes * counts * 1.0, np.cumsum(own) / counts, np.cumsum(first) / counts, np.array(distance))
+
+    def mean(losses: list[float]) -> FloatArray:
+        return np.asarray(np.cumsum(losses) / counts, dtype=np.float64)
+
+    return Along(
+        np.asarray(nodes * counts, dtype=np.float64), mean(own), mean(first), np.array(distance, dtype=np.float64)
+    )
 
 
 def diabetes(folder: Path, most: int | None) -> Rows:
@@ -125,36 +133,27 @@ def diabetes(folder: Path, most: int | None) -> Rows:
 
     Without codes and specialties, whose many values are hashed elsewhere: the source has 55 columns.
     """
-    schema = tomllib.loads((SCHEMAS / "diabetic_data.toml").read_text(encoding="utf-8"))
+    schema = schema_of("diabetic_data")
     schema["target"] = {"column": "number_emergency", "negative": [0], "positive": list(range(1, 101))}
     del schema["columns"]["number_emergency"]
     schema["columns"]["readmitted"] = {"drop": True}
     schema["columns"].update({name: {"drop": True} for name in HASHED})
-    X, y, bound = rows_of(folder / DIABETES, schema)
+    X, y, bound = rows_of(found(folder, DIABETES), schema)
     order = np.random.default_rng(0).permutation(len(y))[:most]
     return Rows("diabetic_data", X[order] / bound, y[order])
 
 
 def found_in(folder: Path, most: int | None) -> Iterator[Rows]:
     """Yield the three sets of regret, those whose files are there."""
-    if (folder / DIABETES).exists():
+    if has(folder, DIABETES):
         yield diabetes(folder, most)
-    else:
-        say(f"diabetic_data is left out: {folder} has no {DIABETES}")
     for task in TASKS:
-        if task.name == "diabetic_data":
-            continue
-        if all((folder / name).exists() for name in task.files):
+        if task.name != "diabetic_data" and all(has(folder, name) for name in task.files):
             yield Rows.of(task.split(folder, most))
-        else:
-            say(f"{task.name} is left out: {folder} has no {', '.join(task.files)}")
 
 
 def rcv1(folder: Path, most: int | None) -> Rows:
     """Read the articles; a quarter is held out, as in the source."""
-    (block,) = open_stream(folder / RCV1, n_features=WORDS)
-    assert block.y is not None
-    order = np.random.default_rng(0).permutation(len(block.y))[:most]
-    learnt, held = np.split(order, [len(order) * 3 // 4])
-    y = (block.y > 0).astype(np.float64)
-    return Rows("rcv1", block.X[learnt], y[learnt], block.X[held], y[held])
+    X, y = rcv1_rows(found(folder, RCV1), most)
+    kept = len(y) * 3 // 4
+    return Rows("rcv1", X[:kept], y[:kept], X[kept:], y[kept:])

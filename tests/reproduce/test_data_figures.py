@@ -1,0 +1,115 @@
+"""Figures on data sets: what is read, and what they measure; small sizes of all figures run without any file."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+from places import ROOT
+
+from privol.reproduce import FIGURES, find, jain2012, jun2019, li2018, reproduce
+from privol.reproduce.nodes import Rows, along, learner_of
+from privol.reproduce.regret import Ridge
+from privol.reproduce.sets import TASKS, WHERE, has, path_of, schema_of
+
+pytest.importorskip("pyarrow")
+
+
+def test_a_figure_of_each_kind_runs_at_a_small_size_without_a_file():
+    assert not any(figure.quick_files for figure in FIGURES)
+    for name in ("jain2012 fig. 2b", "li2018 fig. 3c", "li2018 table 3"):
+        (figure,) = find((name,))
+        found = reproduce(figure, quick=True)
+        assert found.verdict == "not compared"
+        (table, *_) = found.measured.tables
+        assert all(len(cells) == len(table.head) for cells in table.rows)
+        for panel in found.measured.panels:
+            for line in panel.lines:
+                assert len(line.x) == len(line.y) > 0
+                assert np.all(np.isfinite(line.y))
+
+
+@pytest.mark.slow
+def test_the_other_figures_run_at_a_small_size():
+    names = ("jain2012 fig. 2a", "jain2012 fig. 2c", "li2018 fig. 3b", "li2018 fig. 4", "li2018 fig. 5a",
+             "li2018 fig. 6a", "li2018 fig. 6b", "li2018 fig. 6c", "jun2019")  # fmt: skip
+    for figure in find(names):
+        found = reproduce(figure, quick=True)
+        assert (found.verdict, found.measured.checks) == ("not compared", ())
+        for table in found.measured.tables:
+            assert {len(cells) for cells in table.rows} == {len(table.head)}
+
+
+def test_the_printed_numbers_are_all_compared():
+    """The numbers of fig. 2c and of table 3, as the papers print them."""
+    assert list(jain2012.PRINTED.values()) == [68.1, 66.3, 62.7, 59.4, 58.3]
+    assert [li2018.PRINTED[n, e] for e in (1.0, 0.1, 0.01) for n in (1, 4, 64)] == [
+        82.51, 74.64, 65.72, 80.17, 70.86, 62.34, 75.69, 64.81, 50.36,
+    ]  # fmt: skip
+    assert [li2018.PRINTED[n, math.inf] for n in (1, 4, 64)] == [82.51, 74.64, 65.72]
+
+
+def test_a_model_that_is_known_has_the_regret_that_is_computed_by_hand():
+    rows = Ridge(np.array([[1.0], [1.0]]), np.array([1.0, 0.0]), 1.0)
+    # losses w^2 / 2 + (y - w)^2 / 2 of w = 0: 1/2 and 0; the best is w = 1/4 with 3/8
+    assert rows.best() == pytest.approx(0.375)
+    assert rows.regret(np.zeros((2, 1))) == pytest.approx((0.5 - 0.375) / 2)
+    np.testing.assert_allclose(rows.regrets(np.zeros((2, 1)), np.array([1, 2])), [0.25, 0.0625])
+
+
+def test_models_of_a_sum_that_is_exact_are_the_leaders():
+    """Without noise PQFTL follows the leader: the model before row t solves the first t - 1 rows."""
+    rows = Ridge.synthetic(12, dim=3)
+    models = jain2012.released(rows, math.inf, 0, x_bound=50.0, y_bound=50.0, l2=rows.l2)
+    assert np.all(models[0] == 0.0)
+    for t in (1, 5, 11):
+        X, y = rows.X[:t], rows.y[:t]
+        np.testing.assert_allclose(models[t], np.linalg.solve(t * np.eye(3) + X.T @ X, X.T @ y), atol=1e-12)
+
+
+def test_curves_of_nodes_are_smooth_where_they_are_one():
+    assert li2018.roughness(np.tile(np.arange(10.0), (3, 1))) == 0.0
+    assert li2018.roughness(np.array([[9.0, 9.0, 1.0, 1.0], [0.0, 0.0, 3.0, 3.0]])) == 1.0
+
+
+def test_a_complete_graph_has_one_model(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, size=(64, 3))
+    rows = Rows("tiny", X, (X[:, 0] > 0) * 1.0)
+    found = along(learner_of(1, nodes=8, topology="complete", epsilon=5.0), rows)
+    assert found.distance.max() < 1e-9
+    assert found.rows[-1] == 64
+
+
+def test_risk_is_in_proportion_to_the_distance():
+    game = jun2019.Regression(10, 50, 3.0)
+    assert game.excess(np.zeros(10)) == pytest.approx(game.null)
+    assert game.excess(game.truth) == 0.0
+    assert game.excess(2.0 * game.truth) == pytest.approx(game.null)
+
+
+def test_files_are_found_in_either_form(tmp_path):
+    assert path_of(tmp_path, "adult.data") is None
+    for end in (".zip", ".gz", ""):
+        (tmp_path / f"adult.data{end}").write_bytes(b"")
+        assert path_of(tmp_path, "adult.data") == tmp_path / f"adult.data{end}"
+    (tmp_path / "YearPredictionMSD.bz2").write_bytes(b"")
+    assert not has(tmp_path, "YearPredictionMSD.txt")
+    (tmp_path / "YearPredictionMSD.t").write_bytes(b"")
+    assert has(tmp_path, "YearPredictionMSD.txt")
+
+
+def test_every_set_says_where_it_is():
+    assert all(where.startswith("https://") for where in WHERE.values())
+    for task in TASKS:
+        assert schema_of(task.name)["target"]
+        assert set(task.files) <= set(WHERE)
+
+
+def test_reasons_name_errata_that_are_there():
+    errata = (ROOT / "docs" / "errata.md").read_text(encoding="utf-8")
+    for figure in FIGURES:
+        for name in re.findall(r"\b(?:JKT|ZV|LZ|JO|CM)-\d+\b", figure.why):
+            assert f"### {name}. " in errata, f"{figure.name}: {name}"
