@@ -306,6 +306,7 @@ def _with_budget(name: str, given: dict[str, Any], flag: str) -> Any:
 
 
 def check_labels(made: Any, stream: Any, file: str | None) -> None:
+    from ..learners import OfflineLearner
     from ..losses import get_loss
 
     loss, schema = get_loss(made.loss), stream.schema
@@ -315,6 +316,8 @@ def check_labels(made: Any, stream: Any, file: str | None) -> None:
         needed = "--classes NEGATIVE,POSITIVE (or more), or --positive LABEL"
         if schema is not None:
             needed = f"negative and positive, or classes, under [target] of {schema.name}"
+        elif isinstance(made, OfflineLearner):  # others learn them by themselves
+            needed += ", or --schema with one that privol info FILE --private has learnt, under a budget of its own"
         raise InvalidParameter(
             f"the {loss.name} loss needs the public labels: {needed}; for real targets choose --loss "
             f"{', '.join(OF_TARGETS[:-1])} or {OF_TARGETS[-1]}"
