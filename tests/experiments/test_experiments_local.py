@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from experiment_tools import experiments, number, written  # noqa: F401 (a fixture)
 
+from privol import BANCO, AgnosticBANCO, MultiscaleSGD
+
 pytestmark = pytest.mark.slow
 
 pytest.importorskip("pyarrow")
@@ -152,3 +154,34 @@ def test_the_page_shows_where_the_aim_is_met():
             assert multiscale < banco
     assert signals == 31
     assert missed == [(["covtype", "privunit", "8"], 1.7)]
+
+
+# ---- the tables, and what comes out today -----------------------------------------------------------------------
+
+
+def near(found: list[float], mean: float, deviation: float, runs: int) -> None:
+    """Whether some runs and a cell of the page, of so many others, have one mean: five standard errors, and rounding.
+
+    Means of eight runs and of 20: off by chance in fewer than one of 10^5 cells.
+    """
+    error = deviation * math.sqrt(1 / len(found) + 1 / runs)
+    assert abs(np.mean(found) - mean) < 5 * error + 0.05 * mean, (np.mean(found), mean, error)
+
+
+def test_small_reruns_agree_with_the_page(experiments):  # noqa: F811
+    """New rows and noise in a cell of each of four tables: the page is no memory of an older version."""
+    sweeps, betting, bandit = experiments("sweeps"), experiments("betting"), experiments("bandit_regret")
+    keys = range(5_000, 5_008)
+    for values, cells in ((1, written("bandit_regret")[1]), (2, written("bandit_regret")[9])):
+        assert cells[1] == "1,000"
+        near([bandit.regret(1_000, values, key) for key in keys], number(cells[2]), spread(cells[2]), 20)
+    game, given = betting.Regression(2, 20_000, 1.0), {"epsilon": 1.0, "randomizer": "l2laplace"}
+    rows = {tuple(cells[:4]): cells[4:] for cells in written("betting") if len(cells) == 9}
+    for name, kind in (("BANCO", BANCO), ("AgnosticBANCO", AgnosticBANCO)):
+        cell = rows["l2laplace", "2", "1", name][betting.NORMS.index(1.0)]
+        near([sweeps.run(kind, game, key, **given) / game.null for key in keys], number(cell), spread(cell), 20)
+    rows = {tuple(cells[:2]): cells[2:] for cells in written("multiscale") if len(cells) == 7}
+    null, cell, *_ = rows["l2laplace", "2, 20,000, 1, 1"]
+    unit = 1.0 / number(null)
+    found = [sweeps.run(MultiscaleSGD, game, key, **given) / game.null / unit for key in keys]
+    near(found, number(cell), spread(cell), 20)

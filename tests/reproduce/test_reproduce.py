@@ -205,6 +205,17 @@ def test_figures_without_their_data_are_left_out_when_told_to(here, monkeypatch)
     assert privol_cli("reproduce", figure.name, "--quick", "--skip-missing").exit_code == DATA  # nothing is left
 
 
+def test_a_folder_with_something_else_in_it_is_left_alone(here):
+    out = here / "privol-reproduce"
+    out.mkdir()
+    for text in ("{", "[]", '{"name": 1}'):
+        (out / "zhang2018-fig-3.json").write_text(text)
+        done = privol_cli("reproduce", "zhang2018", "--quick")
+        assert done.exit_code == DATA
+        assert "zhang2018-fig-3.json is no result of privol reproduce" in done.stderr
+        assert [(path.name, path.read_text()) for path in out.iterdir()] == [("zhang2018-fig-3.json", text)]
+
+
 def test_wrong_names_and_none_are_wrong_usage(here):
     for words in ((), ("nonsense",), ("li2018 table 1",), ("all", "--runs", "1")):
         assert privol_cli("reproduce", *words).exit_code == USAGE

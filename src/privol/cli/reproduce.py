@@ -79,6 +79,7 @@ def reproduce(
         raise StreamError(where_to_get(missing, folder))
     place = Path(out)
     place.mkdir(parents=True, exist_ok=True)
+    _write_index(place)  # fails before anything is measured where nothing could be written
     results = []
     for figure in figures:
         if figure.name in left_out:
@@ -144,6 +145,12 @@ def _write(place: Path, result: Result, picture: bytes | None) -> None:
         write_atomically(place / f"{result.file}.png", picture)
     write_atomically(place / f"{result.file}.md", result.to_markdown(image).encode())
     write_atomically(place / f"{result.file}.json", _dumped(result.to_record()))
+    _write_index(place)
+
+
+def _write_index(place: Path) -> None:
+    from .._files import write_atomically
+
     records = _records(place)
     write_atomically(place / RESULTS, _dumped({"private": False, "results": records}))
     write_atomically(place / INDEX, _index(records).encode())
@@ -155,10 +162,21 @@ def _dumped(record: dict[str, Any]) -> bytes:
 
 def _records(place: Path) -> list[dict[str, Any]]:
     """Read the results in a folder, in the registry's order."""
+    from ..errors import StreamError
     from ..reproduce import FIGURES
 
-    paths = [place / f"{figure.slug}{end}.json" for figure in FIGURES for end in ("", "-quick")]
-    return [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
+    records = []
+    for path in (place / f"{figure.slug}{end}.json" for figure in FIGURES for end in ("", "-quick")):
+        if not path.is_file():
+            continue
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise StreamError(f"{path} is no result of privol reproduce ({error}): choose another --out") from error
+        if not isinstance(record, dict) or not record.keys() >= {"name", "file", "what", "quick", "verdict", "how"}:
+            raise StreamError(f"{path} is no result of privol reproduce: choose another --out")
+        records.append(record)
+    return records
 
 
 def _index(records: list[dict[str, Any]]) -> str:
