@@ -26,6 +26,7 @@ from .errors import InvalidParameter, PrivacyWarning, ScaledRowsWarning, Selecti
 from .guarantees import (
     ADJACENCIES,
     Guarantee,
+    ShowsGuarantee,
     gdp_epsilon,
     pure_within_gdp,
     selection_mu,
@@ -168,7 +169,7 @@ def _usable(X: Any, codes: FloatArray) -> tuple[Any, NDArray[np.bool_]]:
     return np.where(usable[:, None], X, 0.0), usable
 
 
-class PrivateSelection(BaseEstimator):  # type: ignore[misc]
+class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
     """The best of a random number of private fits, as one release.
 
     A logarithmic number of times a candidate is drawn at random, fitted to the first rows with about half of the

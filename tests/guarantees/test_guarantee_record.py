@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import html
 import json
 import math
 import pickle
+import re
 from dataclasses import FrozenInstanceError, replace
 from decimal import Decimal
 from typing import Any
@@ -271,3 +273,15 @@ def test_replace_makes_a_checked_copy():
     assert replace(make(), releases=3).releases == 3
     with pytest.raises(InvalidParameter):
         replace(make(), parameter=math.inf)
+
+
+def test_notebooks_show_the_figures_and_the_sentence_escaped():
+    g = make(rows_per_user=2, user="<script>alert('x')</script>")
+    shown = g._repr_html_()
+    assert "<script" not in shown
+    assert len(shown) < 200 + len(g.summary()) + len(g.sentence()) + 60
+    said = re.sub(r"<[^>]*>", "\n", shown).split("\n")
+    assert [html.unescape(text) for text in said if text.strip()] == [
+        "Guarantee:", f" {g.summary()}", "What it says", g.sentence(),
+    ]  # fmt: skip
+    assert "NOT PRIVATE" in make(private=False)._repr_html_()

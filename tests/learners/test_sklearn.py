@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.base import clone, is_classifier, is_regressor
+from sklearn import config_context
+from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -25,10 +26,15 @@ from privol import (
     MultiscaleSGD,
     ObjectivePerturbation,
     OutputPerturbation,
+    PrivateClassifier,
+    PrivateRegressor,
     SparseDOLA,
 )
+from privol.encoding import PrivateEncoder
+from privol.guarantees import ShowsGuarantee
 from privol.learners import LEARNERS as KINDS
 from privol.ledger import Ledger
+from privol.tuning import PrivateSelection
 
 # Seeded, with a budget so large that the noise does not decide the checks' small problems.
 # Horizon and release, because partial_fit asks for both.
@@ -138,3 +144,24 @@ def test_every_fit_of_a_search_pays():
     search.fit(X, y)
     assert len(ledger.accounts) == 2 * 3 + 1
     assert cross_val_score(PIGD(epsilon=1e4, delta=1e-3, radius=10.0, l2=0.001, x_bound=4.0), X, y, cv=3).mean() > 0.8
+
+
+def test_notebooks_show_the_guarantee_below_the_diagram():
+    """scikit-learn's contract is kept: a diagram where the configuration asks for one, else no HTML at all."""
+    learner = PIGD(epsilon=0.5)
+    assert "Guarantee:" not in learner._repr_html_()  # no run, no guarantee
+    learner.fit(*data())
+    for shown in (learner._repr_html_(), learner._repr_mimebundle_()["text/html"]):
+        assert shown.endswith(learner.guarantee_._repr_html_())
+        assert "sk-container" in shown
+    assert learner.n_releases_ == 1
+    with config_context(display="text"):
+        assert not hasattr(learner, "_repr_html_")
+        assert learner._repr_mimebundle_() == {"text/plain": repr(learner)}
+
+
+def test_every_estimator_shows_its_guarantee():
+    kinds = {type(learner) for learner in LEARNERS}
+    for kind in kinds | {PrivateClassifier, PrivateRegressor, PrivateEncoder, PrivateSelection}:
+        order = kind.__mro__
+        assert order.index(ShowsGuarantee) < order.index(BaseEstimator), kind

@@ -16,6 +16,7 @@ from .._values import cells_of
 from ..encoding.learning import MISSING_TEXTS
 from ..encoding.schema import Schema
 from ..errors import InvalidParameter
+from ..guarantees import ShowsGuarantee
 from ..readers.columns import Columns, blanked
 from ..readers.frames import is_frame
 from .course import Course
@@ -30,7 +31,7 @@ _FITTED = (
 )  # fmt: skip
 
 
-class ReadsTables(BaseEstimator):  # type: ignore[misc]
+class ReadsTables(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
     """What reads the rows of an estimator, and remembers of which columns they are."""
 
     declared: Any

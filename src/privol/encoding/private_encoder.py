@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .._values import cells_of
 from ..errors import InvalidParameter
+from ..guarantees import ShowsGuarantee
 from ..ledger import Ledger, LedgerSeat
 from ..readers.arrays import ArraySource
 from ..readers.base import Source
@@ -27,7 +28,7 @@ from .streaming import StreamEncoder
 __all__ = ["PrivateEncoder"]
 
 
-class PrivateEncoder(TransformerMixin, StreamEncoder, BaseEstimator):  # type: ignore[misc]
+class PrivateEncoder(ShowsGuarantee, TransformerMixin, StreamEncoder, BaseEstimator):  # type: ignore[misc]
     """Learns from the first rows of a table what its columns mean, under differential privacy.
 
     Nothing has to be declared: which columns are numbers and which are categories, where the numbers lie, which

@@ -29,6 +29,7 @@ from ._arithmetic import (
     zcdp_rho_of_gdp,
 )
 from ._composition import describe_composition
+from ._html import ShowsGuarantee, guarantee_html
 from ._mixed import compose_fixed, compose_pure
 from ._persons import unchecked
 from ._phrases import RELEASED, format_up
@@ -48,6 +49,7 @@ __all__ = [
     "BudgetSplit",
     "Claim",
     "Guarantee",
+    "ShowsGuarantee",
     "approximate_delta",
     "approximate_epsilon",
     "compose_fixed",
@@ -62,6 +64,7 @@ __all__ = [
     "gdp_mu_of_pure",
     "group_mu",
     "group_slack",
+    "guarantee_html",
     "left_of_delta",
     "pure_delta",
     "pure_epsilon",

@@ -16,6 +16,7 @@ from .._vocabulary import ADJACENCIES
 from ..errors import InvalidParameter
 from ._approximate import Bound, approximate_delta, approximate_epsilon, group_slack, left_of_delta
 from ._arithmetic import gdp_delta, gdp_epsilon, sum_up, times_up, zcdp_rho_of_gdp
+from ._html import guarantee_html
 from ._persons import COLLISION, about_row, about_users, change_of_users, whose
 from ._phrases import RELEASED, WORDS_OF_RELEASED, format_up
 from ._pure import gdp_mu_of_pure, pure_delta, pure_epsilon, zcdp_rho_of_pure
@@ -401,6 +402,10 @@ class Guarantee:
         if self.private:
             return line
         return f"NOT PRIVATE: the noise came from a known seed; if that were secret: {line}"
+
+    def _repr_html_(self) -> str:
+        """The figures, and the sentence to unfold: what notebooks show."""
+        return guarantee_html(self)
 
     def _numbers(self) -> str:
         if self.kind == "none":

@@ -19,7 +19,7 @@ from .._core._rows import squared_norms
 from .._sparse import sound_rows
 from .._values import unmasked
 from ..errors import InvalidParameter, StateError
-from ..guarantees import Guarantee
+from ..guarantees import Guarantee, ShowsGuarantee
 from ..losses import Loss, class_probabilities, get_loss
 
 __all__ = ["Export", "Release", "ReleasedModel", "is_classifier"]
@@ -64,7 +64,7 @@ def _has_probabilities(learner: Any) -> bool:
     return bool(get_loss(learner.loss).log_odds)
 
 
-class ReleasedModel(BaseEstimator):  # type: ignore[misc]
+class ReleasedModel(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
     """Base of the learners: what they have released, and predictions from it."""
 
     loss: str | Loss
