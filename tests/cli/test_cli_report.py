@@ -6,15 +6,13 @@ import base64
 import json
 import os
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
+from browser import page_after_its_scripts
 from cli_tools import privol_cli
-from patience import WAIT
 
 from privol.cli.app import IO, OK, USAGE
 from privol.ledger import history
@@ -157,17 +155,12 @@ def test_the_budget_is_what_the_journal_says(here):
 @pytest.mark.process
 def test_in_a_browser(here):
     """A browser without a network shows it, pictures included."""
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if browser is None:
-        pytest.skip("no browser is installed: chromium or google-chrome")
     assert privol_cli(*RUN, "--out", "R").exit_code == OK
     assert privol_cli("report", "R").exit_code == OK
     # a page of the test's own counts the pictures that were drawn
     count = "<script>onload=()=>{document.title=[...document.images].filter(i=>i.naturalWidth>100).length}</script>"
     text = Path("R/report.html").read_text().replace("</body>", f"{count}</body>")
     Path("shown.html").write_text(text)
-    offline = ("--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={here / 'profile'}")
-    words = (browser, "--headless", "--no-sandbox", "--disable-gpu", *offline, "--dump-dom", str(here / "shown.html"))
-    shown = subprocess.run(words, capture_output=True, text=True, timeout=WAIT, check=True).stdout
+    shown = page_after_its_scripts(here / "shown.html", here / "profile")
     assert f"<title>{text.count('<img ')}</title>" in shown
     assert "Model card" in shown

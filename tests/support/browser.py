@@ -1,0 +1,32 @@
+"""Pages in a headless browser that has no network, where one is installed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from patience import WAIT
+
+
+def page_after_its_scripts(page: Path, profile: Path, query: str = "", wait: int = 0) -> str:
+    """Return the HTML of a page of files as a browser has it when the scripts of the page have run.
+
+    Parameters
+    ----------
+    page, profile : Path
+        The file, and a folder for what the browser writes.
+    query : str
+        Behind the address, such as ``"?q=word"``.
+    wait : int
+        Milliseconds of the page's own clock for its scripts; 0: until it is loaded.
+    """
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if browser is None:
+        pytest.skip("no browser is installed: chromium or google-chrome")
+    offline = ("--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={profile}")
+    patient = (f"--virtual-time-budget={wait}",) if wait else ()
+    address = page.resolve().as_uri() + query
+    words = (browser, "--headless", "--no-sandbox", "--disable-gpu", *offline, *patient, "--dump-dom", address)
+    return subprocess.run(words, capture_output=True, text=True, timeout=WAIT, check=True).stdout
