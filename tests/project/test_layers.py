@@ -260,3 +260,17 @@ def test_files_stay_small() -> None:
 def test_the_longest_files_exist() -> None:
     assert len(set(LONGEST)) == len(LONGEST)
     assert not [name for name in LONGEST if not ROOT.joinpath("tests", name).is_file()]
+
+
+def test_the_picture_has_every_room_above_what_it_may_import():
+    """Of docs/architecture.md: a room of a higher layer stands higher, or in the same band further to the right."""
+    svg = ROOT.joinpath("docs", "img", "architecture.svg").read_text(encoding="utf-8")
+    texts = re.findall(r'<text [^>]*font-size: 8\.5px[^>]* x="([\d.]+)" y="([\d.]+)"[^>]*>(\w+)</text>', svg)
+    places = {name: (-round(float(y)), float(x)) for x, y, name in texts}
+    assert places.keys() == RANK.keys() - {"__main__", "experiments"}
+    for lower in places:
+        for upper in places:
+            if RANK[lower] < RANK[upper]:
+                assert places[lower] < places[upper], (
+                    f"{upper} is drawn below {lower}: python tools/architecture.py --write"
+                )
