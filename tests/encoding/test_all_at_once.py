@@ -15,7 +15,7 @@ from schema_tables import pa
 from privol.encoding import histograms, learning, times
 from privol.encoding.hashes import hash_of, hashes_of
 from privol.encoding.schema_parts import Hashed
-from privol.encoding.strings import LONGEST, threshold
+from privol.encoding.strings import LONGEST, thresholds
 from privol.encoding.texts import TextColumn
 from privol.encoding.told import Told
 from privol.readers.columns import blanked
@@ -141,7 +141,9 @@ def test_cells_that_teach_are_those_of_python(texts):
     buckets = Counter(hash_of(text) % learning.BUCKETS for text in plain if text is not None)
     for column in (strings(texts), strings(texts).dictionary_encode()):
         values = histograms.Values(column, WRITTEN, True, hashes=True)
-        assert sum((Counter({text: n}) for text, n in values.texts()), Counter()) == Counter(plain)
+        told = Told(column, WRITTEN)
+        found = zip([*told.present.to_pylist(), None], told.weights.tolist(), strict=True)
+        assert sum((Counter({text: n}) for text, n in found), Counter()) == Counter(plain)
         assert values.present().tolist() == [text is not None for text in plain]
         assert values.absent() == plain.count(None)
         assert dict(enumerate(values.buckets().tolist())) == {b: buckets[b] for b in range(learning.BUCKETS)}
@@ -196,7 +198,7 @@ def test_doubles_say_what_their_texts_say(values, comma):
     told = Told(pa.array(values, pa.float64()), written, pointed=True, hashes=True)
     for name in ("values", "missing", "times", "numbers", "weights"):
         np.testing.assert_array_equal(getattr(told, name), getattr(written_out, name), name)
-    assert told.texts == written_out.texts
+    assert told.present == written_out.present
     some = ~told.missing[:-1]
     assert told.hashes[some].tolist() == written_out.hashes[some].tolist()
 
@@ -206,11 +208,12 @@ def test_strings_of_some_rows_are_left_out():
     assert (column.type, column.to_pylist()) == (pa.string(), [None, None, "", "b"])
 
 
-@given(st.text(max_size=70))
-def test_thresholds_are_those_of_the_bytes(text):
-    found = text.encode("utf-8", "surrogatepass")
-    bound = threshold(text, 3.0)
-    assert (bound is not None) == (0 < len(found) <= LONGEST)
-    if bound is not None:
-        like = "a" * len(found) if all(32 <= byte < 127 for byte in found) else "\0" * len(found)
-        assert bound == threshold(like, 3.0)
+@settings(deadline=None, max_examples=50)
+@given(st.lists(TEXTS | st.text(st.characters(exclude_categories=["Cs"]), max_size=70), min_size=1, max_size=5))
+def test_thresholds_are_those_of_the_bytes(texts):
+    printable = [all(32 <= byte < 127 for byte in text.encode()) for text in texts]
+    like = ["\0a"[plain] * len(text.encode()) for text, plain in zip(texts, printable, strict=True)]
+    bounds = thresholds(strings(texts), 3.0)
+    np.testing.assert_array_equal(bounds, thresholds(strings(like), 3.0))
+    assert (~np.isnan(bounds)).tolist() == [0 < len(text.encode()) <= LONGEST for text in texts]
+    assert bounds.tobytes() == b"".join(thresholds(strings([text]), 3.0).tobytes() for text in texts)

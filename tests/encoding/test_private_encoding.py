@@ -55,7 +55,7 @@ class Counting(EncodingRun):
         return self.noisy[-1]
 
     def _find_labels(self, number):
-        self.texts = dict(self._texts)
+        self.texts = self._texts.found()
         self._labels = ("no", "yes")
         self._texts.clear()
 

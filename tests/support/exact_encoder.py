@@ -70,7 +70,7 @@ def counted(learn, given=None, **words):
     source, kept = Exact(given), EncodingRun._find_labels
 
     def find(run, number):
-        source.texts = dict(run._texts)
+        source.texts = run._texts.found()
         kept(run, number)
 
     with pytest.MonkeyPatch.context() as patch:

@@ -9,6 +9,11 @@ NUMBER: int
 TIME: int
 TEXT: int
 OPEN: int
+STATE_MISSING: int
+STATE_UNKNOWN: int
+STATE_CLIPPED: int
+STATE_SPARED: int
+SHARED: int
 
 class Form:
     def __init__(self, missing: Sequence[bytes], marks: bytes) -> None: ...
@@ -26,8 +31,8 @@ class Hats:
         functions: NDArray[np.float64],
     ) -> None: ...
     def between(
-        self, values: NDArray[np.float64]
-    ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.uint8], int]: ...
+        self, values: NDArray[np.float64], cells: NDArray[np.uint8] | None = None, right: int = 0
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.uint8]]: ...
     def write(
         self,
         cells: NDArray[np.int32] | None,
@@ -36,6 +41,11 @@ class Hats:
         rows: NDArray[np.float64],
     ) -> None: ...
 
+class Buckets:
+    def __init__(self, own: NDArray[np.int32] | None, others: int, shared: int, missing: int) -> None: ...
+    def places(self, cells: NDArray[np.uint8], hashes: NDArray[np.uint32]) -> NDArray[np.int32]: ...
+
+def ones_at(places: NDArray[np.int32], rows: NDArray[np.float64]) -> None: ...
 def rows_of(columns: list[NDArray[np.float64]], rows: NDArray[np.float64]) -> None: ...
 def count_into(
     values: NDArray[np.float64],

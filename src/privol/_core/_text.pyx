@@ -34,6 +34,18 @@ cdef extern from "cells/pv_written.h":
 
 cdef extern from "cells/pv_columns.h":
     void pv_rows_of(int64_t, int64_t, const double **, int64_t, double *) noexcept nogil
+    void pv_ones(int64_t, const int32_t *, int64_t, double *) noexcept nogil
+
+cdef extern from "cells/pv_buckets.h":
+    ctypedef struct pv_buckets:
+        uint32_t buckets
+        const int32_t *own
+        uint32_t shared
+        int32_t others
+        int32_t missing
+
+    int32_t PV_SHARED
+    void pv_places(const pv_buckets *, int64_t, const unsigned char *, const uint32_t *, int32_t *) noexcept nogil
 
 cdef extern from "cells/pv_knots.h":
     ctypedef struct pv_knots:
@@ -43,7 +55,14 @@ cdef extern from "cells/pv_knots.h":
         const double *lows
         const double *widths
 
-    int64_t pv_between(const pv_knots *, int64_t, const double *, int32_t *, double *, unsigned char *) noexcept nogil
+    ctypedef enum pv_state:
+        PV_STATE_MISSING
+        PV_STATE_UNKNOWN
+        PV_STATE_CLIPPED
+        PV_STATE_SPARED
+
+    void pv_between(const pv_knots *, int64_t, const double *, const unsigned char *, unsigned char, int32_t *,
+                    double *, unsigned char *) noexcept nogil
     void pv_functions(int64_t, const int32_t *, const int32_t *, const double *, int64_t, const double *,
                       const double *, int64_t, double *) noexcept nogil
 
@@ -52,6 +71,13 @@ NUMBER = PV_CELL_NUMBER
 TIME = PV_CELL_TIME
 TEXT = PV_CELL_TEXT
 OPEN = PV_CELL_OPEN
+
+STATE_MISSING = PV_STATE_MISSING
+STATE_UNKNOWN = PV_STATE_UNKNOWN
+STATE_CLIPPED = PV_STATE_CLIPPED
+STATE_SPARED = PV_STATE_SPARED
+
+SHARED = PV_SHARED
 
 
 cdef class Form:
@@ -150,6 +176,60 @@ def rows_of(list columns, double[:, :] rows):
         PyMem_Free(found)
 
 
+def ones_at(const int32_t[::1] places, double[:, :] rows):
+    """Write 1 into each row, of shape (n, width), at its place; a place below 0 is none."""
+    cdef int64_t n = rows.shape[0], width = rows.shape[1], i
+    if places.shape[0] != n:
+        raise InvalidParameter(f"found {places.shape[0]} places, and there are {n} rows")
+    if (width > 1 and rows.strides[1] != 8) or (n > 1 and rows.strides[0] % 8):
+        raise InvalidParameter("the values of a row must be beside each other")
+    for i in range(n):
+        if places[i] >= width:
+            raise InvalidParameter(f"row {i + 1} has place {places[i]}, and there are {width}")
+    if n and width:
+        with nogil:
+            pv_ones(n, &places[0], rows.strides[0] // 8, &rows[0, 0])
+
+
+cdef class Buckets:
+    """Which feature each hash has.
+
+    Parameters
+    ----------
+    own : ndarray of int32, shape (buckets,), or None
+        The place of the hashes of each bucket, or SHARED; None: all share.
+    others, shared : int
+        The first of the features that such hashes share, and how many these are; of none ``others`` is their place.
+    missing : int
+        The place of cells that count as missing.
+    """
+
+    cdef pv_buckets code
+    cdef const int32_t[::1] own
+
+    def __init__(self, const int32_t[::1] own, int others, unsigned int shared, int missing):
+        cdef const int32_t *places = NULL
+        cdef uint32_t buckets = 1
+        if own is not None:
+            if not own.shape[0]:
+                raise InvalidParameter("there must be a bucket, found none")
+            places, buckets = &own[0], <uint32_t>own.shape[0]
+        self.own = own
+        self.code = pv_buckets(buckets, places, shared, others, missing)
+
+    def places(self, const unsigned char[::1] cells, const uint32_t[::1] hashes):
+        """Return the places of n cells by what they are and their hashes, and one more for a missing cell."""
+        cdef int64_t n = cells.shape[0]
+        cdef int32_t[::1] found = empty(n + 1, dtype="int32")
+        if hashes.shape[0] != n:
+            raise InvalidParameter(f"found {hashes.shape[0]} hashes, and there are {n} cells")
+        found[n] = self.code.missing
+        if n:
+            with nogil:
+                pv_places(&self.code, n, &cells[0], &hashes[0], &found[0])
+        return found.base
+
+
 cdef class Hats:
     """Functions that are linear between knots, and what they are at these.
 
@@ -181,23 +261,47 @@ cdef class Hats:
         self.steps = ascontiguousarray(diff(functions, axis=0))
         self.code = pv_knots(n, &knots[0], &factors[0], &lows[0], &widths[0])
 
-    def between(self, const double[::1] values):
-        """Return where numbers lie, and how many are NaN: see ``pv_between``."""
-        cdef int64_t n = values.shape[0], none = 0
-        cdef int32_t[::1] left = empty(n, dtype="int32")
-        cdef double[::1] share = empty(n)
-        cdef unsigned char[::1] beyond = empty(n, dtype="uint8")
+    def between(self, const double[::1] values, const unsigned char[::1] cells=None, unsigned char right=0):
+        """Return where n cells lie, and what they are; and of two more: one that is missing, and one that is spared.
+
+        Parameters
+        ----------
+        values : ndarray of float64, shape (n,)
+        cells : ndarray of uint8, shape (n,), optional
+            What each cell is; those that are ``right``, NUMBER or TIME, are numbers here. Default: all are.
+
+        Returns
+        -------
+        left : ndarray of int32, shape (n + 2,)
+            The interval; -1 where there is no number.
+        share : ndarray of float64, shape (n + 2,)
+            How much of the interval is below the number.
+        states : ndarray of uint8, shape (n + 2,)
+            STATE_MISSING, STATE_UNKNOWN, STATE_CLIPPED, STATE_SPARED or 0.
+        """
+        cdef int64_t n = values.shape[0]
+        cdef int32_t[::1] left = empty(n + 2, dtype="int32")
+        cdef double[::1] share = empty(n + 2)
+        cdef unsigned char[::1] states = empty(n + 2, dtype="uint8")
+        cdef const unsigned char *said = NULL
+        left[n] = left[n + 1] = -1
+        share[n] = share[n + 1] = 0.0
+        states[n], states[n + 1] = PV_STATE_MISSING, PV_STATE_SPARED
+        if cells is not None and cells.shape[0] != n:
+            raise InvalidParameter(f"found {cells.shape[0]} cells, and there are {n} values")
         if n:
+            if cells is not None:
+                said = &cells[0]
             with nogil:
-                none = pv_between(&self.code, n, &values[0], &left[0], &share[0], &beyond[0])
-        return left.base, share.base, beyond.base, none
+                pv_between(&self.code, n, &values[0], said, right, &left[0], &share[0], &states[0])
+        return left.base, share.base, states.base
 
     def write(self, cells, const int32_t[::1] left, const double[::1] share, double[:, :] rows):
         """Write the functions of each row's number into rows of shape (n, at least the number of functions).
 
         Row i has number ``cells[i]``, or i where ``cells`` is None. What has no number is left as it is.
         """
-        cdef int64_t n = rows.shape[0], width = self.values.shape[1], i, m = left.shape[0]
+        cdef int64_t n = rows.shape[0], width = self.values.shape[1], i, at, m = left.shape[0]
         cdef const int32_t[::1] own
         cdef const int32_t *found = NULL
         if rows.shape[1] < width or (rows.shape[1] > 1 and rows.strides[1] != 8) or (n > 1 and rows.strides[0] % 8):
@@ -216,9 +320,10 @@ cdef class Hats:
             found = &own[0]
         elif n > m:
             raise InvalidParameter(f"found {m} numbers, and there are {n} rows")
-        for i in range(m):
-            if left[i] >= self.code.intervals:
-                raise InvalidParameter(f"number {i + 1} is in interval {left[i]}, and there are {self.code.intervals}")
+        for i in range(n):
+            at = i if found == NULL else found[i]
+            if left[at] >= self.code.intervals:
+                raise InvalidParameter(f"row {i + 1} is in interval {left[at]}, and there are {self.code.intervals}")
         with nogil:
             pv_functions(n, found, &left[0], &share[0], width, &self.values[0, 0], &self.steps[0, 0],
                          rows.strides[0] // 8, &rows[0, 0])

@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from .._core._text import rows_of
+from .._core._text import ones_at, rows_of
 from ..errors import StreamError
 from ..readers.base import Piece
 from ..readers.columns import Batch, Columns, Kind, resolve_column
 from ..readers.written import Written
 from .cells import CellCounts
+from .cores import each
 from .crosses import Cross, Products, Side
 from .ids import WRITTEN, id_of
 from .knots import Entries, KnotsColumn, numbers_in
@@ -152,6 +153,8 @@ class SchemaEncoder:
         self.feature_names: tuple[str, ...] | None = tuple(names)
         self._means = self._means_of_features(names)
         self.sparse = self._means is None and self._entries <= SPARSE_SHARE * self.n_features
+        self._by_work: list[TextColumn | KnotsColumn] = [*self._knots, *self._texts]
+        self._by_work.sort(key=lambda part: -part.work)
         self._scale = Scale([part.column for part in self._numbers])
         self._number_names = [part.name for part in self._numbers]
         self._number_entries = _runs([part.entry if self.sparse else part.feature for part in self._numbers])
@@ -184,8 +187,7 @@ class SchemaEncoder:
         y = self._targets(batch, first_row, counts)
         bare = None
         refusals = Refusals(self._source, first_row)
-        places = [text.places(batch.column(text.name)) for text in self._texts]
-        points = [part.points(batch.column(part.name), dense=not self.sparse) for part in self._knots]
+        places, points = self._told(batch)
         numbers = self._table(batch)
         if self._key is not None:
             bare = self._bare(numbers, places, points, y, batch.num_rows)
@@ -212,10 +214,8 @@ class SchemaEncoder:
                 numbers[flags[j], j] = 0.0
         make = self._csr if self.sparse else self._dense
         X = make(numbers, flags, places, points, self._products(places, points))
-        if self._means is not None:
-            X -= self._means
-            if bare is not None:
-                X[bare] = 0.0
+        if self._means is not None and bare is not None:
+            X[bare] = 0.0
         return Piece(X, y, users, keys, bare)
 
     # --- parts of a row ------------------------------------------------------------------------
@@ -229,6 +229,21 @@ class SchemaEncoder:
         for part in parts:
             found[part.feature : part.feature + len(part.means)] = part.means
         return found
+
+    def _told(self, batch: Batch) -> tuple[list[IntArray], list[Entries]]:
+        """Return what the cells of columns of text say, and those of columns with knots; each column by itself."""
+
+        def told(part: TextColumn | KnotsColumn) -> IntArray | Entries:
+            column = batch.column(part.name)
+            if isinstance(part, TextColumn):
+                return part.places(column)
+            return part.points(column, dense=not self.sparse)
+
+        parts = self._by_work
+        said = each(told, parts, cells=batch.num_rows * len(parts))
+        found = {part.name: what for part, what in zip(parts, said, strict=True)}
+        places = [cast("IntArray", found[text.name]) for text in self._texts]
+        return places, [cast("Entries", found[part.name]) for part in self._knots]
 
     def _table(self, batch: Batch) -> FloatArray:
         """Return the numbers as they stand in the batch, shape (n, numbers), NaN where missing; ours to change."""
@@ -307,10 +322,8 @@ class SchemaEncoder:
         if not self._texts and len(self._number_entries) == 1 and numbers.shape[1] == self.n_features:
             return numbers
         X = np.zeros((n, self.n_features))
-        # Column by column, but only some rows at a time: they stay in a near cache.
-        step = max(NEAR_CELLS // self.n_features, 1)
-        for start in range(0, n, step):
-            rows = slice(start, min(start + step, n))
+
+        def write(rows: slice) -> None:
             part = X[rows]
             for mine, first, last in self._number_entries:
                 part[:, first:last] = numbers[rows, mine : mine + last - first]
@@ -320,14 +333,17 @@ class SchemaEncoder:
                     part[:, flag] = missing[rows]
             flat, starts = part.reshape(-1), np.arange(len(part), dtype=np.int64) * self.n_features
             for place in places:
-                own = place[rows]
-                at = starts + own
-                # A cell without a feature leaves its row as it is.
-                flat[at if own.min(initial=0) >= 0 else at[own >= 0]] = 1.0
+                ones_at(place[rows], part)  # a cell without a feature leaves its row as it is
             for found in points:
                 found.write(flat, starts, rows)
             for product in products:
                 product.write(flat, starts, rows)
+            if self._means is not None:
+                part -= self._means
+
+        # Column by column, but only some rows at a time: they stay in a near cache.
+        step = max(NEAR_CELLS // self.n_features, 1)
+        each(write, [slice(start, min(start + step, n)) for start in range(0, n, step)], cells=X.size)
         return X
 
     def _csr(

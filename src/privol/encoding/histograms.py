@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from .._core._text import count_into
 from ..readers.written import Written
-from .labels import label_text
+from .label_counts import label_texts
 from .lines import Cells, dyadic_cells
 from .phases import BUCKETS
 from .told import Told
@@ -53,14 +53,14 @@ class Values:
         self._told = Told(column, written, pointed=pointed, hashes=hashes)
         self._weights = self._told.weights[:-1]
 
-    def texts(self) -> list[tuple[str | None, int]]:
-        """The distinct texts without blanks around them, None where they count as missing, and their rows."""
-        return list(zip(self._told.texts, self._told.weights.tolist(), strict=True))
-
     def known(self, labels: Collection[str]) -> npt.NDArray[np.bool_]:
         """Which distinct texts are one of these labels."""
-        found = [text is not None and label_text(text) in labels for text, _ in self.texts()[:-1]]
-        return np.array(found, dtype=bool)
+        import pyarrow
+        import pyarrow.compute as pc
+
+        found = pc.is_in(label_texts(self._told), value_set=pyarrow.array(sorted(labels), "string"))
+        known: npt.NDArray[np.bool_] = found.to_numpy(zero_copy_only=False)
+        return known
 
     @property
     def numbers(self) -> npt.NDArray[np.bool_]:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .._core._text import Hats
+from .._core._text import (
+    MISSING,
+    NUMBER,
+    STATE_CLIPPED,
+    STATE_MISSING,
+    STATE_SPARED,
+    STATE_UNKNOWN,
+    TIME,
+    Hats,
+    rows_of,
+)
 from ..readers.written import Written
 from . import cosines
 from .cells import CellCounts
@@ -25,7 +34,7 @@ BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int32]
 
 # What a cell is, besides a number between the outer knots.
-_MISSING, _UNKNOWN, _CLIPPED, _SPARED = 1, 2, 4, 8
+_MISSING, _UNKNOWN, _CLIPPED, _SPARED = STATE_MISSING, STATE_UNKNOWN, STATE_CLIPPED, STATE_SPARED
 
 
 def numbers_in(column: Any, written: Written, *, pointed: bool = False) -> FloatArray:
@@ -121,21 +130,30 @@ class CosinePoints:
     cells : ndarray of int32, shape (n,), or None
         The distinct cell of each row; None where each row has its own.
     values : ndarray of float64, shape (distinct,)
-        NaN where a cell has no number.
-    strange : ndarray of bool, shape (distinct,)
-        Which are neither missing nor a number.
+    said : ndarray of uint8, shape (distinct,), or None
+        What each distinct cell is; None where all are numbers, or missing and NaN.
+    right : int
+        What a cell has to be for its value to count, NUMBER or TIME.
     """
 
-    def __init__(self, column: KnotsColumn, cells: IntArray | None, values: FloatArray, strange: BoolArray) -> None:
-        self._column, self._cells, self._strange = column, cells, strange
-        # two more: a cell that is null, and a row that is spared
-        self._values = np.append(values, [np.nan, np.nan])
-        self._left, self._share, beyond, none = column.hats.between(self._values)
-        self._states = beyond * np.uint8(_CLIPPED)
-        if none > 2:
-            self._states[self._left < 0] = _MISSING
-        self._states[:-2][strange] = _UNKNOWN
-        self._states[-2:] = _MISSING, _SPARED
+    def __init__(
+        self,
+        column: KnotsColumn,
+        cells: IntArray | None,
+        values: FloatArray,
+        said: npt.NDArray[np.uint8] | None,
+        right: int,
+    ) -> None:
+        self._column, self._cells = column, cells
+        # of two more: a cell that is null, and a row that is spared
+        self._left, self._share, self._states = column.hats.between(values, said, right)
+        self._values = values
+        self._in_cycles = column.cycles_of(np.append(self._numbers, [np.nan, np.nan]))
+
+    @property
+    def _numbers(self) -> FloatArray:
+        """The number of each distinct cell, NaN where it has none."""
+        return np.where(self._left[:-2] >= 0, self._values, np.nan)
 
     def _of_rows(self, found: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return found[:-2] if self._cells is None else found[self._cells]
@@ -148,8 +166,8 @@ class CosinePoints:
 
     def written_out(self) -> Points:
         """Return places and values of all entries."""
-        cells = np.arange(len(self._values) - 2, dtype=np.int32) if self._cells is None else self._cells
-        return self._column.written_out(cells, self._values[:-2], self._strange)
+        cells = np.arange(len(self._values), dtype=np.int32) if self._cells is None else self._cells
+        return self._column.written_out(cells, self._numbers, (self._states[:-2] & _UNKNOWN) != 0)
 
     @property
     def places(self) -> IntArray:
@@ -178,15 +196,12 @@ class CosinePoints:
             column.hats.write(None, self._left[rows], self._share[rows], own[:, column.feature :])
         else:
             column.hats.write(self._cells[rows], self._left, self._share, own[:, column.feature :])
-        for k, values in enumerate(self._in_cycles):
-            own[:, column.first_cycle + k] = values[rows] if self._cells is None else values[self._cells[rows]]
+        if self._in_cycles:
+            at = rows if self._cells is None else self._cells[rows]
+            rows_of([values[at] for values in self._in_cycles], own[:, column.first_cycle :])
         if column.flag is not None:
             states = self._states[rows] if self._cells is None else self._states[self._cells[rows]]
             own[(states & (_MISSING | _UNKNOWN)) != 0, column.flag] = 1.0
-
-    @cached_property
-    def _in_cycles(self) -> list[FloatArray]:
-        return self._column.cycles_of(self._values)
 
     def count(self, name: str, counts: CellCounts) -> None:
         """Add the cells that are not taken as they are."""
@@ -262,24 +277,26 @@ class KnotsColumn:
             names.append(f"{name}=missing")
             self.crossed_names.append(names[-1])
         self.feature_names = names
+        #: About how long its cells take, beside those of other columns.
+        self.work = 1 + 2 * len(column.cycles)
 
     def points(self, column: Any, *, dense: bool = False) -> Entries:
         """Return the entries of the cells of a column of text, or of one of doubles; ``dense``: for dense rows."""
-        cells: IntArray | None = None
+        cells, said, right = None, None, TIME if self._times else NUMBER
         if not hasattr(column, "dictionary") and column.type == "double":
-            values = np.array(column.to_numpy(zero_copy_only=False), dtype=np.float64)
-            for marker in self._written.missing_numbers:
-                values[values == marker] = np.nan
-            strange = np.zeros(len(values), dtype=bool)
+            values: FloatArray = column.to_numpy(zero_copy_only=False)
+            if self._written.missing_numbers:
+                values = np.where(np.isin(values, list(self._written.missing_numbers)), np.nan, values)
         else:
             told = Told(column, self._written, pointed=self._pointed)
-            right = told.times if self._times else told.numbers
-            values, strange = np.where(right, told.values, np.nan), ~right & ~told.missing[:-1]
+            values, said = told.values, told.cells
             cells = None if told.each else told.indices
         if dense and self._functions_at is not None:
-            return CosinePoints(self, cells, values, strange)
+            return CosinePoints(self, cells, values, said, right)
         rows = np.arange(len(values), dtype=np.int32) if cells is None else cells
-        return self.written_out(rows, values, strange)
+        if said is None:
+            return self.written_out(rows, values, np.zeros(len(values), dtype=bool))
+        return self.written_out(rows, np.where(said == right, values, np.nan), (said != right) & (said != MISSING))
 
     def written_out(self, cells: IntArray, values: FloatArray, strange: npt.NDArray[np.bool_]) -> Points:
         """Return the entries of rows by their distinct cells, and which of these are neither missing nor a number."""

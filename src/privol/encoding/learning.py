@@ -8,7 +8,6 @@ found may be shown: the schema, and why a column was left out.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,6 +19,7 @@ from ..errors import StreamError
 from ..noise import STREAM_ENCODING, Source, decide_lattice_point
 from ..readers.columns import Batch
 from ..readers.written import Written
+from .cores import each
 from .histograms import (
     AT_KNOWN,
     AT_MISSING,
@@ -32,12 +32,14 @@ from .histograms import (
     Values,
     null_rows,
 )
-from .labels import label_key, label_text
+from .label_counts import LabelCounts
+from .labels import label_key
 from .lines import Cells, knots_of, refined
 from .means import means_of_hashed, means_of_knots
 from .phases import BUCKETS, EncodingPlan, least_count
 from .schema_parts import Column, Drop, Hashed, Knots, Target
-from .strings import absent_texts, threshold
+from .strings import absent_texts, thresholds
+from .told import Told
 
 __all__ = ["BUCKETS", "MISSING_TEXTS", "REST", "EncodingRun", "Found"]
 
@@ -128,7 +130,7 @@ class EncodingRun:
         self._with_target = np.zeros(1)
         self.found = Found()
         self._labels: tuple[str, ...] = ()
-        self._texts: Counter[str] = Counter()
+        self._texts = LabelCounts()
         self._counted: dict[str, Any] = {}
         self._buckets: dict[str, tuple[FloatArray, float]] = {}  # noisy counts so far, and the variance of their noise
         self._lines: dict[str, tuple[Cells, FloatArray]] = {}
@@ -181,22 +183,20 @@ class EncodingRun:
 
     def _count(self, phase: str, batch: Batch) -> None:
         if phase == "labels":
-            values = self._values(batch, str(self._target))
-            for text, count in values.texts():
-                if text is not None and count:
-                    self._texts[label_text(text)] += count
+            column = str(self._target)
+            self._texts.add(Told(batch.column(column), self._written, pointed=column not in self._only_text))
             return
-        cells = {column: self._values(batch, column) for column in self._counted}
+        names = list(self._counted)
+        cells = batch.num_rows * len(names)
         if phase != "kinds":
-            for column, counted in self._counted.items():
-                counted.add(cells[column])
+            each(lambda column: self._counted[column].add(self._values(batch, column)), names, cells=cells)
             return
+        values = dict(zip(names, each(lambda column: self._values(batch, column), names, cells=cells), strict=True))
         # the null row, in which nothing is known, counts nowhere: adjacency "zero_out" rests on it
-        null = null_rows(cells.values())
+        null = null_rows(values.values())
         if self._counts_targets:
-            self._with_target += cells[str(self._target)].there()
-        for column, counted in self._counted.items():
-            counted.add(cells[column], null)
+            self._with_target += values[str(self._target)].there()
+        each(lambda column: self._counted[column].add(values[column], null), names, cells=cells)
 
     def _release(self, phase: str) -> None:
         """Add the noise of a phase to its counts, and decide by these alone."""
@@ -232,10 +232,14 @@ class EncodingRun:
 
     def _find_labels(self, number: int) -> None:
         std = self._plan.noise(1)
-        least = {text: _threshold_of(text, std) for text in self._texts}
-        present = sorted(text for text, bound in least.items() if bound is not None)
-        noisy = self._noisy(np.array([self._texts[text] for text in present], dtype=np.float64), std, number)
-        found = [text for text, count in zip(present, noisy.tolist(), strict=True) if count > least[text]]
+        import pyarrow
+
+        texts, rows = self._texts.sorted()
+        least = thresholds(texts, std) if std > 0.0 else np.zeros(len(texts))
+        counted = ~np.isnan(least)
+        present, least = texts.filter(pyarrow.array(counted)), least[counted]
+        noisy = self._noisy(rows[counted].astype(np.float64), std, number)
+        found = present.filter(pyarrow.array(noisy > least)).to_pylist()
         if std > 0.0 and self._source is not None:
             found += absent_texts(present, std, self._draws())
         self._labels = tuple(sorted(found, key=_order))
@@ -399,10 +403,6 @@ class EncodingRun:
 def _share(count: float, rows: int) -> float:
     """The share of the rows that a noisy count stands for, in hundredths."""
     return round(min(max(float(count) / rows, 0.0), 1.0), 2)
-
-
-def _threshold_of(text: str, std: float) -> Any:
-    return 0.0 if std == 0.0 else threshold(text, std)
 
 
 def _order(label: str) -> tuple[int, float, str]:

@@ -11,15 +11,19 @@ thresholds.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import mpmath
+import numpy as np
+import numpy.typing as npt
 
 from ..noise import granularity
 
-__all__ = ["LONGEST", "absent_texts", "threshold"]
+__all__ = ["LONGEST", "absent_texts", "thresholds"]
+
+IntArray = npt.NDArray[np.int64]
 
 #: Texts with more UTF-8 bytes are outside of the histogram.
 LONGEST = 64
@@ -30,11 +34,15 @@ _PRINTABLE = 95  # characters of ASCII from the blank to the tilde
 _BITS = 256
 
 
-def _kind(text: str) -> tuple[int, int]:
-    """The alphabet of a text and its length in bytes."""
-    if text.isascii():
-        return _PRINTABLE if text.isprintable() else _BITS, len(text)
-    return _BITS, len(text.encode("utf-8", "surrogatepass"))
+def _kinds(texts: Any) -> tuple[list[tuple[int, int]], IntArray, list[int]]:
+    """Return the kinds of texts, each an alphabet and a length in bytes; that of each text; how many are of each."""
+    import pyarrow.compute as pc
+
+    lengths = pc.binary_length(texts).to_numpy(zero_copy_only=False).astype(np.int64)
+    printable = pc.match_substring_regex(texts, "^[ -~]*$").to_numpy(zero_copy_only=False)
+    codes, each, counts = np.unique(2 * lengths + printable, return_inverse=True, return_counts=True)
+    kinds = [(_PRINTABLE if code % 2 else _BITS, code // 2) for code in codes.tolist()]
+    return kinds, each, counts.tolist()
 
 
 def _alphabet(text: bytes) -> int:
@@ -64,19 +72,26 @@ def _threshold(alphabet: int, length: int, scale: float) -> float:
     return (math.ceil(_least(alphabet, length) * scale / step) + 0.5) * step
 
 
-def threshold(text: str, scale: float) -> float | None:
-    """Return what the noisy count of a text must exceed, for noise of a standard deviation; None: it has no count."""
-    alphabet, length = _kind(text)
-    return _threshold(alphabet, length, scale) if 0 < length <= LONGEST else None
+def thresholds(texts: Any, scale: float) -> npt.NDArray[np.float64]:
+    """Return what the noisy counts of texts must exceed, for noise of a standard deviation; NaN: a text has no count.
+
+    Parameters
+    ----------
+    texts : pyarrow.StringArray or pyarrow.LargeStringArray, without nulls
+    scale : float
+    """
+    kinds, each, _ = _kinds(texts)
+    least = [_threshold(*kind, scale) if 0 < kind[1] <= LONGEST else np.nan for kind in kinds]
+    return np.array(least, dtype=np.float64)[each]
 
 
-def absent_texts(present: Sequence[str], scale: float, draw: Callable[[], int]) -> list[str]:
+def absent_texts(present: Any, scale: float, draw: Callable[[], int]) -> list[str]:
     """Return the texts that pass although they do not occur.
 
     Parameters
     ----------
-    present : sequence of str
-        Those that occur; they have noise of their own.
+    present : pyarrow.StringArray or pyarrow.LargeStringArray, without nulls
+        Those that occur, each once; they have noise of their own.
     scale : float
         Standard deviation of the noise.
     draw : callable
@@ -88,13 +103,16 @@ def absent_texts(present: Sequence[str], scale: float, draw: Callable[[], int]) 
     being above the threshold, passes; each is equally likely. Its law is evaluated in 60 digits from 128 bits, and cut
     off at 8 texts, which changes it by less than 1e-60.
     """
-    taken = {text.encode("utf-8", "surrogatepass") for text in present}
-    sizes = Counter(map(_kind, present))
+    kinds, _, counts = _kinds(present)
+    sizes = dict(zip(kinds, counts, strict=True))
+    taken: set[bytes] = set()
     found: list[str] = []
     for alphabet in (_PRINTABLE, _BITS):
         for length in range(1, LONGEST + 1):
-            size = _size(alphabet, length) - sizes[alphabet, length]
+            size = _size(alphabet, length) - sizes.get((alphabet, length), 0)
             passed = _passed(alphabet, length, size, scale, draw)
+            if passed and not taken:  # hardly ever
+                taken.update(text.encode() for text in present.to_pylist())
             found.extend(_one(alphabet, length, taken, draw) for _ in range(passed))
     return found
 

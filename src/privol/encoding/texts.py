@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .._core._text import SHARED, Buckets
 from ..readers.written import Written
 from .hashes import HASH_SEED, hash_of
 from .labels import coded
@@ -29,6 +31,9 @@ _MANY = 256
 
 class TextColumn:
     """Where the cells of a column of text belong: a feature, or none for one of four reasons."""
+
+    #: As of :class:`~privol.encoding.knots.KnotsColumn`.
+    work = 1
 
     def __init__(self, name: str, column: Levels | Hashed, feature: int, entry: int, written: Written) -> None:
         self.name = name
@@ -130,21 +135,16 @@ class TextColumn:
     def _many(self, told: Told) -> IntArray:
         """Return what :meth:`_place` does of each text, and of a null behind them."""
         assert told.hashes is not None
-        found = told.hashes
-        buckets = found % np.uint32(self._buckets)
-        if self._kept:
-            own = np.array(sorted(self._kept), dtype=np.uint32)
-            of_own = np.array([self._kept[bucket] for bucket in own.tolist()], dtype=np.int64)
-            others = (
-                self._others + (found % np.uint32(self._shared)).astype(np.int64)
-                if self._shared
-                else np.int64(self.unknown)
-            )
-            at = np.minimum(np.searchsorted(own, buckets), len(own) - 1)
-            places = np.where(own[at] == buckets, of_own[at], others)
-        else:
-            places = self.feature + buckets.astype(np.int64)
-        return np.where(told.missing, self.missing, np.append(places, self.missing)).astype(np.int32)
+        return self._table.places(told.cells, told.hashes)
+
+    @cached_property
+    def _table(self) -> Buckets:
+        """Where hashes belong. Four bytes a bucket, so it is made only where it is asked for."""
+        if not self._kept:  # each bucket has its feature: all of them share all
+            return Buckets(None, self.feature, self._buckets, self.missing)
+        own = np.full(self._buckets, SHARED, dtype=np.int32)
+        own[list(self._kept)] = list(self._kept.values())
+        return Buckets(own, self._others if self._shared else self.unknown, self._shared, self.missing)
 
     def _hashed(self, found: int) -> int:
         bucket = found % self._buckets

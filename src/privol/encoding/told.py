@@ -61,20 +61,26 @@ class Told:
     ----------
     values : ndarray of float64, shape (texts,)
         Of numbers, and of times the seconds since 1970; NaN of all others, and of numbers that count as missing.
+    cells : ndarray of uint8, shape (texts,)
+        MISSING, NUMBER, TIME or TEXT.
     hashes : ndarray of uint32, shape (texts,), or None
         :func:`~privol.encoding.hashes.hash_of` of texts that are not missing.
     each : bool
         Whether each row has a text of its own, in their order.
+    doubles : ndarray of float64, shape (texts,), or None
+        The cells, where they are doubles.
     """
 
     hashes: HashArray | None
+    doubles: FloatArray | None
 
     def __init__(self, column: Any, written: Written, *, pointed: bool = False, hashes: bool = False) -> None:
         self.each = not hasattr(column, "dictionary")
+        self.doubles = None if column.type != "double" else np.asarray(column.to_numpy(zero_copy_only=False))
         self._column = column if self.each else compact(column)
         self._texts = column if self.each else self._column.dictionary
         self._written = written
-        if column.type == "double":
+        if self.doubles is not None:
             self._of_doubles(written, hashes)
             return
         form = _form(written.missing, written.decimal, pointed)
@@ -83,25 +89,25 @@ class Told:
         if len(self._texts):
             ends = np.frombuffer(offsets, np.int32)[self._texts.offset : self._texts.offset + len(self._texts) + 1]
         data = np.empty(0, np.uint8) if content is None else np.frombuffer(content, np.uint8)
-        self.values, self._cells, self.hashes, left = form.look(ends, data, hashes=hashes)
+        self.values, self.cells, self.hashes, left = form.look(ends, data, hashes=hashes)
         for marker in written.missing_numbers:
-            self.values[(self._cells == NUMBER) & (self.values == marker)] = np.nan
+            self.values[(self.cells == NUMBER) & (self.values == marker)] = np.nan
         if self._texts.null_count:
             null = self._texts.is_null().to_numpy(zero_copy_only=False)
-            self.values[null], self._cells[null] = np.nan, MISSING
+            self.values[null], self.cells[null] = np.nan, MISSING
         if left:
             self._settle(written, pointed)
 
     def _of_doubles(self, written: Written, hashes: bool) -> None:
         """Tell what doubles say, as their texts would."""
-        self.values = np.array(self._column.to_numpy(zero_copy_only=False), dtype=np.float64)
-        self._cells = np.where(np.isnan(self.values), MISSING, NUMBER).astype(np.uint8)
+        self.values = np.array(self.doubles)
+        self.cells = np.where(np.isnan(self.values), MISSING, NUMBER).astype(np.uint8)
         # by their value where the mark is a point, by their text in any case
         plain = Written(written.missing).missing_numbers
         for at in np.flatnonzero(np.isin(self.values, (*plain, *written.missing_numbers))).tolist():
             x = float(self.values[at])
             if repr(x) in written.missing:
-                self._cells[at] = MISSING
+                self.cells[at] = MISSING
             if repr(x) in written.missing or x in written.missing_numbers:
                 self.values[at] = np.nan
         self.hashes = hashes_of(self._written_out()) if hashes else None
@@ -110,31 +116,30 @@ class Told:
         """Return the texts, of doubles too."""
         import pyarrow
 
-        if self._texts.type != "double":
+        if self.doubles is None:
             return self._texts
-        found = self._texts.to_numpy(zero_copy_only=False).tolist()
-        return pyarrow.array([repr(x) if x == x else None for x in found], pyarrow.string())
+        return pyarrow.array([repr(x) if x == x else None for x in self.doubles.tolist()], pyarrow.string())
 
     def _settle(self, written: Written, pointed: bool) -> None:
         """Have the slower readers tell what one look does not."""
         import pyarrow
 
-        at = np.flatnonzero(self._cells == OPEN)
+        at = np.flatnonzero(self.cells == OPEN)
         texts = self._texts.take(pyarrow.array(at))
         present = written.present(texts)
         numbers, strange = written.values(texts, pointed=pointed)
         seconds, _ = seconds_in(texts, written)
         said = np.where(strange, np.where(np.isnan(seconds), TEXT, TIME), NUMBER)
         valid = present.is_valid().to_numpy(zero_copy_only=False)
-        self._cells[at] = np.where(valid, said, MISSING)
+        self.cells[at] = np.where(valid, said, MISSING)
         self.values[at] = np.where(strange, seconds, numbers)
         if self.hashes is not None:
             self.hashes[at] = hashes_of(present)
 
     @property
-    def texts(self) -> list[str | None]:
-        """The texts without blanks around them, None where they count as missing; and one more for null cells."""
-        return [*self._written.present(self._written_out()).to_pylist(), None]
+    def present(self) -> Any:
+        """The texts without blanks around them, null where they count as missing: an array of strings."""
+        return self._written.present(self._written_out())
 
     @cached_property
     def indices(self) -> IntArray:
@@ -153,17 +158,17 @@ class Told:
     @property
     def missing(self) -> BoolArray:
         """Which texts count as missing, shape (texts + 1,): the last of them does."""
-        found: BoolArray = np.append(self._cells == MISSING, True)
+        found: BoolArray = np.append(self.cells == MISSING, True)
         return found
 
     @property
     def times(self) -> BoolArray:
         """Which texts are times, shape (texts,)."""
-        found: BoolArray = self._cells == TIME
+        found: BoolArray = self.cells == TIME
         return found
 
     @property
     def numbers(self) -> BoolArray:
         """Which texts are numbers, shape (texts,), infinities, NaN and those that count as missing among them."""
-        found: BoolArray = self._cells == NUMBER
+        found: BoolArray = self.cells == NUMBER
         return found

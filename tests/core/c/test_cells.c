@@ -1,5 +1,6 @@
 /* Cells: numbers against strtod, times against the calendar of the C library's kind, and texts in buffers of exactly
  * their size, so that the sanitizer sees a byte too many. */
+#include "cells/pv_buckets.h"
 #include "cells/pv_columns.h"
 #include "cells/pv_knots.h"
 #include "cells/pv_moment.h"
@@ -193,8 +194,7 @@ static void knots(void) {
         double *functions = random_doubles(intervals * width, 1), *steps = random_doubles(intervals * width, 1);
         double *rows = doubles(n * stride);
         int32_t *left = (int32_t *)buffer(n, 4), *cells = (int32_t *)buffer(n, 4);
-        unsigned char *beyond = (unsigned char *)buffer(n, 1);
-        int64_t gaps = 0;
+        unsigned char *states = (unsigned char *)buffer(n, 1), *said = (unsigned char *)buffer(n, 1);
         for (int64_t k = 0; k <= intervals; ++k)
             at[k] = huge ? (k == 0 ? -1.7e308 : 1.7e308 / (double)(intervals - k + 1)) : (double)(k - 3) * 1.25;
         for (int64_t k = 0; k < intervals; ++k) {
@@ -204,20 +204,25 @@ static void knots(void) {
         }
         for (int64_t i = 0; i < n; ++i) {
             if (below(5) == 0)
-                values[i] = (double)NAN, ++gaps;
+                values[i] = (double)NAN;
             else if (below(5) == 0)
                 values[i] = at[below(intervals + 1)];
             cells[i] = (int32_t)below(n);
+            said[i] = (unsigned char)(trial % 3 ? PV_CELL_NUMBER : below(4));
         }
         const pv_knots code = {intervals, at, factors, lows, widths};
-        CHECK(pv_between(&code, n, values, left, share, beyond) == gaps);
+        pv_between(&code, n, values, trial % 3 == 1 ? NULL : said, PV_CELL_NUMBER, left, share, states);
         for (int64_t i = 0; i < n; ++i) {
             const double x = fmin(fmax(values[i], at[0]), at[intervals]);
-            if (values[i] != values[i]) {
-                CHECK(left[i] == -1);
+            if (said[i] != PV_CELL_NUMBER && said[i] != PV_CELL_MISSING) {
+                CHECK(left[i] == -1 && states[i] == PV_STATE_UNKNOWN);
                 continue;
             }
-            CHECK(beyond[i] == (x != values[i]));
+            if (values[i] != values[i] || said[i] == PV_CELL_MISSING) {
+                CHECK(left[i] == -1 && states[i] == PV_STATE_MISSING);
+                continue;
+            }
+            CHECK(states[i] == (x != values[i] ? PV_STATE_CLIPPED : 0));
             CHECK(at[left[i]] <= x && (x < at[left[i] + 1] || left[i] == intervals - 1));
             CHECK(share[i] >= 0 && share[i] <= 1 && (1 - share[i]) + share[i] == 1);
         }
@@ -234,11 +239,41 @@ static void knots(void) {
             }
         }
         free(at), free(factors), free(lows), free(widths), free(values), free(share), free(functions), free(steps);
-        free(rows), free(left), free(cells), free(beyond);
+        free(rows), free(left), free(cells), free(states), free(said);
+    }
+}
+
+static void places(void) {
+    for (int trial = 0; trial < 500; ++trial) {
+        const int64_t n = below(40), buckets = 1 + below(9), stride = 1 + below(9);
+        int32_t *own = (int32_t *)buffer(buckets, 4), *found = (int32_t *)buffer(n, 4);
+        uint32_t *hashes = (uint32_t *)buffer(n, 4);
+        unsigned char *said = (unsigned char *)buffer(n, 1);
+        double *rows = doubles(n * stride);
+        const pv_buckets code = {(uint32_t)buckets, trial % 4 ? own : NULL, (uint32_t)below(4), 100, -1};
+        for (int64_t k = 0; k < buckets; ++k) own[k] = below(2) ? PV_SHARED : (int32_t)below(50) - 5;
+        for (int64_t i = 0; i < n; ++i) {
+            hashes[i] = (uint32_t)below(1 << 30) << 2;
+            said[i] = (unsigned char)below(4);
+        }
+        pv_places(&code, n, said, hashes, found);
+        for (int64_t i = 0; i < n; ++i) {
+            const int32_t mine = code.own ? own[hashes[i] % (uint64_t)buckets] : PV_SHARED;
+            const int32_t rest = code.shared ? 100 + (int32_t)(hashes[i] % (uint64_t)code.shared) : 100;
+            CHECK(found[i] == (said[i] == PV_CELL_MISSING ? -1 : mine == PV_SHARED ? rest : mine));
+            digest(found[i]);
+            found[i] = (int32_t)below(stride + 3) - 3;
+        }
+        for (int64_t k = 0; k < n * stride; ++k) rows[k] = 0;
+        pv_ones(n, found, stride, rows);
+        for (int64_t i = 0; i < n; ++i)
+            for (int64_t k = 0; k < stride; ++k) CHECK(rows[i * stride + k] == (k == found[i]));
+        free(own), free(found), free(hashes), free(said), free(rows);
     }
 }
 
 int main(void) {
+    places();
     knots();
     numbers();
     moments();

@@ -2,21 +2,22 @@
 
 #include <stddef.h>
 
-int64_t pv_between(const pv_knots *knots, int64_t n, const double *values, int32_t *left, double *share,
-                   unsigned char *beyond) {
+#include "cells/pv_written.h"
+
+void pv_between(const pv_knots *knots, int64_t n, const double *values, const unsigned char *cells, unsigned char right,
+                int32_t *left, double *share, unsigned char *states) {
     const double first = knots->knots[0], last = knots->knots[knots->intervals];
-    int64_t none = 0;
     for (int64_t i = 0; i < n; ++i) {
         double x = values[i], rest;
         int32_t j = 0;
-        if (x != x) {
+        const int strange = cells != NULL && cells[i] != right && cells[i] != PV_CELL_MISSING;
+        if (strange || x != x || (cells != NULL && cells[i] == PV_CELL_MISSING)) {
             left[i] = -1;
             share[i] = 0;
-            beyond[i] = 0;
-            ++none;
+            states[i] = strange ? PV_STATE_UNKNOWN : PV_STATE_MISSING;
             continue;
         }
-        beyond[i] = x < first || x > last;
+        states[i] = x < first || x > last ? PV_STATE_CLIPPED : 0;
         if (x < first) x = first;
         if (x > last) x = last;
         for (int64_t k = 1; k < knots->intervals; ++k) j += knots->knots[k] <= x;
@@ -24,15 +25,24 @@ int64_t pv_between(const pv_knots *knots, int64_t n, const double *values, int32
         left[i] = j;
         share[i] = 1.0 - rest; /* exactly the rest */
     }
-    return none;
 }
 
-void pv_functions(int64_t n, const int32_t *cells, const int32_t *left, const double *share, int64_t width,
-                  const double *values, const double *steps, int64_t stride, double *rows) {
+static inline void write_functions(int64_t n, const int32_t *cells, const int32_t *left, const double *share,
+                                   int64_t width, const double *values, const double *steps, int64_t stride,
+                                   double *rows) {
     for (int64_t i = 0; i < n; ++i, rows += stride) {
         const int64_t cell = cells == NULL ? i : cells[i];
         if (left[cell] < 0) continue;
         const double *value = values + left[cell] * width, *step = steps + left[cell] * width;
         for (int64_t k = 0; k < width; ++k) rows[k] = value[k] + step[k] * share[cell];
     }
+}
+
+void pv_functions(int64_t n, const int32_t *cells, const int32_t *left, const double *share, int64_t width,
+                  const double *values, const double *steps, int64_t stride, double *rows) {
+    /* those of as many knots as are learnt: without a loop */
+    if (width == 5)
+        write_functions(n, cells, left, share, 5, values, steps, stride, rows);
+    else
+        write_functions(n, cells, left, share, width, values, steps, stride, rows);
 }

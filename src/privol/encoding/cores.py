@@ -1,0 +1,112 @@
+"""Work on several cores: parts that do not depend on each other, each with a result of its own."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from contextvars import copy_context
+from typing import TypeVar
+
+__all__ = ["cores", "each"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+# More threads wait for each other: between kernels they take turns at the interpreter.
+_MOST = 8
+# Handing a part to another thread takes some 50 us, in which so many cells are encoded.
+_ENOUGH = 1 << 13
+
+
+class _Helpers:
+    """The threads of this process beside the caller's. Made when first needed, and anew in a forked child."""
+
+    def __init__(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None
+
+    def pool(self) -> ThreadPoolExecutor:
+        # two threads may both make one: that which is not kept has no thread yet, and ends with its last reference
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(_MOST - 1, thread_name_prefix="privol-cores")
+        return self._pool
+
+    def forget(self) -> None:
+        """Leave the threads to the parent process: in a forked child there are none."""
+        self._pool = None
+
+
+_HELPERS = _Helpers()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_HELPERS.forget)
+
+
+def cores() -> int:
+    """Return how many threads work at a time: the processors that the process may use, at most Arrow's own threads.
+
+    ``OMP_NUM_THREADS`` and :func:`pyarrow.set_cpu_count` limit both.
+    """
+    import pyarrow
+
+    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(own, int(pyarrow.cpu_count()), _MOST))
+
+
+def each(work: Callable[[Item], Result], items: Sequence[Item], *, cells: int) -> list[Result]:
+    """Return what ``work`` makes of each item, in their order, whatever the number of threads.
+
+    The caller's thread takes part, so nothing waits for a helper that is busy elsewhere.
+
+    Parameters
+    ----------
+    work : callable
+        Of any two items it may run at the same time, and in any order.
+    items : sequence
+        The longest work first.
+    cells : int
+        Of all items together, about: of few the caller does all.
+
+    Raises
+    ------
+    BaseException
+        What the first item raises that raises anything.
+    """
+    threads = min(cores(), len(items)) if cells >= _ENOUGH else 1
+    if threads < 2:
+        return [work(item) for item in items]
+    found: dict[int, Result] = {}
+    failed: dict[int, BaseException] = {}
+    left = deque(range(len(items)))
+
+    def share() -> None:
+        while not failed:
+            try:
+                at = left.popleft()
+            except IndexError:
+                return
+            try:
+                found[at] = work(items[at])
+            except BaseException as err:
+                failed[at] = err
+
+    helpers: list[Future[None]] = []
+    # where the interpreter is about to exit, or no thread can be had, the caller does all that is left
+    with suppress(RuntimeError):
+        helpers += (_HELPERS.pool().submit(copy_context().run, share) for _ in range(threads - 1))
+    try:
+        share()
+    finally:
+        left.clear()  # where the caller was interrupted
+        # those that have not begun never will, and are not waited for: all helpers may be waiting here themselves
+        wait([helper for helper in helpers if not helper.cancel()])
+    if failed:
+        # items are begun in order, so all before the first one that failed are done
+        failure = failed[min(failed)]
+        try:
+            raise failure
+        finally:
+            failed.clear()
+            del failure  # its traceback refers to this frame
+    return [found[at] for at in range(len(items))]

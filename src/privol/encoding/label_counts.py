@@ -1,0 +1,116 @@
+"""How many rows have each label: of a target that may have as many labels as there are rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .labels import label_text
+from .told import Told
+
+__all__ = ["LabelCounts", "label_texts"]
+
+# Texts that label_text leaves as they are, and more than these are few: whole numbers of at most 15 digits, decimals as
+# short as they can be that Python writes without an exponent, and names. What begins as "true" and "false" do may be 1
+# or 0. Of decimals those of at most 15 digits are their own shortest form; Arrow writes the shortest form of a double.
+_WHOLE = "0|-?[1-9][0-9]{0,14}"
+_DECIMAL = r"-?(?:0\.0{0,3}(?:[1-9][0-9]*)?[1-9]|[1-9][0-9]*\.[0-9]*[1-9])"
+_NAME = "[A-EG-SU-Za-eg-su-z][ -~]*"
+_LONGEST = 16  # characters of a decimal of 15 digits
+# So many new texts are counted with those before at once, or as many as these are.
+_FEW = 1 << 16
+
+
+def label_texts(told: Told) -> Any:
+    """Return :func:`~privol.encoding.labels.label_text` of each text, null where it counts as missing.
+
+    Returns
+    -------
+    pyarrow.StringArray, shape (texts,)
+    """
+    import pyarrow
+    import pyarrow.compute as pc
+
+    if told.doubles is not None:
+        texts = pyarrow.array(told.doubles).cast("string")
+        own = pc.match_substring_regex(texts, f"^{_DECIMAL}$")
+        texts = pc.if_else(pyarrow.array(told.missing[:-1]), None, texts)
+        rest = np.flatnonzero(pc.and_(texts.is_valid(), pc.invert(own)).to_numpy(zero_copy_only=False))
+        return _replaced(texts, rest, [label_text(repr(x)) for x in told.doubles[rest].tolist()])
+    texts = told.present
+    short = pc.less_equal(pc.binary_length(texts), _LONGEST)
+    own = pc.or_(
+        pc.match_substring_regex(texts, f"^(?:{_WHOLE}|{_NAME})$"),
+        pc.and_(short, pc.match_substring_regex(texts, f"^{_DECIMAL}$")),
+    )
+    rest = np.flatnonzero(pc.invert(own).fill_null(False).to_numpy(zero_copy_only=False))
+    return _replaced(texts, rest, list(map(label_text, texts.take(pyarrow.array(rest)).to_pylist())))
+
+
+def _replaced(texts: Any, at: npt.NDArray[np.int64], others: list[str]) -> Any:
+    import pyarrow
+    import pyarrow.compute as pc
+
+    if not others:
+        return texts
+    mask = np.zeros(len(texts), dtype=bool)
+    mask[at] = True
+    return pc.replace_with_mask(texts, pyarrow.array(mask), pyarrow.array(others, texts.type))
+
+
+class LabelCounts:
+    """Labels and how many rows have each."""
+
+    def __init__(self) -> None:
+        self._texts: list[Any] = []
+        self._rows: list[npt.NDArray[np.int64]] = []
+        self._pending, self._known = 0, 0
+
+    def add(self, told: Told) -> None:
+        """Count the rows of texts that are not missing."""
+        import pyarrow
+        import pyarrow.compute as pc
+
+        rows = told.weights[:-1]
+        texts = label_texts(told)
+        some = pc.and_(texts.is_valid(), pyarrow.array(rows > 0))
+        texts = texts.filter(some)
+        self._texts.append(texts.cast("large_string"))  # together they may be longer than 2 GB
+        self._rows.append(rows[some.to_numpy(zero_copy_only=False)])
+        self._pending += len(texts)
+        if self._pending > max(_FEW, self._known):
+            self._join()
+
+    def sorted(self) -> tuple[Any, npt.NDArray[np.int64]]:
+        """Return the different labels by their code points, a pyarrow.LargeStringArray, and their rows."""
+        import pyarrow
+        import pyarrow.compute as pc
+
+        self._join()
+        if not self._texts:
+            return pyarrow.array([], "large_string"), np.empty(0, dtype=np.int64)
+        (texts,), (rows,) = self._texts, self._rows
+        order = pc.array_sort_indices(texts)
+        return texts.take(order), rows[order.to_numpy()]
+
+    def found(self) -> dict[str, int]:
+        """Return the labels and their rows."""
+        texts, rows = self.sorted()
+        return dict(zip(texts.to_pylist(), rows.tolist(), strict=True))
+
+    def clear(self) -> None:
+        """Forget all."""
+        self.__init__()  # type: ignore[misc]
+
+    def _join(self) -> None:
+        """Have each label once."""
+        import pyarrow
+
+        if self._pending:
+            coded = pyarrow.concat_arrays(self._texts).dictionary_encode()
+            rows = np.zeros(len(coded.dictionary), dtype=np.int64)
+            np.add.at(rows, coded.indices.to_numpy(), np.concatenate(self._rows))
+            self._texts, self._rows = [coded.dictionary], [rows]
+        self._pending, self._known = 0, sum(map(len, self._texts))

@@ -1,0 +1,69 @@
+"""Labels counted all at once: as one by one."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow
+import pytest
+
+from privol.encoding import label_counts
+from privol.encoding.label_counts import LabelCounts, label_texts
+from privol.encoding.labels import label_text
+from privol.encoding.told import Told
+from privol.readers.written import Written
+
+WRITTEN = Written(("NA", "-999", "0.5"))
+ODD = [
+    *("0", "-0", "+0", "00", "01", "1", "1.0", "+1", "-1", "1.", ".5", "-.5", "0.50", "10.0", "1.50", "0.0001"),
+    *("0.00012", "0.00001", "-0.0001", "1e5", "1E5", "1e-5", "1e400", "1_000", "1_0.5", "123456789012345"),
+    *("1234567890123456", "9007199254740993", "0.123456789012345", "0.12345678901234567", "1234567890.12345"),
+    *("12345678901.123456", "-12345678901.1234", "true", "True", "TRUE", "truest", "t", "false", "fAlse", "f"),
+    *("nan", "NaN", "inf", "-Infinity", "infinity", "abc", "a1", "A-b", "P0001", "1a", "2020-01-01"),
+    *("\u0661\u0662", "\xe9t\xe9", "t\xe9", "-", ".", "+", "e5", "E5", "-999", "-999.0", "999", "0,5", "1,5"),
+]
+
+
+def texts():
+    rng = np.random.default_rng(0)
+    doubles = rng.integers(0, 2**63, 20_000, dtype=np.uint64).view(np.float64)
+    near = rng.normal(size=20_000) * 10.0 ** rng.integers(-8, 20, 20_000)
+    short = [f"{x:.{k}f}" for x, k in zip(near[:4000], rng.integers(0, 12, 4000), strict=True)]
+    return [*ODD, "a b", " 1 ", "two  words", "1 2", *map(repr, np.concatenate([doubles, near]).tolist()), *short]
+
+
+def test_texts_are_those_of_one_label_each():
+    given = texts()
+    found = label_texts(Told(pyarrow.array(given), WRITTEN)).to_pylist()
+    missing = {"NA", "-999", "0.5"}
+    assert found == [None if text.strip() in missing else label_text(text) for text in given]
+
+
+def test_doubles_are_as_their_texts():
+    values = [x for x in map(float, texts()[-44_000:]) if x == x]
+    values += [0.0, -0.0, 0.5, -999.0, 1.0, 1e15, 1e16, 2.0**53, 2.0**53 - 1, 1e22, 1e-4, 1e-5, np.inf, -np.inf, 5e-324]
+    found = label_texts(Told(pyarrow.array([*values, np.nan, None]), WRITTEN)).to_pylist()
+    assert found == [None if x == 0.5 else label_text(repr(x)) for x in values] + [None, None]
+    assert "-999" in found  # the marker is that text, not this number
+
+
+@pytest.mark.parametrize("few", [0, 10, 1 << 20])
+def test_rows_are_counted(monkeypatch, few):
+    """However many batches are counted together; of a dictionary by its rows, and only those texts that have some."""
+    monkeypatch.setattr(label_counts, "_FEW", few)
+    rng = np.random.default_rng(1)
+    counts, expected = LabelCounts(), Counter()
+    for n in (1, 50, 0, 200):
+        given = rng.choice([*ODD, None], n).tolist()
+        column = pyarrow.array(given, "string")
+        if n == 50:
+            column = pyarrow.array([*given, "no row"], "string").dictionary_encode()[:-1]
+        counts.add(Told(column, WRITTEN))
+        expected.update(label_text(text) for text in given if text is not None and text not in ("NA", "-999", "0.5"))
+    assert counts.found() == expected
+    found, rows = counts.sorted()
+    assert found.to_pylist() == sorted(expected)
+    assert rows.tolist() == [expected[text] for text in sorted(expected)]
+    counts.clear()
+    assert counts.found() == {}
