@@ -175,7 +175,7 @@ def test_rows_do_not_touch_each_other(name, adjacency):
 def test_prefix_rows_lie_along_coordinates():
     case = PrefixCase(steps=4, noise=1.0, random_state=None, design="honaker")
     assert np.allclose(case.twin(1) - case.twin(0), -2.0, atol=1e-9)
-    assert np.array_equal(case._first[0].toarray(), np.eye(case.width))
+    assert np.array_equal(case._blocks[0][0].toarray(), np.eye(case.width))
 
 
 # ---- mechanisms of the caller's ---------------------------------------------------------------------------------

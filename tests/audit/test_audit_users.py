@@ -128,8 +128,69 @@ def test_what_is_refused():
         case_of("dpftrl", {}, 3, 1, places=[1, 5000])
     with pytest.raises(InvalidParameter, match="patterns, of which at most 200,000 are tried"):
         case_of("dpftrl", {"steps": 40}, 8, 1)
-    with pytest.raises(InvalidParameter, match="data at rest"):
-        audit("output-perturbation", rows_per_user=3)
+    for words in ({"user_places": [1, 2]}, {"user_separation": 3}):
+        with pytest.raises(InvalidParameter, match="rows_per_user must be given"):
+            audit("prefix", **words)
+    with pytest.raises(InvalidParameter, match="must ascend"):
+        case_of_fits("pol", 3, places=[2, 1])
+
+
+# ---- prefix sums, and fits of all rows at once ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("rows", "separation"), PATTERNS)
+@pytest.mark.parametrize("design", ["sqrt", "blt", "tree", "independent"])
+def test_prefix_sums_cost_what_is_calibrated(design, rows, separation):
+    case = case_of("prefix", {"design": design}, rows, separation)
+    assert 0.99 * case.mu < case.attainable <= case.mu * (1 + 1e-9)
+    assert len(case._places) == rows
+    more = [*(case._places + 1).tolist(), case._places[-1] + 2]
+    assert case_of("prefix", {"design": design}, rows, separation, places=more).attainable > 1.04 * case.mu
+    assert case_of("prefix", {"design": design}, rows, separation, noise=0.67).attainable > 1.4 * case.mu
+    alone = case_of("prefix", {"design": design, "leaf": 1}, min(rows, 2), 2)
+    assert 0.99 * alone.mu < alone.attainable <= alone.mu * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("design", ["honaker", "smooth"])
+def test_prefix_sums_that_release_less_than_they_pay_for(design):
+    for rows, separation in PATTERNS:
+        case = case_of("prefix", {"design": design}, rows, separation)
+        assert 0.84 * case.mu < case.attainable <= case.mu * (1 + 1e-9)
+
+
+def case_of_fits(name, rows, *, noise=1.0, places=None, **words):
+    return _case(name, {"epsilon": 2.0, "rows_per_user": rows, **words}, 8, noise, 1, places)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4])
+def test_fits_cost_a_user_the_number_of_rows(rows):
+    """By group privacy, which output perturbation attains; the projected average of POL the less the more rows."""
+    whole = case_of_fits("output-perturbation", rows, delta=DELTA)
+    assert whole.attainable == pytest.approx(whole.mu, rel=0.01)
+    assert whole.attainable <= whole.mu * (1 + 1e-9)
+    assert "rows_per_user=" in whole.title
+    average = case_of_fits("pol", rows, delta=DELTA)
+    assert 0.75 * average.mu < average.attainable <= average.mu * (1 + 1e-9)
+    twice = case_of_fits("output-perturbation", rows, delta=DELTA, places=range(1, 2 * rows + 1))
+    assert twice.attainable > 1.9 * twice.mu
+    pure = case_of_fits("output-perturbation", rows, delta=0.0)
+    assert (pure.mu, pure.proved_epsilon, pure.epsilon) == (None, pytest.approx(2.0), 2.0)
+    one, other = pure._points
+    assert np.linalg.norm(one - other) / pure._plan.scale == pytest.approx(2.0, rel=0.01)
+
+
+@pytest.mark.statistical
+def test_audits_of_users_of_prefix_sums_and_fits():
+    confidence = 1.0 - rate("audit.users.others", 8)
+    words = {"epsilon": 2.0, "confidence": confidence, "random_state": 3, "rows_per_user": 2}
+    prefix = {**words, "user_separation": 256, "runs": 20_000}
+    found = audit("prefix", **prefix)
+    assert found.exceeded_by == ()
+    assert found.ratio > 0.5
+    assert audit("prefix", user_places=[1, 129, 257, 385], **prefix).exceeded_by
+    fits = {**words, "runs": 3000, "delta": 0.0}
+    assert audit("objective-perturbation", **fits).exceeded_by == ()
+    assert audit("objective-perturbation", user_places=[1, 2, 3, 4], **fits).exceeded_by
 
 
 # ---- an encoding and the model behind it ---------------------------------------------------------------------------

@@ -40,6 +40,7 @@ RATES: dict[str, float] = {
     "audit.offline": 1e-6,
     "audit.network": 1e-6,
     "audit.users": 1e-7,
+    "audit.users.others": 1e-7,
     "gradients.scale": 1e-6,
     "least_squares.scale": 1e-6,
     "least_squares.mean": 1e-6,

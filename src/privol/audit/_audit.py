@@ -18,7 +18,7 @@ from ..learners import TABLE, NetworkLearner, OfflineLearner, OnlineLearner
 from ._bounds import FloatArray, bounds, fit_direction, gaussian_mu_lower
 from ._cases import PREFIX_PARAMETERS, Case, LearnerCase, PrefixCase, worst_learner
 from ._network import NETWORKS, NetworkCase, networking
-from ._of_users import UserCase
+from ._of_users import PrefixUserCase, UserCase
 from ._offline import OFFLINE, OfflineCase, worst_offline
 from ._reports import REPORTERS, ReportCase, reporting
 
@@ -273,11 +273,6 @@ def _case(
     of_users = (parameters if isinstance(learner, str) else vars(learner)).get("rows_per_user") is not None
     if places is not None and not of_users:
         raise InvalidParameter("user_places are of a user: rows_per_user must be given")
-    if of_users and (learner in OFFLINE or isinstance(learner, OfflineLearner)):
-        raise InvalidParameter(
-            "rows_per_user must be None in an audit of a learner of data at rest, whose streams differ in one row: "
-            "k rows of a user cost k times its epsilon, by group privacy"
-        )
 
     def of_learner(made: OnlineLearner) -> Case:
         words: dict[str, Any] = {"steps": steps, "noise": noise, "random_state": state}
@@ -287,7 +282,7 @@ def _case(
         if parameters:
             raise InvalidParameter(f"a learner has its own parameters: {', '.join(parameters)} must be set there")
         if isinstance(learner, OfflineLearner):
-            return OfflineCase(learner, rows=steps, noise=noise, random_state=state)
+            return OfflineCase(learner, rows=steps, noise=noise, random_state=state, places=places)
         if isinstance(learner, NetworkLearner):
             return NetworkCase(learner, by_rows=False, noise=noise, random_state=state)
         if isinstance(learner, tuple(REPORTERS.values())):
@@ -301,13 +296,20 @@ def _case(
         network, by_rows = networking(name, parameters)
         return NetworkCase(network, by_rows=by_rows, noise=noise, random_state=state)
     if name in OFFLINE:
-        return OfflineCase(worst_offline(name, parameters), rows=steps, noise=noise, random_state=state)
+        made = worst_offline(name, parameters)
+        return OfflineCase(made, rows=steps, noise=noise, random_state=state, places=places)
     if name != "prefix":
         return of_learner(worst_learner(name, parameters))
     wrong = ", ".join(sorted(set(parameters) - set(PREFIX_PARAMETERS)))
     if wrong:
         raise InvalidParameter(f"'prefix' has no parameter {wrong}: it has {', '.join(PREFIX_PARAMETERS)}")
-    return PrefixCase(steps=steps, noise=noise, random_state=state, **parameters)
+    words: dict[str, Any] = {"steps": steps, "noise": noise, "random_state": state}
+    if of_users:
+        return PrefixUserCase(places=places, **words, **parameters)
+    parameters = {name: value for name, value in parameters.items() if name != "rows_per_user"}
+    if "user_separation" in parameters:
+        raise InvalidParameter("user_separation is of a user: rows_per_user must be given")
+    return PrefixCase(**words, **parameters)
 
 
 def _sampled(case: Case, runs: int, fitted: bool) -> tuple[FloatArray, FloatArray]:

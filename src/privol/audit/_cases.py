@@ -30,7 +30,7 @@ from ..calibration import (
     calibrate_sums,
 )
 from ..errors import InvalidParameter
-from ..factorizations import factorization
+from ..factorizations import DESIGNS, Design, factorization
 from ..geometry import L2Ball
 from ..guarantees import Claim
 from ..learners import LEARNERS, PGIGA, PQFTL, OnlineLearner
@@ -125,7 +125,8 @@ class Case(ABC):
 
 #: Parameters of "prefix".
 PREFIX_PARAMETERS: tuple[str, ...] = (
-    "epsilon", "delta", "adjacency", "design", "buffers", "objective", "bound", "leaf", "calibration",
+    "epsilon", "delta", "adjacency", "design", "buffers", "objective", "bound", "leaf", "calibration", "rows_per_user",
+    "user_separation",
 )  # fmt: skip
 
 # What becomes of a sum in a point is known for these alone.
@@ -425,16 +426,15 @@ class PrefixCase(Case):
         published = choice(CALIBRATIONS, calibration=calibration) == "published"
         # Published noise is for leaves of one row; with several, rows along all coordinates share the first.
         leaf = (1 if published else _WIDTH) if leaf is None else integer(leaf=leaf, at_least=1, at_most=1 << 12)
-        chosen = factorization(design, steps, buffers=buffers, objective=objective)
         if published and leaf > 1:
             raise InvalidParameter("calibration='published' is for leaf=1")
-        found = calibrate_sums(
-            factorization=chosen,
+        found = self._calibrated(
+            Design(name=choice(DESIGNS, design=design), leaf=leaf, buffers=buffers, objective=objective),
+            rows=leaf * steps,
             dim=leaf,
             bound=bound,
             epsilon=epsilon,
             delta=delta,
-            leaf=leaf,
             adjacency=adjacency,
             calibration=calibration,
         )
@@ -445,14 +445,24 @@ class PrefixCase(Case):
         self.width, self.size, self._state = leaf, steps, random_state
         self.claimed(found.claim, found.mu, epsilon, delta)
         self._plans = [self._plan_of(found, factor) for factor in (noise, 0.0)]
-        signs = (1.0, 0.0 if adjacency == "zero_out" else -1.0)
-        unit = sparse.csr_matrix(bound * np.eye(leaf))
-        self._first, self._null = [sign * unit for sign in signs], sparse.csr_matrix((leaf, leaf))
-        self._streams = [np.append(sign * bound, np.zeros(steps - 1))[:, None] for sign in signs]
-        self.know((noise * found.sigma) ** 2 * noise_covariance(chosen))
+        self._signs = (1.0, 0.0 if adjacency == "zero_out" else -1.0)
+        self._leaf, self._dim, self._bound = leaf, leaf, bound
+        self._noise = (noise * found.sigma) ** 2 * noise_covariance(found.factorization)
+        self._differ()
+        self.know(self._noise)
+
+    def _calibrated(self, design: Design, **words: Any) -> SumCalibration:
+        rows, leaf = words.pop("rows"), design.leaf
+        chosen = factorization(design.name, -(-rows // leaf), buffers=design.buffers, objective=design.objective)
+        return calibrate_sums(factorization=chosen, leaf=leaf, **words)
+
+    def _differ(self) -> None:
+        """Make the two streams, leaf by leaf."""
+        unit, null = sparse.csr_matrix(self._bound * np.eye(self._leaf)), sparse.csr_matrix((self._leaf, self._leaf))
+        self._blocks = [[sign * unit, *[null] * (self.size - 1)] for sign in self._signs]
 
     def _plan_of(self, found: SumCalibration, factor: float) -> Any:
-        return plan_of(replace(found, sigma=found.sigma * factor), horizon=self.width * self.size)
+        return plan_of(replace(found, sigma=found.sigma * factor), horizon=found.leaf * self.size)
 
     def run(self, world: int) -> FloatArray:
         """See :meth:`Case.run`."""
@@ -466,10 +476,10 @@ class PrefixCase(Case):
         source = None if which else make_source(self._state)
         plan = self._plans[which]
         run = PrefixRun(plan, horizon=plan.horizon, source=source, stream=STREAM_RELEASES, decide=decide_lattice_point)
-        if self.width == 1:
-            return run.add_block(self._streams[world]).T
-        blocks = [self._first[world], *[self._null] * (self.size - 1)]
-        return np.array([run.add_block(block, every=False) for block in blocks]).T
+        if self._leaf == 1:
+            return run.add_block(sparse.vstack(self._blocks[world], format="csr")).T
+        sums = np.array([run.add_block(block, every=False) for block in self._blocks[world]])
+        return np.asarray(sums.T[: self.width])
 
 
 _TOLD = (

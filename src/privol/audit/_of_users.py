@@ -8,7 +8,8 @@ largest, in deviations of the noise. The calibration's own figures are not asked
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -17,11 +18,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from .._validate import integer
+from ..calibration import Budget, SumCalibration, check_user, make_epochs
 from ..errors import InvalidParameter
+from ..factorizations import Design
 from ..learners import OnlineLearner
-from ._cases import LearnerCase
+from ._bounds import FloatArray
+from ._cases import LearnerCase, PrefixCase, title_of
 
-__all__ = ["UserCase"]
+__all__ = ["PrefixUserCase", "UserCase", "checked_places"]
 
 _MOST_PATTERNS = 200_000
 
@@ -70,7 +74,7 @@ class UserCase(LearnerCase):
     def _prepare(self, width: int) -> None:
         super()._prepare(width)
         if self._places is None:
-            found = self._worst() if self._given is None else self._checked(self._given)
+            found = self._worst() if self._given is None else checked_places(self._given, self._ends[-1])
             self._places = np.array(found, dtype=np.int64)
         self._differ(self._places)
 
@@ -91,45 +95,133 @@ class UserCase(LearnerCase):
             self._streams.append((X, y))
         self._worlds = [self._cut(X, y) for X, y in self._streams]
 
-    def _checked(self, places: Sequence[int]) -> list[int]:
-        """Places of the caller's, from 0."""
-        most = self._ends[-1]
-        found = [integer(user_places=place, at_least=1, at_most=most) - 1 for place in places]
-        if not found or any(b <= a for a, b in pairwise(found)):
-            raise InvalidParameter(f"user_places must ascend, from 1 to {most:,} at most, found {list(places)!r}")
-        return found
-
     def _worst(self) -> list[int]:
-        """The places at which all rows of a user move most, by trying all divisions of their number among the steps."""
         rows, apart = int(self._words["rows_per_user"]), int(self._words["user_separation"])
-        starts = [0, *self._ends[:-1]]
-        patterns = math.comb(len(starts) + rows - 1, rows)
-        if patterns > _MOST_PATTERNS:
-            raise InvalidParameter(
-                f"rows_per_user={rows} in {len(starts)} steps are {patterns:,} patterns, of which at most "
-                f"{_MOST_PATTERNS:,} are tried: state fewer steps, fewer rows, or user_places"
-            )
-        moved = []
-        for start in starts:
-            self._differ(np.array([start]))
-            moved.append((self.twin(1) - self.twin(0))[0])
-        effect = np.array(moved)
-        together = effect @ np.linalg.solve(self._covariance(), effect.T)
-        best: tuple[float, list[int]] = (-1.0, [])
+        return worst_places(self._moves, self._covariance, self._ends, rows, apart)
 
-        def go(step: int, places: list[int], steps: list[int], square: float) -> None:
-            """Every later row as early in its step as those before it allow, which leaves the most room."""
-            nonlocal best
-            if square > best[0]:
-                best = square, places
-            if len(places) == rows:
-                return
-            first = places[-1] + apart if places else 0
-            for s in range(step, len(starts)):
-                place = max(starts[s], first)
-                if place < self._ends[s]:
-                    more = together[s, s] + 2.0 * together[s, steps].sum() if steps else together[s, s]
-                    go(s, [*places, place], [*steps, s], square + float(more))
+    def _moves(self, place: int) -> FloatArray:
+        """What one row at that place, from 0, moves."""
+        self._differ(np.array([place]))
+        return np.asarray((self.twin(1) - self.twin(0))[0])
 
-        go(0, [], [], 0.0)
-        return best[1]
+
+class PrefixUserCase(PrefixCase):
+    """Prefix sums whose budget is for all rows of a user; ``places`` as for :class:`UserCase`."""
+
+    def __init__(
+        self,
+        *,
+        rows_per_user: int,
+        user_separation: int = 1,
+        places: Sequence[int] | None,
+        design: str = "blt",
+        leaf: int | None = None,
+        **words: Any,
+    ) -> None:
+        self._rows, self._apart = check_user(rows_per_user, user_separation)
+        self._places: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
+        self._users = 1
+        super().__init__(design=design, leaf=leaf, **words)
+        told = {"design": design, "rows_per_user": self._rows, "user_separation": self._apart}
+        self.title = title_of("PrefixSum", told)
+        if places is None:
+            found = worst_places(self._moves, lambda: self._noise, self._ends, self._rows, self._apart)
+        else:
+            found = checked_places(places, self._ends[-1])
+            self.title = f"{self.title[:-1]}, rows {', '.join(map(str, places))} of a user)"
+        self._places = np.array(found, dtype=np.int64)
+        # users that share a run: with the same steps, each with a coordinate of their own
+        ends = np.array(self._ends)
+        room = int((ends[np.searchsorted(ends, self._places, side="right")] - self._places).min())
+        apart = int(np.diff(self._places).min()) if len(found) > 1 else room
+        self.width = self._users = max(1, min(room, apart))
+        self._differ()
+        self.know(self._noise)
+
+    @property
+    def _ends(self) -> list[int]:
+        return [self._leaf * k for k in range(1, self.size + 1)]
+
+    def _calibrated(self, design: Design, **words: Any) -> SumCalibration:
+        """As :class:`privol.prefix.PrefixSum` calibrates a run, whose own figure for users is the claim."""
+        budget = Budget(**{name: words.pop(name) for name in ("epsilon", "delta", "calibration")})
+        chosen = replace(design, rows_per_user=self._rows, user_separation=self._apart)
+        epochs = make_epochs("none", budget, design=chosen, **words)
+        return epochs.sums[0]
+
+    def _differ(self) -> None:
+        """Make the two streams: every user has rows at the places, shifted by their number."""
+        users = np.tile(np.arange(self._users), len(self._places))
+        rows = (self._places[:, None] + np.arange(self._users)).ravel()
+        shape = (self._ends[-1], self._dim)
+        self._blocks = []
+        for sign in self._signs:
+            values = np.full(len(rows), sign * self._bound)
+            X = sparse.csr_matrix((values, (rows, users)), shape=shape)
+            self._blocks.append([X[end - self._leaf : end] for end in self._ends])
+
+    def _moves(self, place: int) -> FloatArray:
+        self._places = np.array([place], dtype=np.int64)
+        self._differ()
+        return np.asarray((self.twin(1) - self.twin(0))[0])
+
+
+def checked_places(places: Sequence[int], most: int) -> list[int]:
+    """Return places of the caller's, from 0.
+
+    Raises
+    ------
+    InvalidParameter
+        If they do not ascend within so many rows.
+    """
+    found = [integer(user_places=place, at_least=1, at_most=most) - 1 for place in places]
+    if not found or any(b <= a for a, b in pairwise(found)):
+        raise InvalidParameter(f"user_places must ascend, from 1 to {most:,} at most, found {list(places)!r}")
+    return found
+
+
+def worst_places(
+    moves: Callable[[int], FloatArray], covariance: Callable[[], FloatArray], ends: Sequence[int], rows: int, apart: int
+) -> list[int]:
+    """Return the places, from 0, at which all rows of a user move most.
+
+    By trying all divisions of their number among the steps.
+
+    Parameters
+    ----------
+    moves : callable
+        What one row at a place moves.
+    covariance : callable
+        Of the noise.
+    ends : sequence of int
+        Last rows of the steps.
+    rows, apart : int
+        So many rows at most, any two at least so many rows apart.
+    """
+    starts = [0, *ends[:-1]]
+    patterns = math.comb(len(starts) + rows - 1, rows)
+    if patterns > _MOST_PATTERNS:
+        raise InvalidParameter(
+            f"rows_per_user={rows} in {len(starts)} steps are {patterns:,} patterns, of which at most "
+            f"{_MOST_PATTERNS:,} are tried: state fewer steps, fewer rows, or user_places"
+        )
+    effect = np.array([moves(start) for start in starts])
+    together = effect @ np.linalg.solve(covariance(), effect.T)
+    best: tuple[float, list[int]] = (-1.0, [])
+
+    def go(step: int, places: list[int], steps: list[int], square: float) -> None:
+        """Every later row as early in its step as those before it allow, which leaves the most room."""
+        nonlocal best
+        if square > best[0]:
+            best = square, places
+        if len(places) == rows:
+            return
+        first = places[-1] + apart if places else 0
+        for s in range(step, len(starts)):
+            place = max(starts[s], first)
+            if place < ends[s]:
+                more = together[s, s] + 2.0 * together[s, steps].sum() if steps else together[s, s]
+                go(s, [*places, place], [*steps, s], square + float(more))
+
+    go(0, [], [], 0.0)
+    return best[1]

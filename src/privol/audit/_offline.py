@@ -9,11 +9,13 @@ minimiser, times the determinant of the objective's Hessian there.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from ..calibration import check_user
 from ..errors import InvalidParameter
 from ..guarantees import gdp_mu_of_pure
 from ..learners import OFFLINE_LEARNERS, POL, ObjectivePerturbation, OfflineLearner, OutputPerturbation
@@ -22,6 +24,7 @@ from ..losses import get_loss
 from ..noise import make_source
 from ._bounds import FloatArray
 from ._cases import FAR, Case, built, title_of
+from ._of_users import checked_places
 
 __all__ = ["OFFLINE", "OfflineCase", "worst_offline"]
 
@@ -71,9 +74,20 @@ class OfflineCase(Case):
         Factor of the noise, for audits that are to find something.
     random_state : optional
         Of the noise.
+    places : sequence of int, optional
+        Of a learner with ``rows_per_user``: numbers from 1 of the rows that differ. Default: as many as it is for, the
+        first ones.
     """
 
-    def __init__(self, learner: OfflineLearner, *, rows: int, noise: float, random_state: Any) -> None:
+    def __init__(
+        self,
+        learner: OfflineLearner,
+        *,
+        rows: int,
+        noise: float,
+        random_state: Any,
+        places: Sequence[int] | None = None,
+    ) -> None:
         words = {**learner.get_params(deep=False), "ledger": None, "on_invalid": "zero", "random_state": random_state}
         self._kind: type[Any] = type(learner)
         if self._kind not in OFFLINE.values():
@@ -86,6 +100,11 @@ class OfflineCase(Case):
         self._learner: Any = self._kind(**words)
         self._state, self.adjacency = random_state, words["adjacency"]
         self.title = title_of(self._kind.__name__, words)
+        self._of_user = check_user(words["rows_per_user"], 1)[0] if words["rows_per_user"] is not None else 1
+        rows = max(rows, self._of_user, *(places or ()))
+        self._changed = list(range(self._of_user)) if places is None else checked_places(places, rows)
+        if places is not None:
+            self.title = f"{self.title[:-1]}, rows {', '.join(map(str, places))} of a user)"
         self.width, self.repeats, self.size = 1, _FITS, 2 + bool(words["fit_intercept"])
         held, curved = self._form(words, rows, self._learner.calibrate(2, rows).l2)
         n = max(rows, _HELD) if held else rows
@@ -128,17 +147,18 @@ class OfflineCase(Case):
         return bool(max(float(np.linalg.norm(point)) for point in self._points) + noise <= float(self._plan.ball))
 
     def _claim(self, plan: Any, words: dict[str, Any]) -> None:
-        pure = plan.law == "l2_laplace"
-        mu = float(plan.mu) if hasattr(plan, "mu") else gdp_mu_of_pure(plan.epsilon)
+        pure, rows = plan.law == "l2_laplace", self._of_user  # of whose changes each costs what the plan says
+        epsilon = math.inf if hasattr(plan, "mu") and not pure else rows * float(plan.epsilon)
+        mu = rows * float(plan.mu) if hasattr(plan, "mu") else gdp_mu_of_pure(epsilon)
         self.claimed(plan.claim, mu, float(words["epsilon"]), 0.0 if pure else float(words["delta"]))
         if pure or not hasattr(plan, "mu"):  # with a delta, noise in the objective is proved at that one point
-            self.mu, self.proved_epsilon = None, float(plan.epsilon)
+            self.mu, self.proved_epsilon = None, epsilon
             self.proved_mu = mu if pure else None
 
     # ---- the data sets -------------------------------------------------------------------------------------
 
     def _alone(self, n: int, world: int, curved: bool) -> tuple[FloatArray, FloatArray]:
-        """One row of the largest norm, with one target and the other; the others are null.
+        """The changed rows of the largest norm, with one target and the other; the others are null.
 
         ``curved``: the row, or in its place one of zeros, which adds nothing to the objective's Hessian.
         """
@@ -146,22 +166,22 @@ class OfflineCase(Case):
         zero_out = world == 1 and self.adjacency == "zero_out"
         if not zero_out:
             sign = 1.0 if curved else 1.0 - 2.0 * world
-            X[0, 0] = 0.0 if curved and world else float(self._learner.x_bound)
+            X[self._changed, 0] = 0.0 if curved and world else float(self._learner.x_bound)
             top = 1.0 if get_loss(self._learner.loss).kind == "classification" else float(self._learner.y_bound)
-            y[0] = sign * top
+            y[self._changed] = sign * top
         return X, y
 
     def _largest_change(self, n: int) -> list[tuple[FloatArray, FloatArray]]:
-        """All rows but one hold the minimiser where the gradients of the changed one nearly reach their bound."""
+        """All rows but those changed hold the minimiser where the gradients of these nearly reach their bound."""
         bound = float(self._learner.x_bound)
         best: tuple[float, list[tuple[FloatArray, FloatArray]]] = (-1.0, [])
         for angle in np.linspace(0.0, math.pi / 2, _ANGLES, endpoint=False):
             worlds = []
             for sign in (1.0, -1.0):
                 X, y = np.tile([bound, 0.0], (n, 1)), np.ones(n)
-                X[0] = bound * np.array([-math.sin(angle), sign * math.cos(angle)])
+                X[self._changed] = bound * np.array([-math.sin(angle), sign * math.cos(angle)])
                 if sign < 0.0 and self.adjacency == "zero_out":
-                    y[0] = math.nan
+                    y[self._changed] = math.nan
                 worlds.append((X, y))
             one, other = (perturbed_model(self._learner, X, y, self._quiet, None) for X, y in worlds)
             change = float(np.linalg.norm(one - other))

@@ -61,8 +61,9 @@ AUDITED = (*(entry.name for entry in TABLE), "prefix")
     "--rows-per-user",
     type=int,
     metavar="ROWS",
-    help="pigd, pgiga, nogd, dpftrl, pqftl: the claim is of a budget for all rows of a user, who has at most so many; "
-    "the streams differ in all of them, at the worst places.  [default: the claim is for one row]",
+    help="pigd, pgiga, nogd, dpftrl, pqftl, prefix, offline learners: the claim is of a budget for all rows of a user, "
+    "who has at most so many; the streams differ in all of them, at the worst places.  [default: the claim is for one "
+    "row]",
 )
 @click.option(
     "--user-separation", type=int, metavar="ROWS", help="With it: any two of them are so many rows apart.  [default: 1]"
@@ -118,6 +119,7 @@ def audit(learner: str, epsilons: tuple[float, ...], as_json: bool, seed: int | 
         privol audit dola --noise-position output
         privol audit objective-perturbation --calibration published
         privol audit dpftrl --rows-per-user 4 --user-separation 256
+        privol audit prefix --design sqrt --rows-per-user 4 --user-separation 256
     """
     from ..audit import audit as make_audit
     from ..tables import audit_report, show
