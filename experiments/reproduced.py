@@ -4,7 +4,7 @@
 
 FOLDER is what ``privol reproduce all --out FOLDER`` has written. ``docs/reproduce.md`` gets the index of all results;
 a page that has a figure's place gets its tables and its picture. Results that are not in FOLDER stay as they are, and
-samples (``--quick``) are refused.
+small sizes (``--quick``) are left out.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def kept(folder: Path) -> dict[str, dict[str, Any]]:
     paths = [folder / f"{figure.slug}.json" for figure in FIGURES]
     records = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
     if not records:
-        raise SystemExit(f"{folder} has no full result of privol reproduce (samples are not for the documentation)")
+        raise SystemExit(f"{folder} has no full result of privol reproduce (small sizes are not for the documentation)")
     return {record["name"]: {key: value for key, value in record.items() if key != "panels"} for record in records}
 
 

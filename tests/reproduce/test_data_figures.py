@@ -7,9 +7,10 @@ import re
 
 import numpy as np
 import pytest
+from experiment_tools import adult, covtype
 from places import ROOT
 
-from privol.reproduce import FIGURES, find, jain2012, jun2019, li2018, reproduce
+from privol.reproduce import FIGURES, find, jain2012, jun2019, li2018, nodes, reproduce, sets
 from privol.reproduce.nodes import Rows, along, learner_of
 from privol.reproduce.regret import Ridge
 from privol.reproduce.sets import TASKS, WHERE, has, path_of, schema_of
@@ -18,7 +19,6 @@ pytest.importorskip("pyarrow")
 
 
 def test_a_figure_of_each_kind_runs_at_a_small_size_without_a_file():
-    assert not any(figure.quick_files for figure in FIGURES)
     for name in ("jain2012 fig. 2b", "li2018 fig. 3c", "li2018 table 3"):
         (figure,) = find((name,))
         found = reproduce(figure, quick=True)
@@ -40,6 +40,45 @@ def test_the_other_figures_run_at_a_small_size():
         assert (found.verdict, found.measured.checks) == ("not compared", ())
         for table in found.measured.tables:
             assert {len(cells) for cells in table.rows} == {len(table.head)}
+
+
+def svmlight(path, rows, columns):
+    """Articles of unit norm in svmlight text, their label by their first half of words."""
+    rng = np.random.default_rng(0)
+    lines = []
+    for _ in range(rows):
+        found = np.sort(rng.choice(columns, size=5, replace=False))
+        label = 1 if np.sum(found < columns // 2) > 2 else -1
+        lines.append(f"{label} " + " ".join(f"{i + 1}:{5**-0.5:.6f}" for i in found) + "\n")
+    path.write_text("".join(lines))
+
+
+@pytest.mark.slow
+def test_what_the_files_hold_is_what_is_compared(tmp_path, monkeypatch):
+    """The full measurement, on short files in the published formats: every number of the papers has its check."""
+    monkeypatch.setattr(li2018, "L1", (1e-4, 1e-2))
+    for name, rows in (("real-sim", 140), ("rcv1_subsets.binary", 140)):
+        svmlight(tmp_path / name, rows, 40)
+    monkeypatch.setattr(sets, "WORDS", 40)
+    rng = np.random.default_rng(0)
+    for name in sets.PAIR:
+        lines = [f"{1950 + k % 60} " + " ".join(f"{i}:{v:.3f}" for i, v in enumerate(rng.normal(size=90), 1))
+                 for k in range(200)]  # fmt: skip
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    counts = {"jain2012 fig. 2b": 2, "li2018 fig. 5a": 4, "li2018 fig. 5b": 1, "li2018 table 3": 12}
+    for figure in find(tuple(counts)):
+        found = reproduce(figure, data=tmp_path, runs=2)
+        assert len(found.measured.checks) == counts[figure.name]
+        assert found.verdict in ("agrees", "differs")
+        assert found.to_record()["checks"][0]["what"] in found.to_markdown(None)
+    for name, columns in (("adult", adult), ("covtype", covtype)):
+        columns(tmp_path)
+        assert has(tmp_path, f"{name}.data")
+    monkeypatch.setattr(nodes, "NODES", 8)
+    monkeypatch.setattr(li2018, "NODES", 8)
+    for name, checks in (("li2018 fig. 6a", 4), ("jain2012 fig. 2c", 5)):
+        (figure,) = find((name,))
+        assert len(reproduce(figure, data=tmp_path, runs=2).measured.checks) == checks
 
 
 def test_the_printed_numbers_are_all_compared():
@@ -74,7 +113,7 @@ def test_curves_of_nodes_are_smooth_where_they_are_one():
     assert li2018.roughness(np.array([[9.0, 9.0, 1.0, 1.0], [0.0, 0.0, 3.0, 3.0]])) == 1.0
 
 
-def test_a_complete_graph_has_one_model(monkeypatch):
+def test_a_complete_graph_has_one_model():
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, size=(64, 3))
     rows = Rows("tiny", X, (X[:, 0] > 0) * 1.0)

@@ -47,7 +47,7 @@ def test_names_are_the_papers_own():
     assert find(("all",)) == list(FIGURES)
     assert len({f.slug for f in FIGURES}) == len(FIGURES)
     assert {f.paper for f in FIGURES} <= set(PAPERS)
-    assert {name for f in FIGURES for name in (*f.files, *f.quick_files)} <= set(WHERE)
+    assert {name for f in FIGURES for name in f.files} <= set(WHERE)
     with pytest.raises(InvalidParameter, match="the drawing of a tree; there is nothing to measure"):
         find(("jain2012 fig. 1",))
     with pytest.raises(InvalidParameter, match=r"'fig\. 3' is no figure of a source paper; known are all, .*zhang2018"):
@@ -57,6 +57,7 @@ def test_names_are_the_papers_own():
 def test_a_number_agrees_within_its_tolerance_and_two_standard_errors():
     assert against("a", 1.0, [1.1], 0.1000001).agrees
     assert not against("a", 1.0, [1.11], 0.1).agrees
+    assert result().verdict == "not compared"  # of nothing nobody can say that it agrees
     wide = [1.0, 1.4]  # mean 1.2, standard error 0.2
     assert against("a", 1.59, wide, 0.0).agrees
     assert not against("a", 1.61, wide, 0.0).agrees
@@ -172,7 +173,7 @@ def test_results_go_into_a_folder_of_the_users_and_replace_none_of_another_size(
 
 def needing(monkeypatch, *files):
     """Let a figure need data sets."""
-    figure = replace(FIGURES[0], files=files, quick_files=files)
+    figure = replace(FIGURES[0], files=files)
     monkeypatch.setattr(registered, "FIGURES", (figure, *FIGURES[1:]))
     return figure
 
@@ -197,12 +198,12 @@ def test_a_missing_data_set_is_an_error_that_says_where_to_get_it(here, monkeypa
 def test_figures_without_their_data_are_left_out_when_told_to(here, monkeypatch):
     figure = needing(monkeypatch, "adult.data")
     names = (figure.name, "zhang2018 fig. 4")
-    assert privol_cli("reproduce", *names, "--quick").exit_code == DATA
+    assert privol_cli("reproduce", *names, "--runs", "2").exit_code == DATA
     assert not (here / "privol-reproduce").exists()
-    record = run_json("reproduce", *names, "--quick", "--skip-missing")
+    record = run_json("reproduce", *names, "--runs", "2", "--skip-missing")
     assert record["left_out"] == [figure.name]
     assert [one["name"] for one in record["results"]] == ["zhang2018 fig. 4"]
-    assert privol_cli("reproduce", figure.name, "--quick", "--skip-missing").exit_code == DATA  # nothing is left
+    assert privol_cli("reproduce", figure.name, "--skip-missing").exit_code == DATA  # nothing is left
 
 
 def test_a_folder_with_something_else_in_it_is_left_alone(here):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["reproduce"]
 
 RESULTS, INDEX = "results.json", "index.md"
+_SHOWN = {"name", "file", "what", "quick", "verdict", "how", "why"}  # of a result, in the index
 
 
 @click.command()
@@ -25,7 +26,7 @@ RESULTS, INDEX = "results.json", "index.md"
     "--out", default="privol-reproduce", show_default=True, metavar="FOLDER", help="Where the results are written."
 )
 @click.option("--data", metavar="FOLDER", help="Where the data sets are, as downloaded, perhaps compressed.")
-@click.option("--quick", is_flag=True, help="A small sample of each, which is compared with nothing.")
+@click.option("--quick", is_flag=True, help="A small size of each, without data sets: compared with nothing.")
 @click.option("--runs", type=click.IntRange(min=2), help="Repetitions with noise of their own.  [default: by figure]")
 @click.option("--skip-missing", is_flag=True, help="Leave out the figures whose data sets are not there.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -45,11 +46,11 @@ def reproduce(
 
     NAME is a figure by the paper's own number ("jain2012 fig. 2a", or jain2012-fig-2a), a paper (jain2012), or all.
     The verdict of each: "agrees" where every number of the paper is met within the tolerance that is stated, and every
-    statement holds; "differs" with what differs and why; "not compared" for a sample (--quick).
+    statement holds; "differs" with what differs and why; "not compared" for a small size (--quick).
 
     \b
     Writes into FOLDER, and nowhere else, beside what is there:
-        NAME.md, NAME.json, NAME.png    tables, results, and the picture; NAME-quick.* of a sample
+        NAME.md, NAME.json, NAME.png    tables, results, and the picture; NAME-quick.* of a small size
         index.md, results.json          all results in the folder
 
     \b
@@ -73,7 +74,7 @@ def reproduce(
         raise click.UsageError("NAME is missing: a figure, a paper, or all (privol reproduce --list)")
     figures = find(names)
     folder = None if data is None else Path(data)
-    missing = missing_files(figures, folder, quick=quick)
+    missing = {} if quick else missing_files(figures, folder)
     left_out = {name for users in missing.values() for name in users}
     if missing and not (skip_missing and len(left_out) < len(figures)):
         raise StreamError(where_to_get(missing, folder))
@@ -85,7 +86,7 @@ def reproduce(
         if figure.name in left_out:
             continue
         if not quiet:
-            click.echo(f"{figure.name}: {'a sample' if quick else figure.size}", err=True)
+            click.echo(f"{figure.name}: {'a small size' if quick else figure.size}", err=True)
         say = (lambda _: None) if quiet else (lambda line: click.echo(f"  {line}", err=True))
         result = measure(figure, data=folder, runs=runs, quick=quick, say=say)
         picture = plot_panels(result.measured.panels) if result.measured.panels else None
@@ -120,7 +121,7 @@ def _list(figures: list[Figure], as_json: bool) -> None:
     if as_json:
         records = [
             {"name": f.name, "paper": PAPERS[f.paper], "what": f.what, "size": f.size, "runs": f.runs,
-             "minutes": f.minutes, "files": list(f.files), "quick_files": list(f.quick_files)}
+             "minutes": f.minutes, "files": list(f.files)}
             for f in figures
         ]  # fmt: skip
         click.echo(json.dumps({"figures": records}))
@@ -173,7 +174,15 @@ def _records(place: Path) -> list[dict[str, Any]]:
             record = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise StreamError(f"{path} is no result of privol reproduce ({error}): choose another --out") from error
-        if not isinstance(record, dict) or not record.keys() >= {"name", "file", "what", "quick", "verdict", "how"}:
+        if not isinstance(record, dict) or not record.keys() >= {
+            "name",
+            "file",
+            "what",
+            "quick",
+            "verdict",
+            "how",
+            "why",
+        }:
             raise StreamError(f"{path} is no result of privol reproduce: choose another --out")
         records.append(record)
     return records

@@ -15,11 +15,11 @@ from .verdicts import Figure, Result, Setting
 __all__ = ["missing_files", "reproduce", "where_to_get"]
 
 
-def missing_files(figures: Iterable[Figure], data: Path | None, *, quick: bool = False) -> dict[str, list[str]]:
+def missing_files(figures: Iterable[Figure], data: Path | None) -> dict[str, list[str]]:
     """Return the data sets that are not there, each with the names of the figures that need it."""
     missing: dict[str, list[str]] = {}
     for figure in figures:
-        for name in figure.needs(quick):
+        for name in figure.files:
             if data is None or not has(data, name):
                 missing.setdefault(name, []).append(figure.name)
     return missing
@@ -50,7 +50,7 @@ def reproduce(
     runs : int, optional
         At least 2: repetitions with noise of their own.  Default: the figure's.
     quick : bool, default=False
-        A small sample in seconds, which is compared with nothing.
+        A small size in seconds, which needs no data set and is compared with nothing.
     say : callable
         Takes lines about the progress.
 
@@ -68,7 +68,7 @@ def reproduce(
         runs = 2 if quick else figure.runs
     if runs < 2:
         raise InvalidParameter(f"runs: {runs} is below 2, and one run has no deviation")
-    missing = missing_files([figure], data, quick=quick)
+    missing = {} if quick else missing_files([figure], data)
     if missing:
         raise StreamError(where_to_get(missing, data))
     start = time.perf_counter()
@@ -78,5 +78,5 @@ def reproduce(
         warnings.simplefilter("ignore", ScaledRowsWarning)
         measured = figure.measure(Setting(runs, quick, data, say))
     if quick:
-        measured = measured.of_sample()
+        measured = measured.of_small_size()
     return Result(figure, measured, runs, quick, time.perf_counter() - start, __version__)

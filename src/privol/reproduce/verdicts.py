@@ -136,8 +136,8 @@ class Measured:
     panels: tuple[Panel, ...] = ()
     checks: tuple[Check, ...] = ()
 
-    def of_sample(self) -> Measured:
-        """Return it without all that is the paper's: a small sample is compared with nothing."""
+    def of_small_size(self) -> Measured:
+        """Return it without all that is the paper's: a small size is compared with nothing."""
         panels = tuple(
             replace(panel, lines=tuple(line for line in panel.lines if line.kind != "source")) for panel in self.panels
         )
@@ -153,7 +153,7 @@ class Setting:
     runs : int
         Repetitions with noise of their own.
     quick : bool
-        A small sample.
+        A small size, on rows that come with privol or are drawn.
     data : Path or None
         Folder of the data sets.
     say : callable
@@ -191,7 +191,7 @@ class Figure:
         As the paper has it, such as "fig. 2a".
     what : str
     size : str
-        What is measured, where it is no sample.
+        What is measured, where it is no small size.
     runs : int
         Repetitions by default.
     minutes : float
@@ -199,8 +199,7 @@ class Figure:
     measure : callable
         From a :class:`Setting` to a :class:`Measured`.
     files : tuple of str
-        Data sets that it needs; keys of ``sets.WHERE``. A sample may need fewer: ``quick_files``.
-    quick_files : tuple of str
+        Data sets that it needs; keys of ``sets.WHERE``. A small size needs none.
     chosen : str
         What the paper does not say and had to be chosen here.
     why : str
@@ -215,7 +214,6 @@ class Figure:
     minutes: float
     measure: Callable[[Setting], Measured]
     files: tuple[str, ...] = ()
-    quick_files: tuple[str, ...] = ()
     chosen: str = ""
     why: str = ""
 
@@ -228,10 +226,6 @@ class Figure:
     def slug(self) -> str:
         """The name as a file's."""
         return slug(self.name)
-
-    def needs(self, quick: bool) -> tuple[str, ...]:
-        """Return the data sets that are read."""
-        return self.quick_files if quick else self.files
 
 
 def slug(name: str) -> str:
@@ -263,13 +257,13 @@ class Result:
 
     @property
     def file(self) -> str:
-        """Name of its files, without the ending. A sample has others, so that it replaces no full result."""
+        """Name of its files, without the ending. A small size has others, so that it replaces no full result."""
         return self.figure.slug + ("-quick" if self.quick else "")
 
     @property
     def verdict(self) -> str:
-        """ "agrees", "differs", or "not compared" of a sample."""
-        if self.quick:
+        """ "agrees", "differs", or "not compared" of a small size."""
+        if self.quick or not self.measured.checks:
             return "not compared"
         return "agrees" if all(check.agrees for check in self.measured.checks) else "differs"
 
