@@ -328,7 +328,9 @@ def test_the_hash_of_users_is_charged_to_delta():
         assert other.bound.delta_at(1.0) >= more.get("slack", 0.0) + ETA
     assert hidden("pure").epsilon(0.0) == math.inf
     for delta in (ETA, 1e-30):
-        with pytest.raises(InvalidParameter, match=r"delta must be above 2\.12e-22 where whose rows"):
+        with pytest.raises(
+            InvalidParameter, match=r"delta must be above 2\.12e-22 where surplus rows of users are null rows"
+        ):
             hidden(delta=delta)
         hidden(delta=delta, users_fixed=True)
 
@@ -349,3 +351,40 @@ def test_a_ledger_adds_up_what_the_hash_of_users_is_charged():
     rows = Ledger()
     rows.open(learner="one", guarantee=hidden(unit="row")).close_at(10, 1, 0.04)
     assert rows.spent.bound.collision == 0.0
+
+
+@pytest.mark.parametrize("kind", ["pure", "approximate"])
+@pytest.mark.parametrize("unit", ["user", "row"])
+def test_what_is_proved_at_one_epsilon_has_the_hash_in_its_delta_too(kind, unit):
+    """No figure for a user is said to have a smaller delta, and none is judged by a delta that it does not have."""
+    slack = 1e-7 if kind == "approximate" else 0.0
+    found, fixed = (hidden(kind, unit, slack=slack, users_fixed=fixed) for fixed in (False, True))
+    least = found.user_bound.beside
+    assert least >= fixed.user_bound.beside + ETA
+    said, plain = found.sentence(), fixed.sentence()
+    if kind == "pure":
+        assert ("Pure differential privacy" in said) == (unit == "row")
+        assert "Pure differential privacy" in plain
+        assert f"(epsilon, delta) = ({format_up(found.user_bound.pure)}, 2.118e-22)" in said
+        assert "2.118e-22" not in plain
+        assert found.user_epsilon(ETA) == found.user_bound.pure
+    assert f"at delta {format_up(least)}" in found.summary()
+    assert found.user_epsilon(least) <= found.user_bound.pure
+    assert found.user_epsilon(0.999 * least) == math.inf
+    assert weaknesses(found, rows=100) == weaknesses(fixed, rows=100)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_fits_that_count_users_keep_their_budget(rows, delta):
+    """Also what is proved at one delta alone, of which the hash has a part."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-0.5, 0.5, (60, 2)), rng.integers(0, 2, 60)
+    for kind in (privol.OutputPerturbation, privol.ObjectivePerturbation):
+        words = {"epsilon": 2.0, "delta": delta, "rows_per_user": rows, "on_invalid": "zero", "random_state": 1}
+        made = kind(**words).fit(X, y, users=np.arange(60) % 20)
+        promise = made.guarantee_
+        assert promise.epsilon(delta or ETA) <= 2.0
+        assert promise.delta_at(2.0) <= (delta or ETA)
+        assert made.ledger_.spent.epsilon(delta or ETA) <= 2.0
+        assert "infinity" not in made.ledger_.sentence()

@@ -31,7 +31,7 @@ from ._arithmetic import (
 from ._composition import describe_composition
 from ._html import ShowsGuarantee, guarantee_html
 from ._mixed import compose_fixed, compose_pure
-from ._persons import unchecked
+from ._persons import COLLISION, unchecked
 from ._phrases import RELEASED, format_up
 from ._pure import gdp_mu_of_pure, pure_delta, pure_epsilon, pure_within_gdp, zcdp_rho_of_pure
 from ._record import ADJACENCIES, KINDS, UNITS, Claim, Guarantee
@@ -41,6 +41,7 @@ from ._weaknesses import WEAK_EPSILON, weaknesses
 
 __all__ = [
     "ADJACENCIES",
+    "COLLISION",
     "KINDS",
     "RELEASED",
     "UNITS",

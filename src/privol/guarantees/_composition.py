@@ -109,7 +109,7 @@ def _whose(column: str | None) -> str:
 def _for_users(bound: Bound, column: str | None, rest: float | None, *, grouped: bool) -> str:
     """Of all rows of a user: stated at the delta that leaves as much beside their slack as the one for rows does."""
     whom = _whose(column)
-    delta = sum_up([bound.slack, rest or 0.0])
+    delta = sum_up([bound.beside if bound.slack > 0.0 else 0.0, rest or 0.0])
     if delta >= 1.0 or math.isinf(bound.mu):
         return f"nothing is guaranteed for all rows of {whom}"
     figures, _ = _pair(bound, delta)

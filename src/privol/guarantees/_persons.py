@@ -54,7 +54,7 @@ def whose(found: Guarantee, *, most: bool = False) -> str:
 
 def _figures(found: Guarantee, parameter: float, epsilon: float, slack: float) -> str:
     if found.kind == "pure":
-        return f"(epsilon, delta) = ({format_up(parameter)}, 0)"
+        return f"(epsilon, delta) = ({format_up(parameter)}, {format_up(slack) if slack else 0})"
     if found.kind == "approximate":
         return f"(epsilon, delta) = ({format_up(parameter)}, {format_up(slack)})"
     return f"{format_up(parameter)}-GDP, (epsilon, delta) = ({format_up(epsilon)}, {format_up(found.delta)})"
@@ -65,7 +65,7 @@ def about_users(found: Guarantee, parameter: float | None) -> str:
     epsilon, bound = found.user_epsilon(), found.user_bound
     if parameter is None or epsilon is None or bound is None:
         return "several rows of one person are not protected as one."
-    if math.isinf(parameter) or bound.slack >= 1.0:
+    if math.isinf(parameter) or bound.beside >= 1.0:
         return "nothing is guaranteed for several rows of one user either."
     change = "replacing what they hold" if found.adjacency == "replace" else "replacing them by null rows"
     by = "by group privacy" if found.user_factor is None else f"{format_up(found.user_factor)} times the mu of one row"
@@ -74,7 +74,7 @@ def about_users(found: Guarantee, parameter: float | None) -> str:
     most = "1 row" if found.rows_per_user == 1 else f"{found.rows_per_user} rows"
     return (
         f"of {whose(found)} at most {most} {are} learnt{apart}, and {change}, all of them together, is covered by "
-        f"{_figures(found, parameter, epsilon, bound.slack)}, {by}; "
+        f"{_figures(found, parameter, epsilon, bound.beside)}, {by}; "
         f"{_whose_rows(found, ', and so which of them are dropped,')}"
     )
 

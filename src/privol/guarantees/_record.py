@@ -199,8 +199,7 @@ class Guarantee:
         self._check_slack()
         if self.delta <= self.collision:
             raise InvalidParameter(
-                f"delta must be above {self.collision:.3g} where whose rows they are is hidden (surplus rows of users "
-                f"are null rows), as two users may have one keyed hash with that probability, found {self.delta!r}"
+                f"delta must be above {self.collision:.3g} where surplus rows of users are null rows, found {self.delta!r}"
             )
         _text(arithmetic=self.arithmetic)
         _text(bit_source=self.bit_source)
@@ -306,10 +305,9 @@ class Guarantee:
     def delta_at(self, epsilon: float) -> float:
         """Delta at ``epsilon``, rounded up; 1 without noise, 0 for "pure" at its parameter and beyond, where it is the
         slack for "approximate"."""
+        found = gdp_delta(epsilon, self.mu) if self.kind in ("gdp", "none") else pure_delta(epsilon, self.parameter)
         if self.kind == "approximate":
             found = approximate_delta(epsilon, self.parameter, self.slack)
-        else:
-            found = pure_delta(epsilon, self.parameter) if self.kind == "pure" else gdp_delta(epsilon, self.mu)
         return found if self.unit == "row" or not self.collision else min(sum_up([found, self.collision]), 1.0)
 
     @property
@@ -377,23 +375,25 @@ class Guarantee:
             return "NO PRIVACY: no noise was added, and nothing is guaranteed (epsilon is infinite)"
         of = whose(self, most=True) if self.unit == "user" else "one row"
         who = of if self.adjacency == "replace" else f"the presence of {of}"
-        pure = self.kind == "pure"
+        pure, beside = self.kind == "pure", self.bound.beside  # a delta that no other figure has in it
         figures = f"epsilon {format_up(self.epsilon())} at delta {format_up(self.delta)}"
         curve = f"{format_up(self.mu)}-GDP"
-        if pure:
+        if pure and beside > 0.0:
+            figures = f"epsilon {format_up(self.parameter)} at delta {format_up(beside)}"
+        elif pure:
             figures = f"epsilon {format_up(self.parameter)} (delta 0)"
         elif self.slack > 0.0:
-            curve = f"proved at delta {format_up(self.slack)} alone, which implies no GDP"
-        line = f"{'pure ' if pure else ''}differential privacy with {figures} for {who} ({curve})"
+            curve = f"proved at delta {format_up(beside)} alone, which implies no GDP"
+        line = f"{'pure ' if pure and not beside else ''}differential privacy with {figures} for {who} ({curve})"
         users, bound = self._user_parameter if pure else self.user_epsilon(), self.user_bound
         if self.unit == "user":
             row = self.row
             line += f"; epsilon {format_up(row.parameter if pure else row.epsilon())} for one row"
         elif users is not None and bound is not None:
             at = ""
-            if self.slack > 0.0:
-                users = bound.pure if bound.slack < 1.0 else math.inf
-                at = f" at delta {format_up(bound.slack)}"
+            if self.slack > 0.0 or (pure and bound.beside > 0.0):
+                users = bound.pure if bound.beside < 1.0 else math.inf
+                at = f" at delta {format_up(bound.beside)}"
             line += f"; epsilon {format_up(users)}{at} for {whose(self, most=True)}"
         if self.claim is not None:
             line += f"; the source claims epsilon {self.claim.epsilon:.6g} at delta {self.claim.delta:.6g}"
@@ -415,13 +415,20 @@ class Guarantee:
             )
         pair = f"({format_up(self.epsilon())}, {format_up(self.delta)})"
         whom = f" for all rows of {whose(self)}" if self.unit == "user" else ""
+        beside = self.bound.beside
         if self.kind == "approximate":
-            point = f"({format_up(self.parameter)}, {format_up(self.slack)})"
-            more = "" if self.delta == self.slack else f", which implies {pair}"
+            point = f"({format_up(self.parameter)}, {format_up(beside)})"
+            more = "" if self.delta == beside else f", which implies {pair}"
             return (
                 f"Differential privacy{whom} with (epsilon, delta) = {point}{more}. It is proved at this one delta: "
                 'with a probability of up to that much nothing is promised ("slack"), so no smaller delta has an '
                 "epsilon, and Gaussian, zero-concentrated or Renyi differential privacy does not follow."
+            )
+        if self.kind == "pure" and beside > 0.0:
+            return (
+                f"Differential privacy{whom} with (epsilon, delta) = ({format_up(self.parameter)}, "
+                f"{format_up(beside)}), which implies {pair} and, beside that delta, {format_up(self.mu)}-GDP "
+                f"(Gaussian differential privacy) and {format_up(self.rho)}-zCDP."
             )
         if self.kind == "pure":
             return (

@@ -40,14 +40,14 @@ def weaknesses(guarantee: Guarantee, *, rows: int | None = None) -> list[str]:
     found = []
     if guarantee.claim is not None:
         found.append(f"the calibration is a published one, with the noise of its source.{guarantee._claim()[:-1]}")
-    # pure differential privacy has no delta: it is judged by the epsilon that holds without one
+    # pure differential privacy has no delta, but that two users may have one keyed hash: it is judged by its epsilon
     pure = guarantee.kind == "pure"
-    delta = 0.0 if pure else guarantee.delta
+    delta = guarantee.bound.beside if pure else guarantee.delta
     epsilon, users, user_delta = guarantee.epsilon(delta), guarantee.user_epsilon(delta), delta
     bound = guarantee.user_bound
-    if guarantee.kind == "approximate" and bound is not None:
+    if (pure or guarantee.kind == "approximate") and bound is not None:
         # of users it is another point that is proved, beyond which nothing is
-        users, user_delta = bound.pure, bound.slack
+        users, user_delta = bound.pure, bound.beside
     rows = guarantee.horizon if rows is None else rows
     if delta * rows >= 1.0:
         found.append(

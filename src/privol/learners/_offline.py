@@ -20,7 +20,17 @@ from .._validate import choice, number
 from ..calibration import CALIBRATIONS, Budget, budget_of_rows
 from ..errors import InvalidParameter, PrivacyWarning, SolverFailure
 from ..geometry import L2Ball
-from ..guarantees import ADJACENCIES, Claim, Guarantee, group_slack, square_up, times_up, weaknesses
+from ..guarantees import (
+    ADJACENCIES,
+    COLLISION,
+    Claim,
+    Guarantee,
+    group_slack,
+    left_of_delta,
+    square_up,
+    times_up,
+    weaknesses,
+)
 from ..ledger import Account, Ledger, LedgerSeat
 from ..losses import get_loss
 from ..noise import STREAM_RELEASES, decide_lattice_point, decide_mixture_point, granularity, make_source
@@ -328,7 +338,10 @@ class OfflineLearner(LedgeredModel):
                 f"rows_per_user must be None with calibration='published', found {self.rows_per_user!r}: its noise is "
                 "for one row"
             )
-        epsilon, delta = budget_of_rows(found.epsilon, found.delta, self.rows_per_user, curve=self._curve)
+        delta = found.delta
+        if not self._curve:  # what is proved at one delta leaves nothing of it for two users with one hash
+            delta = left_of_delta(delta, COLLISION) or delta
+        epsilon, delta = budget_of_rows(found.epsilon, delta, self.rows_per_user, curve=self._curve)
         return replace(found, epsilon=epsilon, delta=delta)
 
     def _for_users(self, row: Guarantee) -> Guarantee:

@@ -230,7 +230,7 @@ def delta_of(shares: Iterable[Share]) -> float:
     paying = [share for share in shares if share.mu_squared > 0.0]
     if not paying:
         return 0.5
-    slack = sum_up([share.slack for share in paying])
+    slack = sum_up([share.bound.beside for share in paying if share.slack > 0.0])
     rest = max((share.guarantee.delta for share in paying if share.slack == 0.0), default=0.0)
     return min(sum_up([slack, rest]), math.nextafter(1.0, 0.0))
 
