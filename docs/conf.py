@@ -65,6 +65,7 @@ BESIDE = {
     "CONTRIBUTING.md": "site/contributing",
     "SECURITY.md": "site/security",
     "examples": "site/examples",
+    "src/privol/data": "site/examples",
     "examples/devices.py": "site/examples",
 }
 
