@@ -198,9 +198,8 @@ class Guarantee:
             object.__setattr__(self, name, value)
         self._check_slack()
         if self.delta <= self.collision:
-            raise InvalidParameter(
-                f"delta must be above {self.collision:.3g} where surplus rows of users are null rows, found {self.delta!r}"
-            )
+            least = f"{self.collision:.3g} where surplus rows of users are null rows"
+            raise InvalidParameter(f"delta must be above {least}, found {self.delta!r}")
         _text(arithmetic=self.arithmetic)
         _text(bit_source=self.bit_source)
         if not isinstance(self.private, bool):
