@@ -34,6 +34,7 @@ exclude_patterns = ["conf.py", "**.ipynb_checkpoints"]
 
 # Markdown, as GitHub has it: formulas between dollars, and an anchor at every heading
 myst_enable_extensions = ["dollarmath"]
+myst_fence_as_directive = ["math"]
 myst_heading_anchors = 4
 external_toc_path = "_toc.yml"
 
@@ -67,6 +68,7 @@ BESIDE = {
     "examples": "site/examples",
     "src/privol/data": "site/examples",
     "examples/devices.py": "site/examples",
+    "src/privol/data": "site/examples",
 }
 
 
