@@ -191,6 +191,7 @@ def test_a_missing_data_set_is_an_error_that_says_where_to_get_it(here, monkeypa
     done = privol_cli("reproduce", figure.name, "--out", "old", "--data", ".")
     assert done.exit_code == DATA
     assert "covtype.data (for" in done.stderr
+    assert "--skip-missing leaves out what needs them" in done.stderr
     assert "adult.data (for" not in done.stderr
     assert [(path.name, path.read_text()) for path in out.iterdir()] == [(f"{figure.slug}.md", "old")]
 

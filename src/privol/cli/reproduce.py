@@ -77,7 +77,9 @@ def reproduce(
     missing = {} if quick else missing_files(figures, folder)
     left_out = {name for users in missing.values() for name in users}
     if missing and not (skip_missing and len(left_out) < len(figures)):
-        raise StreamError(where_to_get(missing, folder))
+        raise StreamError(
+            f"{where_to_get(missing, folder)}. --skip-missing leaves out what needs them; --quick needs none"
+        )
     place = Path(out)
     place.mkdir(parents=True, exist_ok=True)
     _write_index(place)  # fails before anything is measured where nothing could be written
@@ -174,15 +176,7 @@ def _records(place: Path) -> list[dict[str, Any]]:
             record = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise StreamError(f"{path} is no result of privol reproduce ({error}): choose another --out") from error
-        if not isinstance(record, dict) or not record.keys() >= {
-            "name",
-            "file",
-            "what",
-            "quick",
-            "verdict",
-            "how",
-            "why",
-        }:
+        if not isinstance(record, dict) or not record.keys() >= _SHOWN:
             raise StreamError(f"{path} is no result of privol reproduce: choose another --out")
         records.append(record)
     return records
