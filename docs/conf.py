@@ -68,14 +68,13 @@ BESIDE = {
     "examples": "site/examples",
     "src/privol/data": "site/examples",
     "examples/devices.py": "site/examples",
-    "src/privol/data": "site/examples",
 }
 
 
 def _show_files_beside(app: Any, docname: str, source: list[str]) -> None:
     """Fill the pages of files beside docs/, and lead links to these files, which GitHub follows, to their pages."""
     place = HERE / f"{docname}.md"
-    (shown,) = [file for file, page in BESIDE.items() if page == docname and file.endswith(".md")] or [None]
+    shown = next((file for file, page in BESIDE.items() if page == docname and file.endswith(".md")), None)
     if shown is not None:
         place = HERE.parent / shown
         app.env.note_dependency(str(place))
