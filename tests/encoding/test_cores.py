@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from privol import open_stream
 from privol.encoding import PrivateEncoder, cores
-from privol.encoding.cores import each
+from privol.encoding.cores import each, table_of
 
 
 @pytest.fixture
@@ -95,6 +95,16 @@ def test_no_more_threads_than_arrow_has():
         assert cores.cores() == 1
     finally:
         pyarrow.set_cpu_count(before)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7, 1000])
+def test_columns_become_rows(threads, rows):
+    threads(3)
+    columns = [np.random.default_rng(k).normal(size=rows) for k in range(5)]
+    found = np.full((rows, 6), -7.0)
+    table_of(columns, found[:, 1:])
+    np.testing.assert_array_equal(found[:, 0], -7.0)
+    np.testing.assert_array_equal(found[:, 1:], np.stack(columns, axis=1))
 
 
 def table(n=4000):

@@ -33,15 +33,17 @@ def texts():
     return [*ODD, "a b", " 1 ", "two  words", "1 2", *map(repr, np.concatenate([doubles, near]).tolist()), *short]
 
 
-def test_texts_are_those_of_one_label_each():
-    given = texts()
+@pytest.mark.parametrize("n", [60, 50_000])
+def test_texts_are_those_of_one_label_each(n):
+    given = texts()[:n]
     found = label_texts(Told(pyarrow.array(given), WRITTEN)).to_pylist()
     missing = {"NA", "-999", "0.5"}
     assert found == [None if text.strip() in missing else label_text(text) for text in given]
 
 
-def test_doubles_are_as_their_texts():
-    values = [x for x in map(float, texts()[-44_000:]) if x == x]
+@pytest.mark.parametrize("n", [60, 44_000])
+def test_doubles_are_as_their_texts(n):
+    values = [x for x in map(float, texts()[-n:]) if x == x]
     values += [0.0, -0.0, 0.5, -999.0, 1.0, 1e15, 1e16, 2.0**53, 2.0**53 - 1, 1e22, 1e-4, 1e-5, np.inf, -np.inf, 5e-324]
     found = label_texts(Told(pyarrow.array([*values, np.nan, None]), WRITTEN)).to_pylist()
     assert found == [None if x == 0.5 else label_text(repr(x)) for x in values] + [None, None]

@@ -10,7 +10,14 @@ from contextlib import suppress
 from contextvars import copy_context
 from typing import TypeVar
 
-__all__ = ["cores", "each"]
+import numpy as np
+import numpy.typing as npt
+
+from .._core._text import rows_of
+
+__all__ = ["cores", "each", "table_of"]
+
+FloatArray = npt.NDArray[np.float64]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -52,6 +59,18 @@ def cores() -> int:
 
     own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(own, int(pyarrow.cpu_count()), _MOST))
+
+
+def table_of(columns: Sequence[FloatArray], rows: FloatArray) -> None:
+    """Write columns, each of shape (n,), into rows of shape (n, columns), some rows in each thread."""
+    n = len(rows)
+    step = max(-(-n // cores()), 1)
+
+    def write(start: int) -> None:
+        some = slice(start, min(start + step, n))
+        rows_of([column[some] for column in columns], rows[some])
+
+    each(write, range(0, n, step), cells=rows.size)
 
 
 def each(work: Callable[[Item], Result], items: Sequence[Item], *, cells: int) -> list[Result]:

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from .._core._text import ones_at, rows_of
+from .._core._text import ones_at
 from ..errors import StreamError
 from ..readers.base import Piece
 from ..readers.columns import Batch, Columns, Kind, resolve_column
 from ..readers.written import Written
 from .cells import CellCounts
-from .cores import each
+from .cores import each, table_of
 from .crosses import Cross, Products, Side
 from .ids import WRITTEN, id_of
 from .knots import Entries, KnotsColumn, numbers_in
@@ -250,7 +250,7 @@ class SchemaEncoder:
         if not self._numbers:
             return np.empty((batch.num_rows, 0))
         numbers: FloatArray = np.empty((batch.num_rows, len(self._numbers)))
-        rows_of([batch.column(name).to_numpy(zero_copy_only=False) for name in self._number_names], numbers)
+        table_of([batch.column(name).to_numpy(zero_copy_only=False) for name in self._number_names], numbers)
         for marker in self._written.missing_numbers:
             numbers[numbers == marker] = np.nan
         return numbers

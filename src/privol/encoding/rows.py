@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .._core._text import rows_of
 from ..errors import StreamError
 from ..readers.base import PAUSE, Piece, Progress, Source
 from ..readers.columns import Batch, Columns, Kind, resolve_column
 from ..readers.frames import FramePair
+from .cores import table_of
 from .labels import Labels
 from .rest import RestOfColumns
 
@@ -113,7 +113,7 @@ class PlainEncoder:
         if self._target is not None:
             y = self._labels.encode_column(batch.column(self._target), first_row, self._where)
         X = np.empty((batch.num_rows, self.n_features))
-        rows_of([batch.column(name).to_numpy(zero_copy_only=False) for name in self._features], X)
+        table_of([batch.column(name).to_numpy(zero_copy_only=False) for name in self._features], X)
         return Piece(X, y)
 
 
