@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privol.encoding import PrivateEncoder
-from privol.encoding.means import MOST_FEATURES, _roundest
+from privol.encoding.means import MOST_DENSE_FEATURES, _roundest
 from privol.encoding.schema_parts import Hashed, Knots
 from privol.errors import InvalidParameter
 from privol.streams import Schema, open_stream
@@ -95,7 +95,7 @@ def test_very_many_features_stay_sparse():
     wide = wide.map("c{}".format)
     schema = PrivateEncoder(epsilon=200.0, random_state=0).fit(wide).schema_
     stream = open_stream(wide[:100], schema=schema, target=False)
-    assert stream.n_features > MOST_FEATURES
+    assert stream.n_features > MOST_DENSE_FEATURES
     assert sp.issparse(next(iter(stream)).X)
     assert not any(column.means for _, column in schema.columns)
 

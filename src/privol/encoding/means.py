@@ -24,12 +24,12 @@ from .schema_parts import Drop, Hashed, Knots, NumberColumn
 if TYPE_CHECKING:
     from .schema import Schema
 
-__all__ = ["MOST_FEATURES", "means_of_hashed", "means_of_knots", "without_means_if_wide"]
+__all__ = ["MOST_DENSE_FEATURES", "means_of_hashed", "means_of_knots", "without_means_if_wide"]
 
 FloatArray = npt.NDArray[np.float64]
 
 #: Rows around their means are dense: of more features than these they stay as they are, most of them 0.
-MOST_FEATURES = 1024
+MOST_DENSE_FEATURES = 1024
 _DIGITS = 4  # more would be noise
 
 
@@ -116,7 +116,7 @@ def without_means_if_wide(schema: Schema) -> Schema:
     columns = dict(schema.columns)
     width = sum(map(_features_of, columns.values()))
     width += sum((width_of(columns[left]) or 0) * (width_of(columns[right]) or 0) for left, right in schema.crosses)
-    if width <= MOST_FEATURES:
+    if width <= MOST_DENSE_FEATURES:
         return schema
     plain = tuple(
         (name, replace(column, means=()) if isinstance(column, Hashed | Knots) else column)
