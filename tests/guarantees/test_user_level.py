@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import privol
 from privol.encoding.schema_parts import MOST_HIDDEN_USERS
-from privol.errors import InvalidParameter, StateError
+from privol.errors import BudgetExceeded, InvalidParameter, StateError
 from privol.guarantees import (
     Guarantee,
     compose_gdp,
@@ -351,6 +351,30 @@ def test_a_ledger_adds_up_what_the_hash_of_users_is_charged():
     rows = Ledger()
     rows.open(learner="one", guarantee=hidden(unit="row")).close_at(10, 1, 0.04)
     assert rows.spent.bound.collision == 0.0
+
+
+@pytest.mark.parametrize("fixed", [(True, False), (False, True), (False, False), (True, True)])
+def test_runs_on_different_rows_have_a_table_of_users_each(fixed):
+    """Whichever part is the dearest, what any of them may take two users for is charged."""
+    ledger = Ledger()
+    words = {"unit": "row", "horizon": 10}
+    first = ledger.open(learner="A", guarantee=hidden(parameter=0.3, users_fixed=fixed[0], **words))
+    ledger.open(learner="B", guarantee=hidden(users_fixed=fixed[1], **words), beside=first, first_row=11)
+    (share,) = ledger._held()
+    assert share.user_bound.collision == fixed.count(False) * ETA
+
+
+def test_a_limit_has_no_room_for_many_collisions():
+    """What they add to its delta is a share of 2^-36 at most, and a run beyond it is refused before it begins."""
+    ledger = Ledger(epsilon=8.0, delta=2.5 * ETA * 2.0**36)
+    for _ in range(2):
+        ledger.open(learner="one", guarantee=hidden())
+    with pytest.raises(
+        BudgetExceeded, match=r"^one: that two users have one keyed hash would cost a delta of 6\.35e-22"
+    ):
+        ledger.open(learner="one", guarantee=hidden())
+    ledger.open(learner="one", guarantee=hidden(users_fixed=True))
+    assert len(ledger.accounts) == 3
 
 
 @pytest.mark.parametrize("kind", ["pure", "approximate"])

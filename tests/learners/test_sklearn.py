@@ -160,6 +160,21 @@ def test_notebooks_show_the_guarantee_below_the_diagram():
         assert learner._repr_mimebundle_() == {"text/plain": repr(learner)}
 
 
+def test_notebooks_show_nothing_that_is_counted_on_the_raw_rows():
+    """Of the fitted attributes that scikit-learn lists: by themselves, and as a step of a pipeline."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    X[5] = np.nan
+    y = np.sign(X[:, 1])
+    learner = DPFTRL(epsilon=1.0, horizon=300, on_invalid="zero").declare_classes([-1, 1]).partial_fit(X, y)
+    assert (learner.n_null_rows_, learner.n_scaled_rows_ > 0) == (1, True)
+    steps = make_pipeline(DPFTRL(epsilon=1.0)).fit(X[6:], y[6:])
+    for shown in (learner, steps):
+        html = shown._repr_mimebundle_()["text/html"]
+        assert "n_null_rows_" not in html
+        assert "n_scaled_rows_" not in html
+
+
 def test_every_estimator_shows_its_guarantee():
     kinds = {type(learner) for learner in LEARNERS}
     for kind in kinds | {PrivateClassifier, PrivateRegressor, PrivateEncoder, PrivateSelection}:

@@ -30,11 +30,35 @@ def guarantee_html(guarantee: Guarantee) -> str:
     )
 
 
+# Fitted attributes that may be shown with a guarantee: others may be counted on the raw rows.
+_SHOWN = frozenset(
+    {
+        "average_coef_",
+        "average_intercept_",
+        "classes_",
+        "coef_",
+        "feature_names_in_",
+        "guarantee_",
+        "intercept_",
+        "n_features_in_",
+        "n_releases_",
+        "n_rows_",
+    }
+)
+
+
 class ShowsGuarantee:
     """Mixin of estimators, before scikit-learn's base: where that shows HTML, the guarantee stands below it.
 
-    Of a run that has begun, which is what ``guarantee_`` says. Reading it releases nothing and costs nothing.
+    Of a run that has begun, which is what ``guarantee_`` says. Reading it releases nothing and costs nothing. What is
+    counted on the raw rows, as ``n_scaled_rows_``, is not among the fitted attributes that are shown.
     """
+
+    def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
+        found = super()._get_fitted_attr_html(doc_link)  # type: ignore[misc]  # by scikit-learn 1.9 and younger alone
+        for name in set(found) - _SHOWN:
+            del found[name]
+        return found
 
     def _guarantee_html(self) -> str:
         guarantee = getattr(self, "guarantee_", None)  # an AttributeError, NotFittedError too: no run has begun

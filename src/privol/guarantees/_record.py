@@ -501,8 +501,8 @@ class Guarantee:
         if self.adjacency == "zero_out" and self.kind != "none":
             twice = format_up(2.0 * self.parameter)
             covered = f"{twice}-GDP, twice the mu" if self.kind == "gdp" else f"epsilon = {twice}, twice as much"
-            if self.slack > 0.0:
-                slack = format_up(group_slack(self.parameter, self.slack, 2))
+            if self.kind != "gdp" and self.bound.beside > 0.0:
+                slack = format_up(group_slack(self.parameter, self.bound.beside, 2))
                 covered = f"(epsilon, delta) = ({twice}, {slack}), by group privacy"
             another = "them by other rows" if self.unit == "user" else "it by another row"
             relation += f" (to replace {another} is covered by {covered})"

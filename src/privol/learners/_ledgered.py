@@ -61,8 +61,8 @@ class LedgeredModel(ReleasedModel):
     def n_scaled_rows_(self) -> int:
         """Rows of the run, or of the fit, that were longer than ``x_bound`` and were scaled to it: **not private**.
 
-        Counted on the raw rows, covered by no guarantee, and in no export or pickle: it stays in the process that
-        learnt them. Where it is more than half of them, a :class:`privol.errors.ScaledRowsWarning` says so.
+        Counted on the raw rows, covered by no guarantee, and in no export, pickle or notebook: it stays in the process
+        that learnt them. Where it is more than half of them, a :class:`privol.errors.ScaledRowsWarning` says so.
         """
         return self._diagnostics()["clipped_rows"]
 

@@ -99,6 +99,7 @@ class Share(NamedTuple):
     guarantee: Guarantee
     releases: int
     mu_squared: float
+    tables: int = 1  # of users, where it stands for several runs: each may take two for one
 
     @property
     def pure_epsilon(self) -> float:
@@ -127,7 +128,7 @@ class Share(NamedTuple):
     @property
     def _collision(self) -> float:
         """What the figures for users have in their delta, as a whole or not at all."""
-        return self.guarantee.collision if self.mu_squared > 0.0 or self.releases > 0 else 0.0
+        return self.guarantee.collision * self.tables if self.mu_squared > 0.0 or self.releases > 0 else 0.0
 
     @property
     def bound_squared(self) -> float:

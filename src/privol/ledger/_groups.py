@@ -153,6 +153,7 @@ def _dearest(parts: list[list[Share]]) -> list[Share]:
     caps = {(share.guarantee.rows_per_user, share.guarantee.user) for share in everyone}
     cap, user = caps.pop() if len(caps) == 1 else (None, None)
     private = all(share.guarantee.private for share in everyone)
+    fixed, tables = _tables(everyone)
     delta = max(share.guarantee.delta for share in everyone)
     first, *more = [
         # the rows of a user may be in several parts, however far apart: their number is what is known to cover them
@@ -165,6 +166,7 @@ def _dearest(parts: list[list[Share]]) -> list[Share]:
                 user=user,
                 user_separation=1,
                 user_factor=None,
+                users_fixed=fixed,
             )
         )
         for share in dearest
@@ -174,7 +176,13 @@ def _dearest(parts: list[list[Share]]) -> list[Share]:
     names = list(dict.fromkeys(named))
     name = " or ".join(names) if len(names) > 1 else f"{len(named)} of {names[0]}"
     releases = first.releases + sum(share.releases for share in rest)
-    return [first._replace(learner=f"{name} (no row in two of them)", releases=releases), *more]
+    return [first._replace(learner=f"{name} (no row in two of them)", releases=releases, tables=tables), *more]
+
+
+def _tables(shares: list[Share]) -> tuple[bool, int]:
+    """Whether all runs fix their users, and how many tables of users there are that may take two for one."""
+    hidden = sum(share.tables for share in shares if share.guarantee.collision > 0.0)
+    return not hidden, max(hidden, 1)
 
 
 def _of_users(parts: Parts) -> bool:
@@ -192,12 +200,16 @@ def _covering(parts: Parts, shares: dict[Account, Share]) -> list[Share]:
     one, both = found[1], sum_up([share.mu_squared for share in found])
     if both < whole:
         return found
+    fixed, tables = _tables(found)
     return [
         one._replace(
             learner=f"{found[0].learner} and {one.learner} (of a user, the rows of both)",
             releases=found[0].releases + one.releases,
             mu_squared=whole,
-            guarantee=replace(one.guarantee, private=all(share.guarantee.private for share in found)),
+            guarantee=replace(
+                one.guarantee, private=all(share.guarantee.private for share in found), users_fixed=fixed
+            ),
+            tables=tables,
         )
     ]
 

@@ -34,6 +34,8 @@ from ._shared import Shared
 __all__ = ["Ledger"]
 
 _ENTRY_FORMAT, _ENTRY_VERSION = "privol.ledger-entry", 1
+# What collisions of users' hashes may add to the delta of a limit, as a share of it.
+_COLLISIONS = 2.0**-36
 
 
 class Ledger(Shared):
@@ -398,6 +400,14 @@ class Ledger(Shared):
             shares = held_by([*self._accounts, account])
             if sum_up([share.slack for share in shares]) > self._slack:
                 raise BudgetExceeded(self._refusal(account))
+        if account.guarantee.bound.collision > 0.0:
+            shares = shares or held_by([*self._accounts, account])
+            collision = sum_up([share.bound.collision for share in shares])
+            if collision > _COLLISIONS * self._rest:
+                raise BudgetExceeded(
+                    f"{account.learner}: that two users have one keyed hash would cost a delta of {collision:.3g} in "
+                    f"all, allowed is {_COLLISIONS * self._rest:.3g} beside a limit of delta = {self._rest:.3g}"
+                )
         total = root_up(sum_up(squares_of([*self._accounts, account])))
         # The limit is (epsilon, rest of delta) itself, not its mu: that one is a hair smaller, and a sum of squares is
         # a hair larger than it is on paper. gdp_delta is rounded up, so what is admitted is within the limit.
