@@ -277,6 +277,30 @@ def products_of_columns(
     return alone, before
 
 
+def product_at_lag(
+    log: NDArray[np.float64], weight: NDArray[np.float64], lag: int, left: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return the inner products of two columns of a BLT's C, ``lag`` steps from each other.
+
+    Parameters
+    ----------
+    log, weight : ndarray of shape (buffers,)
+        As for :func:`products_of_columns`.
+    lag : int
+        At least 0.
+    left : ndarray of shape (rows,)
+        Rows of C from the one of the later column on, at least 1.
+    """
+    powers = np.exp(log * lag)
+    first = float(np.sum(weight * np.exp(log * (lag - 1)))) if lag else 1.0
+    found = np.full(len(left), first)
+    for p in range(len(log)):
+        for q in range(len(log)):
+            rate = log[p] + log[q]
+            found += weight[p] * weight[q] * powers[q] * (np.expm1((left - 1) * rate) / np.expm1(rate))
+    return found
+
+
 def optimise_blt(
     steps: int, buffers: int, objective: str = "max", *, rows_per_user: int = 1, user_separation: int = 1
 ) -> BLT:
