@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from .audit import Audit
 from .encoding.outlook import Outlook
 from .guarantees import format_up
 from .planning import Plan, describe_derived, describe_remedy
+
+if TYPE_CHECKING:
+    from .audit import Audit
 
 __all__ = [
     "audit_report",

@@ -15,7 +15,7 @@ from privol import losses
 from privol._core._learner_run import Progress
 from privol.errors import BudgetExceeded, InvalidParameter
 from privol.evaluate import compare, progressive
-from privol.evaluate._ranks import ScoreHistogram
+from privol.evaluate._ranks import RecentScores, ScoreHistogram
 from privol.evaluate._watch import Watch
 
 pytestmark = pytest.mark.slow
@@ -306,12 +306,14 @@ def test_area_under_the_curve(scale, ties):
     scores = scale * (rng.normal(size=4000) + positive)
     if ties:
         scores = np.where(rng.random(4000) < 0.5, 0.0, np.round(scores / scale) * scale)
-    histogram = ScoreHistogram()
+    histogram, recent = ScoreHistogram(), RecentScores()
     for part in np.array_split(np.arange(4000), 7):
-        other = ScoreHistogram()
-        other.add(scores[part], positive[part])
-        histogram.merge(other)
-        assert not other.counts.any()
+        alone = ScoreHistogram()
+        for rows in np.array_split(part, 3):
+            recent.add(scores[rows], positive[rows])
+        alone.add(scores[part], positive[part])
+        assert recent.hand_to(histogram) == alone.area()
+    assert recent.hand_to(histogram) is None
     area, error = histogram.area()
     assert abs(area - roc_auc_score(positive, scores)) <= error + 1e-14
     if 1e-3 <= scale <= 1.0 and not ties:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import doctest
 import json
-import lzma
 import math
 import os
 import re
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from experiment_tools import covtype_text
 from patience import WAIT
 from places import ROOT
 
@@ -171,12 +171,8 @@ def test_example_stream(capsys):
 
 def test_example_covtype(tmp_path, capsys, monkeypatch):
     pytest.importorskip("pyarrow")
-    from privol.data import covtype_path
-
-    with lzma.open(covtype_path(), "rt") as file:
-        rows = [next(file) for _ in range(4001)][1:]  # the original file has no header
     sample = tmp_path / "covtype.data"
-    sample.write_text("".join(rows))
+    sample.write_text(covtype_text(4_000))
     monkeypatch.setattr(sys, "argv", ["covtype.py", str(sample), "--repeats", "1"])
     with pytest.raises(privol.errors.InvalidParameter, match="release=10000 would release nothing"):
         runpy.run_path(str(ROOT / "examples" / "covtype.py"), run_name="__main__")

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import lzma
 import os
 import re
 import subprocess
 import sys
 
 import pytest
+from experiment_tools import covtype_text
 from patience import WAIT
 from places import ROOT
-
-from privol.data import covtype_path
 
 pytestmark = pytest.mark.process
 
 
 def test_the_command_runs(tmp_path):
-    with lzma.open(covtype_path(), "rt") as file:
-        rows = [next(file) for _ in range(2001)][1:]  # the original file has no header
     sample = tmp_path / "covtype.data"
-    sample.write_text("".join(rows))
+    sample.write_text(covtype_text(2_000))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, str(ROOT / "tools" / "drift_table.py"), str(sample), "--quick"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=WAIT, check=False)

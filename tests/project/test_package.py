@@ -116,6 +116,37 @@ def test_help_is_cheap() -> None:
     assert not {"scipy", "sklearn", "pandas", "matplotlib", "pyarrow", "mpmath", "cryptography"} & loaded
 
 
+def test_a_run_is_cheap(tmp_path: Path) -> None:
+    """A run loads these libraries of all that privol knows, and nothing of them that takes long without need."""
+    rows = "".join(f"{i % 7},{i % 11},{'no' if i % 7 < 4 else 'yes'}\n" for i in range(600))
+    tmp_path.joinpath("rows.csv").write_text("a,b,label\n" + rows)
+    code = f"""
+    import json, os, sys
+    from privol.cli import main
+    os.chdir({str(tmp_path)!r})
+    sys.argv = "privol run rows.csv --epsilon 1000 --no-diagnostics --out run".split()
+    sys.stdout, out = sys.stderr, sys.stdout
+    try:
+        main()
+    except SystemExit as stop:
+        assert stop.code == 0
+    loaded = sorted(name for name, module in sys.modules.items() if type(module).__name__ != "_Later")
+    import pandas, scipy.stats, sklearn.base, privol
+    from scipy.spatial.distance import cdist
+    assert scipy.stats.norm.cdf(0.0) == 0.5 and cdist([[0.0]], [[2.0]]) == 2.0 and pandas.Series([1]).size == 1
+    assert isinstance(sklearn.base.clone(privol.NOGD()), sklearn.base.BaseEstimator)
+    print(json.dumps(loaded), file=out)
+    """
+    loaded = set(json.loads(in_a_fresh_interpreter(textwrap.dedent(code))))
+    assert not {"dp_accounting", "jinja2", "matplotlib", "mpi4py", "networkx", "pandas", "polars"} & loaded
+    parts = {"scipy": "fft linalg optimize sparse special version", "sklearn": "base exceptions externals utils"}
+    for whole, allowed in parts.items():
+        names = {name.split(".")[1] for name in loaded if name.startswith(f"{whole}.")}
+        assert {name for name in names if not name.startswith("_")} <= set(allowed.split())
+    rooms = {name.split(".")[1] for name in loaded if name.startswith("privol.")}
+    assert not {"arena", "audit", "evaluate", "plots", "reproduce", "tuning"} & rooms
+
+
 def test_guarantees_are_cheap() -> None:
     code = "import json, sys, privol.guarantees; print(json.dumps(sorted(sys.modules)))"
     loaded = set(json.loads(in_a_fresh_interpreter(code)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import importlib
-import lzma
 import re
 import sys
 from collections.abc import Iterator
@@ -119,10 +118,16 @@ def words(folder: Path, rows: int = 300, columns: int = 40) -> None:
     (folder / "rcv1_subsets.binary.bz2").write_bytes(bz2.compress("".join(lines).encode()))
 
 
-def covtype(folder: Path) -> None:
+def covtype_text(rows: int) -> str:
+    """First embedded rows as the original file has them: without header."""
+    import pyarrow
+
     from privol.data import covtype_path
 
-    with lzma.open(covtype_path(), "rt") as file:
-        next(file)  # the original file has no header
-        rows = [next(file) for _ in range(1_000)]
-    (folder / "covtype.data.gz").write_bytes(gzip.compress("".join(rows).encode()))
+    with pyarrow.input_stream(covtype_path(), compression="zstd") as file:
+        lines: list[str] = file.read().decode().splitlines(keepends=True)
+    return "".join(lines[1 : rows + 1])
+
+
+def covtype(folder: Path) -> None:
+    (folder / "covtype.data.gz").write_bytes(gzip.compress(covtype_text(1_000).encode()))

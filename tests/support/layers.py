@@ -106,6 +106,11 @@ LAZY = {
     ("streams", "pyarrow"): "optional: likewise",
     ("state", "sklearn"): "a check that only an export needs",
     ("guarantees", "scipy"): "its statistics take longer to import than all else, and few guarantees need them",
+    ("calibration", "scipy"): "its optimisers take as long to import as all else, and few calibrations need them",
+    ("factorizations", "scipy"): "likewise, and few designs need them",
+    ("evaluate", "scipy"): "likewise, and a model within the ball needs none",
+    ("learners", "sklearn"): "its metrics take longer to import than all else, and learning needs none",
+    ("readers", "sklearn"): "its hasher and its parser bring most of SciPy, which no other rows need",
     ("guarantees", "dp_accounting"): "optional: only runs of several kinds need it, for a tighter figure",
     ("explaining", "matplotlib"): "only a picture needs it, and an explanation is drawn by a method of its own",
     ("distributed", "mpi4py"): "optional: names of the module are annotations, and streams of nodes need no MPI",
@@ -115,4 +120,7 @@ LAZY = {
 }
 
 # Modules that are imported by a name that is looked up.
-COMPUTED = {"learners": "its own modules, by the table of learners: it has to be there at once"}
+COMPUTED = {
+    "learners": "its own modules, by the table of learners: it has to be there at once",
+    "cli": "libraries that others import without need, when somebody uses them",
+}

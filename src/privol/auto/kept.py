@@ -258,20 +258,17 @@ def _taught(data: Any, words: Mapping[str, Any], encoder: PrivateEncoder, key: b
 
     By a hash of the key they say whose they are, where a cap counts them.
     """
-    left, stream = encoder.plan_.rows, _opened(data, words, encoder, 1)
+    stream = _opened(data, words, encoder, 1, encoder.plan_.rows)
     stream.go_on(key)
-    for block in stream:
-        n = min(left, block.X.shape[0])
-        yield block.first(n)
-        left -= n
-        if not left:
-            return
+    yield from stream
 
 
-def _opened(data: Any, words: Mapping[str, Any], encoder: PrivateEncoder, first_row: int) -> Stream:
-    """Return the rows from this one on as an encoding has them."""
+def _opened(
+    data: Any, words: Mapping[str, Any], encoder: PrivateEncoder, first_row: int, last_row: int | None = None
+) -> Stream:
+    """Return the rows from this one on, and up to that one, as an encoding has them."""
     schema = encoder.schema_
     left = {name: value for name, value in words.items() if name not in _IN_SCHEMA or schema.rows is not None}
     if schema.rows is None:
         left.pop("classes", None)
-    return open_stream(data, **left, schema=schema, first_row=first_row)
+    return open_stream(data, **left, schema=schema, first_row=first_row, last_row=last_row)

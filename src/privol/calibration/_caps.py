@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
 from scipy.special import betainc, gammaln, logsumexp, ndtri_exp
 
 from .._validate import integer, number
@@ -79,6 +78,8 @@ def cap_of(epsilon: float, dim: int, *, half: bool) -> Cap:
     odds = float(Fraction(threshold, 2**64 - threshold))  # e^epsilon - 1, of the threshold
     gamma = 0.0
     if not half:
+        from scipy.optimize import brentq  # longer to import than all else here, and rarely needed
+
         gamma = float(brentq(lambda g: g - _rough_mean(g, dim, odds), 0.0, 1.0 - 1e-16, xtol=1e-300, rtol=1e-15))
         for _ in range(2):  # the mean is flat there: each time as many digits again
             gamma = min(max(_mean(gamma, dim, odds)[0], 0.0), math.nextafter(1.0, 0.0))
@@ -216,6 +217,8 @@ def gaussian_cap_of(epsilon: float, dim: int) -> GaussianCap:
         slope = height * (p * math.exp(-log_other) - (1.0 - p) / q)
         mean = slope / math.sqrt(dim)
         return GaussianCap(epsilon, z / math.sqrt(dim), p, 1.0 / mean, (1.0 + z * slope / dim) / (mean * mean))
+
+    from scipy.optimize import minimize_scalar  # as brentq
 
     found = minimize_scalar(
         lambda x: math.log(member(x).power), bounds=(0.0, epsilon + 20.0), method="bounded", options={"xatol": 1e-9}

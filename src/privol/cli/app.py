@@ -13,6 +13,7 @@ import click
 
 from .. import __version__
 from ..errors import BudgetExceeded, InvalidParameter, InvalidRow, PrivolError, SolverFailure, StreamError
+from .loading import load_libraries
 from .options import in_options
 
 __all__ = ["BUDGET", "DATA", "INTERRUPTED", "IO", "OK", "PIPE", "REFUTED", "USAGE", "app", "exit_code"]
@@ -168,20 +169,17 @@ def _register() -> None:
     from .run import run
 
     for command in (run, resume, dola, predict, explain, report, plan, account, audit, arena, reproduce, info):
-        command.callback = _with_pyarrow(command.callback)
+        command.callback = _with_libraries(command.callback)
         app.add_command(command)
 
 
-def _with_pyarrow(callback: Callable[..., Any] | None) -> Callable[..., Any]:
-    """Let a command, but not its help, load pyarrow before it begins."""
+def _with_libraries(callback: Callable[..., Any] | None) -> Callable[..., Any]:
+    """Let a command, but not its help, load pyarrow and scikit-learn before it begins."""
     assert callback is not None
 
     @functools.wraps(callback)
     def called(*args: Any, **given: Any) -> Any:
-        import pyarrow
-
-        # pyarrow would answer Ctrl-C a second time, in the middle of the clean-up after the first
-        pyarrow.enable_signal_handlers(False)
+        load_libraries()
         return callback(*args, **given)
 
     return called

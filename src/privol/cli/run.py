@@ -357,7 +357,6 @@ def _learn(
     report: Callable[[_Ended], object],
 ) -> _Ended:
     """Learn the rows; where a comparison follows, what there is to say of the run is written before it."""
-    from ..evaluate import compare, progressive
     from ..learners.views import end_run, run_of
 
     ended = _Ended(0.0, [])
@@ -376,10 +375,14 @@ def _learn(
     try:
         with naming_rows(stream):
             if diagnostics:
+                from ..evaluate import compare
+
                 with _keeping_rows():
                     ended.comparison = compare(made, stream, **settings, progress=tick, stage=enter)
                 ended.seconds = ended.comparison.run.progressive.seconds
             elif private is not None:
+                from ..evaluate import progressive
+
                 progressive(made, stream, **settings, metrics=(), progress=tick)
             else:
                 made.fit_stream(stream, progress=tick, checkpoint=state)

@@ -210,14 +210,9 @@ def rows_that_taught(
     key : bytes of length 16
         By a hash of it they say whose they are, where a cap counts them.
     """
-    left, stream = inputs["first_row"] - 1, _behind(file, given, inputs["schema"], 1)
+    stream = _behind(file, given, inputs["schema"], 1, last_row=inputs["first_row"] - 1)
     stream.go_on(key)
-    for block in stream:
-        n = min(left, block.X.shape[0])
-        yield block.first(n)
-        left -= n
-        if not left:
-            return
+    yield from stream
 
 
 def flag_of(word: str) -> str:

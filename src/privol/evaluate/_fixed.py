@@ -6,7 +6,7 @@ from typing import Any
 
 from ..geometry import WholeSpace
 from ..learners.views import export_of, raw_counts
-from ._compare import deviation_of, in_target_units, majority_of, range_of_targets
+from ._compare import TargetSums, in_target_units, range_of_targets
 from ._hindsight import Objective
 from ._scores import NOTICE, Task
 from ._tape import Tape
@@ -34,24 +34,21 @@ def beside_constant(learner: Any, tape: Tape, stream: Any) -> dict[str, Any]:
     """
     task = Task.of(learner, tape.classes)
     f = Objective(tape, task, WholeSpace(), learner.x_bound, learner.y_bound, bool(learner.fit_intercept))
-    found = f.score(export_of(learner).model).to_record()
-    majority = deviation = span = None
-    if task.classification:
-        majority = majority_of(f)
-    else:
-        deviation, span = deviation_of(f), range_of_targets(stream)
-        if deviation:
-            found["r_squared"] = 1.0 - (found["root_mean_squared_error"] / deviation) ** 2
-        if span is not None:
-            found["in_target_units"] = in_target_units(found, span)
+    targets = TargetSums(task)
+    found = f.scores([export_of(learner).model], targets.add)[0].to_record()
+    span = None if task.classification else range_of_targets(stream)
+    if targets.deviation:
+        found["r_squared"] = 1.0 - (found["root_mean_squared_error"] / targets.deviation) ** 2
+    if span is not None:
+        found["in_target_units"] = in_target_units(found, span)
     counts = raw_counts(learner)
     return {
         "private": False,
         "notice": NOTICE,
         "classification": task.classification,
         "final_model": found,
-        "majority_accuracy": majority,
-        "deviation_of_targets": deviation,
+        "majority_accuracy": targets.majority,
+        "deviation_of_targets": targets.deviation,
         "target_range": None if span is None else list(span),
         "omitted_metrics": list(task.omitted),
         "rows_scaled_to_x_bound": counts["clipped_rows"],

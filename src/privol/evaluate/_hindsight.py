@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from threadpoolctl import threadpool_limits
 
 from .._core._rows import squared_norms
@@ -21,7 +20,7 @@ from ..learners import DPFTRL
 from ..losses import Loss, get_loss
 from ._ranks import ScoreHistogram
 from ._scores import Score, Sums, Task
-from ._tape import PASS_ROWS, Tape
+from ._tape import Tape
 
 __all__ = ["BestFixed", "Objective", "best_in_hindsight"]
 
@@ -30,7 +29,8 @@ FloatArray = NDArray[np.float64]
 _PROGRESS = 1e-15  # of a mean loss: less is rounding
 _NEWTON_DIM = 512  # beyond it a Hessian costs more than many gradients
 # One in so many pieces of so many rows takes Newton near the optimum: what is left is a few steps over all rows.
-_PART, _PART_ROWS, _NEAR = 8, 1024, 1e-4
+_PART, _PART_ROWS, _NEAR = 8, 1024, 0.05
+_CACHED_ROWS = 4096  # of a pass: what is made of them stays in the cache
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Objective:
     def rows(self) -> Iterator[tuple[Any, FloatArray, FloatArray]]:
         """Rows, the factors that scale them to the bound, and targets (-1/+1, indices, or clipped); no null rows."""
         self.passes += 1
-        for block in self.tape.replay(PASS_ROWS if self.every == 1 else _PART_ROWS, self.every):
+        for block in self.tape.replay(_CACHED_ROWS if self.every == 1 else _PART_ROWS, self.every):
             if block.y is None:
                 raise InvalidParameter("the stream has no targets")
             X, y = block.X, block.y
@@ -126,13 +126,21 @@ class Objective:
         return p + w[-1] if self.intercept else p
 
     def score(self, w: FloatArray) -> Score:
-        sums, ranks, metrics = Sums(), ScoreHistogram(), self.task.metrics()
+        return self.scores([w])[0]
+
+    def scores(self, models: Sequence[FloatArray], also: Callable[[FloatArray], object] | None = None) -> list[Score]:
+        """Scores of fixed models, all in one pass over the rows, whose targets are handed to ``also``."""
+        metrics = self.task.metrics()
+        found = [(w, Sums(), ScoreHistogram()) for w in models]
         for X, factor, y in self.rows():
-            p = self.predict(X, factor, w)
-            sums.add(self.task, p, self.task.values(p, y), y, metrics)
-            if "auc" in metrics:
-                ranks.add(p, y > 0.0)
-        return Score.of(sums, ranks.area() if "auc" in metrics else None, metrics)
+            for w, sums, ranks in found:
+                p = self.predict(X, factor, w)
+                sums.add(self.task, p, self.task.values(p, y), y, metrics)
+                if "auc" in metrics:
+                    ranks.add(p, y > 0.0)
+            if also is not None:
+                also(y)
+        return [Score.of(sums, ranks.area() if "auc" in metrics else None, metrics) for _, sums, ranks in found]
 
     def look(self, w: FloatArray, surrogate: _Surrogate, hessian: bool) -> tuple[float, FloatArray, FloatArray]:
         """Mean value, gradient and Hessian of the surrogate; updates the best model and the lower bound.
@@ -210,6 +218,8 @@ def _ball_step(H: FloatArray, b: FloatArray, radius: float) -> FloatArray:
 
     shift = 0.0
     if excess(0.0) > 0.0:
+        from scipy.optimize import brentq  # longer to import than all else here; a model within the ball needs none
+
         shift = float(brentq(excess, 0.0, float(np.linalg.norm(b)) / radius + 1e-300, xtol=1e-300, rtol=1e-14))
     v: FloatArray = -vectors @ (c / (values + shift))
     return v * min(1.0, radius / max(float(np.linalg.norm(v)), 1e-300))
@@ -330,7 +340,8 @@ def best_in_hindsight(
                     w = _projected(f, w, surrogate, tolerance, most)
                 if f.gap <= tolerance or f.passes >= most:
                     break
-        return BestFixed(f.model, f.score(f.model), f.gap, f.gap <= tolerance, f.passes)
+            score = f.score(f.model)
+        return BestFixed(f.model, score, f.gap, f.gap <= tolerance, f.passes)
     finally:
         if own:
             tape.close()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ScoreHistogram"]
+__all__ = ["RecentScores", "ScoreHistogram"]
 
 FloatArray = NDArray[np.float64]
 
@@ -18,6 +18,7 @@ _MANTISSA_BITS = 10
 _OCTAVES = 32
 _HALF = _OCTAVES << _MANTISSA_BITS
 _FIRST = (1023 - 20) << _MANTISSA_BITS
+_BINS = 2 * _HALF + 1
 
 
 class ScoreHistogram:
@@ -29,28 +30,56 @@ class ScoreHistogram:
     """
 
     def __init__(self) -> None:
-        self.counts: NDArray[np.int64] = np.zeros((2, 2 * _HALF + 1), dtype=np.int64)
+        self.counts: NDArray[np.int64] = np.zeros((2, _BINS), dtype=np.int64)
 
     def add(self, scores: FloatArray, positive: NDArray[np.bool_]) -> None:
         """Count finite or infinite scores (not NaN), each of the positive or the negative class."""
-        bits = np.ascontiguousarray(np.abs(scores)).view(np.int64) >> (52 - _MANTISSA_BITS)
-        magnitude = np.clip(bits - (_FIRST - 1), 1, _HALF)
-        bins = _HALF + np.sign(scores).astype(np.int64) * magnitude
-        np.add.at(self.counts.reshape(-1), bins + positive * self.counts.shape[1], 1)
+        self.count(_bins_of(scores) + positive * _BINS)
 
-    def merge(self, other: ScoreHistogram) -> None:
-        """Add the counts of another histogram, and empty that one."""
-        self.counts += other.counts
-        other.counts[:] = 0
+    def count(self, places: NDArray[np.int64]) -> None:
+        """Count rows by the places in :attr:`counts` of their classes and bins."""
+        np.add.at(self.counts.reshape(-1), places, 1)
 
     def area(self) -> tuple[float, float] | None:
         """Return the area under the ROC curve and a bound of its error; ``None`` without rows of both classes."""
-        used = np.flatnonzero(self.counts.any(axis=0))
-        negative, positive = self.counts[:, used].astype(np.float64)
-        pairs = float(negative.sum()) * float(positive.sum())
-        if pairs == 0.0:
-            return None
-        below = np.cumsum(negative) - negative
-        same: Any = negative * positive
-        area = float(np.sum(positive * below) + 0.5 * np.sum(same)) / pairs
-        return min(area, 1.0), 0.5 * float(np.sum(same[used != _HALF])) / pairs
+        used = np.flatnonzero(self.counts[0] | self.counts[1])
+        return _area(self.counts[:, used], used)
+
+
+class RecentScores:
+    """Scores since the last point of a curve: few, and so kept by their places in a histogram."""
+
+    def __init__(self) -> None:
+        self._places: list[NDArray[np.int64]] = []
+
+    def add(self, scores: FloatArray, positive: NDArray[np.bool_]) -> None:
+        """As :meth:`ScoreHistogram.add`."""
+        self._places.append(_bins_of(scores) + positive * _BINS)
+
+    def hand_to(self, histogram: ScoreHistogram) -> tuple[float, float] | None:
+        """Count all in a histogram, forget them, and return what :meth:`ScoreHistogram.area` says of them alone."""
+        places = np.concatenate([np.empty(0, dtype=np.int64), *self._places])
+        self._places = []
+        histogram.count(places)
+        used, own = np.unique(places % _BINS, return_inverse=True)
+        counts = np.bincount(own + (places >= _BINS) * len(used), minlength=2 * len(used))
+        return _area(counts.reshape(2, -1), used)
+
+
+def _bins_of(scores: FloatArray) -> NDArray[np.int64]:
+    bits = np.ascontiguousarray(np.abs(scores)).view(np.int64) >> (52 - _MANTISSA_BITS)
+    magnitude = np.clip(bits - (_FIRST - 1), 1, _HALF)
+    bins: NDArray[np.int64] = _HALF + np.sign(scores).astype(np.int64) * magnitude
+    return bins
+
+
+def _area(counts: NDArray[np.int64], bins: NDArray[np.int64]) -> tuple[float, float] | None:
+    """Area and bound from the counts of both classes in the bins that are not empty, in their order."""
+    negative, positive = counts.astype(np.float64)
+    pairs = float(negative.sum()) * float(positive.sum())
+    if pairs == 0.0:
+        return None
+    below = np.cumsum(negative) - negative
+    same: Any = negative * positive
+    area = float(np.sum(positive * below) + 0.5 * np.sum(same)) / pairs
+    return min(area, 1.0), 0.5 * float(np.sum(same[bins != _HALF])) / pairs

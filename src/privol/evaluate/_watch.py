@@ -6,6 +6,7 @@ is predicted. So the rows learnt before row t is predicted are those up to t - d
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,7 +21,7 @@ from .._sparse import sound_rows
 from .._values import block_of
 from ..learners.views import Run
 from ..streams import Block
-from ._ranks import ScoreHistogram
+from ._ranks import RecentScores, ScoreHistogram
 from ._scores import Curve, FloatArray, Score, Sums, Task, is_null
 
 __all__ = ["Ahead", "Sink", "Tally", "Watch"]
@@ -171,7 +172,7 @@ class Tally:
         self._step = step
         self._rows = 0
         self._sums = Sums()
-        self._all, self._recent = ScoreHistogram(), ScoreHistogram()
+        self._all, self._recent = ScoreHistogram(), RecentScores()
         self._points: list[tuple[float, ...]] = []
 
     def take(self, scores: FloatArray, losses: FloatArray, targets: FloatArray) -> None:
@@ -198,15 +199,12 @@ class Tally:
         sums = self._sums
         if sums.rows == (self._points[-1][0] if self._points else 0):
             return
-        recent = self._area(self._recent)
-        self._all.merge(self._recent)
-        areas = (self._area(self._all), recent)
+        areas = (math.nan, math.nan)
+        if "auc" in self._metrics:
+            recent = self._recent.hand_to(self._all)
+            areas = _area(self._all.area()), _area(recent)
         figures = (sums.rows, sums.loss, sums.log_loss, sums.correct, sums.absolute, sums.squared)
         self._points.append((*figures, *areas))
-
-    def _area(self, histogram: ScoreHistogram) -> float:
-        found = histogram.area() if "auc" in self._metrics else None
-        return np.nan if found is None else found[0]
 
     def result(self) -> tuple[Score, Curve]:
         """Score and curve of all rows taken."""
@@ -217,3 +215,7 @@ class Tally:
         rows = columns[0].astype(np.int64)
         curve = Curve(rows, loss, log_loss, correct, absolute, squared, auc, recent, self._metrics)
         return Score.of(self._sums, area, self._metrics), curve
+
+
+def _area(found: tuple[float, float] | None) -> float:
+    return math.nan if found is None else found[0]

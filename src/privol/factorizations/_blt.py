@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq, minimize
 
 from .._rounding import UP
 from .._validate import choice, integer, number
@@ -97,6 +96,8 @@ class BLT(Toeplitz):
     @functools.cached_property
     def _inverse(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """1 - rate (discount apart) and weight of the exponentials that B's coefficients sum; the first rate is 1."""
+        from scipy.optimize import brentq  # longer to import than all else here, and not needed for every design
+
         gap, weight = 1.0 - np.array(self.theta), np.array(self.omega)
         count = len(gap)
         offset = np.empty(count)  # of the j-th root of sum omega / (y - gap) = 1 above gap j
@@ -431,6 +432,8 @@ def _descend(
         if not math.isfinite(value):
             return 1e10, np.zeros_like(point)
         return value, np.imag(np.array(tilted)) / 1e-30
+
+    from scipy.optimize import minimize  # longer to import than all else here, and rarely needed
 
     log_gap = np.linspace(max(math.log(steps), 1.0) * start[0], start[1], 2 * buffers)
     initial = np.log(np.append(log_gap[:-1] - log_gap[1:], log_gap[-1]))

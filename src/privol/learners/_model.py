@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags, Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
@@ -225,5 +224,7 @@ class ReleasedModel(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Accuracy for classification, R squared for regression. Computed from raw rows: not private."""
+        from sklearn.metrics import accuracy_score, r2_score  # longer to import than all else of scikit-learn
+
         prediction = self.predict(X)
         return float(accuracy_score(y, prediction) if is_classifier(self) else r2_score(y, prediction))

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.feature_extraction import FeatureHasher
 
 from .._values import number_of, real
 from .._values import shown as shown_value
@@ -216,6 +215,8 @@ class HashedSource(Source):
 
     def __init__(self, first: Any, rest: Iterator[Any], pairs: Iterable[Any], labels: Targets, n_features: int) -> None:
         self.n_features = n_features
+        from sklearn.feature_extraction import FeatureHasher  # brings most of SciPy, which no other rows need
+
         self._rows = _Rows(first, rest, pairs)
         self._labels = labels
         self.facts = self._rows.facts()
@@ -265,7 +266,7 @@ class HashedSource(Source):
         return found
 
 
-def _unsorted(hasher: FeatureHasher) -> dict[str, float]:
+def _unsorted(hasher: Any) -> dict[str, float]:
     """Return a row whose features are not in the order of their places, if there are two places.
 
     The hasher sorts either all rows of a call or, where all are in order, none; and where three features of a row share

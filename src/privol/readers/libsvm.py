@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.datasets import load_svmlight_file
 
 from ..errors import StreamError
 from .base import PAUSE, Piece, Progress, Source, Targets
@@ -196,6 +195,8 @@ class LibsvmSource(Source):
         return X, value[starts]
 
     def _parse(self, chunk: bytes, first_row: int) -> tuple[Any, npt.NDArray[np.float64]]:
+        from sklearn.datasets import load_svmlight_file  # brings most of SciPy, which no other format needs
+
         try:
             X, values = load_svmlight_file(
                 io.BytesIO(chunk), n_features=self.n_features, dtype=np.float64, zero_based=self._zero_based

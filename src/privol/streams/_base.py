@@ -48,11 +48,6 @@ class Block:
     first_row: int
     seen: npt.NDArray[np.void] | None = None
 
-    def first(self, rows: int) -> Block:
-        """Return its first rows."""
-        whose = None if self.seen is None else self.seen[:rows]
-        return Block(self.X[:rows], None if self.y is None else self.y[:rows], self.first_row, whose)
-
 
 class _Step(NamedTuple):
     """A block (None at the end), and what was known of the iteration just after it was made."""

@@ -18,6 +18,7 @@ from ..readers.base import Source
 from ..readers.columns import Columns
 from ._capped import capped_by, counted
 from ._delays import DelayedSource
+from ._first import FirstOfColumns
 from ._users import CappedSource
 
 __all__ = ["declared_by", "encoded_rows", "encoded_source", "learnt_source", "schema_source"]
@@ -95,17 +96,19 @@ def declared_by(encoder: StreamEncoder) -> Schema | None:
 
 
 def learnt_source(
-    schema: Schema, columns: Columns, first_row: int, *, target: bool, count_cells: bool
+    schema: Schema, columns: Columns, first_row: int, last_row: int | None, *, target: bool, count_cells: bool
 ) -> tuple[Source, SchemaEncoder]:
-    """Return the rows of a table from this one on as a schema says, and their encoder.
+    """Return the rows of a table from this one on, and up to that one, as a schema says; and their encoder.
 
-    Where rows that taught the schema were counted by users, all rows are, and ``first_row`` is one of those that the
-    cap leaves.
+    Where rows that taught the schema were counted by users, all rows are, and ``first_row`` and ``last_row`` are among
+    those that the cap leaves.
     """
     capped = columns
     if target and schema.learnt is not None and schema.learnt.rows_per_user is not None:
         capped = capped_by(schema, columns)
     rest = capped if first_row == 1 else RestOfColumns(capped, first_row - 1)
+    if last_row is not None:
+        rest = FirstOfColumns(rest, last_row - first_row + 1)
     source, coder = schema_source(schema, rest, target=target, count_cells=count_cells)
     return counted(source, capped), coder
 

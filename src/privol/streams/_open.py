@@ -25,6 +25,7 @@ from ..readers.open import Options, format_of, is_file, open_reader
 from ._base import Stream
 from ._capped import capped_by
 from ._encoded import declared_by, encoded_rows, encoded_source, learnt_source
+from ._first import FirstOfRows
 
 __all__ = ["format_of", "learn_schema", "open_stream"]
 
@@ -46,6 +47,7 @@ def open_stream(
     schema: Schema | Mapping[str, Any] | str | os.PathLike[str] | StreamEncoder | None = None,
     columns: Sequence[str] | None = None,
     first_row: int = 1,
+    last_row: int | None = None,
     hash_features: int | None = None,
     read_ahead: bool = True,
     count_cells: bool = False,
@@ -138,6 +140,8 @@ def open_stream(
         Names of the columns of a CSV file that has no header.
     first_row : int, default 1
         With a schema: rows before it are left out, such as those that taught a learnt schema.
+    last_row : int, optional
+        With a schema: rows after it are left out, and not read where that can be helped.
     hash_features : int, default 2**18
         Number of columns of X for (dict, y) pairs, best a power of two, below 2^31. Each key with a number, and each
         "key=value" with a text, is hashed to one of them with a sign, by scikit-learn's ``FeatureHasher``.
@@ -203,6 +207,8 @@ def open_stream(
     integer(block_rows=block_rows, at_least=1)
     if integer(first_row=first_row, at_least=1) > 1 and schema is None:
         raise InvalidParameter("first_row is for an input with a schema")
+    if last_row is not None and integer(last_row=last_row, at_least=first_row) and schema is None:
+        raise InvalidParameter("last_row is for an input with a schema")
     if n_features is not None:
         integer(n_features=n_features, at_least=1)
     if hash_features is not None:
@@ -221,8 +227,9 @@ def open_stream(
     stated = None if schema is None or isinstance(schema, StreamEncoder) else Schema.load(schema)
     if private is not None and ranges is not None:
         raise InvalidParameter("ranges and a PrivateEncoder exclude each other: declared= states them")
-    if private is not None and first_row > 1:
-        raise InvalidParameter("first_row is for a schema that is known, and a PrivateEncoder learns one")
+    if private is not None and (first_row > 1 or last_row is not None):
+        name = "first_row" if last_row is None else "last_row"
+        raise InvalidParameter(f"{name} is for a schema that is known, and a PrivateEncoder learns one")
     if columns is not None and (header is True or isinstance(columns, str)):
         raise InvalidParameter(f"columns must be names of a file without header, found {columns!r}, header={header!r}")
     if stated is not None:
@@ -279,9 +286,11 @@ def open_stream(
         source = found
         if stated is not None and stated.rows is not None:
             rest = source if first_row == 1 else RestOfRows(source, first_row - 1)
+            rest = rest if last_row is None else FirstOfRows(rest, last_row - first_row + 1)
             source, used = FrequentSource(rest, stated.rows, stated.conditions_from(first_row)), stated
     elif stated is not None:
-        source, encoder = learnt_source(stated, found, first_row, target=target is not False, count_cells=count_cells)
+        how = {"target": target is not False, "count_cells": count_cells}
+        source, encoder = learnt_source(stated, found, first_row, last_row, **how)
         classes_shown, used = encoder.classes, encoder.schema
     else:
         source = ColumnSource(found, PlainEncoder(found, target, labels))
