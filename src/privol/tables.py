@@ -353,6 +353,9 @@ def _encoding(found: Mapping[str, Any]) -> str:
     said += (
         f"{found['columns']:,} columns are used; of fewer than {found['visible_share']:.1%} of the rows nothing is seen"
     )
+    label = found.get("visible_label_share")  # not in the records of older runs
+    if label is not None and found["labelled"] is not None:
+        said += f", and a label that fewer than {label:.1%} have may be missing"
     dropped = found["dropped"]
     if dropped:
         reasons: dict[str, list[str]] = {}

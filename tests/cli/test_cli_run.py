@@ -495,6 +495,7 @@ def test_plan_of_columns(here):
     found = plan_encoding(32561, 14, mu=gdp_mu(0.5, 1e-6))
     assert (record["rows_that_teach"], record["visible_share"]) == (found.rows, found.visible_share)
     assert [(phase["name"], phase["rows"]) for phase in record["phases"]] == list(found.phases)
+    assert record["visible_label_share"] == found.visible_label_share
     assert record["phases"][0]["std"] == pytest.approx(math.sqrt(2) / found.mu)
     assert record["phases"][1]["std"] == pytest.approx(math.sqrt(2 * 15) / found.mu)
     shares = {remedy["change"]: remedy["visible_share"] for remedy in record["remedies"]}

@@ -113,6 +113,7 @@ def what_taught(encoder: Any) -> dict[str, Any]:
         "reused": encoder.reused_,
         "phases": dict(plan.phases),
         "visible_share": plan.visible_share,
+        "visible_label_share": plan.visible_label_share,
         "mu": plan.mu if encoder.guarantee_.kind == "gdp" else "inf",
         "columns": len(encoder.schema_.columns) - len(encoder.dropped_),
         "frequent_features": None if encoder.schema_.rows is None else len(encoder.schema_.rows.kept),

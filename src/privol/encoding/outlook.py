@@ -119,6 +119,7 @@ class Outlook:
             "rows_of_the_model": self.n_rows - plan.rows,
             "phases": [dict(zip(("name", "rows", "std"), found, strict=True)) for found in self.counts],
             "visible_share": plan.visible_share,
+            "visible_label_share": plan.visible_label_share,
             "verdict": self.verdict,
             "remedies": [dict(zip(("change", "rows", "visible_share"), found, strict=True)) for found in self.remedies],
             **users,
@@ -252,9 +253,10 @@ def _share(share: float) -> str:
 
 
 def _verdict(plan: EncodingPlan) -> str:
-    share = plan.visible_share
+    share, label = plan.visible_share, plan.visible_label_share
     if share <= FIRST_TOO_FEW:
-        return f"A category is seen in 19 of 20 runs if at least {share:.2g} of the rows have it."
+        seen = f"A category is seen in 19 of 20 runs if at least {share:.2g} of the rows have it"
+        return f"{seen}." if label is None else f"{seen}, a label if at least {label:.2g} have it."
     seen = f"a category is seen in 19 of 20 runs if at least {share:.2g} of the rows have it"
     if share > 1.0:
         seen = "not even what all rows have in common is surely seen through the noise"

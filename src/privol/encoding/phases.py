@@ -26,6 +26,7 @@ from .._rounding import UP
 from .._validate import choice, integer, number
 from ..errors import InvalidParameter
 from ..guarantees import ADJACENCIES
+from .strings import label_deviations
 from .users_taught import check_users, factor_of_all, factor_of_phases, squares_of_phases
 
 __all__ = [
@@ -47,10 +48,13 @@ BELIEVED_BUCKET = 4.5
 #: column is seen is a matter of luck then. All rows may teach instead, for this share of the budget. (docs/encoding.md)
 FIRST_TOO_FEW, SHARE_OF_ALL = 0.25, 0.25
 _NEARLY_ALWAYS = 1.645  # deviations: in 19 of 20 runs
+_ONE_NEARLY_ALWAYS = 3.0  # rows expected, of which there is one in 19 of 20 runs
+_LABEL_BYTES, _ITERATIONS = 8, 20
 
 # Rows of a phase: so many standard deviations of its noise, or so large a share of all rows where that is more, up to
 # twenty times as many; but never more than the last share.
-_LABELS = 150.0, 0.005, 0.1
+_LABELS = 225.0, 0.02, 0.1
+_LABELS_OF_ALL = 150.0, 0.005, 0.1  # where all rows teach, each phase has many
 _KINDS = 60.0, 0.003, 0.03
 _COARSE = 80.0, 0.004, 0.045
 _FINE = 120.0, 0.006, 0.06
@@ -124,6 +128,21 @@ class EncodingPlan:
             return self.noise(1) * (BELIEVED_BUCKET + _NEARLY_ALWAYS) / self.features
         rows, noise = self.coarse + self.fine, math.sqrt(2.0) * self.noise(self.columns + self.target)
         return (least_count(rows, noise) + _NEARLY_ALWAYS * noise) / rows
+
+    @property
+    def visible_label_share(self) -> float | None:
+        """The share of the rows that a label must have to be found in 19 of 20 runs; None where none is looked for.
+
+        Of a label of eight printable characters: shorter ones need less, longer ones more.
+        """
+        if not self.labels:
+            return None
+        noise = self.noise(1)
+        least = label_deviations(_LABEL_BYTES) * noise
+        count = least if noise else _ONE_NEARLY_ALWAYS
+        for _ in range(_ITERATIONS if noise else 0):  # rows that have it by chance deviate, too
+            count = least + _NEARLY_ALWAYS * math.hypot(noise, math.sqrt(count))
+        return count / self.labels
 
     def noise(self, histograms: int) -> float:
         """Standard deviation of the noise of so many histograms that each row counts in once, rounded up."""
@@ -199,7 +218,8 @@ def plan_encoding(
     def plan(mu: float) -> EncodingPlan:
         noise = noise_of(columns + target, mu, adjacency)
         labelled = target and not real
-        parts = [_rows(_LABELS, n, noise_of(1, mu, adjacency)) if labelled else 0.0]
+        rule = _LABELS_OF_ALL if whole else _LABELS
+        parts = [_rows(rule, n, noise_of(1, mu, adjacency)) if labelled else 0.0]
         parts += [_rows(rule, n, noise) for rule in (_KINDS, _COARSE, _FINE)]
         if whole:
             parts = [n * part / sum(parts) for part in parts]

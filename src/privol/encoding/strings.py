@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from ..noise import granularity
 
-__all__ = ["LONGEST", "absent_texts", "thresholds"]
+__all__ = ["LONGEST", "absent_texts", "label_deviations", "thresholds"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -70,6 +70,11 @@ def _threshold(alphabet: int, length: int, scale: float) -> float:
     exactly if the ideal sum is."""
     step = granularity(scale)
     return (math.ceil(_least(alphabet, length) * scale / step) + 0.5) * step
+
+
+def label_deviations(length: int) -> float:
+    """Return how many standard deviations of the noise a text of so many printable characters must exceed."""
+    return _least(_PRINTABLE, length)
 
 
 def thresholds(texts: Any, scale: float) -> npt.NDArray[np.float64]:
