@@ -33,6 +33,19 @@ def test_figures_show_what_counts(experiments):  # noqa: F811
     assert shown([1234.0, 1236.0]) == "1235 ± 1"
 
 
+# ---- explain --------------------------------------------------------------------------------------------------
+
+
+def test_what_models_say_of_themselves_runs(tmp_path, experiments):  # noqa: F811
+    band, off = experiments.sample("explain", tmp_path, str(tmp_path))
+    assert 0.8 < float(band[2]) < 2.0
+    assert float(band[3].rstrip("%")) > 95.0
+    (sigmoid, now), (loss, loss_now, best), (slope, slope_now) = ([*map(float, cell.split(", "))] for cell in off[2:])
+    assert now < sigmoid
+    assert best - 1e-4 <= loss_now < loss
+    assert slope < slope_now < 1.2  # a sigmoid is too sure
+
+
 # ---- regret_table ---------------------------------------------------------------------------------------------
 
 

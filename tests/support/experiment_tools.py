@@ -15,9 +15,9 @@ import pytest
 from places import ROOT
 
 FOLDER = ROOT / "experiments"
-PAGE, LOCAL, OFFLINE, NETWORK, ENCODING, ARENA, GUARANTEE = PAGES = tuple(
+PAGE, LOCAL, OFFLINE, NETWORK, ENCODING, ARENA, GUARANTEE, EXPLAIN = PAGES = tuple(
     ROOT / "docs" / f"{name}.md"
-    for name in ("experiments", "local", "offline", "network", "encoding", "arena", "guarantee")
+    for name in ("experiments", "local", "offline", "network", "encoding", "arena", "guarantee", "explain")
 )
 SHARED = {"common", "diffprivlib_worker", "regression", "reproduced", "sweeps", "tasks"}
 SCRIPTS = sorted({path.stem for path in FOLDER.glob("*.py")} - SHARED)
