@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from experiment_tools import adult, covtype
+from experiment_tools import adult, articles, covtype
 from places import ROOT
 
 from privol.reproduce import FIGURES, find, jain2012, jun2019, li2018, nodes, reproduce, sets
@@ -42,23 +42,12 @@ def test_the_other_figures_run_at_a_small_size():
             assert {len(cells) for cells in table.rows} == {len(table.head)}
 
 
-def svmlight(path, rows, columns):
-    """Articles of unit norm in svmlight text, their label by their first half of words."""
-    rng = np.random.default_rng(0)
-    lines = []
-    for _ in range(rows):
-        found = np.sort(rng.choice(columns, size=5, replace=False))
-        label = 1 if np.sum(found < columns // 2) > 2 else -1
-        lines.append(f"{label} " + " ".join(f"{i + 1}:{5**-0.5:.6f}" for i in found) + "\n")
-    path.write_text("".join(lines))
-
-
 @pytest.mark.slow
 def test_what_the_files_hold_is_what_is_compared(tmp_path, monkeypatch):
     """The full measurement, on short files in the published formats: every number of the papers has its check."""
     monkeypatch.setattr(li2018, "L1", (1e-4, 1e-2))
-    for name, rows in (("real-sim", 140), ("rcv1_subsets.binary", 140)):
-        svmlight(tmp_path / name, rows, 40)
+    for name in ("real-sim", "rcv1_subsets.binary"):
+        (tmp_path / name).write_text(articles(140))
     monkeypatch.setattr(sets, "WORDS", 40)
     rng = np.random.default_rng(0)
     for name in sets.PAIR:

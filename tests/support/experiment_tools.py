@@ -105,17 +105,22 @@ def adult(folder: Path) -> None:
         (folder / name).write_bytes(gzip.compress((text + "\n").encode()))
 
 
-def words(folder: Path, rows: int = 300, columns: int = 40) -> None:
+def articles(rows: int = 300, columns: int = 40) -> str:
     """Articles of unit norm in svmlight text, their label by their first half of words."""
-    import bz2
-
     rng = np.random.default_rng(0)
     lines = []
     for _ in range(rows):
         found = np.sort(rng.choice(columns, size=5, replace=False))
         label = 1 if np.sum(found < columns // 2) > 2 else -1
         lines.append(f"{label} " + " ".join(f"{i + 1}:{5**-0.5:.6f}" for i in found) + "\n")
-    (folder / "rcv1_subsets.binary.bz2").write_bytes(bz2.compress("".join(lines).encode()))
+    return "".join(lines)
+
+
+def words(folder: Path) -> None:
+    """Articles in the file of the newswire."""
+    import bz2
+
+    (folder / "rcv1_subsets.binary.bz2").write_bytes(bz2.compress(articles().encode()))
 
 
 def covtype_text(rows: int) -> str:
