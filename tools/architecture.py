@@ -24,7 +24,7 @@ PICTURE = DOCS / "img" / "architecture.svg"
 
 #: The sentence: a part, what it says, its rooms. In the picture a part is a column, and its colour says nothing more.
 SENTENCE = (
-    ("stream", "rows come", ("readers", "encoding", "streams", "data"), "#cfe3f5"),
+    ("stream", "rows come", ("readers", "encoding", "_live_users", "streams", "data"), "#cfe3f5"),
     ("loss", "a row becomes\na gradient", ("losses",), "#fdf0c4"),
     ("update", "the state moves\ninside a set", ("geometry", "topology", "prefix", "distributed"), "#e4e4e4"),
     (

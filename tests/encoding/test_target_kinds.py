@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow
 import pytest
 from alpha import rate
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from privol import open_stream
@@ -169,6 +173,59 @@ def test_rows_with_a_target_are_counted_within_the_noise(adjacency):
     # two histograms and the rows with a target: all of it is used, or all but a sixth of its square
     assert max(norms) ** 2 == pytest.approx({"replace": 5, "zero_out": 3}[adjacency])
     assert (std * plan.mu) ** 2 == pytest.approx({"replace": 6, "zero_out": 3}[adjacency])
+
+
+CELLS = st.sampled_from(
+    [None, "", "NaN", "0", "1", "-0", "+1", "1.0", "1.5", "-7", "1e308", "5e-324", "1e400", "inf", "yes", "no", "word",
+     "1_000", "2026-11-22", "2026-11-22 08:00:00", "1,5", " 1", "x" * 70]
+)  # fmt: skip
+ROWS = st.tuples(CELLS, CELLS, CELLS)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    others=st.lists(ROWS, min_size=1, max_size=12),
+    mine=st.lists(st.tuples(ROWS, ROWS), min_size=1, max_size=4),
+    places=st.permutations(range(16)),
+    labels=st.sampled_from([("0", "1"), ("yes", "no"), ("1.5", "word")]),
+    regression=st.sampled_from([None, False]),
+    only_text=st.sampled_from([(), ("b",)]),
+    cut=st.integers(0, 15),
+    adjacency=st.sampled_from(["replace", "zero_out"]),
+)
+def test_rows_of_a_user_move_no_more_where_rows_may_be_null(
+    others, mine, places, labels, regression, only_text, cut, adjacency
+):
+    """Any rows of a user, anywhere in the phase "kinds", for any others or null rows: k rows move all that is counted,
+    the rows with a target among it, by k times what the noise is for one row at most, and null rows count nowhere."""
+    plan = replace(plan_encoding(200, 2, mu=50.0, adjacency=adjacency), kinds=16)
+    first = [(label,) * 3 for label in labels] * plan.labels
+    words = {"regression": regression, "only_text": only_text, "null_rows": True}
+
+    def counts(own, cut=0):
+        run = EncodingRun(("a", "b"), "y", plan, make_source(0), Written((), "."), **words)
+        seen = []
+        run._noisy = lambda exact, std, number: seen.append((exact.copy(), std)) or exact
+        rows = [*others, *[(None,) * 3] * 16][:16]
+        for place, row in zip(places, own, strict=False):
+            rows[place] = row
+        rows = [*first[: plan.labels], *rows]
+        columns = {name: pyarrow.array([row[i] for row in rows], pyarrow.string()) for i, name in enumerate("aby")}
+        batch = pyarrow.record_batch({name: cells.dictionary_encode() for name, cells in columns.items()})
+        with contextlib.suppress(StreamError):  # too little is seen
+            run.take(batch.slice(0, plan.labels + cut))
+            run.take(batch.slice(plan.labels + cut))
+        return seen[1]
+
+    null = [(None,) * 3] * len(mine)
+    two = null if adjacency == "zero_out" else [row for _, row in mine]
+    (found, std), (other, _) = counts([row for row, _ in mine], cut), counts(two)
+    histograms = 4  # of three columns, and the rows with a target
+    assert std == pytest.approx(math.sqrt(histograms * (2 if adjacency == "replace" else 1)) / plan.mu)
+    assert np.linalg.norm(found - other) <= len(mine) * std * plan.mu
+    alone = found - counts(null)[0]
+    assert alone.min() >= 0.0
+    assert alone.sum() <= histograms * sum(row != (None,) * 3 for row, _ in mine)
 
 
 def test_surplus_rows_of_users_are_such_null_rows():

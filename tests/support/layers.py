@@ -16,6 +16,7 @@ LAYERS: tuple[set[str], ...] = (
     {"ledger", "rounds"},  # rounds: between a learner's process and devices, which have no learners
     {"readers"},  # bytes and objects to columns
     {"encoding"},  # columns to numbers
+    {"_live_users"},  # whose rows they are, of rows that are handed over block by block
     {"prefix", "streams"},  # a prefix sum is a run of its own: it opens an account
     {"data", "distributed"},
     {"learners"},

@@ -6,6 +6,7 @@ import numpy as np
 
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
 from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.string cimport memcpy
 
 from ..errors import InvalidParameter, StateError
 from ._rows cimport PV_BAD_ROW, PV_HORIZON, PV_OK, pv_status
@@ -269,6 +270,42 @@ cdef class UserTable:
                 self.grow()
             except OverflowError:
                 raise StateError(f"there are more than {self.most} users") from None
+
+    def secret_arrays(self):
+        """All that is known, as named arrays: SECRET, with the key."""
+        cdef Py_ssize_t size = self.c.room * self.c.stride
+        words = [self.c.max_rows, self.c.separation, self.c.every, self.most, self.c.number, self.c.near, self.c.used]
+        return {
+            "key": np.array([self.c.key[0], self.c.key[1]], dtype=np.uint64),
+            "counts": np.array(words, dtype=np.int64),
+            "entries": np.frombuffer(self.c.entries[:size], dtype=np.uint8),
+        }
+
+    def restore(self, arrays):
+        """Know what another table with the same parameters knew.
+
+        Raises
+        ------
+        StateError
+            If the arrays are of a table with other parameters, or damaged.
+        """
+        counts = [int(count) for count in arrays["counts"]]
+        if counts[:4] != [self.c.max_rows, self.c.separation, self.c.every, self.most]:
+            raise StateError("the state counts users by another cap, another separation or another bound")
+        cdef bytes entries = arrays["entries"].tobytes()
+        cdef int64_t room = len(entries) // self.c.stride
+        cdef int64_t used = counts[6]
+        if room < 1 or room * self.c.stride != len(entries) or not 0 <= used <= min(self.most, 4 * room // 5):
+            raise StateError("the state of the table of users is damaged")
+        cdef pv_users known = self.c
+        self.make(&known, room)
+        memcpy(known.entries, <const unsigned char *>entries, len(entries))
+        PyMem_RawFree(self.c.entries)
+        known.used = used
+        known.key[0], known.key[1] = arrays["key"].tolist()
+        known.number, known.near = counts[4:6]
+        self.c = known
+        self.latest = None
 
     def go_on(self, int64_t number):
         """Say how many rows were counted, when those that were kept of them were entered."""

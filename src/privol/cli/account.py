@@ -156,6 +156,7 @@ def _figures(spent: Spent) -> dict[str, Any]:
         "rho": spent.rho,
         "pure_epsilon": spent.pure_epsilon,
         "slack": spent.slack,
+        "collision": spent.collision,
     }
     return {name: as_json(figure) for name, figure in figures.items()}
 

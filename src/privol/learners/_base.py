@@ -22,6 +22,7 @@ from sklearn.exceptions import NotFittedError
 
 from .._core._learner_run import LearnerRun
 from .._core._noise import Source
+from .._live_users import LiveUsers, counting_for
 from .._validate import integer
 from .._values import single_row
 from ..calibration import MOST_ROWS, RunPlan
@@ -30,7 +31,6 @@ from ..guarantees import Guarantee, weaknesses
 from ..ledger import Ledger, LedgerSeat
 from ..losses import get_loss
 from ._ledgered import LedgeredModel
-from ._live_users import LiveUsers, counting_for
 from ._model import Export, Release, is_classifier
 from ._run_protocols import Keeper, Observer, RowStream, Run, check_null_rows, place_of, promised_by
 from ._scaled import FIRST_ROWS, warn_of_scaled

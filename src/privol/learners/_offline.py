@@ -16,6 +16,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from .._core._noise import Source, wipe
+from .._live_users import LiveUsers, counting_for
 from .._validate import choice, number
 from ..calibration import CALIBRATIONS, Budget, budget_of_rows
 from ..errors import InvalidParameter, PrivacyWarning, SolverFailure
@@ -36,7 +37,6 @@ from ..losses import get_loss
 from ..noise import STREAM_RELEASES, decide_lattice_point, decide_mixture_point, granularity, make_source
 from ._gaussian import DELTA_TOO_LARGE
 from ._ledgered import LedgeredModel
-from ._live_users import LiveUsers, counting_for
 from ._model import Export, is_classifier
 from ._run_protocols import RowStream, check_null_rows, place_of, promised_by
 from ._scaled import warn_of_scaled

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core._learner_run import LearnerRun
+from .._live_users import LiveUsers
 from .._rounding import UP
 from ..calibration import MOST_ROWS_PER_USER, RunPlan, less_than_all, mu_with_taught
 from ..errors import InvalidParameter
 from ..guarantees import Guarantee, square_up, unchecked
 from ..ledger import Account, Counts, Ledger
-from ._live_users import LiveUsers
 from ._model import Export
 from ._targets import Targets
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._live_users import LiveUsers, live_users
 from ..errors import StateError
 from ._base import OnlineLearner
-from ._live_users import LiveUsers, live_users
 from ._model import is_classifier
 from ._run_protocols import RowStream, Run
 from ._targets import declared_labels

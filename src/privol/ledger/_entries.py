@@ -283,6 +283,10 @@ class Spent:
         Sum of the epsilons of pure runs, rounded up; ``inf`` as soon as a run of another kind is among them.
     slack : float
         Sum of the deltas of runs of kind "approximate", rounded up: below it no epsilon is finite.
+    collision : float
+        Probability, at most, that a run whose surplus rows of users are null rows takes two users for one. ``mu``,
+        ``rho`` and ``pure_epsilon`` hold but for it: where it is above 0 there is no pure privacy of users. It is in
+        the delta of :meth:`epsilon`.
     adjacency : {"replace", "zero_out"}
         The relation of every run in it.
     releases : int
@@ -307,6 +311,11 @@ class Spent:
     private: bool
     bound: Bound
     parts: tuple[float, tuple[float, ...]]
+
+    @property
+    def collision(self) -> float:
+        """Beside which ``mu``, ``rho`` and ``pure_epsilon`` hold."""
+        return self.bound.collision
 
     def _delta(self, delta: float | None) -> float:
         delta = self.delta if delta is None else delta

@@ -11,12 +11,13 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from .._core._prefix import PrefixRun
 from .._core._prefix_plan import PrefixPlan
 from .._core._rows import squared_norms
+from .._live_users import LiveUsers
 from .._rounding import UNIT
 from .._sparse import sound_rows
 from .._validate import choice, integer, number
@@ -109,6 +110,18 @@ def plan_of_epochs(
     return plans[0]
 
 
+def _without(X: Any, surplus: NDArray[np.bool_]) -> Any:
+    """Rows as the kernels read them, with null rows for some."""
+    if not surplus.any():
+        return X
+    X = X.copy()
+    if sparse.issparse(X):
+        X.data[np.repeat(surplus, np.diff(X.indptr))] = 0.0
+    else:
+        X[surplus] = 0.0
+    return X
+
+
 class Sums(Unshared):
     """What prefix sums of vectors and of matrices have in common; see :class:`PrefixSum`."""
 
@@ -127,6 +140,7 @@ class Sums(Unshared):
         design: str,
         rows_per_user: int | None,
         user_separation: int,
+        count_users: bool,
         adjacency: str,
         leaf: int,
         buffers: int,
@@ -167,6 +181,7 @@ class Sums(Unshared):
         )
         self._first_epoch = integer(first_epoch=first_epoch, at_least=1, at_most=1 << 40)
         self._refuse = choice(ON_INVALID, on_invalid=on_invalid) == "raise"
+        self._counting = self._who_counts(count_users)
         if self._budget.published and (horizon is None or leaf != 1 or gram):
             raise InvalidParameter("calibration='published' is for vectors, a known horizon and leaf=1")
         if ledger is not None and not isinstance(ledger, Ledger):
@@ -185,6 +200,19 @@ class Sums(Unshared):
         self.ledger_ = Ledger(adjacency=self._adjacency) if ledger is None else ledger
         self._account = self.ledger_.open(learner=type(self).__name__, guarantee=self.guarantee_)
         self._account.attach(self._counters, self._revoke)
+
+    def _who_counts(self, count_users: bool) -> LiveUsers | None:
+        """Who keeps the cap on the rows of users; None: nobody does."""
+        if not isinstance(count_users, bool):
+            raise InvalidParameter(f"count_users must be True or False, found {count_users!r}")
+        if not count_users:
+            return None
+        if not self._users:
+            raise InvalidParameter(
+                "users are counted where the budget is for users: rows_per_user says for how many rows of each, found "
+                "None"
+            )
+        return LiveUsers(**self._users, refuse=self._refuse)
 
     # ---- the plan ------------------------------------------------------------------------------------------
 
@@ -243,9 +271,10 @@ class Sums(Unshared):
             released="sums",
             **users,
         )
-        if users:
-            promise = replace(promise, conditions=(*promise.conditions, unchecked(promise)))
-        return promise
+        if self._counting is not None:
+            conditions += self._counting.conditions
+            return replace(promise, conditions=tuple(conditions), users_fixed=self._counting.users_fixed)
+        return replace(promise, conditions=(*conditions, unchecked(promise))) if users else promise
 
     def _begin(self, source: Source | None) -> PrefixRun:
         plan = plan_of_epochs(self._epochs, width=self._width, bound=self._bound, gram=self._is_gram)
@@ -298,13 +327,25 @@ class Sums(Unshared):
         if unread is not None and self._refuse:
             raise refusal(unread, self._run.n_rows)
 
-    def _add(self, X: Any, every: bool) -> FloatArray:
+    def _add(self, X: Any, every: bool, users: ArrayLike | None) -> FloatArray:
         """Check a block, then learn it."""
         self._enter()
         if self._refuse:
             squared_norms(X, learnt=self._run.n_rows, refuse=True)
+        self._told(users)
         with self._lock:
-            return self._run.add_block(X, every=every)
+            if self._counting is None:
+                return self._run.add_block(X, every=every)
+            with self._counting.counted(users, X.shape[0], lambda: self._run.n_rows) as surplus:
+                return self._run.add_block(_without(X, surplus), every=every)
+
+    def _told(self, users: Any) -> None:
+        """Refuse rows without a user where users are counted, and users where nobody counts them."""
+        if (users is None) != (self._counting is None):
+            raise InvalidParameter(
+                f"users must be given with all rows where count_users=True, and with none else: found "
+                f"{'none' if users is None else 'some'}"
+            )
 
     # ---- public --------------------------------------------------------------------------------------------
 
@@ -382,7 +423,8 @@ class Sums(Unshared):
         self._enter()
         with self._lock:
             arrays = self._run.secret_arrays()
-        return {**arrays, "private": np.array([self.guarantee_.private])}
+            seen = {} if self._counting is None else self._counting.secret_arrays()
+        return {**arrays, **seen, "private": np.array([self.guarantee_.private])}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Go on from :meth:`secret_state` of a prefix sum with the same parameters; this one must be fresh.
@@ -405,8 +447,12 @@ class Sums(Unshared):
         source = self._source
         if source is not None:
             source = Source(bytes(arrays["key"]), private=source.private, description=source.description)
+        if self._counting is None and "users_key" in arrays:
+            raise StateError("the state is of a run that counts users, and this one does not")
         run = self._begin(source)
         run.restore(arrays)
+        if self._counting is not None:
+            self._counting.restore(arrays)
         with self._lock:
             self._run.close()
             self._source, self._run = source, run

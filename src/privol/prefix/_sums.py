@@ -39,8 +39,12 @@ class PrefixSum(Sums):
         every row: for uses of the differences.
     rows_per_user, user_separation : int, optional
         The budget is for all rows of one user together, of whom there are at most so many, any two at least so many
-        rows apart (default: 1): the further, the less noise, best with a multiple of ``leaf``. Nobody checks it, and
-        the guarantee says so. Default: for one row.
+        rows apart (default: 1): the further, the less noise, best with a multiple of ``leaf``. Default: for one row.
+    count_users : bool, default=False
+        Whether this is kept here: every row then comes with its user (``user``, ``users``), and a row beyond the cap or
+        too near to the last one of its user is a row of zeros with ``on_invalid="zero"``, and an error before anything
+        of its block is learnt with "raise". Rows are counted with those of zeros. At most 2**24 users, of whom a keyed
+        hash is kept. Else nobody checks it, and the guarantee says so.
     adjacency : {"replace", "zero_out"}, default="replace"
     leaf : int, default=1
         Rows of a step: there is a new prefix sum after every ``leaf`` rows, and so fewer noisy numbers in each.
@@ -110,6 +114,7 @@ class PrefixSum(Sums):
         design: str = "blt",
         rows_per_user: int | None = None,
         user_separation: int = 1,
+        count_users: bool = False,
         adjacency: str = "replace",
         leaf: int = 1,
         buffers: int = 4,
@@ -134,6 +139,7 @@ class PrefixSum(Sums):
             design=design,
             rows_per_user=rows_per_user,
             user_separation=user_separation,
+            count_users=count_users,
             adjacency=adjacency,
             leaf=leaf,
             buffers=buffers,
@@ -149,12 +155,14 @@ class PrefixSum(Sums):
             random_state=random_state,
         )
 
-    def add(self, vector: ArrayLike) -> FloatArray:
+    def add(self, vector: ArrayLike, user: Any = None) -> FloatArray:
         """Learn one row: as :meth:`add_block` with one row, at a fraction of its cost.
 
         Parameters
         ----------
         vector : array-like of shape (dim,)
+        user : number or text, optional
+            Whose row it is, with ``count_users``.
 
         Returns
         -------
@@ -162,13 +170,16 @@ class PrefixSum(Sums):
             The last prefix sum released: of all rows so far where this one completes a leaf, else that of the last
             complete leaf.
         """
+        if self._counting is not None or user is not None:
+            row = vector[None] if isinstance(vector, np.ndarray) else [vector]
+            return self.add_block(row, every=False, users=None if user is None else [user])
         self._enter()
         if type(vector) is not np.ndarray or vector.dtype.char not in "df":
             vector = self._row(vector, self._width)
         with self._lock:
             return self._run.add_one(vector, not self._refuse)
 
-    def add_block(self, X: Any, *, every: bool = True) -> FloatArray:
+    def add_block(self, X: Any, *, every: bool = True, users: ArrayLike | None = None) -> FloatArray:
         """Learn a block of rows; how a stream is cut into blocks never changes a bit of the result.
 
         An interrupt (Ctrl-C) is raised when the block is learnt; an error of the noise source at the row it concerns:
@@ -181,6 +192,8 @@ class PrefixSum(Sums):
             sparse matrix is copied and then checked.
         every : bool, default=True
             Return the prefix sums after all rows, else only the last.
+        users : array-like of shape (n,), optional
+            Whose rows they are, with ``count_users``: numbers or texts.
 
         Returns
         -------
@@ -192,7 +205,7 @@ class PrefixSum(Sums):
         InvalidRow, InvalidParameter, BudgetExceeded, StateError
             Before anything of the block is learnt, spent or released.
         """
-        return self._add(self._rows(X), every)
+        return self._add(self._rows(X), every, users)
 
     @property
     def prefix_(self) -> FloatArray:

@@ -66,7 +66,7 @@ class SymmetricSum(Sums):
         Public bound of a matrix's Frobenius norm, or of a vector's norm; larger ones are scaled to it.
     horizon, epsilon, delta, design, adjacency, leaf, buffers, objective, theta, omega, discount, window, first_epoch
         As for :class:`PrefixSum`, with ``dim * (dim + 1) / 2`` coordinates; so are ``rows_per_user``,
-        ``user_separation``, ``ledger``, ``on_invalid``, ``random_state`` and the attributes.
+        ``user_separation``, ``count_users``, ``ledger``, ``on_invalid``, ``random_state`` and the attributes.
     """
 
     def __init__(
@@ -81,6 +81,7 @@ class SymmetricSum(Sums):
         design: str = "blt",
         rows_per_user: int | None = None,
         user_separation: int = 1,
+        count_users: bool = False,
         adjacency: str = "replace",
         leaf: int = 1,
         buffers: int = 4,
@@ -105,6 +106,7 @@ class SymmetricSum(Sums):
             design=design,
             rows_per_user=rows_per_user,
             user_separation=user_separation,
+            count_users=count_users,
             adjacency=adjacency,
             leaf=leaf,
             buffers=buffers,
@@ -160,11 +162,12 @@ class SymmetricSum(Sums):
                 self._refuse_unread(None if unread is None else Unread(k, None, f"line {i}: {unread.what}"))
         return values
 
-    def add(self, row: ArrayLike) -> FloatArray:
+    def add(self, row: ArrayLike, user: Any = None) -> FloatArray:
         """Learn one matrix, or with ``gram`` one vector; return the last prefix sum released, shape (dim, dim)."""
-        return self.add_block(row[None] if isinstance(row, np.ndarray) else [row], every=False)
+        users = None if user is None else [user]
+        return self.add_block(row[None] if isinstance(row, np.ndarray) else [row], every=False, users=users)
 
-    def add_block(self, X: Any, *, every: bool = True) -> FloatArray:
+    def add_block(self, X: Any, *, every: bool = True, users: ArrayLike | None = None) -> FloatArray:
         """Learn a block of matrices of shape (n, dim, dim), or with ``gram`` of vectors of shape (n, dim).
 
         Only the upper triangles are read. See :meth:`PrefixSum.add_block`.
@@ -173,7 +176,7 @@ class SymmetricSum(Sums):
         -------
         ndarray of shape (n, dim, dim), or with ``every=False`` (dim, dim)
         """
-        return unsvec(self._add(self._rows(X) if self._is_gram else self._matrices(X), every))
+        return unsvec(self._add(self._rows(X) if self._is_gram else self._matrices(X), every, users))
 
     @property
     def prefix_(self) -> FloatArray:

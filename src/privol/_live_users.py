@@ -1,10 +1,10 @@
-"""Whose rows they are, where they are handed over block by block: the cap on rows per user, kept by the learner."""
+"""Whose rows they are, where they are handed over block by block: the cap on rows per user, kept by whoever learns."""
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -12,20 +12,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core._learner_run import LearnerRun
-from .._core._seen import UserTable
-from .._values import column_of, shown, single
-from ..calibration import check_user
-from ..encoding.ids import id_text
-from ..errors import InvalidParameter, InvalidRow
-from ..readers.base import Facts
+from ._core._learner_run import LearnerRun
+from ._core._seen import UserTable
+from ._values import column_of, shown, single
+from .calibration import check_user
+from .encoding.ids import id_text
+from .errors import InvalidParameter, InvalidRow, StateError
+from .readers.base import Facts
 
 __all__ = ["LiveUsers", "counting_for", "live_users"]
 
 FloatArray = NDArray[np.float64]
 
 _CONDITION = (
-    "the learner was told whose row each row is, and counts the rows of every user: {fate}, which depends on the rows "
+    "the run is told whose row each row is, and counts the rows of every user: {fate}, which depends on the rows "
     "of the same user alone; neighbouring streams differ in rows of one user, who is the same in both or has no other "
     "rows in either"
 )
@@ -139,6 +139,23 @@ class LiveUsers:
     def settle(self, learnt: int) -> None:
         """Say how many rows of the block were learnt: the others do not count."""
         self._table.undo(learnt)
+
+    def secret_arrays(self) -> dict[str, NDArray[Any]]:
+        """Who was seen when, as named arrays: SECRET, with the key of the hash."""
+        return {f"users_{name}": array for name, array in self._table.secret_arrays().items()}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from :meth:`secret_arrays` of one with the same parameters.
+
+        Raises
+        ------
+        StateError
+            If they are of other parameters, or of a run that counted no users.
+        """
+        if "users_key" not in arrays:
+            raise StateError("the state is of a run that did not count users")
+        names = [name for name in arrays if name.startswith("users_")]
+        self._table.restore({name.removeprefix("users_"): arrays[name] for name in names})
 
 
 def live_users(
