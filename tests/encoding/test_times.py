@@ -15,7 +15,7 @@ from schema_tables import encoded, pa
 from stream_files import save, together, write
 
 from privol import open_stream
-from privol.encoding import encode
+from privol.encoding import encode, times
 from privol.encoding.schema import Schema
 from privol.encoding.schema_parts import Knots
 from privol.encoding.times import CYCLES, cycle_values, seconds_in, seconds_of, time_text
@@ -93,6 +93,21 @@ def test_every_day_of_some_centuries():
     days = [date(1600, 1, 1) + timedelta(days=i) for i in range(0, 200_000, 7)]
     days += [date(year, 3, 1) - timedelta(days=1) for year in range(1, 9999)]
     assert seconds([day.isoformat() for day in days])[0] == [(day.toordinal() - 719163) * DAY for day in days]
+
+
+DATES = st.integers(-70_000, 70_000).map(lambda day: 86400.0 * day)
+MOMENTS = st.integers(-(10**10), 10**10).map(float) | st.floats(-1e18, 1e18) | st.sampled_from([-0.0, -1e-300])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(DATES, max_size=9) | st.lists(DATES | MOMENTS, max_size=9), st.sampled_from(list(CYCLES)))
+def test_what_is_known_of_a_cycle_has_the_bits_of_what_is_computed(seconds, cycle):
+    """For dates, whole seconds and others, new and seen before."""
+    given_seconds = np.array(seconds, dtype=np.float64)
+    expected = [values.tobytes() for values in times._computed(given_seconds, cycle)]
+    for order in (slice(None), slice(None, None, -1), slice(None)):
+        found = cycle_values(given_seconds[order], cycle)
+        assert [np.ascontiguousarray(values[order]).tobytes() for values in found] == expected
 
 
 @given(st.floats(-1e12, 1e12) | st.integers(-(10**6), 10**6).map(float), st.sampled_from(sorted(CYCLES)))

@@ -19,9 +19,10 @@ from patience import WAIT
 from stream_files import drain, fails, together, write
 
 from privol.errors import StreamError
+from privol.readers import ahead
+from privol.readers.ahead import ReadAhead
 from privol.readers.base import Facts, Piece, Source
-from privol.streams import _ahead, open_stream
-from privol.streams._ahead import ReadAhead
+from privol.streams import open_stream
 from privol.streams._base import Stream
 
 pytestmark = pytest.mark.process
@@ -41,7 +42,7 @@ def until(condition):
 @pytest.fixture(autouse=True)
 def nothing_left(monkeypatch):
     """And whoever closes an iterator waits for its thread, however slowly the machine gives it its turn."""
-    monkeypatch.setattr(_ahead, "PATIENCE", WAIT)
+    monkeypatch.setattr(ahead, "PATIENCE", WAIT)
     assert not threads()
     yield
     assert not threads()
@@ -83,7 +84,7 @@ def test_blocks_counts_and_fractions_are_those_of_what_was_handed_out(read_ahead
     for _ in range(2):
         for i, block in enumerate(stream):
             if read_ahead:  # let the thread run as far ahead as it may
-                until(lambda i=i: source.made == min(i + 2 + _ahead.DEPTH, 20))
+                until(lambda i=i: source.made == min(i + 2 + ahead.DEPTH, 20))
             assert block.X.tolist() == [[i]]
             assert block.first_row == i + 1
             assert stream.fraction_read == (i + 1) / 20
@@ -99,9 +100,9 @@ def test_it_is_bounded_and_starts_with_the_first_block():
     assert not threads()
     assert source.made == 0
     next(blocks)
-    until(lambda: source.made == 2 + _ahead.DEPTH)
+    until(lambda: source.made == 2 + ahead.DEPTH)
     time.sleep(0.05)
-    assert source.made == 2 + _ahead.DEPTH
+    assert source.made == 2 + ahead.DEPTH
     blocks.close()
     assert source.closed == 1
 
@@ -180,8 +181,8 @@ def test_closing_interrupts_a_long_block():
 
 def test_an_interrupt_while_waiting_reaches_the_consumer(monkeypatch):
     """The signal comes while the thread is busy with the second piece, for which the consumer waits."""
-    stopping, stop = threading.Event(), _ahead._Shelf.stop
-    monkeypatch.setattr(_ahead._Shelf, "stop", lambda shelf: (stopping.set(), stop(shelf)))
+    stopping, stop = threading.Event(), ahead._Shelf.stop
+    monkeypatch.setattr(ahead._Shelf, "stop", lambda shelf: (stopping.set(), stop(shelf)))
 
     class Stuck(Rows):
         def pieces(self, limit, progress):
@@ -239,8 +240,9 @@ def test_the_interpreter_exits_with_an_iterator_still_open(tmp_path):
     path = write(tmp_path, "d.csv", "1,2\n" * 100_000)
     code = """
         import sys
-        from privol.streams import _ahead, open_stream
-        _ahead.PATIENCE = float(sys.argv[2])
+        from privol.readers import ahead
+        from privol.streams import open_stream
+        ahead.PATIENCE = float(sys.argv[2])
         blocks = iter(open_stream(sys.argv[1], block_rows=100))
         next(blocks)
         print("ready")
@@ -253,8 +255,9 @@ def test_an_interrupt_leaves_no_thread_behind(tmp_path):
     path = write(tmp_path, "d.csv", "1,2\n" * 100_000)
     code = """
         import sys, threading, time
-        from privol.streams import _ahead, open_stream
-        _ahead.PATIENCE = float(sys.argv[2])
+        from privol.readers import ahead
+        from privol.streams import open_stream
+        ahead.PATIENCE = float(sys.argv[2])
 
         def learn():
             for i, block in enumerate(open_stream(sys.argv[1], block_rows=100)):

@@ -33,19 +33,33 @@ class Hats:
     def between(
         self, values: NDArray[np.float64], cells: NDArray[np.uint8] | None = None, right: int = 0
     ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.uint8]]: ...
-    def write(
+
+class DenseRows:
+    def __init__(self, n: int, means: NDArray[np.float64]) -> None: ...
+    def numbers(self, feature: int, values: NDArray[np.float64], cells: NDArray[np.int32] | None = None) -> None: ...
+    def entries(
         self,
-        cells: NDArray[np.int32] | None,
+        places: NDArray[np.int32],
+        weights: NDArray[np.float64] | None = None,
+        cells: NDArray[np.int32] | None = None,
+    ) -> None: ...
+    def functions(
+        self,
+        feature: int,
+        hats: Hats,
         left: NDArray[np.int32],
         share: NDArray[np.float64],
-        rows: NDArray[np.float64],
+        cells: NDArray[np.int32] | None = None,
     ) -> None: ...
+    def flag(
+        self, feature: int, states: NDArray[np.uint8], mask: int, cells: NDArray[np.int32] | None = None
+    ) -> None: ...
+    def write(self, first: int, rows: NDArray[np.float64]) -> None: ...
 
 class Buckets:
     def __init__(self, own: NDArray[np.int32] | None, others: int, shared: int, missing: int) -> None: ...
     def places(self, cells: NDArray[np.uint8], hashes: NDArray[np.uint32]) -> NDArray[np.int32]: ...
 
-def ones_at(places: NDArray[np.int32], rows: NDArray[np.float64]) -> None: ...
 def rows_of(columns: list[NDArray[np.float64]], rows: NDArray[np.float64]) -> None: ...
 def count_into(
     values: NDArray[np.float64],

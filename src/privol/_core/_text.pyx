@@ -3,7 +3,7 @@
 from numpy import ascontiguousarray, diff, empty
 
 cimport numpy as cnp
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memset
 
@@ -34,7 +34,6 @@ cdef extern from "cells/pv_written.h":
 
 cdef extern from "cells/pv_columns.h":
     void pv_rows_of(int64_t, int64_t, const double **, int64_t, double *) noexcept nogil
-    void pv_ones(int64_t, const int32_t *, int64_t, double *) noexcept nogil
 
 cdef extern from "cells/pv_buckets.h":
     ctypedef struct pv_buckets:
@@ -63,8 +62,30 @@ cdef extern from "cells/pv_knots.h":
 
     void pv_between(const pv_knots *, int64_t, const double *, const unsigned char *, unsigned char, int32_t *,
                     double *, unsigned char *) noexcept nogil
-    void pv_functions(int64_t, const int32_t *, const int32_t *, const double *, int64_t, const double *,
-                      const double *, int64_t, double *) noexcept nogil
+
+cdef extern from "cells/pv_dense.h":
+    ctypedef enum pv_part_kind:
+        PV_PART_NUMBERS
+        PV_PART_ENTRIES
+        PV_PART_FUNCTIONS
+        PV_PART_FLAG
+
+    ctypedef struct pv_part:
+        pv_part_kind kind
+        unsigned char mask
+        int64_t feature
+        int64_t width
+        int64_t n_cells
+        int64_t intervals
+        const int32_t *cells
+        const int32_t *places
+        const double *values
+        const double *steps
+        const double *share
+        const unsigned char *states
+
+    int64_t pv_part_fault(const pv_part *, int64_t, int64_t) noexcept nogil
+    void pv_dense(int64_t, int64_t, int64_t, const pv_part *, int64_t, const double *, double *) noexcept nogil
 
 MISSING = PV_CELL_MISSING
 NUMBER = PV_CELL_NUMBER
@@ -176,21 +197,6 @@ def rows_of(list columns, double[:, :] rows):
         PyMem_Free(found)
 
 
-def ones_at(const int32_t[::1] places, double[:, :] rows):
-    """Write 1 into each row, of shape (n, width), at its place; a place below 0 is none."""
-    cdef int64_t n = rows.shape[0], width = rows.shape[1], i
-    if places.shape[0] != n:
-        raise InvalidParameter(f"found {places.shape[0]} places, and there are {n} rows")
-    if (width > 1 and rows.strides[1] != 8) or (n > 1 and rows.strides[0] % 8):
-        raise InvalidParameter("the values of a row must be beside each other")
-    for i in range(n):
-        if places[i] >= width:
-            raise InvalidParameter(f"row {i + 1} has place {places[i]}, and there are {width}")
-    if n and width:
-        with nogil:
-            pv_ones(n, &places[0], rows.strides[0] // 8, &rows[0, 0])
-
-
 cdef class Buckets:
     """Which feature each hash has.
 
@@ -296,37 +302,123 @@ cdef class Hats:
                 pv_between(&self.code, n, &values[0], said, right, &left[0], &share[0], &states[0])
         return left.base, share.base, states.base
 
-    def write(self, cells, const int32_t[::1] left, const double[::1] share, double[:, :] rows):
-        """Write the functions of each row's number into rows of shape (n, at least the number of functions).
 
-        Row i has number ``cells[i]``, or i where ``cells`` is None. What has no number is left as it is.
-        """
-        cdef int64_t n = rows.shape[0], width = self.values.shape[1], i, at, m = left.shape[0]
-        cdef const int32_t[::1] own
-        cdef const int32_t *found = NULL
-        if rows.shape[1] < width or (rows.shape[1] > 1 and rows.strides[1] != 8) or (n > 1 and rows.strides[0] % 8):
-            raise InvalidParameter("rows must be as wide as there are functions, their values beside each other")
-        if share.shape[0] != m:
+cdef class DenseRows:
+    """Dense rows of features around their means, from what the cells of each column say.
+
+    Each method but :meth:`write` adds what a column brings: row i has cell ``cells[i]``, or i where ``cells`` is None.
+
+    Parameters
+    ----------
+    n : int
+        Rows.
+    means : ndarray of float64, shape (width,)
+        What is taken off the features, 0 of those that are not around their means.
+    """
+
+    cdef int64_t n
+    cdef const double[::1] means
+    cdef pv_part *parts
+    cdef int64_t count
+    cdef list held
+
+    def __init__(self, int64_t n, const double[::1] means):
+        if n < 0 or not means.shape[0]:
+            raise InvalidParameter("rows must have a feature")
+        self.n, self.means, self.held, self.count = n, means, [], 0
+
+    def __dealloc__(self):
+        PyMem_Free(self.parts)
+
+    cdef int take(self, pv_part part, tuple held) except -1:
+        """Keep a part, and what it refers to."""
+        cdef int64_t fault, width = self.means.shape[0]
+        cdef pv_part *parts
+        if part.n_cells:
+            with nogil:
+                fault = pv_part_fault(&part, self.n, width)
+        else:
+            fault = -1 if not self.n else 0
+        if fault >= self.n:
+            raise InvalidParameter(f"cell {fault - self.n + 1} has a place that is not in the rows")
+        if fault >= 0:
+            raise InvalidParameter(f"row {fault + 1} has no such cell or feature")
+        parts = <pv_part *>PyMem_Realloc(self.parts, (self.count + 1) * sizeof(pv_part))
+        if parts == NULL:
+            raise MemoryError
+        parts[self.count] = part
+        self.parts = parts
+        self.count += 1
+        self.held.append(held)
+        return 0
+
+    def numbers(self, int64_t feature, const double[:] values, const int32_t[::1] cells=None):
+        """Add a feature that is the cell's value."""
+        cdef pv_part part
+        memset(&part, 0, sizeof(part))
+        part.kind, part.feature, part.n_cells = PV_PART_NUMBERS, feature, values.shape[0]
+        if values.shape[0]:
+            if values.strides[0] % 8:
+                raise InvalidParameter("values must be whole doubles apart")
+            part.values, part.width = &values[0], values.strides[0] // 8
+        part.cells = self.cells_of(cells)
+        self.take(part, (values, cells))
+
+    def entries(self, const int32_t[:, ::1] places, const double[:, ::1] weights=None, const int32_t[::1] cells=None):
+        """Add features ``places``, shape (cells, entries): below 0 none, else with the value ``weights``, or 1."""
+        cdef pv_part part
+        memset(&part, 0, sizeof(part))
+        part.kind, part.n_cells, part.width = PV_PART_ENTRIES, places.shape[0], places.shape[1]
+        if weights is not None and (weights.shape[0] != places.shape[0] or weights.shape[1] != places.shape[1]):
+            raise InvalidParameter("shapes of places and weights differ")
+        if places.shape[0] and places.shape[1]:
+            part.places = &places[0, 0]
+            if weights is not None:
+                part.values = &weights[0, 0]
+        part.cells = self.cells_of(cells)
+        self.take(part, (places, weights, cells))
+
+    def functions(self, int64_t feature, Hats hats, const int32_t[::1] left, const double[::1] share,
+                  const int32_t[::1] cells=None):
+        """Add the functions of the numbers that :meth:`Hats.between` has found; of what is no number nothing."""
+        cdef pv_part part
+        memset(&part, 0, sizeof(part))
+        if share.shape[0] != left.shape[0]:
             raise InvalidParameter("shapes of left and share differ")
-        if not n:
-            return
-        if cells is not None:
-            own = cells
-            if own.shape[0] != n:
-                raise InvalidParameter(f"found {own.shape[0]} cells, and there are {n} rows")
-            for i in range(n):
-                if not 0 <= own[i] < m:
-                    raise InvalidParameter(f"row {i + 1} has number {own[i]}, and there are {m}")
-            found = &own[0]
-        elif n > m:
-            raise InvalidParameter(f"found {m} numbers, and there are {n} rows")
-        for i in range(n):
-            at = i if found == NULL else found[i]
-            if left[at] >= self.code.intervals:
-                raise InvalidParameter(f"row {i + 1} is in interval {left[at]}, and there are {self.code.intervals}")
-        with nogil:
-            pv_functions(n, found, &left[0], &share[0], width, &self.values[0, 0], &self.steps[0, 0],
-                         rows.strides[0] // 8, &rows[0, 0])
+        part.kind, part.feature, part.n_cells = PV_PART_FUNCTIONS, feature, left.shape[0]
+        part.width, part.intervals = hats.values.shape[1], hats.code.intervals
+        part.values, part.steps = &hats.values[0, 0], &hats.steps[0, 0]
+        if left.shape[0]:
+            part.places, part.share = &left[0], &share[0]
+        part.cells = self.cells_of(cells)
+        self.take(part, (hats, left, share, cells))
+
+    def flag(self, int64_t feature, const unsigned char[::1] states, unsigned char mask,
+             const int32_t[::1] cells=None):
+        """Add a feature that is 1 where the cell's state has a bit of the mask."""
+        cdef pv_part part
+        memset(&part, 0, sizeof(part))
+        part.kind, part.feature, part.n_cells, part.mask = PV_PART_FLAG, feature, states.shape[0], mask
+        if states.shape[0]:
+            part.states = &states[0]
+        part.cells = self.cells_of(cells)
+        self.take(part, (states, cells))
+
+    cdef const int32_t *cells_of(self, const int32_t[::1] cells) except? NULL:
+        if cells is None or (not self.n and not cells.shape[0]):
+            return NULL
+        if cells.shape[0] != self.n:
+            raise InvalidParameter(f"found {cells.shape[0]} cells, and there are {self.n} rows")
+        return &cells[0]
+
+    def write(self, int64_t first, double[:, ::1] rows):
+        """Write rows from ``first`` (from 0) on into an array of shape (some, width); several threads may at once."""
+        cdef int64_t some = rows.shape[0], width = self.means.shape[0]
+        if first < 0 or first + some > self.n or rows.shape[1] != width:
+            raise InvalidParameter(f"rows {first} to {first + some} of {rows.shape[1]} features are not among them")
+        if some:
+            with nogil:
+                pv_dense(first, first + some, self.count, self.parts, width, &self.means[0], &rows[0, 0])
 
 
 def count_into(const double[::1] values, const int64_t[::1] weights, const double[::1] low, const double[::1] high,

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from .._core._text import DenseRows
 from ..errors import InvalidParameter
 from .schema_parts import Column, Drop, Hashed, Knots, Levels, NumberColumn
 from .schema_reader import nearest
@@ -198,10 +199,9 @@ class Products:
     def __init__(self, places: IntArray, weights: FloatArray) -> None:
         self.places, self.weights = places, weights
 
-    def write(self, flat: FloatArray, starts: npt.NDArray[np.int64], rows: slice) -> None:
-        """Write the values of some rows into dense ones that begin at these places and hold 0 there."""
-        for entry in range(self.places.shape[1]):
-            flat[starts + self.places[rows, entry]] = self.weights[rows, entry]
+    def add(self, rows: DenseRows) -> None:
+        """Add the entries to dense rows."""
+        rows.entries(self.places, self.weights)
 
 
 class Cross:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from .._core._text import ones_at
+from .._core._text import DenseRows
 from ..errors import StreamError
 from ..readers.base import Piece
 from ..readers.columns import Batch, Columns, Kind, resolve_column
@@ -89,6 +89,7 @@ class SchemaEncoder:
         self._user = str(self.schema.user.column) if counts and self.schema.user else None
         self._key = str(self.schema.delay.key) if target and self.schema.delay else None
         self._labels = None if self._target is None else self._target.labels
+        self.rows_alone = self._user is None and self._key is None
 
         kinds: dict[str, Kind] = {}
         names: list[str] = []
@@ -152,11 +153,13 @@ class SchemaEncoder:
         self.n_features = len(names)
         self.feature_names: tuple[str, ...] | None = tuple(names)
         self._means = self._means_of_features(names)
+        self._means_or_zeros = np.zeros(self.n_features) if self._means is None else self._means
         self.sparse = self._means is None and self._entries <= SPARSE_SHARE * self.n_features
         self._by_work: list[TextColumn | KnotsColumn] = [*self._knots, *self._texts]
         self._by_work.sort(key=lambda part: -part.work)
         self._scale = Scale([part.column for part in self._numbers])
         self._number_names = [part.name for part in self._numbers]
+        self._as_they_are = not self.sparse and len(self._numbers) == self.n_features
         self._number_entries = _runs([part.entry if self.sparse else part.feature for part in self._numbers])
         # What every CSR row has; the entries of texts are overwritten.
         self._pattern = np.zeros(self._entries, dtype=np.int32)
@@ -174,10 +177,13 @@ class SchemaEncoder:
             columns.hints, columns.written = self._hints, self._written
         return found
 
-    def encode(self, batch: Batch, first_row: int, counts: CellCounts | None = None) -> Piece:
+    def encode(
+        self, batch: Batch, first_row: int, into: FloatArray | None = None, counts: CellCounts | None = None
+    ) -> Piece:
         """Return the rows of a batch whose first row has the given 1-based number.
 
-        Adds to ``counts``, where given, the cells that the schema does not take as they are.
+        Dense ones are written to ``into``, where given, of shape (rows, n_features). Adds to ``counts``, where given,
+        the cells that the schema does not take as they are.
 
         Raises
         ------
@@ -188,7 +194,7 @@ class SchemaEncoder:
         bare = None
         refusals = Refusals(self._source, first_row)
         places, points = self._told(batch)
-        numbers = self._table(batch)
+        numbers = self._table(batch, into)
         if self._key is not None:
             bare = self._bare(numbers, places, points, y, batch.num_rows)
             numbers[bare] = 0.0
@@ -212,8 +218,11 @@ class SchemaEncoder:
             column = self._numbers[j].column
             if isinstance(column.missing, str) and column.missing != "nan":
                 numbers[flags[j], j] = 0.0
-        make = self._csr if self.sparse else self._dense
-        X = make(numbers, flags, places, points, self._products(places, points))
+        products = self._products(places, points)
+        if self.sparse:
+            X = self._csr(numbers, flags, places, points, products)
+        else:
+            X = self._dense(numbers, flags, places, points, products, into)
         if self._means is not None and bare is not None:
             X[bare] = 0.0
         return Piece(X, y, users, keys, bare)
@@ -245,11 +254,15 @@ class SchemaEncoder:
         places = [cast("IntArray", found[text.name]) for text in self._texts]
         return places, [cast("Entries", found[part.name]) for part in self._knots]
 
-    def _table(self, batch: Batch) -> FloatArray:
-        """Return the numbers as they stand in the batch, shape (n, numbers), NaN where missing; ours to change."""
+    def _table(self, batch: Batch, into: FloatArray | None) -> FloatArray:
+        """Return the numbers as they stand in the batch, shape (n, numbers), NaN where missing; ours to change.
+
+        Where they are the rows they are in ``into``.
+        """
         if not self._numbers:
             return np.empty((batch.num_rows, 0))
-        numbers: FloatArray = np.empty((batch.num_rows, len(self._numbers)))
+        into = into if self._as_they_are else None
+        numbers: FloatArray = np.empty((batch.num_rows, len(self._numbers))) if into is None else into
         table_of([batch.column(name).to_numpy(zero_copy_only=False) for name in self._number_names], numbers)
         for marker in self._written.missing_numbers:
             numbers[numbers == marker] = np.nan
@@ -317,33 +330,22 @@ class SchemaEncoder:
         places: Sequence[IntArray],
         points: Sequence[Entries],
         products: Sequence[Products],
+        into: FloatArray | None,
     ) -> FloatArray:
-        n = len(numbers)
-        if not self._texts and len(self._number_entries) == 1 and numbers.shape[1] == self.n_features:
+        if self._as_they_are:
             return numbers
-        X = np.zeros((n, self.n_features))
-
-        def write(rows: slice) -> None:
-            part = X[rows]
-            for mine, first, last in self._number_entries:
-                part[:, first:last] = numbers[rows, mine : mine + last - first]
-            for j, missing in flags.items():
-                flag = self._numbers[j].flag
-                if flag is not None:
-                    part[:, flag] = missing[rows]
-            flat, starts = part.reshape(-1), np.arange(len(part), dtype=np.int64) * self.n_features
-            for place in places:
-                ones_at(place[rows], part)  # a cell without a feature leaves its row as it is
-            for found in points:
-                found.write(flat, starts, rows)
-            for product in products:
-                product.write(flat, starts, rows)
-            if self._means is not None:
-                part -= self._means
-
-        # Column by column, but only some rows at a time: they stay in a near cache.
+        n, parts = len(numbers), DenseRows(len(numbers), self._means_or_zeros)
+        for j, part in enumerate(self._numbers):
+            parts.numbers(part.feature, numbers[:, j])
+            if part.flag is not None and j in flags:
+                parts.flag(part.flag, flags[j].view(np.uint8), 1)
+        for place in places:
+            parts.entries(place.reshape(-1, 1))  # a cell without a feature is below 0
+        for found in (*points, *products):
+            found.add(parts)
+        X = np.empty((n, self.n_features)) if into is None else into
         step = max(NEAR_CELLS // self.n_features, 1)
-        each(write, [slice(start, min(start + step, n)) for start in range(0, n, step)], cells=X.size)
+        each(lambda at: parts.write(at, X[at : at + step]), range(0, n, step), cells=X.size)
         return X
 
     def _csr(
@@ -435,7 +437,7 @@ class SchemaEncoder:
 class UserEncoder:
     """The user of each row and nothing else (X has no columns): enough to count what a cap keeps."""
 
-    sparse = False
+    sparse = rows_alone = False
     n_features = 0
     feature_names: tuple[str, ...] | None = None
 
@@ -448,7 +450,7 @@ class UserEncoder:
         self._markers = encoder.schema.missing_cells
         self.kinds: Mapping[str, Kind] = {self._name: "text"}
 
-    def encode(self, batch: Batch, first_row: int) -> Piece:
+    def encode(self, batch: Batch, first_row: int, into: FloatArray | None = None) -> Piece:
         """Return rows without features."""
         refusals = Refusals(self._source, first_row)
         users = ids_of(batch.column(self._name), self._name, self._markers, refusals)

@@ -16,8 +16,8 @@ from .._core._text import (
     STATE_SPARED,
     STATE_UNKNOWN,
     TIME,
+    DenseRows,
     Hats,
-    rows_of,
 )
 from ..readers.written import Written
 from . import cosines
@@ -108,11 +108,9 @@ class Points:
         if rows.any():
             self._cells = np.where(rows, np.int32(len(self._states) - 1), self._cells)
 
-    def write(self, flat: FloatArray, starts: npt.NDArray[np.int64], rows: slice) -> None:
-        """Write the values of some rows into dense ones that begin at these places and hold 0 there."""
-        cells = self._cells[rows]
-        for entry in range(self._places.shape[1]):
-            flat[starts + self._places[cells, entry]] = self._weights[cells, entry]
+    def add(self, rows: DenseRows) -> None:
+        """Add the entries to dense rows."""
+        rows.entries(np.ascontiguousarray(self._places), np.ascontiguousarray(self._weights), self._cells)
 
     def count(self, name: str, counts: CellCounts) -> None:
         """Add the cells that are not taken as they are."""
@@ -189,19 +187,14 @@ class CosinePoints:
             cells = np.arange(len(rows), dtype=np.int32) if self._cells is None else self._cells
             self._cells = np.where(rows, np.int32(len(self._states) - 1), cells)
 
-    def write(self, flat: FloatArray, starts: npt.NDArray[np.int64], rows: slice) -> None:
-        """Write the values of some rows into dense ones that begin at these places and hold 0 there."""
-        column, own = self._column, flat.reshape(len(starts), -1)
-        if self._cells is None:
-            column.hats.write(None, self._left[rows], self._share[rows], own[:, column.feature :])
-        else:
-            column.hats.write(self._cells[rows], self._left, self._share, own[:, column.feature :])
-        if self._in_cycles:
-            at = rows if self._cells is None else self._cells[rows]
-            rows_of([values[at] for values in self._in_cycles], own[:, column.first_cycle :])
+    def add(self, rows: DenseRows) -> None:
+        """Add the values to dense rows."""
+        column = self._column
+        rows.functions(column.feature, column.hats, self._left, self._share, self._cells)
+        for k, values in enumerate(self._in_cycles):
+            rows.numbers(column.first_cycle + k, values, self._cells)
         if column.flag is not None:
-            states = self._states[rows] if self._cells is None else self._states[self._cells[rows]]
-            own[(states & (_MISSING | _UNKNOWN)) != 0, column.flag] = 1.0
+            rows.flag(column.flag, self._states, _MISSING | _UNKNOWN, self._cells)
 
     def count(self, name: str, counts: CellCounts) -> None:
         """Add the cells that are not taken as they are."""
@@ -318,6 +311,7 @@ class KnotsColumn:
             hats = places, weights
             places, weights = self._cosines(places, weights)
         if self._cycles:
+            values[none] = 0.0
             places, weights = self._with_cycles(values, places, weights)
         weights[none] = 0.0
         if self.flag is not None and len(none):
@@ -331,7 +325,7 @@ class KnotsColumn:
     def cycles_of(self, seconds: FloatArray) -> list[FloatArray]:
         """Return cosine and sine of where times are in each cycle, in the order of their features; 0 of NaN."""
         none = np.isnan(seconds)
-        seconds = np.where(none, self._knots[0], seconds)
+        seconds = np.where(none, 0.0, seconds)  # a date, as all others may be
         found = [values for cycle in self._cycles for values in cycle_values(seconds, cycle)]
         for values in found:
             values[none] = 0.0

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
 from copy import copy
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ..errors import StreamError
-from ..readers.base import PAUSE, Piece, Progress, Source
+from ..readers.ahead import ReadAhead
+from ..readers.base import BLOCK_BYTES, PAUSE, FloatArray, Piece, Progress, Source
 from ..readers.columns import Batch, Columns, Kind, resolve_column
 from ..readers.frames import FramePair
 from .cores import table_of
 from .labels import Labels
 from .rest import RestOfColumns
+
+# Of smaller blocks a batch makes several, which are cut from it without a copy.
+LARGE = 1 << 12
+
+Encode = Callable[[Batch, int, FloatArray | None], Piece]
 
 __all__ = ["ColumnSource", "Encoder", "FrameSource", "PlainEncoder"]
 
@@ -26,9 +34,13 @@ class Encoder(Protocol):
     n_features: int
     feature_names: tuple[str, ...] | None
     sparse: bool
+    rows_alone: bool
 
-    def encode(self, batch: Batch, first_row: int) -> Piece:
-        """Return the rows of a batch whose first row has the given 1-based number."""
+    def encode(self, batch: Batch, first_row: int, into: FloatArray | None = None) -> Piece:
+        """Return the rows of a batch whose first row has the given 1-based number.
+
+        Dense ones that are ``rows_alone``, without users and keys, are written to ``into``, where given.
+        """
 
 
 class ColumnSource(Source):
@@ -46,22 +58,73 @@ class ColumnSource(Source):
     def pieces(self, limit: int, progress: Progress) -> Iterator[Piece]:
         yield from self._encoded(self._encoder.encode, limit, progress)
 
-    def _encoded(self, encode: Callable[[Batch, int], Piece], limit: int, progress: Progress) -> Iterator[Piece]:
+    def _encoded(self, encode: Encode, limit: int, progress: Progress) -> Iterator[Piece]:
+        with closing(self._batches(limit, progress)) as batches:
+            wide = 8 * max(self.n_features, 1)
+            if limit < LARGE or self.sparse or not (self.facts.merge and self._encoder.rows_alone):
+                yield from self._by_batch(encode, batches)
+            else:
+                yield from self._by_block(encode, batches, max(min(limit, BLOCK_BYTES // wide), 1))
+
+    def _by_batch(self, encode: Encode, batches: Iterator[Batch]) -> Iterator[Piece]:
         row = self._columns.first_row
-        for batch in self._columns.batches(self._encoder.kinds, limit, progress):
+        for batch in batches:
             if batch is None:
                 yield PAUSE
                 continue
             if not batch.num_rows:
                 continue
-            try:
-                piece = encode(batch, row)
-            except StreamError as err:
-                raise self._columns.located(err) from err.__cause__
+            piece = self._piece(encode, batch, row)
             row += batch.num_rows
             del batch  # its memory is free while the piece is learnt
             yield piece
             del piece
+
+    def _by_block(self, encode: Encode, batches: Iterator[Batch], limit: int) -> Iterator[Piece]:
+        """Yield pieces of ``limit`` rows, fewer before a pause and at the end, each encoded where it stays."""
+        row = self._columns.first_row
+        block = _Block(limit, self.n_features)
+        for batch in batches:
+            if batch is None:
+                if block.rows:
+                    yield block.take()
+                yield PAUSE
+                continue
+            start = 0
+            while start < batch.num_rows:
+                part = batch.slice(start, block.left)
+                block.add(self._piece(encode, part, row, block.room(part.num_rows)))
+                start, row = start + part.num_rows, row + part.num_rows
+                del part
+                if not block.left:
+                    yield block.take()
+            del batch
+        if block.rows:
+            yield block.take()
+
+    def _piece(self, encode: Encode, batch: Batch, row: int, into: FloatArray | None = None) -> Piece:
+        try:
+            return encode(batch, row, into)
+        except StreamError as err:
+            raise self._columns.located(err) from err.__cause__
+
+    def _batches(self, limit: int, progress: Progress) -> Generator[Batch]:
+        """Yield the batches; a thread reads the next ones meanwhile, where it may and there are more than one."""
+        columns, kinds = self._columns, self._encoder.kinds
+        n_rows = columns.facts.n_rows
+        if not columns.ahead or (n_rows is not None and n_rows <= limit):
+            yield from columns.batches(kinds, limit, progress)
+            return
+        # as many rows as a block has may wait
+        ahead = ReadAhead(partial(_told_batches, columns, kinds, limit), limit, lambda told: told.size)
+        with closing(ahead) as found:
+            for told in found:
+                progress(told.fraction)
+                if told.end:
+                    return
+                yield told.batch
+                del told
+        raise StreamError(f"{columns.name}: reading was stopped, the interpreter exits")
 
     def count(self) -> int:
         return self._columns.count()
@@ -76,6 +139,82 @@ class ColumnSource(Source):
         return rest
 
 
+class _Told(NamedTuple):
+    """A batch, and how much of the input was consumed before it."""
+
+    batch: Batch
+    fraction: float
+    end: bool = False
+
+    @property
+    def size(self) -> int:
+        return 1 if self.batch is None else int(self.batch.num_rows) + 1
+
+
+def _told_batches(
+    columns: Columns, kinds: Mapping[str, Kind], limit: int, alive: Callable[[], None]
+) -> Iterator[_Told]:
+    """Yield the batches of columns and, behind them, an end; in a thread of its own."""
+    fraction = 0.0
+
+    def progress(now: float) -> None:
+        nonlocal fraction
+        fraction = now
+        alive()
+
+    for batch in columns.batches(kinds, limit, progress):
+        yield _Told(batch, fraction)
+        del batch
+    yield _Told(None, fraction, end=True)
+
+
+class _Block:
+    """Dense rows that are encoded where they stay, until there are so many.
+
+    Parameters
+    ----------
+    limit : int
+        Rows.
+    width : int
+        Features.
+    """
+
+    def __init__(self, limit: int, width: int) -> None:
+        self._limit, self._width = limit, width
+        self._begin()
+
+    def _begin(self) -> None:
+        self._X: FloatArray | None = None
+        self._y: list[FloatArray] = []
+        self.rows = 0
+
+    @property
+    def left(self) -> int:
+        """How many rows are missing."""
+        return self._limit - self.rows
+
+    def room(self, rows: int) -> FloatArray:
+        """Return where the next rows belong."""
+        if self._X is None:
+            self._X = np.empty((self._limit, self._width))
+        return self._X[self.rows : self.rows + rows]
+
+    def add(self, piece: Piece) -> None:
+        """Take rows that stand where they belong."""
+        self.rows += len(piece.X)
+        if piece.y is not None:
+            self._y.append(piece.y)
+
+    def take(self) -> Piece:
+        """Return all rows, and begin anew."""
+        assert self._X is not None
+        # A short block is copied, so that it does not keep a full one alive.
+        X = self._X if not self.left else self._X[: self.rows].copy()
+        found = Piece(X, np.concatenate(self._y) if self._y else None)
+        self._begin()
+        return found
+
+
 class PlainEncoder:
     """Every column a number and a feature, but for the target.
 
@@ -88,6 +227,7 @@ class PlainEncoder:
     """
 
     sparse = False
+    rows_alone = True
 
     def __init__(self, columns: Columns, target: Any, labels: Labels) -> None:
         self._labels = labels
@@ -108,11 +248,11 @@ class PlainEncoder:
         self.kinds: Mapping[str, Kind] = kinds
         columns.hints = hints
 
-    def encode(self, batch: Batch, first_row: int) -> Piece:
+    def encode(self, batch: Batch, first_row: int, into: FloatArray | None = None) -> Piece:
         y = None
         if self._target is not None:
             y = self._labels.encode_column(batch.column(self._target), first_row, self._where)
-        X = np.empty((batch.num_rows, self.n_features))
+        X = np.empty((batch.num_rows, self.n_features)) if into is None else into
         table_of([batch.column(name).to_numpy(zero_copy_only=False) for name in self._features], X)
         return Piece(X, y)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ _PARTS, _MARKS, _SHORTEST = "YMDhms", {" ": "Tt ", "Z": "Zz"}, len(_LAYOUTS[0])
 _LENGTHS = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 # Sines and cosines may be too large by a few roundings; their squares must add up to no more than 1.
 _SHRUNK = 1.0 - 2.0**-48
+# Of dates so many days around 1970, the years 1791 to 2149, what they are in cycles is kept.
+_NEAR_DAYS = 1 << 16
 
 
 def seconds_in(texts: Any, written: Written) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
@@ -167,8 +170,45 @@ def _remainder(seconds: FloatArray, period: int) -> FloatArray:
     return found
 
 
+class _Known:
+    """Cosines and sines of places in cycles that were computed before: times of a table have many in common.
+
+    Each value is what is computed for it, so it does not matter which are known. Threads may look up and fill in at the
+    same time: a value is there or not, and two write the same one.
+    """
+
+    def __init__(self, places: int) -> None:
+        self._values = np.full((2, places), np.nan)
+
+    def values(self, at: IntArray, seconds: FloatArray, cycle: str) -> tuple[FloatArray, FloatArray]:
+        cosines, sines = (np.take(values, at) for values in self._values)
+        new = np.flatnonzero(np.isnan(cosines) | np.isnan(sines))
+        if len(new):
+            cosines[new], sines[new] = found = _computed(seconds[new], cycle)
+            for values, computed in zip(self._values, found, strict=True):
+                values[at[new]] = computed
+        return cosines, sines
+
+
+@lru_cache
+def _known(cycle: str, places: int) -> _Known:
+    return _Known(places)
+
+
 def cycle_values(seconds: FloatArray, cycle: str) -> tuple[FloatArray, FloatArray]:
     """Return cosine and sine of where finite times are in a cycle; their squares add up to no more than 1."""
+    days = np.floor(seconds / _DAY)
+    if (days * _DAY == seconds).all() and (np.abs(days) < _NEAR_DAYS).all():  # dates
+        return _known(cycle, 2 * _NEAR_DAYS).values(days.astype(np.int64) + _NEAR_DAYS, seconds, cycle)
+    if cycle == "day":
+        second = _remainder(seconds, _DAY)
+        if (np.floor(second) == second).all():
+            # of what is just below a whole day the remainder rounds to one
+            return _known(cycle, _DAY + 1).values(second.astype(np.int64), seconds, cycle)
+    return _computed(seconds, cycle)
+
+
+def _computed(seconds: FloatArray, cycle: str) -> tuple[FloatArray, FloatArray]:
     period, start = CYCLES[cycle]
     angle = _remainder(seconds - start, period) * (2 * np.pi / period)
     return np.cos(angle) * _SHRUNK, np.sin(angle) * _SHRUNK

@@ -55,6 +55,14 @@ class Columns(Reader):
     hints: Mapping[str, str] = MappingProxyType({})
     written: Written | None = None
 
+    @property
+    def ahead(self) -> bool:
+        """Whether a thread may read batches while those before them are used: not where what is said of these changes.
+
+        Neither of an input that may be silent for long, where nothing could end that thread.
+        """
+        return self.facts.ahead and self.facts.repeatable
+
     def check(self, kinds: Mapping[str, Kind]) -> None:
         """Raise StreamError if a wanted column cannot be of the wanted kind, where that is known beforehand."""
 
@@ -127,6 +135,10 @@ class ColumnsAround(Columns):
     @written.setter
     def written(self, written: Any) -> None:
         self._columns.written = written
+
+    @property
+    def ahead(self) -> bool:
+        return self._columns.ahead
 
     @property
     def loose(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
@@ -211,12 +212,16 @@ class CsvColumns(Columns):
                 progress(before)
                 continue
             table = self._parse(text, kinds, row)
-            first = row
-            for batch in table.to_batches():
-                row += batch.num_rows
-                if batch.num_rows:
-                    yield batch
-                    progress(before + (fraction - before) * (row - first) / table.num_rows)
+            first, n = row, table.num_rows
+            batches = deque(table.to_batches())
+            del table  # a batch that is used up is free while the next text is parsed
+            while batches:
+                row += batches[0].num_rows
+                if batches[0].num_rows:
+                    yield batches.popleft()
+                    progress(before + (fraction - before) * (row - first) / n)
+                else:
+                    del batches[0]
             before = fraction
 
     def _texts(self, rows_done: Callable[[], int], kinds: Mapping[str, Kind]) -> Iterator[tuple[bytes, float]]:

@@ -15,8 +15,8 @@ import scipy.sparse as sp
 
 from ..encoding.ranges import Ranges
 from ..errors import StreamError
+from ..readers.ahead import ReadAhead
 from ..readers.base import BLOCK_BYTES, PAUSE, FloatArray, Piece, Rows, Source, told
-from ._ahead import ReadAhead
 from ._capped import CountedRows
 from ._going import Seen, gone_on
 

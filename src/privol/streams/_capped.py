@@ -104,6 +104,11 @@ class CappedColumns(ColumnsAround):
         self.asked = False  # whether these are asked for; else they are dropped with the next batch
         self._note(0, 0)
 
+    @property
+    def ahead(self) -> bool:
+        """Not: whose the rows are, and how many are dropped, is asked of the latest batch."""
+        return False
+
     def _note(self, over: int, near: int) -> None:
         self.counts = {"over_user_cap": over} | ({"too_near": near} if self._user.separation > 1 else {})
 

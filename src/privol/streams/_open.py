@@ -16,7 +16,7 @@ from ..encoding.rows import ColumnSource, FrameSource, PlainEncoder
 from ..encoding.schema import Schema
 from ..encoding.streaming import StreamEncoder
 from ..errors import InvalidParameter, StreamError
-from ..readers.base import Source
+from ..readers.base import Reader, Source
 from ..readers.columns import Columns
 from ..readers.csv import CsvOptions
 from ..readers.formats import FORMATS
@@ -267,6 +267,9 @@ def open_stream(
     elif format is not None and (stated is None or "format" not in stated.file):
         raise InvalidParameter(f"format is for files, found format={format!r} with data of type {type(data)}")
     found = open_reader(data, options)
+    if not read_ahead:
+        reader: Reader = found.columns if isinstance(found, FramePair) else found
+        reader.facts = replace(reader.facts, ahead=False)
     classes_shown, used = labels.classes, None
     source: Source
     if isinstance(found, Source) and n_features not in (None, found.n_features):

@@ -2,6 +2,7 @@
  * their size, so that the sanitizer sees a byte too many. */
 #include "cells/pv_buckets.h"
 #include "cells/pv_columns.h"
+#include "cells/pv_dense.h"
 #include "cells/pv_knots.h"
 #include "cells/pv_moment.h"
 #include "cells/pv_number.h"
@@ -187,13 +188,11 @@ static void rows_of_columns(void) {
 
 static void knots(void) {
     for (int trial = 0; trial < 2000; ++trial) {
-        const int64_t intervals = 1 + below(6), n = below(40), width = 1 + below(5), stride = width + below(3);
+        const int64_t intervals = 1 + below(6), n = below(40);
         const int huge = trial % 5 == 0;
         double *at = doubles(intervals + 1), *factors = doubles(intervals), *lows = doubles(intervals);
         double *widths = doubles(intervals), *values = random_doubles(n, huge ? 1.79e308 : 8.0), *share = doubles(n);
-        double *functions = random_doubles(intervals * width, 1), *steps = random_doubles(intervals * width, 1);
-        double *rows = doubles(n * stride);
-        int32_t *left = (int32_t *)buffer(n, 4), *cells = (int32_t *)buffer(n, 4);
+        int32_t *left = (int32_t *)buffer(n, 4);
         unsigned char *states = (unsigned char *)buffer(n, 1), *said = (unsigned char *)buffer(n, 1);
         for (int64_t k = 0; k <= intervals; ++k)
             at[k] = huge ? (k == 0 ? -1.7e308 : 1.7e308 / (double)(intervals - k + 1)) : (double)(k - 3) * 1.25;
@@ -207,7 +206,6 @@ static void knots(void) {
                 values[i] = (double)NAN;
             else if (below(5) == 0)
                 values[i] = at[below(intervals + 1)];
-            cells[i] = (int32_t)below(n);
             said[i] = (unsigned char)(trial % 3 ? PV_CELL_NUMBER : below(4));
         }
         const pv_knots code = {intervals, at, factors, lows, widths};
@@ -226,30 +224,17 @@ static void knots(void) {
             CHECK(at[left[i]] <= x && (x < at[left[i] + 1] || left[i] == intervals - 1));
             CHECK(share[i] >= 0 && share[i] <= 1 && (1 - share[i]) + share[i] == 1);
         }
-        for (int64_t k = 0; k < n * stride; ++k) rows[k] = -7;
-        pv_functions(n, trial % 2 ? cells : NULL, left, share, width, functions, steps, stride, rows);
-        for (int64_t i = 0; i < n; ++i) {
-            const int64_t c = trial % 2 ? cells[i] : i;
-            for (int64_t k = 0; k < stride; ++k) {
-                const double expected = left[c] < 0 || k >= width
-                                            ? -7
-                                            : functions[left[c] * width + k] + steps[left[c] * width + k] * share[c];
-                CHECK(rows[i * stride + k] == expected);
-                digest(rows[i * stride + k]);
-            }
-        }
-        free(at), free(factors), free(lows), free(widths), free(values), free(share), free(functions), free(steps);
-        free(rows), free(left), free(cells), free(states), free(said);
+        free(at), free(factors), free(lows), free(widths), free(values), free(share);
+        free(left), free(states), free(said);
     }
 }
 
 static void places(void) {
     for (int trial = 0; trial < 500; ++trial) {
-        const int64_t n = below(40), buckets = 1 + below(9), stride = 1 + below(9);
+        const int64_t n = below(40), buckets = 1 + below(9);
         int32_t *own = (int32_t *)buffer(buckets, 4), *found = (int32_t *)buffer(n, 4);
         uint32_t *hashes = (uint32_t *)buffer(n, 4);
         unsigned char *said = (unsigned char *)buffer(n, 1);
-        double *rows = doubles(n * stride);
         const pv_buckets code = {(uint32_t)buckets, trial % 4 ? own : NULL, (uint32_t)below(4), 100, -1};
         for (int64_t k = 0; k < buckets; ++k) own[k] = below(2) ? PV_SHARED : (int32_t)below(50) - 5;
         for (int64_t i = 0; i < n; ++i) {
@@ -262,17 +247,97 @@ static void places(void) {
             const int32_t rest = code.shared ? 100 + (int32_t)(hashes[i] % (uint64_t)code.shared) : 100;
             CHECK(found[i] == (said[i] == PV_CELL_MISSING ? -1 : mine == PV_SHARED ? rest : mine));
             digest(found[i]);
-            found[i] = (int32_t)below(stride + 3) - 3;
         }
-        for (int64_t k = 0; k < n * stride; ++k) rows[k] = 0;
-        pv_ones(n, found, stride, rows);
-        for (int64_t i = 0; i < n; ++i)
-            for (int64_t k = 0; k < stride; ++k) CHECK(rows[i * stride + k] == (k == found[i]));
-        free(own), free(found), free(hashes), free(said), free(rows);
+        free(own), free(found), free(hashes), free(said);
+    }
+}
+
+/* Rows of parts of all kinds, some at a time, beside rows that are written one feature at a time. */
+static void dense(void) {
+    for (int trial = 0; trial < 1500; ++trial) {
+        const int64_t n = below(trial % 20 == 5 ? 3000 : 30), width = 1 + below(trial % 10 ? 40 : 3000);
+        const int64_t n_parts = below(6);
+        pv_part parts[6];
+        double *means = random_doubles(width, 1), *rows = doubles(n * width), *expected = doubles(n * width);
+        void *held[6][6] = {{NULL}};
+        for (int64_t k = 0; k < width; ++k)
+            if (below(3) == 0) means[k] = 0;
+        for (int64_t i = 0; i < n * width; ++i) expected[i] = 0;
+        for (int64_t j = 0; j < n_parts; ++j) {
+            const int64_t cells = trial % 2 ? 1 + below(20) : n, own = 1 + below(width < 7 ? width : 7);
+            const int64_t intervals = 1 + below(4);
+            int32_t *at = (int32_t *)buffer(n, 4), *places = (int32_t *)buffer(cells * own, 4);
+            double *values = random_doubles(cells * own + intervals * own, 1), *share = random_doubles(cells, 1);
+            double *steps = random_doubles(intervals * own, 1);
+            unsigned char *states = (unsigned char *)buffer(cells, 1);
+            const pv_part_kind kind = (pv_part_kind)below(4);
+            const int ones = below(2) == 0;
+            for (int64_t i = 0; i < n; ++i) at[i] = (int32_t)below(cells);
+            for (int64_t c = 0; c < cells; ++c) states[c] = (unsigned char)below(8);
+            for (int64_t c = 0; c < cells * own; ++c)
+                places[c] = (int32_t)below(1 + (kind == PV_PART_ENTRIES ? width : intervals)) - 1;
+            parts[j] = (pv_part){kind,
+                                 3,
+                                 below(width - own + 1),
+                                 own,
+                                 cells,
+                                 intervals,
+                                 trial % 2 ? at : NULL,
+                                 places,
+                                 kind == PV_PART_ENTRIES && ones ? NULL : values,
+                                 steps,
+                                 share,
+                                 states};
+            held[j][0] = at, held[j][1] = places, held[j][2] = values, held[j][3] = share, held[j][4] = steps;
+            held[j][5] = states;
+            CHECK(pv_part_fault(&parts[j], n, width) == -1);
+            for (int64_t i = 0; i < n; ++i) {
+                const int64_t c = trial % 2 ? at[i] : i;
+                double *row = expected + i * width, *mine = row + parts[j].feature;
+                for (int64_t k = 0; k < own; ++k) {
+                    const int32_t place = places[kind == PV_PART_ENTRIES ? c * own + k : c];
+                    if (kind == PV_PART_ENTRIES && place >= 0) row[place] = ones ? 1.0 : values[c * own + k];
+                    if (kind == PV_PART_FUNCTIONS && place >= 0)
+                        mine[k] = values[place * own + k] + steps[place * own + k] * share[c];
+                }
+                if (kind == PV_PART_NUMBERS) *mine = values[c * own];
+                if (kind == PV_PART_FLAG && states[c] & 3) *mine = 1.0;
+            }
+            if (n > 0) { /* what leads out of a part is found */
+                pv_part wrong = parts[j];
+                const int64_t bad = below(n);
+                const int32_t right = at[bad];
+                at[bad] += (int32_t)cells;
+                wrong.cells = at;
+                CHECK(pv_part_fault(&wrong, n, width) == bad);
+                at[bad] = -1;
+                CHECK(pv_part_fault(&wrong, n, width) == bad);
+                at[bad] = right;
+                wrong = parts[j];
+                wrong.feature = width;
+                CHECK(pv_part_fault(&wrong, n, width) == (kind == PV_PART_ENTRIES ? -1 : 0));
+                wrong = parts[j];
+                wrong.cells = NULL, wrong.n_cells = n - 1;
+                CHECK(pv_part_fault(&wrong, n, width) == n - 1);
+            }
+        }
+        for (int64_t i = 0; i < n;) {
+            const int64_t some = below(2) ? n - i : 1 + below(n - i);
+            pv_dense(i, i + some, n_parts, parts, width, means, rows + i * width);
+            i += some;
+        }
+        for (int64_t i = 0; i < n * width; ++i) {
+            CHECK(bits_of(rows[i]) == bits_of(expected[i] - means[i % width]));
+            digest(rows[i]);
+        }
+        for (int64_t j = 0; j < n_parts; ++j)
+            for (int k = 0; k < 6; ++k) free(held[j][k]);
+        free(means), free(rows), free(expected);
     }
 }
 
 int main(void) {
+    dense();
     places();
     knots();
     numbers();

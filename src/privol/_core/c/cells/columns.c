@@ -16,8 +16,3 @@ void pv_rows_of(int64_t n, int64_t width, const double *const *columns, int64_t 
         }
     }
 }
-
-void pv_ones(int64_t n, const int32_t *places, int64_t stride, double *rows) {
-    for (int64_t i = 0; i < n; ++i, rows += stride)
-        if (places[i] >= 0) rows[places[i]] = 1.0;
-}

@@ -26,23 +26,3 @@ void pv_between(const pv_knots *knots, int64_t n, const double *values, const un
         share[i] = 1.0 - rest; /* exactly the rest */
     }
 }
-
-static inline void write_functions(int64_t n, const int32_t *cells, const int32_t *left, const double *share,
-                                   int64_t width, const double *values, const double *steps, int64_t stride,
-                                   double *rows) {
-    for (int64_t i = 0; i < n; ++i, rows += stride) {
-        const int64_t cell = cells == NULL ? i : cells[i];
-        if (left[cell] < 0) continue;
-        const double *value = values + left[cell] * width, *step = steps + left[cell] * width;
-        for (int64_t k = 0; k < width; ++k) rows[k] = value[k] + step[k] * share[cell];
-    }
-}
-
-void pv_functions(int64_t n, const int32_t *cells, const int32_t *left, const double *share, int64_t width,
-                  const double *values, const double *steps, int64_t stride, double *rows) {
-    /* those of as many knots as are learnt: without a loop */
-    if (width == 5)
-        write_functions(n, cells, left, share, 5, values, steps, stride, rows);
-    else
-        write_functions(n, cells, left, share, width, values, steps, stride, rows);
-}

@@ -8,7 +8,4 @@
  * rows + i * stride, ``stride`` at least ``width``. */
 void pv_rows_of(int64_t n, int64_t width, const double *const *columns, int64_t stride, double *rows);
 
-/* Writes 1 into place places[i] of each of n rows, which begin as above; a place below 0 is none. */
-void pv_ones(int64_t n, const int32_t *places, int64_t stride, double *rows);
-
 #endif

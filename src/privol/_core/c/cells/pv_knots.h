@@ -28,10 +28,4 @@ typedef enum pv_state {
 void pv_between(const pv_knots *knots, int64_t n, const double *values, const unsigned char *cells, unsigned char right,
                 int32_t *left, double *share, unsigned char *states);
 
-/* Writes ``width`` functions of a number into each of n rows, the first at ``rows``, the next ``stride`` doubles later:
- * function k of a number in interval j is values[j * width + k] + steps[j * width + k] * share. Row i has number
- * cells[i], or i where ``cells`` is NULL; where ``left`` is -1 it is left as it is. */
-void pv_functions(int64_t n, const int32_t *cells, const int32_t *left, const double *share, int64_t width,
-                  const double *values, const double *steps, int64_t stride, double *rows);
-
 #endif

@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar
 __all__ = ["ReadAhead"]
 
 Item = TypeVar("Item")
-# Finished items that wait for the consumer; one more is in the making. Two, because one piece of a file often
-# completes several blocks and the next takes long: more would only cost memory.
+# Finished items that wait for the consumer; one more is in the making. Of blocks two, because one piece of a file
+# often completes several and the next takes long: more would only cost memory.
 DEPTH = 2
 # Seconds to wait for the thread at its end. It looks at every piece whether it should, so only one that waits for a
 # silent pipe is left behind, which ends with the process.
@@ -27,8 +27,9 @@ class _Stopped(Exception):
 class _Shelf(Generic[Item]):
     """What the two threads share. The thread refers to it alone, so that a dropped iterator can be collected."""
 
-    def __init__(self) -> None:
+    def __init__(self, depth: int, size: Callable[[Item], int]) -> None:
         self.pid = os.getpid()
+        self.depth, self.size = depth, size
         self.changed = threading.Condition()
         self.items: deque[Item] = deque()
         self.ended = False
@@ -47,7 +48,7 @@ class _Shelf(Generic[Item]):
         try:
             for item in make(self.alive):
                 with self.changed:
-                    while len(self.items) >= DEPTH and not self.stopped:
+                    while sum(map(self.size, self.items)) >= self.depth and not self.stopped:
                         self.changed.wait()
                     self.alive()
                     self.items.append(item)
@@ -93,7 +94,9 @@ class _Shelf(Generic[Item]):
 
 
 class ReadAhead(Iterator[Item]):
-    """Iterates over what ``make`` yields, made by a thread at most ``DEPTH`` + 1 items ahead.
+    """Iterates over what ``make`` yields, made ahead by a thread.
+
+    It adds an item while those that wait have a size below ``depth``, and one more is in the making.
 
     The thread starts with the first item asked for. It ends when all has been read, when anything is raised on either
     side, and when the iterator is closed or dropped, at the latest when the interpreter exits (before its other
@@ -105,11 +108,20 @@ class ReadAhead(Iterator[Item]):
         Called in the thread with a function ``alive()``; returns the iterator of the items. It calls ``alive``
         between the steps of its work, which raises when nobody waits for the result any more. It must refer neither
         to this iterator nor to its consumer.
+    depth : int, default=DEPTH
+        At least 1.
+    size : callable, optional
+        The size of an item; by default each has 1.
     """
 
-    def __init__(self, make: Callable[[Callable[[], None]], Iterator[Item]]) -> None:
+    def __init__(
+        self,
+        make: Callable[[Callable[[], None]], Iterator[Item]],
+        depth: int = DEPTH,
+        size: Callable[[Item], int] = lambda _: 1,
+    ) -> None:
         self._make: Callable[[Callable[[], None]], Iterator[Item]] | None = make
-        self._shelf: _Shelf[Item] = _Shelf()
+        self._shelf: _Shelf[Item] = _Shelf(depth, size)
         # Unlike __del__ it runs at exit too, when daemon threads still run as usual.
         self._stop: Callable[[], Any] = weakref.finalize(self, self._shelf.stop)
 
