@@ -286,7 +286,7 @@ def test_a_bad_row_leaves_nothing(here, clinic, name):
 
 def test_the_command_knows_the_learners():
     assert tuple(OFFLINE_LEARNERS) == OFFLINE
-    shown = " ".join(privol_cli("run", "--help").stdout.split())
+    shown = " ".join(privol_cli("run", "--help-on", "learner").stdout.split())
     assert all(name in shown for name in OFFLINE)
     assert "all rows in memory and one release" in shown
     for name in OFFLINE:

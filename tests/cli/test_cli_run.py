@@ -328,14 +328,6 @@ def test_help_states_the_true_defaults():
     assert privol.PGIGA().get_params() == defaults
 
 
-@pytest.mark.parametrize("command", [(), ("run",), ("predict",), ("plan",), ("info",)], ids=str)
-def test_help_teaches(command):
-    result = privol_cli(*command, "--help")
-    assert result.exit_code == OK
-    if command != ("info",):
-        assert "privol run" in result.output or "Examples:" in result.output
-
-
 def test_fresh_directories_are_numbered(here, clinic):
     outs = [run_json(*RUN, "--no-diagnostics")["out"] for _ in range(3)]
     assert outs == ["privol-run", "privol-run-2", "privol-run-3"]

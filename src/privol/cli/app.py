@@ -131,10 +131,12 @@ def app() -> None:
     \b
     Try it on real rows that come with the package:
         privol run
-    On your own table: draft what is public of it, check every line, learn, predict:
-        privol info clinic.csv --target readmitted > clinic.toml
-        privol run clinic.csv --schema clinic.toml --epsilon 1 --delta 1e-6 --out RUN
+    On your own table: learn what its columns mean and a model, both within epsilon, and predict:
+        privol run clinic.csv --target readmitted --epsilon 1 --out RUN
         privol predict RUN new.csv
+    What is public of a table may be said beforehand: draft it, check every line, and use it:
+        privol info clinic.csv --target readmitted > clinic.toml
+        privol run clinic.csv --schema clinic.toml --epsilon 1 --out RUN
     What does the model make of each column, and how much of that is noise?
         privol explain RUN
     All there is to say of a run, in one HTML file:

@@ -11,17 +11,18 @@ from typing import Any
 import click
 
 from ..learners import TABLE
-from .options import GroupedCommand, given_parameters, learner_name, learner_options
+from .options import given_parameters, learner_name, learner_options
 from .outputs import RunDirectory, naming_rows, printing, uninterrupted
 from .prepare import check_labels
 from .streams import FILE_OPTIONS, open_for_run, stream_options
+from .topics import GroupedCommand, Topic
 
 __all__ = ["dola"]
 
 LEARNERS = tuple(entry.name for entry in TABLE if entry.group == "nodes")
 
 
-@click.command(cls=GroupedCommand, groups=(("How FILE is written", f"{FILE_OPTIONS} zero_based"),))
+@click.command(cls=GroupedCommand, topics=(Topic("file", "How FILE is written", f"{FILE_OPTIONS} zero_based"),))
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @stream_options
 @learner_options

@@ -14,9 +14,10 @@ import click
 
 from .._vocabulary import ADJACENCIES
 from .encoding import spent_note
-from .options import CrossType, GroupedCommand, TargetType, given_parameters, learner_name, learner_options
+from .options import CrossType, TargetType, given_parameters, learner_name, learner_options
 from .outputs import printing
 from .streams import FILE_OPTIONS, file_options, flag_of, width_of_schema
+from .topics import GroupedCommand, Topic
 
 if TYPE_CHECKING:
     from ..ledger import Ledger
@@ -146,9 +147,9 @@ _PRIVATE = ("epsilon", "delta", "adjacency", "drop", "cross", "columns", "ledger
 
 @click.command(
     cls=GroupedCommand,
-    groups=(
-        ("The schema of a table", f"target rows {FILE_OPTIONS}"),
-        ("Learning it privately", f"private {' '.join(_PRIVATE)}"),
+    topics=(
+        Topic("schema", "The schema of a table", f"target rows {FILE_OPTIONS}"),
+        Topic("private", "Learning it privately", f"private {' '.join(_PRIVATE)}"),
     ),
 )
 @click.argument("file", required=False)

@@ -43,7 +43,6 @@ __all__ = [
     "LEARNER_OPTIONS",
     "OFFLINE",
     "CrossType",
-    "GroupedCommand",
     "ReleaseType",
     "SeparatorType",
     "SetType",
@@ -63,27 +62,6 @@ if TYPE_CHECKING:  # older releases of click have no type parameter here
     _ParamType = click.ParamType[Any]
 else:
     _ParamType = click.ParamType
-
-
-class GroupedCommand(click.Command):
-    """A command whose help shows its options in groups; a group is a heading and the names of its parameters."""
-
-    def __init__(self, *args: Any, groups: tuple[tuple[str, str], ...] = (), **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        self.groups = groups
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        records: dict[str, Any] = {}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if isinstance(parameter, click.Option) and parameter.name is not None and record is not None:
-                records[parameter.name] = record
-        for title, names in self.groups:
-            with formatter.section(title):
-                formatter.write_dl([records.pop(name) for name in names.split()])
-        if records:
-            with formatter.section("Other options" if self.groups else "Options"):
-                formatter.write_dl(list(records.values()))
 
 
 class ReleaseType(_ParamType):

@@ -17,14 +17,15 @@ import click
 import numpy as np
 
 from ..errors import StateError, StreamError
-from .options import GroupedCommand, TargetType
+from .options import TargetType
 from .outputs import naming_rows, printing
 from .streams import FILE_OPTIONS, base_option, file_options, open_for_model
+from .topics import GroupedCommand, Topic
 
 __all__ = ["has_model", "predict"]
 
 
-@click.command(cls=GroupedCommand, groups=(("How FILE is written", f"{FILE_OPTIONS} zero_based"),))
+@click.command(cls=GroupedCommand, topics=(Topic("file", "How FILE is written", f"{FILE_OPTIONS} zero_based"),))
 @click.argument("run")
 @click.argument("file")
 @file_options

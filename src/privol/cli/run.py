@@ -13,13 +13,15 @@ from typing import Any
 import click
 
 from ..errors import BudgetExceeded
+from ..learners import TABLE
 from .encoding import short_of_rows, unlabelled
-from .options import LEARNER_OPTIONS, OFFLINE, CrossType, GroupedCommand, learner_options
+from .options import LEARNER_OPTIONS, OFFLINE, CrossType, learner_options
 from .outputs import RunDirectory, naming_rows, printing, uninterrupted
 from .prepare import Ready, prepare, say_spent
 from .progress import watched
 from .records import describe_cells, describe_run, write_run
 from .streams import FILE_OPTIONS, stream_options, unread_pipe
+from .topics import GroupedCommand, Topic
 
 __all__ = ["learn_rows", "run"]
 
@@ -28,14 +30,37 @@ _PRIVACY = (
     "calibration noise_shape"
 )
 _PARAMETERS = " ".join(o.parameter for o in LEARNER_OPTIONS if o.parameter not in ("loss", *_PRIVACY.split()))
-_GROUPS = (
-    ("What the columns mean (public)", "schema target classes positive ranges n_features columns"),
-    ("What is learnt of them (private)", "learn_schema drop cross schema_share"),
-    ("How FILE is written", f"{FILE_OPTIONS} zero_based"),
-    ("Budget and releases", _PRIVACY),
-    ("Learner", f"learner loss huber_width smooth_hinge_width {_PARAMETERS}"),
-    ("Output", "out checkpoint diagnostics delay as_json verbose quiet seed"),
+_TOPICS = (
+    Topic("columns", "What the columns mean (public)", "schema target classes positive ranges n_features columns"),
+    Topic("learnt", "What is learnt of them (private)", "learn_schema drop cross schema_share"),
+    Topic("file", "How FILE is written", f"{FILE_OPTIONS} zero_based"),
+    Topic("budget", "Budget and releases", _PRIVACY),
+    Topic("learner", "Learner", f"learner loss huber_width smooth_hinge_width {_PARAMETERS}"),
+    Topic("output", "Output", "out checkpoint diagnostics delay as_json verbose quiet seed"),
 )
+_BASICS = "target drop columns epsilon delta rows_per_user horizon release schema out diagnostics verbose as_json"
+_DETAILS = """Rows are learnt in the order of FILE: shuffle a file that is sorted by something, unless the last rows are
+what the model is for. Everything that the options and the schema say counts as public: choose bounds, labels, ranges
+and releases without looking at the rows. Rows longer than --x-bound are scaled down to it.
+
+Offline learners (objective-perturbation, output-perturbation, pol) take all rows into memory and release one model:
+they need no --horizon, and have no schedule and no checkpoints. Diagnostics put it beside a constant.
+
+Ctrl-C stops a run without another release and leaves RUN with what was released and spent by then; privol resume goes
+on with it, as after a crash. A run that an error ends before a row was learnt leaves nothing: as no model was handed
+out, nothing is spent, unless rows have taught what the columns mean: then the ledger stays. The fit of an offline
+learner has nothing to go on from: Ctrl-C leaves and spends nothing, and a fit that fails or is killed leaves RUN
+without a model and with its budget spent.
+
+\b
+More examples:
+    privol run 'parts/*.parquet' --schema clinic.toml --private-metrics 0.1
+    privol run covtype.data.gz --positive 2 --ranges ranges.json --x-bound 2 --radius 10 --release 100000
+    privol run reviews.svm.bz2 --classes -1,1 --n-features 47236 --radius 10
+    privol run prices.csv --sep tab --target price --loss huber --y-bound 5 --epsilon 0.5
+    privol run clinic.csv --schema clinic.toml --learner objective-perturbation --l2 0.002
+    zcat rows.csv.gz | privol run - --schema rows.toml --horizon 100000
+"""
 _WORDS = "privol.cli.run.words"
 
 
@@ -47,7 +72,14 @@ class _RunCommand(GroupedCommand):
         return super().parse_args(ctx, args)
 
 
-@click.command(cls=_RunCommand, groups=_GROUPS)
+@click.command(
+    cls=_RunCommand,
+    topics=_TOPICS,
+    basics=_BASICS,
+    details=_DETAILS,
+    learners=tuple(entry.name for entry in TABLE),
+    of_learners=frozenset(option.parameter for option in LEARNER_OPTIONS),
+)
 @click.argument("file", required=False)
 @stream_options
 @learner_options
@@ -72,22 +104,22 @@ class _RunCommand(GroupedCommand):
     "--schema: what the columns mean that it does not name. Of sparse rows: which features are frequent; the others "
     "are left out.  [default: for a FILE with columns, not -, where none of --schema, --ranges and --x-bound says it]",
 )
-@click.option("--drop", metavar="A,B,...", help="With it: columns to leave out.")
+@click.option("--drop", metavar="A,B,...", help="Of a learnt encoding: columns to leave out.")
 @click.option(
     "--cross",
     type=CrossType(),
     multiple=True,
     metavar="A,B",
-    help="With it: give each pair of features of both columns one of its own, for what only both together say. Costs "
-    "nothing of the budget; may be given several times.",
+    help="Of a learnt encoding: give each pair of features of both columns one of its own, for what only both together "
+    "say. Costs nothing of the budget; may be given several times.",
 )
 @click.option(
     "--schema-share",
     type=float,
     metavar="SHARE",
-    help="With it: all rows teach, for this share of the budget (of mu squared; such as 0.25), and the model learns "
-    "all of them for the rest. FILE is read twice.  [default: the first rows teach, the model learns the others, and "
-    "each has the whole budget; 0.25 where the first rows would be too few for the budget and the columns]",
+    help="Of a learnt encoding: all rows teach, for this share of the budget (of mu squared; such as 0.25), and the "
+    "model learns all of them for the rest. FILE is read twice.  [default: the first rows teach, the model learns the "
+    "others, and each has the whole budget; 0.25 where the first rows would be too few for the budget and the columns]",
 )
 @click.option("--seed", type=int, help="Reproducible noise, for tests: everything is then marked NOT PRIVATE.")
 @click.option(
@@ -127,12 +159,8 @@ def run(out: str | None, **options: Any) -> None:
     pattern of such files, in the order of their names; or - for standard input, which needs --horizon. Without FILE:
     120,000 real rows that come with the package (Forest Covertype, lodgepole pine against the rest).
 
-    Rows are learnt in the order of FILE: shuffle a file that is sorted by something, unless the last rows are what the
-    model is for. Everything that the options and the schema say counts as public: choose bounds, labels, ranges and
-    releases without looking at the rows. Rows longer than --x-bound are scaled down to it.
-
-    Offline learners (objective-perturbation, output-perturbation, pol) take all rows into memory and release
-    one model: they need no --horizon, and have no schedule and no checkpoints. Diagnostics put it beside a constant.
+    What the columns mean is learnt from the first rows, within the budget; the model learns the others. Whatever the
+    options and a schema say counts as public: choose it without looking at the rows.
 
     \b
     Writes into RUN:
@@ -142,23 +170,15 @@ def run(out: str | None, **options: Any) -> None:
         metrics.json, plot.png  diagnostics, NOT PRIVATE (unless --no-diagnostics)
         run.json                what was run, and how it ended: the object of --json
 
-    Ctrl-C stops a run without another release and leaves RUN with what was released and spent by then; privol resume
-    goes on with it, as after a crash. A run that an error ends before a row was learnt leaves nothing: as no model was
-    handed out, nothing is spent, unless rows have taught what the columns mean: then the ledger stays. The fit of a
-    offline learner has nothing to go on from: Ctrl-C leaves and spends nothing, and a fit that fails or is
-    killed leaves RUN without a model and with its budget spent.
+    Ctrl-C stops a run and keeps it: privol resume goes on with it.
 
     \b
     Examples:
         privol run
-        privol run clinic.csv --schema clinic.toml --epsilon 1 --out RUN     a table with categories
-        privol run 'parts/*.parquet' --schema clinic.toml --private-metrics 0.1
-        privol run covtype.data.gz --positive 2 --ranges ranges.json --x-bound 2 --radius 10 --release 100000
-        privol run reviews.svm.bz2 --classes -1,1 --n-features 47236 --radius 10
+        privol run clinic.csv --target outcome --epsilon 1 --out RUN
+        privol run visits.csv --target outcome --drop name,address
         privol run events.jsonl --target clicked --classes false,true
-        privol run prices.csv --sep tab --target price --loss huber --y-bound 5 --epsilon 0.5
-        privol run clinic.csv --schema clinic.toml --learner objective-perturbation --l2 0.002
-        zcat rows.csv.gz | privol run - --schema rows.toml --horizon 100000
+        privol run clinic.csv --schema clinic.toml
     """
     ctx = click.get_current_context()
     if options["learner"] in OFFLINE:

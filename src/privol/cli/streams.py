@@ -87,8 +87,9 @@ def stream_options(command: Any) -> Any:
             click.option(
                 "--schema",
                 metavar="S.toml",
-                help="What is public of the columns: ranges, levels, target, user. Takes the place of the options "
-                "below, but for --format. privol info FILE drafts one.",
+                help="What is public of the columns: ranges, levels, target, user. Takes the place of all other "
+                "options about the columns and about how FILE is written, but for --format. privol info FILE drafts "
+                "one.",
             ),
             click.option(
                 "--target",
