@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,16 +21,21 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
 from ._core._rows import squared_norms
+from ._live_users import LiveUsers, counting_for
 from ._validate import choice, number
+from .calibration import budget_of_rows, check_user
 from .errors import InvalidParameter, PrivacyWarning, ScaledRowsWarning, SelectionFailure, SolverFailure, StateError
 from .guarantees import (
     ADJACENCIES,
+    COLLISION,
     Guarantee,
     ShowsGuarantee,
     gdp_epsilon,
+    left_of_delta,
     pure_within_gdp,
     selection_mu,
     square_up,
+    unchecked,
     weaknesses,
 )
 from .learners import LedgeredModel
@@ -109,16 +114,19 @@ def _before_zero(m: int, bits: np.random.Generator) -> int:
 
 @dataclass(frozen=True)
 class _OneRun:
-    """What a fit may cost, and so may its score: pure differential privacy, or what is within mu-GDP."""
+    """What one row may cost in a fit, or in its score: pure differential privacy, or what is within mu-GDP."""
 
     epsilon: float
     mu: float | None = None
 
     @classmethod
-    def of_selection(cls, epsilon: float, delta: float, m: int) -> _OneRun:
+    def of_selection(cls, epsilon: float, delta: float, m: int, rows: int = 1) -> _OneRun:
+        """Keep so many rows of a user within the budget together, and one row within that part of its epsilon."""
         if delta == 0.0:
-            return cls(0.5 * epsilon)
+            return cls(budget_of_rows(0.5 * epsilon, 0.0, rows, curve=False)[0])
         mu = selection_mu(epsilon, delta, m)
+        if rows > 1:
+            mu = min(math.nextafter(mu / rows, 0.0), selection_mu(epsilon / rows, delta, m))
         if not 0.0 < mu < math.inf:
             raise InvalidParameter(f"epsilon={epsilon:g} with delta={delta:g} leaves nothing for a fit, or is no limit")
         return cls(pure_within_gdp(mu), mu)
@@ -169,6 +177,20 @@ def _usable(X: Any, codes: FloatArray) -> tuple[Any, NDArray[np.bool_]]:
     return np.where(usable[:, None], X, 0.0), usable
 
 
+def _with_null_rows(X: Any, null: NDArray[np.bool_]) -> Any:
+    """Rows of which some have an entry that is no number, and so are null rows; all others keep every entry."""
+    if not sparse.issparse(X):
+        return np.where(null[:, None], np.nan, X)
+    entries = np.diff(X.indptr)
+    kept = np.repeat(~null, entries)
+    pointers = np.append(0, np.cumsum(np.where(null, 1, entries)))
+    old = np.ones(pointers[-1], dtype=bool)
+    old[pointers[:-1][null]] = False
+    data, columns = np.full(len(old), np.nan, dtype=X.data.dtype), np.zeros(len(old), dtype=X.indices.dtype)
+    data[old], columns[old] = X.data[kept], X.indices[kept]
+    return sparse.csr_array((data, columns, pointers.astype(X.indptr.dtype)), shape=X.shape)
+
+
 class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
     """The best of a random number of private fits, as one release.
 
@@ -189,6 +211,10 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
     delta : float, default=0.0
         0: pure differential privacy, every fit has half of epsilon. Above 0, below 1: the selection is (epsilon,
         delta)-differentially private, by fits and scores of Gaussian differential privacy.
+    rows_per_user : int, optional
+        The budget is for all rows of one user together, of whom there are at most so many, by group privacy: fits and
+        scores have the noise for a budget so many times smaller. Who keeps that is ``fit(users=)``, or nobody, as the
+        guarantee then says. Default: for one row.
     repetitions : float, default=20.0
         Mean number of fits, above 1. It costs time, not privacy. Of k candidates it should be some times k.
     validation : float, default=0.2
@@ -244,6 +270,7 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
         *,
         epsilon: float = 1.0,
         delta: float = 0.0,
+        rows_per_user: int | None = None,
         repetitions: float = 20.0,
         validation: float = 0.2,
         error_bound: float = 1.0,
@@ -254,6 +281,7 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
         self.candidates = candidates
         self.epsilon = epsilon
         self.delta = delta
+        self.rows_per_user = rows_per_user
         self.repetitions = repetitions
         self.validation = validation
         self.error_bound = error_bound
@@ -261,7 +289,7 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
         self.ledger = ledger
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, users: ArrayLike | None = None) -> Self:
         """Select, and release one fit. Every call pays again.
 
         Parameters
@@ -269,6 +297,9 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
         X : array-like or CSR matrix of shape (n, n_features)
         y : array-like of shape (n,)
             Labels (those found are taken as public, where the candidates have not declared any) or real targets.
+        users : array-like of shape (n,), optional
+            Whose row each row is, texts or numbers, where the budget is for users: a row beyond it is a null row where
+            the candidates have ``on_invalid="zero"``, else nothing is fitted.
 
         Raises
         ------
@@ -279,7 +310,7 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
             charged as a release.
         """
         # what is checked is what is run, whoever sets parameters meanwhile
-        return self._take(self._fixed()._select(X, y))
+        return self._take(self._fixed()._select(X, y, users))
 
     def _fixed(self) -> Self:
         """The parameters and candidates as they are now."""
@@ -305,16 +336,25 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
             self.classes_ = found.classes
         return self
 
-    def _select(self, X: ArrayLike, y: ArrayLike) -> _Selected:
+    def _select(self, X: ArrayLike, y: ArrayLike, users: ArrayLike | None) -> _Selected:
         whole = number(epsilon=self.epsilon, above=0.0)
         delta = number(delta=self.delta, at_least=0.0, below=1.0)
         m = repetitions_of(self.repetitions)
-        one = _OneRun.of_selection(whole, delta, m)
+        most = 1 if self.rows_per_user is None else check_user(self.rows_per_user, 1)[0]
         adjacency = choice(ADJACENCIES, adjacency=self.adjacency)
         first = self._first()
+        counting = counting_for(self, users, None, refuse=first.on_invalid == "raise")
+        if counting is not None:  # what is proved at one delta leaves nothing of it for two users with one hash
+            delta = left_of_delta(delta, COLLISION) or delta
+        one = _OneRun.of_selection(whole, delta, m, most)
         number(error_bound=self.error_bound, above=0.0)
         one.add_noise(0, 0)  # refuses a scale that cannot be drawn
         rows = training_rows(first, X, y)
+        if counting is not None:
+            surplus = counting.admit(users, rows.X.shape[0], 0)
+            if surplus.any():
+                codes = np.where(surplus, np.nan, rows.codes)
+                rows = replace(rows, X=_with_null_rows(rows.X, surplus), codes=codes)
         classes, n = rows.targets.classes, rows.X.shape[0]
         held = math.floor(n * number(validation=self.validation, above=0.0, below=1.0))
         if not 0 < held < n:
@@ -322,7 +362,9 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
         shape = (rows.X.shape[1], n - held, 2 if classes is None else len(classes))
         budgets = [self._budget(candidate, one, classes, shape) for candidate in self.candidates]
         bits = BitGenerator(self.random_state)
-        guarantee = self._guarantee(whole, delta, n, held, adjacency, rows.conditions, bits)
+        guarantee = self._for_users(
+            self._guarantee(whole, delta, n, held, adjacency, rows.conditions, bits), most, counting
+        )
         for words in weaknesses(guarantee, rows=n):
             warnings.warn(words, PrivacyWarning, stacklevel=3)
         account = self._ledger(adjacency).open(learner=type(self).__name__, guarantee=guarantee)
@@ -345,8 +387,8 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
         for candidate in self.candidates:
             if getattr(candidate, "rows_per_user", None) is not None:
                 raise InvalidParameter(
-                    f"rows_per_user of candidates must be None, found {candidate.rows_per_user!r}: what is scored is "
-                    "private for one row, and so is the selection; all k rows of a user cost k times its epsilon"
+                    f"rows_per_user of candidates must be None, found {candidate.rows_per_user!r}: that of the "
+                    "selection makes its budget, and so theirs, one for users"
                 )
         refusing = {candidate.on_invalid for candidate in self.candidates}
         if len(refusing) > 1:
@@ -462,6 +504,16 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
             bit_source=bits.description,
             private=bits.private,
         )
+
+    def _for_users(self, found: Guarantee, most: int, counting: LiveUsers | None) -> Guarantee:
+        """Say that the figures are for all rows of a user, where they are, and who keeps their number."""
+        if self.rows_per_user is None:
+            return found
+        found = replace(found, unit="user", rows_per_user=most, delta=max(found.delta, float(self.delta)))
+        if counting is None:
+            return replace(found, conditions=(*found.conditions, unchecked(found)))
+        conditions = (*found.conditions, *counting.conditions)
+        return replace(found, conditions=conditions, users_fixed=counting.users_fixed)
 
     def _ledger(self, adjacency: str) -> Ledger:
         if self.ledger is None:

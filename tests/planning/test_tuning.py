@@ -16,7 +16,7 @@ from scipy.stats import beta, chisquare
 
 from privol import DPFTRL, LDPSGD, PIGD, POL, MultiscaleSGD, ObjectivePerturbation, OutputPerturbation, tuning
 from privol.errors import BudgetExceeded, InvalidParameter, InvalidRow, SelectionFailure, StateError
-from privol.guarantees import selection_mu
+from privol.guarantees import selection_epsilon, selection_mu
 from privol.ledger import Ledger
 from privol.noise import BitGenerator, DiscreteLaplace, Gaussian
 from privol.tuning import PrivateSelection, _number_of_fits, repetitions_of
@@ -281,6 +281,56 @@ def test_null_rows_leave_the_others_where_they_are():
     thin, same = tuning._usable(sparse.csr_array([[0.0, 2.0], [math.inf, 1.0], [3.0, 0.0]]), np.array([1.0, 1.0, 1.0]))
     np.testing.assert_array_equal(same, [True, False, True])
     np.testing.assert_array_equal(thin.toarray(), [[0.0, 2.0], [0.0, 0.0], [3.0, 0.0]])
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_budget_for_users_is_divided_among_their_rows(delta, monkeypatch):
+    """k rows of a user cost a fit and a score together what one row may cost of a budget for rows, and no less."""
+    epsilon, k, m = 2.0, 3, repetitions_of(20.0)
+    one, row = (tuning._OneRun.of_selection(epsilon, delta, m, rows) for rows in (1, k))
+    mine, whole = (row.mu, one.mu) if delta else (row.epsilon, one.epsilon)
+    assert (1.0 - 1e-3) * whole <= Fraction(mine) * k <= Fraction(whole)
+    if delta:  # what is said of one row
+        assert selection_epsilon(row.mu, delta, m) <= epsilon / k
+    seen = []
+    kept = tuning._OneRun.covers
+    monkeypatch.setattr(tuning._OneRun, "covers", lambda run, found: seen.append(found) or kept(run, found))
+    words = {"epsilon": epsilon, "delta": delta, "random_state": 0}
+    chosen = PrivateSelection([GOOD], rows_per_user=k, **words).fit(X, Y)
+    assert max(found.parameter for found in seen) <= row.epsilon
+    promise = chosen.guarantee_
+    assert (promise.unit, promise.rows_per_user, promise.parameter, promise.slack) == ("user", k, epsilon, delta)
+    assert promise.row.parameter == pytest.approx(epsilon / k)
+    assert "nobody checks it" in promise.sentence()
+    assert chosen.best_estimator_.guarantee_ == promise
+    with pytest.raises(InvalidParameter, match="that of the selection"):
+        PrivateSelection([OutputPerturbation(rows_per_user=2, delta=0.0)], rows_per_user=2, **words).fit(X, Y)
+    with pytest.raises(InvalidParameter, match="rows_per_user"):
+        PrivateSelection([GOOD], **words).fit(X, Y, users=np.arange(N))
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+def test_rows_of_users_beyond_their_number_are_null_rows(layout):
+    users = RNG.integers(0, 150, N)
+    rank = np.array([np.count_nonzero(users[:t] == users[t]) for t in range(N)])
+    surplus = rank >= 2
+    assert 50 < surplus.sum() < N // 2
+    rows = X.copy()
+    rows[surplus & (np.arange(N) % 2 == 0)] = 0.0  # with no entry of their own where they are sparse
+    by_hand = np.where(surplus[:, None], np.nan, rows)
+    lenient = ObjectivePerturbation(delta=0.0, l2=1e-3, on_invalid="zero")
+    words = {"epsilon": 4.0, "delta": 1e-6, "repetitions": 4.0, "rows_per_user": 2, "random_state": 3}
+    counted = PrivateSelection([lenient], **words).fit(layout(rows), Y, users=users)
+    other = PrivateSelection([lenient], **words).fit(by_hand, Y)
+    assert counted.best_score_ == pytest.approx(other.best_score_)
+    np.testing.assert_allclose(counted.best_estimator_.coef_, other.best_estimator_.coef_, rtol=1e-9)
+    promise = counted.guarantee_
+    assert "counts the rows of every user" in promise.sentence()
+    assert promise.slack + promise.collision <= 1e-6 == promise.delta
+    ledger = Ledger()
+    with pytest.raises(InvalidRow, match="its user has 2 rows already"):
+        PrivateSelection([GOOD], ledger=ledger, **words).fit(layout(rows), Y, users=users)
+    assert not ledger.accounts
 
 
 def test_what_was_checked_is_what_runs():
