@@ -49,6 +49,15 @@ def test_the_worst_places_cost_what_is_calibrated(name, words, rows, separation)
         assert case.attainable > 0.99 * case.mu
 
 
+@pytest.mark.parametrize("rows", [2, 4])
+def test_an_average_over_many_rows_moves_as_far_as_group_privacy_says(rows):
+    """But for what the first rows of a user do not yet move together, with the whole of the noise and with less."""
+    for noise in (1.0, 0.67):
+        case = _case("pol", {"epsilon": 2.0, "delta": DELTA, "rows_per_user": rows}, 8, noise, 1, None)
+        n = 64 * rows
+        assert case.attainable * noise == pytest.approx(case.mu * (1 - (rows - 1) / (2 * (n - 1))), rel=1e-4)
+
+
 @pytest.mark.parametrize(("name", "words"), EXACT, ids=[f"{n}-{'-'.join(map(str, w.values()))}" for n, w in EXACT])
 def test_other_places_cost_no_more(name, words):
     """A few that are admissible, and one row less."""
