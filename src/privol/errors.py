@@ -23,6 +23,7 @@ __all__ = [
     "SourceFailure",
     "StateError",
     "StreamError",
+    "UnsharedLedgerWarning",
 ]
 
 
@@ -138,3 +139,7 @@ class ScaledRowsWarning(UserWarning):
 
 class PrivacyWarning(UserWarning):
     """A run begins whose guarantee promises next to nothing; see :func:`privol.guarantees.weaknesses`."""
+
+
+class UnsharedLedgerWarning(PrivacyWarning):
+    """Clones of one estimator are fitted, and no ledger adds up what they spend. Once in a process."""

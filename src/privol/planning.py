@@ -15,7 +15,7 @@ import numpy as np
 
 from ._rounding import up_to_digits
 from ._validate import choice, integer
-from .calibration import RunPlan
+from .calibration import RunPlan, stated_epsilon
 from .errors import InvalidParameter
 from .guarantees import WEAK_EPSILON, Guarantee, weaknesses
 from .learners import LEARNERS, OFFLINE_LEARNERS, default_name
@@ -426,6 +426,9 @@ def plan(
     if unknown:
         raise InvalidParameter(f"{learner} has no parameter {', '.join(unknown)}")
     made: Any = kind(**params)
+    if getattr(made, "mu", None) is not None and made.calibration != "published":  # of an epsilon remedies ask for more
+        params = {**params, "mu": None, "epsilon": stated_epsilon(made.epsilon, made.delta, made.mu)}
+        made = kind(**params)
     n_classes = integer(n_classes=n_classes, at_least=2)
     if learner in OFFLINE_LEARNERS:
         n = integer(horizon=horizon, at_least=1)

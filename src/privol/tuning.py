@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from ._core._rows import squared_norms
@@ -396,8 +396,9 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
         return self.candidates[0]
 
     def _made(self, candidate: Any, epsilon: float, classes: NDArray[Any] | None, random_state: Any) -> Any:
-        made = clone(candidate)
-        made.set_params(epsilon=epsilon, adjacency=self.adjacency, ledger=None, random_state=random_state)
+        made = fresh_copy(candidate)
+        words = {"mu": None} if "mu" in candidate.get_params(deep=False) else {}  # epsilon is in its place
+        made.set_params(epsilon=epsilon, adjacency=self.adjacency, ledger=None, random_state=random_state, **words)
         return made if classes is None else made.declare_classes(classes)
 
     def _budget(self, candidate: Any, one: _OneRun, classes: NDArray[Any] | None, shape: tuple[int, int, int]) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 pytest.importorskip("click")
@@ -9,6 +11,7 @@ pytest.importorskip("click")
 from cli_tools import RUN, privol_cli, run_json
 
 from privol.cli.app import USAGE
+from privol.guarantees import gdp_mu
 from privol.learners import LEARNERS
 from privol.state import load_model
 
@@ -46,3 +49,18 @@ def test_what_is_no_goal_is_refused_before_anything_is_learnt(here):
     assert result.exit_code == USAGE
     assert "the embedded rows have labels" in result.stderr
     assert not (here / "R").exists()
+
+
+def test_budgets_by_mu():
+    words = ("plan", "--n-features", "3", "--horizon", "500", "--json")
+    planned = json.loads(privol_cli(*words, "--mu", "0.5").stdout)
+    epsilon = planned["parameters"]["epsilon"]
+    assert planned == json.loads(privol_cli(*words, "--epsilon", repr(epsilon)).stdout)
+    assert 0.5 * (1 - 1e-9) <= gdp_mu(epsilon, 1e-6) <= 0.5
+    for more, message in [
+        (("--epsilon", "1"), "--epsilon and --mu exclude each other"),
+        (("--learner", "ldpsgd"), "--mu is not an option of --learner ldpsgd"),
+        (("--learner", "pigd", "--calibration", "published"), "--calibration published"),
+    ]:
+        result = privol_cli(*words, "--mu", "0.5", *more)
+        assert (result.exit_code, message in result.output) == (USAGE, True), result.output

@@ -110,6 +110,7 @@ def test_every_learner_option_reaches_the_learner(here, clinic):
         "loss": {"name": "smooth_hinge", "width": 0.5},
         "epsilon": 2.0,
         "delta": 1e-5,
+        "mu": None,
         "adjacency": "zero_out",
         "horizon": N,
         "release": [50, 500],

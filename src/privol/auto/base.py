@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 from .._validate import choice, integer, number
 from .._vocabulary import ON_INVALID
+from ..calibration import stated_epsilon
 from ..encoding import PrivateEncoder
 from ..encoding.encode import SchemaEncoder
 from ..encoding.frequent import FrequentSource
@@ -27,7 +28,7 @@ from ..explaining import Explanation, cut_of, explain
 from ..guarantees import ADJACENCIES, Guarantee, split_budget
 from ..learners import LEARNERS, OFFLINE_LEARNERS, OnlineLearner, default_name
 from ..learners.views import end_run
-from ..ledger import Ledger, LedgerSeat, LostLedger
+from ..ledger import Ledger, LedgerSeat, LostLedger, note_clone, warn_of_clones
 from ..readers.arrays import ArraySource
 from ..streams import Stream, open_stream
 from .course import Coders, Course, EncodedRows, Learner, afford, blocks_of, check_declared, check_encoded, together
@@ -48,8 +49,9 @@ FloatArray = NDArray[np.float64]
 class PrivateModel(LearnsLive):
     """Base of :class:`PrivateClassifier` and :class:`PrivateRegressor`."""
 
-    epsilon: float
+    epsilon: float | None
     delta: float
+    mu: float | None
     adjacency: str
     ledger: Ledger | LostLedger | None
     horizon: int | None
@@ -194,7 +196,7 @@ class PrivateModel(LearnsLive):
         if checkpoint is not None:
             return self._fit_kept(data, words, goal, horizon, progress, checkpoint)
         encoder = self._encoder(horizon, self.reuse_rows, goal)
-        afford(self._ledger(), float(self.epsilon), float(self.delta))
+        self._afford()
         stream = open_stream(data, **words, schema=encoder)
         learner = self._show_stream(encoder, stream, horizon)
         try:
@@ -228,7 +230,7 @@ class PrivateModel(LearnsLive):
             encoder = self._encoder(horizon, self.reuse_rows, goal)
 
             def learn() -> Stream:
-                afford(self._ledger(), float(self.epsilon), float(self.delta))
+                self._afford()
                 return open_stream(data, **words, schema=encoder)
 
             found, stream = encoding_of(checkpoint, self, encoder, ledger, learn, data, words)
@@ -267,7 +269,7 @@ class PrivateModel(LearnsLive):
     # ---- parts of it -----------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
-        number(epsilon=self.epsilon, above=0.0, infinite=True)
+        self._epsilon()
         number(delta=self.delta, above=0.0, below=1.0)
         choice(ADJACENCIES, adjacency=self.adjacency)
         choice(ON_INVALID, on_invalid=self.on_invalid)
@@ -296,6 +298,17 @@ class PrivateModel(LearnsLive):
             own = self._own_ledger = Ledger(adjacency=self.adjacency)
         return own
 
+    def __sklearn_clone__(self) -> Self:
+        copy: Self = super().__sklearn_clone__()
+        note_clone(self, copy)
+        return copy
+
+    def _afford(self) -> None:
+        """Refuse a run that the ledger cannot pay, before it spends anything; warn where clones have none in common."""
+        if self.ledger is None and self.random_state is None and not math.isinf(self._epsilon()):
+            warn_of_clones(self)
+        afford(self._ledger(), self._epsilon(), float(self.delta))
+
     def _encoder(self, horizon: int | None, reuse: bool | None, goal: Target | None) -> PrivateEncoder:
         """Return what learns the encoding; ``goal``: what is declared of the target."""
         declared = None if self.declared is None else Schema.load(self.declared, partial=True)
@@ -306,7 +319,7 @@ class PrivateModel(LearnsLive):
         trial = self._trial(horizon, reuse)
         mu = None
         if reuse:
-            mu = split_budget(float(self.epsilon), float(self.delta), SHARE_OF_ALL).mu
+            mu = split_budget(self._epsilon(), float(self.delta), SHARE_OF_ALL).mu
         encoder = encoder_for(
             trial,
             horizon=horizon,
@@ -323,7 +336,7 @@ class PrivateModel(LearnsLive):
 
     def _trial(self, horizon: int | None, reuse: bool | None) -> OnlineLearner:
         """Return the learner that would be behind the encoding, with the budget that it would have."""
-        epsilon = float(self.epsilon)
+        epsilon = self._epsilon()
         if reuse:
             epsilon = split_budget(epsilon, float(self.delta), SHARE_OF_ALL).epsilon
         loss = self._loss(2)
@@ -334,7 +347,11 @@ class PrivateModel(LearnsLive):
 
     def _budget(self) -> dict[str, Any]:
         """Parameters that the learner has from here."""
-        return {name: getattr(self, name) for name in _OF_LEARNER}
+        return {**{name: getattr(self, name) for name in _OF_LEARNER}, "epsilon": self._epsilon()}
+
+    def _epsilon(self) -> float:
+        """Epsilon of the budget, however it is stated."""
+        return stated_epsilon(self.epsilon, self.delta, self.mu)
 
     def _prepared(self, table: Labelled | SparseRows, horizon: int, *, reuse: bool | None) -> Course:
         """Return a run that can begin: all that can be refused is refused, and nothing is reserved."""
@@ -361,8 +378,8 @@ class PrivateModel(LearnsLive):
     def _learner(self, rows: EncodedRows | Stream, encoder: PrivateEncoder, horizon: int) -> Learner:
         """Return the learner behind an encoding: the default one, with settings from public numbers."""
         given = self._budget()
-        if encoder.reused_ and not math.isinf(self.epsilon):
-            given["epsilon"] = split_budget(float(self.epsilon), float(self.delta), SHARE_OF_ALL).epsilon
+        if encoder.reused_ and not math.isinf(self._epsilon()):
+            given["epsilon"] = split_budget(self._epsilon(), float(self.delta), SHARE_OF_ALL).epsilon
         loss = self._loss(0 if rows.classes is None else len(rows.classes))
         words: dict[str, Any] = {"ledger": self._ledger()}
         if self.releases == "last":
@@ -391,7 +408,7 @@ class PrivateModel(LearnsLive):
         return batches
 
     def _begin(self, course: Course) -> None:
-        afford(self._ledger(), float(self.epsilon), float(self.delta))
+        self._afford()
         course.begin()
         self._course, self.encoder_ = course, course.encoder
 

@@ -41,6 +41,9 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
         Budget of the whole run, encoding and model, above 0; infinite: no noise and no guarantee.
     delta : float, default=1e-6
         Where epsilon is stated, above 0 and below 1. Choose it well below one over the number of rows.
+    mu : float, optional
+        The budget as the parameter of Gaussian differential privacy, above 0, in the place of ``epsilon``: no more is
+        spent, and ``delta`` only says where the guarantee states an epsilon (``docs/equal_privacy.md``).
     adjacency : {"replace", "zero_out"}, default="replace"
         What a neighbouring table may change in one row: anything, or its absence.
     ledger : Ledger, optional
@@ -125,6 +128,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
         *,
         epsilon: float = 1.0,
         delta: float = 1e-6,
+        mu: float | None = None,
         adjacency: str = "replace",
         ledger: Ledger | None = None,
         horizon: int | None = None,
@@ -142,6 +146,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
+        self.mu = mu
         self.adjacency = adjacency
         self.ledger = ledger
         self.horizon = horizon
@@ -291,6 +296,9 @@ class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
         Budget of the whole run, encoding and model, above 0; infinite: no noise and no guarantee.
     delta : float, default=1e-6
         Where epsilon is stated, above 0 and below 1. Choose it well below one over the number of rows.
+    mu : float, optional
+        The budget as the parameter of Gaussian differential privacy, above 0, in the place of ``epsilon``: no more is
+        spent, and ``delta`` only says where the guarantee states an epsilon (``docs/equal_privacy.md``).
     adjacency : {"replace", "zero_out"}, default="replace"
         What a neighbouring table may change in one row: anything, or its absence.
     ledger : Ledger, optional
@@ -362,6 +370,7 @@ class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
         *,
         epsilon: float = 1.0,
         delta: float = 1e-6,
+        mu: float | None = None,
         adjacency: str = "replace",
         ledger: Ledger | None = None,
         horizon: int | None = None,
@@ -379,6 +388,7 @@ class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
+        self.mu = mu
         self.adjacency = adjacency
         self.ledger = ledger
         self.horizon = horizon

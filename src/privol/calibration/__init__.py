@@ -40,7 +40,7 @@ from ._participation import (
     users_of,
 )
 from ._plans import RunPlan
-from ._problem import Budget, Problem
+from ._problem import EPSILON, Budget, Problem, stated_epsilon
 from ._reports import (
     RANDOMIZERS,
     Proxy,
@@ -56,6 +56,7 @@ __all__ = [
     "AVERAGE_WEIGHTS",
     "BETTING_CALIBRATIONS",
     "CALIBRATIONS",
+    "EPSILON",
     "INTEGER_DESIGNS",
     "L2_SCHEDULES",
     "LARGEST_SCORE",
@@ -130,5 +131,6 @@ __all__ = [
     "mu_with_taught",
     "sample_size",
     "score_unit",
+    "stated_epsilon",
     "users_of",
 ]

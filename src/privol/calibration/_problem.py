@@ -7,12 +7,16 @@ from dataclasses import dataclass
 
 from .._rounding import bound_of_rows
 from .._validate import choice, number
+from ..errors import InvalidParameter
 from ..geometry import ConvexSet
-from ..guarantees import ADJACENCIES, gdp_mu
+from ..guarantees import ADJACENCIES, epsilon_within, gdp_mu
 from ..losses import Loss
 from ._participation import check_user
 
-__all__ = ["Budget", "Problem"]
+__all__ = ["EPSILON", "Budget", "Problem", "stated_epsilon"]
+
+#: Of a run that states no budget.
+EPSILON = 1.0
 
 _SMALL, _LARGE = 1e-30, 1e30  # within, no square of the kernels leaves the normal doubles
 
@@ -115,3 +119,46 @@ class Budget:
     def mu(self) -> float:
         """Parameter of Gaussian differential privacy that the budget comes to; infinite without noise."""
         return math.inf if self.noiseless else gdp_mu(self.epsilon, self.delta)
+
+
+def stated_epsilon(epsilon: float | None, delta: float, mu: float | None) -> float:
+    """Return the epsilon of a budget that is stated by epsilon, or by the parameter of Gaussian differential privacy.
+
+    Parameters
+    ----------
+    epsilon : float or None
+        Above 0, or infinite. With ``mu`` None, or the default that nobody has to state.
+    delta : float
+        In (0, 1) with ``mu``.
+    mu : float or None
+        Above 0, or infinite.
+
+    Returns
+    -------
+    float
+        With ``mu``: the largest epsilon, but for rounding, whose noise spends no more than it.
+
+    Raises
+    ------
+    InvalidParameter
+        If both are stated, or none, or mu is so small that delta alone allows it.
+    """
+    if mu is None:
+        if epsilon is None:
+            raise InvalidParameter("epsilon must be above 0, or mu in its place, found epsilon=None and mu=None")
+        return number(epsilon=epsilon, above=0, infinite=True)
+    mu = number(mu=mu, above=0, infinite=True)
+    if epsilon is not None and epsilon != EPSILON:
+        raise InvalidParameter(
+            f"epsilon and mu are two ways to state one budget, and exclude each other: found epsilon={epsilon!r} and "
+            f"mu={mu!r}"
+        )
+    if math.isinf(mu):
+        return mu
+    found = epsilon_within(mu, number(delta=delta, above=0, below=1))
+    if found <= 0.0:
+        raise InvalidParameter(
+            f"mu={mu!r} has no epsilon above 0 at delta={delta!r}, which allows as much by itself: choose a smaller "
+            "delta"
+        )
+    return found

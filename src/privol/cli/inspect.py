@@ -14,7 +14,14 @@ import click
 
 from .._vocabulary import ADJACENCIES
 from .encoding import spent_note
-from .options import CrossType, TargetType, given_parameters, learner_name, learner_options
+from .options import (
+    CrossType,
+    TargetType,
+    budget_in_epsilon,
+    given_parameters,
+    learner_name,
+    learner_options,
+)
 from .outputs import printing
 from .streams import FILE_OPTIONS, file_options, flag_of, width_of_schema
 from .topics import GroupedCommand, Topic
@@ -97,6 +104,7 @@ def plan(
             user=str(users.column),
             conditions=(),
         )
+    given = budget_in_epsilon(learner, given)
     name = learner_name(learner, given)
     if n_classes is not None:
         given["n_classes"] = n_classes

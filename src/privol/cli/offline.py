@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from ..errors import StateError
-from .options import given_parameters, learner_name
+from .options import budget_in_epsilon, given_parameters, learner_name
 from .outputs import RunDirectory, naming_rows, printing, uninterrupted
 from .prepare import check_labels
 from .progress import fitting
@@ -58,7 +58,7 @@ def fit_rows(
     from ..state import SealedRelease
 
     _refuse_others(ctx, learner, {name: options.pop(name) for name in _NOT_OFFLINE})
-    given = given_parameters(options)
+    given = budget_in_epsilon(learner, given_parameters(options))
     if seed is not None:
         given["random_state"] = seed
     name = learner_name(learner, given)

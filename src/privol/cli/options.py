@@ -48,6 +48,7 @@ __all__ = [
     "SetType",
     "TargetType",
     "WeightsType",
+    "budget_in_epsilon",
     "given_parameters",
     "in_options",
     "learner_name",
@@ -210,6 +211,12 @@ LEARNER_OPTIONS = (
         "1e-06",
         "In (0, 1); well below one over the number of rows. 0, of objective-perturbation, output-perturbation and pol: "
         "pure, by L2-Laplace noise.",
+    ),
+    LearnerOption(
+        "mu",
+        float,
+        "by --epsilon",
+        "The budget as the parameter of Gaussian differential privacy; for learners whose noise is Gaussian.",
     ),
     LearnerOption(
         "rows_per_user",
@@ -497,6 +504,22 @@ def learner_name(name: str | None, given: Mapping[str, Any]) -> str:
             why = " (the default for this loss; others: see --learner)" if name is None else ""
             raise click.UsageError(f"--{parameter.replace('_', '-')} is not an option of --learner {found}{why}")
     return found
+
+
+def budget_in_epsilon(name: str | None, given: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters of a learner with the epsilon that ``--mu`` comes to: it can be shared out."""
+    if "mu" not in given or given.get("calibration") == "published":  # which the learner refuses
+        return given
+    if "epsilon" in given:
+        raise click.UsageError("--epsilon and --mu exclude each other: two ways to state one budget")
+    from ..calibration import stated_epsilon
+    from ..learners import LEARNERS, OFFLINE_LEARNERS
+
+    kind: Any = {**LEARNERS, **OFFLINE_LEARNERS}[learner_name(name, given)]
+    delta = given.get("delta", kind().delta)
+    settled = {**given, "epsilon": stated_epsilon(None, delta, given["mu"])}
+    del settled["mu"]
+    return settled
 
 
 # ---- messages of the library, in the words of the command line ------------------------------------------------

@@ -14,7 +14,7 @@ import click
 from .._vocabulary import OF_TARGETS
 from ..errors import BudgetExceeded, InvalidParameter
 from .encoding import encoder_for, is_learnt, learns_encoding, spent_note, what_taught
-from .options import given_parameters, learner_name
+from .options import budget_in_epsilon, given_parameters, learner_name
 from .outputs import RunDirectory
 from .progress import counting
 from .streams import open_for_run, rows_that_taught
@@ -92,7 +92,7 @@ def prepare(
 
     if diagnostics:
         from .. import plots  # noqa: F401 (a missing package is to be found before the run, not after it)
-    given = given_parameters(options)
+    given = budget_in_epsilon(learner, given_parameters(options))
     if seed is not None:
         given["random_state"] = seed
     if metric_windows is not None and private_metrics is None:

@@ -26,7 +26,7 @@ from .topics import GroupedCommand, Topic
 __all__ = ["learn_rows", "run"]
 
 _PRIVACY = (
-    "epsilon delta rows_per_user user_separation adjacency horizon renewal release private_metrics metric_windows "
+    "epsilon delta mu rows_per_user user_separation adjacency horizon renewal release private_metrics metric_windows "
     "calibration noise_shape"
 )
 _PARAMETERS = " ".join(o.parameter for o in LEARNER_OPTIONS if o.parameter not in ("loss", *_PRIVACY.split()))

@@ -208,7 +208,7 @@ def compare(
 
         def without_noise(release: Any) -> tuple[Any, Progressive]:
             words = {"ledger": None, "random_state": None, "release": release, "horizon": plan.problem.horizon}
-            for name in {"leakage", "sigma"} & learner.get_params(deep=False).keys():  # in the place of epsilon
+            for name in {"leakage", "sigma", "mu"} & learner.get_params(deep=False).keys():  # in the place of epsilon
                 words[name] = None
             free = fresh_copy(learner).set_params(epsilon=math.inf, **words)
             return free, progressive(free, tape, delay=delay, points=points)

@@ -420,6 +420,7 @@ class OnlineLearner(LedgeredModel):
         endless = horizon == MOST_ROWS and self._endless()  # nobody knows the rows that delta has to stay below
         for words in weaknesses(guarantee, rows=1 if endless else horizon):
             warnings.warn(words, PrivacyWarning, stacklevel=3)
+        self._warn_of_clones(guarantee)
         ledger = self._ledger()
         place = place_of(stream, ledger, guarantee)
         account = ledger.open(learner=type(self).__name__, guarantee=guarantee, facts=facts, **place)

@@ -152,7 +152,7 @@ class GaussianLearner(OnlineLearner, Generic[P]):
 
     def _budget(self) -> Budget:
         return Budget(
-            epsilon=number(epsilon=self.epsilon, above=0, infinite=True),
+            epsilon=self._stated_epsilon(),
             delta=number(delta=self.delta, above=0, below=1),
             calibration=choice(CALIBRATIONS, calibration=self.calibration),
         )

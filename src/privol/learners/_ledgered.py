@@ -14,9 +14,10 @@ from .._sparse import sound_rows
 from .._validate import choice, integer, number
 from .._values import column_of, frame_of_numbers, listed, numbers_of, refusal
 from .._vocabulary import ON_INVALID
+from ..calibration import stated_epsilon
 from ..errors import InvalidParameter, StateError
 from ..guarantees import Guarantee
-from ..ledger import Ledger, LedgerSeat, LostLedger
+from ..ledger import Ledger, LedgerSeat, LostLedger, note_clone, warn_of_clones
 from ..losses import get_loss
 from ._model import ReleasedModel, is_classifier
 from ._targets import MOST_CLASSES, Targets, declared_labels, labels_in
@@ -35,6 +36,30 @@ class LedgeredModel(ReleasedModel):
     y_bound: float
     on_invalid: str
     ledger: Ledger | LostLedger | None
+    epsilon: float | None
+    delta: float
+    #: The budget stated in another way: a parameter of learners whose noise is Gaussian.
+    mu: float | None = None
+    calibration: str = "tight"
+
+    def _stated_epsilon(self) -> float:
+        """Epsilon of the budget, however it is stated."""
+        if self.mu is not None and self.calibration == "published":
+            raise InvalidParameter(
+                f"mu={self.mu!r} is what a run spends, and calibration='published' has noise that spends what it "
+                "spends: state the source's epsilon"
+            )
+        return stated_epsilon(self.epsilon, self.delta, self.mu)
+
+    def __sklearn_clone__(self) -> Self:
+        copy: Self = super().__sklearn_clone__()
+        note_clone(self, copy)
+        return copy
+
+    def _warn_of_clones(self, guarantee: Guarantee) -> None:
+        """Called before the ledger is asked for what a run costs."""
+        if self.ledger is None and guarantee.private and guarantee.kind != "none":
+            warn_of_clones(self)
 
     def _ledger(self) -> Ledger:
         if self.ledger is not None:

@@ -278,6 +278,7 @@ class OfflineLearner(LedgeredModel):
         guarantee = replace(guarantee, conditions=(*guarantee.conditions, *conditions))
         for words in weaknesses(guarantee, rows=n):
             warnings.warn(words, PrivacyWarning, stacklevel=3)
+        self._warn_of_clones(guarantee)
         if seal is not None:
             seal.begin(fixed, targets.classes)
         ledger = self._ledger()
@@ -327,7 +328,7 @@ class OfflineLearner(LedgeredModel):
 
     def _budget(self, calibrations: tuple[str, ...] = CALIBRATIONS) -> Budget:
         found = Budget(
-            epsilon=number(epsilon=self.epsilon, above=0, infinite=True),
+            epsilon=self._stated_epsilon(),
             delta=number(delta=self.delta, at_least=0, below=1),
             calibration=choice(calibrations, calibration=self.calibration),
         )

@@ -36,6 +36,9 @@ class AdaptiveFTRL(DPFTRL):
         Budget of the whole run, above 0; ``inf``: no noise and no guarantee.
     delta : float, default=1e-6
         Additive term of approximate privacy, in (0, 1). Choose it well below one over the number of rows.
+    mu : float, optional
+        The budget as the parameter of Gaussian differential privacy, above 0, in the place of ``epsilon``: no more is
+        spent, and ``delta`` only says where the guarantee states an epsilon (``docs/equal_privacy.md``).
     rows_per_user : int, optional
         The budget is for all rows of one user together, of whom the run has at most so many: ``epsilon`` and ``delta``
         are then a person's, and the noise is made for it. Default: for one row.
@@ -137,6 +140,7 @@ class AdaptiveFTRL(DPFTRL):
         loss: str | Loss = "logistic",
         epsilon: float = 1.0,
         delta: float = 1e-6,
+        mu: float | None = None,
         rows_per_user: int | None = None,
         user_separation: int = 1,
         adjacency: str = "replace",
@@ -154,6 +158,7 @@ class AdaptiveFTRL(DPFTRL):
         self.loss = loss
         self.epsilon = epsilon
         self.delta = delta
+        self.mu = mu
         self.rows_per_user = rows_per_user
         self.user_separation = user_separation
         self.adjacency = adjacency

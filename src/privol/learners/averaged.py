@@ -43,6 +43,9 @@ class POL(OfflineLearner):
     delta : float, default=1e-6
         Additive term of approximate privacy, in [0, 1), well below one over the number of rows. 0: L2-Laplace noise,
         pure differential privacy. Above 0: Gaussian noise.
+    mu : float, optional
+        The budget as the parameter of Gaussian differential privacy, above 0, in the place of ``epsilon``: no more is
+        spent, and ``delta`` only says where the guarantee states an epsilon (``docs/equal_privacy.md``).
     rows_per_user : int, optional
         The budget is for all rows of one user together, of whom a fit has at most so many: ``epsilon`` and ``delta``
         are then a person's, and the noise is made for it, by group privacy. Unless the stream says that it keeps this,
@@ -121,6 +124,7 @@ class POL(OfflineLearner):
         loss: str | Loss = "logistic",
         epsilon: float = 1.0,
         delta: float = 1e-6,
+        mu: float | None = None,
         rows_per_user: int | None = None,
         adjacency: str = "replace",
         ledger: Ledger | None = None,
@@ -139,6 +143,7 @@ class POL(OfflineLearner):
         self.loss = loss
         self.epsilon = epsilon
         self.delta = delta
+        self.mu = mu
         self.rows_per_user = rows_per_user
         self.adjacency = adjacency
         self.ledger = ledger

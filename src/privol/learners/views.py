@@ -17,7 +17,7 @@ from sklearn.base import clone
 from .._core._noise import Source
 from .._core._rows import squared_norms
 from ..guarantees import Guarantee
-from ..ledger import Account, Ledger
+from ..ledger import Account, Ledger, forget_clone
 from ._base import OnlineLearner
 from ._gaussian import DELTA_TOO_LARGE
 from ._ledgered import LedgeredModel
@@ -196,8 +196,12 @@ def promise_beside(learner: Learner, stream: Any, n_rows: int, n_classes: int) -
 
 
 def fresh_copy(learner: Learner) -> Learner:
-    """Return scikit-learn's clone of a learner, with the labels and the number of features that were declared."""
+    """Return scikit-learn's clone of a learner, with the labels and the number of features that were declared.
+
+    Whoever makes it sees to what it spends: nobody is warned of it.
+    """
     copy: Learner = clone(learner)
+    forget_clone(copy)
     for name in ("_declared", "_declared_features"):
         if name in vars(learner):
             setattr(copy, name, vars(learner)[name])

@@ -14,6 +14,7 @@ With a journal, a file that only grows, a ledger outlives its process: what a cr
 """
 
 from ._account import Account, Counters, Counts, Revoke
+from ._clones import forget_clone, note_clone, warn_of_clones
 from ._entries import IF_FIXED, LedgerEntry, Share, Spent, compose, delta_of, describe
 from ._groups import groups_of, held_by, shares_of
 from ._journal import Step, as_json, history
@@ -38,9 +39,12 @@ __all__ = [
     "compose",
     "delta_of",
     "describe",
+    "forget_clone",
     "format_down",
     "groups_of",
     "held_by",
     "history",
+    "note_clone",
     "shares_of",
+    "warn_of_clones",
 ]
