@@ -151,12 +151,15 @@ cdef class Form:
             How many are open.
         """
         cdef int64_t n = ends.shape[0] - 1, left = 0, i
+        cdef bint wrong = False
         cdef uint32_t *codes = NULL
         if n < 0:
             raise InvalidParameter("ends must have one number more than there are texts, found none")
-        for i in range(n):
-            if ends[i] < 0 or ends[i + 1] < ends[i]:
-                raise InvalidParameter("ends must ascend from 0 on")
+        with nogil:
+            for i in range(n):
+                wrong |= ends[i + 1] < ends[i]
+        if n and (wrong or ends[0] < 0):
+            raise InvalidParameter("ends must ascend from 0 on")
         if n and ends[n] > data.shape[0]:
             raise InvalidParameter(f"ends lead to {ends[n]}, and there are {data.shape[0]} bytes")
         cdef double[::1] values = empty(n)

@@ -159,8 +159,9 @@ class SchemaEncoder:
         self._by_work.sort(key=lambda part: -part.work)
         self._scale = Scale([part.column for part in self._numbers])
         self._number_names = [part.name for part in self._numbers]
+        # dense rows of nothing but columns of numbers
         self._as_they_are = not self.sparse and len(self._numbers) == self.n_features
-        self._number_entries = _runs([part.entry if self.sparse else part.feature for part in self._numbers])
+        self._number_entries = _runs([part.entry for part in self._numbers])
         # What every CSR row has; the entries of texts are overwritten.
         self._pattern = np.zeros(self._entries, dtype=np.int32)
         for part in self._numbers:

@@ -146,7 +146,7 @@ class CosinePoints:
         # of two more: a cell that is null, and a row that is spared
         self._left, self._share, self._states = column.hats.between(values, said, right)
         self._values = values
-        self._in_cycles = column.cycles_of(np.append(self._numbers, [np.nan, np.nan]))
+        self._in_cycles = column.cycles_of(np.append(self._numbers, [np.nan, np.nan])) if column.cycles else []
 
     @property
     def _numbers(self) -> FloatArray:
@@ -235,7 +235,7 @@ class KnotsColumn:
         self._pointed = pointed
         self._shape = column.shape
         self._times = column.timestamp
-        self._cycles = column.cycles
+        self.cycles = column.cycles
         # A line is a spline between two knots but for its scale.
         knots = np.array(column.knots, dtype=np.float64)
         self._knots = knots if column.shape != "linear" else knots[[0, -1]]
@@ -310,7 +310,7 @@ class KnotsColumn:
         if self._functions_at is not None:
             hats = places, weights
             places, weights = self._cosines(places, weights)
-        if self._cycles:
+        if self.cycles:
             values[none] = 0.0
             places, weights = self._with_cycles(values, places, weights)
         weights[none] = 0.0
@@ -324,9 +324,10 @@ class KnotsColumn:
 
     def cycles_of(self, seconds: FloatArray) -> list[FloatArray]:
         """Return cosine and sine of where times are in each cycle, in the order of their features; 0 of NaN."""
-        none = np.isnan(seconds)
-        seconds = np.where(none, 0.0, seconds)  # a date, as all others may be
-        found = [values for cycle in self._cycles for values in cycle_values(seconds, cycle)]
+        none = np.flatnonzero(np.isnan(seconds))
+        seconds = np.array(seconds)
+        seconds[none] = 0.0  # a date, as all others may be
+        found = cycle_values(seconds, *self.cycles)
         for values in found:
             values[none] = 0.0
         return found
@@ -376,7 +377,7 @@ class KnotsColumn:
 
     def _with_cycles(self, seconds: FloatArray, places: IntArray, weights: FloatArray) -> tuple[IntArray, FloatArray]:
         """Return features and values with those of where the times are in each cycle."""
-        found = [values for cycle in self._cycles for values in cycle_values(seconds, cycle)]
+        found = cycle_values(seconds, *self.cycles)
         last = np.arange(self.first_cycle, self.first_cycle + len(found), dtype=np.int32)
         return (
             np.concatenate([places, np.broadcast_to(last, (len(places), len(found)))], axis=1),

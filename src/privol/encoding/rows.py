@@ -19,12 +19,12 @@ from .cores import table_of
 from .labels import Labels
 from .rest import RestOfColumns
 
-# Of smaller blocks a batch makes several, which are cut from it without a copy.
-LARGE = 1 << 12
+__all__ = ["ColumnSource", "Encoder", "FrameSource", "PlainEncoder"]
 
 Encode = Callable[[Batch, int, FloatArray | None], Piece]
 
-__all__ = ["ColumnSource", "Encoder", "FrameSource", "PlainEncoder"]
+# Of smaller blocks a batch makes several, which are cut from it without a copy.
+LARGE = 1 << 12
 
 
 class Encoder(Protocol):
@@ -60,11 +60,11 @@ class ColumnSource(Source):
 
     def _encoded(self, encode: Encode, limit: int, progress: Progress) -> Iterator[Piece]:
         with closing(self._batches(limit, progress)) as batches:
-            wide = 8 * max(self.n_features, 1)
             if limit < LARGE or self.sparse or not (self.facts.merge and self._encoder.rows_alone):
                 yield from self._by_batch(encode, batches)
             else:
-                yield from self._by_block(encode, batches, max(min(limit, BLOCK_BYTES // wide), 1))
+                most = max(BLOCK_BYTES // (8 * self.n_features), 1)
+                yield from self._by_block(encode, batches, min(limit, most))
 
     def _by_batch(self, encode: Encode, batches: Iterator[Batch]) -> Iterator[Piece]:
         row = self._columns.first_row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -195,17 +196,23 @@ def _known(cycle: str, places: int) -> _Known:
     return _Known(places)
 
 
-def cycle_values(seconds: FloatArray, cycle: str) -> tuple[FloatArray, FloatArray]:
-    """Return cosine and sine of where finite times are in a cycle; their squares add up to no more than 1."""
+def cycle_values(seconds: FloatArray, *cycles: str) -> list[FloatArray]:
+    """Return cosine and sine of where finite times are in each cycle, whose squares add up to no more than 1."""
     days = np.floor(seconds / _DAY)
     if (days * _DAY == seconds).all() and (np.abs(days) < _NEAR_DAYS).all():  # dates
-        return _known(cycle, 2 * _NEAR_DAYS).values(days.astype(np.int64) + _NEAR_DAYS, seconds, cycle)
-    if cycle == "day":
-        second = _remainder(seconds, _DAY)
-        if (np.floor(second) == second).all():
-            # of what is just below a whole day the remainder rounds to one
-            return _known(cycle, _DAY + 1).values(second.astype(np.int64), seconds, cycle)
-    return _computed(seconds, cycle)
+        at = days.astype(np.int64) + _NEAR_DAYS
+        found = [_known(cycle, 2 * _NEAR_DAYS).values(at, seconds, cycle) for cycle in cycles]
+    else:
+        found = [_seconds_of_day(seconds) if cycle == "day" else _computed(seconds, cycle) for cycle in cycles]
+    return list(itertools.chain.from_iterable(found))
+
+
+def _seconds_of_day(seconds: FloatArray) -> tuple[FloatArray, FloatArray]:
+    second = _remainder(seconds, _DAY)
+    if not (np.floor(second) == second).all():
+        return _computed(seconds, "day")
+    # of what is just below a whole day the remainder rounds to one
+    return _known("day", _DAY + 1).values(second.astype(np.int64), seconds, "day")
 
 
 def _computed(seconds: FloatArray, cycle: str) -> tuple[FloatArray, FloatArray]:

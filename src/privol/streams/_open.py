@@ -146,9 +146,9 @@ def open_stream(
         Number of columns of X for (dict, y) pairs, best a power of two, below 2^31. Each key with a number, and each
         "key=value" with a text, is hashed to one of them with a sign, by scikit-learn's ``FeatureHasher``.
     read_ahead : bool, default True
-        Whether a thread parses the next blocks while the caller uses this one. Only for files, standard input, file
-        objects of the operating system and frames that can be read again: the caller's own iterators and readers run
-        in the caller's thread.
+        Whether a thread makes the next blocks while the caller uses this one, and another one reads tables for it. Only
+        for files, standard input, file objects of the operating system and frames that can be read again: the caller's
+        own iterators and readers run in the caller's thread.
         It never changes the blocks, nor where an error appears.
     count_cells : bool, default False
         Whether iterations count, by column, the cells that ``schema`` does not take as they are, in
