@@ -320,8 +320,17 @@ class Exchange:
 class _Block:
     """A block of rows, as streams give them."""
 
-    def __init__(self, X: Any, y: Any, first_row: int) -> None:
-        self.X, self.y, self.first_row = X, y, first_row
+    def __init__(self, X: Any, y: Any, first_row: int, seen: Any = None) -> None:
+        self.X, self.y, self.first_row, self.seen = X, y, first_row, seen
+
+
+def _name_users(streams: list[Any], key: bytes) -> bool:
+    """Let streams say whose their rows are, by hashes under one key; none of them is gone on with here."""
+    for stream in streams:
+        go_on = getattr(stream, "go_on", None)
+        if go_on is not None:
+            go_on(key)
+    return False
 
 
 class DealtRows:
@@ -360,7 +369,13 @@ class DealtRows:
             seen += block.X.shape[0]
             if len(kept):
                 X, y = block_of(block)
-                yield _Block(sound_rows(X)[kept], None if y is None else y[kept], block.first_row)
+                named = getattr(block, "seen", None)
+                own = None if named is None else named[kept]
+                yield _Block(sound_rows(X)[kept], None if y is None else y[kept], block.first_row, own)
+
+    def go_on(self, key: bytes, *, rows: int = 0, seen: Any = tuple) -> bool:
+        """Let blocks say whose their rows are, for a run that is kept; rows before come all again."""
+        return _name_users([self._stream], key)
 
 
 class InterleavedRows:
@@ -407,8 +422,15 @@ class InterleavedRows:
                 raise InvalidParameter(f"a node's stream ended before others: at most {self._rounds} rows after {seen}")
             n = lengths.pop()
             order = np.arange(own * n).reshape(own, n).T.reshape(-1)
-            yield _Block(_joined([p.X for p in pieces])[order], np.concatenate([p.y for p in pieces])[order], seen)
+            named = [p.seen for p in pieces]
+            users = None if any(part is None for part in named) else np.concatenate(named)[order]
+            y = np.concatenate([p.y for p in pieces])[order]
+            yield _Block(_joined([p.X for p in pieces])[order], y, seen, users)
             seen += own * n
+
+    def go_on(self, key: bytes, *, rows: int = 0, seen: Any = tuple) -> bool:
+        """Let blocks say whose their rows are, for a run that is kept; rows before come all again."""
+        return _name_users(self._streams, key)
 
 
 class NetworkRows:
@@ -453,6 +475,10 @@ class NetworkRows:
     def __iter__(self) -> Iterator[Any]:
         return iter(self._stream)
 
+    def go_on(self, key: bytes, *, rows: int = 0, seen: Any = tuple) -> bool:
+        """Let blocks say whose their rows are, for a run that is kept; rows before come all again."""
+        return _name_users([self._stream], key)
+
 
 def _can_be_said(said: Any) -> bool:
     """Whether something from another rank is what a rank says of its rows."""
@@ -484,6 +510,7 @@ class _Pieces:
         self._blocks, self._rows = blocks, rows
         self._X: Any = None
         self._y: Any = None
+        self._seen: Any = None
 
     def read(self) -> _Block | None:
         while self._X is None or self._X.shape[0] < self._rows:
@@ -495,10 +522,15 @@ class _Pieces:
             # a copy: streams may use their memory again
             self._X = X.copy() if self._X is None else _joined([self._X, X])
             self._y = np.array(y) if self._y is None else np.concatenate([self._y, y])
+            named = getattr(block, "seen", None)
+            if named is not None:  # of all blocks of a stream, or of none
+                self._seen = np.array(named) if self._seen is None else np.concatenate([self._seen, named])
         if self._X is None or self._X.shape[0] == 0:
             return None
-        piece = _Block(self._X[: self._rows], self._y[: self._rows], 0)
+        users = None if self._seen is None else self._seen[: self._rows]
+        piece = _Block(self._X[: self._rows], self._y[: self._rows], 0, users)
         self._X, self._y = self._X[self._rows :], self._y[self._rows :]
+        self._seen = None if self._seen is None else self._seen[self._rows :]
         return piece
 
 

@@ -134,6 +134,6 @@ def test_a_run_goes_on_with_the_users_that_it_has_seen(rows):
         PrefixSum(dim=2, **WORDS).restore(state)
     with pytest.raises(StateError):
         counted(user_separation=5).restore(state)
-    damaged = {**state, "users_entries": state["users_entries"][:-1]}
-    with pytest.raises(StateError, match="damaged"):
-        counted().restore(damaged)
+    for damaged in (state["users_entries"][:-1], np.ones_like(state["users_entries"]), state["users_entries"][:0]):
+        with pytest.raises(StateError, match="damaged"):
+            counted().restore({**state, "users_entries": damaged})

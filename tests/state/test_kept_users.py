@@ -8,6 +8,7 @@ import shutil
 import stat
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import warm
 from conformance import fingerprint
 
 import privol
+from privol.distributed import DealtRows, InterleavedRows, Ranks
 from privol.errors import StateError, StreamError
 from privol.evaluate import progressive
 from privol.ledger import Ledger
@@ -434,3 +436,65 @@ def test_behind_a_learnt_encoding_other_users_are_refused(surplus, tmp_path):
     assert not (tmp_path / "run" / "secret" / "seen.log").exists()
     whole = privol.PrivateClassifier(**made).fit_stream(rows)
     assert fingerprint(fitted(rows).learner_) == fingerprint(whole.learner_)
+
+
+# ---- of ranks ------------------------------------------------------------------------------------------------------
+
+
+class Wire:
+    """MPI of one rank alone."""
+
+    def Iallgather(self, mine, found):
+        found[0] = mine
+
+    def Iallgatherv(self, mine, found):
+        found[0][:] = mine
+
+    def Ibarrier(self):
+        return None
+
+    def Iprobe(self, tag, status):
+        return False
+
+
+def one_rank():
+    found = object.__new__(Ranks)
+    request = SimpleNamespace(Testall=lambda requests: True)
+    found.__dict__.update(
+        _mpi=SimpleNamespace(Request=request, Status=object), _timeout=9.0, _comm=Wire(), rank=0, size=1,
+        messages=0, bytes=0, _said=None, _heard=None, _failure=None, _under_way=None,
+    )  # fmt: skip
+    return found
+
+
+def learnt_by_a_rank(rows, run, stop=None, *, dealt=True, block=50):
+    """Three nodes on one rank, of one stream or of one each; after so many blocks it is interrupted."""
+    ranks, blocks = one_rank(), []
+
+    def opened(rows):
+        found = open_stream(rows, schema=schema("null"), block_rows=block)
+        found.count_rows()
+        return found
+
+    def progress(*_):
+        blocks.append(1)
+        if len(blocks) == stop:
+            raise OSError("gone")
+
+    network = privol.DOLA(nodes=3, epsilon=4.0, random_state=3, on_invalid="zero")
+    streams = [opened(rows.take(np.arange(node, N, 3))) for node in range(3)]
+    given = DealtRows(opened(rows), ranks, 3) if dealt else InterleavedRows(streams, rounds=block // 3)
+    return network.fit_ranks(given, ranks, progress=progress, checkpoint=State(run, every=60))
+
+
+@pytest.mark.parametrize("dealt", [True, False])
+def test_ranks_compare_whose_their_rows_were(dealt, tmp_path):
+    run = tmp_path / "run"
+    with pytest.raises(OSError, match="gone"):
+        learnt_by_a_rank(TABLE, run, 8, dealt=dealt)
+    other = with_user(TABLE, 1, "nobody else")
+    with pytest.raises(StateError, match=r"rows 1 to [0-9]+ of the stream are not those .* same users"):
+        learnt_by_a_rank(other, run, dealt=dealt)
+    whole = learnt_by_a_rank(TABLE, tmp_path / "whole", dealt=dealt)
+    last = learnt_by_a_rank(TABLE, run, dealt=dealt, block=70)
+    assert fingerprint(last) == fingerprint(whole)

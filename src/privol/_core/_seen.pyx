@@ -295,7 +295,11 @@ cdef class UserTable:
         cdef bytes entries = arrays["entries"].tobytes()
         cdef int64_t room = len(entries) // self.c.stride
         cdef int64_t used = counts[6]
-        if room < 1 or room * self.c.stride != len(entries) or not 0 <= used <= min(self.most, 4 * room // 5):
+        whole = room > 0 and room * self.c.stride == len(entries) and 0 <= used <= min(self.most, 4 * room // 5)
+        if whole:  # without a free entry a user would be sought for ever
+            digests = np.frombuffer(entries, dtype=np.uint8).reshape(room, self.c.stride)[:, :16]
+            whole = np.count_nonzero(digests.any(axis=1)) == used
+        if not whole:
             raise StateError("the state of the table of users is damaged")
         cdef pv_users known = self.c
         self.make(&known, room)
