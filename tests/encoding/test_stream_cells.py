@@ -132,6 +132,18 @@ def test_nothing_to_count_is_no_column():
     assert stream.cell_rows == 1
 
 
+@pytest.mark.parametrize("shape", ["cosine", "spline", "linear"])
+def test_times_beyond_the_knots_are_not_counted(shape):
+    """Of those that taught a column all later rows are behind; what is no time, or missing, is still counted."""
+    at = {"knots": [1.577e9, 1.580e9, 1.583e9], "shape": shape, "timestamp": True, "cycles": ["week"], "missing": "zero"}
+    numbers = {"knots": [0.0, 1.0, 2.0], "shape": shape, "missing": "zero"}
+    cells = ["2019-05-05", "2020-02-02", "2024-01-01", "", "soon"]
+    rows = [{"at": cell, "x": x} for cell, x in zip(cells, ["-1", "1", "9", "", "soon"], strict=True)]
+    schema = {"columns": {"at": at, "x": numbers}}
+    stream = drained(open_stream(rows, schema=schema, target=False, count_cells=True))
+    assert stream.cells == {"at": {"missing": 1, "unknown": 1}, "x": {"missing": 1, "unknown": 1, "clipped": 2}}
+
+
 def test_infinite_cells_are_not_clipped():
     rows = [{"x": x} for x in (float("inf"), float("-inf"), 2.0)]
     stream = drained(open_stream(rows, schema={"columns": {"x": {"range": [0, 1]}}}, target=False, count_cells=True))

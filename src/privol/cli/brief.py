@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import RenderableType
@@ -20,6 +20,7 @@ _METRICS = {
     "root_mean_squared_error": "RMSE", "mean_absolute_error": "MAE", "loss": "loss",
 }  # fmt: skip
 _SHOWN = 3  # metrics of a model
+_NAMED = 4  # columns that are left out
 _ALL = "all of it"
 
 
@@ -74,7 +75,7 @@ def _learnt(record: Mapping[str, Any]) -> RenderableType:
         used = "frequent features" if encoding["frequent_features"] is not None else "columns"
         count = encoding["frequent_features"] if encoding["frequent_features"] is not None else encoding["columns"]
         others = "which the model learns too" if encoding["reused"] else "which the model does not learn"
-        left_out = f"; {len(encoding['dropped']):,} columns left out" if encoding["dropped"] else ""
+        left_out = _left_out(list(encoding["dropped"]))
         table.add_row("encoding", f"{count:,} {used}, learnt from {encoding['rows']:,} rows, {others}{left_out}")
     noise = record["noise"]
     table.add_row("released", "1 model" if record["releases"] == 1 else f"{record['releases']:,} models")
@@ -86,6 +87,13 @@ def _learnt(record: Mapping[str, Any]) -> RenderableType:
         scores = "" if noise["largest_score"] is None else f" (scores reach {noise['largest_score']:.3g})"
         table.add_row("noise", f"std {most}{noise['score_std']:.3g} in the score of the longest row{scores}")
     return table
+
+
+def _left_out(names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return f"; left out: {', '.join(names[:_NAMED])}{more}"
 
 
 def _pace(record: Mapping[str, Any]) -> str:

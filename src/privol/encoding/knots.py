@@ -112,11 +112,11 @@ class Points:
         """Add the entries to dense rows."""
         rows.entries(np.ascontiguousarray(self._places), np.ascontiguousarray(self._weights), self._cells)
 
-    def count(self, name: str, counts: CellCounts) -> None:
-        """Add the cells that are not taken as they are."""
+    def count(self, name: str, counts: CellCounts, *, later: bool = False) -> None:
+        """Add the cells that are not taken as they are; ``later``: ones beyond the knots are nothing to be counted."""
         if not (self._states[:-1] & (_MISSING | _UNKNOWN | _CLIPPED)).any():
             return
-        _count(self._states[self._cells], name, counts)
+        _count(self._states[self._cells], name, counts, later)
 
 
 class CosinePoints:
@@ -196,13 +196,13 @@ class CosinePoints:
         if column.flag is not None:
             rows.flag(column.flag, self._states, _MISSING | _UNKNOWN, self._cells)
 
-    def count(self, name: str, counts: CellCounts) -> None:
-        """Add the cells that are not taken as they are."""
-        _count(self._of_rows(self._states), name, counts)
+    def count(self, name: str, counts: CellCounts, *, later: bool = False) -> None:
+        """Add the cells that are not taken as they are; ``later``: ones beyond the knots are nothing to be counted."""
+        _count(self._of_rows(self._states), name, counts, later)
 
 
-def _count(states: npt.NDArray[np.uint8], name: str, counts: CellCounts) -> None:
-    for kind, state in (("missing", _MISSING), ("unknown", _UNKNOWN), ("clipped", _CLIPPED)):
+def _count(states: npt.NDArray[np.uint8], name: str, counts: CellCounts, later: bool) -> None:
+    for kind, state in (("missing", _MISSING), ("unknown", _UNKNOWN), ("clipped", 0 if later else _CLIPPED)):
         counts.add(name, kind, np.count_nonzero(states & state))
 
 
@@ -235,6 +235,8 @@ class KnotsColumn:
         self._pointed = pointed
         self._shape = column.shape
         self._times = column.timestamp
+        #: Whether cells beyond the knots are to be expected: time goes on behind the rows that taught the column.
+        self.later = column.timestamp
         self.cycles = column.cycles
         # A line is a spline between two knots but for its scale.
         knots = np.array(column.knots, dtype=np.float64)

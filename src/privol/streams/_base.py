@@ -168,10 +168,11 @@ class Stream:
         """How many cells the schema does not take as they are, by column and kind. **Not private**, a diagnostic.
 
         "unknown": a cell that is none of the declared levels; "missing": one that is empty or counts as missing;
-        "clipped": a number beyond its declared range (of the target too), infinities aside. Only what is not 0 is
-        there: ``{"ward": {"unknown": 12, "missing": 3}}``. Every row of the input counts that brings features, also
-        those that a cap drops or that wait for their label in vain; labels do not count. Of a hashed column no cell is
-        unknown, and a column that is dropped is not read.
+        "clipped": a number beyond its declared range or its knots (of the target too), infinities aside; times beyond
+        the knots are to be expected, and count nowhere. Only what is not 0 is there:
+        ``{"ward": {"unknown": 12, "missing": 3}}``. Every row of the input counts that brings features, also those that
+        a cap drops or that wait for their label in vain; labels do not count. Of a hashed column no cell is unknown,
+        and a column that is dropped is not read.
 
         It is that of the latest iteration, and exact: None until that has come to its end, and where
         ``open_stream(..., count_cells=True)`` did not ask for it.
