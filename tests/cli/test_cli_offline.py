@@ -222,6 +222,10 @@ def test_errors_in_the_targets_own_units(here, learner):
     text = " ".join(privol_cli(*again).stdout.split())
     assert "RMSE in target's units" in text
     assert f"{last['in_target_units']['root_mean_squared_error']:.5g}" in text
+    short = privol_cli("run", "rows.csv", *again[3:-1], "U").stdout.splitlines()
+    (cells,) = (line.split() for line in short if line.startswith("last model RMSE"))
+    assert cells[3] == f"{last['in_target_units']['root_mean_squared_error']:.5g}"
+    assert cells[-1] == f"{np.std(y):.5g}"  # the mean's, in the same units
     plan = json.loads(privol_cli("plan", *words, "--horizon", N, "--json").stdout)
     assert plan["score_std_in_target_units"] == pytest.approx(30.0 * plan["releases"][-1]["score_std"])
     assert "In the target's own units" in privol_cli("plan", *words, "--horizon", N).stdout

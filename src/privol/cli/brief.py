@@ -128,10 +128,11 @@ def _how_good(found: Mapping[str, Any]) -> list[RenderableType]:
     hidden = set(found.get("omitted_metrics", ()))
     constant = {"accuracy": found["majority_accuracy"], "auc": 0.5}
     if not found["classification"]:
-        constant, deviation = {}, found["deviation_of_targets"]
+        constant, deviation = dict[str, Any](), found["deviation_of_targets"]
         if deviation:
-            unit = _half(found["target_range"]) if "in_target_units" in own else 1.0
-            constant = {"r_squared": 0.0, "root_mean_squared_error": deviation * unit}
+            constant = {"r_squared": 0.0, "root_mean_squared_error": deviation}
+            if "in_target_units" in own:
+                constant["in_target_units"] = {"root_mean_squared_error": deviation * _half(found["target_range"])}
         else:
             hidden.add("r_squared")
     words = [name for name in _METRICS if name in own and name not in hidden][:_SHOWN]

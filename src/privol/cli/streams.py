@@ -173,7 +173,8 @@ def open_for_run(
         for word in named:
             if word in _IN_SCHEMA:
                 raise click.UsageError(
-                    f"--schema and {flag_of(word)} exclude each other: with --schema {_IN_SCHEMA[word]}"
+                    f"--schema and {flag_of(word)} exclude each other: with --schema {_IN_SCHEMA[word]}; where it "
+                    "leaves something to be learnt, --learn-schema takes both"
                 )
     if encoder is not None:
         stream = open_stream(file, **{**given, "schema": encoder, "classes": classes}, count_cells=diagnostics)
