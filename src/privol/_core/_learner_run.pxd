@@ -117,6 +117,7 @@ cdef class LearnerRun(GuardedRun):
     cdef int run(self, pv_rows *rows, const double *y, const pv_progress *progress) except -1
     cdef int run_undoably(self, pv_rows *rows, const double *y, const pv_progress *progress) except -1
     cdef int publish_last(self, const double *point) except -1
+    cdef int take(self, cnp.ndarray row, double y, bint null_invalid) except -1
     cdef int check_room(self, int64_t n) except -1
     cdef int check_width(self, int64_t d) except -1
     cdef object view(self, pv_rows *rows, object X, const double[::1] y)

@@ -35,7 +35,10 @@ from ._rows cimport (
     PV_OK,
     PV_UNDECIDED,
     invalid_row,
+    is_plain,
+    plain_score,
     pv_rows_norm,
+    read_target,
     view_block,
     view_row,
 )
@@ -387,7 +390,6 @@ cdef class LearnerRun(GuardedRun):
 
     def learn_one(self, x, double y, bint null_invalid=False):
         """Learn one row: ``learn`` without the cost of a block."""
-        cdef pv_rows rows
         cdef cnp.ndarray row
         self.enter(True)
         if not cnp.PyArray_Check(x) or (
@@ -398,6 +400,23 @@ cdef class LearnerRun(GuardedRun):
         if cnp.PyArray_NDIM(row) != 1:
             raise InvalidParameter(f"x must have one dimension, found {cnp.PyArray_NDIM(row)}")
         self.check_width(cnp.PyArray_DIM(row, 0))
+        self.take(row, y, null_invalid)
+
+    def learn_labelled(self, x, y, dict codes, double y_bound, bint null_invalid):
+        """As ``learn_one``, of an array of doubles and a label or target as it comes; False: nothing was done.
+
+        ``codes`` of the labels; None: ``y`` is a real target, which is clipped to ``y_bound``.
+        """
+        cdef double target
+        cdef int64_t d = self.plan.d // self.plan.outputs.n - self.plan.intercept
+        if not is_plain(x, d) or not read_target(y, codes, y_bound, &target):
+            return False
+        self.enter(True)
+        self.take(x, target, null_invalid)
+        return True
+
+    cdef int take(self, cnp.ndarray row, double y, bint null_invalid) except -1:
+        cdef pv_rows rows
         view_row(&rows, row)
         with self.lock:
             self.check_room(1)
@@ -407,6 +426,7 @@ cdef class LearnerRun(GuardedRun):
                 self.run_undoably(&rows, &y, NULL)
             else:
                 self.run(&rows, &y, NULL)
+        return 0
 
     def finish(self):
         """Make the release that is due after the last row learnt, if an exception kept it from being made."""
@@ -473,6 +493,15 @@ cdef class LearnerRun(GuardedRun):
     def next_release(self) -> int:
         """Row after which the next model is released; horizon + 1: none."""
         return self.state.next_release
+
+    def score_one(self, x, double x_bound):
+        """Score of a row by the last released point; None: it is no array of finite doubles, or has several scores."""
+        cdef int64_t d = self.plan.d - self.plan.intercept
+        if self.plan.outputs.n != 1 or not is_plain(x, d):
+            return None
+        self.enter(False)
+        with self.lock:
+            return plain_score(x, self.state.released, d, self.plan.intercept, x_bound)
 
     def released_model(self):
         """Copy of the last released point, shape (dim,)."""

@@ -5,10 +5,66 @@ import math
 import numpy as np
 
 cimport numpy as cnp
+from libc.math cimport isfinite, sqrt
 
 from ..errors import InvalidRow
 
+cdef extern from "numpy/arrayobject.h" nogil:
+    ctypedef struct PyArray_ArrFuncs:
+        void (*dotfunc)(void *, cnp.npy_intp, void *, cnp.npy_intp, void *, cnp.npy_intp, void *)
+
+    PyArray_ArrFuncs *PyDataType_GetArrFuncs(void *descr)
+
 cnp.import_array()
+
+REALS = float, np.float64
+DOUBLES = np.dtype(np.float64)
+cdef PyArray_ArrFuncs *OF_DOUBLES = PyDataType_GetArrFuncs(<void *>DOUBLES)
+
+
+cdef inline double dot(const double *a, const double *b, int64_t n) noexcept:
+    """As NumPy's ``a @ b`` has it, to the last bit."""
+    cdef double found
+    OF_DOUBLES.dotfunc(<void *>a, sizeof(double), <void *>b, sizeof(double), &found, n, NULL)
+    return found
+
+
+cdef bint is_plain(x, int64_t d) noexcept:
+    """Whether a row is an array of so many doubles, one after the other."""
+    return (
+        cnp.PyArray_CheckExact(x) and cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT64 and cnp.PyArray_NDIM(x) == 1
+        and cnp.PyArray_DIM(x, 0) == d and cnp.PyArray_ISCARRAY_RO(x)
+    )
+
+
+cdef bint read_target(y, dict codes, double y_bound, double *target) except -1:
+    """Return whether a label, or with codes None a real target, needs no other look; its code, or clipped value."""
+    if codes is None:
+        if type(y) not in REALS or not isfinite(<double>y):
+            return False
+        target[0] = min(max(<double>y, -y_bound), y_bound)
+        return True
+    try:
+        code = codes.get(y)
+    except Exception:  # not hashable, so not a label
+        return False
+    if code is None:
+        return False
+    target[0] = code
+    return True
+
+
+cdef object plain_score(cnp.ndarray x, const double *model, int64_t d, bint intercept, double x_bound):
+    """Score of a plain row by a model, the row scaled to its bound; None if it is not finite."""
+    cdef const double *row = <const double *>cnp.PyArray_DATA(x)
+    cdef double norm = sqrt(dot(row, row, d))
+    cdef double score
+    if not isfinite(norm):
+        return None
+    score = dot(model, row, d)
+    if norm > x_bound:
+        score *= x_bound / norm
+    return score + (model[d] if intercept else 0.0)
 
 
 cdef object view_block(pv_rows *rows, object X):

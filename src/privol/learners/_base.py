@@ -216,11 +216,13 @@ class OnlineLearner(LedgeredModel):
         user : text or number, optional
             Whose row it is; see ``partial_fit``.
         """
+        run: Run | None = self.__dict__.get("_run")
+        if run is not None and user is None and run.learn_one(x, y):
+            return self
         whose = None if user is None else [user]
         if type(x) is not np.ndarray and sp.issparse(x):
             one: Any = x
             return self.partial_fit(sp.csr_array(one.reshape(1, -1)), [[y]], users=whose)
-        run: Run | None = self.__dict__.get("_run")
         other = run is None or run.closed or run.of_stream or run.unlabelled or run.keeper
         if run is None or other or (run.users is None) != (user is None):
             block: Any = x[None, ...] if isinstance(x, np.ndarray) else [x]

@@ -206,6 +206,10 @@ class ReleasedModel(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
 
     def predict_one(self, x: ArrayLike) -> Any:
         """Class label, or predicted target, of one row of shape (n_features,)."""
+        run = self.__dict__.get("_run")
+        found = None if run is None else run.predict_one(x, self.x_bound)
+        if found is not None:
+            return found
         coef, intercept = self._parts(self._public("model"), self._outputs())
         row = np.asarray(unmasked(x), dtype=np.float64)
         d = coef.shape[-1]

@@ -241,6 +241,20 @@ class Run:
     def _revoke(self, words: str) -> None:
         self.state.revoke(words)
 
+    def learn_one(self, x: Any, y: Any) -> bool:
+        """Learn a row that is an array of doubles, and a label or target, as they come; False: nothing was done."""
+        if self.closed or self.of_stream or self.unlabelled or self.keeper is not None or self.users is not None:
+            return False
+        targets = self.targets
+        return self.state.learn_labelled(x, y, targets.codes, targets.y_bound, not targets.refuse)
+
+    def predict_one(self, x: Any, x_bound: float) -> Any:
+        """Label or target of a row that is an array of doubles; None: it is none, or has several scores."""
+        if self.handed is not None or self.unlabelled:
+            return None
+        score, classes = self.state.score_one(x, x_bound), self.targets.classes
+        return score if score is None or classes is None else classes[1 if score > 0.0 else 0]
+
     def public(self, attribute: str) -> Any:
         """A field of :class:`Export`: of what was kept last, or read from the live state."""
         if self.handed is not None:

@@ -152,7 +152,7 @@ class Targets:
 
     def encode_one(self, y: Any, learnt: int) -> float:
         """``encode`` for one target, without the cost of arrays."""
-        codes = self._codes
+        codes = self.codes
         if codes is None:
             target = real(y)
             if math.isfinite(target):
@@ -165,7 +165,8 @@ class Targets:
         return self._unknown(y, learnt + 1) if code is None else code
 
     @cached_property
-    def _codes(self) -> dict[Any, float] | None:
+    def codes(self) -> dict[Any, float] | None:
+        """Codes of the labels as the kernels have them; None for real targets."""
         if self.classes is None:
             return None
         # NumPy's own scalars too: those of dates equal no others
@@ -190,7 +191,7 @@ class Targets:
 
     def _looked_up(self, labels: list[Any]) -> FloatArray:
         """The codes of labels, each by itself; NaN for those that are not declared."""
-        codes = self._codes
+        codes = self.codes
         assert codes is not None
         if (PLAIN | {str, bytes}).issuperset(map(type, labels)):
             return np.array([codes.get(label, math.nan) for label in labels], dtype=np.float64)
