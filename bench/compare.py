@@ -157,6 +157,20 @@ def one_row(rows: int) -> list[Row]:
         factor = n / few  # the peer ran a fortieth of the rows
         scaled = {name: getattr(row, name) * factor for name in ("peer", "ratio", "low", "high")}
         table.append(replace(row, **scaled))
+    fitted, guesser = PIGD(release="last").fit(X, y), LogisticRegression()
+    for record, target in zip(records[:1000], targets, strict=False):
+        guesser.learn_one(record, target)
+
+    def predicted(by: Any, rows: list[Any]) -> Callable[[], None]:
+        def run() -> None:
+            predict = by.predict_one
+            for row in rows[1:]:
+                predict(row)
+
+        return run
+
+    mine, theirs = predicted(fitted, vectors), predicted(guesser, records)
+    table.append(pair("predict_one", "ns/row", n, mine, theirs, "River predict_one", rounds=5))
     return table
 
 
