@@ -73,6 +73,8 @@ def test_what_mu_does_not_say():
             fitted(name, mu=MU, calibration="published")
     for name in ("ObjectivePerturbation", "LDPSGD", "MIOGD", "DOLA"):
         assert "mu" not in getattr(privol, name)().get_params()
+    with pytest.raises(InvalidParameter, match="epsilon must be a number above 0, found None"):
+        privol.LDPSGD(epsilon=None).fit(X, Y)
 
 
 @pytest.mark.parametrize("name", KINDS)

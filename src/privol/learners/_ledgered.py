@@ -49,6 +49,8 @@ class LedgeredModel(ReleasedModel):
                 f"mu={self.mu!r} is what a run spends, and calibration='published' has noise that spends what it "
                 "spends: state the source's epsilon"
             )
+        if self.epsilon is None and "mu" not in self.get_params(deep=False):
+            return number(epsilon=self.epsilon, above=0, infinite=True)
         return stated_epsilon(self.epsilon, self.delta, self.mu)
 
     def __sklearn_clone__(self) -> Self:
