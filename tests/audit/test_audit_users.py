@@ -49,6 +49,14 @@ def test_the_worst_places_cost_what_is_calibrated(name, words, rows, separation)
         assert case.attainable > 0.99 * case.mu
 
 
+@pytest.mark.parametrize(("rows", "separation"), [(3, 100), (4, 300), (4, 225)])
+@pytest.mark.parametrize("design", ["sqrt", "blt", "tree", "independent"])
+def test_the_worst_places_between_steps_cost_what_is_calibrated(design, rows, separation):
+    """Rows 128 of which make a step: neither a multiple nor a part of their distance."""
+    case = case_of("dpftrl", {"design": design}, rows, separation)
+    assert 0.99 * case.mu < case.attainable <= case.mu * (1 + 1e-9)
+
+
 @pytest.mark.parametrize("rows", [2, 4])
 def test_an_average_over_many_rows_moves_as_far_as_group_privacy_says(rows):
     """But for what the first rows of a user do not yet move together, with the whole of the noise and with less."""

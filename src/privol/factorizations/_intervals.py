@@ -14,14 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._designs import Honaker, Smooth, Tree
+from ._toeplitz import Independent
 
 __all__ = ["squares_in_intervals"]
 
 Table = NDArray[np.int32]
 
 _NONE = -(1 << 29)  # no such rows; two of these and all squares, 1024**2 in each of 64 heights, fit into 32 bits
-_FINEST = 64  # numbers of free rows that are told apart
-_WORK = 100_000_000  # comparisons, more or less: some tenths of a second
+_FINEST = 256  # numbers of free rows that are told apart
+_WORK = 200_000_000  # comparisons, more or less: some tenths of a second
 
 
 @dataclass(frozen=True)
@@ -99,12 +100,15 @@ class _Blocks:
         return _Block(leaves, table)
 
 
-def squares_in_intervals(design: Tree | Smooth, rows: int, separation: int, leaf: int) -> NDArray[np.int64]:
+def squares_in_intervals(
+    design: Tree | Smooth | Independent, rows: int, separation: int, leaf: int
+) -> NDArray[np.int64]:
     """Bound the sum over all nodes of the squared number of a user's rows in each, for 0 to ``rows`` rows.
 
     Parameters
     ----------
-    design : Tree or Smooth
+    design : Tree, Smooth or Independent
+        Of the last the nodes are the leaves.
     rows : int
         No more than fit.
     separation, leaf : int
@@ -113,7 +117,7 @@ def squares_in_intervals(design: Tree | Smooth, rows: int, separation: int, leaf
     Returns
     -------
     ndarray of shape (rows + 1,), int64
-        Never falling. Exact where ``separation``, in lowest terms with ``leaf``, is at most 64 and the rows are few.
+        Never falling. Exact where ``separation``, in lowest terms with ``leaf``, is at most 256 and the rows are few.
         Else a bound, for which distances are counted in units, rounded down.
     """
     common = math.gcd(separation, leaf)  # rows of one such unit are never told apart
@@ -137,23 +141,39 @@ def _unit(separation: int, leaf: int, finest: int, *, words: bool) -> int:
     return unit
 
 
-def _look(design: Tree | Smooth, blocks: _Blocks) -> tuple[NDArray[np.int64], int]:
+def _look(design: Tree | Smooth | Independent, blocks: _Blocks) -> tuple[NDArray[np.int64], int]:
     """The largest sums, and what was compared for them."""
-    whole = _of_words(design, blocks) if isinstance(design, Smooth) else _of_tree(design, blocks)
+    if isinstance(design, Smooth):
+        whole = _of_words(design, blocks)
+    else:
+        whole = _of_tree(design, blocks) if isinstance(design, Tree) else _of_leaves(design, blocks)
     return np.maximum.accumulate(whole.table[:, 0, 0].astype(np.int64)), blocks.pairs
 
 
 def _of_tree(design: Tree, blocks: _Blocks) -> _Block:
     """Of the tree left halves are nodes, and the blocks of the steps' bits; of Honaker's every half is."""
-    every, heights = isinstance(design, Honaker), range(design.steps.bit_length())
+    every = isinstance(design, Honaker)
     within = [blocks.single()]  # of 2**j leaves, itself not counted
-    for _ in heights[1:]:
+    for _ in range(design.steps.bit_length() - 1):
         half = blocks.counted(within[-1])
         within.append(blocks.join(half, half if every else within[-1]))
+    return _side_by_side(design.steps, [blocks.counted(block) for block in within], blocks)
+
+
+def _of_leaves(design: Independent, blocks: _Blocks) -> _Block:
+    """Every leaf is a node, and nothing else."""
+    within = [blocks.counted(blocks.single())]
+    for _ in range(design.steps.bit_length() - 1):
+        within.append(blocks.join(within[-1], within[-1]))
+    return _side_by_side(design.steps, within, blocks)
+
+
+def _side_by_side(steps: int, parts: list[_Block], blocks: _Blocks) -> _Block:
+    """All steps, of blocks of ``2**j`` leaves: those of the bits of their number, from the largest."""
     found: _Block | None = None
-    for height in reversed(heights):
-        if design.steps >> height & 1:
-            found = blocks.join(found, blocks.counted(within[height]))
+    for height in reversed(range(steps.bit_length())):
+        if steps >> height & 1:
+            found = blocks.join(found, parts[height])
     assert found is not None
     return found
 
