@@ -173,6 +173,7 @@ def test_scores_are_put_under_the_right_labels(tmp_path):
 def _players():
     yield "dpftrl", lambda cut: play_learner(cut, "dpftrl", math.inf, DELTA, 0, BLOCK)
     yield "sgd", lambda cut: references.play_sgd(Rows(cut), BLOCK)
+    yield "sgd-default", lambda cut: references.play_default_sgd(Rows(cut), BLOCK)
     yield "dp-sgd", lambda cut: rivals.play_descent(Rows(cut), math.inf, DELTA, 0, BLOCK)
     yield "river", lambda cut: references.play_river(Rows(cut), BLOCK)
 

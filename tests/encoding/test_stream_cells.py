@@ -135,8 +135,9 @@ def test_nothing_to_count_is_no_column():
 @pytest.mark.parametrize("shape", ["cosine", "spline", "linear"])
 def test_times_beyond_the_knots_are_not_counted(shape):
     """Of those that taught a column all later rows are behind; what is no time, or missing, is still counted."""
-    at = {"knots": [1.577e9, 1.580e9, 1.583e9], "shape": shape, "timestamp": True, "cycles": ["week"], "missing": "zero"}
-    numbers = {"knots": [0.0, 1.0, 2.0], "shape": shape, "missing": "zero"}
+    both = {"shape": shape, "missing": "zero"}
+    at = {"knots": [1.577e9, 1.580e9, 1.583e9], "timestamp": True, "cycles": ["week"], **both}
+    numbers = {"knots": [0.0, 1.0, 2.0], **both}
     cells = ["2019-05-05", "2020-02-02", "2024-01-01", "", "soon"]
     rows = [{"at": cell, "x": x} for cell, x in zip(cells, ["-1", "1", "9", "", "soon"], strict=True)]
     schema = {"columns": {"at": at, "x": numbers}}

@@ -20,6 +20,7 @@ NOTICE = "NOT PRIVATE: computed from the rows of the streams and covered by no g
 #: How tables call the others.
 TITLES = {
     "sgd": "scikit-learn SGD, best of a grid",
+    "sgd-default": "scikit-learn SGD, its defaults",
     "river": "River",
     "linear": "offline linear",
     "trees": "offline trees",

@@ -21,7 +21,7 @@ from ..errors import InvalidParameter, PrivolError, StreamError
 from .central import CENTRAL, Played, play_learner
 from .figures import PARTS, figures_of
 from .raw_rows import Rows
-from .references import play_river, play_sgd, play_trees, play_whole
+from .references import play_default_sgd, play_river, play_sgd, play_trees, play_whole
 from .results import Key, Results, epsilon_word
 from .rivals import play_descent, play_diffprivlib
 from .specs import Prepared, Spec, named, prepare
@@ -34,6 +34,7 @@ BLOCK = 100
 #: Who runs beside privol's learners: without privacy, online or with all rows at once; or a private rival.
 OTHERS = {
     "sgd": "online",
+    "sgd-default": "online",
     "river": "online",
     "linear": "whole",
     "trees": "whole",
@@ -210,6 +211,8 @@ def _by_name(task: _Task, rows: Rows) -> Played:
     if epsilon is None:
         if name == "sgd":
             return play_sgd(rows, BLOCK)
+        if name == "sgd-default":
+            return play_default_sgd(rows, BLOCK)
         if name == "river":
             return play_river(rows, BLOCK)
         return play_whole(rows) if name == "linear" else play_trees(rows)

@@ -18,7 +18,7 @@ from .central import Played
 from .figures import figures_of, headline
 from .raw_rows import Rows
 
-__all__ = ["play_river", "play_sgd", "play_trees", "play_whole"]
+__all__ = ["play_default_sgd", "play_river", "play_sgd", "play_trees", "play_whole"]
 
 FloatArray = NDArray[np.float64]
 
@@ -43,42 +43,57 @@ def _log_odds(model: Any, X: Any, classes: int) -> FloatArray:
     return whole
 
 
-def play_sgd(rows: Rows, block: int) -> Played:
-    """Let scikit-learn's SGD learn, on standardised numbers and one-hot texts.
+def _one_pass(rows: Rows, block: int, model: Any, about: dict[str, Any]) -> Played:
+    """Let a model of scikit-learn learn once, block by block, on standardised numbers and one-hot texts.
 
-    Scales, levels, step size and schedule are chosen in hindsight, the latter two by the AUC (or R2) of the second
-    half of the stream: what nobody can know before.
+    Scales and levels are those of all rows: what nobody can know before. Of real targets so is the scale.
     """
     prepared, (X, held) = rows.prepared, rows.encoded
     classes, y = len(prepared.classes), rows.y
     mean, spread = (float(y.mean()), float(y.std()) or 1.0) if prepared.regression else (0.0, 1.0)
+    known = {} if prepared.regression else {"classes": np.arange(classes)}
+
+    def predict(part: Any) -> FloatArray:
+        if prepared.regression:
+            return np.asarray(mean + spread * model.predict(part))
+        return _log_odds(model, part, classes)
+
+    scores = np.zeros((prepared.rows, classes) if classes > 2 else prepared.rows) + mean
+    start = time.perf_counter()
+    for at in _blocks(prepared.rows, block):
+        if at.start:
+            scores[at] = predict(X[at])
+        model.partial_fit(X[at], (y[at] - mean) / spread if prepared.regression else y[at], **known)
+    seconds = time.perf_counter() - start
+    return Played(scores, predict(held), seconds, prepared.rows, {"features": X.shape[1], **about})
+
+
+def play_sgd(rows: Rows, block: int) -> Played:
+    """Let scikit-learn's SGD learn, its step size and schedule chosen in hindsight.
+
+    Chosen by the AUC (or R2) of the second half of the stream.
+    """
+    prepared = rows.prepared
     best: Played | None = None
     most = -np.inf
     for eta in _STEPS:
         for schedule in _SCHEDULES:
             words = {"learning_rate": schedule, "eta0": eta, "alpha": 1e-6, "fit_intercept": False, "random_state": 0}
             model: Any = SGDRegressor(**words) if prepared.regression else SGDClassifier(loss="log_loss", **words)
-            known = {} if prepared.regression else {"classes": np.arange(classes)}
-
-            def predict(part: Any, model: Any = model) -> FloatArray:
-                if prepared.regression:
-                    return np.asarray(mean + spread * model.predict(part))
-                return _log_odds(model, part, classes)
-
-            scores = np.zeros((prepared.rows, classes) if classes > 2 else prepared.rows) + mean
-            start = time.perf_counter()
-            for at in _blocks(prepared.rows, block):
-                if at.start:
-                    scores[at] = predict(X[at])
-                model.partial_fit(X[at], (y[at] - mean) / spread if prepared.regression else y[at], **known)
-            seconds = time.perf_counter() - start
-            figure = figures_of(prepared, y, scores, "second_half").get(headline(prepared.regression))
+            found = _one_pass(rows, block, model, {"step": eta, "schedule": schedule})
+            figure = figures_of(prepared, rows.y, found.scores, "second_half").get(headline(prepared.regression))
             if best is None or (figure is not None and figure > most):
                 most = most if figure is None else figure
-                notes = {"features": X.shape[1], "step": eta, "schedule": schedule}
-                best = Played(scores, predict(held), seconds, prepared.rows, notes)
+                best = found
     assert best is not None
     return best
+
+
+def play_default_sgd(rows: Rows, block: int) -> Played:
+    """Let scikit-learn's SGD learn with its own defaults, but for the log-loss, which probabilities are of."""
+    if rows.prepared.regression:
+        return _one_pass(rows, block, SGDRegressor(random_state=0), {})
+    return _one_pass(rows, block, SGDClassifier(loss="log_loss", random_state=0), {})
 
 
 def play_river(rows: Rows, block: int) -> Played:

@@ -49,7 +49,7 @@ def _listed(words: str | None) -> list[str] | None:
 @click.option(
     "--others",
     metavar="NAME,...",
-    help="sgd, river, linear, trees (without privacy), dp-sgd, diffprivlib; or none.  [default: all]",
+    help="sgd, sgd-default, river, linear, trees (without privacy), dp-sgd, diffprivlib; or none.  [default: all]",
 )
 @click.option(
     "--epsilons", metavar="E,...", default="0.1,0.5,1,4,inf", show_default=True, help="Budgets; inf: without noise."
