@@ -36,6 +36,7 @@ from privol.encoding.labels import Labels
 from privol.encoding.learning import MISSING_TEXTS, EncodingRun
 from privol.encoding.phases import EncodingPlan
 from privol.noise import make_source
+from privol.readers.base import BLOCK_BYTES
 from privol.readers.open import Options, open_reader
 from privol.readers.written import Written
 
@@ -125,7 +126,8 @@ class Tables:
         encoder = PrivateEncoder(epsilon=1.0, random_state=0)
         self._schema = open_stream(path, target=TARGET, schema=encoder).schema
         self._encoder = SchemaEncoder(self._schema, columns)
-        self._asked = list(columns.batches(self._encoder.kinds, 65536, seen))
+        rows = min(65536, BLOCK_BYTES // (8 * self._encoder.n_features))  # of a block of a stream
+        self._asked = list(columns.batches(self._encoder.kinds, rows, seen))
         self._encoded = self.rows * len(self._encoder.kinds)
 
     def _columns(self) -> Any:

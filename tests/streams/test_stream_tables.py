@@ -18,6 +18,7 @@ from stream_files import as_csv, drain, fails, save, together, write
 
 from privol.errors import InvalidParameter
 from privol.readers import arrow as arrow_reader
+from privol.readers import parquet as parquet_reader
 from privol.readers.frames import DictColumns
 from privol.streams import _base, draft_schema, open_stream
 
@@ -275,6 +276,15 @@ def test_wide_tables_are_decoded_in_smaller_batches(tmp_path, monkeypatch):
     wanted = dict.fromkeys(["x0", "x1", "x2", "t"], "number")
     assert max(len(b) for b in open_stream(path)._source._columns.batches(wanted, 9, lambda _: None)) == 10
     assert [len(b.y) for b in open_stream(path)] == [10, 10, 5]
+
+
+def test_parquet_comes_in_batches_of_the_wanted_size(tmp_path, monkeypatch):
+    """Whose dictionaries need not be made anew for a part of them; but not in very small ones."""
+    monkeypatch.setattr(parquet_reader, "FEWEST_ROWS", 4)
+    path = save(tmp_path, columns(np.ones((25, 3)), np.ones(25)))
+    for limit, most in ((2, 4), (7, 7), (100, 25)):
+        batches = open_stream(path)._source._columns.batches({"t": "number"}, limit, lambda _: None)
+        assert max(batch.num_rows for batch in batches) == most
 
 
 # ---- frames -------------------------------------------------------------------------------------

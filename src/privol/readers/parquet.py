@@ -27,6 +27,9 @@ _LOOK = 4096
 # Where each filling of it is a request, it is larger.
 BUFFER_BYTES = {False: 1 << 16, True: 1 << 20}
 
+# Batches of fewer rows cost more than they save.
+FEWEST_ROWS = 1 << 14
+
 
 def _unreadable(file: LineFile, what: str, err: BaseException) -> StreamError:
     """Return the error for a file that its library does not read: another one, where it looks like that, or damaged."""
@@ -139,7 +142,9 @@ class ParquetColumns(_FileColumns):
             strings = (self._arrow.string(), self._arrow.large_string())
             text = [name for name, kind in kinds.items() if kind == "text" and self._types[name] in strings]
             file = self._guarded(lambda: self._open(stack, text))
-            for batch in self._each(file.iter_batches(batch_rows(len(kinds)), columns=list(kinds), use_threads=True)):
+            # a batch that is cut would have its dictionaries made anew
+            at_once = min(batch_rows(len(kinds)), max(limit, FEWEST_ROWS))
+            for batch in self._each(file.iter_batches(at_once, columns=list(kinds), use_threads=True)):
                 rows += batch.num_rows
                 progress(min(rows / total, 1.0))
                 yield batch

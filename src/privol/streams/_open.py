@@ -112,7 +112,7 @@ def open_stream(
         the look of the first line.
     block_rows : int, default 65536
         Rows per block, at least 1; the last block may be shorter, and blocks of dense files
-        stay below 128 MiB. Where a live input pauses (see Notes), the rows that have come are a
+        stay below 30 MiB. Where a live input pauses (see Notes), the rows that have come are a
         block. It never changes the rows, only where they are cut.
     ranges : pairs, mapping or path, optional
         Public (low, high) of the features: one pair per feature (None for no range), a
