@@ -208,16 +208,15 @@ def test_an_unmarked_figure_is_found():
 
 def test_files_with_figures_of_raw_rows_are_marked(ward, here, monkeypatch):
     titles = []
-    from matplotlib.figure import Figure
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    save = Figure.savefig
+    save = FigureCanvasAgg.print_png
 
     def spy(self, *given, **named):
-        titles.extend(text.get_text() for text in self.findobj(lambda it: hasattr(it, "get_text")))
+        titles.extend(text.get_text() for text in self.figure.findobj(lambda it: hasattr(it, "get_text")))
         return save(self, *given, **named)
 
-    monkeypatch.setattr(Figure, "savefig", spy)
-    monkeypatch.setattr(Figure, "print_png", spy, raising=False)
+    monkeypatch.setattr(FigureCanvasAgg, "print_png", spy)
     result = privol_cli(*RUN, "--release", "100", "--private-metrics", "0.1", "--out", "R", "--json")
     files = files_of("R")
     for name, content in files.items():
