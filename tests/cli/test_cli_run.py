@@ -547,7 +547,7 @@ def test_embedded_rows():
 
 def test_embedded_files_are_small_and_attributed():
     folder = covtype_path().parent
-    assert covtype_path().stat().st_size <= 2_000_000
+    assert covtype_path().stat().st_size <= 2_500_000
     text = (folder / "COVTYPE.txt").read_text()
     for words in ("Blackard", "10.24432/C50K5N", "CC BY 4.0", "NOT computed"):
         assert words in text

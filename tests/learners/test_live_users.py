@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 from decimal import Decimal
 
@@ -110,6 +111,26 @@ def test_surplus_rows_are_refused_with_their_block():
     assert "a block with one that is beyond the cap" in learner.guarantee_.sentence()
     with pytest.raises(InvalidRow, match="row 7: its user has 2 rows already, or one less than 3 rows ago"):
         learner.learn_one(X[0], y[0], user="7 ")
+
+
+def test_a_second_pass_is_a_user_with_two_rows():
+    """The same rows in the same order: any two of a row's are as far apart as there are rows, and that is counted."""
+    X, y = rows(40)
+    whose, words = np.arange(40), {"rows_per_user": 2, "user_separation": 40, "on_invalid": "raise"}
+    twice = privol.DPFTRL(epsilon=1.0, delta=1e-6, random_state=0, **words)
+    twice.fit(np.vstack([X, X]), np.tile(y, 2), users=np.tile(whose, 2))
+    assert twice.n_rows_ == 80
+    assert twice.guarantee_.unit == "user"
+    assert twice.guarantee_.epsilon() <= 1.0
+    assert math.sqrt(2.0) <= twice.guarantee_.user_factor < 2.0  # less than any two rows cost
+    assert "nobody checks" not in twice.guarantee_.sentence()
+    for again, row in ((whose[::-1], 41), (np.concatenate([whose[1:], whose[:1]]), 41)):  # in another order
+        other = privol.DPFTRL(epsilon=1.0, delta=1e-6, random_state=0, **words)
+        with pytest.raises(InvalidRow, match=f"row {row}: its user has 2 rows already, or one less than 40 rows ago"):
+            other.fit(np.vstack([X, X[again]]), np.concatenate([y, y[again]]), users=np.concatenate([whose, again]))
+    third = privol.DPFTRL(epsilon=1.0, delta=1e-6, random_state=0, **words)
+    with pytest.raises(InvalidRow, match="row 81: its user has 2 rows already"):
+        third.fit(np.vstack([X, X, X]), np.tile(y, 3), users=np.tile(whose, 3))
 
 
 def test_rows_that_were_not_learnt_do_not_count():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import importlib
+import itertools
 import re
 import sys
 from collections.abc import Iterator
@@ -125,12 +126,10 @@ def words(folder: Path) -> None:
 
 def covtype_text(rows: int) -> str:
     """First embedded rows as the original file has them: without header."""
-    import pyarrow
-
     from privol.data import covtype_path
 
-    with pyarrow.input_stream(covtype_path(), compression="zstd") as file:
-        lines: list[str] = file.read().decode().splitlines(keepends=True)
+    with gzip.open(covtype_path(), "rt") as file:
+        lines = list(itertools.islice(file, rows + 1))
     return "".join(lines[1 : rows + 1])
 
 

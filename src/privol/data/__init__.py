@@ -19,8 +19,8 @@ _FOLDER = Path(__file__).parent
 
 
 def covtype_path() -> Path:
-    """Path of the CSV file (zstd, with a header line; target column ``Cover_Type``, last)."""
-    return _FOLDER / "covtype.csv.zst"
+    """Path of the CSV file (gzip, with a header line; target column ``Cover_Type``, last)."""
+    return _FOLDER / "covtype.csv.gz"
 
 
 def covtype_ranges() -> dict[str, tuple[float, float]]:
