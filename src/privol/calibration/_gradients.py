@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._rounding import UP, gradients_excess
+from .._validate import integer
 from ..errors import InvalidParameter
 from ..guarantees import Claim
 from ._iterates import ReleaseSchedule
@@ -77,6 +78,31 @@ class GradientCalibration:
 
     def _steps(self, row: int) -> int:
         return -(-row // self.batch) if row >= self.releases.horizon else row // self.batch
+
+    def regret_bound(self, rows: int) -> float:
+        """Bound of the expected regret of the first rows against any fixed point of the set.
+
+        The losses of the points that the gradients are taken at, summed over the rows, less those of the fixed point,
+        whatever the convex losses are, if their gradients are within ``bound``; with ``l2`` above 0 of the regularised
+        losses (``docs/proofs/gradients.md``, section 5).
+
+        Raises
+        ------
+        InvalidParameter
+            If the set has no bound.
+        """
+        rows = integer(rows=rows, at_least=1, at_most=self.releases.horizon)
+        domain, dim = self.problem.domain, self.problem.dim
+        reach = domain.diameter(dim)
+        if math.isinf(reach):
+            raise InvalidParameter("no bound of the regret is proved for a set without a bound")
+        steps, rest = divmod(rows, self.batch)
+        slope = self.bound + (self.l2 * domain.norm_bound(dim) if self.l2 else 0.0)
+        square = slope**2 + dim * (self.sigma / self.batch) ** 2
+        whole = 1.5 * reach * math.sqrt(square * steps)
+        if self.l2 and steps:
+            whole = square * (1.0 + math.log(steps)) / (2.0 * self.l2)
+        return self.batch * whole + rest * slope * reach
 
     def user_factor(self, rows_per_user: int, user_separation: int) -> float:
         """What all rows of a user cost, in multiples of what one costs: see :class:`RunPlan`."""

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._rounding import UNIT, UP
-from .._validate import number
+from .._validate import integer, number
 from ..errors import InvalidParameter
-from ..factorizations import BLT, Design
+from ..factorizations import BLT, Design, Toeplitz
 from ..guarantees import Claim
 from ._epochs import Epochs, make_epochs
 from ._iterates import ReleaseSchedule
@@ -155,6 +155,28 @@ class LeaderCalibration:
         before = self.epochs.start(epoch)
         learnt = before + self.epochs.of(epoch).weight(min(step * self.batch, row - before))
         return self.regularization_in(epoch) + self.l2 * learnt
+
+    def regret_bound(self, rows: int) -> float:
+        """Bound of the expected regret of the first rows against any fixed point of the set.
+
+        The losses of the points that the gradients are taken at, summed over the rows, less those of the fixed point,
+        whatever the convex losses are, if their gradients are within ``bound`` (``docs/proofs/leaders.md``, section 5).
+
+        Raises
+        ------
+        InvalidParameter
+            Where nothing is proved: a leader that tunes itself, renewal, sums that forget, ``l2`` above 0, a set
+            without a bound, designs whose noise does not grow with the steps ("tree", "honaker", "smooth").
+        """
+        rows = integer(rows=rows, at_least=1, at_most=self.epochs.horizon)
+        design, domain, dim = self.sums.factorization, self.problem.domain, self.problem.dim
+        reach = min(domain.diameter(dim), domain.norm_bound(dim) + float(np.linalg.norm(domain.start(dim))))
+        plain = isinstance(design, Toeplitz) and design.discount == 1.0 and design.window is None
+        if not plain or self.tuning is not None or self.epochs.renewal != "none" or self.l2 or math.isinf(reach):
+            raise InvalidParameter("no bound of the regret is proved for these settings")
+        steps, most = -(-rows // self.batch), self.batch * self.bound
+        moved = most + math.sqrt(dim) * self.sums.std(steps)
+        return self.regularization * reach**2 / 2.0 + steps * most * moved / self.regularization
 
     def user_factor(self, rows_per_user: int, user_separation: int) -> float:
         """What all rows of a user cost, in multiples of what one costs: see :class:`RunPlan`."""

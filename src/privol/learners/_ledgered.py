@@ -63,6 +63,13 @@ class LedgeredModel(ReleasedModel):
         if self.ledger is None and guarantee.private and guarantee.kind != "none":
             warn_of_clones(self)
 
+    def _width(self, n_features: int | None) -> int:
+        """Return the number of features, by default the last run's."""
+        known: int | None = getattr(self, "n_features_in_", None) if n_features is None else n_features
+        if known is None:
+            raise InvalidParameter("n_features must be given: no row has told how many features there are")
+        return known
+
     def _ledger(self) -> Ledger:
         if self.ledger is not None:
             if isinstance(self.ledger, LostLedger):

@@ -66,13 +66,6 @@ class LocalLearner(AskingLearner[R]):
             raise InvalidParameter(f"n_features must be the open run's {self.n_features_in_}, found {n_features!r}")
         return randomizer_of(self._plan_of(run).report, random_state=random_state)
 
-    def _width(self, n_features: int | None) -> int:
-        """Return the number of features, by default the last run's."""
-        known: int | None = getattr(self, "n_features_in_", None) if n_features is None else n_features
-        if known is None:
-            raise InvalidParameter("n_features must be given: no row has told how many features there are")
-        return known
-
     def _randomized(self, dim: int, bound: float) -> ReportNoise:
         """``_report`` of the learners that have a choice of randomizers."""
         name = choice(RANDOMIZERS, randomizer=self.randomizer)

@@ -310,13 +310,6 @@ class NetworkLearner(AskingLearner[NetworkCalibration]):
             released="parameters",
         )
 
-    def _width(self, n_features: int | None) -> int:
-        """Return the number of features, by default the last run's."""
-        known: int | None = getattr(self, "n_features_in_", None) if n_features is None else n_features
-        if known is None:
-            raise InvalidParameter("n_features must be given: no row has told how many features there are")
-        return known
-
     @staticmethod
     def _arithmetic(plan: NetworkCalibration) -> str:
         perturbed = {

@@ -238,6 +238,20 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
 
     # ---- what the base asks for ---------------------------------------------------------------------
 
+    def regret_bound(self, n_rows: int, n_features: int | None = None, *, n_classes: int = 2) -> float:
+        """Return the theorem's bound of the expected regret of ``n_rows`` rows, which are the horizon too.
+
+        Against the best fixed point of the set, over the randomness of the noise; for convex losses whose gradients are
+        within the calibration's ``bound``, chosen without looking at the noise. Default of ``n_features``: the last
+        run's.
+
+        Raises
+        ------
+        InvalidParameter
+            If nothing is proved for these settings, or no row has told how many features there are.
+        """
+        return self.calibrate(self._width(n_features), n_rows, n_classes=n_classes).regret_bound(n_rows)
+
     def _endless(self) -> bool:
         return forgets(self.discount, self.window)
 
