@@ -17,8 +17,8 @@ cdef extern from "numpy/arrayobject.h" nogil:
 
 cnp.import_array()
 
-REALS = float, np.float64
-DOUBLES = np.dtype(np.float64)
+cdef tuple REALS = (float, np.float64)
+cdef object DOUBLES = np.dtype(np.float64)
 cdef PyArray_ArrFuncs *OF_DOUBLES = PyDataType_GetArrFuncs(<void *>DOUBLES)
 
 
