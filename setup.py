@@ -29,11 +29,13 @@ if sys.platform == "win32":
 else:
     # No contraction of a*b+c: the same bits whatever the processor. No -march: a wheel runs on the oldest of its tag.
     flags = ["-std=c11", "-O3", "-ffp-contract=off", "-fvisibility=hidden", "-g0", "-fstack-protector-strong"]
+    # What a module does not call is left out of it: 6 % of a wheel.
+    flags += ["-ffunction-sections", "-fdata-sections"]
     # Nobody reads errno or the floating-point flags; with them in mind, compilers leave loops with comparisons scalar.
     flags += ["-fno-math-errno", "-fno-trapping-math"]
     flags += ["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
     # -pthread: before glibc 2.34, pthread_atfork is not in the C library itself
-    link = ["-Wl,-s", "-pthread"] if sys.platform.startswith("linux") else []
+    link = ["-Wl,-s", "-Wl,--gc-sections", "-pthread"] if sys.platform.startswith("linux") else []
 
 # Kept from Cython, which writes an extension's flags into the C that it generates, and line numbers of that into the
 # module: so a strict build has the same bytes as any other.
