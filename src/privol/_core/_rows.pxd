@@ -44,6 +44,6 @@ cdef int view_row(pv_rows *rows, object x) except -1
 # The error for row i of the block, which is unusable, after `learnt` rows of the run.
 cdef object invalid_row(pv_rows *rows, int64_t i, int64_t learnt)
 # Of one row that is an array of so many doubles, one after the other; and of its label or target.
-cdef bint is_plain(x, int64_t d) noexcept
+cdef bint is_plain(x, int64_t d) except -1
 cdef bint read_target(y, dict codes, double y_bound, double *target) except -1
 cdef object plain_score(cnp.ndarray x, const double *model, int64_t d, bint intercept, double x_bound)

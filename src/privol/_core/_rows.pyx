@@ -29,7 +29,7 @@ cdef inline double dot(const double *a, const double *b, int64_t n) noexcept:
     return found
 
 
-cdef bint is_plain(x, int64_t d) noexcept:
+cdef bint is_plain(x, int64_t d) except -1:
     """Whether a row is an array of so many doubles, one after the other."""
     return (
         cnp.PyArray_CheckExact(x) and cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT64 and cnp.PyArray_NDIM(x) == 1
