@@ -120,12 +120,13 @@ def test_chunks_layouts_and_levels_give_the_same_bits(design):
         np.testing.assert_array_equal(other._run.state.released_sums(), sums)
 
 
+@pytest.mark.parametrize(("batch", "places"), [(4, (1, 4, 30, 59)), (23, (1, 20, 44))])
 @pytest.mark.parametrize("design", DESIGNS)
-def test_a_restored_run_goes_on_as_if_it_had_not_stopped(design):
+def test_a_restored_run_goes_on_as_if_it_had_not_stopped(design, batch, places):
     X, y = rows()
-    words = {"design": design, "batch": 4, "release": 5, "horizon": N}
+    words = {"design": design, "batch": batch, "release": 5, "horizon": N}
     expected = learnt(X, y, **words)
-    for at in (1, 4, 30, 59):
+    for at in places:
         first = learnt(X[:at], y[:at], **words)
         fresh, _, _ = first._open_run(4, N, None)
         fresh.restore(first._run.state.secret_arrays())

@@ -18,11 +18,15 @@ from ._prefix_plan cimport (
     pv_prefix_go_to,
     pv_prefix_read,
     pv_prefix_size,
+    pv_prefix_use,
 )
 from ._rows cimport PV_NEED_FAR, PV_OK, pv_rows, pv_status
 from ._learner_run cimport LearnerRun, pv_method, pv_plan, pv_state
 
 cnp.import_array()
+
+cdef extern from "rows/pv_rows.h":
+    enum: PV_MOMENT_ROWS
 
 cdef extern from "prefix/pv_ridge.h" nogil:
     ctypedef struct pv_lapack:
@@ -61,12 +65,15 @@ cdef extern from "runs/pv_least_squares.h" nogil:
         pv_state run
         pv_prefix sums
         pv_ridge ridge
-        double *row
+        double *rows
+        double *targets
+        int64_t waiting
         double *moments
         double *released
 
     const pv_method pv_least_squares_method
 
+    void pv_least_squares_gather(pv_least_squares *s) noexcept
     void pv_least_squares_end(pv_least_squares *s, const pv_least_squares_plan *plan) noexcept
 
 cdef int64_t MOST_COORDINATES = 16384  # LAPACK's sizes are 32-bit integers
@@ -184,7 +191,7 @@ cdef class LeastSquaresRun(LearnerRun):
             raise InvalidParameter(f"the sums must be of {size} coordinates over {horizon} rows, noisy with a source")
         self.n_sums = pv_prefix_size(&sums.c)
         self.begin(&self.own_plan.run, &self.own.run, sizeof(pv_least_squares), &pv_least_squares_method, frame,
-                   size, self.n_sums + dim + size, size)
+                   size, self.n_sums + size + PV_MOMENT_ROWS * (dim + 1), size)
         self.own_plan.run.magnitude = sums.c.magnitude
         bind_ridge(&self.own.ridge, dim)
         self.sums, self.shifts = sums, np.array(shifts, dtype=np.float64)
@@ -204,8 +211,10 @@ cdef class LeastSquaresRun(LearnerRun):
         self.own_plan.radius = ball
         self.own_plan.cost = cost
         pv_prefix_bind(&self.own.sums, &sums.c, self.secret)
-        self.own.row = self.secret + self.n_sums
-        self.own.moments = self.own.row + dim
+        pv_prefix_use(&self.own.sums, &self.draws)
+        self.own.moments = self.secret + self.n_sums
+        self.own.rows = self.own.moments + size
+        self.own.targets = self.own.rows + PV_MOMENT_ROWS * dim
         self.own.released = self.public
 
     def __dealloc__(self):
@@ -251,6 +260,7 @@ cdef class LeastSquaresRun(LearnerRun):
         return LearnerRun.serve(self, status)
 
     cdef dict own_arrays(self):
+        pv_least_squares_gather(&self.own)
         return {
             "sums": self.vector(self.secret, self.n_sums).view(np.int64),
             "sums_counts": self.sums.counts(&self.own.sums),

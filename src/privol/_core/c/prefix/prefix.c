@@ -222,13 +222,32 @@ static void begin_step(pv_prefix *s, const pv_prefix_plan *p) {
     }
 }
 
-pv_status pv_prefix_add(pv_prefix *s, const double *w) {
+int pv_prefix_in_doubles(const pv_prefix *s) { return !of_intervals(s->plan); }
+
+int pv_prefix_at_leaf_end(const pv_prefix *s) {
+    const pv_prefix_plan *p = s->plan;
+    return s->in_leaf + 1 == p->leaf || (p->next && s->rows == p->horizon);
+}
+
+pv_status pv_prefix_begin_row(pv_prefix *s) {
     /* the column norm is that of so many steps, and their memory; a step is begun when all draws of the last are made */
     if (s->due > 0 || (s->step >= s->plan->steps && !s->plan->next)) return PV_HORIZON;
     if (s->step >= s->plan->steps) renew(s);
+    ++s->rows;
+    return PV_OK;
+}
+
+void pv_prefix_end_row(pv_prefix *s) {
+    const int ends = pv_prefix_at_leaf_end(s);
+    ++s->in_leaf;
+    if (ends) begin_step(s, s->plan);
+}
+
+pv_status pv_prefix_add(pv_prefix *s, const double *w) {
+    const pv_status status = pv_prefix_begin_row(s);
+    if (status != PV_OK) return status;
     const pv_prefix_plan *p = s->plan;
     const int64_t d = p->dim;
-    ++s->rows;
     if (of_intervals(p)) {
         int64_t *restrict total = s->total;
         const double points = 1.0 / p->grid;
@@ -243,7 +262,7 @@ pv_status pv_prefix_add(pv_prefix *s, const double *w) {
         double *restrict leaf = s->leaf;
         for (int64_t c = 0; c < d; ++c) leaf[c] += w[c];
     }
-    if (++s->in_leaf == p->leaf || (p->next && s->rows == p->horizon)) begin_step(s, p);
+    pv_prefix_end_row(s);
     return PV_OK;
 }
 
@@ -353,9 +372,11 @@ static void absorb(pv_prefix *s, const pv_prefix_plan *p) {
     if (p->window && p->design != PV_SQRT) slide(s, p);
 }
 
+void pv_prefix_use(pv_prefix *s, const pv_draws *draws) { s->vectors = pv_vectors_at(pv_draws_level(draws)); }
+
 pv_status pv_prefix_settle(pv_prefix *s, pv_draws *draws) {
     const pv_prefix_plan *p = s->plan;
-    if (draws) s->vectors = pv_vectors_at(pv_draws_level(draws));
+    if (draws) pv_prefix_use(s, draws);
     while (s->due > 0) {
         if (of_intervals(p)) split(s, p);
         if (p->noisy) {

@@ -103,8 +103,18 @@ void pv_prefix_go_to(pv_prefix *s, int64_t epoch);
  * epoch that another follows. PV_HORIZON, and nothing has happened: draws are due, or no step is left. */
 pv_status pv_prefix_add(pv_prefix *s, const double *w);
 
+/* The same in parts, where leaves are added up in doubles: of a row that is begun, what it adds is added to s->leaf (written
+ * there, where s->in_leaf is 0), at the latest before the row that ends the leaf is ended. */
+int pv_prefix_in_doubles(const pv_prefix *s);
+pv_status pv_prefix_begin_row(pv_prefix *s);
+int pv_prefix_at_leaf_end(const pv_prefix *s); /* whether the row that is begun ends its leaf */
+void pv_prefix_end_row(pv_prefix *s);
+
 /* A leaf that has begun becomes a step as it is: rows are at an end. */
 void pv_prefix_end_leaf(pv_prefix *s);
+
+/* To the instruction-set level of the draws, which no bit depends on. */
+void pv_prefix_use(pv_prefix *s, const pv_draws *draws);
 
 /* Make the draws that are due; without noise, `draws` may be NULL. PV_NEED_BITS, PV_UNDECIDED: to be called again when that
  * is served (the draw's address row is pv_prefix_row). PV_NEED_FAR: the same; for i < block, vector i of `far` is to be the

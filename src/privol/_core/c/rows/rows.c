@@ -121,9 +121,9 @@ static const pv_row_ops dense_ops[][2] = {
 static const pv_row_ops strided_ops[2] = {OPS(strided_f64), OPS(strided_f32)};
 static const pv_row_ops csr_ops[2][2] = {{OPS(csr_f64_i32), OPS(csr_f64_i64)}, {OPS(csr_f32_i32), OPS(csr_f32_i64)}};
 static const pv_vectors vectors[] = {
-    {sqnorm_baseline, dot_baseline, publish_baseline, combine_baseline, mix_baseline, unmix_baseline},
+    {sqnorm_baseline, dot_baseline, publish_baseline, combine_baseline, moments_baseline, mix_baseline, unmix_baseline},
 #if PV_TARGETS
-    {sqnorm_v3, dot_v3, publish_v3, combine_v3, mix_v3, unmix_v3},
+    {sqnorm_v3, dot_v3, publish_v3, combine_v3, moments_v3, mix_v3, unmix_v3},
 #endif
 };
 

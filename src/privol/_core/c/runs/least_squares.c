@@ -3,24 +3,42 @@
 #include <math.h>
 #include <string.h>
 
+/* Rows that wait enter the leaf, of which they are the last of so many: in their order, each with its own roundings. */
+static void gather(pv_least_squares *s, int64_t of_leaf) {
+    if (s->waiting == 0) return;
+    s->sums.vectors->moments(s->rows, s->targets, s->waiting, s->ridge.d, s->waiting == of_leaf, s->sums.leaf);
+    s->waiting = 0;
+}
+
+void pv_least_squares_gather(pv_least_squares *s) { gather(s, s->sums.in_leaf); }
+
 static pv_status learn(pv_state *state, const pv_plan *plan, const pv_rows *rows, int64_t i, double y, double norm) {
     pv_least_squares *s = (pv_least_squares *)state;
     const pv_least_squares_plan *p = (const pv_least_squares_plan *)plan;
+    const int64_t d = plan->d;
     pv_status status;
     if (state->t == 1) pv_spend(state, p->cost);
     if (norm < 0.0) {
         ++state->n_null; /* the null row adds nothing */
+        pv_least_squares_gather(s);
         status = pv_prefix_add(&s->sums, NULL);
     } else {
         const double f = pv_scale_row(state, plan, &norm);
-        memset(s->row, 0, (size_t)plan->d * sizeof(double));
-        rows->ops->axpy(rows, i, f * p->row_unit, s->row);
-        if (plan->intercept) s->row[plan->d - 1] = p->row_unit;
-        pv_prefix_svec(s->row, plan->d, s->moments);
-        double *products = s->moments + s->sums.plan->dim - plan->d;
-        const double target = y * p->target_unit;
-        for (int64_t j = 0; j < plan->d; ++j) products[j] = target * s->row[j];
-        status = pv_prefix_add(&s->sums, s->moments);
+        double *row = s->rows + s->waiting * d, *target = s->targets + s->waiting;
+        memset(row, 0, (size_t)d * sizeof(double));
+        rows->ops->axpy(rows, i, f * p->row_unit, row);
+        if (plan->intercept) row[d - 1] = p->row_unit;
+        *target = y * p->target_unit;
+        if (pv_prefix_in_doubles(&s->sums)) {
+            status = pv_prefix_begin_row(&s->sums);
+            if (status != PV_OK) return status;
+            const int64_t of_leaf = s->sums.in_leaf + 1;
+            if (++s->waiting == PV_MOMENT_ROWS || pv_prefix_at_leaf_end(&s->sums)) gather(s, of_leaf);
+            pv_prefix_end_row(&s->sums);
+        } else {
+            s->sums.vectors->moments(row, target, 1, d, 1, s->moments);
+            status = pv_prefix_add(&s->sums, s->moments);
+        }
     }
     state->pending |= s->sums.due > 0;
     return status;
@@ -72,6 +90,7 @@ static pv_status release(pv_state *state, const pv_plan *plan, pv_draws *draws) 
 void pv_least_squares_end(pv_least_squares *s, const pv_least_squares_plan *p) {
     int64_t position = 0;
     const int released = pv_next_release(&p->run, s->run.t - 1, &position) == s->run.t;
+    pv_least_squares_gather(s);
     pv_prefix_end_leaf(&s->sums);
     if (released && s->sums.due == 0) return;
     s->run.next_release = s->run.t;

@@ -26,11 +26,17 @@ typedef struct pv_least_squares {
     pv_state run;
     pv_prefix sums;
     pv_ridge ridge;
-    double *row, *moments; /* secret: of the row that is learnt */
-    double *released;      /* public: the sums that a model is solved from */
+    /* secret: rows of the leaf that has begun, which its sum lacks, and their targets; room for PV_MOMENT_ROWS */
+    double *rows, *targets;
+    int64_t waiting;
+    double *moments;  /* secret: of the row that is learnt, where leaves are not added up in doubles */
+    double *released; /* public: the sums that a model is solved from */
 } pv_least_squares;
 
 extern const pv_method pv_least_squares_method;
+
+/* Rows that wait enter the sum of their leaf: what is kept of a run is its sums. No bit depends on when. */
+void pv_least_squares_gather(pv_least_squares *s);
 
 /* Rows are at an end, and nothing is pending: a leaf that has begun is ended, and a model of all rows is due, unless it is
  * released already. Once a run, whose horizon is then the rows so far. */
