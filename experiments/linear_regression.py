@@ -29,7 +29,7 @@ SHIFTS = {
 def by_design(scaling: Scaling, rows: Ridge, runs: int, axis: Any) -> list[str]:
     """Measure every design at every budget; draw those of the source and the default."""
     points = np.unique(np.geomspace(100, len(rows.y), 60).astype(np.int64))
-    exact = scaling.models(rows, math.inf, "blt", 0)
+    exact = scaling.models(rows, math.inf, 0)
     axis.loglog(points, rows.regrets(exact, points), color="black", label="without noise")
     zero = np.zeros_like(rows.X)
     axis.loglog(points, rows.regrets(zero, points), color="grey", linestyle=":", label="always 0")
@@ -39,7 +39,7 @@ def by_design(scaling: Scaling, rows: Ridge, runs: int, axis: Any) -> list[str]:
         for epsilon, colour in zip(EPSILONS, ("#c0392b", "#d68910", "#1e8449", "#2471a3"), strict=True):
             found = []
             for key in range(1 if design == "sqrt" else runs):
-                models = scaling.models(rows, epsilon, design, key)
+                models = scaling.models(rows, epsilon, key, design=design)
                 found.append(rows.regret(models))
                 if key == 0 and design in ("tree", "blt"):
                     style = "--" if design == "tree" else "-"

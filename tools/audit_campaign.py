@@ -84,6 +84,9 @@ def published() -> Iterator[Work]:
             yield f"PrefixSum tree, {steps} rows", "prefix", more, OTHER_RUNS
     more = {"epsilon": 0.1, "delta": 1e-6, "calibration": "published", "design": "tree", "steps": 1024}
     yield "PrefixSum tree, 1,024 rows", "prefix", more, OTHER_RUNS
+    for epsilon in EPSILONS:
+        words = {"epsilon": epsilon, "delta": 1e-6, "calibration": "published", "steps": 2}
+        yield "PQFTL, 2 rows", "pqftl", words, OTHER_RUNS
 
 
 def reports() -> Iterator[Work]:

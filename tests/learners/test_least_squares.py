@@ -296,3 +296,71 @@ def test_bad_input_changes_nothing():
     learner.close()
     with pytest.raises(StateError, match="still learns"):
         learner.moments()
+
+
+# ---- the noise and the models as printed -----------------------------------------------------------------------------
+
+PRINTED = {"calibration": "published", "delta": 1e-6, "x_bound": 2.0, "y_bound": 5.0, "radius": 1e9}
+
+
+def test_the_printed_noise_is_that_of_algorithms_4_and_5():
+    """With the source's R = 5, of rows and targets: noise for R^2 in V and for R in u, with half the budget each."""
+    n = 100
+    plan = PQFTL(epsilon=1.0, fit_intercept=False, **PRINTED).calibrate(2, n)
+    for unit, bound in ((plan.row_unit**2, 25.0), (plan.row_unit * plan.target_unit, 5.0)):
+        literal = math.sqrt(bound**2 / 0.5 * math.log(n) ** 2 * math.log(math.log(n) / 0.5e-6))
+        assert plan.sums.sigma / unit == pytest.approx(literal, rel=1e-12)
+    assert (plan.claim.epsilon, plan.claim.delta) == (1.0, 1e-6)
+    assert plan.claim.source.endswith("Theorem 7")
+    # all entries are perturbed, none by the noise of another
+    learner = PQFTL(epsilon=1.0, fit_intercept=False, horizon=n, random_state=3, release=n, **PRINTED)
+    learner.partial_fit(np.zeros((64, 20)), np.zeros(64))
+    gram, cross = learner.moments()
+    upper, lower = gram[np.triu_indices(20, 1)], gram.T[np.triu_indices(20, 1)]
+    assert abs(np.corrcoef(upper, lower)[0, 1]) < norm.isf(rate("least_squares.printed", 2) / 2) / math.sqrt(len(upper))
+    spread = np.concatenate([gram.ravel() / 25.0, cross / 5.0])
+    fits, wrong = band(np.sum(spread**2), plan.sums.sigma, spread.size, rate("least_squares.printed", 2))
+    assert fits
+    assert not wrong
+
+
+def test_the_printed_models_are_solved_from_what_was_released_whatever_it_is():
+    X, y = rows(d=3)
+    learner = learnt(X, y, **{**PRINTED, "release": "all"}, epsilon=2.0)
+    seen = learner.coef_.copy()
+    gram, cross = learner.moments()
+    assert np.any(gram != gram.T)
+    np.testing.assert_allclose(seen, np.linalg.solve(gram + N * 0.01 * np.eye(3), cross), rtol=1e-9)
+    assert np.linalg.norm(seen) < 1e9
+    exact = learnt(X, y, **PRINTED, epsilon=math.inf)
+    x = X * np.minimum(1.0, 2.0 / np.linalg.norm(X, axis=1).clip(1e-9))[:, None]
+    np.testing.assert_allclose(exact.coef_, np.linalg.solve(x.T @ x + N * 0.01 * np.eye(3), x.T @ y), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("x_bound", "y_bound"), [(1.0, 1.0), (2.0, 5.0), (3.0, 3.0), (3.0, 0.5), (0.1, 0.1)])
+def test_what_the_printed_noise_proves_is_attained(x_bound, y_bound):
+    """Pairs of rows of all lengths and angles, with targets of both signs: the worst moves the moments as charged."""
+    words = {**PRINTED, "x_bound": x_bound, "y_bound": y_bound}
+    plan = PQFTL(epsilon=1.0, fit_intercept=False, **words).calibrate(2, 64)
+    found = 0.0
+    angles, lengths = np.linspace(0.0, math.pi / 2, 181), (0.0, 0.3, 0.5, 0.7, 0.9, 1.0)
+    for long in lengths:
+        v = plan.row_unit * x_bound * long * np.array([1.0, 0.0])
+        for short in lengths:
+            for angle in angles:
+                w = plan.row_unit * x_bound * short * np.array([math.cos(angle), math.sin(angle)])
+                change = np.append(np.outer(v, v) - np.outer(w, w), plan.target_unit * y_bound * (v + w))
+                found = max(found, float(np.linalg.norm(change)))
+    assert 0.999 * plan.sums.sensitivity < found < plan.sums.sensitivity
+    # seven nodes of a tree over 64 rows have a row
+    assert plan.mu == pytest.approx(math.sqrt(7) * plan.sums.sensitivity / plan.sums.sigma, rel=1e-9)
+
+
+def test_what_the_source_fixes_is_refused():
+    wrong = {"batch": 2, "design": "sqrt", "discount": 0.9, "window": 5, "renewal": "repeat", "rows_per_user": 2,
+             "noise_shift": 1.0, "adjacency": "zero_out"}  # fmt: skip
+    for name, value in wrong.items():
+        with pytest.raises(InvalidParameter, match=f"calibration='published' fixes {name} as the source does"):
+            PQFTL(calibration="published", **{name: value}).calibrate(2, 20)
+    with pytest.raises(InvalidParameter, match="no noise at all for a horizon of 1"):
+        PQFTL(calibration="published").calibrate(2, 1)

@@ -162,6 +162,17 @@ def test_published_calibrations_of_offline_learners():
         assert [f"{found[0]:.3g}", f"{found[1]:.3g}", f"{found[2]:.4g}"] == proved
 
 
+def test_published_calibration_of_least_squares():
+    page = (ROOT / "docs" / "published.md").read_text(encoding="utf-8")
+    table = re.search(r"<!-- least squares: .*?<!-- end of least squares -->", page, re.DOTALL)[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][2:]
+    assert len(rows) == 12
+    for claimed, bound, horizon, proved in rows:
+        words = {"epsilon": float(claimed), "x_bound": float(bound), "y_bound": float(bound), "fit_intercept": False}
+        plan = privol.PQFTL(calibration="published", **words).calibrate(10, int(horizon.replace(",", "")))
+        assert f"{gdp_epsilon(plan.mu, 1e-6):.4g}" == proved
+
+
 def test_example_stream(capsys):
     runpy.run_path(str(ROOT / "examples" / "stream.py"), run_name="__main__")
     out = capsys.readouterr().out

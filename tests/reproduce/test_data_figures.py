@@ -54,7 +54,7 @@ def test_what_the_files_hold_is_what_is_compared(tmp_path, monkeypatch):
         lines = [f"{1950 + k % 60} " + " ".join(f"{i}:{v:.3f}" for i, v in enumerate(rng.normal(size=90), 1))
                  for k in range(200)]  # fmt: skip
         (tmp_path / name).write_text("\n".join(lines) + "\n")
-    counts = {"jain2012 fig. 2b": 2, "li2018 fig. 5a": 4, "li2018 fig. 5b": 1, "li2018 table 3": 12}
+    counts = {"jain2012 fig. 2b": 3, "li2018 fig. 5a": 4, "li2018 fig. 5b": 1, "li2018 table 3": 12}
     for figure in find(tuple(counts)):
         found = reproduce(figure, data=tmp_path, runs=2)
         assert len(found.measured.checks) == counts[figure.name]

@@ -44,6 +44,7 @@ RATES: dict[str, float] = {
     "gradients.scale": 1e-6,
     "least_squares.scale": 1e-6,
     "least_squares.mean": 1e-6,
+    "least_squares.printed": 1e-7,
     "leaders.scale": 1e-6,
     "classes.scale": 1e-7,
     "gradients.plan": 1e-6,

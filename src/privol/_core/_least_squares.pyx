@@ -6,7 +6,7 @@ cimport numpy as cnp
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
-from scipy.linalg.cython_lapack cimport dpotrf, dsyevd, dtrtrs
+from scipy.linalg.cython_lapack cimport dgesv, dpotrf, dsyevd, dtrtrs
 
 from ..errors import InvalidParameter
 from ._prefix_plan cimport (
@@ -34,6 +34,7 @@ cdef extern from "prefix/pv_ridge.h" nogil:
         void (*trtrs)(char *, char *, char *, int *, int *, double *, int *, double *, int *, int *) noexcept nogil
         void (*syevd)(char *, char *, int *, double *, int *, double *, double *, int *, int *, int *,
                       int *) noexcept nogil
+        void (*gesv)(int *, int *, double *, int *, int *, double *, int *, int *) noexcept nogil
 
     ctypedef struct pv_ridge:
         pv_lapack lapack
@@ -46,6 +47,7 @@ cdef extern from "prefix/pv_ridge.h" nogil:
     int64_t pv_ridge_work(int64_t d) noexcept
     int64_t pv_ridge_integers(int64_t d) noexcept
     int64_t pv_moments_size(int64_t d) noexcept
+    int64_t pv_all_moments_size(int64_t d) noexcept
     pv_status pv_ridge_solve(pv_ridge *ridge, const double *moments, double most, double shift, double radius,
                              double *x) noexcept
 
@@ -60,6 +62,7 @@ cdef extern from "runs/pv_least_squares.h" nogil:
         pv_by_epoch ended
         double radius
         double cost
+        int as_printed
 
     ctypedef struct pv_least_squares:
         pv_state run
@@ -79,9 +82,12 @@ cdef extern from "runs/pv_least_squares.h" nogil:
 cdef int64_t MOST_COORDINATES = 16384  # LAPACK's sizes are 32-bit integers
 
 
-def moments_size(int64_t dim) -> int:
-    """Length of the vector of moments of rows of ``dim`` coordinates: ``dim (dim + 1) / 2 + dim``."""
-    return pv_moments_size(dim)
+def moments_size(int64_t dim, bint as_printed=False) -> int:
+    """Length of the vector of moments of rows of ``dim`` coordinates: ``dim (dim + 1) / 2 + dim``.
+
+    As Algorithm 4 is printed, with all entries of the matrix: ``dim**2 + dim``.
+    """
+    return pv_all_moments_size(dim) if as_printed else pv_moments_size(dim)
 
 
 cdef int bind_ridge(pv_ridge *ridge, int64_t dim) except -1:
@@ -94,6 +100,7 @@ cdef int bind_ridge(pv_ridge *ridge, int64_t dim) except -1:
                                    int *) noexcept nogil>dtrtrs
     ridge.lapack.syevd = <void (*)(char *, char *, int *, double *, int *, double *, double *, int *, int *, int *,
                                    int *) noexcept nogil>dsyevd
+    ridge.lapack.gesv = <void (*)(int *, int *, double *, int *, int *, double *, int *, int *) noexcept nogil>dgesv
     ridge.matrix = <double *>PyMem_RawCalloc(dim * dim + pv_ridge_work(dim), sizeof(double))
     ridge.integers = <int *>PyMem_RawCalloc(pv_ridge_integers(dim), sizeof(int))
     if ridge.matrix == NULL or ridge.integers == NULL:
@@ -166,6 +173,9 @@ cdef class LeastSquaresRun(LearnerRun):
         Radius of the models in these units.
     cost : float
         mu^2 of the run, spent with the first row.
+    as_printed : bool, default False
+        All entries of the matrix have noise of their own, and models are ``(V + rows l2 I)^-1 u`` whatever V is, as in
+        Algorithm 4 of the source: the shifts must be 0, and the ball is not used.
     """
 
     cdef pv_least_squares_plan own_plan
@@ -179,10 +189,10 @@ cdef class LeastSquaresRun(LearnerRun):
     cdef bint stopped
 
     def __init__(self, frame, *, PrefixPlan sums not None, double row_unit, double target_unit, double l2, shifts,
-                 double ball, double cost, ByEpoch ended=None):
+                 double ball, double cost, ByEpoch ended=None, bint as_printed=False):
         cdef int64_t dim = frame.problem.dim
         cdef int64_t horizon = frame.releases.horizon
-        cdef int64_t size = pv_moments_size(dim)
+        cdef int64_t size = pv_all_moments_size(dim) if as_printed else pv_moments_size(dim)
         cdef PrefixPlan plan = sums
         if (
             sums.c.dim != size or (sums.c.next == NULL and sums.c.horizon != horizon) or sums.c.gram
@@ -210,6 +220,7 @@ cdef class LeastSquaresRun(LearnerRun):
         self.own_plan.l2 = l2
         self.own_plan.radius = ball
         self.own_plan.cost = cost
+        self.own_plan.as_printed = as_printed
         pv_prefix_bind(&self.own.sums, &sums.c, self.secret)
         pv_prefix_use(&self.own.sums, &self.draws)
         self.own.moments = self.secret + self.n_sums

@@ -295,13 +295,17 @@ class LearnerCase(Case):
         return [(X[a:b], y[a:b]) for a, b in pairwise([0, *self._ends])]
 
     def _unit_rows(self, features: int, other: bool = False) -> Any:
-        """Rows of the largest norm along coordinates of their own; ``other``: turned by 60 degrees."""
+        """Rows of the largest norm along coordinates of their own; ``other``: turned by the worst angle."""
         bound = float(self._words["x_bound"])
         if not self._pairs:
             return sparse.csr_matrix(bound * np.eye(features))
+        # docs/proofs/least_squares.md, section 2: 60 degrees, unless the printed noise weighs targets otherwise
+        plan = self._plan
+        cosine = min(0.5 * (self._top * plan.target_unit / (plan.row_bound * plan.row_unit)) ** 2, 1.0)
+        turned = (cosine, math.sqrt(1.0 - cosine * cosine)) if plan.as_printed else (0.5, math.sqrt(0.75))
         rows = np.zeros((features // 2, features))
         for k in range(features // 2):
-            rows[k, 2 * k : 2 * k + 2] = (0.5, math.sqrt(0.75)) if other else (1.0, 0.0)
+            rows[k, 2 * k : 2 * k + 2] = turned if other else (1.0, 0.0)
         return sparse.csr_matrix(bound * rows)
 
     def _row_direction(self) -> FloatArray | None:
@@ -319,7 +323,11 @@ class LearnerCase(Case):
         one, two = (self._unit_rows(self._features, other).toarray() for other in (False, True))
         for v, w in zip(one, two, strict=True):
             rows = (np.append(row, 1.0) if intercept else row for row in (v, w))
-            first, second = (_moments(self._plan.row_unit * row, y) for row, y in zip(rows, (1.0, -1.0), strict=True))
+            most = self._top * self._plan.target_unit
+            first, second = (
+                _moments(self._plan.row_unit * row, y, self._plan.as_printed)
+                for row, y in zip(rows, (most, -most), strict=True)
+            )
             changes.append(first - (0.0 if zero_out else second))
         found = np.array(changes)
         return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True))
@@ -395,8 +403,10 @@ def _check_releases(count: int) -> None:
         raise InvalidParameter(f"an audited run has at most {_MOST_RELEASES:,} releases, found {count:,}")
 
 
-def _moments(v: FloatArray, y: float) -> FloatArray:
+def _moments(v: FloatArray, y: float, as_printed: bool) -> FloatArray:
     """Moments of a row in unit bounds, as the kernel orders them."""
+    if as_printed:
+        return np.concatenate([np.outer(v, v).ravel(), y * v])
     i, j = np.triu_indices(len(v))
     return np.concatenate([v[i] * v[j] * np.where(i == j, 1.0, math.sqrt(2.0)), y * v])
 

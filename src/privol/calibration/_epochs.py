@@ -18,7 +18,7 @@ from ..errors import InvalidParameter
 from ..factorizations import DESIGNS, Design, Factorization, forgets
 from ._participation import factor_of_sums
 from ._problem import Budget
-from ._sums import MOST_ROWS, SumCalibration, calibrate_sums
+from ._sums import MOST_ROWS, PrintedNoise, SumCalibration, calibrate_sums
 
 __all__ = ["RENEWALS", "Epochs", "make_epochs"]
 
@@ -140,6 +140,7 @@ def make_epochs(
     adjacency: str,
     sensitivity: float | None = None,
     rounding: float = 0.0,
+    printed: PrintedNoise | None = None,
 ) -> Epochs:
     """Calibrate the epochs of a run: each spends the whole budget.
 
@@ -153,7 +154,7 @@ def make_epochs(
         Of the first epoch.
     design : Design
         With the rows of a user that the budget covers.
-    dim, bound, adjacency, sensitivity, rounding
+    dim, bound, adjacency, sensitivity, rounding, printed
         As for :func:`calibrate_sums`.
 
     Returns
@@ -189,6 +190,7 @@ def make_epochs(
             sensitivity=sensitivity,
             rounding=rounding,
             calibration=budget.calibration,
+            printed=printed,
             factor=factor,
         )
         for chosen in designs

@@ -3,7 +3,7 @@
 Rows and targets are brought to unit bounds, and the moments of a row are one vector of L2 norm up to sqrt(2): the
 matrix ``v v^T`` with entries off the diagonal times sqrt(2), which makes its norm that of the matrix, and ``y v``.
 Replacing a row moves it by at most ``3 / sqrt(2)``, leaving it out by sqrt(2) (docs/proofs/least_squares.md): less than
-the two parts moved apart.
+the two parts moved apart. ``"published"`` is Algorithm 4 of Jain, Kothari & Thakurta (2012), as printed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..guarantees import Claim
 from ._epochs import Epochs, make_epochs
 from ._iterates import ReleaseSchedule
 from ._problem import Budget, Problem
-from ._sums import SumCalibration
+from ._sums import PrintedNoise, SumCalibration
 
 __all__ = ["LeastSquaresCalibration", "calibrate_least_squares"]
 
@@ -63,6 +63,8 @@ class LeastSquaresCalibration:
         Squares of the shifts for the noise that the epochs before leave behind.
     more : float
         What every epoch from the last of these on adds to that.
+    as_printed : bool
+        Whether the moments are all entries of the matrix, and models what Algorithm 4 prints.
     """
 
     problem: Problem
@@ -78,6 +80,7 @@ class LeastSquaresCalibration:
     shifts: NDArray[np.float64]
     ended: NDArray[np.float64]
     more: float
+    as_printed: bool = False
 
     @property
     def mu(self) -> float:
@@ -86,7 +89,7 @@ class LeastSquaresCalibration:
 
     @property
     def claim(self) -> Claim | None:
-        """The source's claim; none is restated."""
+        """The source's claim, for ``"published"``."""
         return self.sums.claim
 
     def shift(self, epoch: int, step: int) -> float:
@@ -102,7 +105,7 @@ class LeastSquaresCalibration:
 
     def _scale(self, row: int, epoch: int, step: int) -> float:
         """From the sums to the model, for rows that fill their bound evenly in all directions."""
-        dim = math.isqrt(2 * self.sums.dim + 2) - 1  # dim (dim + 3) / 2 moments
+        dim = self.problem.dim
         before = self.epochs.start(epoch)
         rows = before + self.epochs.of(epoch).weight(min(step * self.batch, row - before))
         return self.row_unit / self.target_unit / (rows / dim + rows * self.l2 + self.shift(epoch, step))
@@ -168,6 +171,15 @@ def calibrate_least_squares(
     if dim > _MOST_COORDINATES:
         raise InvalidParameter(f"a least-squares model has at most {_MOST_COORDINATES} coordinates, found {dim}")
 
+    published = budget.published
+    if published:
+        _refuse_unpublished(problem, batch, design, discount, window, renewal, noise_shift)
+        design, noise_shift = "tree", 0.0
+        unit, target_unit = max(row_bound, y_bound), 1.0  # the first is the source's R, of rows and targets
+        rows, targets = row_bound / unit * UP, y_bound
+    else:
+        unit, target_unit = row_bound, 1.0 / y_bound
+        rows = targets = 1.0
     epochs = make_epochs(
         renewal,
         budget,
@@ -182,14 +194,15 @@ def calibrate_least_squares(
             rows_per_user=problem.rows_per_user,
             user_separation=problem.user_separation,
         ),
-        dim=moments_size(dim),
-        bound=math.sqrt(2.0) * UP,
+        dim=moments_size(dim, published),
+        bound=rows * math.hypot(rows, targets) * UP,
         adjacency=problem.adjacency,
-        sensitivity=(3.0 / math.sqrt(2.0) if problem.replaces else math.sqrt(2.0)) * UP,
+        sensitivity=_joint_sensitivity(rows, targets, replace=problem.replaces) * UP,
         # docs/proofs/least_squares.md, section 3: covered without it too, by what is charged for scaling and by UP
-        rounding=(dim + 128) * UNIT,
+        rounding=(2 if published else 1) * (dim + 128) * UNIT,
+        printed=PrintedNoise(bound=1.0, parts=2, theorem="Theorem 7"),
     )
-    unit_l2 = l2 / (row_bound * row_bound)
+    unit_l2 = l2 / (unit * unit)
     # The model of exact sums lies within the first two; docs/proofs/least_squares.md, section 4.
     ball = min(1.0 / unit_l2, 0.5 / math.sqrt(unit_l2), radius * row_bound / y_bound)
     if not (1e-100 < unit_l2 < 1e100 and 1e-100 < ball < 1e100):
@@ -207,14 +220,54 @@ def calibrate_least_squares(
         releases=ReleaseSchedule.of(release, epochs.horizon),
         batch=batch,
         row_bound=row_bound,
-        row_unit=1.0 / row_bound,
-        target_unit=1.0 / y_bound,
+        row_unit=1.0 / unit,
+        target_unit=target_unit,
         l2=unit_l2,
         ball=ball,
         shifts=shifts,
         ended=(noise_shift * in_noise) ** 2 * np.array(epochs.variances()),
         more=(noise_shift * in_noise) ** 2 * epochs.end_variance(epochs.last),
+        as_printed=published,
     )
+
+
+def _joint_sensitivity(rows: float, targets: float, *, replace: bool) -> float:
+    """Largest change of (v v^T, y v) by one row, for ``||v|| <= rows`` and ``|y| <= targets``.
+
+    docs/proofs/least_squares.md, section 2.
+    """
+    if not replace:
+        return rows * math.hypot(rows, targets)
+    ratio = (targets / rows) ** 2
+    return rows * (rows * (2.0 + ratio) / math.sqrt(2.0) if ratio <= 2.0 else 2.0 * targets)
+
+
+def _refuse_unpublished(
+    problem: Problem,
+    batch: int,
+    design: str,
+    discount: float,
+    window: int | None,
+    renewal: str,
+    noise_shift: float,
+) -> None:
+    wrong = [
+        name
+        for name, found, allowed in (
+            ("batch", batch, (1,)),
+            ("design", design, ("blt", "tree")),  # "blt" is the parameter's default: the source's tree is used
+            ("discount", discount, (1.0,)),
+            ("window", window, (None,)),
+            ("renewal", renewal, ("none",)),
+            ("noise_shift", noise_shift, (0.0, 2.0)),  # the parameter's default: there is no shift
+            ("rows_per_user", problem.rows_per_user, (1,)),
+        )
+        if found not in allowed
+    ]
+    if wrong:
+        raise InvalidParameter(
+            f"calibration='published' fixes {', '.join(wrong)} as the source does; leave it at its default"
+        )
 
 
 @functools.lru_cache(maxsize=4096)

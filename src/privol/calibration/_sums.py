@@ -18,7 +18,7 @@ from ..factorizations import BLT, Factorization, SquareRoot
 from ..guarantees import ADJACENCIES, Claim, gdp_mu
 from ._iterates import CALIBRATIONS
 
-__all__ = ["INTEGER_DESIGNS", "MOST_ROWS", "NO_LAST_ROW", "SumCalibration", "calibrate_sums"]
+__all__ = ["INTEGER_DESIGNS", "MOST_ROWS", "NO_LAST_ROW", "PrintedNoise", "SumCalibration", "calibrate_sums"]
 
 #: Rows of a run that is not told how many there will be, and what its guarantee says of that.
 MOST_ROWS = 1 << 48
@@ -33,6 +33,25 @@ _SMALL, _LARGE = 1e-30, 1e30
 _MOST_SUM, _MOST_SHIFT = 61, 40  # bits of a run's sum on the grid, and of the lattice on it
 _MOST_WINDOW = 1 << 26  # numbers kept by "sqrt", and by sliding sums
 _MOST_ROUNDING = 0.1  # of what discounted and sliding sums are charged, relative to all else
+
+
+@dataclass(frozen=True)
+class PrintedNoise:
+    """What the source's algorithm calls Algorithm 5 with: its noise is that, whatever one row really changes.
+
+    Attributes
+    ----------
+    bound : float
+        The R that it states for the rows of the sum.
+    parts : int
+        In how many equal parts it has split epsilon and delta.
+    theorem : str
+        Where it claims epsilon and delta for all of them together.
+    """
+
+    bound: float
+    parts: int
+    theorem: str
 
 
 @dataclass(frozen=True)
@@ -109,6 +128,7 @@ def calibrate_sums(
     sensitivity: float | None = None,
     rounding: float = 0.0,
     calibration: str = "tight",
+    printed: PrintedNoise | None = None,
     factor: float = 1.0,
 ) -> SumCalibration:
     """Calibrate a private prefix sum.
@@ -132,6 +152,8 @@ def calibrate_sums(
         How far a row as computed by the caller is from the ideal one, in L2 norm and relative to ``bound``; the scaling
         to the bound is charged here. 0 to 0.01.
     calibration : {"tight", "published"}
+    printed : PrintedNoise, optional
+        With ``"published"``. Default: Algorithm 5 by itself, for rows of norm ``bound``.
     factor : float, default=1
         Of several rows that the budget is to cover together: of :func:`factor_of_sums`, at least 1.
 
@@ -200,8 +222,9 @@ def calibrate_sums(
         return result(0.0, 0.0, grid, math.inf, None)
     mu, claim = math.nan, None
     if published:
-        sigma = _published_sigma(factorization, bound, adjacency, epsilon, delta)
-        claim = Claim(epsilon=epsilon, delta=delta, source="Jain, Kothari and Thakurta 2012, Theorem 9")
+        stated = PrintedNoise(bound, 1, "Theorem 9") if printed is None else printed
+        sigma = _published_sigma(factorization, stated, adjacency, epsilon, delta)
+        claim = Claim(epsilon=epsilon, delta=delta, source=f"Jain, Kothari and Thakurta 2012, {stated.theorem}")
     else:
         mu = _mu_of(epsilon, delta)
         sigma = factor * charge(grid)[1] / mu * UP
@@ -248,7 +271,9 @@ def _recursion(factorization: Factorization) -> tuple[float, float]:
     return 1.01, 0.0
 
 
-def _published_sigma(factorization: Factorization, bound: float, adjacency: str, epsilon: float, delta: float) -> float:
+def _published_sigma(
+    factorization: Factorization, stated: PrintedNoise, adjacency: str, epsilon: float, delta: float
+) -> float:
     """Sigma of Algorithm 5 with natural logarithms."""
     wrong = [
         name
@@ -259,13 +284,14 @@ def _published_sigma(factorization: Factorization, bound: float, adjacency: str,
         raise InvalidParameter(
             f"calibration='published' fixes {', '.join(wrong)} as the source does: design='tree', adjacency='replace'"
         )
-    epsilon = number(epsilon=epsilon, above=0.0)
-    delta = number(delta=delta, above=0.0, below=1.0)
+    epsilon = number(epsilon=epsilon, above=0.0) / stated.parts
+    delta = number(delta=delta, above=0.0, below=1.0) / stated.parts
     if factorization.steps < 2:
         raise InvalidParameter("calibration='published' adds no noise at all for a horizon of 1: it must be at least 2")
     log_steps = math.log(factorization.steps)
     if not log_steps > delta:
         raise InvalidParameter(
-            f"calibration='published' needs delta below ln(horizon) = {log_steps:.4g}, found {delta:g}"
+            f"calibration='published' needs delta below {stated.parts} ln(horizon) = {stated.parts * log_steps:.4g}, "
+            f"found {stated.parts * delta:g}"
         )
-    return bound * log_steps * math.sqrt(math.log(log_steps / delta) / epsilon)
+    return stated.bound * log_steps * math.sqrt(math.log(log_steps / delta) / epsilon)

@@ -106,6 +106,11 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
         many rows begins, or of twice as many as the one before (with "blt" up to 2**26 steps, with "sqrt" up to 2**20
         numbers to keep). An epoch has noise of its own for the whole budget over rows of its own, so the guarantee is
         that of one epoch; sums are those of all epochs so far, and have the noise of them all.
+    calibration : {"tight", "published"}, default="tight"
+        "published": the source's noise, and its models: Algorithms 4 and 5 as printed, natural logarithms: a tree for
+        the matrix and one for the vector, each with half of ``epsilon`` and ``delta``, noise in every entry of the
+        matrix, whose inverse is taken whatever it is (0 where there is none). The guarantee then states the claim and
+        what is proved of that noise. ``radius`` still holds; the source has no ball, so give a large one.
     fit_intercept : bool, default=True
         Append the constant 1 to every row; it is regularised like the rest.
     on_invalid : {"raise", "zero"}, default="raise"
@@ -148,6 +153,7 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
     _longest = 1 << 48
     domain = None
     worst: ClassVar[Mapping[str, Any]] = {"batch": 24}
+    worst_published: ClassVar[Mapping[str, Any]] = {"batch": 1}
 
     def __init__(
         self,
@@ -174,6 +180,7 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
         objective: str = "max",
         noise_shift: float = 2.0,
         renewal: str = "none",
+        calibration: str = "tight",
         fit_intercept: bool = True,
         on_invalid: str = "raise",
         random_state: Any = None,
@@ -200,6 +207,7 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
         self.objective = objective
         self.noise_shift = noise_shift
         self.renewal = renewal
+        self.calibration = calibration
         self.fit_intercept = fit_intercept
         self.on_invalid = on_invalid
         self.random_state = random_state
@@ -211,7 +219,7 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
         -------
         gram : ndarray of shape (d, d)
             Noisy sum of ``v v^T`` over the rows, scaled to ``x_bound``; d counts the intercept, which comes last.
-            Symmetric, perhaps not positive definite.
+            Symmetric (but for ``calibration="published"``), perhaps not positive definite.
         cross : ndarray of shape (d,)
             Noisy sum of ``y v``.
 
@@ -225,6 +233,9 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
             raise StateError("moments are those of a run that still learns and is not kept on the disk: there is none")
         state = cast(LeastSquaresRun, run.state)
         sums, plan, d = state.released_sums(), self._plan_of(run), len(run.public("model"))
+        if plan.as_printed:
+            printed: FloatArray = sums[:-d].reshape(d, d) / plan.row_unit**2
+            return printed, sums[-d:] / (plan.row_unit * plan.target_unit)
         upper = np.triu_indices(d)
         gram = np.zeros((d, d))
         gram[upper] = sums[:-d] * np.where(upper[0] == upper[1], 1.0, math.sqrt(0.5)) / plan.row_unit**2
@@ -297,6 +308,7 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
             ended=ByEpoch(plan.ended, plan.more),
             ball=plan.ball,
             cost=0.0 if source is None else square_up(plan.mu),
+            as_printed=plan.as_printed,
         )
 
     def _learn(self, run: Run, *args: Any, **kwargs: Any) -> None:

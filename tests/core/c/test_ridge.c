@@ -75,8 +75,39 @@ static void syevd(char *jobz, char *uplo, int *n, double *a, int *lda, double *w
     *info = 0;
 }
 
+/* Gaussian elimination with pivots. */
+static void gesv(int *n, int *nrhs, double *a, int *lda, int *pivots, double *b, int *ldb, int *info) {
+    const int d = *n;
+    (void)nrhs, (void)lda, (void)ldb;
+    *info = 0;
+    for (int k = 0; k < d; ++k) {
+        int p = k;
+        for (int i = k; i < d; ++i) p = fabs(a[k * d + i]) > fabs(a[k * d + p]) ? i : p;
+        pivots[k] = p;
+        if (a[k * d + p] == 0.0) {
+            *info = k + 1;
+            return;
+        }
+        for (int j = 0; j < d; ++j) {
+            const double held = a[j * d + k];
+            a[j * d + k] = a[j * d + p], a[j * d + p] = held;
+        }
+        const double held = b[k];
+        b[k] = b[p], b[p] = held;
+        for (int i = k + 1; i < d; ++i) {
+            const double f = a[k * d + i] / a[k * d + k];
+            for (int j = k; j < d; ++j) a[j * d + i] -= f * a[j * d + k];
+            b[i] -= f * b[k];
+        }
+    }
+    for (int k = d - 1; k >= 0; --k) {
+        for (int j = k + 1; j < d; ++j) b[k] -= a[j * d + k] * b[j];
+        b[k] /= a[k * d + k];
+    }
+}
+
 static pv_ridge make(int d) {
-    pv_ridge ridge = {.lapack = {potrf, trtrs, syevd}, .d = d, .matrix = doubles(d * d)};
+    pv_ridge ridge = {.lapack = {potrf, trtrs, syevd, gesv}, .d = d, .matrix = doubles(d * d)};
     ridge.work = doubles(pv_ridge_work(d));
     ridge.integers = buffer(pv_ridge_integers(d), sizeof(int));
     return ridge;
@@ -140,8 +171,28 @@ static void indefinite(void) {
     drop(&ridge);
 }
 
+/* A matrix that is neither symmetric nor definite; one that is definite; one that is singular. */
+static void as_printed(void) {
+    double moments[6] = {1, 4, -2, -3, 6, 2}, x[2], one[6];
+    const double v[2] = {2.0, -3.0};
+    pv_ridge ridge = make(2);
+    CHECK(pv_all_moments_size(2) == 6);
+    pv_all_moments(v, 5.0, 2, one);
+    CHECK(one[0] == 4.0 && one[1] == -6.0 && one[2] == -6.0 && one[3] == 9.0 && one[4] == 10.0 && one[5] == -15.0);
+    CHECK(pv_ridge_solve_as_printed(&ridge, moments, 1.0, x) == PV_OK && ridge.n_indefinite == 1);
+    CHECK(fabs(2.0 * x[0] + 4.0 * x[1] - 6.0) < 1e-14 && fabs(-2.0 * x[0] - 2.0 * x[1] - 2.0) < 1e-14);
+    CHECK(pv_ridge_solve_as_printed(&ridge, moments, 10.0, x) == PV_OK && ridge.n_indefinite == 1);
+    CHECK(fabs(11.0 * x[0] + 4.0 * x[1] - 6.0) < 1e-14 && fabs(-2.0 * x[0] + 7.0 * x[1] - 2.0) < 1e-14);
+    moments[0] = moments[1] = moments[2] = moments[3] = -1.0;
+    CHECK(pv_ridge_solve_as_printed(&ridge, moments, 2.0, x) == PV_OK && x[0] == 0.0 && x[1] == 0.0);
+    moments[5] = (double)NAN;
+    CHECK(pv_ridge_solve_as_printed(&ridge, moments, 2.0, x) == PV_NOT_FINITE);
+    drop(&ridge);
+}
+
 int main(void) {
     indefinite();
+    as_printed();
     for (int d = 1; d < 20; ++d)
         for (int k = 0; k < 12; ++k) solves(d, 1 + 7 * k, k % 3 ? 0.0 : 40.0 * fabs(random_unit()), k % 2 ? 1e3 : 0.3);
     double moments[2] = {0.0, 0.0}, x[1];

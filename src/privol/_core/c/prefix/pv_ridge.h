@@ -16,6 +16,7 @@ typedef struct pv_lapack {
                   int *info);
     void (*syevd)(char *jobz, char *uplo, int *n, double *a, int *lda, double *w, double *work, int *lwork, int *iwork,
                   int *liwork, int *info);
+    void (*gesv)(int *n, int *nrhs, double *a, int *lda, int *pivots, double *b, int *ldb, int *info);
 } pv_lapack;
 
 typedef struct pv_ridge {
@@ -37,5 +38,12 @@ int64_t pv_moments_size(int64_t d);
  * positive definite, the eigenvalues of V are first moved into [0, most]. PV_NOT_FINITE: the moments are not finite, or
  * LAPACK failed. */
 pv_status pv_ridge_solve(pv_ridge *ridge, const double *moments, double most, double shift, double radius, double *x);
+
+/* The same moments as Algorithm 4 of Jain, Kothari and Thakurta has them: all entries of V by rows, each with noise of
+ * its own, then u. x = (V + shift I)^-1 u whatever V is, and 0 where that matrix is singular. Counted as indefinite: a
+ * matrix whose symmetric part has no Cholesky factor. */
+int64_t pv_all_moments_size(int64_t d);
+void pv_all_moments(const double *v, double y, int64_t d, double *out);
+pv_status pv_ridge_solve_as_printed(pv_ridge *ridge, const double *moments, double shift, double *x);
 
 #endif

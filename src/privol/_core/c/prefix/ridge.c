@@ -13,6 +13,14 @@ int64_t pv_ridge_integers(int64_t d) { return 3 + 5 * d; }
 
 int64_t pv_moments_size(int64_t d) { return d * (d + 1) / 2 + d; }
 
+int64_t pv_all_moments_size(int64_t d) { return d * d + d; }
+
+void pv_all_moments(const double *v, double y, int64_t d, double *out) {
+    for (int64_t i = 0; i < d; ++i)
+        for (int64_t j = 0; j < d; ++j) *out++ = v[i] * v[j];
+    for (int64_t j = 0; j < d; ++j) *out++ = y * v[j];
+}
+
 /* Lower triangle, by columns, of V + shift I. */
 static void unpack(const double *moments, int64_t d, double shift, double *a) {
     for (int64_t i = 0; i < d; ++i) {
@@ -110,4 +118,24 @@ pv_status pv_ridge_solve(pv_ridge *ridge, const double *moments, double most, do
         if (!by_eigenvalues(ridge, moments, most, shift, radius, x)) return PV_NOT_FINITE;
     }
     return finite(x, d) ? PV_OK : PV_NOT_FINITE;
+}
+
+pv_status pv_ridge_solve_as_printed(pv_ridge *ridge, const double *moments, double shift, double *x) {
+    int d = ridge->d, one = 1, info;
+    double *a = ridge->matrix;
+    char lower = 'L';
+    if (!finite(moments, pv_all_moments_size(d))) return PV_NOT_FINITE;
+    for (int64_t i = 0; i < d; ++i)
+        for (int64_t j = 0; j < d; ++j)
+            a[i * d + j] = 0.5 * (moments[i * d + j] + moments[j * d + i]) + (i == j ? shift : 0.0);
+    ridge->lapack.potrf(&lower, &d, a, &d, &info);
+    ridge->n_indefinite += info != 0;
+    for (int64_t i = 0; i < d; ++i) {
+        for (int64_t j = 0; j < d; ++j) a[j * d + i] = moments[i * d + j] + (i == j ? shift : 0.0); /* by columns */
+        x[i] = moments[(int64_t)d * d + i];
+    }
+    ridge->lapack.gesv(&d, &one, a, &d, ridge->integers, x, &d, &info);
+    if (info != 0 || !finite(x, d))
+        for (int64_t i = 0; i < d; ++i) x[i] = 0.0;
+    return PV_OK;
 }

@@ -29,7 +29,10 @@ static pv_status learn(pv_state *state, const pv_plan *plan, const pv_rows *rows
         rows->ops->axpy(rows, i, f * p->row_unit, row);
         if (plan->intercept) row[d - 1] = p->row_unit;
         *target = y * p->target_unit;
-        if (pv_prefix_in_doubles(&s->sums)) {
+        if (p->as_printed) {
+            pv_all_moments(row, *target, d, s->moments);
+            status = pv_prefix_add(&s->sums, s->moments);
+        } else if (pv_prefix_in_doubles(&s->sums)) {
             status = pv_prefix_begin_row(&s->sums);
             if (status != PV_OK) return status;
             const int64_t of_leaf = s->sums.in_leaf + 1;
@@ -70,7 +73,8 @@ static pv_status publish(pv_least_squares *s, const pv_least_squares_plan *p, in
     if (s->sums.first_step + s->sums.step > 0) {
         const double rows = weight_of(s), shift = rows * p->l2 + shift_of(p, &s->sums);
         pv_prefix_read(&s->sums, s->released);
-        pv_status status = pv_ridge_solve(&s->ridge, s->released, rows, shift, p->radius, x);
+        const pv_status status = p->as_printed ? pv_ridge_solve_as_printed(&s->ridge, s->released, shift, x)
+                                               : pv_ridge_solve(&s->ridge, s->released, rows, shift, p->radius, x);
         if (status != PV_OK) return status;
         for (int64_t j = 0; j < d; ++j) x[j] *= p->row_unit / p->target_unit;
     }

@@ -20,6 +20,7 @@ typedef struct pv_least_squares_plan {
     pv_by_epoch ended;            /* squared, of the epochs before */
     double radius;                /* of the models, in unit bounds */
     double cost;                  /* mu^2 of the whole run: all of it is spent with the first row */
+    int as_printed; /* all entries of v v', and models without shifts for noise, as Algorithm 4 has them */
 } pv_least_squares_plan;
 
 typedef struct pv_least_squares {
