@@ -213,7 +213,7 @@ class SchemaEncoder:
         if counts is not None:
             self._count(counts, numbers, flags, places, bare)
             for part, found in zip(self._knots, points, strict=True):
-                found.count(part.name, counts, later=part.later)
+                found.count(part.name, counts, later=part.times)
         self._scale.apply(numbers, numbers)
         for j in flags:
             column = self._numbers[j].column

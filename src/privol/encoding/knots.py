@@ -234,9 +234,8 @@ class KnotsColumn:
         self._written = written
         self._pointed = pointed
         self._shape = column.shape
-        self._times = column.timestamp
-        #: Whether cells beyond the knots are to be expected: time goes on behind the rows that taught the column.
-        self.later = column.timestamp
+        #: Whether its cells are times, which are to be expected beyond the knots: time goes on.
+        self.times = column.timestamp
         self.cycles = column.cycles
         # A line is a spline between two knots but for its scale.
         knots = np.array(column.knots, dtype=np.float64)
@@ -277,7 +276,7 @@ class KnotsColumn:
 
     def points(self, column: Any, *, dense: bool = False) -> Entries:
         """Return the entries of the cells of a column of text, or of one of doubles; ``dense``: for dense rows."""
-        cells, said, right = None, None, TIME if self._times else NUMBER
+        cells, said, right = None, None, TIME if self.times else NUMBER
         if not hasattr(column, "dictionary") and column.type == "double":
             values: FloatArray = column.to_numpy(zero_copy_only=False)
             if self._written.missing_numbers:
