@@ -12,12 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from schema_tables import pa
 
+from privol._core._text import MISSING
 from privol.encoding import histograms, learning, times
 from privol.encoding.hashes import hash_of, hashes_of
 from privol.encoding.schema_parts import Hashed
 from privol.encoding.strings import LONGEST, thresholds
 from privol.encoding.texts import TextColumn
 from privol.encoding.told import Told
+from privol.readers.arrow import written_out
 from privol.readers.columns import blanked
 from privol.readers.written import Written
 
@@ -186,6 +188,37 @@ def test_one_look_says_what_each_reader_says(texts, decimal, pointed):
             hash_of(text) for text in present.to_pylist() if text is not None
         ]
         assert told.weights.sum() == len(texts)
+
+
+UNITS = st.sampled_from(["s", "ms", "us", "ns"])
+TYPES = st.builds(pa.timestamp, UNITS, st.sampled_from([None, "UTC", "Asia/Tokyo"])) | st.just(pa.date32())
+# around 1970, at the ends of years with four digits, and at those of what the types hold
+WHEN = st.integers(-(10**6), 10**6) | st.sampled_from([-719162, -719163, 2932896, 2932897, 253402300799, 253402300800])
+WHEN |= st.integers(-(2**63), 2**63 - 1)
+MARKERS = st.lists(
+    st.sampled_from(["1970-01-02", "1970-01-01 00:00:00", "0001-01-01", "-0001-12-31", "1970-01-01 00:00:00Z", "?"]),
+    max_size=3,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(TYPES, st.lists(WHEN | st.none(), max_size=12), MARKERS)
+def test_dates_and_times_are_told_as_their_texts_are(kind, when, markers):
+    if kind == pa.date32():
+        when = [None if x is None else x % 2**24 - 2**23 for x in when]
+        moments = pa.array(when, pa.int32()).cast(kind)
+    else:
+        moments = pa.array(when, pa.int64()).cast(kind)
+    written = Written(markers)
+    expected, found = Told(written_out(moments), written), Told(moments, written)
+    np.testing.assert_array_equal(found.cells, expected.cells)
+    np.testing.assert_array_equal(found.values, expected.values)
+    assert found.present.equals(expected.present)
+    assert found.indices.tolist() == expected.indices.tolist()
+    assert found.each
+    hashed = Told(moments, written, hashes=True)
+    there = hashed.cells != MISSING
+    assert hashed.hashes[there].tolist() == Told(written_out(moments), written, hashes=True).hashes[there].tolist()
 
 
 @settings(max_examples=60, deadline=None)

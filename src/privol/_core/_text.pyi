@@ -61,6 +61,9 @@ class Buckets:
     def places(self, cells: NDArray[np.uint8], hashes: NDArray[np.uint32]) -> NDArray[np.int32]: ...
 
 def rows_of(columns: list[NDArray[np.float64]], rows: NDArray[np.float64]) -> None: ...
+def in_cycle(
+    seconds: NDArray[np.float64], period: float, start: float, turn: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
 def count_into(
     values: NDArray[np.float64],
     weights: NDArray[np.int64],

@@ -63,6 +63,10 @@ cdef extern from "cells/pv_knots.h":
     void pv_between(const pv_knots *, int64_t, const double *, const unsigned char *, unsigned char, int32_t *,
                     double *, unsigned char *) noexcept nogil
 
+cdef extern from "cells/pv_cycles.h":
+    int64_t PV_TURN
+    void pv_cycles(int64_t, const double *, double, double, const double *, double *, double *) noexcept nogil
+
 cdef extern from "cells/pv_dense.h":
     ctypedef enum pv_part_kind:
         PV_PART_NUMBERS
@@ -422,6 +426,27 @@ cdef class DenseRows:
         if some:
             with nogil:
                 pv_dense(first, first + some, self.count, self.parts, width, &self.means[0], &rows[0, 0])
+
+
+def in_cycle(const double[::1] seconds, double period, double start, const double[:, ::1] turn):
+    """Return cosine and sine of where times are in a cycle, each of shape (n,): see ``pv_cycles``.
+
+    Parameters
+    ----------
+    seconds : ndarray of float64, shape (n,)
+    period, start : float
+        Whole seconds.
+    turn : ndarray of float64, shape (256, 2)
+        Cosine and sine of each part of a turn.
+    """
+    cdef int64_t n = seconds.shape[0]
+    cdef double[::1] cosine = empty(n), sine = empty(n)
+    if turn.shape[0] != PV_TURN or turn.shape[1] != 2 or not 1.0 <= period < 2.0**30:
+        raise InvalidParameter("a turn has 256 parts with two values each, a period from 1 to 2^30 seconds")
+    if n:
+        with nogil:
+            pv_cycles(n, &seconds[0], period, start, &turn[0, 0], &cosine[0], &sine[0])
+    return cosine.base, sine.base
 
 
 def count_into(const double[::1] values, const int64_t[::1] weights, const double[::1] low, const double[::1] high,

@@ -146,7 +146,7 @@ class CosinePoints:
         # of two more: a cell that is null, and a row that is spared
         self._left, self._share, self._states = column.hats.between(values, said, right)
         self._values = values
-        self._in_cycles = column.cycles_of(np.append(self._numbers, [np.nan, np.nan])) if column.cycles else []
+        self._in_cycles = cycle_values(np.append(self._numbers, [np.nan, np.nan]), *column.cycles)
 
     @property
     def _numbers(self) -> FloatArray:
@@ -275,9 +275,9 @@ class KnotsColumn:
         self.work = 1 + 2 * len(column.cycles)
 
     def points(self, column: Any, *, dense: bool = False) -> Entries:
-        """Return the entries of the cells of a column of text, or of one of doubles; ``dense``: for dense rows."""
+        """Return the entries of the cells of a column of any type of "cells"; ``dense``: for dense rows."""
         cells, said, right = None, None, TIME if self.times else NUMBER
-        if not hasattr(column, "dictionary") and column.type == "double":
+        if column.type == "double" and not self.times:
             values: FloatArray = column.to_numpy(zero_copy_only=False)
             if self._written.missing_numbers:
                 values = np.where(np.isin(values, list(self._written.missing_numbers)), np.nan, values)
@@ -322,16 +322,6 @@ class KnotsColumn:
         if hats is not None:
             hats[1][none] = 0.0
         return Points(cells, places, weights, states, hats)
-
-    def cycles_of(self, seconds: FloatArray) -> list[FloatArray]:
-        """Return cosine and sine of where times are in each cycle, in the order of their features; 0 of NaN."""
-        none = np.flatnonzero(np.isnan(seconds))
-        seconds = np.array(seconds)
-        seconds[none] = 0.0  # a date, as all others may be
-        found = cycle_values(seconds, *self.cycles)
-        for values in found:
-            values[none] = 0.0
-        return found
 
     def crossed(self, found: Entries) -> tuple[IntArray, FloatArray]:
         """Return what the column brings into a cross: functions between knots and the indicator, without cycles."""

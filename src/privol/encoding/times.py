@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 from datetime import UTC, date, datetime, timedelta
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .._core._text import in_cycle
 from ..readers.written import Written
 
-__all__ = ["CYCLES", "cycle_values", "seconds_in", "seconds_of", "time_text"]
+__all__ = ["CYCLES", "cycle_values", "seconds_held", "seconds_in", "seconds_of", "time_text"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -32,10 +32,10 @@ _GRAMMAR = (
 _LAYOUTS = "YYYY-MM-DD", "YYYY-MM-DD hh:mm:ss", "YYYY-MM-DD hh:mm:ssZ"
 _PARTS, _MARKS, _SHORTEST = "YMDhms", {" ": "Tt ", "Z": "Zz"}, len(_LAYOUTS[0])
 _LENGTHS = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
-# Sines and cosines may be too large by a few roundings; their squares must add up to no more than 1.
-_SHRUNK = 1.0 - 2.0**-48
-# Of dates so many days around 1970, the years 1791 to 2149, what they are in cycles is kept.
-_NEAR_DAYS = 1 << 16
+# Of a second in the units of Arrow.
+_PARTS_OF_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+# When the years of four digits begin and end.
+_FIRST, _END = -62135596800, 253402300800
 
 
 def seconds_in(texts: Any, written: Written) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
@@ -78,6 +78,35 @@ def seconds_in(texts: Any, written: Written) -> tuple[FloatArray, npt.NDArray[np
     if len(left):
         seconds[left] = _by_grammar(present.take(pyarrow.array(left)))
     return seconds, np.isnan(seconds) & present.is_valid().to_numpy(zero_copy_only=False)
+
+
+def seconds_held(moments: Any) -> FloatArray:
+    """Return what :func:`seconds_in` does of an array of dates or timestamps as if they were written as text.
+
+    Parameters
+    ----------
+    moments : pyarrow.Date32Array or pyarrow.TimestampArray, length n
+        A time without a zone is one in UTC.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+        NaN of nulls, and of years that have not four digits.
+    """
+    import pyarrow
+
+    seconds: FloatArray
+    date = moments.type == pyarrow.date32()
+    held = moments.cast("int32" if date else "int64").fill_null(0).to_numpy(zero_copy_only=False)
+    if date:
+        seconds = held * float(_DAY)
+    else:
+        parts = _PARTS_OF_SECOND[moments.type.unit]
+        whole = held // parts
+        # one rounding of the fraction, as of its digits, and one of the sum
+        seconds = whole + (held - whole * parts) / parts
+    seconds[~moments.is_valid().to_numpy(zero_copy_only=False) | (seconds < _FIRST) | (seconds >= _END)] = np.nan
+    return seconds
 
 
 def _laid_out(
@@ -152,70 +181,25 @@ def seconds_of(moment: date | datetime) -> float:
 
 def time_text(seconds: float) -> str | None:
     """Return whole seconds since 1970 as a date, or a date and a time; None if they are none of four-digit years."""
-    if seconds != int(seconds) or not -62135596800 <= seconds < 253402300800:
+    if seconds != int(seconds) or not _FIRST <= seconds < _END:
         return None
     moment = datetime(1970, 1, 1) + timedelta(seconds=int(seconds))
     return moment.date().isoformat() if seconds % _DAY == 0 else f"{moment.isoformat()}Z"
 
 
-def _remainder(seconds: FloatArray, period: int) -> FloatArray:
-    """Return what ``np.mod`` does, in a fifth of its time.
-
-    Below 2^52 the product is exact, so with the right quotient there is one rounding, as there. With a quotient beside
-    it the difference is out of the period; these are left to ``np.mod``, as are larger numbers.
-    """
-    found: FloatArray = seconds - np.floor(seconds / period) * period
-    wrong = ~((found >= 0.0) & (found < period) & (np.abs(seconds) < 2.0**52))
-    if wrong.any():
-        found[wrong] = np.mod(seconds[wrong], period)
-    return found
+def _turn() -> FloatArray:
+    """Return cosine and sine of 256 parts of a turn, shape (256, 2), each off by less than 2^-52."""
+    eighth = np.arange(33) * (np.pi / 128)
+    quarter = np.append(np.cos(eighth), np.sin(eighth[31::-1]))  # from 1 to 0
+    half = np.append(quarter[:64], -quarter[:0:-1])
+    cosines = np.append(half, -half)
+    return np.stack([cosines, np.roll(cosines, 64)], axis=1)
 
 
-class _Known:
-    """Cosines and sines of places in cycles that were computed before: times of a table have many in common.
-
-    Each value is what is computed for it, so it does not matter which are known. Threads may look up and fill in at the
-    same time: a value is there or not, and two write the same one.
-    """
-
-    def __init__(self, places: int) -> None:
-        self._values = np.full((2, places), np.nan)
-
-    def values(self, at: IntArray, seconds: FloatArray, cycle: str) -> tuple[FloatArray, FloatArray]:
-        cosines, sines = (np.take(values, at) for values in self._values)
-        new = np.flatnonzero(np.isnan(cosines) | np.isnan(sines))
-        if len(new):
-            cosines[new], sines[new] = found = _computed(seconds[new], cycle)
-            for values, computed in zip(self._values, found, strict=True):
-                values[at[new]] = computed
-        return cosines, sines
-
-
-@lru_cache
-def _known(cycle: str, places: int) -> _Known:
-    return _Known(places)
+_TURN = _turn()
 
 
 def cycle_values(seconds: FloatArray, *cycles: str) -> list[FloatArray]:
-    """Return cosine and sine of where finite times are in each cycle, whose squares add up to no more than 1."""
-    days = np.floor(seconds / _DAY)
-    if (days * _DAY == seconds).all() and (np.abs(days) < _NEAR_DAYS).all():  # dates
-        at = days.astype(np.int64) + _NEAR_DAYS
-        found = [_known(cycle, 2 * _NEAR_DAYS).values(at, seconds, cycle) for cycle in cycles]
-    else:
-        found = [_seconds_of_day(seconds) if cycle == "day" else _computed(seconds, cycle) for cycle in cycles]
+    """Return cosine and sine of where times are in each cycle, whose squares add up to no more than 1; 0 of NaN."""
+    found = (in_cycle(np.ascontiguousarray(seconds), *CYCLES[cycle], _TURN) for cycle in cycles)
     return list(itertools.chain.from_iterable(found))
-
-
-def _seconds_of_day(seconds: FloatArray) -> tuple[FloatArray, FloatArray]:
-    second = _remainder(seconds, _DAY)
-    if not (np.floor(second) == second).all():
-        return _computed(seconds, "day")
-    # of what is just below a whole day the remainder rounds to one
-    return _known("day", _DAY + 1).values(second.astype(np.int64), seconds, "day")
-
-
-def _computed(seconds: FloatArray, cycle: str) -> tuple[FloatArray, FloatArray]:
-    period, start = CYCLES[cycle]
-    angle = _remainder(seconds - start, period) * (2 * np.pi / period)
-    return np.cos(angle) * _SHRUNK, np.sin(angle) * _SHRUNK

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core._text import MISSING, NUMBER, OPEN, TEXT, TIME, Form
+from ..readers.arrow import is_moment, written_out
 from ..readers.written import Written
 from .hashes import hashes_of
-from .times import seconds_in
+from .times import seconds_held, seconds_in
 
 __all__ = ["Told", "compact", "positions"]
 
@@ -44,13 +45,24 @@ def _form(missing: frozenset[str], decimal: str, pointed: bool) -> Form:
     return Form([text.encode() for text in sorted(missing)], marks.encode())
 
 
+@lru_cache(maxsize=64)
+def _moments_among(texts: frozenset[str]) -> tuple[float, ...]:
+    """Return the times among some texts."""
+    import pyarrow
+
+    seconds, _ = seconds_in(pyarrow.array(sorted(texts), pyarrow.string()), Written())
+    return tuple(seconds[~np.isnan(seconds)].tolist())
+
+
 class Told:
     """The texts of a column, and what each says: of a dictionary each text once, of strings each by itself.
 
     Parameters
     ----------
-    column : pyarrow.DictionaryArray of strings, pyarrow.StringArray or pyarrow.DoubleArray, length n
-        A double is the shortest text that reads back as it, with a point; NaN is null.
+    column : pyarrow.Array of length n
+        Of strings, or a dictionary of them, of doubles, dates or timestamps. A double is the shortest text that reads
+        back as it, with a point; NaN is null. A date or time is as in ISO 8601 but for a blank in the place of T, in
+        UTC with a Z if it has a zone.
     written : Written
     pointed : bool
         As for :meth:`privol.readers.written.Written.values`.
@@ -75,6 +87,9 @@ class Told:
     doubles: FloatArray | None
 
     def __init__(self, column: Any, written: Written, *, pointed: bool = False, hashes: bool = False) -> None:
+        self._moments = is_moment(column.type) and not hashes
+        if is_moment(column.type) and hashes:
+            column = written_out(column)
         self.each = not hasattr(column, "dictionary")
         self.doubles = None if column.type != "double" else np.asarray(column.to_numpy(zero_copy_only=False))
         self._column = column if self.each else compact(column)
@@ -82,6 +97,9 @@ class Told:
         self._written = written
         if self.doubles is not None:
             self._of_doubles(written, hashes)
+            return
+        if self._moments:
+            self._of_moments(written)
             return
         form = _form(written.missing, written.decimal, pointed)
         _, offsets, content = self._texts.buffers()
@@ -112,10 +130,28 @@ class Told:
                 self.values[at] = np.nan
         self.hashes = hashes_of(self._written_out()) if hashes else None
 
-    def _written_out(self) -> Any:
-        """Return the texts, of doubles too."""
+    def _of_moments(self, written: Written) -> None:
+        """Tell what dates and times say, as their texts would."""
         import pyarrow
 
+        self.values, self.hashes = seconds_held(self._texts), None
+        none = np.isnan(self.values)
+        self.cells = np.where(none, np.uint8(TEXT), np.uint8(TIME))
+        # the texts of few are asked for: which count as missing
+        for marker in _moments_among(written.missing):
+            none |= self.values == marker
+        doubtful = np.flatnonzero(none)
+        if len(doubtful):
+            texts = written_out(self._texts.take(pyarrow.array(doubtful)))
+            missing = doubtful[written.present(texts).is_null().to_numpy(zero_copy_only=False)]
+            self.values[missing], self.cells[missing] = np.nan, MISSING
+
+    def _written_out(self) -> Any:
+        """Return the texts, of doubles and of moments too."""
+        import pyarrow
+
+        if self._moments:
+            return written_out(self._texts)
         if self.doubles is None:
             return self._texts
         return pyarrow.array([repr(x) if x == x else None for x in self.doubles.tolist()], pyarrow.string())

@@ -12,7 +12,7 @@ from ..errors import StreamError
 from .base import BLOCK_BYTES, Facts, Progress, arrow, plainly
 from .columns import Columns, Kind
 
-__all__ = ["TypedColumns", "batch_rows", "cut"]
+__all__ = ["TypedColumns", "batch_rows", "cut", "is_moment", "written_out"]
 
 # Rows decoded at once: few enough that columns are turned to rows while they are in a near cache.
 BATCH_ROWS = 1 << 16
@@ -99,6 +99,8 @@ class TypedColumns(Columns):
         pa = arrow("typed columns")
         if kind == "cells" and pa.types.is_floating(column.type):
             return self._number(column, name, row)
+        if kind == "cells" and is_moment(column.type):
+            return column
         if kind == "cells" and column.type == pa.string():
             try:
                 column.validate(full=True)
@@ -161,7 +163,7 @@ class TypedColumns(Columns):
                 column = pa.DictionaryArray.from_arrays(indices, values).dictionary_decode().dictionary_encode()
                 values, indices = column.dictionary, column.indices
         if not types.is_string(values.type):
-            values = _written_out(values)
+            values = written_out(values)
         try:
             values.validate(full=True)
         except pa.ArrowInvalid:
@@ -228,7 +230,13 @@ def _possible(kind: Any, wanted: Kind) -> bool:
     return written or _is_text(kind)
 
 
-def _written_out(values: Any) -> Any:
+def is_moment(kind: Any) -> bool:
+    """Return whether cells of a type are dates, or dates with a time."""
+    types = arrow("typed columns").types
+    return bool(types.is_date32(kind) or types.is_timestamp(kind))
+
+
+def written_out(values: Any) -> Any:
     """Return an array of any of the types that may be text as strings."""
     pa = arrow("typed columns")
     if not pa.types.is_timestamp(values.type) or values.type.tz is None:

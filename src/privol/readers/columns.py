@@ -85,8 +85,8 @@ class Columns(Reader):
         """Yield record batches with exactly the columns of ``kinds``, in that order.
 
         "number" gives float64, "text" a dictionary of strings with int32 indices; null is a missing cell. "cells" gives
-        strings, such a dictionary or float64, whichever costs least, for an encoder that looks at each cell itself: a
-        missing cell is null, NaN or one of the texts that stand for it.
+        strings, such a dictionary, float64, date32 or timestamps, whichever costs least, for an encoder that looks at
+        each cell itself: a missing cell is null, NaN or one of the texts that stand for it.
         A cell that is not of its kind raises StreamError with its 1-based row, column, what was found and what is
         allowed, before its batch is handed out. ``limit`` is the wanted number of rows of a batch; ``progress`` is
         called with the fraction of the input consumed. None in place of a batch says that the input pauses.
@@ -176,7 +176,7 @@ def blanked(column: Any, rows: npt.NDArray[np.bool_]) -> Any:
     pa = arrow("null rows")
     if pa.types.is_dictionary(column.type):
         return pa.DictionaryArray.from_arrays(blanked(column.indices, rows), column.dictionary)
-    if pa.types.is_string(column.type):
+    if pa.types.is_string(column.type) or pa.types.is_temporal(column.type):
         import pyarrow.compute as pc
 
         return pc.if_else(pa.array(rows), None, column)

@@ -9,6 +9,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ..errors import StreamError
 from .arrow import TypedColumns, batch_rows, cut
 from .base import Facts, Progress, arrow, plainly
@@ -26,6 +28,9 @@ _LOOK = 4096
 # Each column is read through a buffer of its own. Without one a whole column of a row group is held in memory.
 # Where each filling of it is a request, it is larger.
 BUFFER_BYTES = {False: 1 << 16, True: 1 << 20}
+
+# A column whose cells of text take no more bytes is coded by a dictionary throughout, and one of few texts.
+CODED_BYTES = 2.0
 
 # Batches of fewer rows cost more than they save.
 FEWEST_ROWS = 1 << 14
@@ -129,6 +134,7 @@ class ParquetColumns(_FileColumns):
         self.facts = replace(self.facts, n_rows=int(file.metadata.num_rows))
         if not self.facts.n_rows:
             raise StreamError(f"{self.name}: no rows, at least one is needed")
+        self._coded = _coded(file.metadata)
         return file.schema_arrow
 
     def count(self) -> int:
@@ -140,7 +146,11 @@ class ParquetColumns(_FileColumns):
         with ExitStack() as stack:
             # Strings come with the dictionary that the file has for them.
             strings = (self._arrow.string(), self._arrow.large_string())
-            text = [name for name, kind in kinds.items() if kind == "text" and self._types[name] in strings]
+            text = [
+                name
+                for name, kind in kinds.items()
+                if self._types[name] in strings and (kind == "text" or (kind == "cells" and name in self._coded))
+            ]
             file = self._guarded(lambda: self._open(stack, text))
             # a batch that is cut would have its dictionaries made anew
             at_once = min(batch_rows(len(kinds)), max(limit, FEWEST_ROWS))
@@ -150,6 +160,17 @@ class ParquetColumns(_FileColumns):
                 yield batch
         if rows != total:
             raise StreamError(f"{self.name}: found {rows} rows, the file says that it has {total}", row=rows + 1)
+
+
+def _coded(metadata: Any) -> set[str]:
+    """Return the columns whose cells take few bytes, as only those that are coded by a dictionary of few do."""
+    sizes = np.zeros(metadata.num_columns)
+    for i in range(metadata.num_row_groups):
+        group = metadata.row_group(i)
+        sizes += [group.column(j).total_uncompressed_size for j in range(len(sizes))]
+    first = metadata.row_group(0)
+    few = np.flatnonzero(sizes <= CODED_BYTES * metadata.num_rows).tolist()
+    return {first.column(j).path_in_schema for j in few}
 
 
 class IpcFileColumns(_FileColumns):

@@ -2,6 +2,7 @@
  * their size, so that the sanitizer sees a byte too many. */
 #include "cells/pv_buckets.h"
 #include "cells/pv_columns.h"
+#include "cells/pv_cycles.h"
 #include "cells/pv_dense.h"
 #include "cells/pv_knots.h"
 #include "cells/pv_moment.h"
@@ -336,7 +337,41 @@ static void dense(void) {
     }
 }
 
+/* Where times are in a cycle, beside the C library's values; a time that is none has none. */
+static void cycles(void) {
+    const double periods[] = {86400, 604800, 31556952}, pi = 3.14159265358979324;
+    double *turn = doubles(2 * PV_TURN);
+    for (int64_t k = 0; k < PV_TURN; ++k) {
+        turn[2 * k] = cos(2 * pi * (double)k / PV_TURN);
+        turn[2 * k + 1] = sin(2 * pi * (double)k / PV_TURN);
+    }
+    for (int trial = 0; trial < 300; ++trial) {
+        const int64_t n = below(50);
+        const double period = periods[trial % 3], start = trial % 2 ? 0.0 : -259200.0;
+        double *seconds = doubles(n), *cosine = doubles(n), *sine = doubles(n);
+        for (int64_t i = 0; i < n; ++i) {
+            seconds[i] = (double)(below(INT64_C(2000000000000)) - INT64_C(1000000000000));
+            if (below(2)) seconds[i] /= (double)(1 + below(1000));
+            if (below(9) == 0) seconds[i] = start + period * (double)(below(100) - 50) - (below(2) ? 0x1p-30 : 0.0);
+            if (below(20) == 0) seconds[i] = (double[]){NAN, INFINITY, -INFINITY, 0x1p53, -1e300}[below(5)];
+        }
+        pv_cycles(n, seconds, period, start, turn, cosine, sine);
+        for (int64_t i = 0; i < n; ++i) {
+            const int there = fabs(seconds[i]) <= 0x1p52;
+            double here = there ? fmod(seconds[i] - start, period) : 0.0;
+            if (here < 0) here += period;
+            CHECK(fabs(cosine[i] - (there ? cos(here * (2 * pi / period)) : 0.0)) < 1e-14);
+            CHECK(fabs(sine[i] - (there ? sin(here * (2 * pi / period)) : 0.0)) < 1e-14);
+            CHECK(cosine[i] * cosine[i] + sine[i] * sine[i] <= 1.0);
+            digest(cosine[i]), digest(sine[i]);
+        }
+        free(seconds), free(cosine), free(sine);
+    }
+    free(turn);
+}
+
 int main(void) {
+    cycles();
     dense();
     places();
     knots();

@@ -3,6 +3,10 @@
 #include <stddef.h>
 #include <string.h>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 /* So many features are in the nearest cache while the parts of their rows come. */
 #define NEAR 2048
 
@@ -64,14 +68,43 @@ static void write_part(const pv_part *part, int64_t first, int64_t stop, int64_t
     }
 }
 
+/* Writes rows of parts where they are near. */
+static void write_near(int64_t first, int64_t stop, int64_t n_parts, const pv_part *parts, int64_t width,
+                       const double *means, double *rows) {
+    for (int64_t k = 0; k < width; ++k) rows[k] = 0.0 - means[k];
+    for (int64_t i = 1; i < stop - first; ++i) memcpy(rows + i * width, rows, (size_t)width * sizeof *rows);
+    for (int64_t j = 0; j < n_parts; ++j) write_part(parts + j, first, stop, width, means, rows);
+}
+
+/* Copies n values past the caches, where the processor has such stores: they would read first what is written over, and
+ * a block of rows is larger than they are. */
+static void copy_far(const double *from, int64_t n, double *to) {
+#if defined(__SSE2__)
+    if (n && (uintptr_t)to % 16) *to++ = *from++, --n;
+    for (; n >= 8; n -= 8, from += 8, to += 8) { /* a line of the cache */
+        _mm_stream_pd(to, _mm_loadu_pd(from));
+        _mm_stream_pd(to + 2, _mm_loadu_pd(from + 2));
+        _mm_stream_pd(to + 4, _mm_loadu_pd(from + 4));
+        _mm_stream_pd(to + 6, _mm_loadu_pd(from + 6));
+    }
+#endif
+    if (n) memcpy(to, from, (size_t)n * sizeof *to);
+}
+
 void pv_dense(int64_t first, int64_t stop, int64_t n_parts, const pv_part *parts, int64_t width, const double *means,
               double *rows) {
-    const int64_t step = width < NEAR ? NEAR / width : 1;
-    for (int64_t start = first; start < stop; start += step) {
-        const int64_t end = stop - start < step ? stop : start + step;
-        double *here = rows + (start - first) * width;
-        for (int64_t k = 0; k < width; ++k) here[k] = 0.0 - means[k];
-        for (int64_t i = 1; i < end - start; ++i) memcpy(here + i * width, here, (size_t)width * sizeof *here);
-        for (int64_t j = 0; j < n_parts; ++j) write_part(parts + j, start, end, width, means, here);
+    double near[NEAR];
+    if (width > NEAR) {
+        for (int64_t i = first; i < stop; ++i, rows += width) write_near(i, i + 1, n_parts, parts, width, means, rows);
+        return;
     }
+    const int64_t step = NEAR / width;
+    for (int64_t start = first, end; start < stop; start = end) {
+        end = stop - start < step ? stop : start + step;
+        write_near(start, end, n_parts, parts, width, means, near);
+        copy_far(near, (end - start) * width, rows + (start - first) * width);
+    }
+#if defined(__SSE2__)
+    _mm_sfence(); /* another thread sees these stores before what this one says next */
+#endif
 }
