@@ -57,13 +57,16 @@ def test_the_worst_places_between_steps_cost_what_is_calibrated(design, rows, se
     assert 0.99 * case.mu < case.attainable <= case.mu * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("rows", [2, 4])
-def test_an_average_over_many_rows_moves_as_far_as_group_privacy_says(rows):
-    """But for what the first rows of a user do not yet move together, with the whole of the noise and with less."""
+@pytest.mark.parametrize("weights", ["linear", "uniform", "last"])
+@pytest.mark.parametrize("rows", [2, 4, 8])
+def test_an_average_moves_as_far_as_is_calibrated(rows, weights):
+    """With the whole of the noise and with two thirds of it; later rows of a user move less."""
+    words = {"epsilon": 2.0, "delta": DELTA, "rows_per_user": rows, "weights": weights}
     for noise in (1.0, 0.67):
-        case = _case("pol", {"epsilon": 2.0, "delta": DELTA, "rows_per_user": rows}, 8, noise, 1, None)
-        n = 64 * rows
-        assert case.attainable * noise == pytest.approx(case.mu * (1 - (rows - 1) / (2 * (n - 1))), rel=1e-4)
+        case = _case("pol", words, 20, noise, 1, None)
+        assert 0.9999 * case.mu < case.attainable * noise <= case.mu * (1 + 1e-12)
+    later = _case("pol", words, 20, 1.0, 1, range(21 - rows, 21))
+    assert later.attainable < (1.001 if weights == "last" else 0.9) * case.mu
 
 
 @pytest.mark.parametrize(("name", "words"), EXACT, ids=[f"{n}-{'-'.join(map(str, w.values()))}" for n, w in EXACT])

@@ -64,6 +64,32 @@ def test_average_of_the_specification():
     assert plan.scale == pytest.approx(plan.sensitivity * 4.224678889326835, rel=1e-11)
 
 
+@pytest.mark.parametrize(("together", "horizon"), [(2, 1000), (4, 3), (32, 1000)])
+def test_all_rows_of_a_user_in_an_average(together, horizon):
+    """Up to row t there are at most t of them: closed forms where the set cuts nothing off, and for each of the rows."""
+    words = {
+        "loss": Hinge(), "domain": L2Ball(50.0), "dim": 3, "intercept": False, "horizon": horizon, "l2": 0.1,
+        "adjacency": "replace", "x_bound": 1.0, "y_bound": 1.0, **GAUSSIAN,
+    }  # fmt: skip
+    t = np.arange(1.0, horizon)
+    for weights, share in (("uniform", np.ones(horizon)), ("linear", np.arange(1.0, horizon + 1)), ("last", None)):
+        row = calibrated(calibrate_average, weights=weights, **words)
+        plan = calibrated(calibrate_average, weights=weights, rows_per_user=together, **words)
+        # D = 2, A_t = l2 (t + 1) after row t
+        expected = min(together, horizon) * 2.0 / (0.1 * (horizon + 1))
+        if share is not None:
+            expected = np.dot(np.minimum(t, together) * 2.0 / (0.1 * (t + 1)), share[1:]) / share.sum()
+        assert plan.sensitivity == pytest.approx(expected, rel=1e-6)
+        assert expected <= plan.sensitivity <= together * row.sensitivity * (1 + 1e-9)
+        assert (plan.mu, plan.rows_per_user, row.user_factor) == (row.mu, together, 1.0)
+        assert plan.scale * plan.mu >= plan.sensitivity
+        # the figure of a row is what it moves over the noise, rounded up
+        assert plan.mu / plan.user_factor >= row.sensitivity / plan.scale * (1 - 1e-15)
+        assert plan.user_factor == pytest.approx(plan.sensitivity / row.sensitivity, rel=1e-10)
+        shorter = plan.sensitivity_after(horizon - 1)
+        assert shorter <= together * row.sensitivity_after(horizon - 1) * (1 + 1e-9)
+
+
 @pytest.mark.parametrize(("error", "radius", "short"), [(0.1, 1.0, 8.535), (0.01, 1.0, 92.96), (0.1, 10.0, 929.6)])
 def test_published_average_is_short_of_noise(error, radius, short):
     alpha, horizon = error / radius**2, 1000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -80,6 +81,17 @@ def test_steps_with_noise_of_their_own():
         found = factor_of_steps(batch=batch, rows_per_user=rows, user_separation=separation)
         assert found == pytest.approx(math.sqrt(square), rel=1e-9)
         assert found**2 >= square * (1.0 - 1e-15)
+    for steps in (1, 2, 3, 5):
+        for batch, rows, separation in itertools.product((1, 3, 4, 6), (1, 2, 3, 5), (1, 2, 3, 4, 5)):
+            truth = 0
+            for places in itertools.combinations(range(steps * batch), min(rows, -(-steps * batch // separation))):
+                if all(b - a >= separation for a, b in itertools.pairwise(places)):
+                    truth = max(truth, sum(n * n for n in Counter(place // batch for place in places).values()))
+            words = {"batch": batch, "rows_per_user": rows, "user_separation": separation}
+            found = factor_of_steps(**words, steps=steps)
+            assert found == pytest.approx(math.sqrt(truth), rel=1e-9), (steps, batch, rows, separation)
+            assert found <= factor_of_steps(**words)
+            assert found**2 >= truth * (1.0 - 1e-15)
     assert factor_of_reports(pure=True, rows_per_user=9, user_separation=5) == 9.0
     assert factor_of_reports(pure=False, rows_per_user=9, user_separation=1) == 3.0
 

@@ -211,8 +211,8 @@ def test_the_encoding_behind_which_a_learner_is_has_its_users():
 @pytest.mark.parametrize(
     "kind", [privol.POL, privol.OutputPerturbation, privol.ObjectivePerturbation], ids=lambda kind: kind.__name__
 )
-def test_data_at_rest_have_budgets_for_users_by_group_privacy(kind, delta):
-    """Three times the noise of one row for three (of an objective no less): all of the budget, and no more of it."""
+def test_offline_learners_have_budgets_for_users(kind, delta):
+    """Three times the noise of one row for three, of POL nearly: all of the budget, and no more of it."""
     X, y = rows_of()
     words = {"epsilon": 1.0, "delta": delta, "l2": 0.1, "radius": 2.0}
     slack = delta if kind is privol.ObjectivePerturbation else 0.0
@@ -225,8 +225,9 @@ def test_data_at_rest_have_budgets_for_users_by_group_privacy(kind, delta):
     assert promise.slack <= slack
     assert "nobody checks it" in promise.sentence()
     one, users = (kind(**words, **more).calibrate(3, 400).scale for more in ({}, {"rows_per_user": 3}))
-    assert users >= 3.0 * one * (1.0 - 1e-12)
-    assert users <= 3.1 * one
+    # what is averaged by POL before a row comes is not moved by it
+    least = 0.999 if kind is privol.POL and delta > 0.0 else 1.0 - 1e-12
+    assert least * 3.0 * one <= users <= 3.1 * one
     assert kind(**words, rows_per_user=1).calibrate(3, 400).scale == one
     kept = kind(**words, rows_per_user=3).fit_stream(stream_of(rows_per_user=3, user="who")).guarantee_
     assert "nobody checks it" not in kept.sentence()

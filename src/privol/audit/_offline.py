@@ -33,7 +33,6 @@ OFFLINE: dict[str, type[Any]] = dict(OFFLINE_LEARNERS)
 
 _FITS = 256  # in one call
 _HELD = 256  # rows of a data set of which all but one hold the minimiser far from 0
-_FOLLOWED = 64  # rows of a data set for each of a user, of learners that average the points of a pass
 _ANGLES = 64  # tried between the changed row and the others
 
 _WORST: dict[type[Any], dict[str, Any]] = {
@@ -102,8 +101,6 @@ class OfflineCase(Case):
         self._state, self.adjacency = random_state, words["adjacency"]
         self.title = title_of(self._kind.__name__, words)
         self._of_user = check_user(words["rows_per_user"], 1)[0] if words["rows_per_user"] is not None else 1
-        if self._kind is POL and self._of_user > 1:  # what they move beside each other's places is little of many rows
-            rows = max(rows, _FOLLOWED * self._of_user)
         rows = max(rows, self._of_user, *(places or ()))
         self._changed = list(range(self._of_user)) if places is None else checked_places(places, rows)
         if places is not None:
@@ -150,7 +147,9 @@ class OfflineCase(Case):
         return bool(max(float(np.linalg.norm(point)) for point in self._points) + noise <= float(self._plan.ball))
 
     def _claim(self, plan: Any, words: dict[str, Any]) -> None:
-        pure, rows = plan.law == "l2_laplace", self._of_user  # of whose changes each costs what the plan says
+        pure = plan.law == "l2_laplace"
+        # each of whose changes costs what the plan says, unless that is of all of them
+        rows = self._of_user // getattr(plan, "rows_per_user", 1)
         epsilon = math.inf if hasattr(plan, "mu") and not pure else rows * float(plan.epsilon)
         mu = rows * float(plan.mu) if hasattr(plan, "mu") else gdp_mu_of_pure(epsilon)
         self.claimed(plan.claim, mu, float(words["epsilon"]), 0.0 if pure else float(words["delta"]))

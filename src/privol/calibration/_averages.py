@@ -64,6 +64,10 @@ class AverageCalibration:
         Parameter of Gaussian differential privacy, as proved; infinite without noise.
     claim : Claim or None
         The source's, for ``"published"``.
+    rows_per_user : int
+        Rows that ``sensitivity``, ``epsilon`` and ``mu`` are of together: those of a user.
+    user_factor : float
+        ``sensitivity`` in multiples of one row's, rounded down.
     """
 
     weights: str
@@ -79,6 +83,8 @@ class AverageCalibration:
     mu: float
     claim: Claim | None
     _radius: float
+    rows_per_user: int = 1
+    user_factor: float = 1.0
 
     @property
     def schedule(self) -> Schedule:
@@ -91,7 +97,7 @@ class AverageCalibration:
 
     def sensitivity_after(self, rows: int) -> float:
         """Sensitivity of the average where the run ends after so many rows, which is public. O(rows)."""
-        return _sensitivity(self.iterates, self.weights, rows, self._radius)
+        return _sensitivity(self.iterates, self.weights, rows, self._radius, self.rows_per_user)
 
     def scale_after(self, rows: int) -> float:
         """Scale of the noise with the same guarantee where the run ends after so many rows. O(rows)."""
@@ -120,9 +126,10 @@ def calibrate_average(
     Parameters
     ----------
     problem : Problem
+        With ``rows_per_user`` the budget is for all rows of a user, wherever they stand.
     budget : Budget
         ``delta = 0``: L2-Laplace noise, which is pure; else Gaussian noise. ``calibration="published"``: the uniform
-        average with the noise of Algorithm 6, its ``||x*||`` the radius and its alpha ``l2``.
+        average with the noise of Algorithm 6, its ``||x*||`` the radius and its alpha ``l2``; for one row.
     l2, step_offset
         As of PIGD.
     weights : {"linear", "uniform", "last"}, default="linear"
@@ -156,8 +163,11 @@ def calibrate_average(
             "calibration='published' is of weights='uniform' on an L2 ball, with delta above 0, adjacency='replace', "
             "no step_offset and at least two rows, as the source has it"
         )
+    together = problem.rows_per_user
+    if together > 1 and budget.published:
+        raise InvalidParameter(f"calibration='published' is for one row, found rows_per_user={together}")
     iterates = calibrate_iterates(
-        problem,
+        replace(problem, rows_per_user=1, user_separation=1),
         Budget(epsilon=math.inf, delta=0.5),  # no noise on them
         update="implicit",
         release="last",
@@ -165,7 +175,9 @@ def calibrate_average(
         step_offset=step_offset,
     )
     radius = domain.norm_bound(problem.dim)
-    sensitivity = _sensitivity(iterates, weights, horizon, radius)
+    sensitivity = _sensitivity(iterates, weights, horizon, radius, together)
+    row = sensitivity if together == 1 else _sensitivity(iterates, weights, horizon, radius, 1)
+    factor = _times(sensitivity, row, together)
     claim = None
     if budget.noiseless:
         law, scale, mu = "none", 0.0, math.inf
@@ -194,6 +206,8 @@ def calibrate_average(
         mu=mu,
         claim=claim,
         _radius=radius,
+        rows_per_user=together,
+        user_factor=factor,
     )
 
 
@@ -255,23 +269,28 @@ def average_rule(
     return l2, reach
 
 
-def _sensitivity(iterates: IterateCalibration, weights: str, rows: int, radius: float) -> float:
-    """Sensitivity of the average after so many rows, rounded up: that of the iterates, averaged, and the roundings."""
+def _sensitivity(iterates: IterateCalibration, weights: str, rows: int, radius: float, together: int) -> float:
+    """Sensitivity of the average after so many rows, rounded up: that of the iterates, averaged, and the roundings.
+
+    ``together`` rows may change, wherever they stand.
+    """
     schedule = iterates.schedule
     if weights == "last":
-        return schedule.sensitivity(rows) * UP
+        return min(together, rows) * schedule.sensitivity(rows) * UP
     if rows == 1:
         return 0.0  # the first iterate depends on no row
     # The iterate t + 1 is the point after row t. Without rounding, a change of row s moves it by at most min(D, width
     # A_s) / A_t, and row 1 moves all the most unless the set is too narrow for that.
     width, first, step = schedule.sensitivity(1), schedule.weight(0), iterates.convexity(rows)
     narrow = width * schedule.weight(1) < iterates.diameter and schedule.rounding(rows) < width
-    largest, later, total = 0.0, 0.0, 0.0
+    largest, later, total, of_all = 0.0, 0.0, 0.0, 0.0
     for stop in range(rows, 1, -_CHUNK):
         start = max(1, stop - _CHUNK)
         each, _ = schedule.arrays(start, 1, stop - start)
         share = np.arange(start + 1.0, stop + 1.0) if weights == "linear" else np.ones(stop - start)
         total += float(np.dot(each, share))
+        if together > 1:  # so many of them may stand up to that row
+            of_all += float(np.dot(each * np.minimum(np.arange(float(start), float(stop)), float(together)), share))
         if narrow:
             weight = first + step * np.arange(float(start), float(stop))
             suffix = np.cumsum((share / weight)[::-1])[::-1] + later
@@ -280,10 +299,20 @@ def _sensitivity(iterates: IterateCalibration, weights: str, rows: int, radius: 
     if narrow:
         rounding = schedule.rounding(rows) * schedule.weight(rows)  # of all rows: it grows with them
         total = min(total, largest + rounding * later)
+    if together > 1:
+        total = min(min(together, rows) * total, of_all)
     whole = 0.5 * rows * (rows + 1.0) if weights == "linear" else float(rows)
     # a chunk's sum errs by less than 2^-36, relatively, whatever the order, and the chunks' as they are counted
     total *= 1.0 + 2.0**-34 + (rows / _CHUNK + 1.0) * 4 * UNIT
     return (total / whole + 2.02 * (rows + 24) * UNIT * radius) * UP  # both runs round
+
+
+def _times(sensitivity: float, row: float, together: int) -> float:
+    """What all rows of a user move in multiples of what one moves, rounded down; their number where it is that."""
+    if not row < sensitivity:
+        return 1.0
+    factor = sensitivity / row
+    return float(together) if factor * UP >= together else max(math.nextafter(factor, 0.0), 1.0)
 
 
 def published_scale(lipschitz: float, horizon: int, epsilon: float, delta: float) -> float:

@@ -106,7 +106,12 @@ class GradientCalibration:
 
     def user_factor(self, rows_per_user: int, user_separation: int) -> float:
         """What all rows of a user cost, in multiples of what one costs: see :class:`RunPlan`."""
-        return factor_of_steps(batch=self.batch, rows_per_user=rows_per_user, user_separation=user_separation)
+        return factor_of_steps(
+            batch=self.batch,
+            rows_per_user=rows_per_user,
+            user_separation=user_separation,
+            steps=-(-self.releases.horizon // self.batch),
+        )
 
     def convexity(self, row: int) -> float:
         """Mean strong convexity of the rows up to ``row``."""
@@ -162,7 +167,12 @@ def calibrate_gradients(
     bound, dim = gradients.bound, problem.dim
     sensitivity = (gradients.change + gradients_excess(dim, batch) * bound) * UP
     mu, sigma = budget.mu, 0.0
-    factor = factor_of_steps(batch=batch, rows_per_user=problem.rows_per_user, user_separation=problem.user_separation)
+    factor = factor_of_steps(
+        batch=batch,
+        rows_per_user=problem.rows_per_user,
+        user_separation=problem.user_separation,
+        steps=-(-problem.horizon // batch),
+    )
     if not budget.noiseless:
         sigma = factor * sensitivity / mu * UP
         if not 1e-140 < sigma < 1e140 or (l2 > 0.0 and not sigma / l2 < 1e140):

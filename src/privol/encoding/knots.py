@@ -146,7 +146,11 @@ class CosinePoints:
         # of two more: a cell that is null, and a row that is spared
         self._left, self._share, self._states = column.hats.between(values, said, right)
         self._values = values
-        self._in_cycles = cycle_values(np.append(self._numbers, [np.nan, np.nan]), *column.cycles)
+        self._in_cycles: list[FloatArray] = []
+        if column.cycles:
+            seconds = np.full(len(values) + 2, np.nan)
+            np.copyto(seconds[:-2], values, where=self._left[:-2] >= 0)
+            self._in_cycles = cycle_values(seconds, *column.cycles)
 
     @property
     def _numbers(self) -> FloatArray:

@@ -293,7 +293,7 @@ class Windows(Unshared):
             bit_source="none" if self._source is None else self._source.description,
             private=self._source is not None and self._source.private,
         )
-        self.guarantee = promised_by(stream, found, _WindowsOf(self._length), taught=False)
+        self.guarantee = promised_by(stream, found, _WindowsOf(self._length, found.releases), taught=False)
         self._rows = self._released = 0
         self._totals = [0, 0]
         self._windows: list[MetricsWindow] = []
@@ -483,10 +483,13 @@ class _WindowsOf:
     """Windows of so many rows, each with noise of its own."""
 
     length: int
+    number: int
 
     def user_factor(self, rows_per_user: int, user_separation: int) -> float:
         """What all rows of a user cost, in multiples of what one costs."""
-        return factor_of_steps(batch=self.length, rows_per_user=rows_per_user, user_separation=user_separation)
+        return factor_of_steps(
+            batch=self.length, rows_per_user=rows_per_user, user_separation=user_separation, steps=self.number
+        )
 
 
 def _noise_of(mu: float, promise: Guarantee) -> float:
@@ -510,15 +513,16 @@ def _guarantee(
     """The guarantee of windows of so many rows, without what is said of bits and by the stream."""
     none = math.isinf(mu)
     users: dict[str, Any] = dict(users_of(rows_per_user, user_separation))
+    windows = -(-horizon // length)
     if users:
-        factor = _WindowsOf(length).user_factor(**users)
+        factor = _WindowsOf(length, windows).user_factor(**users)
         users |= {"unit": "user", "user_factor": less_than_all(factor, users["rows_per_user"])}
     return Guarantee(
         kind="none" if none else "gdp",
         parameter=mu,
         adjacency=ledger.adjacency,
         horizon=horizon,
-        releases=-(-horizon // length),
+        releases=windows,
         delta=delta,
         conditions=(*_CONDITIONS, *(() if loss.vouched is None else (loss.vouched,))),
         arithmetic="exact totals of multiples of 2^-20, no noise" if none else _ARITHMETIC,

@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 from .._core._noise import Source, wipe
 from .._live_users import LiveUsers, counting_for
 from .._validate import choice, number
-from ..calibration import CALIBRATIONS, Budget, budget_of_rows
+from ..calibration import CALIBRATIONS, AverageCalibration, Budget, budget_of_rows, less_than_all
 from ..errors import InvalidParameter, PrivacyWarning, SolverFailure
 from ..geometry import L2Ball
 from ..guarantees import (
@@ -326,12 +326,17 @@ class OfflineLearner(LedgeredModel):
     def _adjacency(self) -> str:
         return choice(ADJACENCIES, adjacency=self.adjacency)
 
-    def _budget(self, calibrations: tuple[str, ...] = CALIBRATIONS) -> Budget:
-        found = Budget(
+    def _whole_budget(self, calibrations: tuple[str, ...] = CALIBRATIONS) -> Budget:
+        """Return the budget, for one row or for all rows of a user."""
+        return Budget(
             epsilon=self._stated_epsilon(),
             delta=number(delta=self.delta, at_least=0, below=1),
             calibration=choice(calibrations, calibration=self.calibration),
         )
+
+    def _budget(self, calibrations: tuple[str, ...] = CALIBRATIONS) -> Budget:
+        """Return the budget of one row; of a user's by group privacy."""
+        found = self._whole_budget(calibrations)
         if self.rows_per_user is None:
             return found
         if found.published:
@@ -345,11 +350,13 @@ class OfflineLearner(LedgeredModel):
         epsilon, delta = budget_of_rows(found.epsilon, delta, self.rows_per_user, curve=self._curve)
         return replace(found, epsilon=epsilon, delta=delta)
 
-    def _for_users(self, row: Guarantee) -> Guarantee:
+    def _for_users(self, row: Guarantee, plan: OfflinePlan) -> Guarantee:
         """Make a guarantee for a row one for all rows of a user, where the budget is."""
         rows = self.rows_per_user
         if rows is None:
             return row
+        if isinstance(plan, AverageCalibration) and plan.rows_per_user > 1:  # it is of all of them already
+            return replace(row, unit="user", rows_per_user=rows, user_factor=less_than_all(plan.user_factor, rows))
         slack = group_slack(row.parameter, row.slack, rows) if row.slack > 0.0 else 0.0
         return replace(
             row,
@@ -423,7 +430,7 @@ class OfflineLearner(LedgeredModel):
             private=source is not None and source.private,
             slack=slack,
         )
-        return self._for_users(row)
+        return self._for_users(row, plan)
 
     # ---- what is released ----------------------------------------------------------------------------
 

@@ -48,8 +48,9 @@ class POL(OfflineLearner):
         spent, and ``delta`` only says where the guarantee states an epsilon (``docs/equal_privacy.md``).
     rows_per_user : int, optional
         The budget is for all rows of one user together, of whom a fit has at most so many: ``epsilon`` and ``delta``
-        are then a person's, and the noise is made for it, by group privacy. Unless the stream says that it keeps this,
-        nobody checks it, and the guarantee says so. Default: for one row.
+        are then a person's, and the noise is made for it: for all that these rows move (``docs/proofs/offline.md``,
+        section 3), and by group privacy with ``delta=0``. Unless the stream says that it keeps this, nobody checks it,
+        and the guarantee says so. Default: for one row.
     adjacency : {"replace", "zero_out"}, default="replace"
         What a neighbouring stream may change in one row: anything, or its absence.
     ledger : Ledger, optional
@@ -185,6 +186,8 @@ class POL(OfflineLearner):
             )
         dim = integer(n_features=n_features, at_least=1) + bool(self.fit_intercept)
         n, budget = integer(n_rows=n_rows, at_least=1), self._budget()
+        # of Gaussian noise less than group privacy says: rows do not yet move what was averaged before they came
+        together = self.rows_per_user if budget.delta > 0.0 and not budget.noiseless else None
         weights = choice(AVERAGE_WEIGHTS, weights=self.weights)
         domain, l2 = self._domain(), self.l2
         if domain is not None:
@@ -219,8 +222,9 @@ class POL(OfflineLearner):
                 y_bound=self.y_bound,
                 adjacency=self._adjacency(),
                 horizon=n,
+                rows_per_user=together or 1,
             ),
-            budget,
+            budget if together is None else self._whole_budget(),
             l2=l2,
             weights=weights,
             derived=derived,
