@@ -66,7 +66,7 @@ def test_average_of_the_specification():
 
 @pytest.mark.parametrize(("together", "horizon"), [(2, 1000), (4, 3), (32, 1000)])
 def test_all_rows_of_a_user_in_an_average(together, horizon):
-    """Up to row t there are at most t of them: closed forms where the set cuts nothing off, and for each of the rows."""
+    """Up to row t there are at most t of them: closed forms, as the set cuts nothing off."""
     words = {
         "loss": Hinge(), "domain": L2Ball(50.0), "dim": 3, "intercept": False, "horizon": horizon, "l2": 0.1,
         "adjacency": "replace", "x_bound": 1.0, "y_bound": 1.0, **GAUSSIAN,

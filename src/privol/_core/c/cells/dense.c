@@ -3,9 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
+#include "base/pv_level.h"
 
 /* So many features are in the nearest cache while the parts of their rows come. */
 #define NEAR 2048
@@ -79,7 +77,7 @@ static void write_near(int64_t first, int64_t stop, int64_t n_parts, const pv_pa
 /* Copies n values past the caches, where the processor has such stores: they would read first what is written over, and
  * a block of rows is larger than they are. */
 static void copy_far(const double *from, int64_t n, double *to) {
-#if defined(__SSE2__)
+#if PV_TARGETS /* of these processors all have them */
     if (n && (uintptr_t)to % 16) *to++ = *from++, --n;
     for (; n >= 8; n -= 8, from += 8, to += 8) { /* a line of the cache */
         _mm_stream_pd(to, _mm_loadu_pd(from));
@@ -104,7 +102,7 @@ void pv_dense(int64_t first, int64_t stop, int64_t n_parts, const pv_part *parts
         write_near(start, end, n_parts, parts, width, means, near);
         copy_far(near, (end - start) * width, rows + (start - first) * width);
     }
-#if defined(__SSE2__)
+#if PV_TARGETS
     _mm_sfence(); /* another thread sees these stores before what this one says next */
 #endif
 }
