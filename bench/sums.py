@@ -182,10 +182,18 @@ def designs(rounds: int, quick: bool) -> None:
 
 
 def least_squares(rounds: int, quick: bool) -> None:
-    print("\nPQFTL, BLT, a model every 10 rows; rows a second of one core, and microseconds a row")
-    print(f"{'features':>8} {'rows':>9} {'rows/s':>9} {'all':>7} {'models':>7} {'noise':>7} {'BLT':>7} {'rows':>7}")
+    print("\nPQFTL, BLT, a model every 10 rows; rows a second of one core beside the aim, and microseconds a row")
+    print(
+        f"{'features':>8} {'rows':>9} {'rows of a step':>14} {'rows/s':>9} {'aim':>9} "
+        f"{'all':>7} {'models':>7} {'noise':>7} {'BLT':>7} {'rows':>7}"
+    )
     rng = np.random.default_rng(0)
-    for features, rows in ((54, 100_000), (90, 463_715)):
+    for features, rows, aim, step in (
+        (54, 100_000, 150_000, 10),
+        (54, 100_000, 150_000, 1),
+        (90, 463_715, 60_000, 10),
+        (90, 463_715, 60_000, 1),
+    ):
         n = rows // 20 if quick else rows
         w = rng.normal(size=features) / 3
 
@@ -195,9 +203,9 @@ def least_squares(rounds: int, quick: bool) -> None:
             while True:
                 yield X, X @ w
 
-        def run(n: int = n, blocks: Any = blocks, **parameters: Any) -> Callable[[], None]:
+        def run(n: int = n, blocks: Any = blocks, step: int = step, **parameters: Any) -> Callable[[], None]:
             def learn() -> None:
-                learner = PQFTL(horizon=n, delta=1e-6, **parameters)
+                learner = PQFTL(horizon=n, delta=1e-6, batch=step, **parameters)
                 for X, y in islice(blocks(), -(-n // 10_000)):
                     left = n - (learner.n_rows_ if hasattr(learner, "_run") else 0)
                     learner.partial_fit(X[:left], y[:left])
@@ -217,7 +225,7 @@ def least_squares(rounds: int, quick: bool) -> None:
             )
         )
         parts = f"{whole - silent:7.1f} {silent - exact:7.1f} {exact - bare:7.1f} {bare:7.1f}"
-        print(f"{features:>8} {n:>9,} {1e6 / whole:>9,.0f} {whole:7.1f} {parts}", flush=True)
+        print(f"{features:>8} {n:>9,} {step:>14} {1e6 / whole:>9,.0f} {aim:>9,} {whole:7.1f} {parts}", flush=True)
 
 
 def main() -> None:

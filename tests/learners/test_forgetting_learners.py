@@ -221,7 +221,8 @@ def test_sums_and_models_are_those_of_a_private_prefix_sum(design, words):
     y = np.clip(y, -0.9, 0.9)
     words = {"fit_intercept": False, "l2": 0.01, "release": 1, "epsilon": 0.5, **words}
     learner = PQFTL(horizon=N, random_state=7, design=design, **words)
-    plan, batch = learner.calibrate(4, N), learner.batch
+    plan = learner.calibrate(4, N)
+    batch = plan.batch
     twin = PrefixRun(
         plan_of(plan.sums, horizon=N),
         horizon=N,

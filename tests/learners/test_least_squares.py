@@ -146,6 +146,25 @@ def test_the_last_model_is_of_all_rows():
     assert fitted.n_rows_ == 17
 
 
+@pytest.mark.parametrize(
+    ("words", "batch"),
+    [({}, 5), ({"release": 6}, 6), ({"release": 6, "window": 10}, 2), ({"release": 6, "renewal": "repeat"}, 2),
+     ({"release": 6, "discount": 0.9}, 1), ({"release": 6, "rows_per_user": 2}, 1), ({"release": [6, 12]}, 1),
+     ({"release": "all"}, 1), ({"release": "last"}, 1), ({"release": 6, "batch": 3}, 3)],
+)  # fmt: skip
+def test_steps_go_from_model_to_model(words, batch):
+    """What nobody states: the same bits as what it stands for, and less noise than steps of one row have."""
+    X, y = rows(40)
+    own, stated = (PQFTL(horizon=40, l2=0.01, random_state=7, **{**more, **words}) for more in ({}, {"batch": batch}))
+    plan, single = own.calibrate(4, 40), PQFTL(l2=0.01, **{**words, "batch": 1}).calibrate(4, 40)
+    assert plan.batch == batch
+    assert plan.sums.sigma < single.sums.sigma if batch > 1 else plan.sums.sigma == single.sums.sigma
+    for learner in (own, stated):
+        learner.partial_fit(X, y)
+    np.testing.assert_array_equal(own.average_coef_, stated.average_coef_)
+    np.testing.assert_array_equal(own.moments()[0], stated.moments()[0])
+
+
 # ---- what is promised --------------------------------------------------------------------------------------------
 
 

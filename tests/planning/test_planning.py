@@ -213,11 +213,11 @@ def test_every_learner_has_a_plan_or_says_why_not(learner):
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
 def test_a_run_that_outlives_its_horizon(loss, renewal):
     """The first four epochs are planned; of a single release, the ends of all four."""
-    words = {"n_features": 9, "horizon": 1000, "loss": loss, "renewal": renewal, "radius": 5.0, "l2": 0.01}
+    words = {"n_features": 9, "horizon": 1000, "loss": loss, "renewal": renewal, "radius": 5.0, "l2": 0.01, "batch": 1}
     ends = [1000, 3000, 7000, 15000] if renewal == "double" else [1000, 2000, 3000, 4000]
     found = plan(**words, release=10)
     calibration = getattr(privol, found.learner.upper())(
-        loss=loss, renewal=renewal, radius=5.0, l2=0.01, release=10
+        loss=loss, renewal=renewal, radius=5.0, l2=0.01, release=10, batch=1
     ).calibrate(9, 1000)
     assert found.rows[-1].row == ends[-1]
     assert [r.std for r in found.rows] == [calibration.std(r.row) for r in found.rows]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from .._core._least_squares import moments_size
 from .._rounding import UNIT, UP
 from .._validate import integer, number
 from ..errors import InvalidParameter
-from ..factorizations import Design, Factorization
+from ..factorizations import Design, Factorization, forgets
 from ..guarantees import Claim
 from ._epochs import Epochs, make_epochs
 from ._iterates import ReleaseSchedule
@@ -30,6 +31,7 @@ from ._sums import PrintedNoise, SumCalibration
 __all__ = ["LeastSquaresCalibration", "calibrate_least_squares"]
 
 _SMALL, _LARGE = 1e-30, 1e30
+_MOST_BATCH = 1 << 20
 _MOST_COORDINATES = 16384  # of the kernel, whose LAPACK has 32-bit sizes
 
 
@@ -140,7 +142,7 @@ def calibrate_least_squares(
     budget: Budget,
     *,
     release: Any,
-    batch: int,
+    batch: int | None,
     design: str,
     buffers: int,
     objective: str,
@@ -165,7 +167,9 @@ def calibrate_least_squares(
     y_bound, dim = problem.y_bound, problem.dim
     radius = problem.domain.norm_bound(dim)
     noise_shift = number(noise_shift=noise_shift, at_least=0.0, at_most=1e6)
-    batch = integer(batch=batch, at_least=1, at_most=1 << 20)
+    if batch is None:
+        batch = 1 if budget.published else _rows_of_step(problem, release, discount, window, renewal)
+    batch = integer(batch=batch, at_least=1, at_most=_MOST_BATCH)
     # enlarged without an intercept too: rows are multiplied with the rounded 1 / row_bound
     row_bound = problem.row_bound * (1.0 if problem.intercept else UP)
     if dim > _MOST_COORDINATES:
@@ -268,6 +272,19 @@ def _refuse_unpublished(
         raise InvalidParameter(
             f"calibration='published' fixes {', '.join(wrong)} as the source does; leave it at its default"
         )
+
+
+def _rows_of_step(problem: Problem, release: Any, discount: float, window: int | None, renewal: str) -> int:
+    """The rows of a step that nobody has chosen: those from one model to the next, where no sum is used before."""
+    if not isinstance(release, Integral) or forgets(discount, None) or problem.rows_per_user > 1:
+        return 1
+    whole = [integer(release=release, at_least=1)]  # what steps have to divide
+    if window is not None:
+        whole.append(integer(window=window, at_least=1))
+    if renewal != "none":
+        whole.append(problem.horizon)
+    rows = math.gcd(*whole)
+    return rows if rows <= _MOST_BATCH else 1
 
 
 @functools.lru_cache(maxsize=4096)

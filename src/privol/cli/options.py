@@ -328,7 +328,7 @@ LEARNER_OPTIONS = (
         "dpftrl, pqftl: at the horizon a run ends, or epochs of as many rows, or of twice as many each, follow with "
         "noise of their own. The budget stays that of one epoch.",
     ),
-    LearnerOption("batch", int, "1", "Rows of a step; of nodes: of a node's."),
+    LearnerOption("batch", int, "1; pqftl: as many as between two models", "Rows of a step; of nodes: of a node's."),
     LearnerOption("nodes", int, "16", "dola, sparse-dola: nodes of the network."),
     LearnerOption("topology", click.Choice(BUILT_TOPOLOGIES), "ring", "dola, sparse-dola: who hears whom."),
     LearnerOption(

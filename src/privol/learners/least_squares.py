@@ -82,8 +82,12 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
     release : {"last", "all"}, int or list of int, optional
         Rows after which a model is solved. Default: every ``n_features``-th row (a solution costs as much as
         ``n_features / 3`` rows or so), and the last.
-    batch : int, default=1
-        Rows of a step, added up before noise is drawn: as many times fewer draws, and models of whole batches.
+    batch : int, optional
+        Rows of a step, added up before noise is drawn: as many times fewer draws, less noise, and models of whole
+        batches. Default: where ``release`` is a number or left out, the rows from one model to the next (at most
+        2**20; no more than divide ``window``, and with ``renewal`` the horizon), for sums in between would be released
+        for nobody; 1 with a list, "all" or "last", with ``discount``, whose rows then forget one by one, and with
+        ``rows_per_user``, where rows of a user may meet in a step.
     discount : float, default=1.0
         Above 0 to 1. Below 1, for streams that drift: the sum of the moments forgets, and a row's weight is
         multiplied with it for every row that comes later (of later batches). With ``design`` "blt", "sqrt" or
@@ -172,7 +176,7 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
         y_bound: float = 1.0,
         l2: float = 0.01,
         release: Any = None,
-        batch: int = 1,
+        batch: int | None = None,
         discount: float = 1.0,
         window: int | None = None,
         design: str = "blt",
@@ -272,7 +276,7 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
             raise InvalidParameter(f"PQFTL solves least squares: loss must be 'squared', found {self.loss!r}")
         chosen = self.release if release is None else release
         if chosen is None:
-            batch = integer(batch=self.batch, at_least=1)
+            batch = 1 if self.batch is None else integer(batch=self.batch, at_least=1)
             chosen = min(-(-problem.dim // batch) * batch, self._most_rows(problem.horizon))
         return calibrate.calibrate_least_squares(
             problem,

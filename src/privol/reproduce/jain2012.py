@@ -53,8 +53,8 @@ class Scaling:
 
 
 def released(rows: Ridge, epsilon: float, key: int, **given: Any) -> FloatArray:
-    """Let PQFTL learn, with a model after every row; its ball is no constraint."""
-    given = {"release": "all", "radius": 1e3, **given}
+    """Let PQFTL learn, with sums and a model after every row; its ball is no constraint."""
+    given = {"release": "all", "batch": 1, "radius": 1e3, **given}
     learner = PQFTL(epsilon=epsilon, fit_intercept=False, random_state=key, **given)
     return released_models(learner, rows.X, rows.y)
 
