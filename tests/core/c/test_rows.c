@@ -90,7 +90,51 @@ static void vectors_at(int level, const double *x, int64_t d) {
         CHECK(bits_of(out[j]) == bits_of(x[j] * -0.3 + 0.0));
         CHECK(bits_of(sum[j]) == bits_of(before[j] + out[j]));
     }
+    vectors->scale(x, -0.3, out, d);
+    for (int64_t j = 0; j < d; ++j) CHECK(bits_of(out[j]) == bits_of(x[j] * -0.3 + 0.0));
+    vectors->follow(x, 0.7, before, sum, -1.3, out, d);
+    for (int64_t j = 0; j < d; ++j) CHECK(bits_of(out[j]) == bits_of((0.7 * x[j] - (before[j] + sum[j])) * -1.3));
     free(out), free(sum), free(before);
+}
+
+/* Two steps of a mix and its inverse, each coordinate as if it were alone: no piece reaches into another. */
+static void mixed_at(int level, const double *w, int64_t d) {
+    const pv_vectors *vectors = pv_vectors_at(level);
+    enum { MOST = 9 };
+    double theta[MOST], omega[MOST];
+    for (int q = 1; q <= MOST; ++q) {
+        double *buffers = doubles(q * d), *alone = doubles(q * d), *x = doubles(d);
+        double *y = doubles(d), *sum = doubles(d), *all = doubles(d);
+        for (int k = 0; k < q; ++k) {
+            theta[k] = 1.0 - 1.0 / (k + 1.5);
+            omega[k] = 0.3 / (k + 1.0);
+        }
+        for (int64_t j = 0; j < q * d; ++j) buffers[j] = alone[j] = 0.1 * (double)j - 1.0;
+        for (int64_t c = 0; c < d; ++c) sum[c] = all[c] = 0.0;
+        for (int step = 0; step < 2; ++step) {
+            vectors->mix(theta, omega, q, w, buffers, x, d);
+            for (int64_t c = 0; c < d; ++c) {
+                double mixed = w[c];
+                for (int k = 0; k < q; ++k) {
+                    double *b = alone + k * d + c;
+                    mixed += omega[k] * *b;
+                    *b = theta[k] * *b + w[c];
+                }
+                CHECK(bits_of(x[c]) == bits_of(mixed));
+            }
+            memcpy(y, x, (size_t)d * sizeof(double));
+            vectors->unmix(theta, omega, q, y, buffers, sum, d);
+            for (int64_t c = 0; c < d; ++c) {
+                double found = x[c];
+                for (int k = 0; k < q; ++k) found -= omega[k] * alone[k * d + c];
+                for (int k = 0; k < q; ++k) alone[k * d + c] = theta[k] * alone[k * d + c] + found;
+                all[c] += found;
+                CHECK(bits_of(y[c]) == bits_of(found) && bits_of(sum[c]) == bits_of(all[c]));
+            }
+            for (int64_t j = 0; j < q * d; ++j) CHECK(bits_of(buffers[j]) == bits_of(alone[j]));
+        }
+        free(buffers), free(alone), free(x), free(y), free(sum), free(all);
+    }
 }
 
 static void same_in_every_layout(int64_t d) {
@@ -114,6 +158,7 @@ static void same_in_every_layout(int64_t d) {
             norm += (long double)x[i * d + j] * x[i * d + j];
         }
         double first_dot = 0, first_norm = 0, *first_axpy = doubles(d), *moved = doubles(d);
+        double *first_scaled = doubles(d);
         for (int k = 0; k < n; ++k) {
             const pv_rows *r = &all[k].rows;
             int64_t bad = -1;
@@ -121,6 +166,7 @@ static void same_in_every_layout(int64_t d) {
             double p = r->ops->dot(r, i, w), q = r->ops->sqnorm(r, i);
             memcpy(moved, w, (size_t)d * sizeof(double));
             r->ops->axpy(r, i, -0.37, moved);
+            for (int64_t j = 0; j < d; ++j) first_scaled[j] = -0.37 * x[i * d + j] + 0.0;
             if (k == 0) {
                 first_dot = p;
                 first_norm = q;
@@ -143,12 +189,18 @@ static void same_in_every_layout(int64_t d) {
                 memcpy(moved, w, (size_t)d * sizeof(double));
                 fast.ops->axpy(&fast, i, -0.37, moved);
                 CHECK(memcmp(moved, first_axpy, (size_t)d * sizeof(double)) == 0);
+                fast.ops->scaled(&fast, i, -0.37, moved);
+                CHECK(memcmp(moved, first_scaled, (size_t)d * sizeof(double)) == 0);
             }
         }
         free(first_axpy);
+        free(first_scaled);
         free(moved);
     }
-    for (int level = 0; level < pv_first_pass_levels(); ++level) vectors_at(level, x, d);
+    for (int level = 0; level < pv_first_pass_levels(); ++level) {
+        vectors_at(level, x, d);
+        mixed_at(level, x, d);
+    }
     CHECK(d == 0 || bits_of(pv_sqnorm(x, d)) == bits_of(all[0].rows.ops->sqnorm(&all[0].rows, 0)));
     while (n) release(&all[--n]);
     free(x);

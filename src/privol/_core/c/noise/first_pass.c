@@ -19,11 +19,8 @@ static inline uint32_t float_bits(float x) {
     return bits;
 }
 
-const pv_first_pass_bound pv_first_pass_bounds[PV_LAWS] = {
-    {2.9f, 0x1.8p-22f, 0x1p-30f, UINT32_C(0x80000000)}, /* Gaussian */
-    {8.0f, 0x1.8p-23f, 0x1p-24f, UINT32_C(0x80000000)}, /* Laplace */
-    {8.0f, 0x1.8p-23f, 0x1p-24f, 0},                    /* exponential */
-};
+#define EXPONENTIALS {8.0f, 0x1.8p-23f, 0x1p-24f, UINT32_C(0x80000000)}, {8.0f, 0x1.8p-23f, 0x1p-24f, 0}
+static const pv_first_pass_bound bounds[PV_LAWS] = {{2.9f, 0x1.8p-22f, 0x1p-30f, UINT32_C(0x80000000)}, EXPONENTIALS};
 
 /* The upper halves of eight words, in the byte order of the machine, at any alignment. */
 static inline void upper_halves_baseline(const unsigned char *words, uint32_t *top) {
@@ -44,7 +41,11 @@ static inline uint64_t signs_baseline(const int32_t *flag) {
 #define NAME(x) x##_baseline
 #define LEVEL
 #define MULADD(a, b, c) ((a) * (b) + (c))
+#include "noise/first_pass_exponential.inc.h"
 #include "noise/first_pass.inc.h"
+#undef NAME
+#undef LEVEL
+#undef MULADD
 
 #if PV_TARGETS
 PV_V3 static inline void upper_halves_v3(const unsigned char *words, uint32_t *top) {
@@ -58,25 +59,29 @@ PV_V3 static inline uint64_t signs_v3(const int32_t *flag) {
     return (uint64_t)(uint32_t)_mm256_movemask_ps(_mm256_loadu_ps((const float *)(const void *)flag));
 }
 
-#define upper_halves_v4 upper_halves_v3
-#define signs_v4 signs_v3
-
 #define NAME(x) x##_v3
 #define LEVEL PV_V3
 #define MULADD(a, b, c) __builtin_fmaf(a, b, c)
+#include "noise/first_pass_exponential.inc.h"
 #include "noise/first_pass.inc.h"
+#undef NAME
+#undef LEVEL
+#undef MULADD
 
+static const pv_first_pass_bound bounds_v4[PV_LAWS] = {{3.5f, 0x1.4p-22f, 0x1p-30f, UINT32_C(0x80000000)},
+                                                       EXPONENTIALS};
 #define NAME(x) x##_v4
 #define LEVEL PV_V4
 #define MULADD(a, b, c) __builtin_fmaf(a, b, c)
-#include "noise/first_pass.inc.h"
+#include "noise/first_pass_exponential.inc.h"
+#include "noise/first_pass_v4.inc.h"
 #endif
 
 static const pv_first_pass levels[] = {
-    {"baseline", run_baseline, quantile_baseline, round_baseline, 0},
+    {"baseline", bounds, run_baseline, quantile_baseline, round_baseline, 0},
 #if PV_TARGETS
-    {"x86-64-v3", run_v3, quantile_v3, round_v3, 1},
-    {"x86-64-v4", run_v4, quantile_v4, round_v4, 2},
+    {"x86-64-v3", bounds, run_v3, quantile_v3, round_v3, 1},
+    {"x86-64-v4", bounds_v4, run_v4, quantile_v4, round_v4, 2},
 #endif
 };
 

@@ -2,15 +2,6 @@
  * attributes; MULADD(a, b, c), its a b + c. Loops over arrays of one width each, with a length that is a multiple of any
  * vector's, are what compilers vectorise. */
 
-/* -log q for 0 < q <= 1, q = m 2^e with m from sqrt(1/2) to sqrt(2); log m by the series of artanh. */
-LEVEL static inline float NAME(minus_log)(float q) {
-    uint32_t bits = float_bits(q);
-    int32_t e = (int32_t)(bits - ROOT_HALF) >> 23;
-    float t = bits_float(bits - ((uint32_t)e << 23)) - 1.0f, s = t / (2.0f + t), s2 = s * s;
-    float series = MULADD(s2, MULADD(s2, MULADD(s2, 0.2222f, 0.2857f), 0.4f), 0.66666667f);
-    return -MULADD((float)e, 0.69314718f, s * MULADD(s2, series, 2.0f));
-}
-
 LEVEL static void NAME(gaussian)(const uint32_t *restrict top, float *restrict z, int64_t n) {
     float v[PV_FIRST_PASS_CHUNK], x[PV_FIRST_PASS_CHUNK];
     for (int64_t j = 0; j < n; ++j) {
@@ -32,11 +23,6 @@ LEVEL static void NAME(gaussian)(const uint32_t *restrict top, float *restrict z
         r = MULADD(r, v[j], 1.50140941f);
         z[j] = 1.41421356f * x[j] * r;
     }
-}
-
-LEVEL static void NAME(exponential)(const uint32_t *restrict top, float *restrict z, int64_t n) {
-    for (int64_t j = 0; j < n; ++j)
-        z[j] = NAME(minus_log)(((float)(int32_t)(top[j] & UINT32_C(0x7FFFFFFF)) + 0.5f) * 0x1p-31f);
 }
 
 LEVEL static void NAME(quantile)(pv_law law, const uint32_t *top, float *z, int64_t n) {
@@ -65,7 +51,7 @@ LEVEL static inline void NAME(join)(const double *restrict whole, const float *r
 /* Eight at a time, and the last eight again where n is no multiple of that: so n >= 8. */
 LEVEL static uint64_t NAME(many)(pv_law law, const double *u, double s, double h, double b, double uncertainty,
                                  const unsigned char *words, double *out, int64_t n) {
-    const pv_first_pass_bound *bound = &pv_first_pass_bounds[law];
+    const pv_first_pass_bound *bound = &bounds[law];
     const uint32_t sign = bound->sign;
     const double factor = s * (1.0 / h);
     const float scale = (float)b, most = scale * (bound->most * 0.999f);
@@ -118,6 +104,3 @@ LEVEL static uint64_t NAME(run)(pv_law law, const double *x, double h, double b,
                                 const uint64_t *word, double *out, int64_t n) {
     return NAME(round)(law, x, 1.0, h, b, uncertainty, word, out, n);
 }
-#undef NAME
-#undef LEVEL
-#undef MULADD

@@ -1,4 +1,4 @@
-/* First pass of the rounding of noise to a lattice: single precision, without tables, as wide as the processor's vectors.
+/* First pass of the rounding of noise to a lattice: quantiles in single precision, as wide as the processor's vectors.
  *
  * It decides what it can prove and leaves the rest open. What is released is the correctly rounded ideal sum whoever
  * decides it, so the result does not depend on the level; only the speed does.
@@ -18,14 +18,12 @@ typedef enum pv_law { PV_GAUSSIAN, PV_LAPLACE, PV_EXPONENTIAL, PV_LAWS } pv_law;
 /* Largest scale in units of the grid. */
 #define PV_FIRST_PASS_WIDEST 524288.0
 
-/* |Z| by the top 31 digits of p: wherever z is at most `most`, every Z that the later digits can make is within
+/* |Z| by the top 31 digits of p: wherever z is a number of at most `most`, every Z that the later digits can make is within
  * error z + floor of it. tests/core/c/test_first_pass.c checks this for every one of the 2^31. */
 typedef struct pv_first_pass_bound {
     float most, error, floor;
     uint32_t sign; /* mask of the sign bit where it counts */
 } pv_first_pass_bound;
-
-extern const pv_first_pass_bound pv_first_pass_bounds[PV_LAWS];
 
 /* out[j] = round_h(x[j] + b h Z_j), j < n, for those that are decided; the others' bits are set in what is returned, and
  * their out[j] is without meaning. The ideal b may be off by the relative `uncertainty`. n <= PV_FIRST_PASS_CHUNK,
@@ -35,6 +33,7 @@ typedef uint64_t (*pv_first_pass_function)(pv_law law, const double *x, double h
 
 typedef struct pv_first_pass {
     const char *name;
+    const pv_first_pass_bound *bounds; /* of each law */
     pv_first_pass_function run;
     /* |Z| of top words, n <= PV_FIRST_PASS_CHUNK, a multiple of PV_FIRST_PASS_PAD: for tests */
     void (*quantile)(pv_law law, const uint32_t *top, float *z, int64_t n);

@@ -93,7 +93,7 @@ static inline side decided(const pv_report *plan, double product, double square,
 /* By single precision, as wide as the processor's vectors: all but one trial in 10^5. */
 static side quick_side(const pv_report *plan, const double *v, double norm, int both, const unsigned char *words,
                        const pv_first_pass *pass) {
-    const pv_first_pass_bound *bound = &pv_first_pass_bounds[PV_GAUSSIAN];
+    const pv_first_pass_bound *bound = &pass->bounds[PV_GAUSSIAN];
     double product[4] = {0.0, 0.0, 0.0, 0.0}, square[4] = {0.0, 0.0, 0.0, 0.0};
     for (int64_t start = 0; start < plan->d; start += PV_FIRST_PASS_CHUNK, words += 8 * PV_FIRST_PASS_CHUNK) {
         const int64_t n = plan->d - start < PV_FIRST_PASS_CHUNK ? plan->d - start : PV_FIRST_PASS_CHUNK;

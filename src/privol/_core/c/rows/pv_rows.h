@@ -15,7 +15,8 @@ typedef struct pv_rows pv_rows;
 
 typedef struct pv_row_ops {
     double (*dot)(const pv_rows *rows, int64_t i, const double *w);
-    void (*axpy)(const pv_rows *rows, int64_t i, double a, double *w); /* w += a * row i */
+    void (*axpy)(const pv_rows *rows, int64_t i, double a, double *w);   /* w += a * row i */
+    void (*scaled)(const pv_rows *rows, int64_t i, double a, double *w); /* w = a * row i, never -0 */
     double (*sqnorm)(const pv_rows *rows, int64_t i);
 } pv_row_ops;
 
@@ -58,13 +59,18 @@ int64_t pv_rows_bad_column(const pv_rows *rows, int64_t i, double *value);
 typedef struct pv_vectors {
     double (*sqnorm)(const double *x, int64_t n);               /* in the same lanes */
     double (*dot)(const double *x, const double *y, int64_t n); /* likewise */
-    /* out = f x, never -0; sum += weight out */
-    void (*publish)(const double *x, double f, double weight, double *out, double *sum, int64_t n);
     /* out = sum of weights_k x_k over the count vectors, at least one, added in their order; never -0. */
     void (*combine)(const double *weights, const double *const *x, int64_t count, double *out, int64_t n);
     /* The moments of k rows of d values and of their targets, 1 to PV_MOMENT_ROWS of them, are added to sum one after the
      * other: v v^T as pv_prefix_svec has it, then y v. Where sum is fresh the first row's are written instead. */
     void (*moments)(const double *v, const double *y, int64_t k, int64_t d, int fresh, double *sum);
+    /* out = f x, never -0; sum += weight out */
+    void (*publish)(const double *x, double f, double weight, double *out, double *sum, int64_t n);
+    /* out = f x, never -0 */
+    void (*scale)(const double *x, double f, double *out, int64_t n);
+    /* x = (held start - (base + sum)) length */
+    void (*follow)(const double *start, double held, const double *base, const double *sum, double length, double *x,
+                   int64_t n);
     /* The q buffers of a BLT, n values each. x = w + sum of omega_j b_j, then b_j <- theta_j b_j + w. */
     void (*mix)(const double *theta, const double *omega, int q, const double *w, double *buffers, double *x,
                 int64_t n);

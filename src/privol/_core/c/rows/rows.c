@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "base/pv_level.h"
 
@@ -20,12 +21,25 @@ static inline double reduce(const double a[LANES]) {
     for (; j < n; ++j) acc[j % LANES] += (double)a[j] * (double)b[j];                  \
     return reduce(acc);
 #define LEVEL
+#define SINGLE(n, ...)                  \
+    for (int64_t c = 0; c < (n); ++c) { \
+        typedef double V;               \
+        __VA_ARGS__                     \
+    }
+#define PIECES SINGLE
+/* What is read and written of a vector in a body of PIECES. */
+#define AT(p) (*(const V *)(const void *)((p) + c))
+#define TO(p) (*(V *)(void *)((p) + c))
 
 #define VECTOR(op) op##_baseline
+#include "rows/sums.inc.h"
 #include "rows/vectors.inc.h"
 #undef VECTOR
+#undef PIECES
 
 /* Row operations written once per layout, included once per element (and index) type. */
+#define ENTRIES SINGLE
+#define ENTRY(x) ((double)(x)[c])
 #define REAL float
 #define NAME(op) op##_f32
 #include "rows/rows_dense.inc.h"
@@ -59,84 +73,145 @@ static inline double reduce(const double a[LANES]) {
 #undef RETURN_SUM
 
 #if PV_TARGETS
+/* All loops over a vector cut it into the same pieces, as wide as the registers of their level, and the last entries into
+ * halves of that: what was just written reaches a load within the piece from the store buffer, others wait for memory. */
+typedef double two __attribute__((vector_size(16), aligned(8), may_alias));
+typedef double four __attribute__((vector_size(32), aligned(8), may_alias));
+typedef double eight __attribute__((vector_size(64), aligned(8), may_alias));
+
+#define PIECES_OF(type, ...) \
+    {                        \
+        typedef type V;      \
+        __VA_ARGS__          \
+    }
+#define LAST_PIECES(n, ...)         \
+    if ((n) & 2) {                  \
+        PIECES_OF(two, __VA_ARGS__) \
+        c += 2;                     \
+    }                               \
+    if ((n) & 1) PIECES_OF(double, __VA_ARGS__)
+
 /* The eight lanes in two registers. Entries beyond the last are zeros: they add +0 to a lane that is never -0. */
 #define LEVEL PV_V3
 #define INLINE PV_V3 static inline
+#define PIECES(n, ...)                                        \
+    int64_t c = 0;                                            \
+    for (; c + 4 <= (n); c += 4) PIECES_OF(four, __VA_ARGS__) \
+    LAST_PIECES(n, __VA_ARGS__)
 
 INLINE __m256d four_f64(const double *p) { return _mm256_loadu_pd(p); }
 INLINE __m256d four_f32(const float *p) { return _mm256_cvtps_pd(_mm_loadu_ps(p)); }
 
-static const int64_t first_f64[2 * LANES] = {-1, -1, -1, -1, -1, -1, -1, -1};
 static const int32_t first_f32[2 * LANES] = {-1, -1, -1, -1, -1, -1, -1, -1};
 
-INLINE __m256d some_f64(const double *p, const int64_t *mask) {
-    return _mm256_maskload_pd(p, _mm256_loadu_si256((const __m256i *)(const void *)mask));
+/* The first n of four. */
+INLINE __m256d some_f64(const double *p, int64_t n) {
+    if (n >= 4) return _mm256_loadu_pd(p);
+    const __m256d one = n & 1 ? _mm256_zextpd128_pd256(_mm_load_sd(p + (n & 2))) : _mm256_setzero_pd();
+    return n & 2 ? _mm256_insertf128_pd(_mm256_zextpd128_pd256(_mm_loadu_pd(p)), _mm256_castpd256_pd128(one), 1) : one;
 }
-INLINE __m256d some_f32(const float *p, const int32_t *mask) {
-    return _mm256_cvtps_pd(_mm_maskload_ps(p, _mm_loadu_si128((const __m128i *)(const void *)mask)));
+INLINE __m256d some_f32(const float *p, int64_t n) {
+    const __m128i mask = _mm_loadu_si128((const __m128i *)(const void *)(first_f32 + LANES - (n < 4 ? n : 4)));
+    return _mm256_cvtps_pd(_mm_maskload_ps(p, mask));
 }
 
 INLINE double reduce_v3(__m256d low, __m256d high) {
-    __m256d four = _mm256_add_pd(low, high);
-    __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
-    return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
+    __m256d both = _mm256_add_pd(low, high);
+    __m128d pair = _mm_add_pd(_mm256_castpd256_pd128(both), _mm256_extractf128_pd(both, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(pair, _mm_unpackhi_pd(pair, pair)));
 }
 
 #define FOUR(p) _Generic((p), const float *: four_f32, const double *: four_f64)(p)
-#define SOME(p, skip) _Generic((p), const float *: some_f32, const double *: some_f64)(p, MASK(p) + skip)
-#define MASK(p) _Generic((p), const float *: first_f32, const double *: first_f64)
-#define RETURN_SUM(a, b, n)                                                                                          \
-    __m256d low = _mm256_setzero_pd(), high = low;                                                                   \
-    const int64_t whole = n & ~(int64_t)(LANES - 1), skip = LANES - (n - whole);                                     \
-    for (int64_t j = 0; j < whole; j += LANES) {                                                                     \
-        low = _mm256_add_pd(low, _mm256_mul_pd(FOUR(a + j), FOUR(b + j)));                                           \
-        high = _mm256_add_pd(high, _mm256_mul_pd(FOUR(a + j + 4), FOUR(b + j + 4)));                                 \
-    }                                                                                                                \
-    if (whole < n) {                                                                                                 \
-        low = _mm256_add_pd(low, _mm256_mul_pd(SOME(a + whole, skip), SOME(b + whole, skip)));                       \
-        if (n - whole > 4)                                                                                           \
-            high = _mm256_add_pd(high, _mm256_mul_pd(SOME(a + whole + 4, skip + 4), SOME(b + whole + 4, skip + 4))); \
-    }                                                                                                                \
+#define SOME(p, n) _Generic((p), const float *: some_f32, const double *: some_f64)(p, n)
+#define RETURN_SUM(a, b, n)                                                                                      \
+    __m256d low = _mm256_setzero_pd(), high = low;                                                               \
+    const int64_t whole = n & ~(int64_t)(LANES - 1), left = n - whole;                                           \
+    for (int64_t j = 0; j < whole; j += LANES) {                                                                 \
+        low = _mm256_add_pd(low, _mm256_mul_pd(FOUR(a + j), FOUR(b + j)));                                       \
+        high = _mm256_add_pd(high, _mm256_mul_pd(FOUR(a + j + 4), FOUR(b + j + 4)));                             \
+    }                                                                                                            \
+    if (left > 0) low = _mm256_add_pd(low, _mm256_mul_pd(SOME(a + whole, left), SOME(b + whole, left)));         \
+    if (left > 4)                                                                                                \
+        high = _mm256_add_pd(high, _mm256_mul_pd(SOME(a + whole + 4, left - 4), SOME(b + whole + 4, left - 4))); \
     return reduce_v3(low, high);
 
 #define VECTOR(op) op##_v3
+#include "rows/sums.inc.h"
 #include "rows/vectors.inc.h"
 #define REAL float
 #define NAME(op) op##_f32_v3
 #include "rows/rows_dense.inc.h"
 #undef REAL
 #undef NAME
+#undef ENTRIES
+#undef ENTRY
+#define ENTRIES PIECES
+#define ENTRY AT
 #define REAL double
 #define NAME(op) op##_f64_v3
 #include "rows/rows_dense.inc.h"
+#undef REAL
+#undef NAME
+#undef VECTOR
+#undef LEVEL
+#undef PIECES
+
+/* Sums wait for their additions, which are as many: they stay as they are. */
+#define LEVEL PV_V4
+#define PIECES(n, ...)                                         \
+    int64_t c = 0;                                             \
+    for (; c + 8 <= (n); c += 8) PIECES_OF(eight, __VA_ARGS__) \
+    if ((n) & 4) {                                             \
+        PIECES_OF(four, __VA_ARGS__)                           \
+        c += 4;                                                \
+    }                                                          \
+    LAST_PIECES(n, __VA_ARGS__)
+#define VECTOR(op) op##_v4
+#include "rows/vectors.inc.h"
+#undef ENTRIES
+#undef ENTRY
+#define ENTRIES SINGLE
+#define ENTRY(x) ((double)(x)[c])
+#define REAL float
+#define NAME(op) op##_f32_v4
+#include "rows/dense_moves.inc.h"
+#undef REAL
+#undef NAME
+#undef ENTRIES
+#undef ENTRY
+#define ENTRIES PIECES
+#define ENTRY AT
+#define REAL double
+#define NAME(op) op##_f64_v4
+#include "rows/dense_moves.inc.h"
 #endif
 
-#define OPS(suffix) {dot_##suffix, axpy_##suffix, sqnorm_##suffix}
+#define OPS(suffix) {dot_##suffix, axpy_##suffix, scaled_##suffix, sqnorm_##suffix}
 static const pv_row_ops dense_ops[][2] = {
     {OPS(f64), OPS(f32)},
 #if PV_TARGETS
     {OPS(f64_v3), OPS(f32_v3)},
+    {{dot_f64_v3, axpy_f64_v4, scaled_f64_v4, sqnorm_f64_v3}, {dot_f32_v3, axpy_f32_v4, scaled_f32_v4, sqnorm_f32_v3}},
 #endif
 };
 static const pv_row_ops strided_ops[2] = {OPS(strided_f64), OPS(strided_f32)};
 static const pv_row_ops csr_ops[2][2] = {{OPS(csr_f64_i32), OPS(csr_f64_i64)}, {OPS(csr_f32_i32), OPS(csr_f32_i64)}};
+#define MOVES(level) publish_##level, scale_##level, follow_##level, mix_##level, unmix_##level
 static const pv_vectors vectors[] = {
-    {sqnorm_baseline, dot_baseline, publish_baseline, combine_baseline, moments_baseline, mix_baseline, unmix_baseline},
+    {sqnorm_baseline, dot_baseline, combine_baseline, moments_baseline, MOVES(baseline)},
 #if PV_TARGETS
-    {sqnorm_v3, dot_v3, publish_v3, combine_v3, moments_v3, mix_v3, unmix_v3},
+    {sqnorm_v3, dot_v3, combine_v3, moments_v3, MOVES(v3)},
+    {sqnorm_v3, dot_v3, combine_v3, moments_v3, MOVES(v4)},
 #endif
 };
 
 double pv_sqnorm(const double *x, int64_t n) { return sqnorm_baseline(x, n); }
 
-/* More than v3 would gain nothing: a row's sum waits for its additions, not for its products. */
-static inline int served(int level) { return level > PV_TARGETS ? PV_TARGETS : level; }
-
-const pv_vectors *pv_vectors_at(int level) { return &vectors[served(level)]; }
+const pv_vectors *pv_vectors_at(int level) { return &vectors[level]; }
 
 void pv_rows_use(pv_rows *r, int level) {
     const int f32 = r->is_f32 != 0;
-    if (!r->is_csr && (r->d <= 1 || r->col_stride == (f32 ? 4 : 8))) r->ops = &dense_ops[served(level)][f32];
+    if (!r->is_csr && (r->d <= 1 || r->col_stride == (f32 ? 4 : 8))) r->ops = &dense_ops[level][f32];
 }
 
 void pv_rows_bind(pv_rows *r) {

@@ -18,6 +18,11 @@ static void CSR(axpy)(const pv_rows *r, int64_t i, double a, double *restrict w)
     for (INDEX k = indptr[i]; k < indptr[i + 1]; ++k) w[indices[k]] += a * (double)x[k];
 }
 
+static void CSR(scaled)(const pv_rows *r, int64_t i, double a, double *restrict w) {
+    memset(w, 0, (size_t)r->d * sizeof(double));
+    CSR(axpy)(r, i, a, w);
+}
+
 static double CSR(sqnorm)(const pv_rows *r, int64_t i) {
     const INDEX *indptr = (const INDEX *)r->indptr, *indices = (const INDEX *)r->indices;
     const REAL *x = (const REAL *)r->data;

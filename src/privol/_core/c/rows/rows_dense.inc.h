@@ -6,12 +6,9 @@ LEVEL static double NAME(dot)(const pv_rows *r, int64_t i, const double *w) {
     RETURN_SUM(x, w, r->d)
 }
 
-LEVEL static void NAME(axpy)(const pv_rows *r, int64_t i, double a, double *restrict w) {
-    const REAL *x = (const REAL *)(r->data + i * r->row_stride);
-    for (int64_t j = 0; j < r->d; ++j) w[j] += a * (double)x[j];
-}
-
 LEVEL static double NAME(sqnorm)(const pv_rows *r, int64_t i) {
     const REAL *x = (const REAL *)(r->data + i * r->row_stride);
     RETURN_SUM(x, x, r->d)
 }
+
+#include "rows/dense_moves.inc.h"

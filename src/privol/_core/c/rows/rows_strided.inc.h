@@ -13,6 +13,11 @@ static void NAME(axpy_strided)(const pv_rows *r, int64_t i, double a, double *re
     for (int64_t j = 0; j < r->d; ++j) w[j] += a * (double)*(const REAL *)(p + j * r->col_stride);
 }
 
+static void NAME(scaled_strided)(const pv_rows *r, int64_t i, double a, double *restrict w) {
+    const char *p = r->data + i * r->row_stride;
+    for (int64_t j = 0; j < r->d; ++j) w[j] = a * (double)*(const REAL *)(p + j * r->col_stride) + 0.0;
+}
+
 static double NAME(sqnorm_strided)(const pv_rows *r, int64_t i) {
     const char *p = r->data + i * r->row_stride;
     double acc[LANES] = {0};

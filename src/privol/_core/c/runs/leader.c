@@ -20,7 +20,6 @@ static pv_status gradient_of(pv_leader *it, const pv_plan *run, const pv_rows *r
     const pv_outputs *outputs = &run->outputs;
     const double weight = pv_outputs_weight(outputs, y);
     double *w = it->gradient;
-    memset(w, 0, (size_t)run->d * sizeof(double));
     if (outputs->n > 1) {
         const int64_t n = outputs->n, width = run->d / n;
         double *slopes = it->run.work;
@@ -32,7 +31,7 @@ static pv_status gradient_of(pv_leader *it, const pv_plan *run, const pv_rows *r
         const double scale = square > most * most ? most / sqrt(square) : 1.0;
         for (int64_t k = 0; k < n; ++k, w += width) {
             const double g = slopes[k] * scale;
-            rows->ops->axpy(rows, i, g * f, w);
+            rows->ops->scaled(rows, i, g * f, w);
             if (run->intercept) w[width - 1] = g;
         }
         return PV_OK;
@@ -40,7 +39,7 @@ static pv_status gradient_of(pv_leader *it, const pv_plan *run, const pv_rows *r
     double g = weight * run->loss.slope(&run->loss, pv_predict(it->point, run, rows, i, f), y);
     if (g != g) return PV_NOT_FINITE;
     g = g > most ? most : (g < -most ? -most : g);
-    rows->ops->axpy(rows, i, g * f, w);
+    rows->ops->scaled(rows, i, g * f, w);
     if (run->intercept) w[run->d - 1] = g;
     return PV_OK;
 }
@@ -105,11 +104,9 @@ static double held_by(const pv_leader *it, const pv_leader_plan *plan) {
 static void follow(pv_leader *it, const pv_leader_plan *plan, const pv_vectors *vectors) {
     const pv_plan *run = &plan->run;
     const double held = held_by(it, plan), length = 1.0 / (held + plan->l2 * weight_of(it));
-    const double *base = it->sums.base, *sum = it->sums.prefix, *start = it->start;
-    double *restrict x = it->run.work;
-    for (int64_t c = 0; c < run->d; ++c) x[c] = (held * start[c] - (base[c] + sum[c])) * length;
-    const double f = pv_into_set(run, x, x + run->d, vectors);
-    for (int64_t c = 0; c < run->d; ++c) it->point[c] = x[c] * f + 0.0;
+    double *x = it->run.work;
+    vectors->follow(it->start, held, it->sums.base, it->sums.prefix, length, x, run->d);
+    vectors->scale(x, pv_into_set(run, x, x + run->d, vectors), it->point, run->d);
 }
 
 /* The part of a square that is not to be expected without a drift. */
