@@ -3,7 +3,7 @@
     python experiments/betting.py [--quick] [--runs 20]
 
 Absolute-loss regression without noise in the targets: rows uniform on the unit sphere, ``y = <x, w*>``. The risk of a
-model w is ``||w - w*|| E|x_1|``, which is computed, not estimated. Twenty minutes.
+model w is ``||w - w*|| E|x_1|``, which is computed, not estimated. Nine minutes on one thread.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python experiments/betting_data.py FOLDER [--quick] [--runs 20]
 
 Of the Covertype rows that come with privol 30,000, and UCI's Adult, if FOLDER holds adult.data.gz and adult.test.gz;
-logistic loss, one pass. Two hours, most of them PrivUnit's of epsilon = 8.
+logistic loss, one pass. Half an hour on one thread, most of it PrivUnit's of epsilon = 8.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 The settings of the specification's tables on synthetic rows, with best models of more norms, and real rows as in
 ``betting_data.py``, for which FOLDER holds adult.data.gz and adult.test.gz. Excess risks in units of the best constant
-step's, whose average is of all points. Two hours, most of them PrivUnit's of epsilon = 8.
+step's, whose average is of all points. Half an hour on one thread, most of it PrivUnit's of epsilon = 8.
 """
 
 from __future__ import annotations

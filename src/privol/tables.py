@@ -44,7 +44,13 @@ def show(parts: Iterable[RenderableType], width: int = 110) -> None:
     console = _Console(file=sys.stdout, highlight=False)
     console.width = min(console.width, width) if console.is_terminal else width
     for part in parts:
-        console.print(part)
+        if console.is_terminal:
+            console.print(part)
+            continue
+        with console.capture() as captured:
+            console.print(part)
+        # nobody who pastes it wants the blanks that fill a column
+        sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 
 def _table(title: str | None = None) -> Table:
@@ -304,7 +310,7 @@ def _diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
     ]
     if span is not None:
         notes.append(
-            f"Targets are clipped to {span[0]:.6g} ... {span[1]:.6g} and learnt, and measured, as -1 ... 1 for it."
+            f"Targets are clipped to {span[0]:.6g} ... {span[1]:.6g}, and mapped to -1 ... 1 to be learnt and measured."
         )
     if found["omitted_metrics"]:
         notes.append("The area under the ROC curve is of two classes with one score, and is left out.")

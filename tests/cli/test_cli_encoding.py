@@ -522,6 +522,20 @@ def test_a_real_target_needs_no_other_option(here):
     assert record["rows"] == N
 
 
+def test_a_decimal_comma_is_declared(here):
+    """Not guessed: the error about a target of such numbers says how."""
+    table(6_000)[["dose", "town", "age"]].to_csv("comma.csv", index=False, sep=";", decimal=",")
+    words = ("run", "comma.csv", "--target", "age", "--no-diagnostics", "--seed", "1")
+    failed = privol_cli(*words, "--out", "R")
+    assert failed.exit_code == DATA
+    assert 'decimal = "," under [file] of a schema' in failed.stderr
+    Path("comma.toml").write_text('[file]\ndecimal = ","\n')
+    record = run_json(*words, "--schema", "comma.toml", "--learn-schema", "--out", "S")
+    assert record["parameters"]["loss"] == {"name": "squared"}
+    columns = dict(Schema.from_record(record["inputs"]["schema"]).columns)
+    assert type(columns["dose"]).__name__ == "Knots"
+
+
 @pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
 def test_a_killed_run_by_a_learnt_schema_goes_on(here):
     table(100_000).to_csv("rows.csv", index=False)

@@ -186,9 +186,11 @@ def test_from_another_folder_and_with_rows_that_have_moved(here, clinic, monkeyp
     os.chdir("elsewhere")
     result = privol_cli("resume", "../R")
     assert (result.exit_code, "train.csv" in result.stderr) == (DATA, True)
-    record = run_json("resume", "../R", "rows.csv")
-    assert record["rows"] == N
+    shown = privol_cli("resume", "../R", "rows.csv").stdout
+    assert "privol predict ../R NEW.csv" in shown  # as it was called here, not where the run began
+    assert all(line == line.rstrip() for line in shown.splitlines())
     os.chdir("..")
+    assert read_json("R")["rows"] == N
     privol_cli(*(word.replace("train.csv", "elsewhere/rows.csv") for word in PIGD), "--seed", "3", "--out", "whole")
     same_run("R", "whole")
 

@@ -480,7 +480,7 @@ def test_names_are_no_categories(epsilon):
     n = 12_000
     table = pyarrow.table({"name": [f"n{k}" for k in range(n)], "town": ["Oslo", "Bergen", "Narvik"] * (n // 3)})
     found = PrivateEncoder(epsilon=epsilon, random_state=0).fit(table)
-    assert found.dropped_ == {"name": "no value is frequent: a name or a number of a row?"}
+    assert found.dropped_ == {"name": "no value is frequent: names, row numbers, or a notation that is not read?"}
     assert len(dict(found.schema_.columns)["town"].kept) == 2
 
 

@@ -169,13 +169,17 @@ def near(found: list[float], mean: float, deviation: float, runs: int) -> None:
 
 
 def test_small_reruns_agree_with_the_page(experiments):  # noqa: F811
-    """New rows and noise in a cell of each of four tables: the page is no memory of an older version."""
+    """New rows and noise in cells of each table of synthetic rows: the page is no memory of an older version."""
     sweeps, betting, bandit = experiments("sweeps"), experiments("betting"), experiments("bandit_regret")
     keys = range(5_000, 5_008)
     for values, cells in ((1, written("bandit_regret")[1]), (2, written("bandit_regret")[9])):
         assert cells[1] == "1,000"
         near([bandit.regret(1_000, values, key) for key in keys], number(cells[2]), spread(cells[2]), 20)
     game, given = betting.Regression(2, 20_000, 1.0), {"epsilon": 1.0, "randomizer": "l2laplace"}
+    (first,) = (cells for cells in written("betting") if cells[0] == "2, 20,000, 1, 1")
+    eta0 = 1.0 / 2 / math.sqrt(20_000)
+    near([sweeps.run(BANCO, game, key, theta=0.5, **given) for key in keys], number(first[3]), spread(first[3]), 20)
+    near([sweeps.descend(game, key, eta0, **given) for key in keys], number(first[6]), spread(first[6]), 20)
     rows = {tuple(cells[:4]): cells[4:] for cells in written("betting") if len(cells) == 9}
     for name, kind in (("BANCO", BANCO), ("AgnosticBANCO", AgnosticBANCO)):
         cell = rows["l2laplace", "2", "1", name][betting.NORMS.index(1.0)]
@@ -184,4 +188,19 @@ def test_small_reruns_agree_with_the_page(experiments):  # noqa: F811
     null, cell, *_ = rows["l2laplace", "2, 20,000, 1, 1"]
     unit = 1.0 / number(null)
     found = [sweeps.run(MultiscaleSGD, game, key, **given) / game.null / unit for key in keys]
+    near(found, number(cell), spread(cell), 20)
+
+
+def test_small_reruns_on_real_rows_agree_with_the_page(experiments, tmp_path):  # noqa: F811
+    """New noise on the rows that come with privol, in a cell of each of both tables of real rows."""
+    sweeps, script = experiments("sweeps"), experiments("betting_data")
+    (game,) = script.found_in(tmp_path, script.ROWS)  # an empty folder: covtype alone
+    given, keys = {"epsilon": 4.0, "randomizer": "privunit"}, range(5_000, 5_004)
+    null = game.excess(np.zeros(game.X.shape[1] + 1))
+    table = {tuple(cells[:2]): cells[2:] for cells in written("betting_data")[:8]}  # covtype is the first
+    banco = table["privunit", "4"][5]
+    near([sweeps.run(BANCO, game, key, **given) for key in keys], number(banco), spread(banco), 20)
+    table = {tuple(cells[:3]): cells[3:] for cells in written("multiscale") if len(cells) == 8}
+    shown_null, cell, *_ = table["covtype", "privunit", "4"]
+    found = [sweeps.run(MultiscaleSGD, game, key, **given) / null * number(shown_null) for key in keys]
     near(found, number(cell), spread(cell), 20)

@@ -104,7 +104,7 @@ def _next(record: Mapping[str, Any]) -> RenderableType:
     run, table = record["out"], _grid()
     if record["releases"]:
         table.add_row(f"privol predict {run} NEW.csv", "predict new rows")
-        if record.get("encoding") is not None:
+        if (record["inputs"] or {}).get("schema") is not None:
             table.add_row(f"privol explain {run}", "what the model makes of each column")
     table.add_row(f"{run}/run.json", "all else; --verbose prints it")
     return table

@@ -97,10 +97,13 @@ class RunDirectory:
         directory, numbered if taken.
     gone_on : bool
         A run is there, and goes on: nothing is reserved, and nothing is removed.
+    shown : str, optional
+        What messages call it. Default: its path.
     """
 
-    def __init__(self, out: str | None, *, gone_on: bool = False) -> None:
+    def __init__(self, out: str | None, *, gone_on: bool = False, shown: str | None = None) -> None:
         self._wanted = out
+        self._shown = shown
         self._made = False
         self._kept = gone_on
 
@@ -112,6 +115,11 @@ class RunDirectory:
             if not self._kept:
                 self._reserve()
         return self
+
+    @property
+    def shown(self) -> str:
+        """What messages call the directory."""
+        return str(self.path) if self._shown is None else self._shown
 
     def _fresh(self) -> Path:
         number = 1

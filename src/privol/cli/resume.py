@@ -110,7 +110,7 @@ def resume(
             "--rest leaves rows out, and to evaluate a run takes all of them: --no-diagnostics (a run with "
             "--private-metrics goes on only with all of its rows)"
         )
-    with RunDirectory(str(path), gone_on=True) as whole:
+    with RunDirectory(str(path), gone_on=True, shown=directory) as whole:
         if not Path(command["folder"]).is_dir():
             raise StateError(f"{directory}: the run was begun in {command['folder']}, which does not exist any more")
         with chdir(command["folder"]):

@@ -271,18 +271,18 @@ def learn_rows(
     except OSError as error:
         _say_what_is_left(error, made, directory, ready.encoder)
         raise
-    with printing(f"; the run is in {record['out']}"):
+    with printing(f"; the run is in {directory.shown}"):
         if as_json:
             click.echo(json.dumps(record, allow_nan=False))
         elif not quiet:
             from .brief import show_run
 
-            show_run(record, verbose=verbose)
+            show_run({**record, "out": directory.shown}, verbose=verbose)
     if ended.interrupted is not None:
         from .app import INTERRUPTED
 
         left = "what was released by then is" if made.n_releases_ else "nothing was released by then; the account is"
-        where, learnt = record["out"], run_of(made)
+        where, learnt = directory.shown, run_of(made)
         if learnt is not None and not learnt.account.closed:
             where += f"; privol resume {where} goes on"
         click.echo(f"privol: error: interrupted after row {made.n_rows_:,}; {left} in {where}", err=True)
@@ -334,9 +334,9 @@ def _say_what_is_left(error: BaseException, made: Any, directory: RunDirectory, 
     directory.keep()
     if not run.account.closed:
         rows = f"{made.n_rows_:,}"
-        error.add_note(f"what was learnt until row {rows} is kept: privol resume {directory.path} goes on with it")
+        error.add_note(f"what was learnt until row {rows} is kept: privol resume {directory.shown} goes on with it")
     elif made.n_releases_:
-        error.add_note(f"the model and what it spent are in {directory.path}")
+        error.add_note(f"the model and what it spent are in {directory.shown}")
 
 
 @contextmanager

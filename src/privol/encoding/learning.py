@@ -287,10 +287,16 @@ class EncodingRun:
                 self.found.target = _labelled(str(self._target), self._labels)
                 self.found.labelled = min(max(float(noisy[AT_KNOWN]), 0.0) / max(self._targets(noisy), 1.0), 1.0)
                 return
-            what = f"only the label {self._labels[0]!r}" if len(self._labels) == 1 else "no label"
+            what, more = (
+                "no label",
+                "; if a number: no thousands separators, and decimal=',' states a decimal comma",
+            )
+            if self._labels:
+                what, more = f"only the label {self._labels[0]!r}", ""
             raise StreamError(
                 f"column {self._target!r}: {what} was frequent enough to be seen through the noise of its "
                 f"{self._plan.labels:,} rows; declare the labels by classes, or give more rows or a larger epsilon"
+                f"{more}"
             )
         if cells is None:
             raise StreamError(
@@ -365,7 +371,9 @@ class EncodingRun:
                 counts, variance = self._buckets[column]
                 kept = np.flatnonzero(counts > least_count(rows, math.sqrt(variance)))
                 if not len(kept):
-                    self.found.dropped[column] = "no value is frequent: a name or a number of a row?"
+                    self.found.dropped[column] = (
+                        "no value is frequent: names, row numbers, or a notation that is not read?"
+                    )
                 else:
                     most = kept[counts[kept].argmax()]
                     own = tuple(int(bucket) for bucket in kept if bucket != most)

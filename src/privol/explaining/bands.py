@@ -30,13 +30,8 @@ __all__ = ["ModelNoise", "noise_of"]
 
 FloatArray = NDArray[np.float64]
 
-_ALONE = (
-    "the noise of privacy alone, neither that rows are a sample nor the bias that clipping and strong convexity bring"
-)
-_AT_MOST = (
-    "rather too wide than too narrow, as gradients answer to the noise of earlier ones and take some of it back, which "
-    "is not counted"
-)
+_ALONE = "they show the noise of privacy alone, neither sampling error nor the bias of clipping and strong convexity"
+_AT_MOST = "they are wide rather than narrow: later gradients cancel some of the earlier noise, which is not counted"
 _PROJECTED = (
     "no band: the noise made models so long that they are projected onto the set of models, which shortens it too"
 )

@@ -58,6 +58,7 @@ def describe_composition(
     more = len(bounds) - sum(list(counts.values())[:_LISTED])
     parts = ", ".join(listed[:_LISTED]) + (f", and {more} more" if more else "")
     runs = "1 run" if len(bounds) == 1 else f"{len(bounds)} runs together"
+    every = "the run" if len(bounds) == 1 else f"all {len(bounds)} runs"
     if math.isinf(together.mu):
         return f"NO PRIVACY: of {runs} (mu by run: {parts}) at least one has no noise, and nothing is guaranteed."
     several = "several rows of one person are not protected as one"
@@ -87,7 +88,7 @@ def describe_composition(
         )
     body = (
         f"Differential privacy with {figures}, {link} {format_up(together.mu)}-GDP, for {what} "
-        f'(adjacency "{adjacency}") that may have been in every one of {runs} (mu by run: {parts}; {add}), what was '
+        f'(adjacency "{adjacency}") that may have been in {every} (mu by run: {parts}; {add}), what was '
         f"released and what open runs have reserved, under the conditions of each; {several}."
     )
     if private:

@@ -416,8 +416,8 @@ class CsvColumns(Columns):
     def _not_text(self, raw: bytes) -> str:
         """Say that a cell is not text in the declared encoding, and which one its bytes may be in."""
         what = f"found {shown(raw.decode(self._encoding, 'replace'))}, allowed is text in {self._encoding.upper()}"
-        # latin-1 has control characters where cp1252 has letters and quotes
-        fits = "latin-1" if not any(0x80 <= byte < 0xA0 for byte in raw) else "cp1252"
+        # latin-1 has control characters where cp1252 has the euro, letters and quotes, and agrees with it elsewhere
+        fits = "cp1252"
         try:
             raw.decode(fits)
         except UnicodeDecodeError:

@@ -28,6 +28,7 @@ __all__ = ["ArrayColumns", "DictColumns", "FrameColumns", "FramePair", "HashedSo
 
 # Dicts made to rows at once.
 DICT_ROWS = 8192
+_NAMED = 8  # keys that a message names
 _HALF = "found half of a surrogate pair, allowed is text"
 
 
@@ -309,7 +310,8 @@ class DictColumns(Columns):
                 raise _not_allowed(self.name, first_row + i, f"found an element of type {found}, allowed is a dict")
             if not row.keys() <= self._known:
                 key = next(key for key in row if key not in self._known)
-                what = f"found the key {shown(str(key))}, allowed are those of row 1"
+                allowed = ", ".join(map(repr, self.names[:_NAMED])) + (", ..." if len(self.names) > _NAMED else "")
+                what = f"found the key {shown(str(key))}, allowed are {allowed}"
                 raise _not_allowed(self.name, first_row + i, what)
         return rows
 
