@@ -45,6 +45,25 @@ def test_the_page_shows_the_exponents():
         assert spread(cells[3]) < 0.005
 
 
+# ---- decaying_regulariser -------------------------------------------------------------------------------------
+
+
+def test_decaying_regulariser_runs(tmp_path, experiments):  # noqa: F811
+    rows = experiments.sample("decaying_regulariser", tmp_path)
+    assert [cells[1] for cells in rows[:2]] == ["20, constant", "20, as T^(1/4)"]
+    for cells in rows:
+        assert number(cells[4]) > number(cells[3]) > number(cells[2]) > 0
+
+
+def test_a_constant_l2_has_no_rate_and_a_growing_one_the_papers():
+    rows = written("decaying_regulariser")
+    assert len(rows) == 4
+    for constant, growing in ((rows[0], rows[1]), (rows[2], rows[3])):
+        assert abs(float(constant[-1]) - 1.0) < 0.01
+        assert 0.65 < number(growing[-2]) < 0.75
+        assert float(growing[-1]) < 0.75
+
+
 # ---- betting --------------------------------------------------------------------------------------------------
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from problems import calibrated
 from scipy import optimize, special, stats
 
-from privol import LDPSGD
+from privol import LDPSGD, PIGD
 from privol.calibration import (
     AverageCalibration,
     calibrate_average,
@@ -350,6 +350,52 @@ def rows_of_theorem_12() -> Erratum:
          "more than the theorem's": needed[1] / needed[0] > claimed[1] / claimed[0] > 10.0 * 1.01 / 1.1,
          "privol's grows with 1 / error^2": mine[1] / mine[0] > 100.0 > theirs[1] / theirs[0]},
     )  # fmt: skip
+
+
+@erratum("JKT-17", "1e-6 1,000 1,000,000 2")
+def power_of_the_logarithm() -> Erratum:
+    """Of sigma sqrt(ln T) sum 1 / t with sigma = ln T sqrt(ln(ln T / delta)), and of (32), up to constants."""
+
+    def argued(rows: float) -> float:
+        log = math.log(rows)
+        return log * math.sqrt(math.log(log / 1e-6)) * math.sqrt(log) * (1.0 + log)
+
+    def printed(rows: float) -> float:
+        log = math.log(rows)
+        return (1.0 + log) * math.sqrt(log) * math.log(math.sqrt(log / 1e-6))
+
+    grown, stated = (law(1e6) / law(1e3) for law in (argued, printed))
+    return Erratum(
+        {"2.77": stated, "5.41": grown},
+        {"more than (32)": grown > 1.9 * stated, "log^2.5, about": abs(grown / 2.0**2.5 - 1.0) < 0.1,
+         "(32) is log^1.5, about": abs(stated / 2.0**1.5 - 1.0) < 0.1},
+    )  # fmt: skip
+
+
+@erratum("JKT-18", "1,000 1e-6")
+def lost_bracket() -> Erratum:
+    rows, log = 1000.0, math.log(2e6)
+    product, meant = (value / (2.0 * math.log(rows)) for value in (math.log(0.5) * log, math.log(0.5 * log)))
+    plan = PIGD(calibration="published", l2=1.0, fit_intercept=False, release="all").calibrate(1, 1000)
+    slope = float(special.expit(1.0)) + 1.0  # of a row's regularised loss in the unit ball, the source's L
+    step = 1.0 / rows ** (0.5 + meant)
+    right = 2.0 * slope * math.sqrt(2.0 * (math.log(rows / 1e-6) + step)) / step
+    return Erratum(
+        {"0.728": -product, "0.143": meant, "0.207": rows ** (0.5 + product), "85.2": rows ** (0.5 + meant)},
+        {"privol has the bracket": math.isclose(plan.std(10), right / 10.0, rel_tol=1e-9)},
+    )
+
+
+@erratum("JKT-19", "1,000 1,000,000 1")
+def less_than_theorem_2() -> Erratum:
+    def ratio(rows: float) -> float:
+        log = math.log(rows)
+        return log * math.sqrt(2.0 * math.log(2.0 * rows) * 2.0 * log) / (2.0 * log) ** 1.5
+
+    return Erratum(
+        {"1.95": ratio(1e3), "2.69": ratio(1e6)},
+        {"without bound": all(ratio(10.0 ** (2 * k)) > 1.3 * ratio(10.0**k) for k in (4, 16, 64))},
+    )
 
 
 # ---- the specification that privol was written from ------------------------------------------------------------

@@ -38,7 +38,7 @@ def reports_without_a_clip() -> Erratum:
     sent = float(np.mean(device.privatize(np.full((4000, 1), 100.0))))  # 6 standard deviations: 0.095
     return Erratum(
         {"0.3466": bound, "0.6931": told},
-        {"Theorem 1 is exceeded": told > bound, "privol's device sends 1 of 100": abs(sent - 1.0) < 0.1,
+        {"C is exceeded": told > bound, "privol's device sends 1 of 100": abs(sent - 1.0) < 0.1,
          "privol's bound is no less": device.guarantee.leakage >= bound},
     )  # fmt: skip
 
@@ -139,7 +139,8 @@ def price_of_privacy() -> Erratum:
     learner = MIOGD(leakage=0.1, step="horizon", gradient_bound=1.0, fit_intercept=False)
     bound = learner.regret_bound(10_000, 1000) / math.sqrt(10_000)
     return Erratum(
-        {"70.7": factor}, {"no constant": factor > 10.0, "privol states it": math.isclose(bound, factor, rel_tol=1e-9)}
+        {"70.7": factor},
+        {"it grows with d": factor > 10.0, "privol states it": math.isclose(bound, factor, rel_tol=1e-9)},
     )
 
 

@@ -16,9 +16,9 @@ import pytest
 from places import ROOT
 
 FOLDER = ROOT / "experiments"
-PAGE, LOCAL, OFFLINE, NETWORK, ENCODING, ARENA, GUARANTEE, EXPLAIN = PAGES = tuple(
+PAGE, LOCAL, OFFLINE, NETWORK, ENCODING, ARENA, GUARANTEE, EXPLAIN, PUBLISHED = PAGES = tuple(
     ROOT / "docs" / f"{name}.md"
-    for name in ("experiments", "local", "offline", "network", "encoding", "arena", "guarantee", "explain")
+    for name in ("experiments", "local", "offline", "network", "encoding", "arena", "guarantee", "explain", "published")
 )
 SHARED = {"common", "diffprivlib_worker", "regression", "reproduced", "sweeps", "tasks"}
 SCRIPTS = sorted({path.stem for path in FOLDER.glob("*.py")} - SHARED)

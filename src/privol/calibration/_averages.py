@@ -21,6 +21,7 @@ from ..guarantees import Claim, gdp_mu, gdp_mu_of_pure
 from ..losses import Loss, loss_at_zero
 from ._iterates import IterateCalibration, calibrate_iterates
 from ._offline import check_l2, check_scale, minimiser_bound
+from ._played import chunks_of_rows, mean_length, unproved
 from ._problem import Budget, Problem
 from ._rules import ON_MODEL, noise_of_unit, rule_l2, unit_of
 
@@ -94,6 +95,37 @@ class AverageCalibration:
     def weight(self, t: int) -> float:
         """Weight of the iterate t among the averaged ones, before they are divided by its sum."""
         return float(t) if self.weights == "linear" else 1.0
+
+    def regret_bound(self) -> float:
+        """Bound of the released model's expected excess risk, for rows that are drawn independently from one law.
+
+        Its mean regularised loss over new rows less that of the best point of the set; the mean is over the rows and
+        the noise (``docs/proofs/regret.md``, section 4).
+
+        Raises
+        ------
+        InvalidParameter
+            If the set has no bound, or ``A_0`` is not ``l2``.
+        """
+        problem, rows, l2 = self.iterates.problem, self.horizon, self.l2
+        domain, dim = problem.domain, problem.dim
+        norm, width = domain.norm_bound(dim), domain.diameter(dim)
+        if math.isinf(width):
+            raise unproved("for a set without a bound")
+        if self.schedule.weight(0) != l2:
+            raise unproved("for a step_offset but 1")
+        slope = problem.loss.gradient_bound(self.iterates.row_bound, norm, problem.y_bound) + l2 * norm
+        square = slope**2 / l2
+        if self.weights == "linear":
+            exact = 2.0 * square / (rows + 1.0)
+        elif self.weights == "last":
+            exact = square / math.sqrt(rows + 1.0)
+        else:
+            reach = min(width, norm + float(np.linalg.norm(domain.start(dim))))
+            inverse = math.fsum(float(np.sum(1.0 / (t + 1.0))) for t in chunks_of_rows(rows))
+            exact = (l2 * reach**2 + square * inverse) / (2.0 * rows)
+        length = dim if self.law == "l2_laplace" else mean_length(dim)
+        return min(exact, slope * width) + slope * min(width, length * self.scale)
 
     def sensitivity_after(self, rows: int) -> float:
         """Sensitivity of the average where the run ends after so many rows, which is public. O(rows)."""

@@ -23,6 +23,7 @@ from ..geometry import ConvexSet, L2Ball
 from ..guarantees import Claim
 from ..losses import Loss
 from ._participation import check_user
+from ._played import behind, chunks_of_rows, mean_length, unproved
 from ._problem import Budget, Problem
 
 __all__ = [
@@ -99,6 +100,12 @@ class ReleaseSchedule:
     def count(self) -> int:
         """Number of releases."""
         return self.last_row // self.every if self.every else len(self.rows)
+
+    def latest(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the last release after each of these rows or before, 0 where there is none."""
+        if self.every:
+            return np.minimum(rows, self.last_row) // self.every * self.every
+        return np.concatenate([[0], self.rows])[np.searchsorted(self.rows, rows, side="right")]
 
     @property
     def only_last(self) -> bool:
@@ -177,6 +184,48 @@ class IterateCalibration:
     def convexity(self, row: int) -> float:
         """Mean strong convexity of the rows up to ``row``."""
         return float((self.schedule.weight(row) - self.schedule.weight(0)) / row)
+
+    def regret_bound(self, rows: int) -> float:
+        """Bound of the expected regret of the first rows against any fixed point of the set.
+
+        The regularised losses of the rows, each at the model that was released last, summed, less those of the fixed
+        point, whatever the rows are within their bounds (``docs/proofs/regret.md``, section 2). Cost O(rows).
+
+        Raises
+        ------
+        InvalidParameter
+            If the set has no bound, or the steps are the published ones along gradients.
+        """
+        problem, schedule = self.problem, self.schedule
+        rows = integer(rows=rows, at_least=1, at_most=problem.horizon)
+        domain, dim = problem.domain, problem.dim
+        norm, width = domain.norm_bound(dim), domain.diameter(dim)
+        if math.isinf(width):
+            raise unproved("for a set without a bound")
+        if schedule.first > 1:
+            raise unproved("for the published steps along gradients")
+        reach = min(width, norm + float(np.linalg.norm(domain.start(dim))))
+        gradient = problem.loss.gradient_bound(self.row_bound, norm, problem.y_bound)
+
+        def weights(after: NDArray[np.int64]) -> NDArray[np.float64]:
+            return np.array([schedule.weight(int(t)) for t in after])
+
+        def slope(of: NDArray[np.int64]) -> NDArray[np.float64]:
+            return gradient + norm * (weights(of) - weights(of - 1))
+
+        def off(after: NDArray[np.int64]) -> NDArray[np.float64]:
+            return mean_length(dim) * schedule.at(after)[1]
+
+        exact = schedule.weight(0) * reach**2 / 2.0
+        exact += math.fsum(float(np.sum(slope(t) ** 2 / (2.0 * weights(t)))) for t in chunks_of_rows(rows))
+        return exact + behind(
+            rows,
+            learnt=lambda of: self.releases.latest(of - 1),
+            moved=lambda of: slope(of) / weights(of),
+            off=off,
+            slope=slope,
+            width=width,
+        )
 
     def last_std(self, row: int) -> float:
         """Standard deviation for a run whose single release comes after ``row`` instead of at the horizon."""

@@ -25,6 +25,7 @@ from ..factorizations import Design, Factorization, forgets
 from ..guarantees import Claim
 from ._epochs import Epochs, make_epochs
 from ._iterates import ReleaseSchedule
+from ._played import behind, mean_length, unproved
 from ._problem import Budget, Problem
 from ._sums import PrintedNoise, SumCalibration
 
@@ -128,6 +129,43 @@ class LeastSquaresCalibration:
     def std(self, row: int) -> float:
         """Standard deviation per coordinate of the noise in the model, about: for rows that fill their bound evenly."""
         return self._std(row, *self.epochs.step(row))
+
+    def regret_bound(self, rows: int) -> float:
+        """Bound of the expected regret of the first rows against any fixed point of the ball.
+
+        The regularised losses of the rows, each at the model that was released last, summed, less those of the fixed
+        point, whatever the rows are within their bounds (``docs/proofs/regret.md``, section 3). Cost O(rows).
+
+        Raises
+        ------
+        InvalidParameter
+            Where nothing is proved: sums that forget, renewal, the published models.
+        """
+        rows = integer(rows=rows, at_least=1, at_most=self.problem.horizon)
+        design = self.sums.factorization
+        if design.discount < 1.0 or design.window is not None or self.epochs.renewal != "none":
+            raise unproved("for sums that forget, nor for renewal")
+        if self.as_printed:
+            raise unproved("for the published models: the matrix that is inverted may be singular")
+        dim, l2 = self.problem.dim, self.l2
+        gradient = 1.0 + self.ball * (1.0 + l2)
+        of_matrix, of_vector = mean_length(dim * (dim + 1) // 2), mean_length(dim)
+
+        def off(learnt: NDArray[np.int64]) -> NDArray[np.float64]:
+            steps = [int(row) // self.batch for row in learnt]
+            noise = np.array([self.sums.std(step) for step in steps]) * (of_matrix * self.ball + of_vector)
+            apart = (noise + self.ball * np.array([self.shift(0, step) for step in steps])) / (l2 * learnt)
+            return np.asarray(apart, dtype=np.float64)
+
+        total = gradient**2 / (2.0 * l2) * _harmonic(rows) + behind(
+            rows,
+            learnt=lambda of: self.releases.latest(of - 1) // self.batch * self.batch,
+            moved=lambda of: np.asarray(gradient / (l2 * of), dtype=np.float64),
+            off=off,
+            slope=lambda of: np.full(len(of), gradient),
+            width=2.0 * self.ball,
+        )
+        return total / self.target_unit**2
 
     def last_std(self, row: int) -> float:
         """The same for a run that ends there: its last step may have fewer rows."""
@@ -233,6 +271,11 @@ def calibrate_least_squares(
         more=(noise_shift * in_noise) ** 2 * epochs.end_variance(epochs.last),
         as_printed=published,
     )
+
+
+def _harmonic(n: int) -> float:
+    """At least ``1 + 1/2 + ... + 1/n``."""
+    return 1.0 + math.log(n)
 
 
 def _joint_sensitivity(rows: float, targets: float, *, replace: bool) -> float:

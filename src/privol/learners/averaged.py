@@ -230,6 +230,21 @@ class POL(OfflineLearner):
             derived=derived,
         )
 
+    def regret_bound(self, n_rows: int, n_features: int | None = None, *, n_classes: int = 2) -> float:
+        """Return the proved bound of the released model's expected excess risk, its regret on a row still to come.
+
+        Of its mean regularised loss over new rows less that of the best point of the set, where all rows are drawn
+        independently from one law; the mean is over the ``n_rows`` rows of the fit and the noise. Without the
+        regulariser it is at most ``l2 / 2`` times the squared norm of that point more. Default of ``n_features``: the
+        last fit's.
+
+        Raises
+        ------
+        InvalidParameter
+            If nothing is proved for these settings, or no fit has told how many features there are.
+        """
+        return self.calibrate(self._width(n_features), n_rows, n_classes).regret_bound()
+
     def _domain(self) -> ConvexSet | None:
         """The set that was given, if one was."""
         if self.domain is None:

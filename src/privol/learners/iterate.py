@@ -118,6 +118,24 @@ class _IterateLearner(GaussianLearner[IterateCalibration]):
             noise_shape=choice(NOISE_SHAPES, noise_shape=self.noise_shape),
         )
 
+    def regret_bound(self, n_rows: int, n_features: int | None = None, *, n_classes: int = 2) -> float:
+        """Return the proved bound of the expected regret of ``n_rows`` rows, which are the horizon too.
+
+        Of the regularised losses of the rows, each at the model that was released last, against the best fixed point of
+        the set, over the randomness of the noise, whatever the rows are within their bounds. The more models are
+        released, the more noise each has; the fewer, the older they are. Default of ``n_features``: the last run's.
+        Cost O(``n_rows``).
+
+        Raises
+        ------
+        InvalidParameter
+            If ``release`` is not given, nothing is proved for these settings, or no row has told how many features
+            there are.
+        """
+        if self.release is None:
+            raise InvalidParameter("release must be given: regret is that of the models that rows are played with")
+        return self.calibrate(self._width(n_features), n_rows, n_classes=n_classes).regret_bound(n_rows)
+
     def build(self, plan: IterateCalibration, source: Source | None, classes: NDArray[Any] | None = None) -> IterateRun:
         """As every learner: see :meth:`GaussianLearner.build`."""
         return IterateRun(

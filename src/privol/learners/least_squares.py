@@ -293,6 +293,20 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
             renewal=self.renewal,
         )
 
+    def regret_bound(self, n_rows: int, n_features: int | None = None) -> float:
+        """Return the proved bound of the expected regret of ``n_rows`` rows, which are the horizon too.
+
+        Of the regularised losses of the rows, each at the model that was released last, against the best fixed point of
+        the ball, over the randomness of the noise, whatever the rows are within their bounds. Default of
+        ``n_features``: the last run's. Cost O(``n_rows``).
+
+        Raises
+        ------
+        InvalidParameter
+            If nothing is proved for these settings, or no row has told how many features there are.
+        """
+        return self.calibrate(self._width(n_features), n_rows).regret_bound(n_rows)
+
     def guarantee_of(self, plan: LeastSquaresCalibration, *, private: bool, bit_source: str) -> Guarantee:
         """Return the guarantee of a run with the given calibration and noise bits."""
         promise = super().guarantee_of(plan, private=private, bit_source=bit_source)

@@ -17,24 +17,33 @@ Gaussian     (epsilon, delta), mu-GDP, leakage in nats    ``4 d / mu^2``
 ===========  ===========================================  =========================================================
 
 A person who sends k reports has spent k times epsilon (or leakage), or sqrt(k) times mu.
+
+What a report tells of its row lies between two bounds: :func:`mutual_information` and :func:`channel_capacity` of any
+discrete channel, :func:`gaussian_information` of Gaussian noise.
 """
 
 from ..calibration import gaussian_leakage, gaussian_leakage_std
 from ._analysis import PrivUnitG
 from ._device import Randomizer, compiled, randomizer_of
+from ._information import Capacity, Information, channel_capacity, gaussian_information, mutual_information
 from ._randomizers import DuchiL2, Gaussian, L2Laplace, Laplace, PrivUnit, TwoPoint
 
 __all__ = [
+    "Capacity",
     "DuchiL2",
     "Gaussian",
+    "Information",
     "L2Laplace",
     "Laplace",
     "PrivUnit",
     "PrivUnitG",
     "Randomizer",
     "TwoPoint",
+    "channel_capacity",
     "compiled",
+    "gaussian_information",
     "gaussian_leakage",
     "gaussian_leakage_std",
+    "mutual_information",
     "randomizer_of",
 ]
