@@ -5,9 +5,17 @@ import math
 import numpy as np
 
 cimport numpy as cnp
+from cpython.ref cimport PyObject
 from libc.math cimport isfinite, sqrt
 
 from ..errors import InvalidRow
+
+cdef extern from "Python.h":
+    # Borrowed, as nothing in between can drop them: the keys are texts.
+    PyObject *PyTuple_GET_ITEM(tuple names, Py_ssize_t j)
+    PyObject *PyDict_GetItemWithError(dict x, PyObject *name) except? NULL
+    bint PyFloat_CheckExact(PyObject *value)
+    double PyFloat_AS_DOUBLE(PyObject *value)
 
 cdef extern from "numpy/arrayobject.h" nogil:
     ctypedef struct PyArray_ArrFuncs:
@@ -18,6 +26,7 @@ cdef extern from "numpy/arrayobject.h" nogil:
 cnp.import_array()
 
 cdef tuple REALS = (float, np.float64)
+cdef tuple PLAIN = (int, bool, np.float64, np.float32)
 cdef object DOUBLES = np.dtype(np.float64)
 cdef PyArray_ArrFuncs *OF_DOUBLES = PyDataType_GetArrFuncs(<void *>DOUBLES)
 
@@ -35,6 +44,33 @@ cdef bint is_plain(x, int64_t d) except -1:
         cnp.PyArray_CheckExact(x) and cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT64 and cnp.PyArray_NDIM(x) == 1
         and cnp.PyArray_DIM(x, 0) == d and cnp.PyArray_ISCARRAY_RO(x)
     )
+
+
+def named_row(dict x not None, tuple names not None):
+    """The values of a dict by name, shape (len(names),); None: other names, or a value that is no plain number."""
+    cdef cnp.npy_intp d = len(names)
+    cdef cnp.npy_intp j
+    cdef cnp.ndarray row
+    cdef double *out
+    cdef PyObject *found
+    if len(x) != d:
+        return None
+    row = cnp.PyArray_EMPTY(1, &d, cnp.NPY_DOUBLE, 0)
+    out = <double *>cnp.PyArray_DATA(row)
+    for j in range(d):
+        found = PyDict_GetItemWithError(x, PyTuple_GET_ITEM(names, j))
+        if found == NULL:
+            return None
+        if PyFloat_CheckExact(found):
+            out[j] = PyFloat_AS_DOUBLE(found)
+        elif type(<object>found) in PLAIN:
+            try:
+                out[j] = float(<object>found)
+            except OverflowError:  # an integer beyond all doubles
+                return None
+        else:
+            return None
+    return row
 
 
 cdef bint read_target(y, dict codes, double y_bound, double *target) except -1:

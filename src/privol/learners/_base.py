@@ -32,6 +32,7 @@ from ..ledger import Ledger, LedgerSeat
 from ..losses import get_loss
 from ._ledgered import LedgeredModel
 from ._model import Export, Release, is_classifier
+from ._named import FirstRow
 from ._run_protocols import Keeper, Observer, RowStream, Run, check_null_rows, place_of, promised_by
 from ._scaled import FIRST_ROWS, warn_of_scaled
 from ._targets import Targets, declared_labels
@@ -205,18 +206,20 @@ class OnlineLearner(LedgeredModel):
             self._learn(run, rows, encoded)
         return self
 
-    def learn_one(self, x: ArrayLike, y: Any, user: Any = None) -> Self:
+    def learn_one(self, x: ArrayLike | dict[str, Any], y: Any, user: Any = None) -> Self:
         """Learn one row: the same result as ``partial_fit`` with one row, at a fraction of its cost.
 
         Parameters
         ----------
-        x : array-like of shape (n_features,), or one sparse row
+        x : array-like of shape (n_features,), one sparse row, or a dict of features by name (``declare_features``)
         y : label or number
             Labels must be known: by ``classes`` of a first ``partial_fit``, or by ``declare_classes``.
         user : text or number, optional
             Whose row it is; see ``partial_fit``.
         """
         run: Run | None = self.__dict__.get("_run")
+        if isinstance(x, dict):
+            return self._learn_named(x, y, user)
         if run is not None and user is None and run.learn_one(x, y):
             return self
         whose = None if user is None else [user]
@@ -225,7 +228,7 @@ class OnlineLearner(LedgeredModel):
             return self.partial_fit(sp.csr_array(one.reshape(1, -1)), [[y]], users=whose)
         other = run is None or run.closed or run.of_stream or run.unlabelled or run.keeper
         if run is None or other or (run.users is None) != (user is None):
-            block: Any = x[None, ...] if isinstance(x, np.ndarray) else [x]
+            block: Any = x[None, ...] if isinstance(x, np.ndarray) else x if isinstance(x, FirstRow) else [x]
             return self.partial_fit(block, [[y]], users=whose)
         if type(x) is not np.ndarray or x.dtype.char not in "df":
             x = single_row(x, self.n_features_in_, learnt=run.state.n_rows, refuse=run.targets.refuse)

@@ -11,15 +11,15 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from .._core._rows import squared_norms
 from .._sparse import sound_rows
-from .._validate import choice, integer, number
+from .._validate import number
 from .._values import column_of, frame_of_numbers, listed, numbers_of, refusal
-from .._vocabulary import ON_INVALID
 from ..calibration import stated_epsilon
 from ..errors import InvalidParameter, StateError
 from ..guarantees import Guarantee
 from ..ledger import Ledger, LedgerSeat, LostLedger, note_clone, warn_of_clones
 from ..losses import get_loss
 from ._model import ReleasedModel, is_classifier
+from ._named import FirstRow
 from ._targets import MOST_CLASSES, Targets, declared_labels, labels_in
 
 __all__ = ["FOUND_FEATURES", "FOUND_LABELS", "LedgeredModel"]
@@ -34,7 +34,6 @@ class LedgeredModel(ReleasedModel):
     """Base of all learners: what they pay from, and how they read rows and targets."""
 
     y_bound: float
-    on_invalid: str
     ledger: Ledger | LostLedger | None
     epsilon: float | None
     delta: float
@@ -117,18 +116,6 @@ class LedgeredModel(ReleasedModel):
         self._declared = declared_labels(classes, most=self._most_classes())
         return self
 
-    def declare_features(self, n_features: int) -> Self:
-        """Declare the public number of features before the first row: nobody looks for it in rows that are a list.
-
-        Parameters
-        ----------
-        n_features : int
-            At least 1. Rows of another length are refused, or null rows with ``on_invalid="zero"``; an array, a matrix
-            or a frame of another width is an error.
-        """
-        self._declared_features = integer(n_features=n_features, at_least=1)
-        return self
-
     @staticmethod
     def _check_rows(X: Any, targets: Targets, learnt: int) -> None:
         """Refuse a row that is not finite before anything of its block is learnt; null rows are left to the kernel."""
@@ -150,13 +137,15 @@ class LedgeredModel(ReleasedModel):
         """
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
-        given = frame_of_numbers(X)
+        first = X if isinstance(X, FirstRow) else None
+        given = frame_of_numbers(X) if first is None else [first.values]
         declared: int | None = self.__dict__.get("_declared_features")
         # whether it is said may not depend on the rows: in some lists all rows have one length
         found = (FOUND_FEATURES,) if reset and declared is None and listed(given) is not None else ()
+        width = self.n_features_in_ if not reset else declared if first is None else len(first.names)
         rows = validate_data(
             self,
-            self._numbers(given, learnt, declared if reset else self.n_features_in_),
+            self._numbers(given, learnt, width),
             reset=reset,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
@@ -165,9 +154,11 @@ class LedgeredModel(ReleasedModel):
         )
         if reset and declared is not None and rows.shape[1] != declared:
             raise InvalidParameter(f"X must have {declared} features, as were declared, found {rows.shape[1]}")
+        if reset:
+            self._take_names(first)
         targets = column_or_1d(column_of(y), warn=True)
         check_consistent_length(rows, targets)
-        return rows, targets, found
+        return rows, targets, found if first is None else first.conditions
 
     def _classes_of_fit(self, labels: NDArray[Any]) -> tuple[NDArray[Any] | None, tuple[str, ...]]:
         """Labels that were declared, or found where nobody declared them, and what the guarantee says of that."""
@@ -177,9 +168,6 @@ class LedgeredModel(ReleasedModel):
         if declared is not None:
             return declared, ()
         return labels_in(labels, self._refuse(), self._most_classes()), (FOUND_LABELS,)
-
-    def _refuse(self) -> bool:
-        return choice(ON_INVALID, on_invalid=self.on_invalid) == "raise"
 
     def _targets(self, classes: NDArray[Any] | None) -> Targets:
         indexed = classes is not None and (len(classes) > 2 or get_loss(self.loss).joint)

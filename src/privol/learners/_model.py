@@ -20,6 +20,7 @@ from .._values import unmasked
 from ..errors import InvalidParameter, StateError
 from ..guarantees import Guarantee, ShowsGuarantee
 from ..losses import Loss, class_probabilities, get_loss
+from ._named import NamedFeatures
 
 __all__ = ["Export", "Release", "ReleasedModel", "is_classifier"]
 
@@ -63,7 +64,7 @@ def _has_probabilities(learner: Any) -> bool:
     return bool(get_loss(learner.loss).log_odds)
 
 
-class ReleasedModel(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
+class ReleasedModel(NamedFeatures, ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
     """Base of the learners: what they have released, and predictions from it."""
 
     loss: str | Loss
@@ -204,12 +205,28 @@ class ReleasedModel(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
             raise StateError("the run was begun without labels: there is a model, but no classes to predict")
         return labels
 
-    def predict_one(self, x: ArrayLike) -> Any:
-        """Class label, or predicted target, of one row of shape (n_features,)."""
+    def predict_one(self, x: ArrayLike | dict[str, Any]) -> Any:
+        """Class label, or predicted target, of one row of shape (n_features,), or a dict of features by name."""
+        row: Any = self._named_row(x, None) if isinstance(x, dict) else x
         run = self.__dict__.get("_run")
-        found = None if run is None else run.predict_one(x, self.x_bound)
+        found = None if run is None else run.predict_one(row, self.x_bound)
         if found is not None:
             return found
+        score = self._score_one(row)
+        if not is_classifier(self):
+            return float(score)
+        return self._labels()[int(np.argmax(score)) if score.ndim else int(score > 0)]
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba_one(self, x: ArrayLike | dict[str, Any]) -> dict[Any, float]:
+        """Probability of every class for one row, as ``predict_one`` takes it; logistic loss and softmax only."""
+        row: Any = self._named_row(x, None) if isinstance(x, dict) else x
+        scores = self._score_one(row)
+        shares = class_probabilities(get_loss(self.loss), scores[None])[0]
+        return dict(zip(self._labels().tolist(), shares.tolist(), strict=True))
+
+    def _score_one(self, x: ArrayLike) -> Any:
+        """Score of one row, a number of NumPy's, or shape (n_classes,) where there is one for each class."""
         coef, intercept = self._parts(self._public("model"), self._outputs())
         row = np.asarray(unmasked(x), dtype=np.float64)
         d = coef.shape[-1]
@@ -221,10 +238,7 @@ class ReleasedModel(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
             raise InvalidParameter("x must be finite (NaN and infinity are not)")
         if norm > self.x_bound:
             score = score * (self.x_bound / norm)
-        score = score + intercept
-        if not is_classifier(self):
-            return float(score)
-        return self._labels()[int(np.argmax(score)) if score.ndim else int(score > 0)]
+        return score + intercept
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Accuracy for classification, R squared for regression. Computed from raw rows: not private."""

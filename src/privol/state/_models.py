@@ -184,7 +184,7 @@ def write_export(learner: Learner, export: Export, folder: Path, inputs: dict[st
     buffer = io.BytesIO()
     np.savez(buffer, model=export.model, average=export.average)
     arrays = buffer.getvalue()
-    guarantee = export.guarantee
+    guarantee, names = export.guarantee, getattr(learner, "feature_names_in_", None)
     record: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -192,6 +192,7 @@ def write_export(learner: Learner, export: Export, folder: Path, inputs: dict[st
         "learner": name_of(learner),
         "parameters": describe_parameters(learner),
         "n_features": int(learner.n_features_in_),
+        "feature_names": names if names is None else [str(name) for name in names],
         "classes": describe_classes(export.classes),
         "n_rows": export.n_rows,
         "n_releases": export.n_releases,
@@ -326,6 +327,9 @@ def load_learner(directory: str | os.PathLike[str], *, loss: Loss | None = None)
         guarantee = Guarantee.from_record(record["guarantee"])
         labels = classes_of(record["classes"])
         n_features, n_rows, n_releases = record["n_features"], record["n_rows"], record["n_releases"]
+        names = record.get("feature_names")  # not of models that an earlier privol saved
+        if names is not None and (not all(isinstance(name, str) for name in names) or len(names) != n_features):
+            raise ValueError(f"{n_features} features have the names {names!r}")
     except InvalidParameter:
         raise
     except (KeyError, TypeError, ValueError) as error:
@@ -334,6 +338,8 @@ def load_learner(directory: str | os.PathLike[str], *, loss: Loss | None = None)
     model, average = _read_arrays(folder, record, outputs * (n_features + bool(learner.fit_intercept)))
     show_export(learner, Export(model, average, n_rows, n_releases, guarantee, labels))
     learner.n_features_in_ = n_features
+    if names is not None:
+        learner.feature_names_in_ = np.array(names, dtype=object)
     if labels is not None:
         learner.classes_ = labels
     return learner
