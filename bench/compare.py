@@ -116,14 +116,15 @@ def learners(rows: int) -> list[Row]:
 
 def one_row(rows: int) -> list[Row]:
     """One-row calls against scikit-learn's and River's."""
-    from river.linear_model import LogisticRegression
+    from river.linear_model import LinearRegression, LogisticRegression
     from sklearn.linear_model import SGDClassifier
 
-    from privol import PIGD
+    from privol import DPFTRL, PIGD, PQFTL
 
     n = max(rows // 25, 2000)
     X, y = data(n + 1)
-    records = [{str(j): float(v) for j, v in enumerate(x)} for x in X]
+    names = [f"feature {j}" for j in range(FEATURES)]
+    records = [dict(zip(names, x.tolist(), strict=True)) for x in X]
     targets = [bool(label > 0) for label in y]
     vectors, labels = list(X), y.tolist()
 
@@ -150,7 +151,28 @@ def one_row(rows: int) -> list[Row]:
         for i in range(1, few + 1):
             sgd.partial_fit(X[i : i + 1], y[i : i + 1])
 
+    def named(learner: Any, rows: list[Any], answers: list[Any]) -> Callable[[], None]:
+        def run() -> None:
+            learn = learner().learn_one
+            for i in range(1, n + 1):
+                learn(rows[i], answers[i])
+
+        return run
+
+    def begun(kind: Any, **parameters: Any) -> Any:
+        learner = kind(horizon=n + 1, **parameters).declare_features(names)
+        return learner if kind is PQFTL else learner.declare_classes(LABELS)
+
     table = []
+    for kind, parameters in ((PIGD, {"release": "last"}), (DPFTRL, {})):
+        of_dicts = named(lambda kind=kind, parameters=parameters: begun(kind, **parameters), records, labels)
+        name = f"learn_one of dicts, {kind.__name__} (aim: 3,000 ns)"
+        table.append(pair(name, "ns/row", n, of_dicts, river, "River learn_one", rounds=5))
+    reals = X[:, 0].tolist()
+    regression = named(LinearRegression, records, reals)
+    for made, label in ((records, "of dicts, PQFTL (aim: 3,000 ns)"), (vectors, "PQFTL (aim: 1,000 ns)")):
+        quadratic = named(lambda: begun(PQFTL), made, reals)
+        table.append(pair(f"learn_one {label}", "ns/row", n, quadratic, regression, "River learn_one", rounds=5))
     for release, label in (("last", "one release"), ("all", "noise at every row")):
         table.append(pair(f"learn_one, {label}", "ns/row", n, ours(release), river, "River learn_one", rounds=5))
         row = pair(f"learn_one, {label}", "ns/row", n, ours(release), sklearn, "scikit-learn partial_fit", rounds=5)
@@ -169,8 +191,10 @@ def one_row(rows: int) -> list[Row]:
 
         return run
 
-    mine, theirs = predicted(fitted, vectors), predicted(guesser, records)
-    table.append(pair("predict_one", "ns/row", n, mine, theirs, "River predict_one", rounds=5))
+    fitted.declare_features(names)
+    theirs = predicted(guesser, records)
+    for made, label in ((vectors, "predict_one"), (records, "predict_one of dicts")):
+        table.append(pair(label, "ns/row", n, predicted(fitted, made), theirs, "River predict_one", rounds=5))
     return table
 
 
