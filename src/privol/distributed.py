@@ -1,7 +1,7 @@
-"""Ranks of MPI: the nodes of :class:`privol.DOLA` spread over processes that exchange what nodes send.
+"""Ranks of MPI: the nodes of :class:`privol.DOLA` in several processes, which exchange the nodes' messages.
 
-A process has some of the nodes, with their rows and their noise, which nobody else sees; what goes from rank to rank is
-what nodes send to their neighbours anyway, and counts. The only module that knows MPI: it needs mpi4py and an MPI
+A process has some of the nodes, with their rows and their noise, which no other process sees. Ranks exchange only
+counts and what nodes send to their neighbours anyway. The only module that knows MPI: it needs mpi4py and an MPI
 library, such as ``pip install privol[mpi]`` brings.
 """
 

@@ -381,7 +381,7 @@ def plan(
     users: Any = None,
     **params: Any,
 ) -> Plan:
-    """Say what a run would guarantee and how much noise that takes, before anything is spent.
+    """Return what a run would guarantee and the noise that it needs, before anything is spent.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Private tuning: the best of many fits within one budget, whatever the number of candidates.
 
-Fitting every candidate and publishing the best is a release of all fits, and a choice by raw scores is one of the rows
-that were scored besides. Here a random number of fits of random candidates is made, and the best of them by a private
-score is the only release: the cost is about twice that of a single fit, however many fits there were (Papernot and
+To fit every candidate and publish the best releases all fits, and a choice by raw scores also releases something of the
+rows that were scored. Here a random number of random candidates is fitted, and only the best by a private score is
+released. This costs about twice as much as a single fit, however many fits there were (Papernot and
 Steinke 2022; ``docs/proofs/selection.md``).
 """
 

@@ -302,7 +302,7 @@ def test_model_and_metrics_share_one_limited_ledger(data, adjacency):
         progressive(privol.PIGD(**SETTINGS, ledger=ledger), stream_of(data), private=PrivateMetrics(mu=0.1))
     sentence = ledger.sentence()
     assert "(epsilon, delta) = (1, 1e-6)" in sentence
-    assert "2 runs together (mu by run: PrivateMetrics: " in sentence
+    assert "all 2 runs (mu by run: PrivateMetrics: " in sentence
     assert f'adjacency "{adjacency}"' in sentence
 
 

@@ -140,7 +140,7 @@ def test_a_ledger_says_what_all_runs_guarantee():
     assert said.startswith(
         f"Differential privacy with (epsilon, delta) = ({format_up(gdp_epsilon(mu, 1e-5))}, 1e-5), from "
     )
-    assert "every one of 2 runs together" in said
+    assert "in all 2 runs" in said
     assert said.endswith("several rows of one person are not protected as one.")
     open_run.close()  # a quarter of its mu^2 was spent
     mu = compose_gdp([0.3, 0.2])

@@ -46,7 +46,7 @@ def test_the_dearest_counts():
     spend(other)
     assert ledger.spent.mu == pytest.approx(0.5, rel=1e-6)
     assert ledger.spent.releases == 3
-    said = "2 runs together (mu by run: Encoder or Model (no row in two of them): 0.3, Other: 0.4; squares add up)"
+    said = "all 2 runs (mu by run: Encoder or Model (no row in two of them): 0.3, Other: 0.4; squares add up)"
     assert said in ledger.sentence()
 
 

@@ -83,7 +83,7 @@ def run_arena(
     epsilons : sequence of float
         Above 0; infinite: without noise.
     seeds : int
-        Runs of each, with noise of their own, and rows of their own where these are made up or shuffled.
+        Runs of each, with noise of their own, and rows of their own where these are synthetic or shuffled.
     rows : int or None
         Of a stream at most, with those that are held out. None: all.
     delta : float

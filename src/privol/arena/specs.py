@@ -34,7 +34,7 @@ class Spec:
     ----------
     name : str
     file : str or None
-        A table in text, perhaps compressed. None: made up by :data:`privol.arena.synthetic.GENERATORS`.
+        A table in text, perhaps compressed. None: synthetic, by :data:`privol.arena.synthetic.GENERATORS`.
     generator : str or None
     target : str, int or None
         Column of the target: its name or its 0-based number, negative from the end. None: the last.

@@ -1,7 +1,7 @@
-"""Audits: empirical lower bounds on what a learner's runs give away, beside what it claims.
+"""Audits: empirical lower bounds on what a learner's runs disclose, beside what it claims.
 
 A guarantee is an upper bound that is proved. An audit runs the compiled learner many times on two neighbouring streams,
-tells the runs apart as well as it can, and returns a lower bound with a stated confidence. A lower bound above the
+distinguishes the runs as well as it can, and returns a lower bound with a stated confidence. A lower bound above the
 claim refutes it: the proof, the calibration or the code is wrong. ``docs/audit.md`` has the figures of all that is
 shipped.
 """

@@ -28,12 +28,13 @@ FloatArray = NDArray[np.float64]
 
 
 class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
-    """A private classifier of tables that nobody has described: what most people should use.
+    """A private classifier for tables without a description: the estimator to start with.
 
-    The first rows teach, under the guarantee, what the columns mean and which labels there are
-    (:class:`~privol.encoding.PrivateEncoder`); the model learns the rows that follow, with settings from public numbers
-    alone. A row is in one part only, so both together cost ``epsilon`` once. Where the first rows would be too few, all
-    rows teach for a quarter of the budget, and all are learnt for the rest. One pass, in the order of the rows.
+    The first rows teach an encoding of the columns and the set of labels, under the guarantee
+    (:class:`~privol.encoding.PrivateEncoder`). The model learns the following rows, with settings from public numbers
+    alone. A row is in one part only, so both parts together cost ``epsilon`` once (parallel composition). If the first
+    rows would be too few, all rows teach for a quarter of the budget, and the model learns all of them for the rest.
+    One pass, in the order of the rows.
 
     Parameters
     ----------
@@ -284,11 +285,11 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
 
 
 class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
-    """A private regressor of tables that nobody has described: what most people should use.
+    """A private regressor for tables without a description: the estimator to start with.
 
-    As :class:`PrivateClassifier`, of real targets: the first rows teach, under the guarantee, what the columns mean and
-    where the targets lie; the model learns the rows that follow, by the squared loss. Predictions are in the units of
-    the target, and not clipped to its range.
+    As :class:`PrivateClassifier`, for real targets: the first rows teach an encoding of the columns and the range of
+    the targets, under the guarantee, and the model learns the following rows by the squared loss. Predictions are in
+    the units of the target, and not clipped to its range.
 
     Parameters
     ----------

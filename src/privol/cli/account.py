@@ -27,15 +27,15 @@ _NO_DELTA = 1e-6  # where nothing that was read has one
 @click.option("--delta", type=float, help="Where epsilon is stated.  [default: the largest of the limits and the runs]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def account(runs: tuple[str, ...], delta: float | None, as_json: bool) -> None:
-    """Say who spent what of the privacy of the same rows, and what it comes to.
+    """Show which runs spent how much privacy of the same rows, and the total.
 
     RUN is the directory of a run, whose ledger.jsonl is read, or the journal of a ledger (Ledger(journal=...) in
-    Python). All runs in all of them are composed, as if the same rows were in each: nothing here can know that they are
-    not, but where a journal says that runs are on different rows of one stream, such as a learnt encoding and the model
-    that follows: these count once, by the dearest. A run that several journals know of counts once, by the larger. Open
-    runs count with all that they reserved. Nothing is changed, and runs may be going on meanwhile.
+    Python). All runs are composed as if they had the same rows. Runs that a journal states to be on different rows of
+    one stream, such as a learnt encoding and its model, count once, by the dearest. A run in several journals counts
+    once, by the larger figure. Open runs count with all that they reserved. Nothing is changed, and runs may go on
+    meanwhile.
 
-    To count in Python what these runs spent, in a ledger of your own that refuses what is too much from then on:
+    In Python, a ledger with a limit can include what these runs spent, and refuses further runs beyond it:
 
     \b
         ledger = Ledger(epsilon=1, delta=1e-6, journal="budget.jsonl")

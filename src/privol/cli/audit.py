@@ -103,7 +103,7 @@ AUDITED = (*(entry.name for entry in TABLE), "prefix")
 def audit(learner: str, epsilons: tuple[float, ...], as_json: bool, seed: int | None, **options: Any) -> int:
     """Try to refute what a learner claims, by many runs on two neighbouring streams.
 
-    No data is needed: streams and parameters are those on which the claim is attained, as far as they are known. Prints
+    No data is needed: streams and parameters are the worst cases of the proofs, as far as they are known. Prints
     the claim and lower bounds on epsilon and mu, each with the stated confidence. A bound above the claim refutes it
     (exit code 6). A bound below proves nothing in its favour, but a ratio near 1 shows that the audit could have seen a
     mistake.

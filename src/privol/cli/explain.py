@@ -29,11 +29,12 @@ __all__ = ["explain"]
 def explain(
     run: str, column: str | None, plot: str | None, names: tuple[str, ...], coverage: float, as_json: bool
 ) -> None:
-    """Say what the released model of RUN makes of each column.
+    """Explain what the released model of RUN makes of each column.
 
-    For each column what it brings into the score, how much of that noise would bring by itself, and whether all of it
-    may be noise. With --column point by point, with a band for the noise of privacy. All of it is made of the released
-    model, its schema and noise scales, which are public: no row is read, and it costs no budget.
+    Shows how much each column contributes to the score, how much noise alone would contribute, and whether the
+    contribution may be noise. With --column it shows the shape of one column, with a band for the noise of privacy.
+    This is post-processing of the released model, its schema and noise scales, which are public: no row is read, and it
+    costs no budget.
 
     \b
     Examples:

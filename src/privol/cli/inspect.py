@@ -54,15 +54,15 @@ def plan(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Say what noise a budget means, before anything is spent.
+    """Show the noise of a budget, before anything is spent.
 
-    For some releases: how far one row can move the model (sensitivity), the noise in each coordinate, the length of the
-    noise vector, and the noise in the score of a row of the largest norm beside the largest score there is. Then a
-    verdict and, where noise drowns the signal, what would help.
+    For some releases it shows how far one row can move the model (sensitivity), the noise in each coordinate, the
+    length of the noise vector, and the noise in the score of a row of the largest norm beside the largest possible
+    score. Then it gives a verdict and, if noise drowns the signal, what would help.
 
-    With --n-columns: how many rows teach what the columns of a table mean (privol run FILE), with what noise, how
-    frequent a category must be to be seen, and what declarations, more rows or a larger epsilon would bring. With
-    --rows-per-user the budget is for all rows of a person, those that teach and those that are learnt.
+    With --n-columns it shows how many rows teach the encoding of a table (privol run FILE), with what noise, how
+    frequent a category must be to be found, and what declarations, more rows or a larger epsilon would gain. With
+    --rows-per-user the budget is for all rows of a user, those that teach and those that are learnt.
 
     \b
     Examples:
@@ -193,14 +193,14 @@ _PRIVATE = ("epsilon", "delta", "adjacency", "drop", "cross", "columns", "ledger
 def info(file: str | None, private: bool, as_json: bool, **options: Any) -> None:
     """Draft a schema for a table; without FILE: show versions and choices of this installation.
 
-    The draft is TOML, with a guess for each column: numbers and their range, levels, what to drop, what may name a
-    person. It is read off the rows, which are private, so it is a list of questions and not yet a schema: replace or
-    confirm each line by public knowledge (a code book, a form, a law), then take out the line derived_from_data. Until
-    then every run by it says that its guarantee does not hold.
+    The draft is TOML, with a guess for each column: numbers and their range, levels, columns to drop, columns that may
+    name a person. It is derived from the rows, which are private. Replace or confirm each line by public knowledge (a
+    code book, a form, a law), then remove the line derived_from_data. Until then every run with the draft says that its
+    guarantee does not hold.
 
-    With --private it is learnt under differential privacy, and may be shown and used as it is. What that cost stands in
-    it, and in the guarantee of every run by it, whose own figure is without it: a run on the same rows pays its own
-    budget besides, and both add up. (privol run FILE alone learns it from the first rows and the model from the others,
+    With --private the schema is learnt under differential privacy, and may be shown and used as it is. It states what
+    this cost, and so does the guarantee of every run with it. That cost is not part of the run's own figure: on the
+    same rows both compose. (privol run FILE alone learns the schema from the first rows and the model from the others,
     which costs one budget.)
 
     \b

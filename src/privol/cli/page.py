@@ -22,13 +22,13 @@ _NAME = "report.html"
     help="Leave out all that is NOT PRIVATE, so that the file may be published with the model.",
 )
 def report(run: str, out: str | None, public: bool) -> None:
-    """Write all there is to say of RUN into one HTML file, which needs no network and no script.
+    """Write a report of RUN into one HTML file, which needs no network and no script.
 
-    What holds (the guarantee, in a sentence and in full), what was learnt, what each column means to the model with the
-    bands of the noise, the budget over time, how good the run was (NOT PRIVATE, and marked), a model card,
-    configuration and environment.
+    It has the guarantee (in a sentence and in full), what was learnt, what the model makes of each column with bands of
+    the noise, the budget over time, the quality of the run (marked NOT PRIVATE), a model card, configuration and
+    environment.
 
-    With figures that are not private in it, the file can be read by you alone. --public leaves them out.
+    The file contains figures that are not private, so only you can read it. --public leaves these figures out.
 
     \b
     Examples:

@@ -41,14 +41,14 @@ __all__ = ["has_model", "predict"]
 def predict(run: str, file: str, out: str | None, as_json: bool, **options: Any) -> None:
     """Predict the rows of FILE with the released model of RUN.
 
-    Rows are encoded as the run's rows were: by its schema, or scaled by its ranges. Columns with names are found by
-    them, in any order; further ones are left out, and those of target and user may be absent. FILE is read as in
-    privol run: any format, - for standard input, a directory or a quoted pattern.
+    Rows are encoded as the run's rows were: by its schema, or scaled by its ranges. Named columns may come in any
+    order; other columns are left out, and target and user may be absent. FILE is read as in privol run: any format, -
+    for standard input, a directory or a quoted pattern.
 
-    Writes CSV with a header: the label, and for the logistic loss and the softmax the probability of the positive
-    label, of more than two classes that of each; or the predicted value, in the units of the target. One line per row,
-    in order. Predictions from a released model cost no budget. How many cells are not taken as they are (numbers
-    beyond their range, unknown levels, missing ones) is said on standard error: it tells of these rows.
+    Writes CSV with a header, one line per row, in order: the label, and for the logistic loss and the softmax the
+    probability of the positive label (with more than two classes, of each label); or the predicted value, in the units
+    of the target. Predictions from a released model cost no budget. Standard error reports how many cells are clipped,
+    unknown or missing; this is about the rows of FILE.
 
     \b
     Examples:

@@ -53,17 +53,15 @@ def resume(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Go on with a run that a crash, an error or Ctrl-C cut short: it ends as if nothing had happened.
+    """Resume a run that a crash, an error or Ctrl-C cut short: it ends as if nothing had happened.
 
-    The rows are read again from the first, by the options that the run was begun with, and must be those that were
-    learnt, and before them those that taught what the columns mean (of a pipe these are not compared); FILE says where
-    they are now, if that has changed. Rows that are learnt already are compared and skipped. To
-    evaluate them (diagnostics, private metrics) they are learnt once more, with the same noise, which costs time and no
-    budget: the same models are released.
+    privol reads the rows again from the first, with the options of the run. They must be the rows that taught the
+    encoding (in a pipe these are not compared) and then those that were learnt. FILE says where they are now, if they
+    have moved. Rows that are learnt already are compared and skipped. To evaluate them (diagnostics, private metrics)
+    they are learnt once more, with the same noise: this costs time but no budget, and releases the same models.
 
-    The fit of an offline learner is one step, and has nothing to go on from. Where its model was ready when it
-    was killed, that is paid for and shown; else nothing was released, its budget counts as spent, and only --end is
-    left.
+    The fit of an offline learner is one step and cannot resume. If its model was ready when it was killed, the model is
+    paid for and shown. Otherwise nothing was released, the budget counts as spent, and only --end is left.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""A first draft of a schema, read off the data: a list of questions, not yet something to be trusted."""
+"""A first draft of a schema, derived from the data: every guess in it is to be confirmed or replaced."""
 
 from __future__ import annotations
 

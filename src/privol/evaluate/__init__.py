@@ -1,4 +1,4 @@
-"""Honest evaluation of a run: progressive performance, the best fixed model in hindsight, regret, the price of privacy.
+"""Evaluation of a run: progressive performance, the best fixed model in hindsight, regret, the price of privacy.
 
 **Nothing here is private**, with one exception. Every figure is a function of the raw rows, covered by no guarantee;
 every record says so. Progressive means: each row is predicted with the model released by then, and only then learnt.

@@ -1,6 +1,6 @@
 """The points at which the shape of a column is shown, and what each of them brings into a score: public numbers alone.
 
-Cells are made up here, at the knots, levels and buckets that a schema names; rows are never read.
+Cells are synthetic here, at the knots, levels and buckets that a schema names; rows are never read.
 """
 
 from __future__ import annotations

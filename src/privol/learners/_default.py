@@ -28,7 +28,7 @@ _STEP_NOISE, _FEWEST_STEPS, _STEP_SCORE = 110.0, 50, 10.0
 
 
 def default_learner(loss: str | Loss = "logistic") -> type[OnlineLearner]:
-    """Return the learner class to take first for a loss.
+    """Return the learner class to try first for a loss.
 
     Parameters
     ----------

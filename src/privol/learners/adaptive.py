@@ -18,14 +18,13 @@ __all__ = ["AdaptiveFTRL"]
 
 
 class AdaptiveFTRL(DPFTRL):
-    """A DPFTRL that tunes itself by public numbers and by what it has released: the learner to take first for classes.
+    """DPFTRL that tunes itself by public numbers and its own releases: the learner to try first for classification.
 
-    As :class:`DPFTRL` it follows private prefix sums of gradients, by one Gaussian mechanism for the whole run. Rows of
-    a step, cut of the gradients, strong convexity and radius follow from the number of rows, the budget and the bounds.
-    What the model is made of the sums is chosen feature by feature: as far as they stand out of the noise, whose size
-    is public. The model that is shown is the average of the latest points, of fewer as far as these have moved beyond
-    the noise: what rows say may change. Released: every point, and so all of that.
-    Secret: the exact sums, and the noise.
+    Like :class:`DPFTRL` it follows private prefix sums of gradients, by one Gaussian mechanism for the whole run. The
+    rows of a step, the clipping of gradients, strong convexity and radius follow from the number of rows, the budget
+    and the bounds. Each feature of the model uses its sum as far as that stands out from the noise, whose size is
+    public. The released model is the average of the latest points, and of fewer of them if they have moved by more than
+    the noise, so it follows a drift. Released: every point, and so all of that. Secret: the exact sums and the noise.
 
     Parameters
     ----------

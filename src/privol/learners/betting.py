@@ -59,10 +59,10 @@ class _Betting(GradientReportLearner):
 
 
 class BANCO(_Betting):
-    """Coin betting with local differential privacy (BANCO): the device randomizes its gradient, nothing is to be tuned.
+    """Coin betting with local differential privacy (BANCO): the device randomizes its gradient; nothing to tune.
 
-    The point is ``wealth m(X, Y, a) q``: q is a direction, X what it has gained by the reports, Y what their noise may
-    have had a part in, and m the magnitude that a bettor with a uniform prior of its bets is worth. Released: every
+    The point is ``wealth m(X, Y, a) q``, with a direction q, its gain X by the reports, a bound Y on the contribution
+    of their noise, and the magnitude m of a bettor with a uniform prior over its bets. Released: every
     report, and all that follows from them. Secret, on the device: the row, its gradient, the noise.
 
     Parameters
@@ -239,10 +239,10 @@ class BANCO(_Betting):
 
 
 class AgnosticBANCO(_Betting):
-    """Coin betting that need not know the noise: any that is symmetric, and no two devices need have the same.
+    """Coin betting without knowledge of the noise, which may be any symmetric one and may differ between devices.
 
-    As :class:`BANCO`, but Y grows by the squares of the gains that were seen, so neither epsilon nor the noise's scale
-    enters the learner: it is told the gradients' bound alone. Not the noise-agnostic algorithm of the literature (van
+    As :class:`BANCO`, but Y grows by the squares of the observed gains. The learner knows neither epsilon nor the scale
+    of the noise, only the gradients' bound. Not the noise-agnostic algorithm of the literature (van
     der Hoeven 2019), but one with a proof of its own (``docs/proofs/betting.md``).
 
     Parameters

@@ -20,13 +20,13 @@ __all__ = ["MultiscaleSGD"]
 
 
 class MultiscaleSGD(GradientReportLearner):
-    """Projected descents on balls of many radii, aggregated: local differential privacy, nothing to be tuned.
+    """Projected descents on balls of many radii, aggregated, with local differential privacy and nothing to tune.
 
     A direction q moves by scale-free steps in the unit ball; expert k proposes ``R_k q``, which is projected descent on
     the ball of radius R_k, with radii from a thousandth to a thousand over the gradients' bound. The learner plays
-    their weighted mean. Weights follow the regularised leader on the linearised losses, each expert's corrected by what
-    noise may have had a part in, at a rate in proportion to ``1 / R_k``. So it need know neither the size of the best
-    model nor a step. Released: every report, and all that follows from them. Secret, on the device: the row, its
+    their weighted mean. The weights follow the regularised leader on the linearised losses, which are corrected for the
+    noise of each expert, at a rate proportional to ``1 / R_k``. So the learner needs neither the size of the best model
+    nor a step size. Released: every report, and all that follows from them. Secret, on the device: the row, its
     gradient, the noise.
 
     Parameters

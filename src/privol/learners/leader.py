@@ -37,8 +37,8 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
     The gradient g_t of row t is taken at the point x_t, and S_t is the private sum of the gradients so far. Then
     ``x_{t+1} = Proj((regularization x_1 - S_t) / (regularization + l2 t))``, which minimises
     ``<S_t, x> + regularization/2 ||x - x_1||^2 + l2 t/2 ||x||^2`` over the set. (With ``discount`` or ``window``, t is
-    the weight of the gradients in the sum.) No strong convexity is needed, and the
-    noise of S_t grows with the logarithm of t only: the learner to take first for losses other than the squared one.
+    the weight of the gradients in the sum.) It needs no strong convexity, and the noise of S_t grows only with the
+    logarithm of t: the learner to try first for losses other than the squared one.
     Released: every point. Secret: the exact sums, and the noise.
 
     Parameters

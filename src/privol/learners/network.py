@@ -18,15 +18,16 @@ __all__ = ["DOLA", "SparseDOLA"]
 
 
 class DOLA(NetworkLearner):
-    """Distributed online learning: nodes exchange noisy parameters with their neighbours, and have no master.
+    """Distributed online learning: nodes exchange noisy parameters with their neighbours, without a coordinator.
 
-    In round t node i mixes what it and its neighbours have sent, ``b = sum_j a_ij(t) r_j``, takes the gradients of
+    In round t node i averages what it and its neighbours have sent, ``b = sum_j a_ij(t) r_j``, takes the gradients of
     ``batch`` rows of its own at b, randomizes their mean, and sends ``r = Proj(b - alpha_t (noisy mean + l2 b))``. It
-    goes on from what it sent, noise and all, so a row is in one message, and the whole run costs one. Row k of a stream
-    is at node ``(k - 1) mod nodes``: a simulation, by one process, with the bits of as many processes.
+    continues from the noisy message, so a row is in one message only, and the whole run costs as much as one message.
+    Row k of a stream is at node ``(k - 1) mod nodes``: one process simulates all nodes, with the same bits as one
+    process for each.
 
-    Released: what nodes send, to all, with all that follows from it: every node's points and models. Secret: a row is
-    seen by its own node alone, with its gradients, until they have been randomized, and the noise.
+    Released: all messages, and what follows from them: every node's points and models. Secret: the rows, the gradients
+    before they are randomized, which only their own node sees, and the noise.
 
     Parameters
     ----------
@@ -214,13 +215,13 @@ class DOLA(NetworkLearner):
 
 
 class SparseDOLA(NetworkLearner):
-    """Distributed online learning of sparse models: nodes exchange noisy dual parameters, and threshold what they mix.
+    """Distributed online learning of sparse models: nodes exchange noisy dual parameters, and threshold their average.
 
-    In round t node i mixes what it and its neighbours have sent, ``p = sum_j a_ij(t) r_j``; its model is
+    In round t node i averages what it and its neighbours have sent, ``p = sum_j a_ij(t) r_j``; its model is
     ``w = soft(p, threshold)``, small coordinates to 0; it takes the gradients of ``batch`` rows of its own at w,
-    randomizes their mean and sends ``r = p - alpha_t noisy mean``. All but the gradient is public, so a row is in one
-    message, and the whole run costs one. This is the proven form of the source's Algorithm 3, which takes gradients at
-    points that remember the node's own rows without noise.
+    randomizes their mean and sends ``r = p - alpha_t noisy mean``. Everything but the gradient is public, so a row is
+    in one message only, and the whole run costs as much as one message. This is the corrected form of the source's
+    Algorithm 3, which takes gradients at points that depend on the node's own rows without noise.
 
     Released, secret and the rows of nodes: as :class:`DOLA`.
 

@@ -289,8 +289,8 @@ class OutputPerturbation(_Minimiser):
 class ObjectivePerturbation(_Minimiser):
     """Regularised empirical risk with a random linear term, minimised to a certificate.
 
-    The random term b is what hides a row; the noise on the minimiser, for a hundredth of epsilon, is what hides where
-    the solver stopped. Released: one model. Secret: b, the minimiser, the noise.
+    The random term b hides a row. The noise on the minimiser, for a hundredth of epsilon, hides where the solver
+    stopped. Released: one model. Secret: b, the minimiser, the noise.
 
     Parameters
     ----------

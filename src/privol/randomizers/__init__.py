@@ -1,8 +1,8 @@
-"""Local randomizers: what a user's device makes of a vector, a gradient say, before anybody else sees it.
+"""Local randomizers: how a user's device randomizes a vector, such as a gradient, before it sends it.
 
-A randomizer owns the noise source and sees the vector; whoever receives the report sees the report alone. Reports are
-unbiased, ``E report = v`` for every vector v within the bound, and every one is the ideal mechanism's, rounded to a
-grid afterwards: floating point adds nothing to the privacy loss (docs/proofs/reports.md).
+A randomizer owns the noise source and sees the vector; the receiver sees only the report. Reports are unbiased,
+``E report = v`` for every vector v within the bound, and every one is the ideal mechanism's, rounded to a grid
+afterwards: floating point adds nothing to the privacy loss (docs/proofs/reports.md).
 
 ===========  ===========================================  =========================================================
 class        guarantee of one report                      variance ``E ||report - v||^2`` at the bound 1

@@ -1,4 +1,4 @@
-"""Rounds between a learner and its users' devices: what is asked, what is answered, and what either side refuses.
+"""Rounds between a learner and its users' devices: questions, answers, and what each side refuses.
 
 A learner on reports (:class:`privol.LDPSGD`, :class:`privol.MultiscaleSGD`, ...) needs a gradient at its
 point, and the row stays where it is. So a round is two messages: the learner's question has the point and the terms

@@ -1,8 +1,8 @@
-"""What of a run is on the disk: released models, which are public, and runs that outlive their process, which are not.
+"""Runs on the disk: released models, which are public, and runs that outlive their process, which are not.
 
 :func:`save_model` and :func:`load_model` write and read what a learner has released. :class:`State` keeps a run that is
-still learning, its secrets included, so that it survives a crash. :class:`SealedRelease` is for offline fits,
-which have nothing to go on from, and one model.
+still learning, its secrets included, so that it survives a crash. :class:`SealedRelease` is for offline fits, which
+release one model and cannot resume.
 """
 
 from ._kept_run import State

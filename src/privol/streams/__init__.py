@@ -1,8 +1,7 @@
 """Streams: files, arrays and generators read as blocks of rows, in flat memory.
 
-:func:`open_stream` is the one door. It knows the format, the target column, the
-declared label set and the public ranges, and hands out :class:`Block` objects
-through a :class:`Stream`. Nothing here learns, scales by statistics of the data,
+:func:`open_stream` opens all of them. It knows the format, the target column, the declared label set and the public
+ranges, and returns a :class:`Stream` of :class:`Block` objects. Nothing here learns, scales by statistics of the data,
 or spends budget.
 """
 

@@ -55,9 +55,9 @@ def open_stream(
     """Open a file, a folder of files, a frame, arrays or an iterable as a stream of blocks of rows.
 
     Files are read in flat memory: a few chunks of 8 MiB and at most four blocks, whatever the size
-    of the file (only ``.npz`` is loaded whole). Everything the arguments say about the data - label
-    set, ranges, schema, number of features - counts as public knowledge; nothing is computed from
-    the data but what this page names, and ``Stream.conditions`` lists what of it was.
+    of the file (only ``.npz`` is loaded whole). Everything that the arguments say about the data - label set, ranges,
+    schema, number of features - counts as public knowledge. Nothing is computed from the data except what this page
+    names; ``Stream.conditions`` lists what was.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Graphs of nodes that learn together, and doubly stochastic mixing of what they send, fixed or changing every round.
+"""Graphs of nodes that learn together, and doubly stochastic mixing of their messages, fixed or changing every round.
 
 A :class:`Topology` says who may hear whom; a :class:`MixingSchedule` has for every round t a sparse matrix
 A_t (:class:`MixingMatrix`) by which nodes average what they hear. Both are public and must not depend on data: random
