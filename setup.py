@@ -26,9 +26,12 @@ PROCESSORS = os.cpu_count() or 1
 
 if sys.platform == "win32":
     flags, link = ["/O2", "/fp:precise"], []
+    usual, small = [], []
 else:
     # No contraction of a*b+c: the same bits whatever the processor. No -march: a wheel runs on the oldest of its tag.
     flags = ["-std=c11", "-O3", "-ffp-contract=off", "-fvisibility=hidden", "-g0", "-fstack-protector-strong"]
+    # Loops are in the kernels. What Cython writes around them is a tenth smaller at -O2, and no slower.
+    usual, small = ["-O2"], ["-Os"]
     # What a module does not call is left out of it: 6 % of a wheel.
     flags += ["-ffunction-sections", "-fdata-sections"]
     # Nobody reads errno or the floating-point flags; with them in mind, compilers leave loops with comparisons scalar.
@@ -47,6 +50,8 @@ if STRICT:
 # Headers and declarations also go into the sdist, by these lists.
 HEADERS = sorted([*glob(f"{CORE}/c/*/*.h"), *glob(f"{CORE}/*.pxd")])
 MODULES = sorted(Path(path).stem for path in glob(f"{CORE}/*.pyx"))
+# What Cython would else put into every module, memoryviews above all: three fifths of a wheel's code.
+SHARED = "_cyutility"
 KERNELS = sorted(glob(f"{CORE}/c/*/*.c"))
 
 # Compiled once for all modules, each of which takes what it calls from the archive.
@@ -67,11 +72,19 @@ extensions = [
         include_dirs=[f"{CORE}/c", numpy.get_include()],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"), ("NPY_TARGET_VERSION", "NPY_2_0_API_VERSION")],
         depends=[*HEADERS, *KERNELS],
-        extra_compile_args=flags,
+        extra_compile_args=[*flags, *usual],
         extra_link_args=link,
     )
     for module in MODULES
 ]
+extensions.append(
+    Extension(
+        f"privol._core.{SHARED}",
+        sources=[f"{CORE}/{SHARED}.c"],
+        extra_compile_args=[*flags, *small],
+        extra_link_args=link,
+    )
+)
 
 
 def compile_what_changed(compiler: Any) -> None:
@@ -108,7 +121,7 @@ class BuildExtensions(build_ext):
             archive = self.get_finalized_command("build_clib")
             self.build_temp = archive.build_temp = archive.build_clib = KEPT
             for path in Path(CORE).glob("*.*"):  # of a module that had another name: it could still be imported
-                if path.suffix in (".c", ".so") and path.name.split(".")[0] not in MODULES:
+                if path.suffix in (".c", ".so") and path.name.split(".")[0] not in [*MODULES, SHARED]:
                     path.unlink()
         self.run_command("build_clib")
         super().run()
@@ -142,5 +155,6 @@ setup(
             "freethreading_compatible": True,
         },
         show_all_warnings=STRICT,
+        shared_utility_qualified_name=f"privol._core.{SHARED}",
     ),
 )

@@ -22,7 +22,8 @@ LIBC = {"math.h", "pthread.h", "stddef.h", "stdint.h", "string.h"}
 CYTHON = {"libc", "cpython", "cython"}
 MAX_LINES = 600
 GENERATED = {"gaussian_segments.inc.h", "gaussian_table.inc.h"}
-TRANSLATED = {path.with_suffix(".c").name for path in PACKAGE.rglob("*.pyx")}  # written by Cython
+# written by Cython
+TRANSLATED = {"_cyutility.c", *(path.with_suffix(".c").name for path in PACKAGE.rglob("*.pyx"))}
 
 
 class Import(NamedTuple):
