@@ -17,7 +17,7 @@ LAYERS: tuple[set[str], ...] = (
     {"readers"},  # bytes and objects to columns
     {"encoding"},  # columns to numbers
     {"_live_users"},  # whose rows they are, of rows that are handed over block by block
-    {"prefix", "streams"},  # a prefix sum is a run of its own: it opens an account
+    {"prefix", "streams", "wrapping"},  # a prefix sum, and somebody's own algorithm, is a run: it opens an account
     {"data", "distributed"},
     {"learners"},
     {"explaining"},  # what a released model says of its columns

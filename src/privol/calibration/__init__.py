@@ -51,6 +51,7 @@ from ._reports import (
 )
 from ._sums import INTEGER_DESIGNS, MOST_ROWS, NO_LAST_ROW, SumCalibration, calibrate_sums
 from ._tuned_leaders import LARGEST_SCORE, calibrate_adaptive, score_unit
+from ._wrapped import WrappedCalibration, calibrate_wrapped
 
 __all__ = [
     "AVERAGE_WEIGHTS",
@@ -96,6 +97,7 @@ __all__ = [
     "RunPlan",
     "SumCalibration",
     "Tuning",
+    "WrappedCalibration",
     "agnostic_bet",
     "agnostic_regret",
     "average_rule",
@@ -117,6 +119,7 @@ __all__ = [
     "calibrate_report",
     "calibrate_steps",
     "calibrate_sums",
+    "calibrate_wrapped",
     "check_user",
     "experts_of",
     "experts_regret",
