@@ -26,7 +26,12 @@ PICTURE = DOCS / "img" / "architecture.svg"
 SENTENCE = (
     ("stream", "rows come", ("readers", "encoding", "_live_users", "streams", "data"), "#cfe3f5"),
     ("loss", "a row becomes\na gradient", ("losses",), "#fdf0c4"),
-    ("update", "the state moves\ninside a set", ("geometry", "topology", "prefix", "wrapping", "distributed"), "#e4e4e4"),
+    (
+        "update",
+        "the state moves\ninside a set",
+        ("geometry", "topology", "prefix", "wrapping", "distributed"),
+        "#e4e4e4",
+    ),
     (
         "noise",
         "at one point\nof perturbation",

@@ -45,6 +45,21 @@ def test_the_page_shows_the_exponents():
         assert spread(cells[3]) < 0.005
 
 
+# ---- bandit_vector --------------------------------------------------------------------------------------------
+
+
+def test_bandit_vector_runs(tmp_path, experiments):  # noqa: F811
+    rows = experiments.sample("bandit_vector", tmp_path)
+    assert [cells[:2] for cells in rows] == [[d, name] for d in ("3", "30") for name in ("as published", "one number")]
+    assert all(0.0 < number(cells[2]) < number(cells[3]) for cells in rows)
+
+
+def test_noise_on_the_whole_estimate_costs_regret():
+    rows = written("bandit_vector")
+    for published, own in ((rows[0], rows[1]), (rows[2], rows[3])):
+        assert all(number(one) > number(other) for one, other in zip(published[2:], own[2:], strict=True))
+
+
 # ---- decaying_regulariser -------------------------------------------------------------------------------------
 
 
