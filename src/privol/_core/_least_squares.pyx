@@ -18,15 +18,23 @@ from ._prefix_plan cimport (
     pv_prefix_go_to,
     pv_prefix_read,
     pv_prefix_size,
-    pv_prefix_use,
 )
+from ._noise cimport pv_draws
 from ._rows cimport PV_NEED_FAR, PV_OK, pv_rows, pv_status
 from ._learner_run cimport LearnerRun, pv_method, pv_plan, pv_state
 
 cnp.import_array()
 
-cdef extern from "rows/pv_rows.h":
+cdef extern from "prefix/pv_moments.h" nogil:
     enum: PV_MOMENT_ROWS
+
+    ctypedef void (*pv_moments)(const double *v, const double *y, int64_t k, int64_t d, int fresh,
+                                double *sum) noexcept nogil
+
+    pv_moments pv_moments_at(int level) noexcept
+
+cdef extern from "noise/pv_draws.h" nogil:
+    int pv_draws_level(const pv_draws *draws) noexcept
 
 cdef extern from "prefix/pv_ridge.h" nogil:
     ctypedef struct pv_lapack:
@@ -68,6 +76,7 @@ cdef extern from "runs/pv_least_squares.h" nogil:
         pv_state run
         pv_prefix sums
         pv_ridge ridge
+        pv_moments add
         double *rows
         double *targets
         int64_t waiting
@@ -222,7 +231,7 @@ cdef class LeastSquaresRun(LearnerRun):
         self.own_plan.cost = cost
         self.own_plan.as_printed = as_printed
         pv_prefix_bind(&self.own.sums, &sums.c, self.secret)
-        pv_prefix_use(&self.own.sums, &self.draws)
+        self.own.add = pv_moments_at(pv_draws_level(&self.draws))
         self.own.moments = self.secret + self.n_sums
         self.own.rows = self.own.moments + size
         self.own.targets = self.own.rows + PV_MOMENT_ROWS * dim

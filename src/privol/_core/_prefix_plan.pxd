@@ -71,7 +71,6 @@ cdef extern from "prefix/pv_prefix.h" nogil:
     void pv_prefix_go_to(pv_prefix *s, int64_t epoch) noexcept
     pv_status pv_prefix_add(pv_prefix *s, const double *w) noexcept
     void pv_prefix_end_leaf(pv_prefix *s) noexcept
-    void pv_prefix_use(pv_prefix *s, const pv_draws *draws) noexcept
     pv_status pv_prefix_settle(pv_prefix *s, pv_draws *draws) noexcept
     int64_t pv_prefix_upcoming(const pv_prefix *s, int64_t capacity, uint64_t *rows) noexcept
     uint64_t pv_prefix_row(const pv_prefix *s) noexcept

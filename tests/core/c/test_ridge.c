@@ -1,5 +1,7 @@
-/* Ridge regression from moments, on a small LAPACK of its own: the equations it should satisfy, and its two ways out. */
+/* Moments, and ridge regression from them, on a small LAPACK of its own: the equations it should satisfy, and its two ways out. */
 #include "check.h"
+#include "noise/pv_first_pass.h"
+#include "prefix/pv_moments.h"
 #include "prefix/pv_prefix.h"
 #include "prefix/pv_ridge.h"
 
@@ -190,7 +192,37 @@ static void as_printed(void) {
     drop(&ridge);
 }
 
+/* Moments of several rows at once have the bits of one row after the other, at every level, and touch nothing beyond. */
+static void moments_of_rows(int64_t d, int64_t k, int fresh) {
+    const int64_t size = d * (d + 1) / 2 + d;
+    double *v = random_doubles(k * d, 1.0), *y = random_doubles(k, 1.0), *start = random_doubles(size, 1.0);
+    double *expected = doubles(size), *sum = doubles(size);
+    memcpy(expected, start, (size_t)size * sizeof(double));
+    for (int64_t r = 0; r < k; ++r) {
+        const double *row = v + r * d;
+        double *at = expected;
+        for (int64_t i = 0; i <= d; ++i) {
+            const double f = i < d ? 1.4142135623730951 * row[i] : y[r];
+            for (int64_t j = i < d ? i : 0; j < d; ++j, ++at) {
+                const double w = (j == i ? row[i] : f) * row[j];
+                *at = fresh && r == 0 ? w : *at + w;
+            }
+        }
+    }
+    for (int level = 0; level < pv_first_pass_levels(); ++level) {
+        memcpy(sum, start, (size_t)size * sizeof(double));
+        pv_moments_at(level)(v, y, k, d, fresh, sum);
+        CHECK(memcmp(sum, expected, (size_t)size * sizeof(double)) == 0);
+    }
+    free(v), free(y), free(start), free(expected), free(sum);
+}
+
 int main(void) {
+    for (int64_t d = 1; d <= 21; ++d)
+        for (int64_t k = 1; k <= PV_MOMENT_ROWS; ++k) {
+            moments_of_rows(d, k, 0);
+            moments_of_rows(d, k, 1);
+        }
     indefinite();
     as_printed();
     for (int d = 1; d < 20; ++d)

@@ -372,11 +372,9 @@ static void absorb(pv_prefix *s, const pv_prefix_plan *p) {
     if (p->window && p->design != PV_SQRT) slide(s, p);
 }
 
-void pv_prefix_use(pv_prefix *s, const pv_draws *draws) { s->vectors = pv_vectors_at(pv_draws_level(draws)); }
-
 pv_status pv_prefix_settle(pv_prefix *s, pv_draws *draws) {
     const pv_prefix_plan *p = s->plan;
-    if (draws) pv_prefix_use(s, draws);
+    if (draws) s->vectors = pv_vectors_at(pv_draws_level(draws));
     while (s->due > 0) {
         if (of_intervals(p)) split(s, p);
         if (p->noisy) {

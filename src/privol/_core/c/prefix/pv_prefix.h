@@ -113,9 +113,6 @@ void pv_prefix_end_row(pv_prefix *s);
 /* A leaf that has begun becomes a step as it is: rows are at an end. */
 void pv_prefix_end_leaf(pv_prefix *s);
 
-/* To the instruction-set level of the draws, which no bit depends on. */
-void pv_prefix_use(pv_prefix *s, const pv_draws *draws);
-
 /* Make the draws that are due; without noise, `draws` may be NULL. PV_NEED_BITS, PV_UNDECIDED: to be called again when that
  * is served (the draw's address row is pv_prefix_row). PV_NEED_FAR: the same; for i < block, vector i of `far` is to be the
  * sum of r_{m + i - k} past_k over the m = s->made steps k = 0, 1, ..., r those of C, that of `noisy_far` the same with

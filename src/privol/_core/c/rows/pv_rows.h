@@ -53,17 +53,12 @@ int64_t pv_rows_norms(const pv_rows *rows, double *sqnorms);
 /* First column of row i whose entry is not usable, or d. *value receives it. */
 int64_t pv_rows_bad_column(const pv_rows *rows, int64_t i, double *value);
 
-#define PV_MOMENT_ROWS 16 /* of a call */
-
 /* Operations on vectors of doubles, with the same bits at every level. */
 typedef struct pv_vectors {
     double (*sqnorm)(const double *x, int64_t n);               /* in the same lanes */
     double (*dot)(const double *x, const double *y, int64_t n); /* likewise */
     /* out = sum of weights_k x_k over the count vectors, at least one, added in their order; never -0. */
     void (*combine)(const double *weights, const double *const *x, int64_t count, double *out, int64_t n);
-    /* The moments of k rows of d values and of their targets, 1 to PV_MOMENT_ROWS of them, are added to sum one after the
-     * other: v v^T as pv_prefix_svec has it, then y v. Where sum is fresh the first row's are written instead. */
-    void (*moments)(const double *v, const double *y, int64_t k, int64_t d, int fresh, double *sum);
     /* out = f x, never -0; sum += weight out */
     void (*publish)(const double *x, double f, double weight, double *out, double *sum, int64_t n);
     /* out = f x, never -0 */

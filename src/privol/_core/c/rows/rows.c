@@ -198,10 +198,10 @@ static const pv_row_ops strided_ops[2] = {OPS(strided_f64), OPS(strided_f32)};
 static const pv_row_ops csr_ops[2][2] = {{OPS(csr_f64_i32), OPS(csr_f64_i64)}, {OPS(csr_f32_i32), OPS(csr_f32_i64)}};
 #define MOVES(level) publish_##level, scale_##level, follow_##level, mix_##level, unmix_##level
 static const pv_vectors vectors[] = {
-    {sqnorm_baseline, dot_baseline, combine_baseline, moments_baseline, MOVES(baseline)},
+    {sqnorm_baseline, dot_baseline, combine_baseline, MOVES(baseline)},
 #if PV_TARGETS
-    {sqnorm_v3, dot_v3, combine_v3, moments_v3, MOVES(v3)},
-    {sqnorm_v3, dot_v3, combine_v3, moments_v3, MOVES(v4)},
+    {sqnorm_v3, dot_v3, combine_v3, MOVES(v3)},
+    {sqnorm_v3, dot_v3, combine_v3, MOVES(v4)},
 #endif
 };
 

@@ -6,7 +6,7 @@
 /* Rows that wait enter the leaf, of which they are the last of so many: in their order, each with its own roundings. */
 static void gather(pv_least_squares *s, int64_t of_leaf) {
     if (s->waiting == 0) return;
-    s->sums.vectors->moments(s->rows, s->targets, s->waiting, s->ridge.d, s->waiting == of_leaf, s->sums.leaf);
+    s->add(s->rows, s->targets, s->waiting, s->ridge.d, s->waiting == of_leaf, s->sums.leaf);
     s->waiting = 0;
 }
 
@@ -39,7 +39,7 @@ static pv_status learn(pv_state *state, const pv_plan *plan, const pv_rows *rows
             if (++s->waiting == PV_MOMENT_ROWS || pv_prefix_at_leaf_end(&s->sums)) gather(s, of_leaf);
             pv_prefix_end_row(&s->sums);
         } else {
-            s->sums.vectors->moments(row, target, 1, d, 1, s->moments);
+            s->add(row, target, 1, d, 1, s->moments);
             status = pv_prefix_add(&s->sums, s->moments);
         }
     }

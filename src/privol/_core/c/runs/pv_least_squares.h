@@ -7,6 +7,7 @@
 #define PV_LEAST_SQUARES_H
 
 #include <stdint.h>
+#include "prefix/pv_moments.h"
 #include "prefix/pv_prefix.h"
 #include "prefix/pv_ridge.h"
 #include "runs/pv_run.h"
@@ -27,6 +28,7 @@ typedef struct pv_least_squares {
     pv_state run;
     pv_prefix sums;
     pv_ridge ridge;
+    pv_moments add; /* of the instruction-set level */
     /* secret: rows of the leaf that has begun, which its sum lacks, and their targets; room for PV_MOMENT_ROWS */
     double *rows, *targets;
     int64_t waiting;

@@ -1,0 +1,16 @@
+/* Moments of rows v with targets y: v v^T as pv_prefix_svec has it, then y v. */
+#ifndef PV_MOMENTS_H
+#define PV_MOMENTS_H
+
+#include <stdint.h>
+
+#define PV_MOMENT_ROWS 16 /* of a call */
+
+/* Those of k rows of d values, 1 to PV_MOMENT_ROWS of them, are added to sum one after the other. Where sum is fresh the
+ * first row's are written instead. */
+typedef void (*pv_moments)(const double *v, const double *y, int64_t k, int64_t d, int fresh, double *sum);
+
+/* By instruction-set level, with the same bits at every level. */
+pv_moments pv_moments_at(int level);
+
+#endif
