@@ -24,6 +24,7 @@ from ._noise cimport (
     check_address,
     first_pass,
     pv_address_row,
+    pv_address_turn,
     pv_row_words,
     pv_wipe,
 )
@@ -45,7 +46,8 @@ from ._rows cimport (
 
 cnp.import_array()
 
-cdef int64_t NOISE_BUFFER = 65536  # bytes of noise words drawn ahead; of a million rows and more, four times as many
+# Bytes of noise words drawn ahead: of 65,536 rows and more twice as many, of a million four times.
+cdef int64_t NOISE_BUFFER = 65536
 STATE_VERSION = 1
 
 
@@ -115,6 +117,8 @@ cdef class LearnerRun(GuardedRun):
         """
         problem, schedule = frame.problem, frame.releases
         cdef int64_t dim = problem.dim
+        cdef int64_t row_bytes
+        cdef int64_t k
         cdef Source source = frame.source
         cdef int64_t[::1] release_rows = np.array(schedule.rows, dtype=np.int64)
         if self.memory != NULL:
@@ -158,13 +162,15 @@ cdef class LearnerRun(GuardedRun):
         self.draws.pass_ = first_pass()
         if source is not None:
             row_bytes = pv_row_words(drawn) * 8
-            ahead = NOISE_BUFFER if plan.horizon < 1 << 20 else 4 * NOISE_BUFFER
+            ahead = NOISE_BUFFER << ((plan.horizon >= 1 << 16) + (plan.horizon >= 1 << 20))
             self.draws.capacity = max(1, min(ahead // row_bytes, plan.horizon))
             self.addresses = <unsigned char *>PyMem_RawCalloc(self.draws.capacity, row_bytes)
             self.draws.words = <unsigned char *>PyMem_RawCalloc(self.draws.capacity * row_bytes + PV_ADDRESS_BYTES, 1)
             self.draws.rows = <uint64_t *>PyMem_RawCalloc(self.draws.capacity, sizeof(uint64_t))
             if self.addresses == NULL or self.draws.words == NULL or self.draws.rows == NULL:
                 raise MemoryError
+            for k in range(self.draws.capacity):
+                pv_address_row(self.addresses + k * row_bytes, plan.stream, 0, drawn)
             self.undecided = Undecided(drawn)
             self.draws.undecided = &self.undecided.c
         return 0
@@ -203,7 +209,7 @@ cdef class LearnerRun(GuardedRun):
         cdef int64_t k
         self.draws.filled = self.draws.used = 0  # until they are there: a source that fails wipes the buffer
         for k in range(n):
-            pv_address_row(self.addresses + k * size, self.plan.stream, self.draws.rows[k], self.drawn)
+            pv_address_turn(self.addresses + k * size, self.draws.rows[k], self.drawn)
         self.source.fill(self.addresses, n * size, self.draws.words)
         self.draws.filled = n
         return 0

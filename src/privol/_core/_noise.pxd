@@ -10,6 +10,7 @@ cdef extern from "noise/pv_bits.h" nogil:
     bint pv_address_fits(unsigned stream, unsigned level, int64_t d) noexcept
     void pv_address(unsigned char *out, unsigned stream, unsigned level, uint32_t block, uint64_t row) noexcept
     size_t pv_address_row(unsigned char *out, unsigned stream, uint64_t row, int64_t d) noexcept
+    void pv_address_turn(unsigned char *out, uint64_t row, int64_t d) noexcept
     int64_t pv_row_words(int64_t d) noexcept
     uint64_t pv_word(const unsigned char *p) noexcept
     void pv_wipe(void *p, size_t n) noexcept

@@ -18,7 +18,7 @@ from cpython.memoryview cimport PyMemoryView_FromMemory
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from ..errors import InvalidParameter, SourceFailure, StateError
-from ._rows cimport PV_OK, PV_UNDECIDED
+from ._rows cimport PV_OK, PV_UNDECIDED, use_level
 
 cdef extern from "noise/pv_fork.h" nogil:
     int pv_fork_watch() noexcept
@@ -61,6 +61,7 @@ def use_instruction_set(name):
     if name is not None and name not in names:
         raise InvalidParameter(f"instruction set must be one of {', '.join(names)}, found {name!r}")
     _first_pass = pv_first_pass_level(len(names) - 1 if name is None else names.index(name))
+    use_level(_first_pass.level)
 
 
 cdef const volatile unsigned long *fork_count() noexcept:

@@ -34,10 +34,14 @@ cdef extern from "rows/pv_rows.h" nogil:
     pv_status pv_rows_check(const pv_rows *rows, int64_t *bad) noexcept
     double pv_rows_norm(const pv_rows *rows, int64_t i) noexcept
     double pv_sqnorm(const double *x, int64_t n) noexcept
+    void pv_rows_use(pv_rows *rows, int level) noexcept
     int64_t pv_rows_norms(const pv_rows *rows, double *sqnorms) noexcept
     int64_t pv_rows_bad_column(const pv_rows *rows, int64_t i, double *value) noexcept
 
 # Fill the view from a 2-d float array or a CSR matrix; the result owns the memory the view points to.
+# The instruction-set level of norms that are asked for from Python: _noise knows it.
+cdef void use_level(int level) noexcept
+
 cdef object view_block(pv_rows *rows, object X)
 # The same for one row given as a 1-d float array.
 cdef int view_row(pv_rows *rows, object x) except -1

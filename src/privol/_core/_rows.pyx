@@ -25,6 +25,7 @@ cdef extern from "numpy/arrayobject.h" nogil:
 
 cnp.import_array()
 
+cdef int _level = 0
 cdef tuple REALS = (float, np.float64)
 cdef tuple PLAIN = (int, bool, np.float64, np.float32)
 cdef object DOUBLES = np.dtype(np.float64)
@@ -101,6 +102,11 @@ cdef object plain_score(cnp.ndarray x, const double *model, int64_t d, bint inte
     if norm > x_bound:
         score *= x_bound / norm
     return score + (model[d] if intercept else 0.0)
+
+
+cdef void use_level(int level) noexcept:
+    global _level
+    _level = level
 
 
 cdef object view_block(pv_rows *rows, object X):
@@ -213,6 +219,7 @@ def squared_norms(X, *, int64_t learnt=0, bint refuse=False):
     owner = view_block(&rows, X)
     cdef double[::1] out = np.empty(rows.n)
     if rows.n:
+        pv_rows_use(&rows, _level)
         with nogil:
             bad = pv_rows_norms(&rows, &out[0])
         if refuse and bad < rows.n:

@@ -25,6 +25,11 @@ static void rows(void) {
             pv_address(one, 7, 0, (uint32_t)j, 123456789012345);
             CHECK(memcmp(out + 16 * j, one, 16) == 0);
         }
+        pv_address_turn(out, UINT64_MAX - 5, d);
+        for (int64_t j = 0; j < words / 2; ++j) {
+            pv_address(one, 7, 0, (uint32_t)j, UINT64_MAX - 5);
+            CHECK(memcmp(out + 16 * j, one, 16) == 0);
+        }
         free(out);
     }
 }

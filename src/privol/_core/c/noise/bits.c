@@ -22,6 +22,11 @@ size_t pv_address_row(unsigned char *out, unsigned stream, uint64_t row, int64_t
     return (size_t)blocks * PV_ADDRESS_BYTES;
 }
 
+void pv_address_turn(unsigned char *out, uint64_t row, int64_t d) {
+    const int64_t blocks = pv_row_words(d) / 2;
+    for (int64_t j = 0; j < blocks; ++j) store(out + PV_ADDRESS_BYTES * j + 8, row);
+}
+
 /* The barrier tells the compiler that the zeros are read, so the stores stay. */
 void pv_wipe(void *p, size_t n) {
 #if defined(__GNUC__) || defined(__clang__)

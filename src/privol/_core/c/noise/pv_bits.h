@@ -26,6 +26,9 @@ void pv_address(unsigned char *out, unsigned stream, unsigned level, uint32_t bl
 /* Addresses of all level-0 blocks of one row of d coordinates; returns the bytes written: none if they do not fit. */
 size_t pv_address_row(unsigned char *out, unsigned stream, uint64_t row, int64_t d);
 
+/* The same, where `out` has the addresses of another row of this stream and size. */
+void pv_address_turn(unsigned char *out, uint64_t row, int64_t d);
+
 /* Words per row at level 0: d rounded up to even. */
 static inline int64_t pv_row_words(int64_t d) { return (d + 1) & ~(int64_t)1; }
 
