@@ -27,11 +27,10 @@ from .calibration import budget_of_rows, check_user
 from .errors import InvalidParameter, PrivacyWarning, ScaledRowsWarning, SelectionFailure, SolverFailure, StateError
 from .guarantees import (
     ADJACENCIES,
-    COLLISION,
     Guarantee,
     ShowsGuarantee,
+    delta_of_noise,
     gdp_epsilon,
-    left_of_delta,
     pure_within_gdp,
     selection_mu,
     square_up,
@@ -345,7 +344,7 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
         first = self._first()
         counting = counting_for(self, users, None, refuse=first.on_invalid == "raise")
         if counting is not None:  # what is proved at one delta leaves nothing of it for two users with one hash
-            delta = left_of_delta(delta, COLLISION) or delta
+            delta = delta_of_noise(delta, most)
         one = _OneRun.of_selection(whole, delta, m, most)
         number(error_bound=self.error_bound, above=0.0)
         one.add_noise(0, 0)  # refuses a scale that cannot be drawn

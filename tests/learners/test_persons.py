@@ -270,3 +270,23 @@ def test_prefix_sums_have_budgets_for_users(kind):
     assert given.std(HORIZON) <= kind(**{**words, "design": "blt", "buffers": 1}, **USERS).std(HORIZON) * (1 + 1e-9)
     with pytest.raises(InvalidParameter, match="user_separation must be 1"):
         kind(**words, user_separation=2)
+
+
+@pytest.mark.parametrize(
+    "kind", [privol.NOGD, privol.DPFTRL, privol.POL, privol.OutputPerturbation], ids=lambda k: k.__name__
+)
+def test_a_tiny_delta_leaves_room_for_users_with_one_hash(kind):
+    """What is stated of counted users is within the budget, where the probability of a collision is seen in delta."""
+    delta = 1e-18
+    X, y = rows_of()
+    learner = kind(epsilon=1.0, delta=delta, rows_per_user=2)
+    whose = np.arange(len(y)) // 2
+    if hasattr(learner, "partial_fit"):
+        learner.set_params(horizon=len(y))
+        learner.declare_classes([0, 1]).partial_fit(X, y, users=whose)
+    else:
+        learner.fit(X, y, users=whose)
+    promise = learner.guarantee_
+    assert not promise.users_fixed
+    assert promise.collision > 1e-4 * delta
+    assert 1.0 - 1e-9 < promise.epsilon(delta) <= 1.0

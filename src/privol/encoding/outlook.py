@@ -8,7 +8,7 @@ from typing import Any
 
 from .._rounding import UP
 from .._validate import choice, integer, number
-from ..guarantees import ADJACENCIES, epsilon_within, gdp_mu
+from ..guarantees import ADJACENCIES, delta_of_noise, epsilon_within, gdp_mu
 from .phases import FIRST_TOO_FEW, SHARE_OF_ALL, EncodingPlan, plan_encoding
 from .users_taught import check_users, taught_squares
 
@@ -173,12 +173,13 @@ def outlook_of(
     epsilon = number(epsilon=epsilon, above=0.0, infinite=True)
     delta = number(delta=delta, above=0.0, below=1.0)
     given, apart = check_users(rows_per_user, user_separation)
+    noisy = delta_of_noise(delta, given)
     words: dict[str, Any] = {"adjacency": adjacency, "target": target, "real": real}
     words |= {"rows_per_user": given, "user_separation": apart}
-    whole = math.inf if math.isinf(epsilon) else gdp_mu(epsilon, delta)
+    whole = math.inf if math.isinf(epsilon) else gdp_mu(epsilon, noisy)
 
     def planned(rows: int, columns: int, budget: float, **others: Any) -> EncodingPlan:
-        mu = math.inf if math.isinf(budget) else gdp_mu(budget, delta)
+        mu = math.inf if math.isinf(budget) else gdp_mu(budget, noisy)
         return plan_encoding(rows, columns, mu=mu, **{**words, **others})
 
     plan = planned(n, columns, epsilon)
@@ -192,7 +193,7 @@ def outlook_of(
     if columns > 1:
         others["drop, or declare, half of the columns"] = planned(n, columns // 2, epsilon)
     if not math.isinf(epsilon):
-        quarter = epsilon_within(whole * math.sqrt(SHARE_OF_ALL), delta)
+        quarter = epsilon_within(whole * math.sqrt(SHARE_OF_ALL), noisy)
         if quarter > 0.0:
             others["let all rows teach (--schema-share 0.25)"] = planned(n, columns, quarter, whole=True)
         others["twice the epsilon"] = planned(n, columns, 2.0 * epsilon)

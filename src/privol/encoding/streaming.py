@@ -11,7 +11,7 @@ from typing import Any
 
 from .._validate import choice, integer, number
 from ..errors import InvalidParameter, StateError, StreamError
-from ..guarantees import ADJACENCIES, Guarantee, gdp_mu, split_budget
+from ..guarantees import ADJACENCIES, Guarantee, delta_of_noise, gdp_mu, split_budget
 from ..ledger import Account, Ledger, LostLedger
 from ..noise import ARITHMETIC, make_source
 from ..readers.base import Facts, Reader, Source, told
@@ -301,7 +301,7 @@ class StreamEncoder:
         choice(ADJACENCIES, adjacency=self.adjacency)
         epsilon = number(epsilon=self.epsilon, above=0.0, infinite=True)
         delta = number(delta=self.delta, above=0.0, below=1.0)
-        return math.inf if math.isinf(epsilon) else gdp_mu(epsilon, delta)
+        return math.inf if math.isinf(epsilon) else gdp_mu(epsilon, delta_of_noise(delta, self.rows_per_user))
 
     def _open(self, plan: EncodingPlan, facts: Facts, whole: bool) -> Any:
         """Reserve what the plan costs, and return the source of its noise."""

@@ -31,7 +31,7 @@ from ._arithmetic import (
 from ._composition import describe_composition
 from ._html import ShowsGuarantee, guarantee_html
 from ._mixed import compose_fixed, compose_pure
-from ._persons import COLLISION, unchecked
+from ._persons import COLLISION, delta_of_noise, unchecked
 from ._phrases import RELEASED, format_up
 from ._pure import gdp_mu_of_pure, pure_delta, pure_epsilon, pure_within_gdp, zcdp_rho_of_pure
 from ._record import ADJACENCIES, KINDS, UNITS, Claim, Guarantee
@@ -56,6 +56,7 @@ __all__ = [
     "compose_fixed",
     "compose_gdp",
     "compose_pure",
+    "delta_of_noise",
     "describe_composition",
     "epsilon_within",
     "format_up",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ._approximate import left_of_delta
 from ._phrases import format_up
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ __all__ = [
     "about_row",
     "about_users",
     "change_of_users",
+    "delta_of_noise",
     "most_rows",
     "unchecked",
     "whose",
@@ -23,6 +25,14 @@ __all__ = [
 #: Where whose rows they are is hidden: largest probability that two users have one keyed hash of 128 bits, of as many
 #: users as such streams may have, 2^28 (docs/proofs/participation.md, "Collisions").
 COLLISION = 2.0**-72
+
+
+def delta_of_noise(delta: float, rows_per_user: int | None) -> float:
+    """Return the delta that noise is made for: of a budget for users what leaves room for two with one hash.
+
+    Where there is no such room, ``delta`` itself: a run that may need it is refused.
+    """
+    return delta if rows_per_user is None else left_of_delta(delta, COLLISION) or delta
 
 
 def _whose_rows(found: Guarantee, dropped: str = "") -> str:

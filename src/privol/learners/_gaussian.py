@@ -26,7 +26,7 @@ from ..calibration import (
 )
 from ..errors import InvalidParameter
 from ..geometry import ConvexSet, L2Ball
-from ..guarantees import ADJACENCIES, Guarantee
+from ..guarantees import ADJACENCIES, Guarantee, delta_of_noise
 from ..losses import get_loss
 from ..noise import ARITHMETIC, make_source
 from ._base import OnlineLearner, Run
@@ -153,7 +153,7 @@ class GaussianLearner(OnlineLearner, Generic[P]):
     def _budget(self) -> Budget:
         return Budget(
             epsilon=self._stated_epsilon(),
-            delta=number(delta=self.delta, above=0, below=1),
+            delta=delta_of_noise(number(delta=self.delta, above=0, below=1), self.rows_per_user),
             calibration=choice(CALIBRATIONS, calibration=self.calibration),
         )
 

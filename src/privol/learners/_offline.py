@@ -23,11 +23,10 @@ from ..errors import InvalidParameter, PrivacyWarning, SolverFailure
 from ..geometry import L2Ball
 from ..guarantees import (
     ADJACENCIES,
-    COLLISION,
     Claim,
     Guarantee,
+    delta_of_noise,
     group_slack,
-    left_of_delta,
     square_up,
     times_up,
     weaknesses,
@@ -330,7 +329,7 @@ class OfflineLearner(LedgeredModel):
         """Return the budget, for one row or for all rows of a user."""
         return Budget(
             epsilon=self._stated_epsilon(),
-            delta=number(delta=self.delta, at_least=0, below=1),
+            delta=delta_of_noise(number(delta=self.delta, at_least=0, below=1), self.rows_per_user),
             calibration=choice(calibrations, calibration=self.calibration),
         )
 
@@ -344,10 +343,7 @@ class OfflineLearner(LedgeredModel):
                 f"rows_per_user must be None with calibration='published', found {self.rows_per_user!r}: its noise is "
                 "for one row"
             )
-        delta = found.delta
-        if not self._curve:  # what is proved at one delta leaves nothing of it for two users with one hash
-            delta = left_of_delta(delta, COLLISION) or delta
-        epsilon, delta = budget_of_rows(found.epsilon, delta, self.rows_per_user, curve=self._curve)
+        epsilon, delta = budget_of_rows(found.epsilon, found.delta, self.rows_per_user, curve=self._curve)
         return replace(found, epsilon=epsilon, delta=delta)
 
     def _for_users(self, row: Guarantee, plan: OfflinePlan) -> Guarantee:

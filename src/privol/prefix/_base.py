@@ -36,7 +36,7 @@ from ..calibration import (
 )
 from ..errors import InvalidParameter, PrivacyWarning, SourceFailure, StateError
 from ..factorizations import BLT, DESIGNS, Design, Smooth, SquareRoot, forgets
-from ..guarantees import ADJACENCIES, Guarantee, square_up, unchecked, weaknesses
+from ..guarantees import ADJACENCIES, Guarantee, delta_of_noise, square_up, unchecked, weaknesses
 from ..ledger import Ledger
 from ..noise import ARITHMETIC, STREAM_RELEASES, Source, Unshared, decide_lattice_point, make_source
 
@@ -160,9 +160,10 @@ class Sums(Unshared):
         horizon = MOST_ROWS if self._endless else horizon
         self._horizon = None if horizon is None else integer(horizon=horizon, at_least=1, at_most=MOST_ROWS)
         self._bound = number(bound=bound, at_least=1e-14, at_most=1e14)
+        self._delta = number(delta=delta, above=0.0, below=1.0)
         self._budget = Budget(
             epsilon=number(epsilon=epsilon, above=0.0, infinite=True),
-            delta=number(delta=delta, above=0.0, below=1.0),
+            delta=delta_of_noise(self._delta, rows_per_user),
             calibration=choice(CALIBRATIONS, calibration=calibration),
         )
         self._adjacency = choice(ADJACENCIES, adjacency=adjacency)
@@ -246,12 +247,12 @@ class Sums(Unshared):
             conditions.append(self._epochs.condition())
         elif self._endless:
             conditions.append(NO_LAST_ROW)
-        elif self._budget.delta * rows >= 1.0 and not none:
+        elif self._delta * rows >= 1.0 and not none:
             conditions.append(
                 "delta is not below one over the number of rows, where publishing a random row in the clear would also "
                 "meet it: choose a smaller one"
             )
-        stated = self._budget.delta if found.claim is None else found.claim.delta
+        stated = self._delta if found.claim is None else found.claim.delta
         users: dict[str, Any] = dict(self._users)
         if users:
             factor = self._epochs.user_factor(**self._users)
