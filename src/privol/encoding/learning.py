@@ -287,10 +287,8 @@ class EncodingRun:
                 self.found.target = _labelled(str(self._target), self._labels)
                 self.found.labelled = min(max(float(noisy[AT_KNOWN]), 0.0) / max(self._targets(noisy), 1.0), 1.0)
                 return
-            what, more = (
-                "no label",
-                "; if a number: no thousands separators, and decimal=',' states a decimal comma",
-            )
+            what = "no label"
+            more = "; numbers as a target have no thousands separators, and decimal=',' declares a decimal comma"
             if self._labels:
                 what, more = f"only the label {self._labels[0]!r}", ""
             raise StreamError(
