@@ -248,8 +248,8 @@ FIGURES = (
         "and R the public bound.",
         why="The order of 1e-2 at epsilon = 0.01 comes out on scaled rows alone, and says little there: with alpha = 1 "
         "the model 0 has some 50 times less. As printed, the noisy matrix is indefinite for 139 to 99,986 of the rows "
-        "and now and then next to singular: the regret has no mean, and that of a run is of the order of its worst row, "
-        "at every epsilon here (JKT-8 to JKT-11 in docs/errata.md).",
+        "and now and then next to singular: the regret has no mean, and that of a run is of the order of its worst "
+        "row, at every epsilon here (JKT-8 to JKT-11 in docs/errata.md).",
     ),
     Figure(
         "jain2012", "fig. 2b", "average regret of PQFTL and of FTL on YearPredictionMSD", "463,715 rows", 2, 7.0,
