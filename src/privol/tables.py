@@ -50,7 +50,7 @@ def show(parts: Iterable[RenderableType], width: int = 110) -> None:
         with console.capture() as captured:
             console.print(part)
         # nobody who pastes it wants the blanks that fill a column
-        sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+        sys.stdout.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
 
 
 def _table(title: str | None = None) -> Table:
