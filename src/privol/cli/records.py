@@ -235,7 +235,7 @@ def write_run(
 
 def _doubts(found: dict[str, Any], x_bound_from: str | None) -> list[str]:
     """What the diagnostics show that nobody can have wanted. Not private."""
-    doubts = [] if found["cells"] is None else _misdeclared(found["cells"])
+    doubts = [] if found["cells"] is None else _misdeclared(found["cells"], learnt=x_bound_from == "encoding")
     if found["majority_accuracy"] == 1.0:
         doubts.append(
             "NOT PRIVATE: all rows that were learnt have the same label: the model learnt a constant; are the labels "
@@ -289,7 +289,7 @@ def _beside(found: dict[str, Any], last: dict[str, Any], best: dict[str, Any] | 
     ]
 
 
-def _misdeclared(cells: dict[str, Any]) -> list[str]:
+def _misdeclared(cells: dict[str, Any], *, learnt: bool) -> list[str]:
     """Say which columns a schema takes hardly any cell of as it is."""
     most = {
         name: f"{name!r} ({', '.join(f'{n:,} {kind}' for kind, n in found.items())})"
@@ -299,9 +299,12 @@ def _misdeclared(cells: dict[str, Any]) -> list[str]:
     if not most:
         return []
     listed = ", ".join(list(most.values())[:5]) + (f" and {len(most) - 5} more" if len(most) > 5 else "")
+    why = "are its levels, ranges and missing = those of the data?"
+    if learnt:
+        why = "too few rows taught the encoding what is in them at this budget; a schema that states it costs nothing"
     return [
         f"NOT PRIVATE: of some columns the schema takes at most {1 - _MISDECLARED:.0%} of the {cells['rows']:,} cells "
-        f"as they are: {listed}; are its levels, ranges and missing = those of the data?"
+        f"as they are: {listed}; {why}"
     ]
 
 
