@@ -1,7 +1,8 @@
 """Ratios of privol against its peers, measured side by side in one process: ``python bench/compare.py``.
 
 Every comparison alternates the two sides, so that a machine whose speed drifts slows both, and reports the median of
-the pairwise ratios. Times are medians too; quote the ratios. ``--quick`` runs a tenth of the rows, ``--json FILE``
+the pairwise ratios. Times are those of the processor, which a machine that others use lengthens less, and medians too;
+quote the ratios. ``--quick`` runs a tenth of the rows, ``--json FILE``
 keeps the figures, ``--only WORD`` selects comparisons by name.
 """
 
@@ -58,9 +59,9 @@ def pair(
     privol(), peer()
     for _ in range(rounds):
         for function, times in ((privol, ours), (peer, theirs)):
-            start = time.perf_counter()
+            start = time.process_time()  # neither side has a second thread
             function()
-            times.append((time.perf_counter() - start) / per * 1e9)
+            times.append((time.process_time() - start) / per * 1e9)
     ratios = [b / a for a, b in zip(ours, theirs, strict=True)]
     middle = statistics.median
     row = Row(name, unit, middle(ours), middle(theirs), middle(ratios), min(ratios), max(ratios), peer_name)
@@ -72,7 +73,7 @@ def learners(rows: int) -> list[Row]:
     """Learners over dense rows against scikit-learn's non-private SGD."""
     from sklearn.linear_model import SGDClassifier
 
-    from privol import DPFTRL, PGIGA, PIGD, AdaptiveFTRL
+    from privol import DPFTRL, NOGD, PGIGA, PIGD, AdaptiveFTRL
 
     X, y = data(rows)
 
@@ -106,6 +107,11 @@ def learners(rows: int) -> list[Row]:
             DPFTRL(horizon=rows, radius=10.0, **parameters).partial_fit(X, y, classes=LABELS)
 
         table.append(pair(f"DPFTRL, {label}", "ns/row", rows, leader, peer, "scikit-learn SGDClassifier"))
+
+    def descent() -> None:
+        NOGD(horizon=rows, radius=10.0).partial_fit(X, y, classes=LABELS)
+
+    table.append(pair("NOGD, noise at every row", "ns/row", rows, descent, peer, "scikit-learn SGDClassifier"))
 
     def adaptive() -> None:
         AdaptiveFTRL(horizon=rows).partial_fit(X, y, classes=LABELS)
