@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/pv_level.h"
+#include "cells/pv_far.h"
 
 /* So many features are in the nearest cache while the parts of their rows come. */
 #define NEAR 2048
@@ -74,21 +74,6 @@ static void write_near(int64_t first, int64_t stop, int64_t n_parts, const pv_pa
     for (int64_t j = 0; j < n_parts; ++j) write_part(parts + j, first, stop, width, means, rows);
 }
 
-/* Copies n values past the caches, where the processor has such stores: they would read first what is written over, and
- * a block of rows is larger than they are. */
-static void copy_far(const double *from, int64_t n, double *to) {
-#if PV_TARGETS /* of these processors all have them */
-    if (n && (uintptr_t)to % 16) *to++ = *from++, --n;
-    for (; n >= 8; n -= 8, from += 8, to += 8) { /* a line of the cache */
-        _mm_stream_pd(to, _mm_loadu_pd(from));
-        _mm_stream_pd(to + 2, _mm_loadu_pd(from + 2));
-        _mm_stream_pd(to + 4, _mm_loadu_pd(from + 4));
-        _mm_stream_pd(to + 6, _mm_loadu_pd(from + 6));
-    }
-#endif
-    if (n) memcpy(to, from, (size_t)n * sizeof *to);
-}
-
 void pv_dense(int64_t first, int64_t stop, int64_t n_parts, const pv_part *parts, int64_t width, const double *means,
               double *rows) {
     double near[NEAR];
@@ -100,9 +85,7 @@ void pv_dense(int64_t first, int64_t stop, int64_t n_parts, const pv_part *parts
     for (int64_t start = first, end; start < stop; start = end) {
         end = stop - start < step ? stop : start + step;
         write_near(start, end, n_parts, parts, width, means, near);
-        copy_far(near, (end - start) * width, rows + (start - first) * width);
+        pv_copy_far(near, (end - start) * width, rows + (start - first) * width);
     }
-#if PV_TARGETS
-    _mm_sfence(); /* another thread sees these stores before what this one says next */
-#endif
+    pv_far_end();
 }
