@@ -235,6 +235,11 @@ def test_offline_learners_have_budgets_for_users(kind, delta):
         kind(**words, rows_per_user=2).fit_stream(stream_of(rows_per_user=3))
 
 
+def test_a_delta_that_allows_all_of_a_row_by_itself():
+    with pytest.raises(InvalidParameter, match=r"delta must be smaller for a budget of 3 rows of a user, found 0\.01"):
+        privol.OutputPerturbation(mu=0.05, delta=0.01, rows_per_user=3).calibrate(3, 100)
+
+
 def test_a_budget_is_divided_among_rows_without_exceeding_it():
     for epsilon, delta, rows in ((1.0, 1e-6, 7), (0.1, 1e-9, 1000), (8.0, 1e-5, 3), (1.0, 1e-6, 1)):
         row, slack = budget_of_rows(epsilon, delta, rows, curve=False)

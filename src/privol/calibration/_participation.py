@@ -203,7 +203,13 @@ def budget_of_rows(epsilon: float, delta: float, rows_per_user: int, *, curve: b
     if rows == 1 or math.isinf(epsilon):
         return epsilon, delta
     if curve and delta > 0.0:
-        return epsilon_within(_part(gdp_mu(epsilon, delta), rows), delta), delta
+        found = epsilon_within(_part(gdp_mu(epsilon, delta), rows), delta)
+        if found <= 0.0:
+            raise InvalidParameter(
+                f"delta must be smaller for a budget of {rows} rows of a user, found {delta:g}: it allows as much of one "
+                "row by itself"
+            )
+        return found, delta
     row = _part(epsilon, rows)
     slack = delta * math.expm1(row) / math.expm1(epsilon) / UP**2 if epsilon < 700.0 else 0.0
     while slack > 0.0 and group_slack(row, slack, rows) > delta:
