@@ -206,8 +206,8 @@ def budget_of_rows(epsilon: float, delta: float, rows_per_user: int, *, curve: b
         found = epsilon_within(_part(gdp_mu(epsilon, delta), rows), delta)
         if found <= 0.0:
             raise InvalidParameter(
-                f"delta must be smaller for a budget of {rows} rows of a user, found {delta:g}: it allows as much of one "
-                "row by itself"
+                f"delta must be smaller for a budget of {rows} rows of a user, found {delta:g}: it allows as much of "
+                "one row by itself"
             )
         return found, delta
     row = _part(epsilon, rows)
