@@ -243,3 +243,39 @@ def test_compiled_modules_run_on_every_x86_64() -> None:
         found = above.search(listing)
         line = listing[listing.rfind("\n", 0, found.start()) + 1 : listing.find("\n", found.end())] if found else ""
         assert found is None, f"{library.name}: {line}"
+
+
+def test_a_run_says_at_once_what_it_reads():
+    """On a terminal, before the libraries that take a second to load; elsewhere, and with --quiet, nothing."""
+    code = """
+        import io, sys
+
+        class Terminal(io.StringIO):
+            def isatty(self):
+                return ANSWER
+
+            def write(self, text):
+                if not seen and text.strip():
+                    text = text.decode() if isinstance(text, bytes) else text
+                    seen.append((text.strip(), sorted({"sklearn", "scipy", "pyarrow", "rich"} & set(sys.modules))))
+                return len(text)
+
+        seen = []
+        from privol.cli.app import app
+
+        usual, sys.stderr = sys.stderr, Terminal()
+        try:
+            app(WORDS, standalone_mode=False)
+        except BaseException:
+            pass
+        sys.stderr = usual
+        print(seen[:1])
+    """
+    for answer, words, expected in (
+        (True, ["run", "none.csv"], "[('Reading none.csv', [])]"),
+        (True, ["run"], "[('Reading the rows that come with privol', [])]"),
+        (True, ["run", "none.csv", "--quiet"], "[]"),
+        (False, ["run", "none.csv"], "[]"),
+    ):
+        given = textwrap.dedent(code).replace("ANSWER", str(answer)).replace("WORDS", str([*words, "--horizon", "0"]))
+        assert in_a_fresh_interpreter(given).strip().splitlines()[-1] == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -70,6 +71,12 @@ class _RunCommand(GroupedCommand):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[_WORDS] = list(args)
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Say at once what is read: the libraries that the run needs take a second to load."""
+        if sys.stderr.isatty() and not (ctx.params["as_json"] or ctx.params["quiet"]):
+            click.echo(f"Reading {ctx.params['file'] or 'the rows that come with privol'}", err=True)
+        return super().invoke(ctx)
 
 
 @click.command(

@@ -118,7 +118,7 @@ class DOLA(NetworkLearner):
 
     References
     ----------
-    Li, Zhou, Xiong, Li and Wang, "Differentially private distributed online learning", 2018, Algorithms 1, 2 and 4.
+    Li, Zhou, Xiong, Wang and Wang, "Differentially private distributed online learning", 2018, Algorithms 1, 2 and 4.
     What is wrong in its analysis: ``docs/errata.md``; proof of the guarantee: ``docs/proofs/network.md``.
 
     Examples
@@ -308,7 +308,7 @@ class SparseDOLA(NetworkLearner):
 
     References
     ----------
-    Li, Zhou, Xiong, Li and Wang, "Differentially private distributed online learning", 2018, Algorithm 3; its leak is
+    Li, Zhou, Xiong, Wang and Wang, "Differentially private distributed online learning", 2018, Algorithm 3; its leak is
     in ``docs/errata.md``, the proof of this form in ``docs/proofs/network.md``.
 
     Examples
