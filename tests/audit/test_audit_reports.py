@@ -45,6 +45,7 @@ SHIPPED = [
     ("multiscale", {"randomizer": "privunit", **FAST}),
     *(("multiscale", {"randomizer": name}) for name in ("laplace", "gaussian")),
     *(("bandit", {"randomizer": name, "values": n}) for name in ("privunit", "laplace", "gaussian") for n in (1, 2)),
+    ("bandit", {"randomizer": "gaussian", "values": 1, "calibration": "published"}),
 ]
 POWER = [  # of each learner and randomizer
     (name, words) for name, words in SHIPPED if not {"step", "calibration"} & words.keys() and words.get("values") != 2
@@ -172,6 +173,7 @@ def test_planted_defects_are_caught(learner, by):
         (lambda **words: AgnosticBANCO(epsilon=4.0, horizon=40, **words), 40),
         (lambda **words: MultiscaleSGD(epsilon=4.0, **FAST, **words), BLOCK),
         (lambda **words: BanditMIOGD(leakage=0.3, horizon=3000, **words), BLOCK),
+        (lambda **words: BanditMIOGD(sigma=20.0, calibration="published", step="horizon", **words), BLOCK),
         (lambda **words: BanditMIOGD(epsilon=4.0, randomizer="laplace", values=2, step="horizon", **words), BLOCK),
     ],
 )
@@ -245,6 +247,8 @@ def test_reports_are_recovered_to_the_last_bit(name, words):
         if name == "bandit" and words["values"] == 2 and case._by_rows:
             asked = again.point()
             signed = report * np.sign(asked[0] - asked[1])
+        elif words.get("calibration") == "published" and name == "bandit":
+            signed = report * np.sign(again.point() - again.secret_arrays()["point"])
         again.receive(np.ascontiguousarray(signed))
     for reader in (lambda state: state.point(), lambda state: state.released_average()):
         assert np.array_equal(reader(again), reader(states[0]))

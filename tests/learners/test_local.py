@@ -22,6 +22,7 @@ from privol.noise import make_source
 
 D, N = 3, 40
 ONES = {"gradient_bound": 1.0, "fit_intercept": False}
+PUBLISHED = {"calibration": "published", "step": "horizon"}
 LOUD = {"epsilon": 8.0, "horizon": N, "random_state": 5}  # little noise, so that points go somewhere
 
 
@@ -150,6 +151,13 @@ def test_the_cap_of_the_magnitude():
     assert np.linalg.norm(free.ask()) > 2e-4 >= np.linalg.norm(capped.ask()) > 0.0
 
 
+@pytest.mark.parametrize(
+    "words", [{}, {"value_bounds": (0.4, 0.9), "gradient_bound": 0.1}, {"domain": Box(-0.4, 0.6)}], ids=str
+)
+def test_twin_of_the_whole_estimate(words):
+    test_twin_of_bandit("gaussian", {**PUBLISHED, **words}, pair=False)
+
+
 @pytest.mark.parametrize("pair", [False, True])
 @pytest.mark.parametrize(
     "words",
@@ -171,7 +179,8 @@ def test_twin_of_bandit(randomizer, words, pair):
             learner.learn_one(X[i], y[i])
         v = features_of(learner, X[i])
         values = loss.value(np.atleast_2d(twin.asked) @ v, y[i])
-        twin.receive(float(device.privatize(np.array([twin.number(values)]))[0]))
+        report = device.privatize(np.atleast_1d(twin.number(values)))
+        twin.receive(report if run.plan.whole else float(report[0]))
         assert close(model_of(learner), twin.x)
         assert close(learner.ask().ravel(), twin.asked.ravel())
         if run.plan.inner < math.inf:
@@ -292,6 +301,7 @@ KINDS = {
     "AgnosticBANCO": lambda **words: AgnosticBANCO(epsilon=8.0, randomizer="laplace", **words),
     "BanditMIOGD": lambda **words: BanditMIOGD(leakage=2.0, **words),
     "pair": lambda **words: BanditMIOGD(epsilon=4.0, randomizer="privunit", values=2, **words),
+    "whole Bandit": lambda **words: BanditMIOGD(leakage=2.0, **PUBLISHED, **words),
 }
 
 
@@ -396,7 +406,7 @@ def test_a_null_row_is_a_gradient_of_zero():
 # -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name in KINDS if name not in ("BanditMIOGD", "pair")])
+@pytest.mark.parametrize("name", [name for name in KINDS if name not in ("BanditMIOGD", "pair", "whole Bandit")])
 def test_told_gradients_are_reports_of_a_device(name):
     """The estimator is the device and the learner joined: the same bits."""
     rng = np.random.default_rng(3)
@@ -472,6 +482,16 @@ def test_what_is_told_is_checked():
             bandit.tell(**words)
         assert bandit.n_rows_ == 0
     BanditMIOGD(horizon=5, random_state=0, on_invalid="zero").declare_classes([0, 1]).ask(2)
+    whole = BanditMIOGD(horizon=5, random_state=0, **PUBLISHED)
+    whole.ask(2)
+    for words, match in (
+        ({"value": [1.0, 2.0]}, "1 numbers, found 2"),
+        ({"report": 1.0}, r"shape \(3,\), found \(1,\)"),
+        ({"report": [0.0, np.nan, 0.0]}, "coordinate 1 is nan"),
+    ):
+        with pytest.raises(InvalidParameter, match=match):
+            whole.tell(**words)
+        assert whole.n_rows_ == 0
 
 
 @pytest.mark.parametrize(
@@ -502,6 +522,10 @@ def test_what_is_told_is_checked():
         (BanditMIOGD(domain=Box(-1e-310, 1.0), values=2), "0 inside"),
         (BanditMIOGD(randomizer="laplace"), "epsilon must be given"),
         (BanditMIOGD(step="adaptive"), "step must be"),
+        (BanditMIOGD(calibration="jmlr"), "calibration must be"),
+        (BanditMIOGD(calibration="published"), "step='horizon', found 'anytime'"),
+        (BanditMIOGD(**PUBLISHED, values=2), "values=1, found 2"),
+        (BanditMIOGD(**PUBLISHED, randomizer="laplace", epsilon=1.0), "randomizer='gaussian', found 'laplace'"),
         (BanditMIOGD(shrink=False, gradient_bound=1.0), "value_bounds must be given"),
         (BanditMIOGD(shrink=False, value_bounds=(0.0, 1.0)), "gradient_bound must be given"),
     ],

@@ -324,6 +324,7 @@ def test_a_loss_of_the_users_own_is_learnt_or_refused_by_name(name: str, loss: C
     X, y = conformance.rows_for(name)
     # of what is asked for, what is of other losses alone, or of built-in ones
     words = {"BanditMIOGD": {"value_bounds": (0.0, 3.0)}, "ObjectivePerturbation classes": {"min_l2": "quarter"}}
+    words["BanditMIOGD published"] = words["BanditMIOGD"]
     learner = conformance.make(name, loss=loss, **words.get(name, {}))
     try:
         learner.fit(X, TARGETS if loss.kind == "regression" else y)

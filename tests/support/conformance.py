@@ -58,6 +58,7 @@ LEARNERS = {
     "AgnosticBANCO": (AgnosticBANCO, {"epsilon": 8.0}),
     "MultiscaleSGD": (MultiscaleSGD, {"epsilon": 8.0, "release": 3}),
     "BanditMIOGD": (BanditMIOGD, {"values": 2}),
+    "BanditMIOGD published": (BanditMIOGD, {"calibration": "published", "step": "horizon"}),
     "DOLA": (DOLA, {"nodes": 7, "topology": "star"}),
     "DOLA batch": (DOLA, {"nodes": 6, "topology": "grid", "batch": 5, "randomizer": "l2laplace", "release": 3}),
     "DOLA output": (DOLA, {"nodes": 4, "noise_position": "output", "topology": RandomMatching(ring(4), seed=1)}),

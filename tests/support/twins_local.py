@@ -76,16 +76,20 @@ class BanditTwin:
         return np.array([shrunk + self.far * e, shrunk - self.far * e]) if self.plan.pair else shrunk + self.far * e
 
     def number(self, values):
-        """What a device randomizes of values at the points asked for."""
+        """What a device randomizes of values at the points asked for: as published an array."""
         values = np.clip(np.atleast_1d(np.asarray(values, dtype=float)), self.plan.low, self.plan.high)
         if self.plan.pair:
             bound = self.plan.report.bound
             return float(np.clip((values[0] - values[1]) / 2.0 / self.far, -bound, bound))
+        if self.plan.whole:
+            estimate = self.plan.dim / self.far * float(values[0]) * self.direction(self.t)
+            return estimate * min(1.0, self.plan.report.bound / np.linalg.norm(estimate))
         return float(values[0]) - (self.plan.low + self.plan.high) / 2.0
 
     def receive(self, report):
         scale = self.plan.dim if self.plan.pair else self.plan.dim / self.far
-        self.theta = self.theta - (1.0 - self.far / self.plan.inner) * scale * report * self.direction(self.t)
+        estimate = report if self.plan.whole else scale * report * self.direction(self.t)
+        self.theta = self.theta - (1.0 - self.far / self.plan.inner) * estimate
         self.t += 1
         power = 0.0 if self.plan.fixed else 0.5 if self.plan.pair else 0.75
         self.x = onto(self.domain, self.plan.length / self.t**power * self.theta)

@@ -7,7 +7,7 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from ..errors import InvalidParameter, StateError
-from ._local cimport ReportRun, pv_vectors, pv_vectors_at
+from ._local cimport PV_REPORT_MAX, ReportRun, pv_vectors, pv_vectors_at
 from ._report cimport Report, pv_report
 from ._rows cimport PV_NEED_FAR, pv_rows, pv_status
 from ._learner_run cimport pv_method, pv_plan, pv_state
@@ -18,6 +18,7 @@ cdef extern from "runs/pv_bandit.h" nogil:
         pv_report report
         double cost
         int pair
+        int whole
         double low
         double high
         double inner
@@ -42,7 +43,7 @@ cdef extern from "runs/pv_bandit.h" nogil:
 
     void pv_bandit_begin(pv_bandit *it, const pv_bandit_plan *plan) noexcept
     pv_status pv_bandit_tell(pv_bandit *it, const pv_bandit_plan *plan, const double *values) noexcept
-    pv_status pv_bandit_receive(pv_bandit *it, const pv_bandit_plan *plan, double report,
+    pv_status pv_bandit_receive(pv_bandit *it, const pv_bandit_plan *plan, const double *report,
                                 const pv_vectors *vectors) noexcept
 
 cdef int64_t AHEAD = 4096  # coordinates of directions that are asked for at a time, at least one direction's
@@ -57,13 +58,13 @@ cdef class BanditRun(ReportRun):
     magnitude : float
         Bound of the coordinates of what is perturbed.
     report : Report
-        Of one number.
+        Of one number, or where ``whole`` of all coordinates of the estimate.
     cost : float
         Squared mu of the whole run: what the first report is charged with.
     directions : callable
         ``directions(first, n)``: the directions of rounds ``first``, ``first + 1``, ..., an array of shape (n, dim).
         Public, but nobody may know one before the points of the round before it are chosen.
-    pair, low, high, inner, distance, most, length, fixed
+    pair, low, high, inner, distance, most, length, fixed, whole
         See pv_bandit.h.
     """
 
@@ -73,18 +74,23 @@ cdef class BanditRun(ReportRun):
     cdef int64_t ahead
 
     def __init__(self, frame, *, Report report not None, double magnitude, double cost, directions, bint pair,
-                 double low, double high, double inner, double distance, double most, double length, bint fixed):
+                 double low, double high, double inner, double distance, double most, double length, bint fixed,
+                 bint whole=False):
         cdef int64_t dim = frame.problem.dim
-        if report.c.d != 1:
-            raise InvalidParameter(f"the report must be of one number, found {report.c.d}")
+        cdef int64_t numbers = dim if whole else 1
+        if report.c.d != numbers:
+            raise InvalidParameter(f"the report must be of {numbers} numbers, found {report.c.d}")
+        if whole and pair:
+            raise InvalidParameter("the whole estimate is of one value")
         self.ahead = max(<int64_t>1, AHEAD // dim)
-        self.begin_reports(&self.own_plan.run, &self.it.run, sizeof(pv_bandit), &pv_bandit_method, frame, report, 1,
-                           (5 + self.ahead) * dim)
+        self.begin_reports(&self.own_plan.run, &self.it.run, sizeof(pv_bandit), &pv_bandit_method, frame, report,
+                           numbers, (5 + self.ahead) * dim)
         self.own_plan.run.magnitude = magnitude
         self.next_directions = directions
         self.own_plan.report = report.c
         self.own_plan.cost = cost
         self.own_plan.pair = pair
+        self.own_plan.whole = whole
         self.own_plan.low = low
         self.own_plan.high = high
         self.own_plan.inner = inner
@@ -146,10 +152,12 @@ cdef class BanditRun(ReportRun):
             self.run(&none, NULL, NULL)
 
     def receive(self, const double[::1] report not None):
-        """Learn a report that a device made of its value at ``point()``, of shape (1,)."""
+        """Learn a report that a device made of its value at ``point()``, of shape (1,); where ``whole`` (dim,)."""
         cdef pv_rows none
         self.enter(True)
-        if report.shape[0] != 1 or not -1e150 <= report[0] <= 1e150:
+        if self.own_plan.whole:
+            self.checked("report", report, PV_REPORT_MAX)
+        elif report.shape[0] != 1 or not -1e150 <= report[0] <= 1e150:
             raise InvalidParameter("report must be one finite number of at most 1e150 in magnitude; nothing was learnt")
         none.n = 0
         with self.lock:
@@ -157,7 +165,7 @@ cdef class BanditRun(ReportRun):
             self.run(&none, NULL, NULL)
             if self.it.used >= self.it.filled:
                 self.look()
-            pv_bandit_receive(&self.it, &self.own_plan, report[0], pv_vectors_at(0))
+            pv_bandit_receive(&self.it, &self.own_plan, &report[0], pv_vectors_at(0))
 
     def release_last(self):
         """Publish the point of a run that ends before the row its only release was planned for: public already."""

@@ -44,6 +44,8 @@ _WORST: dict[type[Any], dict[str, Any]] = {
     # predictions are within 1/4: values of the target 1 are above the interval, those of 0 below
     BanditMIOGD: {"loss": "absolute", "fit_intercept": False, "radius": 0.25, "value_bounds": (0.3, 0.6)},
 }
+# Values are told: the two ends of an interval around 0 are as far apart as the bound of the estimates allows.
+_WHOLE = {"loss": "absolute", "fit_intercept": False, "value_bounds": (-1.0, 1.0), "step": "horizon"}
 # With other ones than those above the rows are not known to be the worst.
 _OF_ROWS = {
     "loss", "x_bound", "y_bound", "radius", "domain", "gradient_bound", "value_bounds", "fit_intercept", "shrink",
@@ -57,7 +59,10 @@ def reporting(name: str, parameters: dict[str, Any]) -> tuple[OnlineLearner, boo
     words = dict(_WORST.get(kind, _ABSOLUTE))
     if parameters.get("values") == 2:
         del words["value_bounds"]  # of one value
-    return built(kind, {**words, **parameters}, parameters), not parameters.keys() & _OF_ROWS
+    whole = kind is BanditMIOGD and parameters.get("calibration") == "published"
+    if whole:
+        words = dict(_WHOLE)
+    return built(kind, {**words, **parameters}, parameters), not (whole or parameters.keys() & _OF_ROWS)
 
 
 class ReportCase(Case):
@@ -209,7 +214,10 @@ class ReportCase(Case):
         return found
 
     def _values(self, plan: BanditCalibration, asked: FloatArray, seen: list[dict[str, NDArray[Any]]]) -> FloatArray:
-        """Reports from the sum of estimates: a report is what the sum moved by along the round's direction."""
+        """Reports from the sum of estimates: a report is what the sum moved by along the round's direction.
+
+        Of a whole estimate the rest is noise, for the direction is public.
+        """
         sums, points = (np.array([one[name] for one in seen]) for name in ("sum", "point"))
         rounds = range(1, len(asked) + 1)
         far = np.array([plan.distance_at(t) for t in rounds])[:, None]
@@ -217,7 +225,7 @@ class ReportCase(Case):
         first = asked[:, : plan.dim]
         directions = first - (asked[:, plan.dim :] if plan.pair else keep * points[:-1])
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-        scale = keep * (plan.dim if plan.pair else plan.dim / far)
+        scale = keep * (1.0 if plan.whole else plan.dim if plan.pair else plan.dim / far)
         found = ((sums[:-1] - sums[1:]) * directions).sum(axis=1, keepdims=True) / scale
         # half a difference changes its sign with the direction, if the loss is a row's
         return np.asarray(found * np.sign(directions[:, :1]) if plan.pair and self._by_rows else found)

@@ -10,7 +10,7 @@ gradients: :func:`betting_regret`; experts of many magnitudes: :func:`experts_re
 """
 
 from ._averages import AVERAGE_WEIGHTS, AverageCalibration, average_rule, calibrate_average, sample_size
-from ._bandit import BanditCalibration, bounds_of_values, calibrate_bandit, inner_radius
+from ._bandit import BanditCalibration, bounds_of_values, calibrate_bandit, inner_radius, published_values
 from ._betting import BETTING_CALIBRATIONS, Betting, agnostic_bet, agnostic_regret, betting_regret
 from ._caps import gaussian_cap_of
 from ._epochs import RENEWALS, Epochs, make_epochs
@@ -132,6 +132,7 @@ __all__ = [
     "make_epochs",
     "minimiser_bound",
     "mu_with_taught",
+    "published_values",
     "sample_size",
     "score_unit",
     "stated_epsilon",

@@ -19,7 +19,7 @@ from ._participation import factor_of_reports
 from ._problem import Problem
 from ._reports import ReportNoise
 
-__all__ = ["BanditCalibration", "bounds_of_values", "calibrate_bandit", "inner_radius"]
+__all__ = ["BanditCalibration", "bounds_of_values", "calibrate_bandit", "inner_radius", "published_values"]
 
 _SMALL, _LARGE = 1e-30, 1e30
 
@@ -35,7 +35,7 @@ class BanditCalibration:
         Which points are counted as released and averaged. All points are public, so it costs nothing.
     report : ReportNoise
         What a device makes of its number: a value less the middle of its interval, or half the difference of two by
-        their distance.
+        their distance. ``whole``: of the estimate of the gradient.
     pair : bool
         Two values a round, at both sides of the point; else one.
     low, high : float
@@ -55,6 +55,8 @@ class BanditCalibration:
         By the horizon; else by the round.
     row_bound : float
         L2 bound of a row with the intercept's constant.
+    whole : bool
+        Reports are of all coordinates of ``dim / distance`` times the value along the direction, as published.
     """
 
     problem: Problem
@@ -71,6 +73,7 @@ class BanditCalibration:
     length: float
     fixed: bool
     row_bound: float
+    whole: bool = False
 
     @property
     def dim(self) -> int:
@@ -115,6 +118,8 @@ class BanditCalibration:
         return float(self.length * step**-power)
 
     def _scale(self, row: int) -> float:
+        if self.whole:
+            return 1.0
         return self.dim if self.pair else self.dim / self.distance_at(row)
 
     def sensitivity(self, row: int) -> float:
@@ -123,7 +128,9 @@ class BanditCalibration:
 
     def std(self, row: int) -> float:
         """Standard deviation per coordinate of all noise in the point after ``row``, had nothing been projected."""
-        each = self.report.deviation * self._scale(row) / math.sqrt(self.dim)  # along a random direction
+        each = self.report.deviation * self._scale(row)
+        if not self.whole:
+            each /= math.sqrt(self.dim)  # along a random direction
         return each * self.step_length(row + 1) * math.sqrt(row)
 
     def last_std(self, row: int) -> float:
@@ -138,10 +145,10 @@ class BanditCalibration:
         """
         rows = integer(rows=rows, at_least=1)
         away = self.slope * (1.0 if math.isinf(self.inner) else 1.0 + self.norm / self.inner)
-        energy = self.dim**2 * self.report.power
+        energy = self.report.power * (1.0 if self.whole else self.dim**2)
         last = self.step_length(rows)
         if self.fixed:
-            share = 1.0 if self.pair else 1.0 / self.distance_at(1) ** 2
+            share = 1.0 if self.pair or self.whole else 1.0 / self.distance_at(1) ** 2
             return self.norm**2 / (2.0 * last) + rows * (last * energy * share / 2.0 + away * self.distance_at(1))
         t = np.arange(1, min(rows, 1 << 20) + 1, dtype=np.float64)
         far = np.minimum(self.distance * t ** (-0.5 if self.pair else -0.25), self.most)
@@ -183,6 +190,30 @@ def bounds_of_values(loss: Loss, *, most: float, y_bound: float) -> tuple[float,
     return 0.0, max(found) * UP
 
 
+def published_values(
+    problem: Problem, interval: tuple[float, float], slope: float
+) -> tuple[float, tuple[float, float], float]:
+    """Return the distance, the interval and the bound of the estimates of Algorithm 2 as published.
+
+    The paper's distance is of order ``T^(-1/4)``, here in units of the largest norm B of the set:
+    ``B T^(-1/4)``. Its bound of estimates is ``dim (F / distance + L)``, for losses within F over the set:
+    those that are so far outside of it are within ``F + L distance``, and are clipped to that.
+
+    Parameters
+    ----------
+    problem : Problem
+    interval : (float, float)
+        Of the losses over the set.
+    slope : float
+        L, Lipschitz constant of the losses.
+    """
+    norm = number(norm_of_domain=problem.domain.norm_bound(problem.dim), at_least=_SMALL, at_most=_LARGE)
+    distance = norm * problem.horizon**-0.25
+    low, high = interval
+    wide = (low - slope * distance, high + slope * distance)
+    return distance, wide, problem.dim * (max(abs(low), abs(high)) / distance + slope) * UP
+
+
 def calibrate_bandit(
     problem: Problem,
     report: ReportNoise,
@@ -194,6 +225,7 @@ def calibrate_bandit(
     pair: bool,
     shrink: bool,
     step: str,
+    published: float | None = None,
 ) -> BanditCalibration:
     """Choose distances and steps of a run on values, as the bound of the regret is least.
 
@@ -201,7 +233,7 @@ def calibrate_bandit(
     ----------
     problem : Problem
     report : ReportNoise
-        Of one number.
+        Of one number, or as ``published`` of the whole estimate.
     row_bound : float
         L2 bound of a row with the intercept's constant.
     release
@@ -213,6 +245,8 @@ def calibrate_bandit(
     pair, shrink : bool
         Two values a round; draw the points to 0 so that none that is asked for leaves the set.
     step : {"anytime", "horizon"}
+    published : float, optional
+        The distance of Algorithm 2 as published, whose reports are of the whole estimate.
 
     Raises
     ------
@@ -228,7 +262,10 @@ def calibrate_bandit(
     most = inner / 2.0
     energy = dim * math.sqrt(report.power)  # root of what an estimate's mean square is, by the distance
     fixed = step == "horizon"
-    if pair:
+    if published is not None:
+        distance = published
+        length = norm / math.sqrt(report.power * horizon)
+    elif pair:
         distance = norm * slope / away * (1.0 / math.sqrt(horizon) if fixed else 0.5)
         length = norm / energy / math.sqrt(horizon if fixed else 2.0)
     elif fixed:
@@ -253,4 +290,5 @@ def calibrate_bandit(
         length=length,
         fixed=fixed,
         row_bound=row_bound,
+        whole=published is not None,
     )

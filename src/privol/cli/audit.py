@@ -41,8 +41,8 @@ AUDITED = (*(entry.name for entry in TABLE), "prefix")
 @click.option(
     "--calibration",
     type=click.Choice(OBJECTIVE_CALIBRATIONS),
-    help="pigd, pgiga, pqftl, dola, prefix with design tree, and the offline learners; published: what the paper "
-    "claims is audited.  [default: tight]",
+    help="pigd, pgiga, pqftl, dola, bandit, prefix with design tree, and the offline learners; published: what the "
+    "paper claims is audited.  [default: tight]",
 )
 @click.option(
     "--randomizer",

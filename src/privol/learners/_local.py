@@ -57,14 +57,19 @@ class LocalLearner(AskingLearner[R]):
         -------
         Randomizer
             For gradients of shape (n_features + 1,), or (n_features,) without intercept, at the point that ``ask``
-            returns; of learners on values for one number.
+            returns; of learners on values for one number, as published for the whole estimate.
         """
         run: Run | None = self.__dict__.get("_run")
         if run is None or run.closed:
-            return randomizer_of(self.calibrate(n_features, 1, "all").report, random_state=random_state)
+            plan = self.calibrate(n_features, self._device_horizon(), "all")
+            return randomizer_of(plan.report, random_state=random_state)
         if n_features != self.n_features_in_:  # what the open run's guarantee is about, whatever was set since
             raise InvalidParameter(f"n_features must be the open run's {self.n_features_in_}, found {n_features!r}")
         return randomizer_of(self._plan_of(run).report, random_state=random_state)
+
+    def _device_horizon(self) -> int:
+        """Rows that a report is calibrated for where no run is open: any, if the noise does not depend on them."""
+        return 1
 
     def _randomized(self, dim: int, bound: float) -> ReportNoise:
         """``_report`` of the learners that have a choice of randomizers."""

@@ -16,6 +16,7 @@ from .._core._noise import Source
 from .._core._vectors import VectorSampler
 from .._validate import choice, integer, number
 from .._values import array_of
+from .._vocabulary import CALIBRATIONS
 from ..calibration import BanditCalibration, Problem, ReportNoise
 from ..errors import InvalidParameter, StateError
 from ..geometry import ConvexSet
@@ -73,7 +74,8 @@ class BanditMIOGD(LocalLearner[BanditCalibration]):
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     horizon : int, optional
-        Rows of the run; it does not change the noise. Default: ``fit`` and sized streams take their number of rows.
+        Rows of the run; it does not change the noise, but for ``calibration="published"``. Default: ``fit`` and sized
+        streams take their number of rows.
     radius : float, default=1.0
         Radius of the L2 ball of models.
     domain : ConvexSet, optional
@@ -83,7 +85,9 @@ class BanditMIOGD(LocalLearner[BanditCalibration]):
     y_bound : float, default=1.0
         Public bound of a real target's magnitude; targets beyond are clipped to it.
     value_bounds : (float, float), optional
-        Public interval that losses are clipped to. Default: from 0 to the largest loss of a row over the set.
+        Public interval that losses are clipped to. Default: from 0 to the largest loss of a row over the set. As
+        published it is of losses over the set, and those at points outside are clipped to one that is wider by
+        ``L distance``.
     gradient_bound : float, optional
         Public bound of a row's gradient in L2 norm, the Lipschitz constant of the losses, which distances are chosen by
         (of a pair: what half a difference by its distance is clipped to). Default: the loss's own over the set.
@@ -92,9 +96,14 @@ class BanditMIOGD(LocalLearner[BanditCalibration]):
         does not grow as the distance shrinks: the regret is at most that of gradients, times the dimension.
     shrink : bool, default=True
         False: points are not drawn to 0, and leave the set by the distance: ``value_bounds`` and ``gradient_bound``
-        have to be given, and hold there too.
+        have to be given, and hold there too. Without effect with ``calibration="published"``.
     step : {"anytime", "horizon"}, default="anytime"
         Distances and steps by the round, or the best constant ones for the horizon.
+    calibration : {"tight", "published"}, default="tight"
+        "published": the source's noise (Algorithm 2), with ``step="horizon"`` and one value. Points are asked for at
+        ``B T^(-1/4)`` from w, outside of the set too (T: the horizon, B: the largest norm of the set). Reports are of
+        all d coordinates of ``(d / distance) f e``, for losses f within F over the set, and have noise
+        for vectors of length ``d (F / distance + L)``, L the ``gradient_bound``. ``sigma`` is per coordinate.
     release : {"all", "last"}, int or list of int, optional
         Which points w ``coef_`` and ``average_coef_`` show, by row number. Default: all. Without effect on the noise.
     fit_intercept : bool, default=True
@@ -120,6 +129,9 @@ class BanditMIOGD(LocalLearner[BanditCalibration]):
     The expected regret of the points asked for grows as ``n^(3/4)``, with two values as ``sqrt(n)``:
     :meth:`regret_bound`. The published algorithm adds noise to the whole estimate, with a variance that has to grow
     with the number of rounds for a fixed leakage: of a scalar and a public direction the scalar alone needs noise.
+    The guarantee of ``calibration="published"`` is of any vector within the bound, so ``leakage`` is that of the
+    paper's formula. As the direction is public, a report tells at most ``ln(1 + (bound / sigma)^2) / 2``
+    nats, which is less; and with a stated ``sigma`` the leak grows with the horizon (ZV-7, ZV-8 in ``docs/errata.md``).
 
     Cost per row: one or two passes over its non-zeros, O(n_features). Memory O(n_features).
 
@@ -168,6 +180,7 @@ class BanditMIOGD(LocalLearner[BanditCalibration]):
         values: int = 1,
         shrink: bool = True,
         step: str = "anytime",
+        calibration: str = "tight",
         release: Any = None,
         fit_intercept: bool = True,
         on_invalid: str = "raise",
@@ -191,6 +204,7 @@ class BanditMIOGD(LocalLearner[BanditCalibration]):
         self.values = values
         self.shrink = shrink
         self.step = step
+        self.calibration = calibration
         self.release = release
         self.fit_intercept = fit_intercept
         self.on_invalid = on_invalid
@@ -212,10 +226,11 @@ class BanditMIOGD(LocalLearner[BanditCalibration]):
         ----------
         value : float, or array-like of shape (2,) where ``values`` is 2
             Of any loss: secret. Clipped to its interval, and randomized here, as a device would do it.
-        report : float
+        report : float or array-like
             What the randomizer of a device (:meth:`device`) returned: of a value v for ``v - (low + high) / 2``, v
             clipped to ``value_bounds``; of two for half their difference divided by the round's distance
-            (``calibrate(...).distance_at(round)``). Nothing is added to it.
+            (``calibrate(...).distance_at(round)``). With ``calibration="published"`` an array of the shape of the
+            point: of ``d v / distance`` times the round's direction. Nothing is added to it.
 
         Returns
         -------
@@ -265,28 +280,49 @@ class BanditMIOGD(LocalLearner[BanditCalibration]):
             The reports' noise, the proven guarantee, distances and steps. All of it is public.
         """
         problem = self._problem(n_features, horizon, n_classes)
-        if self.gradient_bound is None and not self.shrink:
+        published = self._published()
+        if self.gradient_bound is None and not self.shrink and not published:
             raise InvalidParameter("gradient_bound must be given where shrink is false: points leave the set")
         slope, row_bound = calibrate.bound_of_gradients(problem, self.gradient_bound)
         pair = integer(values=self.values, at_least=1, at_most=2) == 2
         low, high = self._interval(problem, row_bound)
+        if published:
+            distance, (low, high), bound = calibrate.published_values(problem, (low, high), slope)
+            report = self._report(problem.dim, bound)
+        else:
+            distance, report = None, self._report(1, slope if pair else 0.5 * (high - low))
         return calibrate.calibrate_bandit(
             problem,
-            self._report(1, slope if pair else 0.5 * (high - low)),
+            report,
             row_bound=row_bound,
             release=self._default_release(whole=True) if release is None else release,
             interval=(low, high),
             slope=slope,
             pair=pair,
-            shrink=bool(self.shrink),
+            shrink=bool(self.shrink) and not published,
             step=self.step,
+            published=distance,
         )
+
+    def _published(self) -> bool:
+        """Whether the run is Algorithm 2 as published, which has one kind of noise, steps and values."""
+        if choice(CALIBRATIONS, calibration=self.calibration) == "tight":
+            return False
+        only = {"randomizer": "gaussian", "step": "horizon", "values": 1}
+        for name, value in only.items():
+            if (found := getattr(self, name)) != value:
+                raise InvalidParameter(f'calibration="published" is of {name}={value!r}, found {found!r}')
+        return True
+
+    def _device_horizon(self) -> int:
+        # as published the noise is chosen by the horizon, so a device has to be that of the run's
+        return integer(horizon=self.horizon, at_least=1) if self._published() else 1
 
     def _interval(self, problem: Problem, row_bound: float) -> tuple[float, float]:
         if self.value_bounds is None:
             if problem.loss.vouched is not None:
                 raise InvalidParameter("value_bounds must be given: the values of the user's own loss are not known")
-            if not self.shrink:
+            if not self.shrink and not self._published():
                 raise InvalidParameter("value_bounds must be given where shrink is false: points leave the set")
             most = row_bound * problem.domain.norm_bound(problem.dim)
             return calibrate.bounds_of_values(problem.loss, most=most, y_bound=problem.y_bound)
@@ -324,4 +360,5 @@ class BanditMIOGD(LocalLearner[BanditCalibration]):
             most=plan.most,
             length=plan.length,
             fixed=plan.fixed,
+            whole=plan.whole,
         )

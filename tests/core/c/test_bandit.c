@@ -1,4 +1,4 @@
-/* Descent on values: where values are asked for, the number that is randomized and what reports do to the points, against
+/* Descent on values: where values are asked for, what is randomized and what reports do to the points, against
  * a plain loop; directions that run out, what is refused, saturated and left as it was. */
 #include "reports.h"
 #include "runs/pv_bandit.h"
@@ -59,6 +59,16 @@ static task make(int64_t d, int intercept, int code, int set, pv_report_kind kin
     return k;
 }
 
+/* The task with reports of the whole estimate, the longest of which are clipped. */
+static task make_whole(int64_t d, int intercept, int code, int set, pv_report_kind kind, int fixed) {
+    if (kind == PV_REPORT_SIGN && d > 1) kind = PV_REPORT_CAP;
+    task k = make(d, intercept, code, set, kind, 0, fixed);
+    const double scale = kind == PV_REPORT_SIGN || kind == PV_REPORT_CAP ? 5.0 * (double)d : 0.2;
+    k.plan.whole = 1;
+    k.plan.report = report_plan(kind, d, 0.8 * (double)d / k.plan.most, scale);
+    return k;
+}
+
 static void drop(task *k) { free(k->x), free(k->y); }
 
 /* A fixed direction of every round, whose length is a little off. */
@@ -89,10 +99,11 @@ static void look(live *l, int64_t d) {
 static live begin(const pv_bandit_plan *plan, int64_t ahead) {
     const pv_plan *p = &plan->run;
     const int64_t d = p->d;
-    live l = {.ahead = ahead, .size = 1 + (7 + ahead) * d, .work = doubles(3 * d)};
+    const int64_t numbers = plan->report.d;
+    live l = {.ahead = ahead, .size = numbers + (7 + ahead) * d, .work = doubles(3 * d)};
     l.kept = doubles(l.size);
     for (int64_t j = 0; j < l.size; ++j) l.kept[j] = 0.0;
-    double *const at = l.kept + 1;
+    double *const at = l.kept + numbers;
     l.it = (pv_bandit){.run = {.work = l.work, .released = at, .released_sum = at + d},
                        .value = l.kept,
                        .point = at + 2 * d,
@@ -173,6 +184,19 @@ static double number_of(const pv_bandit_plan *p, const double *values, double fa
     return between((first - between(values[1], p->low, p->high)) / (2.0 * far), -bound, bound);
 }
 
+/* Likewise, where the direction is e; of a null row. */
+static void secret_of(const pv_bandit_plan *p, int null, const double *values, double far, const double *e, double *v) {
+    double nn = 0.0;
+    for (int64_t j = 0; j < p->report.d; ++j) {
+        v[j] = null       ? 0.0
+               : p->whole ? between(values[0], p->low, p->high) * e[j] / far * (double)p->run.d
+                          : number_of(p, values, far);
+        nn += v[j] * v[j];
+    }
+    if (sqrt(nn) > p->report.bound)
+        for (int64_t j = 0; j < p->report.d; ++j) v[j] *= p->report.bound / sqrt(nn);
+}
+
 static double far_of(const pv_bandit_plan *p, int64_t round) {
     const double t = (double)round;
     return fmin(p->most, p->distance / (p->fixed ? 1.0 : p->pair ? sqrt(t) : sqrt(sqrt(t))));
@@ -198,15 +222,16 @@ static void run(const task *k, int64_t block, int64_t capacity, int64_t ahead, i
             rows.data += at * rows.row_stride;
             learn(&l, p, &rows, k->y + at, &b);
         } else { /* by somebody else, at the points asked for */
-            double values[2] = {0.0, 0.0}, report;
+            double values[2] = {0.0, 0.0};
             int null = value_at(k, at + 1, l.it.asked, values);
             if (p->pair) null |= value_at(k, at + 1, l.it.asked + d, values + 1);
             if (how == TOLD) {
                 CHECK(pv_bandit_tell(&l.it, p, null ? NULL : values) == PV_OK);
                 learn(&l, p, &none, NULL, &b);
             } else {
-                const double number = null ? 0.0 : number_of(p, values, far_of(p, at + 1));
-                report_of(&p->report, (uint64_t)at + 1, &number, &report);
+                double *v = doubles(p->report.d), *report = doubles(p->report.d);
+                secret_of(p, null, values, far_of(p, at + 1), l.it.direction, v);
+                report_of(&p->report, (uint64_t)at + 1, v, report);
                 if (l.it.used == l.it.filled) {
                     live kept = keep(&l);
                     CHECK(pv_bandit_receive(&l.it, p, report, pv_vectors_at(level)) == PV_NEED_FAR &&
@@ -215,11 +240,12 @@ static void run(const task *k, int64_t block, int64_t capacity, int64_t ahead, i
                     look(&l, d);
                 }
                 CHECK(pv_bandit_receive(&l.it, p, report, pv_vectors_at(level)) == PV_OK);
+                free(v), free(report);
             }
         }
         if (block == 1) memcpy(points + at * d, l.it.point, one_point), memcpy(asked + at * m, l.it.asked, all_asked);
         CHECK(l.it.run.t == at + n && l.it.steps == at + n && l.it.run.spent == p->cost); /* charged once */
-        CHECK(*l.it.value == 0.0);                                                        /* nothing secret is left */
+        for (int64_t j = 0; j < p->report.d; ++j) CHECK(l.it.value[j] == 0.0);            /* nothing secret is left */
     }
     if (block > 1)
         memcpy(points + (N - 1) * d, l.it.point, one_point), memcpy(asked + (N - 1) * m, l.it.asked, all_asked);
@@ -239,13 +265,15 @@ static int64_t twin(const task *k, double *points, double *asked, double *sum) {
     const pv_bandit_plan *p = &k->plan;
     const int64_t d = p->run.d, m = p->pair ? 2 * d : d;
     double *w = doubles(d), *theta = doubles(d), *e = doubles(d), *at = doubles(m), *work = doubles(2 * d);
-    unsigned char addresses[16], words[16];
+    double *v = doubles(p->report.d), *report = doubles(p->report.d);
+    const int64_t size = pv_row_words(p->report.d);
+    unsigned char *addresses = buffer(size, 8), *words = buffer(size, 8);
     const double h = pv_lattice_step(p->report.scale);
     int64_t clipped = 0;
     for (int64_t j = 0; j < d; ++j) w[j] = theta[j] = sum[j] = 0.0;
     for (int64_t t = 1; t <= N + 1; ++t) {
         const double far = far_of(p, t), shrunk = 1.0 - far / p->inner;
-        double norm = 0.0, values[2] = {0.0, 0.0}, report;
+        double norm = 0.0, nn = 0.0, values[2] = {0.0, 0.0};
         direction_of(t, d, e);
         for (int64_t j = 0; j < d; ++j) norm += e[j] * e[j];
         for (int64_t j = 0; j < d; ++j) {
@@ -257,20 +285,22 @@ static int64_t twin(const task *k, double *points, double *asked, double *sum) {
         if (t > N) break;
         int null = value_at(k, t, at, values);
         if (p->pair) null |= value_at(k, t, at + d, values + 1);
-        const double number = null ? 0.0 : number_of(p, values, far);
-        clipped += fabs(number) == p->report.bound;
+        secret_of(p, null, values, far, e, v);
+        for (int64_t j = 0; j < p->report.d; ++j) nn += v[j] * v[j];
+        clipped += sqrt(nn) >= p->report.bound * (1.0 - 1e-14);
         if (p->report.kind == PV_REPORT_GAUSSIAN) {
-            pv_address_row(addresses, 9, (uint64_t)t, 1);
-            fill_words(&p->report, words, addresses, 1);
-            report = h * nearbyint((number + p->report.scale * gaussian_of(pv_word(words))) / h);
+            pv_address_row(addresses, 9, (uint64_t)t, p->report.d);
+            fill_words(&p->report, words, addresses, size);
+            for (int64_t j = 0; j < p->report.d; ++j)
+                report[j] = h * nearbyint((v[j] + p->report.scale * gaussian_of(pv_word(words + 8 * j))) / h);
         } else {
-            report_of(&p->report, (uint64_t)t, &number, &report);
+            report_of(&p->report, (uint64_t)t, v, report);
         }
         const double next = (double)t + 1.0, power = p->fixed  ? 1.0
                                                      : p->pair ? sqrt(next)
                                                                : sqrt(next) * sqrt(sqrt(next));
         for (int64_t j = 0; j < d; ++j) {
-            theta[j] -= shrunk * (double)d / (p->pair ? 1.0 : far) * report * e[j];
+            theta[j] -= shrunk * (p->whole ? report[j] : (double)d / (p->pair ? 1.0 : far) * report[0] * e[j]);
             w[j] = p->length / power * theta[j];
         }
         pv_project(&p->run.set, w, d, work);
@@ -278,7 +308,7 @@ static int64_t twin(const task *k, double *points, double *asked, double *sum) {
         if (t % EVERY == 0)
             for (int64_t j = 0; j < d; ++j) sum[j] += w[j];
     }
-    free(w), free(theta), free(e), free(at), free(work);
+    free(w), free(theta), free(e), free(at), free(work), free(v), free(report), free(addresses), free(words);
     return clipped;
 }
 
@@ -333,12 +363,14 @@ static void every_set_and_report(void) {
                                            PV_REPORT_L2_LAPLACE};
     int64_t clipped = 0;
     int turn = 0;
-    for (int shape = 0; shape < 4; ++shape)
+    for (int shape = 0; shape < 6; ++shape)
         for (int64_t s = 0; s < LENGTH(sets); ++s)
             for (int64_t n = 0; n < LENGTH(sizes); ++n)
                 for (int code = turn % 2; code < PV_LOSS_COUNT; code += 2, ++turn) {
                     const int64_t d = sizes[n];
-                    task k = make(d, turn % 3 == 0, code, sets[s], kinds[turn % LENGTH(kinds)], shape % 2, shape / 2);
+                    const pv_report_kind kind = kinds[turn % LENGTH(kinds)];
+                    task k = shape < 4 ? make(d, turn % 3 == 0, code, sets[s], kind, shape % 2, shape / 2)
+                                       : make_whole(d, turn % 3 == 0, code, sets[s], kind, shape % 2);
                     clipped += one(&k);
                     drop(&k);
                 }
@@ -482,8 +514,8 @@ static void extremes(void) {
                 live l = begin(&k.plan, 12);
                 double work[10], again[5];
                 for (int t = 1; t <= 10; ++t) {
-                    CHECK(pv_bandit_receive(&l.it, &k.plan, t % 4 ? reports[n] : -reports[n], pv_vectors_at(0)) ==
-                          PV_OK);
+                    const double report = t % 4 ? reports[n] : -reports[n];
+                    CHECK(pv_bandit_receive(&l.it, &k.plan, &report, pv_vectors_at(0)) == PV_OK);
                     for (int64_t at = 0; at <= pair; ++at) {
                         const double *asked = l.it.asked + 5 * at;
                         for (int j = 0; j < 5; ++j) {

@@ -33,15 +33,18 @@ void pv_bandit_begin(pv_bandit *it, const pv_bandit_plan *plan) {
 
 static double clipped(double x, double low, double high) { return x < low ? low : (x > high ? high : x); }
 
-/* What the device randomizes. */
-static double secret_of(const pv_bandit *it, const pv_bandit_plan *plan, const double *values) {
-    if (!plan->pair) { /* the middle is rounded, so what is left of a value is clipped once more */
-        const double rest = clipped(values[0], plan->low, plan->high) - 0.5 * (plan->low + plan->high);
-        return clipped(rest, -plan->report.bound, plan->report.bound);
-    }
+/* Set what the device randomizes. */
+static void keep_secret(pv_bandit *it, const pv_bandit_plan *plan, const double *values) {
+    const double first = clipped(values[0], plan->low, plan->high), bound = plan->report.bound;
     const double far = distance_of(plan, (double)it->steps + 1.0);
-    const double half = clipped(values[0], plan->low, plan->high) - clipped(values[1], plan->low, plan->high);
-    return clipped(0.5 * half / far, -plan->report.bound, plan->report.bound);
+    if (plan->whole) { /* clipped to its bound where it is released */
+        const double along = (double)plan->run.d / far * first;
+        for (int64_t c = 0; c < plan->run.d; ++c) it->value[c] = along * it->direction[c];
+    } else if (plan->pair) {
+        *it->value = clipped(0.5 * (first - clipped(values[1], plan->low, plan->high)) / far, -bound, bound);
+    } else { /* the middle is rounded, so what is left of a value is clipped once more */
+        *it->value = clipped(first - 0.5 * (plan->low + plan->high), -bound, bound);
+    }
 }
 
 pv_status pv_bandit_tell(pv_bandit *it, const pv_bandit_plan *plan, const double *values) {
@@ -49,7 +52,7 @@ pv_status pv_bandit_tell(pv_bandit *it, const pv_bandit_plan *plan, const double
     ++it->run.t;
     it->run.pending = 1;
     it->run.n_null += !values;
-    *it->value = values ? secret_of(it, plan, values) : 0.0;
+    if (values) keep_secret(it, plan, values); /* else it is 0 */
     return PV_OK;
 }
 
@@ -60,8 +63,7 @@ static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows,
     state->pending = 1; /* every row sends a report, the null row too */
     if (norm < 0.0) {
         ++state->n_null;
-        *it->value = 0.0;
-        return PV_OK;
+        return PV_OK; /* the value is 0 */
     }
     const double f = pv_scale_row(state, run, &norm);
     for (int k = 0; k <= plan->pair; ++k) {
@@ -71,21 +73,22 @@ static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows,
             values[k] = plan->high; /* no row answers by an error instead of a report */
         }
     }
-    *it->value = secret_of(it, plan, values);
+    keep_secret(it, plan, values);
     return PV_OK;
 }
 
-/* A step against the estimate of the gradient, report times direction; then the points of the next round. */
-static void move(pv_bandit *it, const pv_bandit_plan *plan, double report, const pv_vectors *vectors) {
+/* A step against the estimate of the gradient, report times direction or the report itself, which may be in the run's
+ * work; then the points of the next round. */
+static void move(pv_bandit *it, const pv_bandit_plan *plan, const double *report, const pv_vectors *vectors) {
     const int64_t d = plan->run.d;
     const double t = (double)it->steps + 1.0, far = distance_of(plan, t);
     const double scale = plan->pair ? (double)d : (double)d / far;
-    const double factor = shrinkage(plan, far) * (scale * report);
+    const double keep = shrinkage(plan, far), factor = keep * (scale * report[0]);
     double *w = it->run.work;
     if (it->steps++ == 0) pv_spend(&it->run, plan->cost);
     const double length = length_of(plan, t + 1.0);
     for (int64_t c = 0; c < d; ++c) {
-        it->sum[c] -= factor * it->direction[c];
+        it->sum[c] -= plan->whole ? keep * report[c] : factor * it->direction[c];
         w[c] = length * it->sum[c];
     }
     const double f = pv_into_set(&plan->run, w, w + d, vectors);
@@ -97,17 +100,22 @@ static pv_status release(pv_state *state, const pv_plan *run, pv_draws *draws) {
     pv_bandit *it = (pv_bandit *)state;
     const pv_bandit_plan *plan = (const pv_bandit_plan *)run;
     const pv_vectors *vectors = pv_vectors_at(pv_draws_level(draws));
-    double report;
+    double *report = state->work, *v = report + run->d;
     if (it->used >= it->filled) return PV_NEED_FAR;
-    const pv_status status = pv_report_draw(&plan->report, draws, (uint64_t)state->t, it->value, &report);
+    if (plan->whole)
+        pv_report_clip(plan->report.bound, run->d, it->value, v);
+    else
+        *v = *it->value;
+    const pv_status status = pv_report_draw(&plan->report, draws, (uint64_t)state->t, v, report);
     if (status != PV_OK) return status;
-    *it->value = 0.0;
+    memset(it->value, 0, (size_t)plan->report.d * sizeof(double));
     move(it, plan, report, vectors);
     if (state->t == state->next_release) pv_publish(state, run, it->point, 1.0, vectors);
     return PV_OK;
 }
 
-pv_status pv_bandit_receive(pv_bandit *it, const pv_bandit_plan *plan, double report, const pv_vectors *vectors) {
+pv_status pv_bandit_receive(pv_bandit *it, const pv_bandit_plan *plan, const double *report,
+                            const pv_vectors *vectors) {
     pv_state *state = &it->run;
     if (it->used >= it->filled) return PV_NEED_FAR;
     ++state->t;

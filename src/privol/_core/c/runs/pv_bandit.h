@@ -10,9 +10,11 @@
 
 typedef struct pv_bandit_plan {
     pv_plan run;
-    pv_report report; /* of one number: a value less the middle of its interval, or half a difference by its distance */
+    pv_report report; /* of one number: a value less the middle of its interval, or half a difference by its distance;
+                         whole: of d, the estimate of the gradient */
     double cost;      /* of the first report */
     int pair;         /* values at both sides of the point; else at one */
+    int whole;        /* reports are of the whole estimate: d / distance times the one value, along the direction */
     double low, high; /* a value is clipped to this interval */
     double inner;     /* a ball of this radius around 0 is in the set: points asked for are drawn to 0 so that they stay
                          within it; infinite: they may leave it */
@@ -25,7 +27,8 @@ typedef struct pv_bandit_plan {
 
 typedef struct pv_bandit {
     pv_state run;
-    double *value;             /* secret: what is to be randomized, between its row and its report, else 0 */
+    double *value;             /* secret: what is to be randomized, of as many values as reports have, between its row
+                                  and its report, else 0 */
     double *point, *direction; /* public: w, and the unit vector of the current round */
     double *asked;             /* public: where values are taken; of a pair two points */
     double *sum;               /* public: theta */
@@ -43,7 +46,8 @@ void pv_bandit_begin(pv_bandit *it, const pv_bandit_plan *plan);
  * value is NaN; nothing was learnt. */
 pv_status pv_bandit_tell(pv_bandit *it, const pv_bandit_plan *plan, const double *values);
 
-/* Learn a report that a device made. PV_NEED_FAR: no direction is left; nothing was learnt. */
-pv_status pv_bandit_receive(pv_bandit *it, const pv_bandit_plan *plan, double report, const pv_vectors *vectors);
+/* Learn a report that a device made, of as many values as reports have. PV_NEED_FAR: no direction is left; nothing was
+ * learnt. */
+pv_status pv_bandit_receive(pv_bandit *it, const pv_bandit_plan *plan, const double *report, const pv_vectors *vectors);
 
 #endif
