@@ -213,6 +213,9 @@ def test_small_reruns_agree_with_the_page(experiments):  # noqa: F811
     for values, cells in ((1, written("bandit_regret")[1]), (2, written("bandit_regret")[9])):
         assert cells[1] == "1,000"
         near([bandit.regret(1_000, values, key) for key in keys], number(cells[2]), spread(cells[2]), 20)
+    whole = experiments("bandit_vector")
+    for dim, cells in ((3, written("bandit_vector")[0]), (30, written("bandit_vector")[2])):
+        near([whole.as_published(1_000, dim, key) for key in keys], number(cells[2]), spread(cells[2]), 10)
     game, given = betting.Regression(2, 20_000, 1.0), {"epsilon": 1.0, "randomizer": "l2laplace"}
     (first,) = (cells for cells in written("betting") if cells[0] == "2, 20,000, 1, 1")
     eta0 = 1.0 / 2 / math.sqrt(20_000)
