@@ -15,7 +15,7 @@ import numpy as np
 
 from ._rounding import up_to_digits
 from ._validate import choice, integer
-from .calibration import RunPlan, stated_epsilon
+from .calibration import AverageCalibration, RunPlan, stated_epsilon
 from .errors import InvalidParameter
 from .guarantees import WEAK_EPSILON, Guarantee, weaknesses
 from .learners import LEARNERS, OFFLINE_LEARNERS, default_name
@@ -339,7 +339,7 @@ def _plan_of_fit(
     source = None if calibration.law == "none" else make_source(made.random_state)
     guarantee = made.guarantee_of(calibration, n, source)
     if users is not None:
-        guarantee = promised_by(users, guarantee)
+        guarantee = promised_by(users, guarantee, calibration if isinstance(calibration, AverageCalibration) else None)
 
     def row_of(n: int = n, **changes: Any) -> PlanRow:
         changed = kind(**{**params, **changes})

@@ -21,6 +21,7 @@ from .calibration import Budget, ReleaseSchedule, WrappedCalibration, calibrate_
 from .errors import BudgetExceeded, InvalidParameter, PrivacyWarning, StateError
 from .geometry import L2Ball
 from .guarantees import ADJACENCIES, Guarantee, square_up, weaknesses
+from .learners._gaussian import DELTA_TOO_LARGE
 from .ledger import Ledger
 from .noise import ARITHMETIC, STREAM_RELEASES, decide_lattice_point, make_source
 
@@ -147,6 +148,7 @@ class POCP:
             noise_shape=noise_shape,
         )
         noiseless = math.isinf(self.plan_.mu)
+        large = (DELTA_TOO_LARGE,) if budget.delta * self._horizon >= 1.0 and not noiseless else ()
         self._source = None if noiseless else make_source(random_state)
         self.guarantee_ = Guarantee(
             kind="none" if noiseless else "gdp",
@@ -162,6 +164,7 @@ class POCP:
                 "the update, its start, the sensitivity, the radius, the release schedule and the horizon were chosen "
                 "without looking at the rows",
                 "whether the update failed at a row, and how long it took, is not hidden",
+                *large,
             ),
             arithmetic="double precision, no noise" if noiseless else ARITHMETIC,
             bit_source="none" if self._source is None else self._source.description,

@@ -81,11 +81,11 @@ def test_all_rows_of_a_user_in_an_average(together, horizon):
             expected = np.dot(np.minimum(t, together) * 2.0 / (0.1 * (t + 1)), share[1:]) / share.sum()
         assert plan.sensitivity == pytest.approx(expected, rel=1e-6)
         assert expected <= plan.sensitivity <= together * row.sensitivity * (1 + 1e-9)
-        assert (plan.mu, plan.rows_per_user, row.user_factor) == (row.mu, together, 1.0)
+        assert (plan.mu, plan.rows_per_user, row.factor) == (row.mu, together, 1.0)
         assert plan.scale * plan.mu >= plan.sensitivity
         # the figure of a row is what it moves over the noise, rounded up
-        assert plan.mu / plan.user_factor >= row.sensitivity / plan.scale * (1 - 1e-15)
-        assert plan.user_factor == pytest.approx(plan.sensitivity / row.sensitivity, rel=1e-10)
+        assert plan.mu / plan.factor >= row.sensitivity / plan.scale * (1 - 1e-15)
+        assert plan.factor == pytest.approx(plan.sensitivity / row.sensitivity, rel=1e-10)
         shorter = plan.sensitivity_after(horizon - 1)
         assert shorter <= together * row.sensitivity_after(horizon - 1) * (1 + 1e-9)
 

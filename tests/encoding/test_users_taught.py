@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
+import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -421,3 +422,26 @@ def test_the_outlook_says_what_rows_of_a_user_cost_that_teach(separation):
     assert outlook_of(30_000, 9, epsilon=math.inf, **words).teaching == ()
     with pytest.raises(InvalidParameter, match="rows_per_user"):
         outlook_of(30_000, 9, rows_per_user=0)
+
+
+@pytest.mark.parametrize("weights", ["linear", "uniform"])
+def test_an_average_behind_an_encoding_that_all_rows_of_a_user_may_have_taught(weights):
+    """What m rows move of an average is concave in m: the figure is that of the worst division of them."""
+    rng, n = np.random.default_rng(0), 1000
+    rows = {"age": rng.normal(50.0, 10.0, n).round(2), "town": rng.choice(["Oslo", "Bergen"], n)}
+    rows |= {"who": rng.integers(0, 2, n).astype(str), "state": np.where(rows["age"] > 50.0, "ill", "well")}
+    words = {"epsilon": 1e5, "delta": 1e-6, "rows_per_user": n}
+    encoder = PrivateEncoder(declared={"user": {"column": "who", "max_rows": n}}, random_state=0, **words)
+    stream = open_stream(pandas.DataFrame(rows), target="state", schema=encoder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        learner = privol.POL(weights=weights, random_state=0, **words).fit_stream(stream)
+    promise = learner.guarantee_
+    plan = learner.calibrate(learner.n_features_in_, promise.horizon)
+    taught = stream.schema.learnt.squares
+    moved = [0.0, *(plan.user_factor(m, 1) for m in range(1, n + 1))]
+    one = plan.sensitivity / plan.user_factor(n, 1) / plan.scale
+    worst = max(math.hypot(math.sqrt(square), moved[n - m] * one) for m, square in enumerate(taught))
+    assert worst > 1.05 * plan.mu  # what they would cost if all were learnt
+    assert worst * (1 - 1e-9) <= promise.mu <= worst * (1 + 1e-9)
+    assert learner.ledger_.spent.mu >= promise.mu * (1 - 1e-12)

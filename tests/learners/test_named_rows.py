@@ -128,6 +128,19 @@ def test_a_bad_first_row():
             begun(names=names)
 
 
+def test_names_of_a_row_that_begins_no_run_are_forgotten():
+    """No guarantee says that they are public; those of a frame before stay."""
+    learner = privol.DPFTRL(horizon=50, random_state=1).declare_classes([0, 1])
+    with pytest.raises(InvalidRow, match="label"):
+        learner.learn_one({"secret": 1.0, "b": 2.0}, 7)
+    assert not hasattr(learner, "feature_names_in_")
+    assert b"secret" not in pickle.dumps(learner)
+    learner.learn_one({"a": 0.1, "b": 0.2}, 1)
+    with pytest.raises(InvalidRow, match="label"):
+        learner.learn_one({"a": 0.1, "b": 0.2}, 7)
+    assert learner.feature_names_in_.tolist() == ["a", "b"]
+
+
 def test_ends_hold_for_dicts():
     learner = begun(horizon=1).learn_one(DICTS[0], "yes")
     with pytest.raises(BudgetExceeded):

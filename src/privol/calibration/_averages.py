@@ -6,10 +6,12 @@ Kothari and Thakurta (2012).
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._core._schedule import Schedule
 from .._rounding import UNIT, UP, bound_of_rows
@@ -21,6 +23,7 @@ from ..guarantees import Claim, gdp_mu, gdp_mu_of_pure
 from ..losses import Loss, loss_at_zero
 from ._iterates import IterateCalibration, calibrate_iterates
 from ._offline import check_l2, check_scale, minimiser_bound
+from ._participation import check_user
 from ._played import chunks_of_rows, mean_length, unproved
 from ._problem import Budget, Problem
 from ._rules import ON_MODEL, noise_of_unit, rule_l2, unit_of
@@ -28,7 +31,10 @@ from ._rules import ON_MODEL, noise_of_unit, rule_l2, unit_of
 __all__ = ["AVERAGE_WEIGHTS", "AverageCalibration", "average_rule", "calibrate_average", "sample_size"]
 
 
+FloatArray = NDArray[np.float64]
+
 _CHUNK = 1 << 16
+_LOOKED_UP = 1 << 10  # as many as may be rows of a user behind a learnt encoding
 _SMALL, _LARGE = 1e-30, 1e30
 
 
@@ -67,7 +73,7 @@ class AverageCalibration:
         The source's, for ``"published"``.
     rows_per_user : int
         Rows that ``sensitivity``, ``epsilon`` and ``mu`` are of together: those of a user.
-    user_factor : float
+    factor : float
         ``sensitivity`` in multiples of one row's, rounded down.
     """
 
@@ -85,7 +91,7 @@ class AverageCalibration:
     claim: Claim | None
     _radius: float
     rows_per_user: int = 1
-    user_factor: float = 1.0
+    factor: float = 1.0
 
     @property
     def schedule(self) -> Schedule:
@@ -126,6 +132,23 @@ class AverageCalibration:
             exact = (l2 * reach**2 + square * inverse) / (2.0 * rows)
         length = dim if self.law == "l2_laplace" else mean_length(dim)
         return min(exact, slope * width) + slope * min(width, length * self.scale)
+
+    @functools.cached_property
+    def _together(self) -> FloatArray:
+        """Sensitivities where 1, 2, ... rows change."""
+        return _sensitivities(self.iterates, self.weights, self.horizon, self._radius, _LOOKED_UP)
+
+    def user_factor(self, rows_per_user: int, user_separation: int) -> float:
+        """What all rows of a user cost, in multiples of what one costs, wherever they stand; rounded up."""
+        rows, _ = check_user(rows_per_user, user_separation)
+        known = self._together
+        if not known[0] > 0.0:
+            return float(rows)
+        if rows > _LOOKED_UP:
+            moved = _sensitivity(self.iterates, self.weights, self.horizon, self._radius, rows)
+        else:
+            moved = float(known[min(rows, len(known)) - 1])
+        return min(float(rows), max(moved / float(known[0]) * UP, 1.0))
 
     def sensitivity_after(self, rows: int) -> float:
         """Sensitivity of the average where the run ends after so many rows, which is public. O(rows)."""
@@ -239,7 +262,7 @@ def calibrate_average(
         claim=claim,
         _radius=radius,
         rows_per_user=together,
-        user_factor=factor,
+        factor=factor,
     )
 
 
@@ -302,41 +325,51 @@ def average_rule(
 
 
 def _sensitivity(iterates: IterateCalibration, weights: str, rows: int, radius: float, together: int) -> float:
-    """Sensitivity of the average after so many rows, rounded up: that of the iterates, averaged, and the roundings.
+    """Sensitivity of the average after so many rows where ``together`` of them change, wherever they stand."""
+    return float(_sensitivities(iterates, weights, rows, radius, together)[-1])
 
-    ``together`` rows may change, wherever they stand.
+
+def _sensitivities(iterates: IterateCalibration, weights: str, rows: int, radius: float, most: int) -> FloatArray:
+    """Sensitivities of the average after so many rows where 1, 2, ... of them change, wherever they stand; rounded up.
+
+    Those of the iterates, averaged, and the roundings. There are ``most`` of them, but no more than there are rows.
     """
     schedule = iterates.schedule
+    number = np.arange(1.0, min(most, rows) + 1)
     if weights == "last":
-        return min(together, rows) * schedule.sensitivity(rows) * UP
+        return number * schedule.sensitivity(rows) * UP
     if rows == 1:
-        return 0.0  # the first iterate depends on no row
+        return np.zeros(1)  # the first iterate depends on no row
     # The iterate t + 1 is the point after row t. Without rounding, a change of row s moves it by at most min(D, width
     # A_s) / A_t, and row 1 moves all the most unless the set is too narrow for that.
     width, first, step = schedule.sensitivity(1), schedule.weight(0), iterates.convexity(rows)
     narrow = width * schedule.weight(1) < iterates.diameter and schedule.rounding(rows) < width
-    largest, later, total, of_all = 0.0, 0.0, 0.0, 0.0
+    largest, later, total = 0.0, 0.0, 0.0
+    begin = np.zeros(len(number))  # what the first ones add, of those that may have fewer changed rows before them
     for stop in range(rows, 1, -_CHUNK):
         start = max(1, stop - _CHUNK)
         each, _ = schedule.arrays(start, 1, stop - start)
         share = np.arange(start + 1.0, stop + 1.0) if weights == "linear" else np.ones(stop - start)
         total += float(np.dot(each, share))
-        if together > 1:  # so many of them may stand up to that row
-            of_all += float(np.dot(each * np.minimum(np.arange(float(start), float(stop)), float(together)), share))
+        if start <= len(begin):
+            some = min(stop - start, len(begin) - start + 1)
+            begin[start - 1 : start - 1 + some] = (each * share)[:some]
         if narrow:
             weight = first + step * np.arange(float(start), float(stop))
             suffix = np.cumsum((share / weight)[::-1])[::-1] + later
             largest = max(largest, float(np.max(np.minimum(iterates.diameter, width * weight) * suffix)))
             later = float(suffix[0])
+    # Up to row t at most t rows have changed, so m of them move the points by the sums from row 1, 2, ..., m on.
+    moved = np.cumsum(total - np.append(0.0, np.cumsum(begin)[:-1]))
     if narrow:
         rounding = schedule.rounding(rows) * schedule.weight(rows)  # of all rows: it grows with them
         total = min(total, largest + rounding * later)
-    if together > 1:
-        total = min(min(together, rows) * total, of_all)
+    moved = np.minimum(number * total, moved)
     whole = 0.5 * rows * (rows + 1.0) if weights == "linear" else float(rows)
-    # a chunk's sum errs by less than 2^-36, relatively, whatever the order, and the chunks' as they are counted
-    total *= 1.0 + 2.0**-34 + (rows / _CHUNK + 1.0) * 4 * UNIT
-    return (total / whole + 2.02 * (rows + 24) * UNIT * radius) * UP  # both runs round
+    # a chunk's sum errs by less than 2^-36, relatively, whatever the order, and the chunks' as they are counted; what
+    # is taken off the total for m rows, and their sum, by less than 64 m roundings
+    moved *= 1.0 + 2.0**-34 + (rows / _CHUNK + 1.0) * 4 * UNIT + 64 * (number - 1.0) * UNIT
+    return np.asarray((moved / whole + 2.02 * (rows + 24) * UNIT * radius) * UP)  # both runs round
 
 
 def _times(sensitivity: float, row: float, together: int) -> float:

@@ -20,6 +20,10 @@ _FOUND_NAMES = (
 )
 
 
+# What a run takes from its first row.
+_OF_A_RUN = "n_features_in_", "feature_names_in_"
+
+
 class FirstRow(NamedTuple):
     """A row that begins a run, with the names of its values."""
 
@@ -83,9 +87,14 @@ class NamedFeatures:
         learner: Any = self
         run = self.__dict__.get("_run")
         row = self._first_row(x) if run is None else self._named_row(x, run.state.n_rows)
+        before = {name: self.__dict__[name] for name in _OF_A_RUN if name in self.__dict__}
         try:
             learner.learn_one(row, y, user)
         except InvalidRow as error:
+            if self.__dict__.get("_run") is run:  # none has begun, whose guarantee would say that names are public
+                for name in _OF_A_RUN:
+                    self.__dict__.pop(name, None)
+                self.__dict__.update(before)
             if error.column is None:
                 raise
             names = row.names if isinstance(row, FirstRow) else self._names() or ()

@@ -273,7 +273,9 @@ class OfflineLearner(LedgeredModel):
         fixed.__dict__.update(self.__dict__)
         plan = fixed.calibrate(X.shape[1], n, 2 if targets.classes is None else len(targets.classes))
         source = None if plan.law == "none" else make_source(fixed.random_state)
-        guarantee = promised_by(stream, fixed.guarantee_of(plan, n, source))
+        # of others k rows cost k times what one does
+        cost = plan if isinstance(plan, AverageCalibration) else None
+        guarantee = promised_by(stream, fixed.guarantee_of(plan, n, source), cost)
         guarantee = replace(guarantee, conditions=(*guarantee.conditions, *conditions))
         for words in weaknesses(guarantee, rows=n):
             warnings.warn(words, PrivacyWarning, stacklevel=3)
@@ -352,7 +354,7 @@ class OfflineLearner(LedgeredModel):
         if rows is None:
             return row
         if isinstance(plan, AverageCalibration) and plan.rows_per_user > 1:  # it is of all of them already
-            return replace(row, unit="user", rows_per_user=rows, user_factor=less_than_all(plan.user_factor, rows))
+            return replace(row, unit="user", rows_per_user=rows, user_factor=less_than_all(plan.factor, rows))
         slack = group_slack(row.parameter, row.slack, rows) if row.slack > 0.0 else 0.0
         return replace(
             row,
