@@ -27,6 +27,7 @@ from .calibration import budget_of_rows, check_user
 from .errors import InvalidParameter, PrivacyWarning, ScaledRowsWarning, SelectionFailure, SolverFailure, StateError
 from .guarantees import (
     ADJACENCIES,
+    DELTA_TOO_LARGE,
     Guarantee,
     ShowsGuarantee,
     delta_of_noise,
@@ -39,7 +40,6 @@ from .guarantees import (
 )
 from .learners import LedgeredModel
 from .learners.views import (
-    DELTA_TOO_LARGE,
     Targets,
     TrainingRows,
     fresh_copy,

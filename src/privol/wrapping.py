@@ -20,8 +20,7 @@ from ._validate import choice, integer, number
 from .calibration import Budget, ReleaseSchedule, WrappedCalibration, calibrate_wrapped
 from .errors import BudgetExceeded, InvalidParameter, PrivacyWarning, StateError
 from .geometry import L2Ball
-from .guarantees import ADJACENCIES, Guarantee, square_up, weaknesses
-from .learners._gaussian import DELTA_TOO_LARGE
+from .guarantees import ADJACENCIES, DELTA_TOO_LARGE, Guarantee, square_up, weaknesses
 from .ledger import Ledger
 from .noise import ARITHMETIC, STREAM_RELEASES, decide_lattice_point, make_source
 

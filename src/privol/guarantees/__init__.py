@@ -37,11 +37,12 @@ from ._pure import gdp_mu_of_pure, pure_delta, pure_epsilon, pure_within_gdp, zc
 from ._record import ADJACENCIES, KINDS, UNITS, Claim, Guarantee
 from ._selection import selection_epsilon, selection_mu
 from ._shuffled import shuffled_delta, shuffled_epsilon, shuffled_epsilon_of_gdp
-from ._weaknesses import WEAK_EPSILON, weaknesses
+from ._weaknesses import DELTA_TOO_LARGE, WEAK_EPSILON, weaknesses
 
 __all__ = [
     "ADJACENCIES",
     "COLLISION",
+    "DELTA_TOO_LARGE",
     "KINDS",
     "RELEASED",
     "UNITS",

@@ -7,10 +7,16 @@ import math
 from ._phrases import format_up
 from ._record import Guarantee
 
-__all__ = ["WEAK_EPSILON", "weaknesses"]
+__all__ = ["DELTA_TOO_LARGE", "WEAK_EPSILON", "weaknesses"]
 
 #: Budgets beyond these promise next to nothing; docs/guarantee.md, "Budgets that promise little", has the sources.
 WEAK_EPSILON, WEAK_DELTA = 10.0, 1e-3
+
+#: The condition of a guarantee whose delta is not below one over the number of rows.
+DELTA_TOO_LARGE = (
+    "delta is not below one over the number of rows, where publishing a random row in the clear would also meet it: "
+    "choose a smaller one"
+)
 
 
 def weaknesses(guarantee: Guarantee, *, rows: int | None = None) -> list[str]:

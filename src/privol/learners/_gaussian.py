@@ -26,22 +26,16 @@ from ..calibration import (
 )
 from ..errors import InvalidParameter
 from ..geometry import ConvexSet, L2Ball
-from ..guarantees import ADJACENCIES, Guarantee, delta_of_noise
+from ..guarantees import ADJACENCIES, DELTA_TOO_LARGE, Guarantee, delta_of_noise
 from ..losses import get_loss
 from ..noise import ARITHMETIC, make_source
 from ._base import OnlineLearner, Run
 from ._targets import MOST_CLASSES
 
-__all__ = ["DELTA_TOO_LARGE", "GaussianLearner", "P"]
+__all__ = ["GaussianLearner", "P"]
 
 #: A learner's own kind of plan.
 P = TypeVar("P", bound=RunPlan)
-
-
-DELTA_TOO_LARGE = (
-    "delta is not below one over the number of rows, where publishing a random row in the clear would also meet it: "
-    "choose a smaller one"
-)
 
 
 class GaussianLearner(OnlineLearner, Generic[P]):

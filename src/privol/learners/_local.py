@@ -16,14 +16,13 @@ from .._validate import choice, number
 from .._vocabulary import AVERAGINGS
 from ..calibration import NO_LAST_ROW, RANDOMIZERS, BanditCalibration, LocalCalibration, Problem, ReportNoise
 from ..errors import InvalidParameter, StateError
-from ..guarantees import Guarantee, square_up
+from ..guarantees import DELTA_TOO_LARGE, Guarantee, square_up
 from ..losses import get_loss
 from ..noise import STREAM_REPORTS
 from ..randomizers import Randomizer, compiled, randomizer_of
 from ._asking import AskingLearner
 from ._base import Run
 from ._frame import RunFrame
-from ._gaussian import DELTA_TOO_LARGE
 
 __all__ = ["GradientReportLearner", "LocalLearner"]
 

@@ -21,7 +21,7 @@ from .._vocabulary import AVERAGINGS, BUILT_TOPOLOGIES
 from ..calibration import NetworkCalibration
 from ..distributed import Exchange, NetworkRows, Ranks, on_all_ranks
 from ..errors import InvalidParameter, RankFailure, StateError
-from ..guarantees import Guarantee, square_up
+from ..guarantees import DELTA_TOO_LARGE, Guarantee, square_up
 from ..ledger import Account
 from ..losses import get_loss
 from ..noise import STREAM_REPORTS
@@ -30,7 +30,6 @@ from ..topology import MixingSchedule, PeriodicMixing, StaticMixing, Topology
 from ._asking import AskingLearner
 from ._base import Keeper, RowStream, Run
 from ._frame import RunFrame
-from ._gaussian import DELTA_TOO_LARGE
 
 __all__ = ["NetworkLearner", "mixing_windows"]
 

@@ -23,6 +23,7 @@ from ..errors import InvalidParameter, PrivacyWarning, SolverFailure
 from ..geometry import L2Ball
 from ..guarantees import (
     ADJACENCIES,
+    DELTA_TOO_LARGE,
     Claim,
     Guarantee,
     delta_of_noise,
@@ -34,7 +35,6 @@ from ..guarantees import (
 from ..ledger import Account, Ledger, LedgerSeat
 from ..losses import get_loss
 from ..noise import STREAM_RELEASES, decide_lattice_point, decide_mixture_point, granularity, make_source
-from ._gaussian import DELTA_TOO_LARGE
 from ._ledgered import LedgeredModel
 from ._model import Export, is_classifier
 from ._run_protocols import RowStream, check_null_rows, place_of, promised_by

@@ -19,7 +19,6 @@ from .._core._rows import squared_norms
 from ..guarantees import Guarantee
 from ..ledger import Account, Ledger, forget_clone
 from ._base import OnlineLearner
-from ._gaussian import DELTA_TOO_LARGE
 from ._ledgered import LedgeredModel
 from ._model import Export
 from ._offline import OfflineLearner, derived_of
@@ -27,7 +26,6 @@ from ._run_protocols import Keeper, Observer, RowStream, Run, promised_by
 from ._targets import Targets
 
 __all__ = [
-    "DELTA_TOO_LARGE",
     "Export",
     "Keeper",
     "Observer",

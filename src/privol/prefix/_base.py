@@ -36,7 +36,7 @@ from ..calibration import (
 )
 from ..errors import InvalidParameter, PrivacyWarning, SourceFailure, StateError
 from ..factorizations import BLT, DESIGNS, Design, Smooth, SquareRoot, forgets
-from ..guarantees import ADJACENCIES, Guarantee, delta_of_noise, square_up, unchecked, weaknesses
+from ..guarantees import ADJACENCIES, DELTA_TOO_LARGE, Guarantee, delta_of_noise, square_up, unchecked, weaknesses
 from ..ledger import Ledger
 from ..noise import ARITHMETIC, STREAM_RELEASES, Source, Unshared, decide_lattice_point, make_source
 
@@ -248,10 +248,7 @@ class Sums(Unshared):
         elif self._endless:
             conditions.append(NO_LAST_ROW)
         elif self._delta * rows >= 1.0 and not none:
-            conditions.append(
-                "delta is not below one over the number of rows, where publishing a random row in the clear would also "
-                "meet it: choose a smaller one"
-            )
+            conditions.append(DELTA_TOO_LARGE)
         stated = self._delta if found.claim is None else found.claim.delta
         users: dict[str, Any] = dict(self._users)
         if users:
