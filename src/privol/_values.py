@@ -414,7 +414,7 @@ def _of_library(y: Any) -> list[Any] | None:
 def frame_of_numbers(X: Any) -> Any:
     """Return a frame whose columns of objects or texts are columns of doubles, NaN for what is no number.
 
-    Of pandas, polars or pyarrow, told by what they have; anything else comes back as it is.
+    Of pandas, polars or pyarrow, recognised by what they have; anything else comes back as it is.
     """
     if hasattr(X, "isetitem"):  # pandas
         found = X

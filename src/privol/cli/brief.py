@@ -45,7 +45,8 @@ def brief_report(record: Mapping[str, Any]) -> list[RenderableType]:
         parts += [Text(), *private_total(record["private_metrics"])]
     found = record["diagnostics"]
     if found is not None:
-        parts += [Text(), *warnings_of(record, private=False), *_how_good(found)]
+        doubts = warnings_of(record, private=False)
+        parts += [Text(), *doubts, *([Text()] if doubts else []), *_how_good(found)]
         if "run" in found and (not record["release_rows"] or record["release_rows"][0] >= record["rows"]):
             parts.append(Text("No model was released before the last row: --release K has models along the way."))
     if record["dropped"] is not None:

@@ -39,7 +39,7 @@ def describe_composition(
     for_users : Bound or None
         The composition when all rows of one user change; None where that is unknown.
     for_rows : Bound or None
-        Where the unit of every run is a user, told by the same column: the composition when one row changes.
+        Where the unit of every run is a user, known by the same column: the composition when one row changes.
         ``together`` is then about all rows of a user.
     grouped : bool
         Whether group privacy was used for the users of one of them.

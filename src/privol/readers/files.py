@@ -137,7 +137,7 @@ class _End:
 
 
 class LineFile:
-    """A text file, standard input or a file object, plain or compressed (told by its first bytes, not by its name).
+    """A text file, standard input or a file object, plain or compressed (recognised by its first bytes, not its name).
 
     The text is that of the moment of opening. What is appended to a plain file later is not read; a last line without
     an end that turns out to have been written only in part by then is left out, in every pass. A file that has

@@ -33,7 +33,7 @@ APART_CONDITION = CAP_CONDITION.replace(
     "the cap on rows per user drops", "the cap on rows per user and their distance drop"
 )
 NULL_CONDITION = (
-    "rows of a user, told by the text of the cell, that are beyond the cap or too near to the last one learnt are null "
+    "rows of a user, known by the cell's text, that are beyond the cap or too near to the last one learnt are null "
     "rows, which depends on the rows of the same user alone: neighbouring streams differ in rows of one user, who is "
     "the same in both or has no other rows in either"
 )
