@@ -34,8 +34,8 @@ _MODULES = (
 )
 _NAMES = {
     **{entry.kind: "learners" for entry in TABLE},
-    "PrivateClassifier": "auto",
-    "PrivateRegressor": "auto",
+    "PrivateClassifier": "auto.estimators",
+    "PrivateRegressor": "auto.estimators",
     "default_learner": "learners",
     "open_stream": "streams",
     "plan": "planning",
@@ -79,8 +79,8 @@ if TYPE_CHECKING:
     from . import streams as streams
     from . import topology as topology
     from . import tuning as tuning
-    from .auto import PrivateClassifier as PrivateClassifier
-    from .auto import PrivateRegressor as PrivateRegressor
+    from .auto.estimators import PrivateClassifier as PrivateClassifier
+    from .auto.estimators import PrivateRegressor as PrivateRegressor
     from .config import show_config as show_config
     from .learners import *  # noqa: F403 (the learners: by their table)
     from .planning import plan as plan

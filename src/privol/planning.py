@@ -18,7 +18,7 @@ from ._validate import choice, integer
 from .calibration import AverageCalibration, RunPlan, stated_epsilon
 from .errors import InvalidParameter
 from .guarantees import WEAK_EPSILON, Guarantee, weaknesses
-from .learners import LEARNERS, OFFLINE_LEARNERS, default_name
+from .learners import ALL_LEARNERS, OFFLINE_LEARNERS, default_name
 from .learners.keeping import promised_by
 from .learners.views import derived_of
 from .losses import loss_at_zero
@@ -420,8 +420,7 @@ def plan(
     581012
     """
     learner = default_name(params.get("loss", "logistic"), params) if learner is None else learner
-    kinds: dict[str, Any] = {**LEARNERS, **OFFLINE_LEARNERS}
-    kind = kinds[choice(tuple(kinds), learner=learner)]
+    kind: Any = ALL_LEARNERS[choice(tuple(ALL_LEARNERS), learner=learner)]
     unknown = sorted(set(params) - set(kind().get_params(deep=False)))
     if unknown:
         raise InvalidParameter(f"{learner} has no parameter {', '.join(unknown)}")

@@ -110,6 +110,7 @@ LAZY = {
     ("calibration", "scipy"): "its optimisers take as long to import as all else, and few calibrations need them",
     ("factorizations", "scipy"): "likewise, and few designs need them",
     ("evaluate", "scipy"): "likewise, and a model within the ball needs none",
+    ("state", "privol"): "only a saved estimator of tables needs estimators, and learning saves none",
     ("learners", "sklearn"): "its metrics take longer to import than all else, and learning needs none",
     ("readers", "sklearn"): "its hasher and its parser bring most of SciPy, which no other rows need",
     ("guarantees", "dp_accounting"): "optional: only runs of several kinds need it, for a tighter figure",

@@ -26,7 +26,7 @@ from ..encoding.schema_parts import Target
 from ..errors import InvalidParameter, StateError, StreamError
 from ..explaining import Explanation, cut_of, explain
 from ..guarantees import ADJACENCIES, Guarantee, split_budget
-from ..learners import LEARNERS, OFFLINE_LEARNERS, OnlineLearner, default_name
+from ..learners import ALL_LEARNERS, LEARNERS, OnlineLearner, default_name
 from ..learners.views import end_run
 from ..ledger import Ledger, LedgerSeat, LostLedger, note_clone, warn_of_clones
 from ..readers.arrays import ArraySource
@@ -391,7 +391,7 @@ class PrivateModel(LearnsLive):
             words["horizon"] = horizon
         else:
             del given["user_separation"]  # of what is released once, how far apart rows are is nothing
-        made: Any = {**LEARNERS, **OFFLINE_LEARNERS}[name](**{"loss": loss, **settings, **given}, **words)
+        made: Any = ALL_LEARNERS[name](**{"loss": loss, **settings, **given}, **words)
         return cast("Learner", within_budget(made, rows, horizon))
 
     def _read(self, course: Course, table: Any, coder: SchemaEncoder | None) -> list[Any]:

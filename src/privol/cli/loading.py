@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,18 +14,23 @@ from typing import Any
 
 __all__ = ["load_libraries"]
 
-# Imported for functions that no learner calls: by sklearn.utils, and by scipy.optimize.
-_LATER = ("scipy.stats", "scipy.spatial")
+# Imported by sklearn.utils for functions that no learner calls.
+_LATER = ("scipy.stats", "scipy.spatial", "narwhals", "narwhals.stable", "narwhals.stable.v2")
 _LOCK = Lock()
 
 
 class _Later(ModuleType):
-    """Stands in ``sys.modules`` for a module until something of it is used; that imports it in the usual way."""
+    """Stands in ``sys.modules`` for a module until something of it is used; that imports it in the usual way.
+
+    It takes those that stand for the rest of its package with it: a module is not imported from a parent that is none.
+    """
 
     def __getattr__(self, name: str) -> Any:
+        package = self.__name__.partition(".")[0]
         with _LOCK:
-            if sys.modules.get(self.__name__) is self:
-                del sys.modules[self.__name__]
+            for other in [other for other, found in sys.modules.items() if type(found) is _Later]:
+                if other.partition(".")[0] == package:
+                    del sys.modules[other]
         return getattr(importlib.import_module(self.__name__), name)
 
 
@@ -44,8 +50,19 @@ def load_libraries() -> None:
         pyarrow.array([])  # looks for pandas, once for all
         if "sklearn" not in sys.modules:
             for name in _LATER:
-                sys.modules.setdefault(name, _Later(name))
+                _let_wait(name)
             import sklearn.base  # noqa: F401
+
+
+def _let_wait(name: str) -> None:
+    package, (parent, _, last) = name.partition(".")[0], name.rpartition(".")
+    if name in sys.modules or (spec := importlib.util.find_spec(package)) is None:  # older scikit-learns lack narwhals
+        return
+    sys.modules[name] = found = _Later(name)
+    if not parent:
+        found.__spec__ = spec
+    elif type(sys.modules.get(parent)) is _Later:
+        setattr(sys.modules[parent], last, found)
 
 
 @contextmanager

@@ -53,7 +53,7 @@ def fit_rows(
     doing: the budget then counts as spent, and the directory stays to say so.
     """
     from ..evaluate import Tape
-    from ..learners import OFFLINE_LEARNERS
+    from ..learners import TABLE
     from ..ledger import Ledger
     from ..state import SealedRelease
 
@@ -247,7 +247,7 @@ def resume_fit(directory: str, path: Path, *, end: bool, others: bool, as_json: 
     A model that was sealed is paid for and shown. Without one nothing was released; the budget counts as spent, and no
     other fit is begun here, because it would pay again.
     """
-    from ..learners import OFFLINE_LEARNERS
+    from ..learners import TABLE
     from ..ledger import Ledger
     from ..state import SealedRelease
 
@@ -255,7 +255,7 @@ def resume_fit(directory: str, path: Path, *, end: bool, others: bool, as_json: 
         return False
     found = Ledger.read(path / LEDGER)
     accounts = found.accounts
-    if len(accounts) != 1 or accounts[0].learner not in {kind.__name__ for kind in OFFLINE_LEARNERS.values()}:
+    if len(accounts) != 1 or accounts[0].learner not in {entry.kind for entry in TABLE if entry.group == "rest"}:
         return False
     if others:
         raise click.UsageError("this run takes no FILE and has no diagnostics: all that can be done is to end it")

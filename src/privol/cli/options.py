@@ -494,10 +494,10 @@ def given_parameters(options: dict[str, Any]) -> dict[str, Any]:
 
 def learner_name(name: str | None, given: Mapping[str, Any]) -> str:
     """Return the name of the learner, by default that for the loss, which must have the given parameters."""
-    from ..learners import LEARNERS, OFFLINE_LEARNERS, default_name
+    from ..learners import ALL_LEARNERS, default_name
 
     found = default_name(given.get("loss", "logistic"), given) if name is None else name
-    kind: Any = OFFLINE_LEARNERS[found] if found in OFFLINE else LEARNERS[found]
+    kind: Any = ALL_LEARNERS[found]
     known = kind().get_params(deep=False)
     for parameter in given:
         if parameter not in known:
@@ -513,9 +513,9 @@ def budget_in_epsilon(name: str | None, given: dict[str, Any]) -> dict[str, Any]
     if "epsilon" in given:
         raise click.UsageError("--epsilon and --mu exclude each other: two ways to state one budget")
     from ..calibration import stated_epsilon
-    from ..learners import LEARNERS, OFFLINE_LEARNERS
+    from ..learners import ALL_LEARNERS
 
-    kind: Any = {**LEARNERS, **OFFLINE_LEARNERS}[learner_name(name, given)]
+    kind: Any = ALL_LEARNERS[learner_name(name, given)]
     delta = given.get("delta", kind().delta)
     settled = {**given, "epsilon": stated_epsilon(None, delta, given["mu"])}
     del settled["mu"]

@@ -114,9 +114,9 @@ class GroupedCommand(click.Command):
             )
             self._write(formatter, records)
         elif value in self.learners:
-            from ..learners import LEARNERS, OFFLINE_LEARNERS
+            from ..learners import ALL_LEARNERS
 
-            taken = {**LEARNERS, **OFFLINE_LEARNERS}[value]().get_params()
+            taken = ALL_LEARNERS[value]().get_params()
             names = [name for name in records if name in self.of_learners and name in taken]
             _section(formatter, f"What --learner {value} takes", records, " ".join(names))
         else:

@@ -30,6 +30,7 @@ _PROGRESS = 1e-15  # of a mean loss: less is rounding
 _NEWTON_DIM = 512  # beyond it a Hessian costs more than many gradients
 # One in so many pieces of so many rows takes Newton near the optimum: what is left is a few steps over all rows.
 _PART, _PART_ROWS, _NEAR = 8, 1024, 0.05
+_THIRD = 3
 _CACHED_ROWS = 4096  # of a pass: what is made of them stays in the cache
 
 
@@ -85,6 +86,7 @@ class Objective:
     """Mean loss over the rows of a tape; keeps the best model seen and the best lower bound of the optimum."""
 
     every = 1  # pieces of rows of which one is looked at
+    curvature_every = 1  # pieces looked at of which one is asked for its curvature, which is most of the work
 
     def __init__(self, tape: Tape, task: Task, domain: ConvexSet, x_bound: float, y_bound: float, intercept: bool):
         self.tape, self.task, self.loss, self.domain = tape, task, task.loss, domain
@@ -152,8 +154,8 @@ class Objective:
         d = dim - self.intercept
         smooth = replace(task, loss=surrogate.loss)
         gradient, H = np.zeros(dim), np.zeros((dim, dim) if hessian else (0, 0))
-        n, true, value, floor = 0, 0.0, 0.0, 0.0
-        for X, factor, y in self.rows():
+        n, bent, true, value, floor = 0, 0, 0.0, 0.0, 0.0
+        for piece, (X, factor, y) in enumerate(self.rows()):
             p, weight = self.predict(X, factor, w), task.weight(y)
             by_score = weight[:, None] if isinstance(weight, np.ndarray) and p.ndim == 2 else weight
             slope = surrogate.scale * smooth.gradients(p, y) * by_score
@@ -175,7 +177,8 @@ class Objective:
             gradient[:d] += X.T @ (slope * factor)
             if self.intercept:
                 gradient[d] += np.sum(slope)
-            if hessian:
+            if hessian and piece % self.curvature_every == 0:
+                bent += len(y)
                 c = surrogate.curvature(p, y) * weight
                 Z = X * (factor * np.sqrt(c))[:, None]
                 H[:d, :d] += Z.T @ Z
@@ -189,7 +192,7 @@ class Objective:
         if true / n < self.best:
             self.best, self.model = true / n, w.copy()
         self.lower = max(self.lower, floor / n + _least(self.domain, gradient / n))
-        return value / n, gradient / n, H / n
+        return value / n, gradient / n, H / max(bent, 1)
 
 
 def _least(domain: ConvexSet, g: FloatArray) -> float:
@@ -231,18 +234,19 @@ def _newton(
     """Newton steps whose quadratic model is minimised over the L2 ball itself, so that every iterate is feasible."""
     value, g, H = f.look(w, surrogate, True)
     while f.gap > tolerance and f.passes < most:
+        before, moved = f.gap, False
         step = _ball_step(H, g - H @ w, radius) - w
         slope, t = float(g @ step), 1.0
-        if slope > -_PROGRESS * abs(value):  # nothing left to gain in double precision
-            break
-        while f.passes < most:
+        while not moved and f.passes < most and slope <= -_PROGRESS * abs(value):  # else nothing is left to gain
             new, g_new, H_new = f.look(w + t * step, surrogate, True)
             if new <= value + 1e-4 * t * slope + _PROGRESS * abs(value):
-                break
+                w, value, g, H, moved = w + t * step, new, g_new, H_new, True
             t /= 2.0
-        else:
+        if f.curvature_every > 1 and (not moved or f.gap > before / 2.0):
+            f.curvature_every = 1
+            value, g, H = f.look(w, surrogate, True)
+        elif not moved:
             break
-        w, value, g, H = w + t * step, new, g_new, H_new
     return w
 
 
@@ -305,7 +309,8 @@ def best_in_hindsight(
     Notes
     -----
     Memory flat in the number of rows. On an L2 ball with up to 512 coordinates and a single score: Newton steps with
-    the ball's own constraint, O(n d^2) a pass; the first ones on an eighth of the rows, where there are enough. Else:
+    the ball's own constraint, O(n d^2) a pass; where there are enough rows, the first passes see an eighth of them, and
+    the others take the curvature, but neither values nor gradients, from a third of them until that slows them down. Else:
     spectral projected gradient. Losses with kinks are approached by smooth ones.
     """
     loss = get_loss(loss)
@@ -335,6 +340,7 @@ def best_in_hindsight(
                         part.every = _PART
                         with suppress(InvalidParameter):  # no usable row in this part
                             w = _newton(part, w, surrogate, feasible.radius, max(tolerance, _NEAR), most)
+                        f.curvature_every = _THIRD
                     w = _newton(f, w, surrogate, feasible.radius, tolerance, most)
                 else:
                     w = _projected(f, w, surrogate, tolerance, most)

@@ -22,6 +22,20 @@ from ._toeplitz import Toeplitz
 __all__ = ["BLT", "OBJECTIVES", "improvements", "optimise_blt", "products_of_columns"]
 
 
+def _root(f: Callable[[float], float], high: float) -> float:
+    """Return where f falls through zero between 0 and ``high``: bisection, to neighbouring doubles.
+
+    ``scipy.optimize.brentq`` finds the same; importing that package takes longer than all the rest of a design.
+    """
+    low = 0.0
+    while low < (middle := low + (high - low) / 2.0) < high:
+        if f(middle) > 0.0:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
 _Sums = Callable[[NDArray[Any], float], NDArray[Any]]
 
 _SMALLEST = 1e-250
@@ -96,8 +110,6 @@ class BLT(Toeplitz):
     @functools.cached_property
     def _inverse(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """1 - rate (discount apart) and weight of the exponentials that B's coefficients sum; the first rate is 1."""
-        from scipy.optimize import brentq  # longer to import than all else here, and not needed for every design
-
         gap, weight = 1.0 - np.array(self.theta), np.array(self.omega)
         count = len(gap)
         offset = np.empty(count)  # of the j-th root of sum omega / (y - gap) = 1 above gap j
@@ -121,7 +133,7 @@ class BLT(Toeplitz):
                 return float(d * (width - d) * rest + weight[j] * (width - d) - right * d)
 
             # At the far end of the last interval sum(omega / theta) <= 1 holds, perhaps but for a rounding.
-            offset[j] = width if secular(width) > 0.0 else brentq(secular, 0.0, width, xtol=1e-300, rtol=1e-15)
+            offset[j] = width if secular(width) > 0.0 else _root(secular, width)
         inverse_gap = gap + offset
         # differences gap_i - inverse_gap_j, in which nothing cancels
         across = gap[:, None] - gap[None, :] - offset[None, :]

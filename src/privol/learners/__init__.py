@@ -2,12 +2,13 @@
 
 :data:`TABLE` is the list of them all. Whoever adds a learner adds a row, and an import for type checkers: what else
 needs to know the learners (the package itself, the command line, plans, saved models, audits, conformance tests) reads
-it. Learners are imported on first use, so the table is there at once.
+it. Learners are imported on first use, each alone, so the table is there at once.
 """
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -90,10 +91,30 @@ TABLE = (
     Entry("pol", "POL", "averaged", "rest", "noise on the average of one pass"),
 )
 
-#: Learners by the name that the command line and :func:`privol.plan` use.
-LEARNERS: dict[str, type[OnlineLearner]]
+
+class Kinds(Mapping[str, type[Any]]):
+    """Classes of learners by the name that the command line uses; a class is imported when it is asked for."""
+
+    def __init__(self, *groups: str) -> None:
+        self._entries = {entry.name: entry for entry in TABLE if entry.group in groups}
+
+    def __getitem__(self, name: str) -> type[Any]:
+        kind: type[Any] = __getattr__(self._entries[name].kind)
+        return kind
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+#: The learners of streams, by the name that the command line and :func:`privol.plan` use.
+LEARNERS: Mapping[str, type[OnlineLearner]] = Kinds(*(group for group in GROUPS if group != "rest"))
 #: The offline ones, likewise: all rows at once, and one release.
-OFFLINE_LEARNERS: dict[str, type[OfflineLearner]]
+OFFLINE_LEARNERS: Mapping[str, type[OfflineLearner]] = Kinds("rest")
+#: Both.
+ALL_LEARNERS: Mapping[str, type[Any]] = Kinds(*GROUPS)
 
 _MODULES = {
     "LedgeredModel": "_ledgered",
@@ -110,19 +131,14 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    value: Any
-    if name in _MODULES:
-        value = getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
-    elif name == "__all__":  # not a list that type checkers would have to compute
+    if name == "__all__":  # not a list that type checkers would have to compute
         return __dir__()
-    elif name in ("LEARNERS", "OFFLINE_LEARNERS"):
-        rest = name == "OFFLINE_LEARNERS"
-        value = {entry.name: __getattr__(entry.kind) for entry in TABLE if (entry.group == "rest") == rest}
-    else:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: Any = getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*_MODULES, "LEARNERS", "OFFLINE_LEARNERS"])
+    return sorted([*_MODULES, "ALL_LEARNERS", "LEARNERS", "OFFLINE_LEARNERS"])

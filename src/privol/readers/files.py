@@ -28,6 +28,7 @@ __all__ = ["LINE_BYTES", "LineFile", "filled_lines", "line_end", "shown"]
 # Read at once. Large enough for the parser's own threads to have work, small
 # enough that a chunk and its parsed columns stay far below a typical memory.
 CHUNK_BYTES = 8 << 20
+_FIRST_BYTES = 1 << 20
 # A line longer than this is a file of another kind, or an attack on memory.
 LINE_BYTES = 64 << 20
 # What precedes a damage in a zst frame is lost from here on, so it is read in small bites.
@@ -326,7 +327,7 @@ class LineFile:
         tells where the last whole line of a text ends that begins with a whole line,
         ``within`` adds to the message about a line without an end.
 
-        A chunk is 8 MiB while there is always more. A live input hands out the whole lines that have come when
+        A chunk is 1 MiB at first, then twice as long as the one before, up to 8 MiB. A live input hands out the whole lines that have come when
         nothing more has come for ``PAUSE`` seconds, at the latest after ``PORTION`` seconds. An empty text follows:
         whatever waits for more rows is to be handed on now. Where it can be known that nothing has come, the empty
         text comes again every ``BEAT`` seconds, so that the consumer can end the waiting. Compressed lines come when
@@ -367,12 +368,14 @@ class LineFile:
         reader: _Reader, tail: bytes, state: _End, end: Callable[[bytes], int], long: Callable[[], StreamError]
     ) -> Iterator[bytes]:
         """Yield whole lines; ``state`` is brought up to date before the last of them."""
+        # The first chunks are small: whoever wants only the first rows need not wait for more of them to be parsed.
+        size = min(_FIRST_BYTES, CHUNK_BYTES)
         while True:
             pieces, held = [tail], 0
-            while held < CHUNK_BYTES and not state.reached:
+            while held < size and not state.reached:
                 try:
                     # read1, not read: it hands out all that precedes the damage.
-                    piece = reader.read1(CHUNK_BYTES)
+                    piece = reader.read1(size)
                 except _DAMAGED as err:
                     state.reached, state.failure = True, err
                     break
@@ -388,6 +391,7 @@ class LineFile:
                 yield text if cut == len(text) else text[:cut]
             if state.reached:
                 return
+            size = min(2 * size, CHUNK_BYTES)
 
     def _live_pieces(
         self, reader: _Reader, tail: bytes, state: _End, end: Callable[[bytes], int], long: Callable[[], StreamError]

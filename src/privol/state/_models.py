@@ -15,7 +15,7 @@ import os
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,22 +23,23 @@ from numpy.typing import NDArray
 from .. import __version__
 from .._core._learner_run import average_total
 from .._files import write_atomically
-from ..auto import PrivateClassifier, PrivateRegressor
-from ..auto.kept import describe_encoding, describe_shown, show
 from ..errors import InvalidParameter, StateError
 from ..geometry import Box, ConvexSet, L1Ball, L2Ball, Simplex, WholeSpace
 from ..guarantees import Guarantee
-from ..learners import LEARNERS, OFFLINE_LEARNERS, OfflineLearner, OnlineLearner
+from ..learners import ALL_LEARNERS, TABLE, OfflineLearner, OnlineLearner
 from ..learners.keeping import show_export
 from ..learners.views import Export, export_of
 from ..losses import Loss, get_loss
 from ..losses import from_record as loss_from_record
 from ..topology import MixingSchedule, Topology, from_record, to_record
 
+if TYPE_CHECKING:  # a learner's model needs nothing of estimators
+    from ..auto.estimators import PrivateClassifier, PrivateRegressor
+
 __all__ = ["FORMAT", "VERSION", "describe_parameters", "load_learner", "load_model", "read_record", "save_model"]
 
 Learner = OnlineLearner | OfflineLearner
-Estimator = PrivateClassifier | PrivateRegressor
+Estimator: TypeAlias = "PrivateClassifier | PrivateRegressor"
 
 FORMAT = "privol.model"
 VERSION = 1
@@ -162,7 +163,9 @@ def save_model(
     check_is_fitted(learner)
     if learner.n_releases_ < 1:
         raise StateError("nothing was released yet, so there is no model to save")
-    if isinstance(learner, Estimator):
+    if not isinstance(learner, OnlineLearner | OfflineLearner):
+        from ..auto.kept import describe_encoding, describe_shown
+
         found = describe_encoding(learner.encoder_)
         inputs = {**(inputs or {}), "schema": found["schema"], "estimator": describe_shown(learner, found)}
         learner = learner.learner_
@@ -209,9 +212,9 @@ def write_export(learner: Learner, export: Export, folder: Path, inputs: dict[st
 
 
 def name_of(learner: Learner) -> str:
-    for name, kind in (*LEARNERS.items(), *OFFLINE_LEARNERS.items()):
-        if type(learner) is kind:
-            return name
+    for entry in TABLE:  # classes of one name first: comparing all would import them all
+        if type(learner).__name__ == entry.kind and type(learner) is ALL_LEARNERS[entry.name]:
+            return entry.name
     raise InvalidParameter(f"{type(learner).__name__} is not a learner of privol")
 
 
@@ -306,6 +309,9 @@ def load_model(directory: str | os.PathLike[str], *, loss: Loss | None = None) -
     shown = inputs.get("estimator")
     if shown is None:
         return learner
+    from ..auto.estimators import PrivateClassifier, PrivateRegressor
+    from ..auto.kept import show
+
     kinds = {kind.__name__: kind for kind in (PrivateClassifier, PrivateRegressor)}
     try:
         model: Estimator = show(kinds[shown["estimator"]], shown, inputs["schema"], learner)
@@ -322,7 +328,7 @@ def load_learner(directory: str | os.PathLike[str], *, loss: Loss | None = None)
     folder = Path(directory)
     record = read_record(folder)
     try:
-        kind: Any = {**LEARNERS, **OFFLINE_LEARNERS}[record["learner"]]
+        kind: Any = ALL_LEARNERS[record["learner"]]
         learner: Learner = kind(**parameters_of(record["parameters"], loss))
         guarantee = Guarantee.from_record(record["guarantee"])
         labels = classes_of(record["classes"])
