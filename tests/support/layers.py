@@ -6,7 +6,7 @@ from __future__ import annotations
 # of one layer do not know each other.
 LAYERS: tuple[set[str], ...] = (
     {"errors"},
-    {"_files", "_rounding", "_sparse", "_validate", "_values", "_vocabulary"},
+    {"_files", "_roots", "_rounding", "_sparse", "_validate", "_values", "_vocabulary"},
     {"_core"},
     {"config"},
     {"factorizations", "geometry", "losses", "noise", "topology"},
@@ -39,6 +39,7 @@ ONLY = {
     "_sparse": {"errors"},
     "_values": {"errors"},
     "_files": {"errors"},
+    "_roots": set(),
     "_rounding": set(),  # the unit, the factor outwards
     "_vocabulary": set(),  # words alone
     "_core": {"errors"},  # arithmetic, which never knows what epsilon is
@@ -48,7 +49,7 @@ ONLY = {
     "streams": {"encoding", "readers", "_core", "errors", "_validate"},  # the table of users is compiled
     "data": {"streams", "errors", "_validate"},
     "config": {"_core"},
-    "factorizations": {"errors", "_rounding", "_validate", "_vocabulary"},  # pure mathematics
+    "factorizations": {"errors", "_roots", "_rounding", "_validate", "_vocabulary"},  # pure mathematics
     "topology": {"errors", "_sparse", "_validate"},  # likewise, and public
 }
 
@@ -109,7 +110,6 @@ LAZY = {
     ("guarantees", "scipy"): "its statistics take longer to import than all else, and few guarantees need them",
     ("calibration", "scipy"): "its optimisers take as long to import as all else, and few calibrations need them",
     ("factorizations", "scipy"): "likewise, and few designs need them",
-    ("evaluate", "scipy"): "likewise, and a model within the ball needs none",
     ("state", "privol"): "only a saved estimator of tables needs estimators, and learning saves none",
     ("learners", "sklearn"): "its metrics take longer to import than all else, and learning needs none",
     ("readers", "sklearn"): "its hasher and its parser bring most of SciPy, which no other rows need",

@@ -53,7 +53,7 @@ def fit_rows(
     doing: the budget then counts as spent, and the directory stays to say so.
     """
     from ..evaluate import Tape
-    from ..learners import TABLE
+    from ..learners import OFFLINE_LEARNERS
     from ..ledger import Ledger
     from ..state import SealedRelease
 

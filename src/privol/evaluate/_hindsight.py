@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from .._core._rows import squared_norms
+from .._roots import falling_root
 from .._validate import integer, number
 from ..errors import InvalidParameter
 from ..geometry import Box, ConvexSet, L1Ball, L2Ball, Simplex
@@ -221,9 +222,7 @@ def _ball_step(H: FloatArray, b: FloatArray, radius: float) -> FloatArray:
 
     shift = 0.0
     if excess(0.0) > 0.0:
-        from scipy.optimize import brentq  # longer to import than all else here; a model within the ball needs none
-
-        shift = float(brentq(excess, 0.0, float(np.linalg.norm(b)) / radius + 1e-300, xtol=1e-300, rtol=1e-14))
+        shift = falling_root(excess, float(np.linalg.norm(b)) / radius + 1e-300)
     v: FloatArray = -vectors @ (c / (values + shift))
     return v * min(1.0, radius / max(float(np.linalg.norm(v)), 1e-300))
 
@@ -310,8 +309,8 @@ def best_in_hindsight(
     -----
     Memory flat in the number of rows. On an L2 ball with up to 512 coordinates and a single score: Newton steps with
     the ball's own constraint, O(n d^2) a pass; where there are enough rows, the first passes see an eighth of them, and
-    the others take the curvature, but neither values nor gradients, from a third of them until that slows them down. Else:
-    spectral projected gradient. Losses with kinks are approached by smooth ones.
+    the others take the curvature, but neither values nor gradients, from a third of them until that slows them down.
+    Else: spectral projected gradient. Losses with kinks are approached by smooth ones.
     """
     loss = get_loss(loss)
     tolerance = number(tolerance=tolerance, above=0)

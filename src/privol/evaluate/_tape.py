@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,18 +14,21 @@ from .._validate import integer
 from .._values import block_of
 from ..errors import InvalidParameter, StateError
 from ..streams import Block
+from ._spool import Room, Spool
 
 __all__ = ["PASS_ROWS", "Tape"]
 
 #: Rows of a block where nobody asks for fewer.
 PASS_ROWS = 16384
+_MEMORY = 128 << 20  # bytes of rows that need no file
 
 
 class Tape:
-    """A stream that can be read again: the first pass records its rows in an unnamed temporary file.
+    """A stream that can be read again: the first pass records its rows, beyond 128 MiB in an unnamed temporary file.
 
     The file holds **raw rows**. It has no name in the file system, belongs to the user alone and vanishes with the
-    object. Memory stays flat. Rows come out in blocks of at most ``cut`` rows.
+    object. Memory stays flat. Rows come out in blocks of at most ``cut`` rows; those that come again cannot be written
+    to.
 
     Parameters
     ----------
@@ -37,14 +39,14 @@ class Tape:
 
     Notes
     -----
-    Disk: 8 bytes a value (4 for float32 rows), about 12 a non-zero for CSR rows.
+    Memory, then disk: 8 bytes a value (4 for float32 rows), about 12 a non-zero for CSR rows.
     """
 
     def __init__(self, stream: Any, *, cut: int | None = None) -> None:
         self._stream = stream
         self._cut = PASS_ROWS if cut is None else integer(cut=cut, at_least=1)
-        self._files: dict[str, IO[bytes]] = {}
-        self._types: dict[str, np.dtype[Any]] = {}
+        self._parts: dict[str, Spool] = {}
+        self._room = Room(_MEMORY)
         self._n_features = 0
         self._rows = 0
         self._sparse = False
@@ -74,15 +76,15 @@ class Tape:
 
     def close(self) -> None:
         """Drop the recorded rows."""
-        for file in self._files.values():
-            file.close()
-        self._files.clear()
+        for part in self._parts.values():
+            part.close()
+        self._parts.clear()
         self._complete = False
 
     def __iter__(self) -> Iterator[Block]:
         if self._complete:
             return self.replay(self._cut)
-        if self._files:
+        if self._parts:
             raise StateError("the first pass over the tape did not come to the end, and its rows cannot be read again")
         return self._record()
 
@@ -113,22 +115,13 @@ class Tape:
         self._complete = True
 
     def _append(self, name: str, values: NDArray[Any]) -> None:
-        if name not in self._files:
-            self._files[name] = tempfile.TemporaryFile()  # noqa: SIM115 (close() ends it)
-            self._types[name] = values.dtype
+        if name not in self._parts:
+            self._parts[name] = Spool(values.dtype, self._room)
+        spool = self._parts[name]
         # float32 blocks after float64 ones widen exactly; the other way round the tape would have to be rewritten
-        if not np.can_cast(values.dtype, self._types[name], "safe"):
-            raise InvalidParameter(f"blocks of type {values.dtype} follow blocks of type {self._types[name]}")
-        self._files[name].write(np.ascontiguousarray(values, dtype=self._types[name]).data)
-
-    def _read(self, name: str, start: int, count: int) -> NDArray[Any]:
-        # Read, not mapped: mapped pages would count as the process's memory, as many as there are rows.
-        values = np.empty(count, dtype=self._types[name])
-        file = self._files[name]
-        file.seek(start * values.itemsize)
-        if file.readinto(values.view(np.uint8)) != values.nbytes:  # type: ignore[attr-defined]
-            raise StateError("the temporary file of the tape is cut short")
-        return values
+        if not np.can_cast(values.dtype, spool.dtype, "safe"):
+            raise InvalidParameter(f"blocks of type {values.dtype} follow blocks of type {spool.dtype}")
+        spool.append(values)
 
     def replay(self, cut: int, every: int = 1) -> Iterator[Block]:
         """Yield the recorded rows in blocks of at most ``cut`` rows; of dense rows only every so manyth block."""
@@ -139,11 +132,11 @@ class Tape:
             n = min(cut, self._rows - start)
             X: Any
             if self._sparse:
-                pointers = np.concatenate([[0], np.cumsum(self._read("lengths", start, n))])
+                pointers = np.concatenate([[0], np.cumsum(self._parts["lengths"].read(start, n))])
                 size = int(pointers[-1])
-                parts = (self._read("data", begin, size), self._read("indices", begin, size), pointers)
-                X = sparse.csr_array(parts, shape=(n, width))
+                data, indices = (self._parts[name].read(begin, size) for name in ("data", "indices"))
+                X = sparse.csr_array((data, indices, pointers), shape=(n, width))
                 begin += size
             else:
-                X = self._read("data", start * width, n * width).reshape(n, width)
-            yield Block(X, self._read("y", start, n) if self._targets else None, start + 1)
+                X = self._parts["data"].read(start * width, n * width).reshape(n, width)
+            yield Block(X, self._parts["y"].read(start, n) if self._targets else None, start + 1)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._roots import falling_root
 from .._rounding import UP
 from .._validate import choice, integer, number
 from .._vocabulary import OBJECTIVES
@@ -20,20 +21,6 @@ from ._designs import MAX_STEPS
 from ._toeplitz import Toeplitz
 
 __all__ = ["BLT", "OBJECTIVES", "improvements", "optimise_blt", "products_of_columns"]
-
-
-def _root(f: Callable[[float], float], high: float) -> float:
-    """Return where f falls through zero between 0 and ``high``: bisection, to neighbouring doubles.
-
-    ``scipy.optimize.brentq`` finds the same; importing that package takes longer than all the rest of a design.
-    """
-    low = 0.0
-    while low < (middle := low + (high - low) / 2.0) < high:
-        if f(middle) > 0.0:
-            low = middle
-        else:
-            high = middle
-    return high
 
 
 _Sums = Callable[[NDArray[Any], float], NDArray[Any]]
@@ -133,7 +120,7 @@ class BLT(Toeplitz):
                 return float(d * (width - d) * rest + weight[j] * (width - d) - right * d)
 
             # At the far end of the last interval sum(omega / theta) <= 1 holds, perhaps but for a rounding.
-            offset[j] = width if secular(width) > 0.0 else _root(secular, width)
+            offset[j] = width if secular(width) > 0.0 else falling_root(secular, width)
         inverse_gap = gap + offset
         # differences gap_i - inverse_gap_j, in which nothing cancels
         across = gap[:, None] - gap[None, :] - offset[None, :]

@@ -327,12 +327,13 @@ class LineFile:
         tells where the last whole line of a text ends that begins with a whole line,
         ``within`` adds to the message about a line without an end.
 
-        A chunk is 1 MiB at first, then twice as long as the one before, up to 8 MiB. A live input hands out the whole lines that have come when
-        nothing more has come for ``PAUSE`` seconds, at the latest after ``PORTION`` seconds. An empty text follows:
-        whatever waits for more rows is to be handed on now. Where it can be known that nothing has come, the empty
-        text comes again every ``BEAT`` seconds, so that the consumer can end the waiting. Compressed lines come when
-        the decompressor gives them, which may be no earlier than the next ones; where a pipe cannot be asked whether
-        it has more (Windows, objects that are no files of the operating system), each read is handed out by itself.
+        A chunk is 1 MiB at first, then twice as long as the one before, up to 8 MiB. A live input hands out the whole
+        lines that have come when nothing more has come for ``PAUSE`` seconds, at the latest after ``PORTION`` seconds.
+        An empty text follows: whatever waits for more rows is to be handed on now. Where it can be known that nothing
+        has come, the empty text comes again every ``BEAT`` seconds, so that the consumer can end the waiting.
+        Compressed lines come when the decompressor gives them, which may be no earlier than the next ones; where a pipe
+        cannot be asked whether it has more (Windows, objects that are no files of the operating system), each read is
+        handed out by itself.
         """
 
         def long() -> StreamError:

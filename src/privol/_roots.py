@@ -1,0 +1,31 @@
+"""Where a falling function is zero: ``scipy.optimize`` knows, but takes long to import."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+__all__ = ["falling_root"]
+
+
+def falling_root(f: Callable[[float], float], high: float) -> float:
+    """Return where ``f``, positive at 0 and at most 0 at ``high``, changes its sign: bisection, to the last bit.
+
+    Parameters
+    ----------
+    f : callable
+        Falling; where its roundings matter, the result is one of the places where the computed sign changes.
+    high : float
+        Positive and finite.
+
+    Returns
+    -------
+    float
+        The upper one of two neighbouring doubles.
+    """
+    low = 0.0
+    while low < (middle := low + (high - low) / 2.0) < high:
+        if f(middle) > 0.0:
+            low = middle
+        else:
+            high = middle
+    return high
