@@ -42,7 +42,10 @@ SENTENCE = (
 )
 #: Layers of no single part, from below: what they are to those above, and how they are called together.
 BELOW = (
-    ("errors and checks", ("errors", "_files", "_roots", "_rounding", "_sparse", "_validate", "_values", "_vocabulary")),
+    (
+        "errors and checks",
+        ("errors", "_files", "_roots", "_rounding", "_sparse", "_validate", "_values", "_vocabulary"),
+    ),
     ("arithmetic: kernels in C", ("_core", "config")),
 )
 ABOVE = (

@@ -255,7 +255,7 @@ cdef class LeaderRun(LearnerRun):
         return 0
 
     def _secret_gradient(self):
-        """The gradient of the last row that had one: SECRET, for tests of sensitivity."""
+        """The gradient of the last row that had one, but no sparse one of a step of several rows: SECRET, for tests."""
         self.enter(False)
         with self.lock:
             return self.vector(self.it.gradient, self.plan.d)

@@ -3,61 +3,90 @@
 #include <math.h>
 #include <string.h>
 
-/* Row state->t has come, with its gradient (NULL: 0): what is due after it. The horizon ends a leaf that is not full. */
-static pv_status arrive(pv_leader *it, const pv_leader_plan *plan, const double *gradient) {
+/* What is due after row state->t, which the sums have. The horizon ends a leaf that is not full. */
+static pv_status arrived(pv_leader *it, const pv_leader_plan *plan) {
     pv_state *state = &it->run;
     if (state->t == 1) pv_spend(state, plan->cost);
-    pv_status status = pv_prefix_add(&it->sums, gradient);
-    if (status != PV_OK) return status;
     if (state->t == plan->run.horizon) pv_prefix_end_leaf(&it->sums);
     state->pending |= it->sums.due > 0;
     return PV_OK;
 }
 
-/* The gradient of row i times f at the point, scaled to a norm of its slopes of at most `most`. */
-static pv_status gradient_of(pv_leader *it, const pv_plan *run, const pv_rows *rows, int64_t i, double f, double y,
-                             double most) {
+/* Row state->t has come, with its gradient (NULL: 0). */
+static pv_status arrive(pv_leader *it, const pv_leader_plan *plan, const double *gradient) {
+    const pv_status status = pv_prefix_add(&it->sums, gradient);
+    return status == PV_OK ? arrived(it, plan) : status;
+}
+
+/* The slopes of row i times f at the point, one for each output, scaled to a norm of at most `most`. */
+static pv_status slopes_of(const pv_leader *it, const pv_plan *run, const pv_rows *rows, int64_t i, double f, double y,
+                           double most, double *slopes) {
     const pv_outputs *outputs = &run->outputs;
     const double weight = pv_outputs_weight(outputs, y);
-    double *w = it->gradient;
     if (outputs->n > 1) {
-        const int64_t n = outputs->n, width = run->d / n;
-        double *slopes = it->run.work;
+        const int64_t n = outputs->n;
         pv_scores(it->point, run, rows, i, f, slopes);
         pv_outputs_slopes(outputs, &run->loss, slopes, y);
         for (int64_t k = 0; k < n; ++k) slopes[k] *= weight;
         const double square = pv_sqnorm(slopes, n);
         if (square != square) return PV_NOT_FINITE; /* a user's loss */
         const double scale = square > most * most ? most / sqrt(square) : 1.0;
-        for (int64_t k = 0; k < n; ++k, w += width) {
-            const double g = slopes[k] * scale;
-            rows->ops->scaled(rows, i, g * f, w);
-            if (run->intercept) w[width - 1] = g;
-        }
+        for (int64_t k = 0; k < n; ++k) slopes[k] *= scale;
         return PV_OK;
     }
-    double g = weight * run->loss.slope(&run->loss, pv_predict(it->point, run, rows, i, f), y);
+    const double g = weight * run->loss.slope(&run->loss, pv_predict(it->point, run, rows, i, f), y);
     if (g != g) return PV_NOT_FINITE;
-    g = g > most ? most : (g < -most ? -most : g);
-    rows->ops->scaled(rows, i, g * f, w);
-    if (run->intercept) w[run->d - 1] = g;
+    slopes[0] = g > most ? most : (g < -most ? -most : g);
     return PV_OK;
+}
+
+/* The gradient: the row for each output, times its slope. */
+static void write_gradient(const pv_plan *run, const pv_rows *rows, int64_t i, double f, const double *slopes,
+                           double *w) {
+    const int64_t n = run->outputs.n, width = run->d / n;
+    for (int64_t k = 0; k < n; ++k, w += width) {
+        rows->ops->scaled(rows, i, slopes[k] * f, w);
+        if (run->intercept) w[width - 1] = slopes[k];
+    }
+}
+
+static void add_gradient(const pv_plan *run, const pv_rows *rows, int64_t i, double f, const double *slopes,
+                         double *w) {
+    const int64_t n = run->outputs.n, width = run->d / n;
+    for (int64_t k = 0; k < n; ++k, w += width) {
+        rows->ops->axpy(rows, i, slopes[k] * f, w);
+        if (run->intercept) w[width - 1] += slopes[k];
+    }
+}
+
+/* Sparse rows of a step of several rows: each is added where it has entries, so only a step passes over all coordinates.
+ * The same bits: no sum is -0, to which adding 0 would make a difference. */
+static int enters_leaf(const pv_leader *it, const pv_rows *rows) {
+    return rows->is_csr && it->sums.plan->leaf > 1 && pv_prefix_in_doubles(&it->sums);
 }
 
 static pv_status learn(pv_state *state, const pv_plan *run, const pv_rows *rows, int64_t i, double y, double norm) {
     pv_leader *it = (pv_leader *)state;
     const pv_leader_plan *plan = (const pv_leader_plan *)run;
-    double *w = it->gradient;
     if (norm < 0.0) {
         ++state->n_null;
-        w = NULL;
-    } else {
-        const double f = pv_scale_row(state, run, &norm);
-        const double most = pv_most_slope(plan->bound, norm + (run->intercept ? 1.0 : 0.0));
-        const pv_status status = gradient_of(it, run, rows, i, f, y, most);
-        if (status != PV_OK) return status;
+        return arrive(it, plan, NULL);
     }
-    return arrive(it, plan, w);
+    const double f = pv_scale_row(state, run, &norm);
+    const double most = pv_most_slope(plan->bound, norm + (run->intercept ? 1.0 : 0.0));
+    double slope, *slopes = run->outputs.n > 1 ? state->work : &slope;
+    pv_status status = slopes_of(it, run, rows, i, f, y, most, slopes);
+    if (status != PV_OK) return status;
+    if (!enters_leaf(it, rows)) {
+        write_gradient(run, rows, i, f, slopes, it->gradient);
+        return arrive(it, plan, it->gradient);
+    }
+    status = pv_prefix_begin_row(&it->sums);
+    if (status != PV_OK) return status;
+    if (it->sums.in_leaf == 0) memset(it->sums.leaf, 0, (size_t)run->d * sizeof(double));
+    add_gradient(run, rows, i, f, slopes, it->sums.leaf);
+    pv_prefix_end_row(&it->sums);
+    return arrived(it, plan);
 }
 
 pv_status pv_leader_tell(pv_leader *it, const pv_leader_plan *plan, const double *gradient) {
