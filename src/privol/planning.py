@@ -15,7 +15,7 @@ import numpy as np
 
 from ._rounding import up_to_digits
 from ._validate import choice, integer
-from .calibration import AverageCalibration, RunPlan, stated_epsilon
+from .calibration import AverageCalibration, RunPlan, epsilon_of
 from .errors import InvalidParameter
 from .guarantees import WEAK_EPSILON, Guarantee, weaknesses
 from .learners import ALL_LEARNERS, OFFLINE_LEARNERS, default_name
@@ -425,8 +425,8 @@ def plan(
     if unknown:
         raise InvalidParameter(f"{learner} has no parameter {', '.join(unknown)}")
     made: Any = kind(**params)
-    if getattr(made, "mu", None) is not None and made.calibration != "published":  # of an epsilon remedies ask for more
-        params = {**params, "mu": None, "epsilon": stated_epsilon(made.epsilon, made.delta, made.mu)}
+    if "mu" in made.get_params(deep=False):  # of an epsilon remedies ask for more
+        params = {**params, "mu": None, "epsilon": epsilon_of(made)}
         made = kind(**params)
     n_classes = integer(n_classes=n_classes, at_least=2)
     if learner in OFFLINE_LEARNERS:

@@ -182,7 +182,7 @@ def test_the_first_block_may_be_bad_too():
         {"horizon": 2.5},
         {"ledger": 3},
         {"random_state": "x"},
-        {"epsilon": None},
+        {"epsilon": "much"},
         {"loss": 3},
         {"radius": -1.0},
         {"l2": "x"},

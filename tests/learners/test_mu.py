@@ -10,9 +10,12 @@ import pytest
 from sklearn.base import clone
 
 import privol
+from privol.auto.kept import parameters_of
+from privol.calibration import epsilon_of
 from privol.errors import InvalidParameter
 from privol.evaluate import compare
 from privol.guarantees import epsilon_within, gdp_mu
+from privol.state import describe_parameters
 
 MU, DELTA = 0.5, 1e-6
 RNG = np.random.default_rng(3)
@@ -55,14 +58,23 @@ def test_the_noise_is_that_of_mu():
 def test_one_of_both_is_stated(name):
     for words, message in [
         ({"mu": MU, "epsilon": 2.0}, r"exclude each other: found epsilon=2.0 and mu=0.5"),
-        ({"epsilon": None}, "epsilon must be above 0, or mu in its place"),
+        ({"mu": MU, "epsilon": 1.0}, r"exclude each other: found epsilon=1.0 and mu=0.5"),
         ({"mu": 0.0}, "mu must be a number above 0"),
         ({"mu": math.nan}, "mu must be"),
         ({"mu": 1e-9}, "mu=1e-09 has no epsilon above 0 at delta=1e-06"),
     ]:
         with pytest.raises(InvalidParameter, match=message):
             fitted(name, delta=DELTA, **words)
-    assert made(name, mu=MU, epsilon=None).get_params()["epsilon"] is None
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_nothing_stated_is_an_epsilon_of_1(name):
+    none, one = fitted(name), fitted(name, epsilon=1.0)
+    np.testing.assert_array_equal(none.coef_, one.coef_)
+    assert none.guarantee_ == one.guarantee_
+    assert epsilon_of(none) == 1.0
+    assert describe_parameters(none) == describe_parameters(one)
+    assert describe_parameters(made(name, mu=MU))["epsilon"] is None
 
 
 def test_what_mu_does_not_say():
@@ -93,7 +105,12 @@ def test_estimators():
     assert by_mu.guarantee_ == by_epsilon.guarantee_
     assert by_mu.guarantee_.mu <= 5.0
     with pytest.raises(InvalidParameter, match="exclude each other"):
-        privol.PrivateRegressor(mu=1.0, epsilon=3.0).fit(rows, labels)
+        privol.PrivateRegressor(mu=1.0, epsilon=1.0).fit(rows, labels)
+    nothing, one = (
+        privol.PrivateClassifier(random_state=1, **words).fit(rows, labels) for words in ({}, {"epsilon": 1.0})
+    )
+    np.testing.assert_array_equal(nothing.predict_proba(X), one.predict_proba(X))
+    assert parameters_of(nothing) == parameters_of(one)
 
 
 def test_what_reads_the_budget():

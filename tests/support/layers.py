@@ -110,6 +110,7 @@ LAZY = {
     ("guarantees", "scipy"): "its statistics take longer to import than all else, and few guarantees need them",
     ("calibration", "scipy"): "its optimisers take as long to import as all else, and few calibrations need them",
     ("factorizations", "scipy"): "likewise, and few designs need them",
+    ("auto", "privol"): "the command line needs other modules of it, and neither estimator",
     ("state", "privol"): "only a saved estimator of tables needs estimators, and learning saves none",
     ("learners", "sklearn"): "its metrics take longer to import than all else, and learning needs none",
     ("readers", "sklearn"): "its hasher and its parser bring most of SciPy, which no other rows need",

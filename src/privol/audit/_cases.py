@@ -28,6 +28,7 @@ from ..calibration import (
     LeastSquaresCalibration,
     SumCalibration,
     calibrate_sums,
+    epsilon_of,
 )
 from ..errors import InvalidParameter
 from ..factorizations import DESIGNS, Design, factorization
@@ -179,6 +180,8 @@ class LearnerCase(Case):
 
     def __init__(self, learner: OnlineLearner, *, steps: int, noise: float, random_state: Any) -> None:
         words = {**learner.get_params(deep=False), "ledger": None, "on_invalid": "zero", "random_state": random_state}
+        if "mu" in words:
+            words |= {"mu": None, "epsilon": epsilon_of(learner)}
         if words.get("batch", 1) is None:
             words["batch"] = 1  # of the steps that PQFTL would choose for its models, those that release most
         for name, known in _KNOWN.items():

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..calibration import check_user
+from ..calibration import check_user, epsilon_of
 from ..errors import InvalidParameter
 from ..guarantees import gdp_mu_of_pure
 from ..learners import OFFLINE_LEARNERS, POL, ObjectivePerturbation, OfflineLearner, OutputPerturbation
@@ -89,6 +89,8 @@ class OfflineCase(Case):
         places: Sequence[int] | None = None,
     ) -> None:
         words = {**learner.get_params(deep=False), "ledger": None, "on_invalid": "zero", "random_state": random_state}
+        if "mu" in words:
+            words |= {"mu": None, "epsilon": epsilon_of(learner)}
         self._kind: type[Any] = type(learner)
         if self._kind not in OFFLINE.values():
             raise InvalidParameter(f"no worst data sets are known of {self._kind.__name__}: use audit_black_box")

@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 from .._validate import choice, integer, number
 from .._vocabulary import ON_INVALID
-from ..calibration import stated_epsilon
+from ..calibration import epsilon_of
 from ..encoding import PrivateEncoder
 from ..encoding.encode import SchemaEncoder
 from ..encoding.frequent import FrequentSource
@@ -351,7 +351,7 @@ class PrivateModel(LearnsLive):
 
     def _epsilon(self) -> float:
         """Epsilon of the budget, however it is stated."""
-        return stated_epsilon(self.epsilon, self.delta, self.mu)
+        return number(epsilon=epsilon_of(self), above=0, infinite=True)
 
     def _prepared(self, table: Labelled | SparseRows, horizon: int, *, reuse: bool | None) -> Course:
         """Return a run that can begin: all that can be refused is refused, and nothing is reserved."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from .._rounding import UP
+from ..calibration import epsilon_of
 from ..encoding import PrivateEncoder
 from ..errors import InvalidParameter
 from ..guarantees import Guarantee, compose_gdp, epsilon_within, gdp_mu, group_mu
@@ -197,7 +198,8 @@ def encoder_for(
     users = {} if promise.unit == "row" else {"rows_per_user": made.rows_per_user}
     if users:
         users["user_separation"] = getattr(made, "user_separation", 1)
-    epsilon, reuse = made.epsilon, False if made.epsilon is None else reuse_rows
+    epsilon = epsilon_of(made)
+    reuse = False if epsilon is None else reuse_rows
     if epsilon is None:  # noise that is stated: the more features, the less it costs, and how many is to be learnt
         epsilon = epsilon_within(_promise(made, horizon, _MOST_FEATURES).parameter, made.delta)
     if mu is not None:
@@ -239,7 +241,7 @@ def within_budget(made: Any, stream: Any, horizon: int) -> Any:
         made.epsilon = epsilon
         return promise_beside(made, stream, horizon, n_classes).mu
 
-    epsilon = made.epsilon
+    epsilon = epsilon_of(made)
     if getattr(made, "rows_per_user", None) is None or epsilon is None or math.isinf(epsilon):
         return made
     most = promise_of(made, stream.n_features, horizon, n_classes).mu

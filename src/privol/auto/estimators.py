@@ -38,8 +38,9 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Budget of the whole run, encoding and model, above 0; infinite: no noise and no guarantee.
+    epsilon : float, optional
+        Budget of the whole run, encoding and model, above 0 (default: 1, where ``mu`` is not given); infinite: no noise
+        and no guarantee.
     delta : float, default=1e-6
         Where epsilon is stated, above 0 and below 1. Choose it well below one over the number of rows.
     mu : float, optional
@@ -127,7 +128,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        epsilon: float = 1.0,
+        epsilon: float | None = None,
         delta: float = 1e-6,
         mu: float | None = None,
         adjacency: str = "replace",
@@ -293,8 +294,9 @@ class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Budget of the whole run, encoding and model, above 0; infinite: no noise and no guarantee.
+    epsilon : float, optional
+        Budget of the whole run, encoding and model, above 0 (default: 1, where ``mu`` is not given); infinite: no noise
+        and no guarantee.
     delta : float, default=1e-6
         Where epsilon is stated, above 0 and below 1. Choose it well below one over the number of rows.
     mu : float, optional
@@ -369,7 +371,7 @@ class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        epsilon: float = 1.0,
+        epsilon: float | None = None,
         delta: float = 1e-6,
         mu: float | None = None,
         adjacency: str = "replace",

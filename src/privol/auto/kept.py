@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import __version__
 from .._files import write_atomically
+from ..calibration import epsilon_of
 from ..encoding import PrivateEncoder
 from ..encoding.phases import EncodingPlan
 from ..encoding.schema import Schema
@@ -52,6 +53,8 @@ class Directory(Keeper, Protocol):
 def parameters_of(model: Any) -> dict[str, Any]:
     """Return an estimator's parameters as JSON values, without ``ledger`` and ``random_state``."""
     found = {name: value for name, value in model.get_params(deep=False).items() if name not in _LEFT_OUT}
+    if found["mu"] is None:  # what was run, whatever the default is one day
+        found["epsilon"] = epsilon_of(model)
     if found["declared"] is not None:
         found["declared"] = Schema.load(found["declared"], partial=True).to_record()
     plain: dict[str, Any] = {name: _plain(value) for name, value in found.items()}

@@ -40,7 +40,7 @@ from ._participation import (
     users_of,
 )
 from ._plans import RunPlan
-from ._problem import EPSILON, Budget, Problem, stated_epsilon
+from ._problem import EPSILON, Budget, Problem, epsilon_of, stated_epsilon
 from ._reports import (
     RANDOMIZERS,
     Proxy,
@@ -121,6 +121,7 @@ __all__ = [
     "calibrate_sums",
     "calibrate_wrapped",
     "check_user",
+    "epsilon_of",
     "experts_of",
     "experts_regret",
     "factor_of_steps",

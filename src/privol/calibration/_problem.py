@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from .._rounding import bound_of_rows
 from .._validate import choice, number
@@ -13,7 +14,7 @@ from ..guarantees import ADJACENCIES, epsilon_within, gdp_mu
 from ..losses import Loss
 from ._participation import check_user
 
-__all__ = ["EPSILON", "Budget", "Problem", "stated_epsilon"]
+__all__ = ["EPSILON", "Budget", "Problem", "epsilon_of", "stated_epsilon"]
 
 #: Of a run that states no budget.
 EPSILON = 1.0
@@ -127,28 +128,26 @@ def stated_epsilon(epsilon: float | None, delta: float, mu: float | None) -> flo
     Parameters
     ----------
     epsilon : float or None
-        Above 0, or infinite. With ``mu`` None, or the default that nobody has to state.
+        Above 0, or infinite; None: not stated.
     delta : float
         In (0, 1) with ``mu``.
     mu : float or None
-        Above 0, or infinite.
+        Above 0, or infinite; None: not stated.
 
     Returns
     -------
     float
-        With ``mu``: the largest epsilon, but for rounding, whose noise spends no more than it.
+        1 where neither is stated. With ``mu``: the largest, but for rounding, whose noise spends no more than it.
 
     Raises
     ------
     InvalidParameter
-        If both are stated, or none, or mu is so small that delta alone allows it.
+        If both are stated, or mu is so small that delta alone allows it.
     """
     if mu is None:
-        if epsilon is None:
-            raise InvalidParameter("epsilon must be above 0, or mu in its place, found epsilon=None and mu=None")
-        return number(epsilon=epsilon, above=0, infinite=True)
+        return number(epsilon=EPSILON if epsilon is None else epsilon, above=0, infinite=True)
     mu = number(mu=mu, above=0, infinite=True)
-    if epsilon is not None and epsilon != EPSILON:
+    if epsilon is not None:
         raise InvalidParameter(
             f"epsilon and mu are two ways to state one budget, and exclude each other: found epsilon={epsilon!r} and "
             f"mu={mu!r}"
@@ -162,3 +161,20 @@ def stated_epsilon(epsilon: float | None, delta: float, mu: float | None) -> flo
             "delta"
         )
     return found
+
+
+def epsilon_of(learner: Any) -> float | None:
+    """Return the epsilon of an estimator's budget, which it may state by ``mu`` or leave to the default.
+
+    None where it states its noise in another way, as by ``leakage``.
+    """
+    given = learner.get_params(deep=False)
+    if "mu" not in given:
+        epsilon: float | None = given.get("epsilon")
+        return epsilon
+    if given["mu"] is not None and given.get("calibration") == "published":
+        raise InvalidParameter(
+            f"mu={given['mu']!r} is what a run spends, and calibration='published' has noise that spends what it "
+            "spends: state the source's epsilon"
+        )
+    return stated_epsilon(given["epsilon"], given["delta"], given["mu"])

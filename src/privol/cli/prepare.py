@@ -267,42 +267,44 @@ def _split(
     from ..evaluate import PrivateMetrics
     from ..guarantees import split_budget
 
-    whole = _with_budget(name, given, "--private-metrics")
+    epsilon, delta = _with_budget(name, given, "--private-metrics")
     try:
-        split = split_budget(whole.epsilon, whole.delta, share)
+        split = split_budget(epsilon, delta, share)
         settings = {} if windows is None else {"windows": windows}
         private = PrivateMetrics(mu=split.mu, random_state=given.get("random_state"), **settings)
     except InvalidParameter as error:
         raise InvalidParameter(f"--private-metrics {share:g}: {error}") from error
-    if math.isinf(whole.epsilon):
+    if math.isinf(epsilon):
         return given, private, {}
-    return {**given, "epsilon": split.epsilon}, private, {"epsilon": whole.epsilon, "delta": whole.delta}
+    return {**given, "epsilon": split.epsilon}, private, {"epsilon": epsilon, "delta": delta}
 
 
 def _split_off(name: str, given: dict[str, Any], share: float) -> tuple[dict[str, Any], float, dict[str, float]]:
     """Share a budget between models and their schema: the models' parameters, the schema's mu, the limit of both."""
     from ..guarantees import split_budget
 
-    whole = _with_budget(name, given, "--schema-share")
+    epsilon, delta = _with_budget(name, given, "--schema-share")
     try:
-        split = split_budget(whole.epsilon, whole.delta, share)
+        split = split_budget(epsilon, delta, share)
     except InvalidParameter as error:
         raise InvalidParameter(f"--schema-share {share:g}: {error}") from error
-    if math.isinf(whole.epsilon):
+    if math.isinf(epsilon):
         return given, split.mu, {}
-    return {**given, "epsilon": split.epsilon}, split.mu, {"epsilon": whole.epsilon, "delta": whole.delta}
+    return {**given, "epsilon": split.epsilon}, split.mu, {"epsilon": epsilon, "delta": delta}
 
 
-def _with_budget(name: str, given: dict[str, Any], flag: str) -> Any:
+def _with_budget(name: str, given: dict[str, Any], flag: str) -> tuple[float, float]:
+    from ..calibration import epsilon_of
+
     whole = _make(name, given)
     if getattr(whole, "calibration", "tight") != "tight":
         raise click.UsageError(
             f"{flag} shares a budget, and --calibration published keeps none: its epsilon is only what the source "
             "claims"
         )
-    if whole.epsilon is None:
+    if (epsilon := epsilon_of(whole)) is None:
         raise click.UsageError(f"{flag} shares an epsilon, and --learner {name} is told its noise: state --epsilon")
-    return whole
+    return epsilon, whole.delta
 
 
 def check_labels(made: Any, stream: Any, file: str | None) -> None:

@@ -208,10 +208,11 @@ def write_run(
         files["private_metrics.json"] = f"progressive metrics, {shown}"
         record["private_metrics"] = private_metrics
     if metrics is not None:
+        from ..calibration import epsilon_of
         from ..plots import plot_comparison
 
         loss = record["parameters"]["loss"]["name"]
-        epsilon = made.guarantee_.epsilon() if made.epsilon is None else made.epsilon
+        epsilon = made.guarantee_.epsilon() if (stated := epsilon_of(made)) is None else stated
         title = f"{record['learner']}, {loss} loss, {record['source']}, epsilon {epsilon:.4g}"
         picture = plot_comparison(metrics, title=title, releases=record["release_rows"])
         # not private, so not for everybody on this machine

@@ -13,7 +13,7 @@ from .._core._rows import squared_norms
 from .._sparse import sound_rows
 from .._validate import number
 from .._values import column_of, frame_of_numbers, listed, numbers_of, refusal
-from ..calibration import stated_epsilon
+from ..calibration import epsilon_of
 from ..errors import InvalidParameter, StateError
 from ..guarantees import Guarantee
 from ..ledger import Ledger, LedgerSeat, LostLedger, note_clone, warn_of_clones
@@ -43,14 +43,7 @@ class LedgeredModel(ReleasedModel):
 
     def _stated_epsilon(self) -> float:
         """Epsilon of the budget, however it is stated."""
-        if self.mu is not None and self.calibration == "published":
-            raise InvalidParameter(
-                f"mu={self.mu!r} is what a run spends, and calibration='published' has noise that spends what it "
-                "spends: state the source's epsilon"
-            )
-        if self.epsilon is None and "mu" not in self.get_params(deep=False):
-            return number(epsilon=self.epsilon, above=0, infinite=True)
-        return stated_epsilon(self.epsilon, self.delta, self.mu)
+        return number(epsilon=epsilon_of(self), above=0, infinite=True)
 
     def __sklearn_clone__(self) -> Self:
         copy: Self = super().__sklearn_clone__()

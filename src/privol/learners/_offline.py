@@ -123,7 +123,7 @@ def within(released: FloatArray, ball: float | None) -> FloatArray:
 class OfflineLearner(LedgeredModel):
     """Base of the learners that see all rows at once and release one model."""
 
-    epsilon: float
+    epsilon: float | None
     delta: float
     adjacency: str
     x_bound: float

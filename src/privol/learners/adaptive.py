@@ -31,8 +31,8 @@ class AdaptiveFTRL(DPFTRL):
     loss : str or Loss, default="logistic"
         ``"logistic"``, ``"hinge"``, ``"smooth_hinge"``, ``"softmax"`` (classification), ``"squared"``, ``"absolute"``,
         ``"huber"`` (regression), or an object of :mod:`privol.losses`, such as ``losses.Custom``.
-    epsilon : float, default=1.0
-        Budget of the whole run, above 0; ``inf``: no noise and no guarantee.
+    epsilon : float, optional
+        Budget of the whole run, above 0 (default: 1, where ``mu`` is not given); ``inf``: no noise and no guarantee.
     delta : float, default=1e-6
         Additive term of approximate privacy, in (0, 1). Choose it well below one over the number of rows.
     mu : float, optional
@@ -137,7 +137,7 @@ class AdaptiveFTRL(DPFTRL):
         self,
         *,
         loss: str | Loss = "logistic",
-        epsilon: float = 1.0,
+        epsilon: float | None = None,
         delta: float = 1e-6,
         mu: float | None = None,
         rows_per_user: int | None = None,

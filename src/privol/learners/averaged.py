@@ -38,8 +38,8 @@ class POL(OfflineLearner):
     loss : str or Loss, default="logistic"
         ``"logistic"``, ``"hinge"``, ``"smooth_hinge"`` (classification, two classes), ``"squared"``, ``"absolute"``,
         ``"huber"`` (regression), or an object of :mod:`privol.losses`, such as ``losses.Custom``.
-    epsilon : float, default=1.0
-        Budget of a fit, above 0; ``inf``: no noise and no guarantee.
+    epsilon : float, optional
+        Budget of a fit, above 0 (default: 1, where ``mu`` is not given); ``inf``: no noise and no guarantee.
     delta : float, default=1e-6
         Additive term of approximate privacy, in [0, 1), well below one over the number of rows. 0: L2-Laplace noise,
         pure differential privacy. Above 0: Gaussian noise.
@@ -123,7 +123,7 @@ class POL(OfflineLearner):
         self,
         *,
         loss: str | Loss = "logistic",
-        epsilon: float = 1.0,
+        epsilon: float | None = None,
         delta: float = 1e-6,
         mu: float | None = None,
         rows_per_user: int | None = None,

@@ -35,7 +35,7 @@ class _IterateLearner(GaussianLearner[IterateCalibration]):
         self,
         *,
         loss: str | Loss = "logistic",
-        epsilon: float = 1.0,
+        epsilon: float | None = None,
         delta: float = 1e-6,
         mu: float | None = None,
         rows_per_user: int | None = None,
@@ -166,9 +166,9 @@ class PIGD(_IterateLearner):
     loss : str or Loss, default="logistic"
         ``"logistic"``, ``"hinge"``, ``"smooth_hinge"`` (classification, two classes), ``"squared"``, ``"absolute"``,
         ``"huber"`` (regression), or an object of :mod:`privol.losses`, such as ``losses.Custom``.
-    epsilon : float, default=1.0
-        Budget of the whole run, above 0; ``inf``: no noise and no guarantee. The usual reading of 1: no conclusion
-        about a single row becomes more than 2.7 times as likely.
+    epsilon : float, optional
+        Budget of the whole run, above 0 (default: 1, where ``mu`` is not given); ``inf``: no noise and no guarantee.
+        The usual reading of 1: no conclusion about a single row becomes more than 2.7 times as likely.
     delta : float, default=1e-6
         Additive term of approximate privacy, in (0, 1). Choose it well below one over the number of rows.
     mu : float, optional

@@ -49,8 +49,8 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
     ----------
     loss : {"squared"}
         ``1/2 (y - v.x)^2 + l2/2 ||x||^2`` for every row.
-    epsilon : float, default=1.0
-        Budget of the whole run, above 0; ``inf``: no noise and no guarantee.
+    epsilon : float, optional
+        Budget of the whole run, above 0 (default: 1, where ``mu`` is not given); ``inf``: no noise and no guarantee.
     delta : float, default=1e-6
         Additive term of approximate privacy, in (0, 1). Choose it well below one over the number of rows.
     mu : float, optional
@@ -163,7 +163,7 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
         self,
         *,
         loss: str | Loss = "squared",
-        epsilon: float = 1.0,
+        epsilon: float | None = None,
         delta: float = 1e-6,
         mu: float | None = None,
         rows_per_user: int | None = None,

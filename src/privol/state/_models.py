@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from .. import __version__
 from .._core._learner_run import average_total
 from .._files import write_atomically
+from ..calibration import epsilon_of
 from ..errors import InvalidParameter, StateError
 from ..geometry import Box, ConvexSet, L1Ball, L2Ball, Simplex, WholeSpace
 from ..guarantees import Guarantee
@@ -89,6 +90,8 @@ def describe_parameters(learner: Learner) -> dict[str, Any]:
     Infinite numbers are the word ``"inf"``; losses, sets and graphs are objects.
     """
     found: dict[str, Any] = learner.get_params(deep=False)
+    if "mu" in found and found["mu"] is None:  # what was run, whatever the default is one day
+        found["epsilon"] = epsilon_of(learner)
     record = {name: _plain(value) for name, value in found.items() if name not in (*_LEFT_OUT, "loss", "domain")}
     if isinstance(found.get("class_weight"), Mapping):  # JSON's own objects have no labels but strings
         record["class_weight"] = [[_plain(label), _plain(weight)] for label, weight in found["class_weight"].items()]
