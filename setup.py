@@ -107,6 +107,13 @@ def compile_what_changed(compiler: Any) -> None:
 
 
 class BuildKernels(build_clib):
+    """In place where the extensions are: an editable install builds the kernels before it asks for extensions."""
+
+    def run(self) -> None:
+        if self.get_finalized_command("build_ext").inplace and sys.platform != "win32":
+            self.build_temp = self.build_clib = KEPT
+        super().run()
+
     def build_libraries(self, libraries: Any) -> None:
         if self.build_temp == KEPT:
             compile_what_changed(self.compiler)
@@ -118,8 +125,7 @@ class BuildExtensions(build_ext):
 
     def run(self) -> None:
         if self.inplace and sys.platform != "win32":
-            archive = self.get_finalized_command("build_clib")
-            self.build_temp = archive.build_temp = archive.build_clib = KEPT
+            self.build_temp = KEPT
             for path in Path(CORE).glob("*.*"):  # of a module that had another name: it could still be imported
                 if path.suffix in (".c", ".so") and path.name.split(".")[0] not in [*MODULES, SHARED]:
                     path.unlink()
