@@ -59,6 +59,8 @@ _CELLS = 4, 64
 # that are no label are frequent.
 _COVERED = (0.8, 10), (0.97, 20)
 _FEW, _SEEN, _OTHERS = 16.0, 0.75, 0.05
+# Of four thousand cells of noise one is believed in 200 columns: together they must hold more deviations than one does.
+_BEYOND_NOISE = 6.0
 _CYCLES = ("day", "week", "year")
 
 
@@ -313,14 +315,15 @@ class EncodingRun:
         fractions, whole = counted.parts(noisy, std)
         known = max(float(noisy[AT_KNOWN]), 0.0)
         rows = self._targets(noisy)
-        if fractions.sum() > _OTHERS * rows:
+        others = max(_OTHERS * rows, _BEYOND_NOISE * std)
+        if fractions.sum() > others:
             return False
         values = self._label_values()
         if any(known >= share * rows and len(values) <= most for share, most in _COVERED):
             return True
         few = np.maximum(np.abs(counted.cells.low), np.abs(counted.cells.high)) <= _FEW
         small = bool(((np.abs(values) < _FEW) & (np.floor(values) == values)).all())
-        return bool(small and known + whole[few].sum() >= _SEEN * rows and whole[~few].sum() <= _OTHERS * rows)
+        return bool(small and known + whole[few].sum() >= _SEEN * rows and whole[~few].sum() <= others)
 
     def _targets(self, noisy: FloatArray) -> float:
         """Return how many rows have a target: not the sum of what is believed, which leaves out many sizes."""
