@@ -16,6 +16,7 @@ from scipy import stats
 
 from privol import open_stream
 from privol.encoding import PrivateEncoder, plan_encoding
+from privol.encoding.histograms import AT_KNOWN
 from privol.encoding.learning import EncodingRun
 from privol.errors import StreamError
 from privol.guarantees import gdp_mu
@@ -103,6 +104,20 @@ def test_a_target_that_may_be_one_of_labels_is_not_taken_for_real():
     rows = pyarrow.table({"a": np.arange(2000.0) % 7, "y": y.tolist()})
     with pytest.raises(StreamError, match=r"only the label '1' was frequent.*classes"):
         open_stream(rows, target="y", schema=PrivateEncoder(epsilon=math.inf, n_rows=2000, reuse_rows=False))
+
+
+def test_a_single_cell_of_noise_makes_no_target_of_labels_a_real_one():
+    """One of thousands of cells stands four deviations out in half a percent of runs; seven are rows."""
+    plan = plan_encoding(N, 9, mu=gdp_mu(0.6, 1e-6))
+    run = EncodingRun((), "y", plan, make_source(0), Written((), "."))
+    texts = ["ill", "well"] * plan.labels
+    run.take(pyarrow.record_batch({"y": pyarrow.array(texts[: plan.labels]).dictionary_encode()}))
+    std, noisy = plan.noise(1), np.zeros_like(run._counted["y"].counts)
+    assert 4.5 * std > 0.05 * plan.kinds, "the share alone would not let it through"
+    noisy[AT_KNOWN] = plan.kinds
+    for deviations, labels in ((4.5, True), (7.0, False)):
+        noisy[-len(run._counted["y"].cells) - 2] = deviations * std  # of fractions, beyond the usual sizes
+        assert run._of_labels(noisy, std) is labels
 
 
 def test_numbers_that_were_found_as_labels_are_within_the_range():
