@@ -16,3 +16,7 @@ def __getattr__(name: str) -> Any:
     from . import estimators
 
     return getattr(estimators, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
