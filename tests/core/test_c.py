@@ -98,7 +98,7 @@ def test_every_kernel_is_compiled(kernels: dict[str, list[Path]]) -> None:
     families = {"bits", "discrete", "draws", "first_pass", "fork", "geometry", "gradient", "iterate", "keystream"}
     families |= {"bandit", "lattice", "leader", "least_squares", "local", "loss", "magnitude", "mixture", "outputs"}
     families |= {"prefix", "report", "ridge", "rows", "run", "schedule", "update"}
-    families |= {"columns", "knots", "moment", "written"}
+    families |= {"columns", "csv", "knots", "libsvm", "moment", "written"}
     families |= {"experts", "hessian", "loss_rows", "newton", "objective"}
     for objects in kernels.values():
         assert families <= {path.stem for path in objects}

@@ -43,7 +43,7 @@ ONLY = {
     "_rounding": set(),  # the unit, the factor outwards
     "_vocabulary": set(),  # words alone
     "_core": {"errors"},  # arithmetic, which never knows what epsilon is
-    "readers": {"errors", "_sparse", "_validate", "_values"},
+    "readers": {"errors", "_core", "_sparse", "_validate", "_values"},  # plain lines are read by a kernel
     # a schema may be learnt under a guarantee: noise, and a ledger that pays
     "encoding": {"readers", "ledger", "noise", "guarantees", "_core", "errors", "_rounding", "_validate", "_values"},
     "streams": {"encoding", "readers", "_core", "errors", "_validate"},  # the table of users is compiled
@@ -55,9 +55,10 @@ ONLY = {
 
 # Compiled modules, bottom first, each with those it may cimport or import.
 CORE_ORDER = (
-    "_text", "_rows", "_losses", "_geometry", "_schedule", "_noise", "_guarded", "_sampler", "_vectors", "_report",
-    "_bitgen", "_discrete", "coin", "_prefix_plan", "_prefix", "_learner_run", "_iterate", "_gradient", "_local",
-    "_network", "_bandit", "_leader", "_least_squares", "_objective", "_newton", "_seen",
+    "_text", "_plain", "_rows", "_losses", "_geometry", "_schedule", "_noise", "_guarded", "_sampler",
+    "_vectors", "_report", "_bitgen", "_discrete", "coin", "_prefix_plan", "_prefix", "_learner_run",
+    "_iterate", "_gradient", "_local", "_network", "_bandit", "_leader", "_least_squares", "_objective",
+    "_newton", "_seen",
 )  # fmt: skip
 
 # Families of C kernels (src/privol/_core/c), each with those whose headers it may include.

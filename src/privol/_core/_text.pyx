@@ -19,14 +19,6 @@ cdef extern from "cells/pv_written.h":
         PV_CELL_TEXT
         PV_CELL_OPEN
 
-    ctypedef struct pv_written:
-        const unsigned char *missing
-        const int64_t *ends
-        int64_t n_missing
-        unsigned char begins[256]
-        unsigned char mark
-        unsigned char other
-
     int64_t pv_look(const pv_written *, int64_t, const int32_t *, const unsigned char *, double *, unsigned char *,
                     uint32_t *) noexcept nogil
     void pv_count(int64_t, const double *, const int64_t *, int64_t, const double *, const double *,
@@ -115,10 +107,6 @@ cdef class Form:
     marks : bytes
         What may stand before decimals, one or two characters.
     """
-
-    cdef pv_written written
-    cdef bytes texts
-    cdef object ends
 
     def __init__(self, missing, bytes marks):
         cdef int64_t[::1] ends

@@ -1,4 +1,4 @@
-"""CSV: chunks of lines parsed by pyarrow, errors located by a second, slow look at the bad chunk."""
+"""CSV: plain lines read by a kernel, all others by pyarrow; errors located by a second, slow look at the bad chunk."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from .csv_text import (
     told_separator,
 )
 from .files import LineFile, shown
+from .plain_csv import PlainCsv
 from .written import Written
 
 __all__ = ["CsvColumns", "CsvOptions", "arrow_reader", "pyarrow_csv"]
@@ -103,6 +104,7 @@ class CsvColumns(Columns):
         self._written = Written(options.missing, options.decimal)
         first, second = self._head(target, labels)
         self._width = max(len(first), len(second or b""))
+        self._plain = PlainCsv(self.names, self.sep, self._written)
 
     def _head(self, target: Any, labels: Targets | None) -> tuple[bytes, bytes | None]:
         """Look at the first lines: separator, header, names; note where the rows begin."""
@@ -211,17 +213,11 @@ class CsvColumns(Columns):
                 yield None
                 progress(before)
                 continue
-            table = self._parse(text, kinds, row)
-            first, n = row, table.num_rows
-            batches = deque(table.to_batches())
-            del table  # a batch that is used up is free while the next text is parsed
-            while batches:
-                row += batches[0].num_rows
-                if batches[0].num_rows:
-                    yield batches.popleft()
-                    progress(before + (fraction - before) * (row - first) / n)
-                else:
-                    del batches[0]
+            for batch, share in self._parse(text, kinds, row):
+                row += batch.num_rows
+                yield batch
+                del batch  # its memory is free while the next one is parsed
+                progress(before + (fraction - before) * share)
             before = fraction
 
     def _texts(self, rows_done: Callable[[], int], kinds: Mapping[str, Kind]) -> Iterator[tuple[bytes, float]]:
@@ -298,8 +294,33 @@ class CsvColumns(Columns):
         except arrow.ArrowInvalid:
             return self._compute.if_else(trimmed.is_valid(), cells, None)
 
-    def _parse(self, text: bytes, kinds: Mapping[str, Kind], first_row: int) -> Any:
-        """Return the rows of a text as a table, or raise the error that names the first bad one."""
+    def _parse(self, text: bytes, kinds: Mapping[str, Kind], first_row: int) -> Iterator[tuple[Any, float]]:
+        """Yield the rows of a text as batches, with the share of it that they end; raise for the first bad one."""
+        texts = [(j, name) for j, (name, kind) in enumerate(kinds.items()) if kind == "text"]
+        row, start = first_row, 0
+        for batch, start in self._plain.batches(text, kinds):
+            for j, name in texts:
+                batch = batch.set_column(j, name, self._nulled(batch.column(j).dictionary_encode()))
+            row += batch.num_rows
+            yield batch, start / len(text)
+            del batch
+        rest = text[start:] if start else text
+        # pyarrow refuses text without any row
+        if not rest.strip(b"\r\n"):
+            return
+        table = self._parsed(rest, kinds, row)
+        done, n = 0, table.num_rows
+        batches = deque(table.to_batches())
+        del table  # a batch that is used up is free while the next text is parsed
+        while batches:
+            done += batches[0].num_rows
+            if batches[0].num_rows:
+                yield batches.popleft(), (start + (len(text) - start) * done / n) / len(text)
+            else:
+                del batches[0]
+
+    def _parsed(self, text: bytes, kinds: Mapping[str, Kind], first_row: int) -> Any:
+        """Return the rows of a text of any kind as a table, or raise that error."""
         arrow = self._pyarrow
         types = {"number": arrow.float64(), "text": arrow.dictionary(arrow.int32(), arrow.string())}
         types["cells"] = arrow.string()

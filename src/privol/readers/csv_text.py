@@ -11,9 +11,10 @@ from itertools import islice
 
 import numpy as np
 
+from .._core._plain import filled_lines
 from ..errors import InvalidParameter
 from .base import Targets
-from .files import filled_lines, line_end
+from .files import line_end
 from .written import is_number
 
 __all__ = [
@@ -191,8 +192,7 @@ class Dialect:
             text = self._quoted.sub(b"x", text)
         if b"\r" in text and text.count(b"\r") != text.count(b"\r\n"):
             return sum(1 for line in text.splitlines() if line)
-        # every CR is before its LF: a line that begins with one is empty
-        return int(np.count_nonzero(filled_lines(text) != ord("\r")))
+        return filled_lines(text)
 
     def records(self, text: bytes) -> Iterator[tuple[bytes, int]]:
         """Yield the records of a text without comments and empty lines, and where each ends with its line end."""

@@ -14,16 +14,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
-import numpy as np
-import numpy.typing as npt
-
 from ..errors import StreamError
 from .base import Facts
 from .formats import PACKED
 from .pipe import BEAT, PAUSE, PORTION, Input
 from .places import LocalFile, Place
 
-__all__ = ["LINE_BYTES", "LineFile", "filled_lines", "line_end", "shown"]
+__all__ = ["LINE_BYTES", "LineFile", "line_end", "shown"]
 
 # Read at once. Large enough for the parser's own threads to have work, small
 # enough that a chunk and its parsed columns stay far below a typical memory.
@@ -57,15 +54,6 @@ def listed(names: Sequence[str]) -> str:
 def line_end(text: bytes) -> int:
     """Return where the last whole line of a text ends."""
     return text.rfind(b"\n") + 1
-
-
-def filled_lines(text: bytes) -> npt.NDArray[np.uint8]:
-    """Return the first byte of each line that has anything before its LF; the last one may lack that."""
-    held = np.frombuffer(text, np.uint8)
-    ends = np.flatnonzero(held == ord("\n"))
-    starts = np.concatenate([[0], ends + 1])
-    found: npt.NDArray[np.uint8] = held[starts[starts < np.append(ends, len(text))]]
-    return found
 
 
 def _stem(name: str) -> str:

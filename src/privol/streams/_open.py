@@ -179,9 +179,9 @@ def open_stream(
     become NaN: the learner's ``on_invalid`` decides, by row number. ``ranges`` keep both as they are. A
     schema states what a missing cell means.
 
-    CSV, JSON lines, Parquet, Arrow, frames and zst need pyarrow (``pip install 'privol[files]'``), and libsvm is read
-    about three times as fast with it. CSV is quoted by double quotes; a line break inside quotes needs a schema with
-    ``newlines_in_values``. An Arrow file is held in memory one of its own batches at a time.
+    CSV, JSON lines, Parquet, Arrow, frames and zst need pyarrow (``pip install 'privol[files]'``). CSV is quoted by
+    double quotes; a line break inside quotes needs a schema with ``newlines_in_values``. An Arrow file is held in
+    memory one of its own batches at a time.
 
     Standard input and file objects that are no regular files are live: whole lines that have come are handed out
     when nothing more comes for 10 ms, and at the latest after 0.1 s, not when a block is full. Opening waits for the

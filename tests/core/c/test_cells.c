@@ -1,10 +1,11 @@
-/* Cells: numbers against strtod, times against the calendar of the C library's kind, and texts in buffers of exactly
- * their size, so that the sanitizer sees a byte too many. */
+/* Cells and lines: numbers against strtod, times against the calendar of the C library's kind, and texts in buffers of
+ * exactly their size, mutated, so that the sanitizer sees a byte too many. */
 #include "cells/pv_buckets.h"
 #include "cells/pv_columns.h"
 #include "cells/pv_cycles.h"
 #include "cells/pv_dense.h"
 #include "cells/pv_knots.h"
+#include "cells/pv_lines.h"
 #include "cells/pv_moment.h"
 #include "cells/pv_number.h"
 #include "cells/pv_written.h"
@@ -32,6 +33,8 @@ static void check_number(const char *text) {
     const pv_said said = pv_number(p, p + size, '.', '.', &x);
     CHECK(said != PV_SAID_NOT);
     if (said == PV_SAID) CHECK(bits_of(x) == bits_of(strtod(text, NULL)));
+    const unsigned char *stop = pv_plain(p, p + size, '.', '.', &x);
+    if (stop == p + size) CHECK(bits_of(x) == bits_of(strtod(text, NULL)));
     free(p);
 }
 
@@ -370,6 +373,120 @@ static void cycles(void) {
     free(turn);
 }
 
+static void filled_lines(void) {
+    const struct {
+        const char *text;
+        int64_t lines, beyond_blanks;
+    } cases[] = {{"", 0, 0},
+                 {"a", 1, 1},
+                 {"\n", 0, 0},
+                 {"a\n\nb", 2, 2},
+                 {"\r\n", 0, 0},
+                 {" \r\n", 1, 0},
+                 {"a\r\n\r\nb\r\n", 2, 2},
+                 {"\n\n\n", 0, 0},
+                 {"\t\n x", 2, 1},
+                 {"\v\f \r", 1, 0},
+                 {"\r", 0, 0},
+                 {" \n1\n\t1", 3, 2}};
+    for (int64_t i = 0; i < LENGTH(cases); ++i) {
+        const int64_t size = (int64_t)strlen(cases[i].text);
+        unsigned char *p = exactly(cases[i].text, size);
+        CHECK(pv_filled_lines(p, size, 0) == cases[i].lines);
+        CHECK(pv_filled_lines(p, size, 1) == cases[i].beyond_blanks);
+        free(p);
+    }
+}
+
+/* Every text that is read has as many cells as the plainest of readers finds; none is read beyond. */
+static void tables(void) {
+    static const char *lines[] = {
+        "1,2.5,a b\n", "-0.125,?,\n", " 7 ,1e3,x\r\n", "\n", "\r\n", "123456789.25,12,long text\n", "5,6,7"};
+    static const char odd[] = "\r\n,\",?-+.eE 0123456789x\xe9\0";
+    const int32_t at[] = {0, 1, -2};
+    const pv_written written = form('.', '.');
+    int64_t read = 0;
+    for (int trial = 0; trial < 10000; ++trial) {
+        char text[400];
+        int64_t size = 0;
+        for (int64_t k = below(8); k >= 0; --k) {
+            const char *line = lines[below(k ? LENGTH(lines) - 1 : LENGTH(lines))];
+            memcpy(text + size, line, strlen(line));
+            size += (int64_t)strlen(line);
+        }
+        for (int64_t k = below(3); trial % 2 && k > 0; --k) text[below(size)] = odd[below(LENGTH(odd))];
+        unsigned char *p = exactly(text, size);
+        const int64_t rows = pv_filled_lines(p, size, 0);
+        double *found = doubles(2 * rows);
+        unsigned char gaps[2] = {0, 0};
+        int32_t *starts = (int32_t *)buffer(rows, 4), *sizes = (int32_t *)buffer(rows, 4);
+        const pv_csv csv = {&written, ',', 3, at, rows, found, gaps, starts, sizes};
+        if (pv_csv_rows(&csv, p, size)) {
+            int64_t total = 0;
+            int gap = 0;
+            ++read;
+            for (int64_t i = 0; i < rows; ++i) {
+                total += sizes[i];
+                gap |= found[rows + i] != found[rows + i];
+                digest(found[i]);
+            }
+            CHECK(gaps[1] == gap);
+            int32_t *ends = (int32_t *)buffer(rows + 1, 4);
+            unsigned char *data = (unsigned char *)buffer(total, 1);
+            pv_gather(p, rows, starts, sizes, ends, data);
+            CHECK(ends[rows] == total);
+            free(ends), free(data);
+        } else {
+            CHECK(trial % 2);
+        }
+        free(p), free(found), free(starts), free(sizes);
+    }
+    CHECK(read > 5000);
+}
+
+static void sparse_rows(void) {
+    static const char *lines[] = {"1 1:2 3:-4.5\n",           "-1\n", "+1 2:1e-3 \r\n", "\n", "  \n",
+                                  "0.5\t1:0 9:12345678901\n", "1 4:5"};
+    static const char odd[] = "\r\n:# 0123456789-+.x\0";
+    int64_t read = 0;
+    for (int trial = 0; trial < 10000; ++trial) {
+        char text[400];
+        int64_t size = 0, rows, entries;
+        for (int64_t k = below(8); k >= 0; --k) {
+            const char *line = lines[below(k ? LENGTH(lines) - 1 : LENGTH(lines))];
+            memcpy(text + size, line, strlen(line));
+            size += (int64_t)strlen(line);
+        }
+        for (int64_t k = below(3); trial % 2 && k > 0; --k) text[below(size)] = odd[below(LENGTH(odd))];
+        unsigned char *p = exactly(text, size);
+        pv_svm_bounds(p, size, &rows, &entries);
+        pv_svm svm = {
+            1, 9, doubles(rows), doubles(entries), (int32_t *)buffer(entries, 4), (int64_t *)buffer(rows + 1, 8), 0, 0,
+            0, 0};
+        if (pv_svm_rows(&svm, p, size)) {
+            int64_t low = INT64_MAX, high = 0;
+            ++read;
+            CHECK(svm.rows <= rows && svm.entries <= entries);
+            CHECK(svm.starts[svm.rows] == svm.entries);
+            for (int64_t i = 0; i < svm.rows; ++i) {
+                CHECK(svm.starts[i] <= svm.starts[i + 1]);
+                for (int64_t k = svm.starts[i]; k < svm.starts[i + 1]; ++k) {
+                    CHECK(svm.indices[k] >= 0 && svm.indices[k] < 9);
+                    CHECK(k == svm.starts[i] || svm.indices[k] > svm.indices[k - 1]);
+                    low = svm.indices[k] + 1 < low ? svm.indices[k] + 1 : low;
+                    high = svm.indices[k] + 1 > high ? svm.indices[k] + 1 : high;
+                    digest(svm.values[k]);
+                }
+            }
+            CHECK(svm.low == low && svm.high == high);
+        } else {
+            CHECK(trial % 2);
+        }
+        free(p), free(svm.labels), free(svm.values), free(svm.indices), free(svm.starts);
+    }
+    CHECK(read > 5000);
+}
+
 int main(void) {
     cycles();
     dense();
@@ -380,5 +497,8 @@ int main(void) {
     looks();
     counts();
     rows_of_columns();
+    filled_lines();
+    tables();
+    sparse_rows();
     return finish("cells");
 }

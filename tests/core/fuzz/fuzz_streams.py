@@ -29,6 +29,7 @@ from privol.errors import StreamError
 from privol.readers import csv as csv_reader
 from privol.readers import files as text_files
 from privol.readers import json as json_reader
+from privol.readers import plain_csv
 from privol.streams import open_stream
 
 NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan(?:\(\w*\))?)", re.I | re.A)
@@ -109,6 +110,7 @@ def check_csv(data: bytes, path: Path) -> None:
         with (
             mock.patch.object(text_files, "CHUNK_BYTES", sizes["CHUNK_BYTES"]),
             mock.patch.object(csv_reader, "PARSE_BYTES", sizes["PARSE_BYTES"]),
+            mock.patch.object(plain_csv, "PART_BYTES", sizes["PARSE_BYTES"]),
         ):
             return _columns(
                 lambda: csv_reader.CsvColumns(text_files.LineFile(path), options, target=False, labels=None),

@@ -132,4 +132,25 @@ static inline pv_said pv_number(const unsigned char *p, const unsigned char *end
     return PV_SAID;
 }
 
+/* Where a number without an exponent ends that begins here, and its value; NULL if it is none that is read as exactly.
+ * Most numbers are: the caller looks at what stands behind it. */
+static inline const unsigned char *pv_plain(const unsigned char *p, const unsigned char *end, unsigned char mark,
+                                            unsigned char other, double *x) {
+    const int minus = p < end && *p == '-';
+    const unsigned char *start = p += minus;
+    uint64_t w = 0;
+    int64_t digits, point = 0;
+    for (; p < end && pv_is_digit(*p); ++p) w = 10 * w + (uint64_t)(*p - '0');
+    digits = p - start;
+    if (p < end && (*p == mark || *p == other)) {
+        const unsigned char *behind = ++p;
+        p = pv_digits(p, end, &w);
+        point = p - behind;
+        digits += point;
+    }
+    if (digits == 0 || digits > PV_DIGITS || !pv_scaled(w, -point, x)) return NULL;
+    if (minus) *x = -*x;
+    return p;
+}
+
 #endif
