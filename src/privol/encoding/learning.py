@@ -59,8 +59,9 @@ _CELLS = 4, 64
 # that are no label are frequent.
 _COVERED = (0.8, 10), (0.97, 20)
 _FEW, _SEEN, _OTHERS = 16.0, 0.75, 0.05
-# Of four thousand cells of noise one is believed in 200 columns: together they must hold more deviations than one does.
-_BEYOND_NOISE = 6.0
+# Of four thousand cells of noise one is believed in 200 columns, and holds so many deviations in 8,000: what believed
+# cells hold together must exceed that. More would take real targets of few rows, nearly all of them alike, for labels.
+_BEYOND_NOISE = 5.0
 _CYCLES = ("day", "week", "year")
 
 

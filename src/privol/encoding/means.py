@@ -7,6 +7,7 @@ features, they leave a gradient less that is the same for all rows, and the inte
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -31,6 +32,7 @@ FloatArray = npt.NDArray[np.float64]
 #: Rows around their means are dense: of more features than these they stay as they are, most of them 0.
 MOST_DENSE_FEATURES = 1024
 _DIGITS = 4  # more would be noise
+_LARGEST = Fraction(sys.float_info.max)  # a rounder number beyond it is no double
 
 
 def means_of_hashed(column: Hashed, counts: FloatArray, rows: int, missing: float) -> tuple[float, ...]:
@@ -101,7 +103,7 @@ def _roundest(low: float, high: float) -> float:
         step = Fraction(10) ** exponent
         below = math.floor(Fraction(low) / step)  # perhaps low itself, as a decimal
         for found in (below * step, (below + 1) * step):
-            if found <= high and low <= float(found) < high:
+            if abs(found) <= _LARGEST and found <= high and low <= float(found) < high:
                 return float(found)
     return low
 
