@@ -110,7 +110,7 @@ class GradientCalibration:
             batch=self.batch,
             rows_per_user=rows_per_user,
             user_separation=user_separation,
-            steps=-(-self.releases.horizon // self.batch),
+            horizon=self.releases.horizon,
         )
 
     def convexity(self, row: int) -> float:
@@ -171,7 +171,7 @@ def calibrate_gradients(
         batch=batch,
         rows_per_user=problem.rows_per_user,
         user_separation=problem.user_separation,
-        steps=-(-problem.horizon // batch),
+        horizon=problem.horizon,
     )
     if not budget.noiseless:
         sigma = factor * sensitivity / mu * UP

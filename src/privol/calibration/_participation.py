@@ -161,23 +161,23 @@ def _relative(design: Factorization, rows: int, separation: int, leaf: int) -> F
     return np.maximum.accumulate(squares)
 
 
-def factor_of_steps(*, batch: int, rows_per_user: int, user_separation: int, steps: int | None = None) -> float:
+def factor_of_steps(*, batch: int, rows_per_user: int, user_separation: int, horizon: int | None = None) -> float:
     """Return the same for noise of its own in every step of ``batch`` rows: of m in one step ``m**2`` add up.
 
     One row a step: the root of their number. With a batch so many rows in one step as fit at that distance, in as many
-    steps side by side as there are. ``steps``: of the run; None: there may be any number.
+    steps side by side as there are. ``horizon``: rows of the run; None: there may be any number.
     """
     rows, separation = check_user(rows_per_user, user_separation)
-    if steps is not None:
-        rows = min(rows, rows_that_fit(steps, separation, batch))
+    if horizon is not None:
+        rows = min(rows, rows_that_fit(horizon, separation))
     most = -(-batch // separation)
     full, rest = divmod(rows, most)
     square = full * most**2 + rest**2
     root = math.isqrt(square)
     found = float(root) if root * root == square else min(float(rows), math.sqrt(square) * UP)
-    if steps is not None and separation < batch and batch % separation and rows <= MOST_TOGETHER:
+    if horizon is not None and separation < batch and batch % separation and rows <= MOST_TOGETHER:
         # steps side by side cannot all have as many, and in a short run they are side by side
-        squares = group_squares(Independent(steps), rows, separation=separation, leaf=batch)
+        squares = group_squares(Independent(-(-horizon // batch)), rows, separation=separation, leaf=batch)
         found = min(found, math.sqrt(squares[-1]) * UP)
     return found
 

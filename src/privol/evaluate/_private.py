@@ -488,7 +488,10 @@ class _WindowsOf:
     def user_factor(self, rows_per_user: int, user_separation: int) -> float:
         """What all rows of a user cost, in multiples of what one costs."""
         return factor_of_steps(
-            batch=self.length, rows_per_user=rows_per_user, user_separation=user_separation, steps=self.number
+            batch=self.length,
+            rows_per_user=rows_per_user,
+            user_separation=user_separation,
+            horizon=self.number * self.length,
         )
 
 
