@@ -53,7 +53,7 @@ ABOVE = (
     ("whole runs", ("explaining", "auto", "state")),
     ("figures, budgets, attacks", ("evaluate", "planning", "audit", "tuning")),
     ("many runs side by side", ("arena", "reproduce")),
-    ("what people see", ("tables", "plots", "cli")),
+    ("what people see", ("tables", "plots", "verifying", "cli")),
 )
 LEFT, WIDTH, PLAIN = 1.0, 10.0, "#f6f6f6"
 

@@ -41,6 +41,7 @@ from ._participation import (
 )
 from ._plans import RunPlan
 from ._problem import EPSILON, Budget, Problem, epsilon_of, stated_epsilon
+from ._records import mechanism_record
 from ._reports import (
     RANDOMIZERS,
     Proxy,
@@ -131,6 +132,7 @@ __all__ = [
     "inner_radius",
     "less_than_all",
     "make_epochs",
+    "mechanism_record",
     "minimiser_bound",
     "mu_with_taught",
     "published_values",

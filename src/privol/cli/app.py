@@ -16,15 +16,15 @@ from ..errors import BudgetExceeded, InvalidParameter, InvalidRow, PrivolError, 
 from .loading import load_libraries
 from .options import in_options
 
-__all__ = ["BUDGET", "DATA", "INTERRUPTED", "IO", "OK", "PIPE", "REFUTED", "USAGE", "app", "exit_code"]
+__all__ = ["BUDGET", "DATA", "INTERRUPTED", "IO", "OK", "PIPE", "REFUTED", "UNCHECKED", "USAGE", "app", "exit_code"]
 
-OK, USAGE, DATA, BUDGET, IO, REFUTED, INTERRUPTED, PIPE = 0, 2, 3, 4, 5, 6, 130, 141
+OK, USAGE, DATA, BUDGET, IO, REFUTED, UNCHECKED, INTERRUPTED, PIPE = 0, 2, 3, 4, 5, 6, 7, 130, 141
 
 _EXIT_CODES = """\b
 Exit codes: 0 done; 2 a wrong option or parameter; 3 the data cannot be read or
 learnt (the message names the row); 4 the budget or the horizon is exceeded;
-5 a file cannot be written or a run cannot be read; 6 an audit refutes a claim;
-130 interrupted; 141 nobody reads the output any more.
+5 a file cannot be written or a run cannot be read; 6 an audit refutes a claim,
+or privol verify does; 7 privol verify leaves a claim unchecked; 130 interrupted; 141 nobody reads the output any more.
 What fails before a row is learnt leaves nothing: no model is handed out, so
 nothing is spent. What fails later, and Ctrl-C (or SIGTERM), leaves a run with
 what was released by then: privol resume goes on with it."""
@@ -145,6 +145,8 @@ def app() -> None:
         privol plan --schema clinic.toml --horizon 100000 --epsilon 1
     Who spent what of the privacy of the same rows?
         privol account RUN
+    Does the stated guarantee follow from what was recorded? An independent program computes it again:
+        privol verify RUN
     Do learners leak more than they claim? Many runs on two neighbouring streams try to show it:
         privol audit dpftrl
     What does privacy cost, learner by learner, on many streams?
@@ -169,9 +171,11 @@ def _register() -> None:
     from .reproduce import reproduce
     from .resume import resume
     from .run import run
+    from .verify import verify
 
-    for command in (run, resume, dola, predict, explain, report, plan, account, audit, arena, reproduce, info):
-        command.callback = _with_libraries(command.callback)
+    for command in (run, resume, dola, predict, explain, report, plan, account, verify, audit, arena, reproduce, info):
+        if command is not verify:  # which reads two small files, and shares no code with the rest
+            command.callback = _with_libraries(command.callback)
         app.add_command(command)
 
 

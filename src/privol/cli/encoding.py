@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,20 @@ def what_taught(encoder: Any) -> dict[str, Any]:
         "crosses": [cross_name(pair) for pair in encoder.schema_.crosses],
         "uncrossed": dict(encoder.uncrossed_),
         "sentence": encoder.guarantee_.sentence(),
+        "mechanism": _mechanism(encoder),
     }
+
+
+def _mechanism(encoder: Any) -> dict[str, Any] | None:
+    """Return the public record of what taught, for ``privol verify``; None where it is not of histograms."""
+    if encoder.schema_.rows is not None:
+        return None
+    phases, first = [], 1
+    for phase in encoder.counted_:
+        phases.append({"first_row": first, **asdict(phase)})
+        first += phase.rows
+    adjacency = encoder.guarantee_.adjacency
+    return {"kind": "histograms", "adjacency": adjacency, "first_row": 1, "rows": first - 1, "phases": phases}
 
 
 def short_of_rows(taught: Mapping[str, Any]) -> str | None:

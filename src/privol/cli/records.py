@@ -50,6 +50,7 @@ def describe_run(
     ``shared``: ``whole`` is together with the schema, which the same rows taught.
     """
     from .. import __version__
+    from ..calibration import mechanism_record
     from ..guarantees import compose_gdp, gdp_epsilon, weaknesses
     from ..planning import noise_row
     from ..state import describe_parameters
@@ -77,6 +78,7 @@ def describe_run(
     reserved_epsilon = guarantee.epsilon(delta) if alone else gdp_epsilon(reserved, delta)
     bounded = math.isfinite(plan.problem.radius)  # else no score is the largest
     noise = noise_row(plan, rows[-1], early=early) if rows and bounded else None
+    mechanism = mechanism_record(plan)
     warnings = [*weaknesses(whole, rows=max(n, plan.problem.horizon)), *_warnings(made, noise)]
     if stream.schema is not None and stream.schema.derived_from_data:
         warnings.insert(
@@ -103,6 +105,7 @@ def describe_run(
         "summary": whole.summary(),
         "warnings": warnings,
         "guarantee": guarantee.to_record(),
+        "mechanism": None if mechanism is None else {"first_row": inputs.get("first_row", 1), **mechanism},
         "sentence": (whole if shared else guarantee).sentence(),
         "together": ledger.sentence(delta) if len(promises) > 1 else None,
         "users": users,

@@ -65,6 +65,26 @@ _BEYOND_NOISE = 5.0
 _CYCLES = ("day", "week", "year")
 
 
+@dataclass(frozen=True)
+class CountedPhase:
+    """What a phase has released, as far as its guarantee goes. Public.
+
+    Attributes
+    ----------
+    name : str
+    rows : int
+    histograms : int
+        In each of which a row counts once at most.
+    std : float
+        Standard deviation of the noise of each count.
+    """
+
+    name: str
+    rows: int
+    histograms: int
+    std: float
+
+
 @dataclass
 class Found:
     """What was learnt, all of it under the guarantee of the plan. Public.
@@ -78,12 +98,15 @@ class Found:
         Why a column was left out.
     labelled : float or None
         Where labels were learnt: about which share of the later rows that have a target has one of them.
+    counted : list of CountedPhase
+        The phases that are over.
     """
 
     columns: dict[str, Column] = field(default_factory=dict)
     target: Target | None = None
     dropped: dict[str, str] = field(default_factory=dict)
     labelled: float | None = None
+    counted: list[CountedPhase] = field(default_factory=list)
 
 
 # ---- the run -------------------------------------------------------------------------------------------
@@ -208,7 +231,9 @@ class EncodingRun:
             self._find_labels(number)
             return
         targets = [self._with_target] if phase == "kinds" and self._counts_targets else []
-        std = self._plan.noise(max(len(self._counted) + len(targets), 1))
+        histograms = max(len(self._counted) + len(targets), 1)
+        std = self._plan.noise(histograms)
+        self.found.counted.append(CountedPhase(phase, self._rows, histograms, std))
         parts: dict[str, FloatArray] = {}
         if self._counted:  # else nothing stood out of the noise before
             exact = [counted.counts for counted in self._counted.values()] + targets
@@ -235,6 +260,7 @@ class EncodingRun:
 
     def _find_labels(self, number: int) -> None:
         std = self._plan.noise(1)
+        self.found.counted.append(CountedPhase("labels", self._rows, 1, std))
         import pyarrow
 
         texts, rows = self._texts.sorted()
@@ -294,8 +320,6 @@ class EncodingRun:
             more = "; numbers as a target have no thousands separators, and decimal=',' declares a decimal comma"
             if self._labels:
                 what, more = f"only the label {self._labels[0]!r}", ""
-                if self._regression is None and len(self._label_values()):
-                    more = "; of a target that is a real number say so, by regression=True or --loss squared"
             raise StreamError(
                 f"column {self._target!r}: {what} was frequent enough to be seen through the noise of its "
                 f"{self._plan.labels:,} rows; declare the labels by classes, or give more rows or a larger epsilon"

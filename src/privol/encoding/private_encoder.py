@@ -100,6 +100,8 @@ class PrivateEncoder(ShowsGuarantee, TransformerMixin, StreamEncoder, BaseEstima
     labelled_ : float or None
         Where labels were learnt: about which share of the rows after those that showed them, if they have a target, has
         one of them. The others are null rows; in a table that is sorted by something there may be many.
+    counted_ : tuple of CountedPhase
+        What each phase has released, as far as its guarantee goes: rows, histograms and the noise of a count.
     uncrossed_ : dict of str to str
         Why a cross was left out, by its name, such as "age*town".
     guarantee_ : Guarantee

@@ -41,7 +41,7 @@ _AGAIN = (
     "pays for that besides (the squares of both mu add up for each row)"
 )
 # What an earlier input has taught: it is gone, should this one teach nothing.
-_FOUND = ("schema_", "dropped_", "uncrossed_", "labelled_", "n_features_in_", "feature_names_in_")
+_FOUND = ("schema_", "dropped_", "uncrossed_", "labelled_", "counted_", "n_features_in_", "feature_names_in_")
 _ARITHMETIC = ARITHMETIC.replace("double-precision iterate", "count")
 
 
@@ -199,6 +199,7 @@ class StreamEncoder:
         def conclude(run: EncodingRun) -> None:
             found = dict(known) | run.found.columns
             self.dropped_, self.labelled_ = run.found.dropped, run.found.labelled
+            self.counted_ = tuple(run.found.counted)
             kept, self.uncrossed_ = feasible(crosses, found, run.found.dropped)
             options["missing"] = tuple(sorted(written.missing - {""}))
             schema = Schema(
@@ -263,7 +264,7 @@ class StreamEncoder:
 
         def conclude(run: FrequentRun) -> None:
             part = FrequentFeatures(source.n_features, run.kept)
-            self.dropped_, self.uncrossed_, self.labelled_ = {}, {}, None
+            self.dropped_, self.uncrossed_, self.labelled_, self.counted_ = {}, {}, None, ()
             self.schema_ = Schema(rows=part, learnt=self._learnt(), name="the learnt schema")
 
         return Lesson(plan, n_rows, begin, conclude)

@@ -1,0 +1,55 @@
+"""``privol verify``: a run's guarantee, computed again by somebody else's arithmetic."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from .app import REFUTED, UNCHECKED
+from .outputs import printing
+
+__all__ = ["verify"]
+
+_WORDS = {True: "holds", False: "DOES NOT HOLD", None: "not checked"}
+
+
+@click.command()
+@click.argument("run")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+def verify(run: str, as_json: bool) -> None:
+    """Check the guarantee of RUN again, from its public record alone.
+
+    From run.json and ledger.jsonl an independent program computes again what one row can move, which noise this needs,
+    what all mechanisms of the run cost together, and which epsilon follows. It is one file that imports nothing of
+    privol, works in exact and interval arithmetic, and can be read in an evening.
+
+    It believes the record where this says which noise was drawn, and what gradients were cut to: privol audit tests the
+    program itself. What it has no proof for is "not checked", and then the run does not pass.
+
+    \b
+    Exit codes: 0 all holds; 6 something does not; 7 something was not checked.
+
+    \b
+    Examples:
+        privol verify RUN
+        privol verify RUN --json
+    """
+    from ..verifying import Unreadable, verdict
+    from ..verifying import verify as check
+
+    try:
+        findings = check(run)
+    except Unreadable as error:
+        raise OSError(str(error)) from error
+    found = verdict(findings)
+    with printing():
+        if as_json:
+            rows = [{"what": each.what, "holds": each.holds, "detail": each.detail} for each in findings]
+            click.echo(json.dumps({"format": "privol.verdict", "version": 1, "verdict": found, "findings": rows}))
+        else:
+            for each in findings:
+                click.echo(f"{_WORDS[each.holds]:13}  {each.what}: {each.detail}")
+            click.echo(f"\nThe guarantee of {run}: {found}.")
+    if found != "holds":
+        raise click.exceptions.Exit(REFUTED if found == "does not hold" else UNCHECKED)
