@@ -102,7 +102,7 @@ def test_a_target_that_may_be_one_of_labels_is_not_taken_for_real():
     """Of one found label among small whole numbers nothing follows: an error says what to declare."""
     y = np.array(["1"] * 40 + ["2", "3"] * 980)
     rows = pyarrow.table({"a": np.arange(2000.0) % 7, "y": y.tolist()})
-    with pytest.raises(StreamError, match=r"only the label '1' was frequent.*classes"):
+    with pytest.raises(StreamError, match=r"only the label '1' was frequent.*classes.*--loss squared"):
         open_stream(rows, target="y", schema=PrivateEncoder(epsilon=math.inf, n_rows=2000, reuse_rows=False))
 
 

@@ -320,6 +320,8 @@ class EncodingRun:
             more = "; numbers as a target have no thousands separators, and decimal=',' declares a decimal comma"
             if self._labels:
                 what, more = f"only the label {self._labels[0]!r}", ""
+                if self._regression is None and len(self._label_values()):
+                    more = "; of a target that is a real number say so, by regression=True or --loss squared"
             raise StreamError(
                 f"column {self._target!r}: {what} was frequent enough to be seen through the noise of its "
                 f"{self._plan.labels:,} rows; declare the labels by classes, or give more rows or a larger epsilon"
