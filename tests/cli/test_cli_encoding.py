@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas
 import pytest
-from cli_tools import entries_of, listed, privol_cli, run_json, start
+from cli_tools import entries_of, listed, piped, privol_cli, run_json, start
 
 from privol.cli.app import BUDGET, DATA, OK, USAGE
 from privol.guarantees import gdp_mu
@@ -335,6 +335,15 @@ def test_a_share_that_cannot_be(here, words, said):
     assert result.exit_code == USAGE
     assert said in " ".join(result.stderr.split())
     assert not Path("R").exists()
+
+
+def test_a_pipe_of_which_nothing_is_declared_says_what_learns_it(here):
+    """What comes through a pipe may be alive, so nothing is learnt of it unasked."""
+    text = Path("rows.csv").read_text()
+    refused = piped(text, "run", "-", "--horizon", N, *WORDS[2:])
+    assert refused.exit_code == USAGE
+    assert "or --learn-schema, which learns them and the columns from the first rows" in refused.stderr
+    assert piped(text, "run", "-", "--horizon", N, *WORDS[2:], "--learn-schema", "--quiet").exit_code == OK
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs kill -9")

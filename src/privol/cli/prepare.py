@@ -320,6 +320,8 @@ def check_labels(made: Any, stream: Any, file: str | None) -> None:
             needed = f"negative and positive, or classes, under [target] of {schema.name}"
         elif isinstance(made, OfflineLearner):  # others learn them by themselves
             needed += ", or --schema with one that privol info FILE --private has learnt, under a budget of its own"
+        elif file == "-" and stream.schema is None:  # a pipe may be alive, so nothing is learnt of it unasked
+            needed += ", or --learn-schema, which learns them and the columns from the first rows"
         raise InvalidParameter(
             f"the {loss.name} loss needs the public labels: {needed}; for real targets choose --loss "
             f"{', '.join(OF_TARGETS[:-1])} or {OF_TARGETS[-1]}"
