@@ -146,7 +146,7 @@ cdef class LeaderRun(LearnerRun):
         if not (
             until.shape[0] == held.shape[0] == threshold.shape[0] == lag.shape[0] == walk.shape[0] > 0
             and np.all(np.diff(until) > 0)
-            and until[until.shape[0] - 1] == steps and np.min(held) > 0.0 and np.min(threshold) >= 0.0
+            and until[until.shape[0] - 1] >= steps and np.min(held) > 0.0 and np.min(threshold) >= 0.0
             and np.min(lag) >= 0.0 and np.min(walk) >= 0.0 and tuning.power >= 0.0 and tuning.sure >= 1.0
             and 1.0 <= tuning.quickest <= tuning.slowest
             and not self.vector(self.it.start, self.plan.d).any()

@@ -85,6 +85,11 @@ class Epochs:
         """Rows before an epoch."""
         return self.starts()[min(epoch, self.last)] + max(epoch - self.last, 0) * self.rows[-1]
 
+    def first_step(self, epoch: int) -> int:
+        """Steps before an epoch."""
+        steps = [found.factorization.steps for found in self.sums]
+        return sum(steps[: min(epoch, self.last)]) + max(epoch - self.last, 0) * steps[-1]
+
     def variance_before(self, epoch: int) -> float:
         """Variance that the epochs before leave in the sums."""
         return self.variances()[min(epoch, self.last)] + max(epoch - self.last, 0) * self.end_variance(self.last)

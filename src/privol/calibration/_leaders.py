@@ -151,7 +151,7 @@ class LeaderCalibration:
     def _point(self, row: int, epoch: int, step: int) -> float:
         """What a sum after a step is divided by."""
         if self.tuning is not None:
-            return self.tuning.held[self.tuning.part(step)]
+            return self.tuning.held[self.tuning.part(self.epochs.first_step(epoch) + step)]
         before = self.epochs.start(epoch)
         learnt = before + self.epochs.of(epoch).weight(min(step * self.batch, row - before))
         return self.regularization_in(epoch) + self.l2 * learnt
@@ -205,7 +205,8 @@ class LeaderCalibration:
         Of a leader that tunes itself it is that of the slow average of points, of sums whose noise is correlated: all
         of that is counted, but not that sums which hardly stand out of their noise are shortened, nor that the
         gradients of later points answer to the noise of earlier ones. While a drift is followed, what is shown has up
-        to 1.7 times as much. Of others it is :meth:`std`.
+        to 1.7 times as much. Of others, and in later epochs, whose sums have the noise of those before throughout, it
+        is :meth:`std`.
 
         Parameters
         ----------
@@ -219,7 +220,7 @@ class LeaderCalibration:
         """
         epoch, step = self.epochs.step(row, ended=ended)
         sums = self.sums.factorization
-        if self.tuning is None or not isinstance(sums, BLT) or not step:
+        if self.tuning is None or not isinstance(sums, BLT) or not step or epoch:
             return self._std(row, epoch, step)
         weights = self.tuning.weights(step)
         parts = np.searchsorted(self.tuning.until, np.arange(step - len(weights) + 1, step + 1))

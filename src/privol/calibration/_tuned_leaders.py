@@ -7,8 +7,10 @@ run, and what it does to the private sums is post-processing (``docs/proofs/adap
 from __future__ import annotations
 
 import functools
+import math
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +18,10 @@ from numpy.typing import NDArray
 from ..factorizations import BLT
 from ..geometry import L2Ball
 from ..losses import Loss, class_slope_bound
+from ._epochs import Epochs
 from ._leaders import LeaderCalibration, Tuning, average_counts, calibrate_leaders
 from ._problem import Budget, Problem
+from ._sums import MOST_ROWS, SumCalibration
 
 __all__ = ["LARGEST_SCORE", "calibrate_adaptive", "score_unit"]
 
@@ -61,7 +65,12 @@ def _cut_of_slopes(problem: Problem, *, noiseless: bool) -> float:
 
 
 def calibrate_adaptive(
-    problem: Problem, budget: Budget, *, release: Any, gradient_bound: float | None = None
+    problem: Problem,
+    budget: Budget,
+    *,
+    release: Any,
+    gradient_bound: float | None = None,
+    renewal: str = "none",
 ) -> LeaderCalibration:
     """Calibrate AdaptiveFTRL: noise, rows of a step, strong convexity and thresholds.
 
@@ -75,6 +84,8 @@ def calibrate_adaptive(
     gradient_bound : float, optional
         L2 norm that gradients are scaled to. Default: half of the longest; of squared loss with noise a
         quarter.
+    renewal : {"none", "repeat", "double"}
+        Epochs after the horizon, as of :func:`calibrate_leaders`. Rows of a step are those of the first.
 
     Returns
     -------
@@ -98,22 +109,21 @@ def calibrate_adaptive(
         gradient_bound=_cut_of_slopes(problem, noiseless=budget.noiseless)
         if gradient_bound is None
         else gradient_bound,
+        renewal=renewal,
     )
-    longest, sums = problem.row_bound / score_unit(problem.loss, problem.y_bound), plan.sums
-    until = _parts(sums.factorization.steps)
+    longest = problem.row_bound / score_unit(problem.loss, problem.y_bound)
+    walk = _lags(BLT(_SETTLED, (), ()))  # prefixes of the identity are a random walk
     held, threshold = [batch * plan.bound * longest / _SCORE_STEP], [0.0]
-    for step in until:  # running maxima: the analysis needs sequences that do not fall
-        std = sums.std(step)
-        held.append(max(held[-1], std * longest / _SCORE_NOISE))
-        threshold.append(max(threshold[-1], problem.outputs * std**2))
-    assert isinstance(sums.factorization, BLT)
-    begun = np.minimum(until, _SETTLED) - 1
-    noise, walk = _lags(sums.factorization), _lags(BLT(_SETTLED, (), ()))  # prefixes of the identity are a random walk
+    parts = list(_parts_of_epochs(plan.epochs))
+    for part in parts:  # running maxima: the analysis needs sequences that do not fall
+        held.append(max(held[-1], part.std * longest / _SCORE_NOISE))
+        threshold.append(max(threshold[-1], problem.outputs * part.std**2))
+    begun = np.minimum([part.until for part in parts], _SETTLED) - 1
     tuning = Tuning(
-        until=tuple(until),
+        until=tuple(part.until for part in parts),
         held=tuple(held[1:]),
         threshold=tuple(threshold[1:]),
-        lag=tuple((sums.sigma**2 * noise[begun] ** 2).tolist()),
+        lag=tuple(part.lag for part in parts),
         walk=tuple((_WALK * batch * plan.bound**2 * walk[begun] ** 2).tolist()),
         power=_POWER,
         quickest=_QUICKEST,
@@ -121,6 +131,51 @@ def calibrate_adaptive(
         sure=_SURE,
     )
     return replace(plan, regularization=held[-1], gradient_bound=gradient_bound, tuning=tuning)
+
+
+class _Part(NamedTuple):
+    """Steps of a run that are treated alike: the last of them, and the noise after it."""
+
+    until: int
+    std: float  # of a coordinate of the sums
+    lag: float  # variance of a coordinate of the difference between both averages of the sums
+
+
+def _parts_of_epochs(epochs: Epochs) -> Iterator[_Part]:
+    """Yield the parts of a run. A later epoch has the noise of those before it, which no average of its sums loses."""
+    before, settled = epochs.variances(), [_settled(found) for found in epochs.sums]
+    first = 0
+    for epoch, (found, variance) in enumerate(zip(epochs.sums, before, strict=True)):
+        steps = found.factorization.steps
+        if epoch == 0:
+            assert isinstance(found.factorization, BLT)
+            noise = _lags(found.factorization)
+            for step in _parts(steps):
+                lag = float(found.sigma**2 * noise[min(step, _SETTLED) - 1] ** 2)
+                yield _Part(step, found.std(step), lag)
+        else:
+            # what the averages still have of the epoch before goes as what they have of this one comes
+            lag = max(settled[epoch - 1 : epoch + 1])
+            for step in sorted({-(-steps * k // _PARTS_OF_OCTAVE) for k in range(1, _PARTS_OF_OCTAVE + 1)}):
+                yield _Part(first + step, math.sqrt(variance + found.std(step) ** 2), lag)
+        first += steps
+    if epochs.renewal == "none":
+        return
+    # epochs like the last one, as many as there may be rows
+    for more in _parts(-(-(MOST_ROWS - epochs.start(epochs.last + 1)) // epochs.rows[-1])):
+        yield _Part(first + more * steps, math.sqrt(epochs.variance_before(epochs.last + 1 + more)), settled[-1])
+
+
+def _settled(sums: SumCalibration) -> float:
+    """Return the lag in an epoch that is not the first: of its own sums, and of one short epoch after the other.
+
+    The noise of the ends of epochs is independent, so sums of epochs of few steps walk at random.
+    """
+    design = sums.factorization
+    assert isinstance(design, BLT)
+    within = sums.sigma * _lags(BLT(max(design.steps, _SETTLED), design.theta, design.omega))[-1]
+    between = sums.std(design.steps) / math.sqrt(design.steps) * _lags(BLT(_SETTLED, (), ()))[-1]
+    return float(max(within, between) ** 2)
 
 
 @functools.lru_cache(maxsize=16)

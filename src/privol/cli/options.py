@@ -43,6 +43,7 @@ __all__ = [
     "LEARNER_OPTIONS",
     "OFFLINE",
     "CrossType",
+    "HorizonType",
     "ReleaseType",
     "SeparatorType",
     "SetType",
@@ -134,6 +135,20 @@ class CrossType(_ParamType):
         if len(names) != 2 or "" in names:
             self.fail(f"{value!r} is not A,B: the names of two columns", param, ctx)
         return names
+
+
+class HorizonType(_ParamType):
+    """A number of rows, or the word auto."""
+
+    name = "rows"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str) or value == "auto":
+            return value
+        try:
+            return int(value)
+        except ValueError:
+            self.fail(f"{value!r} is not auto or a number of rows", param, ctx)
 
 
 class SeparatorType(_ParamType):

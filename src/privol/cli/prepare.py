@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import click
 
 from .._vocabulary import OF_TARGETS
-from ..errors import BudgetExceeded, InvalidParameter
+from ..errors import BudgetExceeded, InvalidParameter, StreamError
 from .encoding import encoder_for, is_learnt, learns_encoding, spent_note, what_taught
 from .options import budget_in_epsilon, given_parameters, learner_name
 from .outputs import RunDirectory
@@ -20,6 +20,11 @@ from .progress import counting
 from .streams import open_for_run, rows_that_taught
 
 __all__ = ["Ready", "check_labels", "prepare", "say_spent"]
+
+# Where nobody knows the rows, the first epoch has so many steps: that is less noise than epochs have that double from a
+# small one. But the default weight of dpftrl is made for an epoch's rows, and would be too large by far
+# (docs/guarantee.md). An encoding is learnt as if so many rows were to come.
+_STEPS, _ROWS, _EXPECTED = 1 << 20, {"dpftrl": 10_000}, 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +50,8 @@ class Ready:
         Whether the schema was learnt from the same rows, for a share of the budget.
     encoder : PrivateEncoder or None
         What has learnt it.
+    unsized : bool
+        Whether nobody knows how many rows there are: the horizon is only that of the first epoch.
     taught : callable or None
         Reads the rows that taught, where these are others than are learnt and may be read again.
     """
@@ -59,6 +66,7 @@ class Ready:
     encoding: dict[str, Any] | None
     shared: bool
     encoder: Any
+    unsized: bool
     taught: Callable[[bytes], Iterator[Any]] | None
 
     @property
@@ -73,7 +81,7 @@ def prepare(
     *,
     file: str | None,
     learner: str | None,
-    horizon: int | None,
+    horizon: int | Literal["auto"] | None,
     options: dict[str, Any],
     kept: Mapping[str, Any] | None,
     learn_schema: bool | None,
@@ -100,6 +108,10 @@ def prepare(
     if delay is not None and not diagnostics and private_metrics is None:
         raise click.UsageError("--delay is about the evaluation: it needs --diagnostics or --private-metrics")
     directory.keep_out_of(file)
+    unsized = horizon == "auto" and not _counted_in_itself(file, options)
+    if unsized:
+        given = _without_end(learner_name(learner, given), given)
+    rows = horizon if isinstance(horizon, int) else None
     renewed = given.get("renewal", "none") != "none"
     if renewed and private_metrics is not None:
         raise click.UsageError("--private-metrics needs a run that ends at its horizon: --renewal none")
@@ -120,35 +132,41 @@ def prepare(
     if kept is None and learns_encoding(file, learn_schema, {**options, **given}):
         from ..auto.defaults import may_learn_encoding
 
-        trial = _make(learner_name(learner, given), {"horizon": horizon or 1000, **given})
+        trial = _make(learner_name(learner, given), {"horizon": rows or 1000, **given})
         # the columns of the embedded rows have public ranges, for learners whose guarantee is of another kind
-        if file is not None or learn_schema or may_learn_encoding(trial, horizon):
+        if file is not None or learn_schema or may_learn_encoding(trial, rows):
             wanted = _regression(trial, learner, "loss" in given, file, options)
             ledger = stack.enter_context(closing(Ledger(adjacency=trial.adjacency, journal=journal, **limit)))
             words: dict[str, Any] = {"declared": options["schema"], "drop": drop, "crosses": crosses, "mu": own}
             words["shares"] = private is None and not renewed and getattr(trial, "calibration", "tight") == "tight"
-            encoder = encoder_for(trial, horizon=horizon, ledger=ledger, regression=wanted, **words)
+            expected = _EXPECTED if unsized else rows
+            encoder = encoder_for(trial, horizon=expected, ledger=ledger, regression=wanted, **words)
     elif drop is not None and before is None:
         raise click.UsageError("--drop is about columns whose meaning is learnt; a schema drops columns by itself")
     if crosses and encoder is None and before is None:
         raise click.UsageError("--cross is about columns whose meaning is learnt; a schema has [[cross]] for it")
     read = dict(options)
-    with _said_as_spent(encoder, directory):
+    with _said_as_spent(encoder, directory), _short_of_rows(unsized):
         stream, inputs = open_for_run(file, options, diagnostics, encoder=encoder, kept=before)
-        stated = horizon
-        if horizon is not None and encoder is not None and not encoder.reused_:
-            stated = horizon - encoder.plan_.rows
+        stated = rows
+        if rows is not None and encoder is not None and not encoder.reused_:
+            stated = rows - encoder.plan_.rows
         if own is None and is_learnt(inputs) and inputs["first_row"] == 1:  # as the encoder found it to be better
             from ..encoding.phases import SHARE_OF_ALL
 
             given, _, _ = _split_off(learner_name(learner, given), given, SHARE_OF_ALL)
-        horizon = _horizon(stream, stated, talking, renewed) if kept is None else int(kept["horizon"])
+        if kept is not None:
+            rows = int(kept["horizon"])
+        elif unsized:
+            rows = _ROWS.get(learner_name(learner, given), _STEPS)
+        else:
+            rows = _horizon(stream, stated, talking, renewed)
         chosen = None
         if stream.schema is not None and stream.schema.learnt is not None:
             from ..auto.defaults import defaults_for
 
             chosen = None if "x_bound" in given else "encoding"
-            given = {**defaults_for(learner, stream, horizon, given), **given}
+            given = {**defaults_for(learner, stream, rows, given), **given}
         learner = learner_name(learner, given)
         if not stream.users_fixed:
             given.setdefault("on_invalid", "zero")  # surplus rows of users are null rows
@@ -157,16 +175,19 @@ def prepare(
             chosen = "schema" if stream.schema is not None else "ranges"
         if "class_weight" in given:
             given["class_weight"] = _weights_of(given["class_weight"], stream.classes)
-        made = _make(learner, {**given, "horizon": horizon})
+        made = _make(learner, {**given, "horizon": rows})
+        n_classes = 2 if stream.classes is None else len(stream.classes)
+        if unsized and kept is None and learner not in _ROWS:
+            rows *= made.calibrate(stream.n_features, rows, n_classes=n_classes).batch
+            made = _make(learner, {**given, "horizon": rows})
         check_labels(made, stream, file)
         if stream.schema is not None and stream.schema.learnt is not None:
             from ..auto.defaults import within_budget
 
-            within_budget(made, stream, horizon)
-        n_classes = 2 if stream.classes is None else len(stream.classes)
+            within_budget(made, stream, rows)
         # refuses parameters before a row is read
-        releases = made.calibrate(stream.n_features, horizon, n_classes=n_classes).releases
-        if private is not None and (releases.every or releases.rows[0]) >= horizon:
+        releases = made.calibrate(stream.n_features, rows, n_classes=n_classes).releases
+        if private is not None and (releases.every or releases.rows[0]) >= rows:
             raise click.UsageError(
                 "--private-metrics evaluates each row with the model released before it, and none is released before "
                 "the last row: choose --release K"
@@ -178,13 +199,14 @@ def prepare(
         made=made,
         stream=stream,
         inputs=inputs,
-        horizon=horizon,
+        horizon=rows,
         stated=stated,
         private=private,
         x_bound_from=chosen,
         encoding=None if encoder is None else what_taught(encoder),
         shared=is_learnt(inputs) and inputs["first_row"] == 1,
         encoder=encoder,
+        unsized=unsized,
         taught=partial(rows_that_taught, file, read, inputs)
         if is_learnt(inputs) and inputs["first_row"] > 1 and stream.repeatable
         else None,
@@ -199,6 +221,20 @@ def _said_as_spent(encoder: Any, directory: RunDirectory) -> Iterator[None]:
     except BaseException as error:
         say_spent(error, encoder, directory)
         raise
+
+
+@contextmanager
+def _short_of_rows(unsized: bool) -> Iterator[None]:
+    """Let the error about rows that end before an encoding is learnt speak of options."""
+    says = "n_rows must be the number of its rows"
+    try:
+        yield
+    except StreamError as error:
+        if says not in str(error):
+            raise
+        helps = "state --horizon, the number of its rows"
+        helps += f" (auto lets as many rows teach as of {_EXPECTED:,})" if unsized else ""
+        raise StreamError(str(error).replace(says, helps)) from error
 
 
 def say_spent(error: BaseException, encoder: Any, directory: RunDirectory) -> None:
@@ -236,6 +272,34 @@ def _horizon(stream: Any, stated: int | None, talking: bool, renewed: bool) -> i
             "give at least that, or let --renewal begin other epochs"
         )
     return stated
+
+
+def _counted_in_itself(file: str | None, options: Mapping[str, Any]) -> bool:
+    """Whether an input says how many rows it has, so that nothing is read to count them."""
+    if file is None:
+        return True
+    if file == "-":
+        return False
+    from ..streams import format_of
+
+    return "parquet" in (options["format"], format_of(file).name)
+
+
+def _without_end(learner: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters of a learner whose run may have any number of rows."""
+    from ..factorizations import forgets
+
+    if "renewal" not in _make(learner, {}).get_params(deep=False):
+        raise click.UsageError(
+            f"--horizon auto is for --learner adaptive, dpftrl and pqftl: how much noise {learner} needs depends on the"
+            " number of rows, so state it"
+        )
+    if forgets(given.get("discount", 1.0), given.get("window")):
+        raise click.UsageError(
+            "--horizon auto is for sums that keep their older rows: with --discount or --window the noise does not "
+            "depend on the rows to come, and --horizon may be any number that is large enough"
+        )
+    return {"renewal": "double", **given}
 
 
 def _make(name: str, parameters: dict[str, Any]) -> Any:

@@ -42,12 +42,14 @@ def describe_run(
     interrupted: str | None,
     resumed: bool,
     shared: bool = False,
+    unsized: bool = False,
 ) -> dict[str, Any]:
     """Return the record of a run whose learner is closed, without what :func:`write_run` adds.
 
     ``whole``: the guarantee of all that is released, with the private metrics where there are some.
     ``interrupted``: what Ctrl-C struck (learning, comparing), or None. ``resumed``: whether an earlier call began it.
-    ``shared``: ``whole`` is together with the schema, which the same rows taught.
+    ``shared``: ``whole`` is together with the schema, which the same rows taught. ``unsized``: the horizon is nobody's
+    expectation, so delta is judged by the rows that there were.
     """
     from .. import __version__
     from ..calibration import mechanism_record
@@ -79,7 +81,7 @@ def describe_run(
     bounded = math.isfinite(plan.problem.radius)  # else no score is the largest
     noise = noise_row(plan, rows[-1], early=early) if rows and bounded else None
     mechanism = mechanism_record(plan)
-    warnings = [*weaknesses(whole, rows=max(n, plan.problem.horizon)), *_warnings(made, noise)]
+    warnings = [*weaknesses(whole, rows=n if unsized else max(n, plan.problem.horizon)), *_warnings(made, noise)]
     if stream.schema is not None and stream.schema.derived_from_data:
         warnings.insert(
             0,

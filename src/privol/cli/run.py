@@ -9,14 +9,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 from ..errors import BudgetExceeded
 from ..learners import TABLE
 from .encoding import short_of_rows, unlabelled
-from .options import LEARNER_OPTIONS, OFFLINE, CrossType, learner_options
+from .options import LEARNER_OPTIONS, OFFLINE, CrossType, HorizonType, learner_options
 from .outputs import RunDirectory, naming_rows, printing, uninterrupted
 from .prepare import Ready, prepare, say_spent
 from .progress import watched
@@ -92,9 +92,11 @@ class _RunCommand(GroupedCommand):
 @learner_options
 @click.option(
     "--horizon",
-    type=int,
-    help="Rows that the budget must last for, or with --renewal those of the first epoch.  [default: the rows of FILE, "
-    "which are counted first]",
+    type=HorizonType(),
+    metavar="ROWS|auto",
+    help="Rows that the budget must last for, or with --renewal those of the first epoch; auto: nobody counts them, and"
+    " any number will do, for somewhat more noise (adaptive, dpftrl, pqftl).  [default: the rows of FILE, which are "
+    "counted first]",
 )
 @click.option(
     "--private-metrics",
@@ -163,8 +165,9 @@ def run(out: str | None, **options: Any) -> None:
     """Learn a private model from the rows of FILE, once, in order.
 
     FILE is CSV, JSON lines, libsvm (plain or gz, bz2, xz, zst), Parquet, Arrow, .npy or .npz; a directory or a quoted
-    pattern of such files, in the order of their names; or - for standard input, which needs --horizon. Without FILE:
-    120,000 real rows that come with the package (Forest Covertype, lodgepole pine against the rest).
+    pattern of such files, in the order of their names; or - for standard input, which needs --horizon (auto: any number
+    of rows). Without FILE: 120,000 real rows that come with the package (Forest Covertype, lodgepole pine against the
+    rest).
 
     What the columns mean is learnt from the first rows, within the budget; the model learns the others. Whatever the
     options and a schema say counts as public: choose it without looking at the rows.
@@ -206,7 +209,7 @@ def learn_rows(
     rest: bool = False,
     file: str | None,
     learner: str | None,
-    horizon: int | None,
+    horizon: int | Literal["auto"] | None,
     private_metrics: float | None,
     metric_windows: int | None,
     learn_schema: bool | None,
@@ -311,7 +314,8 @@ def _report(
 
             whole = with_schema(whole, stream.schema)
         how: dict[str, Any] = {"seconds": ended.seconds, "interrupted": ended.interrupted}
-        record = describe_run(made, stream, ready.inputs, whole=whole, resumed=resumed, shared=ready.shared, **how)
+        how |= {"resumed": resumed, "shared": ready.shared, "unsized": ready.unsized}
+        record = describe_run(made, stream, ready.inputs, whole=whole, **how)
         record["shared"] = ready.shared
         record["x_bound_from"] = ready.x_bound_from
         record["encoding"] = ready.encoding

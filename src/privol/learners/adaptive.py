@@ -50,7 +50,8 @@ class AdaptiveFTRL(DPFTRL):
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     horizon : int, optional
-        Rows of the run, at most 2**48. Default: ``fit`` and sized streams take their number of rows.
+        Rows of the run, at most 2**48, or with ``renewal`` of its first epoch. Default: ``fit`` and sized streams take
+        their number of rows.
     x_bound : float, default=1.0
         Public bound of a row's L2 norm, above 0; longer rows are scaled to it.
     y_bound : float, default=1.0
@@ -59,6 +60,10 @@ class AdaptiveFTRL(DPFTRL):
         Public bound of a row's gradient in L2 norm, 1e-30 to 1e30; longer ones are scaled to it, and the noise too.
         Needed for ``tell``. Default: half of the longest gradient, of real targets for predictions in their range;
         a quarter of it for squared loss, unless ``epsilon`` is infinite.
+    renewal : {"none", "repeat", "double"}, default="none"
+        What follows the last row of the horizon: nothing; epochs of as many rows; epochs, each of twice as many rows as
+        the one before. As of :class:`DPFTRL`: an epoch has noise of its own for the whole budget, and a row is in one
+        of them only.
     release : {"all", "last"}, int or list of int, optional
         Which models ``coef_`` and ``average_coef_`` show, by row number. Default: all. Without effect on the noise.
     fit_intercept : bool, default=True
@@ -131,7 +136,7 @@ class AdaptiveFTRL(DPFTRL):
     radius: float
     domain: ConvexSet | None = None
     l2, regularization, design, buffers, objective = 0.0, None, "blt", 4, "max"
-    discount, window, renewal = 1.0, None, "none"
+    discount, window = 1.0, None
 
     def __init__(
         self,
@@ -148,6 +153,7 @@ class AdaptiveFTRL(DPFTRL):
         x_bound: float = 1.0,
         y_bound: float = 1.0,
         gradient_bound: float | None = None,
+        renewal: str = "none",
         release: Any = None,
         fit_intercept: bool = True,
         class_weight: Mapping[Any, float] | None = None,
@@ -166,6 +172,7 @@ class AdaptiveFTRL(DPFTRL):
         self.x_bound = x_bound
         self.y_bound = y_bound
         self.gradient_bound = gradient_bound
+        self.renewal = renewal
         self.release = release
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
@@ -185,7 +192,7 @@ class AdaptiveFTRL(DPFTRL):
         n_features : int
             Features of a row, at least 1, the intercept not counted.
         horizon : int
-            Rows, 1 to 2**48.
+            Rows, 1 to 2**48; with ``renewal`` those of the first epoch.
         release : optional
             As the parameter ``release``; default: that parameter.
         n_classes : int, default=2
@@ -202,4 +209,5 @@ class AdaptiveFTRL(DPFTRL):
             self._budget(),
             release=self._default_release(whole=True) if release is None else release,
             gradient_bound=self.gradient_bound,
+            renewal=self.renewal,
         )
