@@ -6,8 +6,8 @@ checkpoints, with them, and with them in a process that is killed at six tenths 
 has rows a second and resident memory by tenth of the stream. All three must end with the same model, bit for bit (the
 noise is seeded, so that this can be seen), and each ledger must say what one run costs.
 
-``sparse`` learns made-up rows of 40 of d hashed features by DPFTRL with a model every 10,000 rows, and by itself what a
-step consists of.
+``sparse`` learns made-up rows of 40 of d hashed features by DPFTRL with a model every 10,000 rows: what a step costs,
+what of that its rows do, and what passes over all coordinates and their noise.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from numpy.typing import NDArray
 
 from privol import DPFTRL, AdaptiveFTRL, open_stream
 from privol.noise import Gaussian
-from privol.prefix import PrefixSum
 from privol.state import State
 
 FEATURES, LEVELS = 54, 16
@@ -201,45 +200,45 @@ class Hashed:
             yield self._blocks[start // STEP % len(self._blocks)]
 
 
-def sparse(dims: list[int], steps: int) -> None:
+def learnt(d: int, rows: int, epsilon: float, batch: int) -> float:
+    """Seconds of a run."""
+    learner = DPFTRL(
+        epsilon=epsilon, delta=1e-9, radius=10.0, batch=batch, horizon=rows, release=batch, fit_intercept=False
+    )
+    stream = Hashed(d, rows)
+    start = time.perf_counter()
+    learner.fit_stream(stream)
+    return time.perf_counter() - start
+
+
+def sparse(dims: list[int], steps: int, rounds: int) -> None:
     warnings.simplefilter("ignore")
-    print(f"{steps} steps of {STEP:,} rows, {WORDS} features in a row; per step, ms; ns a coordinate in brackets")
-    names = ("features", "rows/s", "a step", "its rows", "noise alone", "sums alone", "MiB")
-    print("".join(f"{name:>19}" for name in names))
+    print(f"{steps} steps of {STEP:,} rows, {WORDS} features in a row, a model after each; medians of {rounds} rounds")
+    print("ms a step; in brackets ns a coordinate, and of the rows ns an entry")
+    names = ("features", "rows/s", "a step", "its rows", "all coordinates", "noise alone", "MiB")
+    print("".join(f"{name:>18}" for name in names))
     for d in dims:
-        rows = steps * STEP
-
-        def run(rows: int, epsilon: float, batch: int, d: int = d) -> float:
-            learner = DPFTRL(
-                epsilon=epsilon, delta=1e-9, radius=10.0, batch=batch, horizon=rows, release="last", fit_intercept=False
-            )
-            stream = Hashed(d, rows)
+        noise = Gaussian(scale=1.0)
+        found = []
+        for _ in range(rounds):
+            # differences: without what a run costs by itself
+            step = (learnt(d, (steps + 2) * STEP, 1.0, STEP) - learnt(d, 2 * STEP, 1.0, STEP)) / steps
+            # one step of all rows has no pass over the coordinates but the last
+            most = steps * STEP
+            rows = (learnt(d, most, math.inf, most) - learnt(d, STEP, math.inf, STEP)) / (steps - 1)
             start = time.perf_counter()
-            learner.fit_stream(stream)
-            return time.perf_counter() - start
-
-        run(2 * STEP, 1.0, STEP)
-        one, all_ = run(2 * STEP, 1.0, STEP), run(2 * STEP + rows, 1.0, STEP)
-        step = (all_ - one) / steps  # without what a run costs by itself
-        # rows without noise and with one step: what is left of a step is its passes over all coordinates
-        one, all_ = run(STEP, math.inf, steps * STEP), run(steps * STEP, math.inf, steps * STEP)
-        own = (all_ - one) / (steps - 1)
-        held = status("VmRSS")
-        noise = _median(lambda d=d, source=Gaussian(scale=1.0): source.sample(d))
-        sums = PrefixSum(dim=d, horizon=steps + 8, epsilon=1.0, delta=1e-9, bound=1.0)
-        zeros = np.zeros((1, d))
-        added = _median(lambda sums=sums, zeros=zeros: sums.add_block(zeros))
-        cells = [f"{d:,}", f"{STEP / step:,.0f}", _per(step, d), _per(own, d), _per(noise, d), _per(added, d)]
-        print("".join(f"{cell:>19}" for cell in [*cells, f"{held:.0f}"]), flush=True)
-
-
-def _median(call: Any) -> float:
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return float(np.median(times))
+            noise.sample(d)
+            found.append((step, rows, step - rows, time.perf_counter() - start))
+        step, rows, passes, alone = np.median(found, axis=0).tolist()
+        cells = [
+            f"{d:,}",
+            f"{STEP / step:,.0f}",
+            _per(step, d),
+            _per(rows, STEP * WORDS),
+            _per(passes, d),
+            _per(alone, d),
+        ]
+        print("".join(f"{cell:>18}" for cell in [*cells, f"{status('VmRSS'):.0f}"]), flush=True)
 
 
 def _per(seconds: float, d: int) -> str:
@@ -253,7 +252,8 @@ def main() -> None:
     parser.add_argument("--folder", help="where the file goes (default: the folder for temporary files)")
     parser.add_argument("--file", help="a file to write, or to read where it is there already; it stays")
     parser.add_argument("--dims", default="1000000,10000000")
-    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--learn", help=argparse.SUPPRESS)
     parser.add_argument("--state", default="", help=argparse.SUPPRESS)
     parser.add_argument("--killed", action="store_true", help=argparse.SUPPRESS)
@@ -263,7 +263,7 @@ def main() -> None:
     elif given.what == "dense":
         dense(given.rows, given.folder, given.file)
     else:
-        sparse([int(d) for d in given.dims.split(",")], given.steps)
+        sparse([int(d) for d in given.dims.split(",")], given.steps, given.rounds)
 
 
 if __name__ == "__main__":

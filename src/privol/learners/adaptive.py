@@ -61,9 +61,10 @@ class AdaptiveFTRL(DPFTRL):
         Needed for ``tell``. Default: half of the longest gradient, of real targets for predictions in their range;
         a quarter of it for squared loss, unless ``epsilon`` is infinite.
     renewal : {"none", "repeat", "double"}, default="none"
-        What follows the last row of the horizon: nothing; epochs of as many rows; epochs, each of twice as many rows as
-        the one before. As of :class:`DPFTRL`: an epoch has noise of its own for the whole budget, and a row is in one
-        of them only.
+        What becomes of a run at its horizon: it ends (one more row raises ``BudgetExceeded``), or another epoch of as
+        many rows begins, or of twice as many as the one before (up to 2**26 steps). An epoch has noise of its own for
+        the whole budget over rows of its own, so the guarantee is that of one epoch; sums are those of all epochs so
+        far, and have the noise of them all.
     release : {"all", "last"}, int or list of int, optional
         Which models ``coef_`` and ``average_coef_`` show, by row number. Default: all. Without effect on the noise.
     fit_intercept : bool, default=True
