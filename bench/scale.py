@@ -213,23 +213,25 @@ def learnt(d: int, rows: int, epsilon: float, batch: int) -> float:
 
 def sparse(dims: list[int], steps: int, rounds: int) -> None:
     warnings.simplefilter("ignore")
-    print(f"{steps} steps of {STEP:,} rows, {WORDS} features in a row, a model after each; medians of {rounds} rounds")
+    print(
+        f"{steps} steps of {STEP:,} rows, {WORDS} features in a row, a model after each; by the least of {rounds} rounds"
+    )
     print("ms a step; in brackets ns a coordinate, and of the rows ns an entry")
     names = ("features", "rows/s", "a step", "its rows", "all coordinates", "noise alone", "MiB")
     print("".join(f"{name:>18}" for name in names))
     for d in dims:
-        noise = Gaussian(scale=1.0)
-        found = []
+        noise, most = Gaussian(scale=1.0), steps * STEP
+        # of differences, which leave out what a run costs by itself; one step of all rows has one pass over coordinates
+        runs = [(most + 2 * STEP, 1.0, STEP), (2 * STEP, 1.0, STEP), (most, math.inf, most), (STEP, math.inf, STEP)]
+        times = []
         for _ in range(rounds):
-            # differences: without what a run costs by itself
-            step = (learnt(d, (steps + 2) * STEP, 1.0, STEP) - learnt(d, 2 * STEP, 1.0, STEP)) / steps
-            # one step of all rows has no pass over the coordinates but the last
-            most = steps * STEP
-            rows = (learnt(d, most, math.inf, most) - learnt(d, STEP, math.inf, STEP)) / (steps - 1)
+            times.append([learnt(d, *run) for run in runs])
             start = time.perf_counter()
             noise.sample(d)
-            found.append((step, rows, step - rows, time.perf_counter() - start))
-        step, rows, passes, alone = np.median(found, axis=0).tolist()
+            times[-1].append(time.perf_counter() - start)
+        long, short, together, one, alone = np.min(times, axis=0).tolist()
+        step, rows = (long - short) / steps, (together - one) / (steps - 1)
+        passes = step - rows
         cells = [
             f"{d:,}",
             f"{STEP / step:,.0f}",
