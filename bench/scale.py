@@ -213,9 +213,7 @@ def learnt(d: int, rows: int, epsilon: float, batch: int) -> float:
 
 def sparse(dims: list[int], steps: int, rounds: int) -> None:
     warnings.simplefilter("ignore")
-    print(
-        f"{steps} steps of {STEP:,} rows, {WORDS} features in a row, a model after each; by the least of {rounds} rounds"
-    )
+    print(f"{steps} steps of {STEP:,} rows, {WORDS} features in a row, a model after each; least of {rounds} rounds")
     print("ms a step; in brackets ns a coordinate, and of the rows ns an entry")
     names = ("features", "rows/s", "a step", "its rows", "all coordinates", "noise alone", "MiB")
     print("".join(f"{name:>18}" for name in names))
