@@ -76,7 +76,7 @@ def test_each_learner_has_its_first_epoch(here, clinic, monkeypatch):
     dose = ("run", "train.csv", "--schema", "dose.toml", "--loss", "squared", "--no-diagnostics", "--no-learn-schema")
     Path("dose.toml").write_text(
         '[target]\ncolumn = "dose"\n[columns]\nage = {range = [0, 100]}\n'
-        'size = {range = [-1, 1]}\nstate = {drop = true}\n'
+        "size = {range = [-1, 1]}\nstate = {drop = true}\n"
     )
     record = run_json(*dose, "--learner", "pqftl", "--batch", "4", "--horizon", "auto")
     assert (record["rows"], record["parameters"]["horizon"]) == (N, 4 << 20)
