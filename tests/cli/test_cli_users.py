@@ -52,3 +52,24 @@ def test_a_budget_for_users():
     result = privol_cli("account", "S/ledger.jsonl")
     assert "of a user, the rows of both" in " ".join(result.stdout.split())
     assert len(privol_cli("predict", "R", "rows.csv").stdout.splitlines()) == 6001
+
+
+@pytest.mark.usefixtures("here")
+def test_noise_for_more_rows_of_a_user_than_the_stream_keeps_is_pointed_out():
+    """One row of each is the default, for which a budget for several has more noise than it needs."""
+    words = (*WORDS, "--epsilon", "8", "--no-diagnostics")
+    assert not [said for said in run_json(*words, *FOR_USERS)["warnings"] if "less noise" in said]
+    Path("users.toml").write_text('[user]\ncolumn = "id"\nmax_rows = 2\nseparation = 300\n')
+    (said,) = [said for said in run_json(*words, *FOR_USERS)["warnings"] if "less noise" in said]
+    assert said == (
+        "the noise is for 3 rows of a user, 200 rows apart, and of the stream no more than 2, 300 rows apart, are "
+        "learnt: --rows-per-user 2 --user-separation 300 takes less noise"
+    )
+    Path("users.toml").write_text('[user]\ncolumn = "id"\n')
+    record = run_json(*words, "--rows-per-user", "3")
+    assert record["rows"] + record["encoding"]["rows"] == pandas.read_csv("rows.csv")["id"].nunique()
+    (said,) = [said for said in record["warnings"] if "less noise" in said]
+    assert said.endswith("of the stream no more than 1 are learnt: --rows-per-user 1 takes less noise")
+    record = run_json(*words)
+    assert record["users"]["epsilon"] == pytest.approx(8.0)
+    assert not [said for said in record["warnings"] if "less noise" in said]

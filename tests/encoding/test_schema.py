@@ -17,7 +17,7 @@ from schema_tables import TableColumns, dense, whole
 
 from privol.data import covtype_ranges
 from privol.encoding.schema import Schema
-from privol.encoding.schema_parts import Hashed, Levels, NumberColumn
+from privol.encoding.schema_parts import Hashed, Levels, NumberColumn, User
 from privol.errors import InvalidParameter, StreamError
 from privol.readers.csv import CsvColumns, CsvOptions
 from privol.readers.files import LineFile
@@ -91,6 +91,7 @@ def test_everything_is_read():
     assert schema.missing_cells == {"?", "NA"}
     assert schema.classes == ("no", "yes")
     assert (schema.user.column, schema.user.max_rows, schema.delay.key, schema.delay.window) == ("who", 3, "id", 10)
+    assert load("[columns.a]\n[user]\ncolumn = 'u'\n").user == User("u", 1)
     assert schema.conditions == ()
     CsvOptions(**{key: value for key, value in schema.file.items() if key != "format"})
 
@@ -185,7 +186,6 @@ def test_a_repeated_column_in_a_record_is_refused():
             "target.range",
             "real numbers",
         ),
-        ("[columns.a]\n[user]\ncolumn = 'u'", "user.max_rows", "must be given"),
         ("[columns.a]\n[user]\ncolumn = 'u'\nmax_rows = 0", "user.max_rows", "at least 1"),
         ("[columns.a]\n[user]\ncolumn = 'a'\nmax_rows = 1", "columns.a", "column of user.column"),
         ("[columns.a]\n[target]\ncolumn = 'y'\n[user]\ncolumn = 'y'\nmax_rows = 1", "user.column", "another column"),

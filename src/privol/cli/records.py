@@ -82,6 +82,7 @@ def describe_run(
     noise = noise_row(plan, rows[-1], early=early) if rows and bounded else None
     mechanism = mechanism_record(plan)
     warnings = [*weaknesses(whole, rows=n if unsized else max(n, plan.problem.horizon)), *_warnings(made, noise)]
+    warnings += _more_than_kept(guarantee, stream)
     if stream.schema is not None and stream.schema.derived_from_data:
         warnings.insert(
             0,
@@ -160,6 +161,21 @@ def _warnings(made: Any, noise: Any) -> list[str]:
         rows = "1 row is" if left == 1 else f"{left:,} rows are"
         warnings.append(f"{rows} in no released model: the last release came after row {noise.row:,} of {n:,}")
     return warnings
+
+
+def _more_than_kept(guarantee: Any, stream: Any) -> list[str]:
+    """Say where a budget is for more rows of a user, or for nearer ones, than the stream keeps. Public numbers."""
+    kept = stream.rows_per_user
+    if guarantee.unit != "user" or kept is None:
+        return []
+    most, apart = guarantee.rows_per_user, guarantee.user_separation
+    further = max(stream.user_separation, apart) if kept > 1 else 1
+    if kept == most and further == apart:
+        return []
+    paid = f"{most} rows of a user" + (f", {apart} rows apart" if apart > 1 else "")
+    learnt = f"{kept}, {further} rows apart," if further > 1 else f"{kept}"
+    options = f"--rows-per-user {kept}" + (f" --user-separation {further}" if further > 1 else "")
+    return [f"the noise is for {paid}, and of the stream no more than {learnt} are learnt: {options} takes less noise"]
 
 
 def figures_of(mu: float, epsilon: float) -> dict[str, Any]:

@@ -326,7 +326,7 @@ class User:
     """
 
     column: str | int
-    max_rows: int
+    max_rows: int = 1
     separation: int = 1
     surplus: str = "drop"
     max_users: int = MOST_USERS

@@ -377,9 +377,8 @@ class SchemaReader:
     def _user(self, found: Mapping[str, Any]) -> User:
         self._known(found, "user", ("column", "max_rows", "separation", "surplus", "max_users"))
         column = self._place("user.column", found)
-        if "max_rows" not in found:
-            self._fail("user.max_rows", "must be given: how many rows of one user are learnt at most")
-        rows = integer(at_least=1, at_most=(1 << 31) - 1, **{f"{self._name}: user.max_rows": found["max_rows"]})
+        # one row needs no other noise than rows of unknown users, whatever the stream is
+        rows = integer(at_least=1, at_most=(1 << 31) - 1, **{f"{self._name}: user.max_rows": found.get("max_rows", 1)})
         apart = found.get("separation", 1)
         apart = integer(at_least=1, at_most=1 << 48, **{f"{self._name}: user.separation": apart})
         surplus = found.get("surplus", "drop")
