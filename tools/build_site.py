@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import re
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag
@@ -77,6 +81,17 @@ def faults(site: Path) -> list[str]:
     return found
 
 
+@contextmanager
+def quiet_kernels() -> Iterator[None]:
+    """Let the kernels of notebooks report errors only, whatever the settings of who builds: each warns of its port."""
+    with tempfile.TemporaryDirectory() as folder:
+        profile = Path(folder) / "profile_default"
+        profile.mkdir()
+        (profile / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 40\n", encoding="utf-8")
+        os.environ["IPYTHONDIR"] = folder
+        yield
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("folder", nargs="?", type=Path, default=DOCS.parent / "build" / "site")
@@ -85,8 +100,9 @@ def main() -> None:
 
     logging.getLogger("traitlets").setLevel(logging.WARNING)  # it announces every notebook
     doctrees = site.parent / f"{site.name}-doctrees"
-    if build_main(["-q", "-W", "-j", "auto", "-d", str(doctrees), "-b", "html", str(DOCS), str(site)]):
-        sys.exit("the site was not built: its warnings are errors (above)")
+    with quiet_kernels():
+        if build_main(["-q", "-W", "-j", "auto", "-d", str(doctrees), "-b", "html", str(DOCS), str(site)]):
+            sys.exit("the site was not built: its warnings are errors (above)")
     if wrong := faults(site):
         sys.exit("\n".join(wrong))
     print(site / "index.html")

@@ -192,6 +192,8 @@ def panels_figure(panels: Sequence[Panel]) -> Figure:
             words: dict[str, Any] = {"color": _COLOURS[number % len(_COLOURS)], "linewidth": 1.4}
             if line.kind == "measured":
                 words |= {"marker": _MARKERS[number % len(_MARKERS)], "markersize": 4, "markevery": _every(line.x)}
+                if number >= len(_COLOURS):  # colours and markers begin again: hollow, and dashed
+                    words |= {"markerfacecolor": "white", "linestyle": _DASHES[number // len(_COLOURS) % len(_DASHES)]}
             elif line.kind == "bound":
                 words |= {"color": "#555555", "linestyle": _DASHES[number % len(_DASHES)]}
             else:

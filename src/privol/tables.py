@@ -181,7 +181,7 @@ def facts_of(record: Mapping[str, Any]) -> list[tuple[str, str]]:
                 if noise.get("score_std_in_target_units") is None
                 else f", {noise['score_std_in_target_units']:.3g} in the target's own units"
             )
-            + ("" if reach is None else f" (scores reach {reach:.3g})"),
+            + ("" if reach is None else f" (scores go up to {reach:.3g})"),
         )
     return facts
 
@@ -391,7 +391,7 @@ def cells_note(found: Mapping[str, Any], written: str | None = None) -> str:
     if len(columns) > _SHOWN_COLUMNS:
         more = f"{len(columns) - _SHOWN_COLUMNS} more columns"
         listed.append(more if written is None else f"{more} (in {written})")
-    return f"Cells that the schema does not take as they are, of {found['rows']:,} in each column: {'; '.join(listed)}."
+    return f"Cells clipped, unknown or missing, of {found['rows']:,} in each column: {'; '.join(listed)}."
 
 
 def _figure(score: Mapping[str, Any], word: str) -> str:

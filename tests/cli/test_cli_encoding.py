@@ -91,7 +91,7 @@ def test_predict_says_which_cells_the_model_does_not_know(here):
     assert found.exit_code == OK, found.stderr
     assert len(found.stdout.splitlines()) == 501
     said = " ".join(found.stderr.split())
-    assert "Cells that the schema does not take as they are, of 500 in each column" in said
+    assert "Cells clipped, unknown or missing, of 500 in each column" in said
     assert "50 missing" in said
     counts = json.loads(privol_cli("predict", "R", "new.csv", "--out", "P", "--json").stdout)["cells"]
     assert counts["rows"] == 500

@@ -217,7 +217,7 @@ def test_predictions_for_head(here, clinic):
     lines = Path("new.csv").read_text().splitlines()
     Path("many.csv").write_text("\n".join([lines[0], *(lines[1:] * 10_000)]) + "\n")
     process = start("predict", "R", "many.csv")
-    assert process.stdout.readline() == "prediction,probability\n"
+    assert process.stdout.readline() == "prediction,probability of sick\n"
     process.stdout.close()
     assert process.wait(timeout=WAIT) == PIPE
     assert process.stderr.read() == ""
@@ -305,3 +305,16 @@ def test_the_bar_knows_how_long_it_takes(here, clinic, monkeypatch, words):
     assert f"0 of {most} rows" in terminal.getvalue()
     assert re.search(rf"500 of {most} rows, [\d,]+/s, \d+:\d\d:\d\d left, epsilon [01]", terminal.getvalue())
     assert ("counting the rows of train.csv" in terminal.getvalue()) == (not words)
+
+
+def test_a_log_has_the_progress_too(here, clinic, monkeypatch):
+    """Where stderr is no terminal, a line now and then, and none of a short run."""
+    from privol.cli import progress
+
+    assert privol_cli(*DEFAULT, "--seed", "3", "--out", "short").stderr == ""
+    monkeypatch.setattr(progress, "_EVERY_OF_A_LOG", 0.0)
+    found = privol_cli(*DEFAULT, "--seed", "3", "--out", "R")
+    lines = found.stderr.splitlines()
+    assert re.fullmatch(r"500 of 500 rows, [\d,]+/s, 0:00:00 left, epsilon 1", lines[0])
+    assert "comparing: without noise" in lines
+    assert "left, epsilon" not in found.stdout

@@ -75,7 +75,7 @@ def test_a_run_is_what_the_library_does(here, clinic, name):
     assert entry.mu_squared == pytest.approx(reserved, rel=1e-8)
     result = privol_cli("predict", "R", "new.csv")
     lines = list(csv.reader(io.StringIO(result.stdout)))
-    assert lines[0] == ["prediction", "probability"]
+    assert lines[0] == ["prediction", "probability of sick"]
     assert {line[0] for line in lines[1:]} <= {"well", "sick"}
     assert len(lines) == 21
 

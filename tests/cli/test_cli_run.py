@@ -408,7 +408,7 @@ def test_predictions_are_those_of_the_library(here, clinic):
     scaled[:, 0] = scaled[:, 0] / 50 - 1
     result = privol_cli("predict", "R", "new.csv")
     table = list(csv.reader(io.StringIO(result.stdout)))
-    assert table[0] == ["prediction", "probability"]
+    assert table[0] == ["prediction", "probability of sick"]
     assert [row[0] for row in table[1:]] == model.predict(scaled).tolist()
     assert [float(row[1]) for row in table[1:]] == pytest.approx(model.predict_proba(scaled)[:, 1].tolist(), rel=1e-12)
     done = privol_cli("predict", "R", "new.csv", "--out", "p.csv", "--json")

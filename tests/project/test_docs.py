@@ -121,7 +121,7 @@ def test_commands_of_your_own_rows(tmp_path, monkeypatch, capsys):
     accuracy = json.loads(Path("first-run/metrics.json").read_text())["run"]["final_model"]["accuracy"]
     assert accuracy > 0.80
     lines = Path("predictions.csv").read_text().splitlines()
-    assert (len(lines), lines[0]) == (6, "prediction,probability")
+    assert (len(lines), lines[0]) == (6, "prediction,probability of missed")
     capsys.readouterr()
     exec(compile(LOADING, "own_rows.md", "exec"), {"__name__": "page"})
     out = capsys.readouterr().out

@@ -118,12 +118,12 @@ def test_legends_hide_nothing_and_labels_do_not_overlap():
 
 
 def test_curves_differ_in_more_than_colour_and_the_papers_are_black():
-    lines = [Line(f"a{k}", (1.0, 2.0), (1.0 + k, 2.0)) for k in range(6)]
+    lines = [Line(f"a{k}", (1.0, 2.0), (1.0 + k, 2.0)) for k in range(12)]
     lines += [Line(f"b{k}", (1.0, 2.0), (2.0, 2.0 + k), kind="bound") for k in range(3)]
     lines += [Line(f"c{k}", (1.0, 2.0), (3.0, 2.0 + k), kind="source") for k in range(2)]
     axis = panels_figure([Panel("t", "x", "y", tuple(lines))]).axes[0]
     drawn = [line for line in axis.get_lines() if line.get_label()[0] != "_" or len(line.get_xdata()) == 2]
-    assert len({(line.get_marker(), str(line._unscaled_dash_pattern)) for line in drawn}) == len(drawn) == 11
+    assert len({(line.get_marker(), str(line._unscaled_dash_pattern)) for line in drawn}) == len(drawn) == 17
     assert [line.get_color() for line in drawn[-2:]] == ["black", "black"]
     panel = Panel("t", "x", "y", (Line("a", (1.0,), (1.0,)),))
     assert plot_panels([panel]) == plot_panels([panel])

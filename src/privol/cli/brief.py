@@ -70,7 +70,8 @@ def _learnt(record: Mapping[str, Any]) -> RenderableType:
     classes = "" if labels is None else f", {len(labels):,} classes"
     if labels is not None and len(labels) == 2:
         classes = f", classes {labels[0]} / {labels[1]}"
-    table.add_row("learnt", f"{record['rows']:,} rows, {record['features']:,} features{classes}; {_pace(record)}")
+    learnt = f"{record['rows']:,} rows in {_pace(record)}, {record['features']:,} features{classes}"
+    table.add_row("learnt", learnt)
     encoding = record.get("encoding")
     if encoding is not None:
         used = "frequent features" if encoding["frequent_features"] is not None else "columns"
@@ -85,7 +86,7 @@ def _learnt(record: Mapping[str, Any]) -> RenderableType:
         table.add_row("spent", spent_note(budget))
     if noise is not None:
         most = "at most " if noise.get("bound") else ""
-        scores = "" if noise["largest_score"] is None else f" (scores reach {noise['largest_score']:.3g})"
+        scores = "" if noise["largest_score"] is None else f" (scores go up to {noise['largest_score']:.3g})"
         table.add_row("noise", f"std {most}{noise['score_std']:.3g} in the score of the longest row{scores}")
     return table
 
@@ -98,7 +99,7 @@ def _left_out(names: Sequence[str]) -> str:
 
 
 def _pace(record: Mapping[str, Any]) -> str:
-    return f"{record['seconds']:.1f} s, {record['rows_per_second']:,.0f} rows/s"
+    return f"{record['seconds']:.1f} s ({record['rows_per_second']:,.0f}/s)"
 
 
 def _next(record: Mapping[str, Any]) -> RenderableType:

@@ -46,9 +46,9 @@ def predict(run: str, file: str, out: str | None, as_json: bool, **options: Any)
     for standard input, a directory or a quoted pattern.
 
     Writes CSV with a header, one line per row, in order: the label, and for the logistic loss and the softmax the
-    probability of the positive label (with more than two classes, of each label); or the predicted value, in the units
-    of the target. Predictions from a released model cost no budget. Standard error reports how many cells are clipped,
-    unknown or missing; this is about the rows of FILE.
+    probability of the positive label (with more than two classes, of each label), which the header names; or the
+    predicted value, in the units of the target. Predictions from a released model cost no budget. Standard error
+    reports how many cells are clipped, unknown or missing; this is about the rows of FILE.
 
     \b
     Examples:
@@ -145,8 +145,8 @@ def _predictions(learner: Any, stream: Any, file: IO[str], cut: float) -> Iterat
     in_units = scaled and not hasattr(learner, "classes_")
     writer = csv.writer(file, lineterminator="\n")
     several = likely and len(learner.classes_) > 2
-    names = [f"probability of {label}" for label in learner.classes_.tolist()] if several else ["probability"]
-    writer.writerow(["prediction", *names] if likely else ["prediction"])
+    named = learner.classes_.tolist()[0 if several else 1 :] if likely else []
+    writer.writerow(["prediction", *(f"probability of {label}" for label in named)])
     for block in stream:
         with naming_rows(stream, learning=False):
             squared_norms(block.X, learnt=block.first_row - 1, refuse=True)

@@ -1,4 +1,4 @@
-"""The progress bar: rows, rows per second, time left, budget spent; on stderr, for people only."""
+"""The progress of a run: rows, rows per second, time left, budget spent; on stderr."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
+
+import click
 
 __all__ = ["counting", "fitting", "watched"]
 
 _EVERY = 0.1  # seconds
+_EVERY_OF_A_LOG = 60.0  # seconds, where stderr is no terminal
 
 
 @contextmanager
@@ -45,22 +48,69 @@ def _saying(words: str, wanted: bool) -> Iterator[None]:
 def watched(
     horizon: int | None, delta: float, *, counted: bool, wanted: bool
 ) -> Iterator[tuple[Callable[[Any, Any], None], Callable[[str], None]]]:
-    """Give two callbacks, for ``fit_stream`` and for what follows, that draw a bar if stderr is a terminal.
+    """Give two callbacks, for ``fit_stream`` and for what follows, that show the progress on stderr.
 
-    The bar ends at the horizon; where the rows were not ``counted``, they are shown as "up to" so many, and the time
-    left is the longest there can be. None: rows of which nobody knows how many there are.
+    A terminal gets a bar, anything else a plain line every minute. The bar ends at the horizon; where the rows were not
+    ``counted``, they are shown as "up to" so many, and the time left is the longest there can be. None: rows of which
+    nobody knows how many there are.
     """
-    if not wanted or not sys.stderr.isatty():
+    if not wanted:
         yield (lambda learner, stream: None), (lambda stage: None)
         return
+    now = time.monotonic
+    most = "" if horizon is None else f" of {'' if counted else 'up to '}{horizon:,}"
+    start = now()
+
+    def told(learner: Any) -> tuple[int, str]:
+        """Rows so far, and the words of the progress."""
+        from ..guarantees import format_up, gdp_epsilon
+        from ..learners.views import run_of
+
+        run = run_of(learner)
+        rows = 0 if run is None else run.n_rows  # also of a run that is kept now and then only
+        mu, rate = learner.ledger_.spent.mu, rows / max(now() - start, 1e-9)
+        spent = "no guarantee" if math.isinf(mu) else f"epsilon {format_up(gdp_epsilon(mu, delta), 3)}"
+        left = ""
+        if horizon is not None and rows:
+            left = f"{timedelta(seconds=math.ceil((horizon - rows) / rate))} left, "
+        return rows, f"{rows:,}{most} rows, {rate:,.0f}/s, {left}{spent}"
+
+    if sys.stderr.isatty():
+        with _bar(horizon, most, told) as (tick, stage):
+            yield tick, stage
+        return
+    last = start
+
+    def due() -> bool:
+        nonlocal last
+        if now() - last < _EVERY_OF_A_LOG:
+            return False
+        last = now()
+        return True
+
+    def log(words: str) -> None:
+        with suppress(OSError):  # whoever reads the log may be gone: no reason to end a run
+            click.echo(words, err=True)
+
+    def line(learner: Any, stream: Any) -> None:
+        if due():
+            log(told(learner)[1])
+
+    def next_stage(words: str) -> None:
+        if now() - start >= _EVERY_OF_A_LOG:  # a run that has lasted
+            log(f"comparing: {words}")
+
+    yield line, next_stage
+
+
+@contextmanager
+def _bar(
+    horizon: int | None, most: str, told: Callable[[Any], tuple[int, str]]
+) -> Iterator[tuple[Callable[[Any, Any], None], Callable[[str], None]]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
-    from ..guarantees import format_up, gdp_epsilon
-    from ..learners.views import run_of
-
-    most = "" if horizon is None else f" of {'' if counted else 'up to '}{horizon:,}"
-    start = last = time.monotonic()
+    last = time.monotonic()
     # narrow enough for 80 columns
     columns = (BarColumn(bar_width=10), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
@@ -68,16 +118,11 @@ def watched(
 
         def tick(learner: Any, stream: Any) -> None:
             nonlocal last
-            run, now = run_of(learner), time.monotonic()
-            rows = 0 if run is None else run.n_rows  # also of a run that is kept now and then only
-            if now - last < _EVERY:
+            if time.monotonic() - last < _EVERY:
                 return
-            last = now
-            mu, rate = learner.ledger_.spent.mu, rows / (now - start)
-            spent = "no guarantee" if math.isinf(mu) else f"epsilon {format_up(gdp_epsilon(mu, delta), 3)}"
-            left = "" if horizon is None else f"{timedelta(seconds=math.ceil((horizon - rows) / rate))} left, "
-            said = f"{rows:,}{most} rows, {rate:,.0f}/s, {left}{spent}"
-            bar.update(task, completed=rows, description=said)
+            last = time.monotonic()
+            rows, words = told(learner)
+            bar.update(task, completed=rows, description=words)
 
         def stage(words: str) -> None:
             bar.update(task, description=f"comparing: {words}", completed=horizon)

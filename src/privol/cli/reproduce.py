@@ -104,7 +104,8 @@ def reproduce(
         with printing():
             for name, users in missing.items():
                 click.echo(f"left out without {name}: {', '.join(users)}")
-            click.echo(f"Written to {place}: {INDEX}, {RESULTS}. Not private.")
+            pages = f"{results[0].file}.md" if len(results) == 1 else f"the pages of {len(results)} figures"
+            click.echo(f"Written to {place}: {pages}, {INDEX}, {RESULTS}. Not private.")
     return OK
 
 
