@@ -443,7 +443,7 @@ def run(names: list[str], share: float, seed: int) -> list[Tally]:
             began = time.perf_counter()
             strike(Campaign(Path(folder), share, np.random.default_rng([seed, k])), tally)
             tally.seconds = time.perf_counter() - began
-        said = f"{tally.cases} runs, {tally.struck} struck, {tally.resumed} gone on with, {tally.refused} refused"
+        said = f"{tally.cases} runs, {tally.struck} struck, {tally.resumed} resumed, {tally.refused} refused"
         tell(f"{words}: {said}, {len(tally.violations)} violations, {tally.seconds:.0f} s")
         for what in tally.violations[:20]:
             tell(f"    {what}")
@@ -466,7 +466,7 @@ def mutants(names: list[str], share: float, seed: int) -> list[Tally]:
 def table(found: list[Tally], broken: list[Tally], seed: int) -> list[str]:
     lines = [
         f"Seed {seed}, {sum(t.seconds for t in found) / 60:.0f} minutes.", "",
-        "| trouble | runs | processes struck | gone on with | refused | violations |",
+        "| trouble | runs | processes struck | resumed | refused | violations |",
         "| --- | --- | --- | --- | --- | --- |",
     ]  # fmt: skip
     lines += [

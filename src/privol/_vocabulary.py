@@ -51,8 +51,8 @@ OF_ONE_SCORE: tuple[str, ...] = tuple(name for name, of in _LOSSES.items() if of
 
 #: The losses that have a width, and what it is.
 WIDTHS: dict[str, str] = {
-    "huber": "errors beyond it count linearly.  [default: 1.0]",
-    "smooth_hinge": "half width of its rounded corner.  [default: 0.5]",
+    "huber": "errors beyond this width count linearly.  [default: 1.0]",
+    "smooth_hinge": "half the width of its rounded corner.  [default: 0.5]",
 }
 
 # What parameters may be; where kernels number them, in that order.

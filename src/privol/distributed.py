@@ -325,7 +325,7 @@ class _Block:
 
 
 def _name_users(streams: list[Any], key: bytes) -> bool:
-    """Let streams say whose their rows are, by hashes under one key; none of them is gone on with here."""
+    """Let streams say whose their rows are, by hashes under one key; none of them is resumed here."""
     for stream in streams:
         go_on = getattr(stream, "go_on", None)
         if go_on is not None:

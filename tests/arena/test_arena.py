@@ -1,4 +1,4 @@
-"""Learners side by side: the same rows, no look ahead, equal privacy, results that can be gone on with."""
+"""Learners side by side: the same rows, no look ahead, equal privacy, results that can be resumed."""
 
 from __future__ import annotations
 

@@ -204,8 +204,9 @@ def test_a_group_is_one_line_of_budget_with_its_parts(grouped):
     assert rest is not None
     assert re.search(r"1 - 40 .*0\.05-GDP.*0\.06-GDP .*open.*201 - 240 .*0\.2-GDP", rest[1])
     assert "mu" not in rest[1]  # its parts have no figures of their own that somebody could add up
-    assert "runs on different rows of one stream count once, by the dearest" in text
-    assert "count once, by the dearest" not in account_text(journal(grouped.parent / "b.jsonl", ("PIGD", "gdp", 0.2)))
+    assert "runs on different rows of one stream count once: the most expensive" in text
+    alone = journal(grouped.parent / "b.jsonl", ("PIGD", "gdp", 0.2))
+    assert "count once: the most expensive" not in account_text(alone)
 
 
 def test_a_group_of_users_counts_by_its_later_figure(tmp_path):

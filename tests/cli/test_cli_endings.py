@@ -50,7 +50,7 @@ def test_an_interrupted_run_keeps_what_was_released(here, clinic, monkeypatch, d
     words = ("--horizon", "1000", "--release", "200", "--seed", "3", "--out", "R", "--json", diagnostics)
     result = privol_cli(*RUN, *words)
     assert result.exit_code == INTERRUPTED
-    assert "interrupted after row 500; what was released by then is in R; privol resume R goes on" in result.stderr
+    assert "interrupted after row 500; what was released by then is in R; privol resume R continues it" in result.stderr
     record = json.loads(result.stdout)
     assert json.loads(Path("R/run.json").read_text()) == record
     assert (record["status"], record["interrupted_while"], record["rows"]) == ("interrupted", "learning", N)

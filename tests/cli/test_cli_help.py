@@ -8,7 +8,7 @@ import pytest
 from cli_tools import privol_cli
 
 from privol.cli.app import OK, USAGE, app
-from privol.cli.options import LEARNER_OPTIONS
+from privol.cli.learner_options import LEARNER_OPTIONS
 from privol.learners import LEARNERS, OFFLINE_LEARNERS
 
 

@@ -132,11 +132,11 @@ def test_an_error_of_the_data_can_be_mended(here):
     write(Path("big.csv"), ["a", "b", "c", "y"], rows)
     result = privol_cli(*BIG, "--no-diagnostics", "--horizon", "150000", "--out", "R")
     assert result.exit_code == DATA
-    said = r"row 140001.*what was learnt until row [\d,]+ is kept: privol resume R goes on with it"
+    said = r"row 140001.*what was learnt until row [\d,]+ is kept: privol resume R continues it"
     assert re.search(said, result.stderr), result.stderr
     assert listed("R") == ["ledger.jsonl", "secret"]
     again = privol_cli(*BIG, "--out", "R")
-    assert (again.exit_code, "privol resume goes on with it" in again.stderr) == (IO, True)
+    assert (again.exit_code, "privol resume continues it" in again.stderr) == (IO, True)
     rows[140_000][1] = 0.25
     write(Path("big.csv"), ["a", "b", "c", "y"], rows)
     assert run_json("resume", "R")["rows"] == 150_000
@@ -230,7 +230,7 @@ def test_nothing_is_kept_where_nothing_is_to_be(here, clinic, monkeypatch, block
 def test_what_is_no_run(here, clinic):
     for name in ("nowhere", "train.csv"):
         result = privol_cli("resume", name)
-        assert (result.exit_code, "no run to go on with is here" in result.stderr) == (IO, True), result.output
+        assert (result.exit_code, "there is no run to resume here" in result.stderr) == (IO, True), result.output
     os.mkdir("R")
     assert privol_cli("resume", "R").exit_code == IO
     assert privol_cli("resume").exit_code == USAGE

@@ -18,7 +18,7 @@ from places import ROOT
 
 import privol
 from privol.cli.app import DATA, IO, OK, USAGE
-from privol.cli.options import LEARNER_OPTIONS
+from privol.cli.learner_options import LEARNER_OPTIONS
 from privol.data import covtype_path, covtype_ranges, open_covtype
 from privol.encoding import plan_encoding
 from privol.guarantees import gdp_mu

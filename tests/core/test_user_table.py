@@ -59,7 +59,7 @@ def test_the_rule_in_any_cut_and_from_any_row_on(users, k, b, every, cuts, data)
         found += [*first[:learnt], *table.keep(*coded(users[start + learnt : stop]))[0].tolist()]
     assert found == expected
     assert (table.near, len(table)) == (near, len(set(users)))
-    # gone on with from what was kept before any row
+    # resumed from what was kept before any row
     r = data.draw(st.integers(0, len(users)))
     before, numbers, _ = by_hand(users[:r], k, b, every)
     other = UserTable(k, b, every=every, key=KEY)

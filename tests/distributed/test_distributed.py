@@ -194,7 +194,7 @@ def test_ranks_go_on_from_the_round_that_all_have(gone_on, whole):
 def test_a_rank_without_its_run_is_no_run(killed, refused):
     ended, said = refused["lost"]
     assert all(ended)
-    assert "rank 1 has no run to go on with" in said
+    assert "rank 1 has no run to resume" in said
     assert State(killed / "lost" / "rank-0").read() is not None
 
 

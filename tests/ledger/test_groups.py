@@ -267,7 +267,7 @@ def test_a_limit_is_used_up_by_groups_to_the_last():
             ledger.open(learner="Model", guarantee=promise(share * mu * (1 - 1e-9)), beside=first, first_row=row)
     assert ledger.committed.epsilon() <= 1.0
     assert math.hypot(*(account.guarantee.mu for account in ledger.accounts)) > 1.7 * mu
-    said = r"Model asks for .* reserved by 6 earlier runs, and mu = 0\.1893\d+ \(.*\) is left, .* only the dearest$"
+    said = r"Model asks for .* by 6 earlier runs, and mu = 0\.1893\d+ \(.*\) is left, .* only the most expensive$"
     with pytest.raises(BudgetExceeded, match=said):
         ledger.open(learner="Model", guarantee=promise(0.81 * mu), beside=first, first_row=301)
     ledger.open(learner="Model", guarantee=promise(0.79 * mu), beside=first, first_row=301)

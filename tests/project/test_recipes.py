@@ -29,7 +29,7 @@ BESIDE: dict[str, dict[str, str]] = {
     },
     "A learner": {
         "src/privol/cli/audit.py": "help of an option that few learners have",
-        "src/privol/cli/options.py": "likewise",
+        "src/privol/cli/learner_options.py": "likewise",
         "src/privol/auto/defaults.py": "settings for encoded rows; a learner without any has its defaults",
     },
     "A format of files": {

@@ -288,7 +288,7 @@ def killed_runs(name, folder):
             entries = []
         rows, releases = (entries[-1].last_row, entries[-1].releases) if entries else (0, 0)
         print(left, killed, rows, releases, child(run, 0, folder / f"{left}b.txt"), end=" ")
-        # a copy of it gone on with another last row: never after its model could be seen
+        # a copy of it resumed with another last row: never after its model could be seen
         seen = (other / "model.json").exists()
         print(int(seen), child(other, 0, folder / f"{left}c.txt", changed), flush=True)
 
@@ -296,7 +296,7 @@ def killed_runs(name, folder):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 @pytest.mark.parametrize("name", ["PIGD"])  # every other one; of the others tools/kill_campaign.py is
 def test_killed_at_every_write(name, tmp_path):
-    """Ended at every system call that writes, then gone on with: no release changes, no entry is lost."""
+    """Ended at every system call that writes, then resumed: no release changes, no entry is lost."""
     whole = {row: coef.hex() for row, coef, _ in releases_of(make(name), Stream(size=50))}
     model = fingerprint(make(name).fit_stream(Stream()))
     command = [sys.executable, "-c", SCRIPT, name, str(tmp_path), HERE, *sys.path]
@@ -317,7 +317,7 @@ def test_killed_at_every_write(name, tmp_path):
         assert killed == 9
         assert max(map(int, published), default=0) <= rows
         assert len(published) <= releases
-        assert again in (0, 3)  # gone on with, or it was finished
+        assert again in (0, 3)  # resumed, or it was finished
         more.pop("calls", None)
         assert {int(row): coef for row, coef in (published | more).items()}.items() <= whole.items()
         assert fingerprint(load_model(tmp_path / f"run{left}")) == model

@@ -166,7 +166,7 @@ def test_what_does_not_go_on_so(tmp_path):
         )
 
     # evaluated
-    with pytest.raises(StateError, match="a run that is evaluated goes on only with all of its rows"):
+    with pytest.raises(StateError, match="a run that is evaluated can be resumed only with all of its rows"):
         progressive(learner("drop"), stream("drop"), checkpoint=State(run, rest=True))
     # whose rows they were is damaged, or gone
     log = run / "secret" / "seen.log"
@@ -182,7 +182,7 @@ def test_what_does_not_go_on_so(tmp_path):
     half = stream("drop", rows=rest, pipe=True, stop=100, block=10)
     with pytest.raises(OSError, match="gone"):
         learner("drop").fit_stream(half, checkpoint=State(run, rest=True))
-    with pytest.raises(StateError, match=r"it goes on only so, by State\(..., rest=True\)"):
+    with pytest.raises(StateError, match=r"it can be resumed only so, by State\(..., rest=True\)"):
         goes_on(rest=False)
     # a file that is shorter than what was learnt
     with pytest.raises(StreamError, match="has no more rows than those that the run has learnt"):
@@ -241,7 +241,7 @@ t.killed_runs(sys.argv[1])
 
 
 def killed_runs(folder):
-    """Runs in forked children, each killed at another system call that writes; then gone on with, by a pipe."""
+    """Runs in forked children, each killed at another system call that writes; then resumed, by a pipe."""
     folder = Path(folder)
     real = {call: getattr(os, call) for call in ("open", "write", "fsync", "replace", "unlink", "mkdir")}
     leave = os._exit

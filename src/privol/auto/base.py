@@ -166,7 +166,7 @@ class PrivateModel(LearnsLive):
         progress : callable, optional
             Called as ``progress(estimator, stream)`` after every block that is learnt.
         checkpoint : privol.state.State, optional
-            Directory in which the run is kept, so that it outlives the process: the same call goes on with it, to the
+            Directory in which the run is kept, so that it outlives the process: the same call resumes it, to the
             same bits. It has the journal of both phases, unless the estimator has a ledger with one; ``encoding.json``,
             once the rows have taught, which is public; then what :class:`privol.state.State` says. A process that ends
             while rows teach leaves what that cost, and the next call pays for the encoding again. Later ones compare

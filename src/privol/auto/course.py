@@ -329,7 +329,7 @@ def together(encoder: PrivateEncoder, model: Guarantee) -> Guarantee:
     own = (
         f"row 1 to {first - 1:,} taught the schema by histograms, under the Gaussian mechanism with mu = "
         f"{encoder.plan_.mu:.6g}{one}, and the model learnt row {first:,} and later ones alone: a row is in one part "
-        "only, so both cost what the dearer of them costs (parallel composition)",
+        "only, so together they cost as much as the more expensive of them (parallel composition)",
     )
     others = [words for words in model.conditions if words not in schema.conditions_from(first)]
     others += [words for words in taught.conditions if words not in others]
@@ -344,7 +344,7 @@ def together(encoder: PrivateEncoder, model: Guarantee) -> Guarantee:
         return replace(both, parameter=max(model.mu, taught.mu))
     row = replace(both, parameter=max(model.mu, taught.mu), user_factor=None)
     if model.rows_per_user is None or math.isinf(row.parameter) or taught.mu > model.mu:
-        return row  # by group privacy of the dearer of them
+        return row  # by group privacy of the more expensive of them
     return of_user(row, model.user_mu or 0.0, "row")
 
 

@@ -44,7 +44,7 @@ class Directory(Keeper, Protocol):
         """Note the rows that taught, as the encoding has them; None: they cannot be read again."""
 
     def check_taught(self, blocks: Callable[[bytes], Iterable[Any]] | None) -> None:
-        """Refuse to go on with others."""
+        """Refuse to continue with others."""
 
 
 # ---- of an estimator ---------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def encoding_of(
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StateError(f"{file}: cannot be read: {error!r}") from error
     if not known:
-        raise StateError(f"{file}: was written by another version of privol, and goes on only with it")
+        raise StateError(f"{file}: was written by another version of privol, and can be resumed only with it")
     if any(record[name] != value for name, value in own.items()):
         before = record["parameters"]
         names = [name for name, value in parameters.items() if before.get(name) != value] or ["the class"]

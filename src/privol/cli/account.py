@@ -31,9 +31,9 @@ def account(runs: tuple[str, ...], delta: float | None, as_json: bool) -> None:
 
     RUN is the directory of a run, whose ledger.jsonl is read, or the journal of a ledger (Ledger(journal=...) in
     Python). All runs are composed as if they had the same rows. Runs that a journal states to be on different rows of
-    one stream, such as a learnt encoding and its model, count once, by the dearest. A run in several journals counts
-    once, by the larger figure. Open runs count with all that they reserved. Nothing is changed, and runs may go on
-    meanwhile.
+    one stream, such as a learnt encoding and its model, count once: the most expensive. A run in several journals
+    counts once, by the larger figure. Open runs count with all that they reserved. Nothing is changed, and runs may go
+    on meanwhile.
 
     In Python, a ledger with a limit can include what these runs spent, and refuses further runs beyond it:
 

@@ -83,7 +83,7 @@ def _accounts(journal: Mapping[str, Any], delta: float) -> RenderableType:
     if len(journal["runs"]) > 1:
         table.add_section()
         table.add_row("all", "", "", "", _epsilon(journal["together"]), "", "")
-    once = "; runs on different rows of one stream count once, by the dearest" if groups else ""
+    once = "; runs on different rows of one stream count once: the most expensive" if groups else ""
     if any(group["unit"] == "user" for group in journal["groups"]):
         once += ", or by the figure of the later one where that is for all rows of a user, in both"
     table.caption = f"epsilon at delta {format_up(delta)}; all: what closed runs spent and open ones reserved{once}"

@@ -27,7 +27,7 @@ learnt (the message names the row); 4 the budget or the horizon is exceeded;
 or privol verify does; 7 privol verify leaves a claim unchecked; 130 interrupted; 141 nobody reads the output any more.
 What fails before a row is learnt leaves nothing: no model is handed out, so
 nothing is spent. What fails later, and Ctrl-C (or SIGTERM), leaves a run with
-what was released by then: privol resume goes on with it."""
+what was released by then: privol resume continues it."""
 
 
 def exit_code(error: BaseException) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from ..errors import InvalidParameter
-from .options import TargetType
+from .option_types import TargetType
 from .outputs import printing
 
 __all__ = ["arena"]

@@ -17,7 +17,7 @@ from .._vocabulary import (
     STATISTICS,
 )
 from ..learners import TABLE
-from .options import ReleaseType
+from .option_types import ReleaseType
 from .outputs import printing
 
 __all__ = ["AUDITED", "audit"]

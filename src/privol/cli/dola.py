@@ -53,8 +53,8 @@ def dola(timeout: float, **options: Any) -> None:
     bits).
 
     All files are read once before the start, so that one that cannot be read, or whose rows do not fit the others', is
-    refused by all ranks. When a rank fails or is killed the run ends on all, with what all have kept: --resume goes on
-    with it.
+    refused by all ranks. When a rank fails or is killed the run ends on all, with what all have kept: --resume
+    continues it.
 
     \b
     Writes into RUN:
@@ -133,9 +133,7 @@ def _learn(
         except BaseException as error:
             if (own / "secret" / "run.json").exists():
                 directory.keep()
-                error.add_note(
-                    f"what all ranks have kept stays in {out}: the same command with --resume goes on with it"
-                )
+                error.add_note(f"what all ranks have kept stays in {out}: the same command with --resume continues it")
             raise
         directory.keep()
         seconds = time.perf_counter() - start

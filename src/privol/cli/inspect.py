@@ -14,14 +14,8 @@ import click
 
 from .._vocabulary import ADJACENCIES
 from .encoding import spent_note
-from .options import (
-    CrossType,
-    TargetType,
-    budget_in_epsilon,
-    given_parameters,
-    learner_name,
-    learner_options,
-)
+from .option_types import CrossType, TargetType
+from .options import budget_in_epsilon, given_parameters, learner_name, learner_options
 from .outputs import printing
 from .streams import FILE_OPTIONS, file_options, flag_of, width_of_schema
 from .topics import GroupedCommand, Topic

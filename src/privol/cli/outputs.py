@@ -141,7 +141,7 @@ class RunDirectory:
                 raise OSError(errno.ENOTDIR, "exists and is no directory", str(self.path)) from None
             if (self.path / "secret" / "run.json").exists():
                 raise OSError(
-                    errno.ENOTEMPTY, "holds a run that has not ended; privol resume goes on with it", str(self.path)
+                    errno.ENOTEMPTY, "holds a run that has not ended; privol resume continues it", str(self.path)
                 ) from None
             if any(self.path.iterdir()):
                 raise OSError(

@@ -17,7 +17,7 @@ import click
 import numpy as np
 
 from ..errors import StateError, StreamError
-from .options import TargetType
+from .option_types import TargetType
 from .outputs import naming_rows, printing
 from .streams import FILE_OPTIONS, base_option, file_options, open_for_model
 from .topics import GroupedCommand, Topic

@@ -70,12 +70,12 @@ def describe_run(
             of_users[account.group] = max(of_users.get(account.group, 0.0), account.guarantee.user_mu)
         mu = compose_gdp(list(of_users.values()))
         users = {"most_rows": guarantee.rows_per_user, **figures_of(mu, gdp_epsilon(mu, delta))}
-    # runs on different rows of the stream cost together what the dearest costs
+    # runs on different rows of the stream cost together what the most expensive costs
     groups: dict[str, float] = {}
     for account in ledger.accounts:
         groups[account.group] = max(groups.get(account.group, 0.0), account.guarantee.mu)
     reserved, spent = compose_gdp(list(groups.values())), ledger.spent
-    # the learner's own figure is exact, where composing it would round it up; what it stands beside may be dearer
+    # the learner's own figure is exact, where composing would round it up; what it stands beside may cost more
     alone = len(groups) == 1 and max(groups.values()) <= guarantee.mu
     reserved_epsilon = guarantee.epsilon(delta) if alone else gdp_epsilon(reserved, delta)
     bounded = math.isfinite(plan.problem.radius)  # else no score is the largest
@@ -312,7 +312,7 @@ def _beside(found: dict[str, Any], last: dict[str, Any], best: dict[str, Any] | 
 
 
 def _misdeclared(cells: dict[str, Any], *, learnt: bool) -> list[str]:
-    """Say which columns a schema takes hardly any cell of as it is."""
+    """Say of which columns a schema clips, misses or does not know nearly all cells."""
     most = {
         name: f"{name!r} ({', '.join(f'{n:,} {kind}' for kind, n in found.items())})"
         for name, found in cells["columns"].items()
@@ -323,10 +323,10 @@ def _misdeclared(cells: dict[str, Any], *, learnt: bool) -> list[str]:
     listed = ", ".join(list(most.values())[:5]) + (f" and {len(most) - 5} more" if len(most) > 5 else "")
     why = "are its levels, ranges and missing = those of the data?"
     if learnt:
-        why = "too few rows taught the encoding what is in them at this budget; a schema that states it costs nothing"
+        why = "too few rows taught the encoding at this budget; to declare ranges and levels in a schema costs nothing"
     return [
-        f"NOT PRIVATE: of some columns the schema takes at most {1 - _MISDECLARED:.0%} of the {cells['rows']:,} cells "
-        f"as they are: {listed}; {why}"
+        f"NOT PRIVATE: of some columns at least {_MISDECLARED:.0%} of the {cells['rows']:,} cells are clipped, unknown "
+        f"or missing: {listed}; {why}"
     ]
 
 

@@ -1,4 +1,4 @@
-"""``privol resume``: go on with a run that a crash, an error or Ctrl-C cut short."""
+"""``privol resume``: continue a run that a crash, an error or Ctrl-C cut short."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def resume(
         others = file is not None or plain
         if path.is_dir() and resume_fit(directory, path, end=end, others=others, as_json=as_json, quiet=quiet):
             return
-        where = "the run is finished" if (path / "model.json").exists() else "no run to go on with is here"
+        where = "the run is finished" if (path / "model.json").exists() else "there is no run to resume here"
         raise StateError(f"{directory}: {where}")
     if next_row:
         click.echo(State(path).next_row())
@@ -95,7 +95,7 @@ def resume(
     if command is None:
         raise StateError(
             f"{directory}: this run was not begun by privol run; in Python, learner.fit_stream(stream, "
-            f"checkpoint=State({directory!r})) goes on with it"
+            f"checkpoint=State({directory!r})) resumes it"
         )
     given: dict[str, Any] = run.make_context("run", list(command["words"]), parent=ctx.parent).params
     del given["out"]
@@ -106,7 +106,7 @@ def resume(
     if rest and (given["diagnostics"] or given["private_metrics"] is not None):
         raise click.UsageError(
             "--rest leaves rows out, and to evaluate a run takes all of them: --no-diagnostics (a run with "
-            "--private-metrics goes on only with all of its rows)"
+            "--private-metrics can be resumed only with all of its rows)"
         )
     with RunDirectory(str(path), gone_on=True, shown=directory) as whole:
         if not Path(command["folder"]).is_dir():

@@ -16,7 +16,9 @@ import click
 from ..errors import BudgetExceeded
 from ..learners import TABLE
 from .encoding import short_of_rows, unlabelled
-from .options import LEARNER_OPTIONS, OFFLINE, CrossType, HorizonType, learner_options
+from .learner_options import LEARNER_OPTIONS
+from .option_types import CrossType, HorizonType
+from .options import OFFLINE, learner_options
 from .outputs import RunDirectory, naming_rows, printing, uninterrupted
 from .prepare import Ready, prepare, say_spent
 from .progress import watched
@@ -66,7 +68,7 @@ _WORDS = "privol.cli.run.words"
 
 
 class _RunCommand(GroupedCommand):
-    """Remembers its words, for who goes on with the run."""
+    """Remembers its words, for whoever resumes the run."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[_WORDS] = list(args)
@@ -94,9 +96,9 @@ class _RunCommand(GroupedCommand):
     "--horizon",
     type=HorizonType(),
     metavar="ROWS|auto",
-    help="Rows that the budget must last for, or with --renewal those of the first epoch; auto: nobody counts them, and"
-    " any number will do, for somewhat more noise (adaptive, dpftrl, pqftl).  [default: the rows of FILE, which are "
-    "counted first]",
+    help="Number of rows that the budget must last for; with --renewal, that of the first epoch. auto: any number of "
+    "rows, which nobody counts, for somewhat more noise (adaptive, dpftrl, pqftl).  [default: the rows of FILE, which "
+    "are counted first]",
 )
 @click.option(
     "--private-metrics",
@@ -109,26 +111,26 @@ class _RunCommand(GroupedCommand):
 @click.option(
     "--learn-schema/--no-learn-schema",
     default=None,
-    help="Learn from the first rows, under the run's budget, what the columns mean; the model learns the others. With "
-    "--schema: what the columns mean that it does not name. Of sparse rows: which features are frequent; the others "
-    "are left out.  [default: for a FILE with columns, not -, where none of --schema, --ranges and --x-bound says it]",
+    help="Learn from the first rows, within the budget, what the columns mean; the model learns the other rows. With "
+    "--schema: learn what the schema does not name. Sparse rows: learn which features are frequent, and leave out the "
+    "others.  [default: for a FILE with columns, not -, unless --schema, --ranges or --x-bound is given]",
 )
-@click.option("--drop", metavar="A,B,...", help="Of a learnt encoding: columns to leave out.")
+@click.option("--drop", metavar="A,B,...", help="Columns that a learnt encoding leaves out.")
 @click.option(
     "--cross",
     type=CrossType(),
     multiple=True,
     metavar="A,B",
-    help="Of a learnt encoding: give each pair of features of both columns one of its own, for what only both together "
-    "say. Costs nothing of the budget; may be given several times.",
+    help="Add features to a learnt encoding for what only both columns together say: one for each pair of their "
+    "features. Costs no budget; may be given several times.",
 )
 @click.option(
     "--schema-share",
     type=float,
     metavar="SHARE",
-    help="Of a learnt encoding: all rows teach, for this share of the budget (of mu squared; such as 0.25), and the "
-    "model learns all of them for the rest. FILE is read twice.  [default: the first rows teach, the model learns the "
-    "others, and each has the whole budget; 0.25 where the first rows would be too few for the budget and the columns]",
+    help="Learn the encoding from all rows for this share of the budget (of mu squared; such as 0.25), and the model "
+    "from all rows for the rest. FILE is read twice.  [default: the encoding learns from the first rows and the model "
+    "from the others, each with the whole budget; 0.25 where the first rows would be too few]",
 )
 @click.option("--seed", type=int, help="Reproducible noise, for tests: everything is then marked NOT PRIVATE.")
 @click.option(
@@ -142,8 +144,8 @@ class _RunCommand(GroupedCommand):
     default=65536,
     show_default=True,
     metavar="ROWS",
-    help="Keep the run every so many rows, so that privol resume can go on after a crash: RUN/secret then holds its "
-    "noise key until it ends, and RUN must not be copied meanwhile. 0: nothing is kept.",
+    help="Save the run every so many rows, so that privol resume can continue after a crash. Until the run ends, "
+    "RUN/secret holds its noise key, and RUN must not be copied. 0: save nothing.",
 )
 @click.option(
     "--diagnostics/--no-diagnostics",
@@ -156,10 +158,10 @@ class _RunCommand(GroupedCommand):
     "--delay",
     type=int,
     metavar="ROWS",
-    help="Evaluate as if the label of a row came so many rows later. Learns the same models.  [default: 0]",
+    help="Evaluate as if the label of a row came so many rows later. The models are the same.  [default: 0]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
-@click.option("--verbose", is_flag=True, help="Print all that there is to say, with the guarantee in full.")
+@click.option("--verbose", is_flag=True, help="Print the whole report, with the guarantee in full.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def run(out: str | None, **options: Any) -> None:
     """Learn a private model from the rows of FILE, once, in order.
@@ -180,7 +182,7 @@ def run(out: str | None, **options: Any) -> None:
         metrics.json, plot.png  diagnostics, NOT PRIVATE (unless --no-diagnostics)
         run.json                what was run, and how it ended: the object of --json
 
-    Ctrl-C stops a run and keeps it: privol resume goes on with it.
+    Ctrl-C stops a run and keeps it: privol resume continues it.
 
     \b
     Examples:
@@ -232,7 +234,7 @@ def learn_rows(
     directory : RunDirectory
         Entered.
     command : dict
-        What is kept of the command that began the run, to go on with it.
+        What is kept of the command that began the run, to resume it.
     kept : dict or None
         What :meth:`privol.state.State.read` says of the run that goes on; None: a new one.
     rest : bool
@@ -294,7 +296,7 @@ def learn_rows(
         left = "what was released by then is" if made.n_releases_ else "nothing was released by then; the account is"
         where, learnt = directory.shown, run_of(made)
         if learnt is not None and not learnt.account.closed:
-            where += f"; privol resume {where} goes on"
+            where += f"; privol resume {where} continues it"
         click.echo(f"privol: error: interrupted after row {made.n_rows_:,}; {left} in {where}", err=True)
         raise click.exceptions.Exit(INTERRUPTED)
 
@@ -345,7 +347,7 @@ def _say_what_is_left(error: BaseException, made: Any, directory: RunDirectory, 
     directory.keep()
     if not run.account.closed:
         rows = f"{made.n_rows_:,}"
-        error.add_note(f"what was learnt until row {rows} is kept: privol resume {directory.shown} goes on with it")
+        error.add_note(f"what was learnt until row {rows} is kept: privol resume {directory.shown} continues it")
     elif made.n_releases_:
         error.add_note(f"the model and what it spent are in {directory.shown}")
 

@@ -14,7 +14,7 @@ import click
 
 from ..errors import InvalidParameter, StreamError
 from ..readers.formats import FORMATS, by_name
-from .options import SeparatorType, TargetType
+from .option_types import SeparatorType, TargetType
 
 __all__ = [
     "FILE_OPTIONS",
@@ -48,7 +48,7 @@ base_option = click.option(
     "--zero-based/--one-based",
     "zero_based",
     default=None,
-    help="Whether the first index of a libsvm file is 0.  [default: 1, or 0 where that index occurs]",
+    help="Whether the first index of a libsvm file is 0 or 1.  [default: 1, or 0 if index 0 occurs]",
 )
 
 
@@ -59,19 +59,21 @@ def file_options(command: Any) -> Any:
             click.option(
                 "--header/--no-header",
                 default=None,
-                help="Whether the first line of a CSV names the columns.  [default: by its look]",
+                help="Whether the first line of a CSV names the columns.  [default: detected]",
             ),
             click.option(
                 "--sep",
                 type=SeparatorType(),
-                help="The character that separates CSV columns; tab stands for itself.  [default: by its look]",
+                help="The character that separates CSV columns, or the word tab.  [default: detected]",
             ),
-            click.option("--encoding", metavar="CODEC", help="Of a CSV: utf-8, latin-1, cp1252, ...  [default: utf-8]"),
+            click.option(
+                "--encoding", metavar="CODEC", help="Encoding of a CSV: utf-8, latin-1, cp1252, ...  [default: utf-8]"
+            ),
             click.option(
                 "--format",
                 "format",
                 type=click.Choice(list(FORMATS)),
-                help="Of FILE.  [default: by its first bytes, its name, its look]",
+                help="Format of FILE.  [default: detected from its first bytes, its name and its content]",
             ),
         )
     ):
@@ -87,9 +89,8 @@ def stream_options(command: Any) -> Any:
             click.option(
                 "--schema",
                 metavar="S.toml",
-                help="What is public of the columns: ranges, levels, target, user. Takes the place of all other "
-                "options about the columns and about how FILE is written, but for --format. privol info FILE drafts "
-                "one.",
+                help="What is public about the columns: ranges, levels, target, user. Replaces all other options about "
+                "the columns and about how FILE is written, except --format. privol info FILE drafts one.",
             ),
             click.option(
                 "--target",
@@ -100,14 +101,13 @@ def stream_options(command: Any) -> Any:
             click.option(
                 "--classes",
                 metavar="A,B",
-                help="The public label set, negative first; more than two are so many classes. A label outside it is "
-                "an error.",
+                help="The public labels, the negative one first; or more than two. Any other label is an error.",
             ),
             click.option(
                 "--positive",
                 metavar="V",
-                help="This label against all the rest: of --classes, which must have it, or else of whatever occurs, "
-                "where a misspelt V is no error.",
+                help="Learn this label against all others. With --classes it must be one of them; without, a misspelt "
+                "V goes unnoticed.",
             ),
             click.option(
                 "--ranges",

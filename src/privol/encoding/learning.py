@@ -318,6 +318,8 @@ class EncodingRun:
                 return
             what = "no label"
             more = "; numbers as a target have no thousands separators, and decimal=',' declares a decimal comma"
+            if self._regression is False:
+                more = "; for a target that is a real number take PrivateRegressor, or --loss squared" + more
             if self._labels:
                 what, more = f"only the label {self._labels[0]!r}", ""
                 if self._regression is None and len(self._label_values()):

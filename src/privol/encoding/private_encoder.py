@@ -34,7 +34,7 @@ class PrivateEncoder(ShowsGuarantee, TransformerMixin, StreamEncoder, BaseEstima
     Nothing has to be declared: which columns are numbers and which are categories, where the numbers lie, which
     categories and labels are frequent. What is found is a :class:`~privol.streams.Schema`, which may be shown, kept and
     used again. The rows that taught it are not learnt from again: a learner takes those that follow, and both together
-    cost what the dearer of them costs, since a row is in one of them only (``docs/proofs/phases.md``).
+    cost as much as the more expensive of them, since a row is in one of them only (``docs/proofs/phases.md``).
 
     Give it to :func:`privol.open_stream` as ``schema``, and a learner takes the rows that follow. Or use it as any
     transformer of scikit-learn: :meth:`fit` learns from *all* rows that it is given. A learner of the same rows then

@@ -80,7 +80,7 @@ def progressive(
     points : int, default=200
         Largest number of points of the curve: every ``horizon / points`` rows, whatever the blocks.
     checkpoint : privol.state.State, optional
-        As in ``fit_stream``. A run that is gone on with learns all of its rows once more, with the same noise, so that
+        As in ``fit_stream``. A run that is resumed learns all of its rows once more, with the same noise, so that
         all are evaluated; ``on_window`` is then called when the run ends, or is kept.
 
     Returns

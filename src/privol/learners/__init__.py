@@ -67,7 +67,7 @@ GROUPS = {
     "free": "Noise on gradients or sums, so that releases cost nothing",
     "few": "Noise on what is released, for few releases",
     "devices": "Simulated users' devices, which randomize what they send and need not trust the learner",
-    "nodes": "Nodes that send each other noisy parameters, and have the rows in turn",
+    "nodes": "Nodes that send each other noisy parameters, and take the rows in turn",
     "rest": "Offline, with all rows in memory and one release",
 }
 

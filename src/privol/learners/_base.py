@@ -262,7 +262,7 @@ class OnlineLearner(LedgeredModel):
             Stands between the learner and its secret state, and may evaluate the released model on each row before it
             is learnt, as :func:`privol.evaluate.progressive` does. What it computes is **not private**.
         checkpoint : privol.state.State, optional
-            Directory in which the run is kept, so that it outlives the process: begun there, or gone on with. What the
+            Directory in which the run is kept, so that it outlives the process: begun there, or resumed. What the
             learner shows is then what was kept.
 
         Raises

@@ -134,7 +134,7 @@ class NetworkLearner(AskingLearner[NetworkCalibration]):
         """Learn with the nodes spread over the processes of an MPI job, each of which calls this: with the same bits.
 
         The whole run is charged, in the ledger's journal too, before the first message leaves. However a call ends, its
-        run has ended: no message leaves twice. With a `checkpoint` another call goes on with it, on all ranks, and
+        run has ended: no message leaves twice. With a `checkpoint` another call resumes it, on all ranks, and
         sends again what was sent, or nothing.
 
         Parameters

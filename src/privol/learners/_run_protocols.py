@@ -169,7 +169,7 @@ def counts_taught(stream: Any, guarantee: Guarantee) -> bool:
     """Whether the figures for a user count the rows that taught too: as many of a user, and as far apart.
 
     Of the same relation, and as private: noise of another relation, from a known seed or none at all is not what these
-    figures say. Where they are a row's times a factor, a row that taught must not be the dearer one.
+    figures say. Where they are a row's times a factor, a row that taught must not be the more expensive one.
     """
     learnt = learnt_before(stream)
     if learnt is None or guarantee.kind not in ("gdp", "none") or learnt.adjacency != guarantee.adjacency:
@@ -288,7 +288,7 @@ class Keeper(Protocol):
         """See whether a run is to go on, before the stream is read; ``replay``: by learning all of its rows again."""
 
     def begin(self, learner: Any, n_features: int, horizon: int, release: Any, targets: Targets, stream: Any) -> Run:
-        """Begin a run, or go on with the one that is there."""
+        """Begin a run, or resume the one that is there."""
 
     def attend(self, stream: Any, *, once: bool) -> int:
         """Before the stream is read: let it go on where the run does, and return how many rows it leaves out."""
@@ -309,7 +309,7 @@ class Keeper(Protocol):
         """Those rows have been learnt. Returns whether what they released may be handed out."""
 
     def beside(self, name: str, guarantee: Guarantee, key: bytes, settings: Any) -> tuple[Account, bytes]:
-        """Open an account for what is released beside the models, or go on with it: by the noise key returned."""
+        """Open an account for what is released beside the models, or resume it: by the noise key returned."""
 
     @property
     def verified(self) -> int:

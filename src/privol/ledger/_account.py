@@ -33,7 +33,7 @@ Revoke = Callable[[str], object]
 """Ends a run for a reason in words: nothing more is released when it returns, and the run's counts are final."""
 
 _CLOSED = "the run's account is closed: what it released from here on would count nowhere"
-_LEFT = "the run's account was left to another run, which goes on with it"
+_LEFT = "the run's account was left to another run, which resumes it"
 
 # A learner adds up a term per release in double precision; this covers the rounding of 10^6 additions many times over.
 _COUNTER_SLACK = 1.0 + 1e-9

@@ -51,7 +51,7 @@ def refusal(
         what = f"a pure epsilon of {format_down(remaining_pure)}"
         why = ", and the epsilons of runs that are all pure"
     if account.group != account.plan_id:
-        why = ", but of runs on different rows of one stream only the dearest"
+        why = ", but of runs on different rows of one stream only the most expensive"
     taken = f"mu = {root_up(committed):.6g} is"
     if 0.0 < pures < math.inf:
         taken = f"mu = {root_up(committed):.6g} (by pure epsilons of {format_up(pures)} in all) is"

@@ -70,7 +70,7 @@ class LedgerEntry:
         False if the run had no noise or its noise came from a known seed.
     beside : str or None
         Of a run on other rows of a stream than an earlier run: ``plan_id`` of the first run of these. All of them
-        together cost what the dearest part of that stream costs (docs/proofs/phases.md).
+        together cost what the most expensive part of that stream costs (docs/proofs/phases.md).
     """
 
     plan_id: str
@@ -268,7 +268,7 @@ def describe(shares: Iterable[Share], *, adjacency: str, delta: float | None, if
 class Spent:
     """What runs have spent together, or hold: one row may have been in every one of them. Public.
 
-    Of runs that are known to be on different rows of one stream, only those of its dearest part count.
+    Of runs that are known to be on different rows of one stream, only those of its most expensive part count.
 
     Its figures hold for runs that are chosen by what earlier ones released, but for :meth:`epsilon_if_fixed`.
 

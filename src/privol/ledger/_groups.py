@@ -1,4 +1,4 @@
-"""Runs on different rows of one stream, which together cost what the dearest part of it costs.
+"""Runs on different rows of one stream, which together cost what the most expensive part of it costs.
 
 A row is in one part only, and a later run takes what earlier ones released as public. So if the row that changes is a
 later part's, all before has the same law, and if it is an earlier one's, all that follows is computed from its release
@@ -128,7 +128,7 @@ def held_by(accounts: Iterable[Account]) -> list[Share]:
 
 
 def shares_of(held: Iterable[tuple[Account, Share]]) -> list[Share]:
-    """Return what composes of the shares of runs: of each group those of its dearest part alone.
+    """Return what composes of the shares of runs: of each group those of its most expensive part alone.
 
     Of the other parts they have the names, the releases, and whatever must be said of all that was released.
     """
@@ -171,7 +171,7 @@ def _dearest(parts: list[list[Share]]) -> list[Share]:
         )
         for share in dearest
     ]
-    # parts in their order, the first run of the dearest one at its place
+    # parts in their order, the first run of the most expensive one at its place
     named = [share.learner for part in paying for share in (part if part is not dearest else part[:1])]
     names = list(dict.fromkeys(named))
     name = " or ".join(names) if len(names) > 1 else f"{len(named)} of {names[0]}"
@@ -223,7 +223,7 @@ def _squares_of_users(parts: Parts, held: list[float]) -> list[float]:
 
 
 def squares_of(accounts: Iterable[Account]) -> list[float]:
-    """Return the squares of the mu, of all but slack, that add up: of each group those of its dearest part."""
+    """Return the squares of the mu, of all but slack, that add up: of each group those of its most expensive part."""
     known = list(accounts)
     shared = {account.group for account in known if account.group != account.plan_id}
     # a journal may have 10^5 runs, and most stand alone

@@ -59,7 +59,7 @@ class Ledger(Shared):
         run must be pure or approximate. Needs a limit; without one such runs are all admitted.
     journal : path, optional
         File that outlives the process: every reservation is on the disk before a run begins, and every run's end before
-        it is given back. A file that exists is gone on with; its limit and adjacency must be those given. Runs that it
+        it is given back. A file that exists is continued; its limit and adjacency must be those given. Runs that it
         leaves open, of a process that ended without closing them, keep their whole reservation, until their run is
         resumed (:mod:`privol.state`) and closed. One ledger at a time may have a journal open. Default: none; the
         ledger ends with its process.
@@ -325,14 +325,15 @@ class Ledger(Shared):
             JSON values that the journal keeps beside it.
         beside : Account or str, optional
             A run of this ledger (or one included in it, open or closed), or its ``plan_id``, on rows of the same stream
-            that end before ``first_row``. Its releases may be public to this run: both together cost what the dearer of
-            them costs (docs/proofs/phases.md). All runs beside it, and beside these, are a group, whose rows are
-            counted from the same first row: a run has the rows from its ``first_row`` on, as many as its guarantee's
-            ``horizon``, and learns no other row of the stream. Runs of one ``first_row`` are on the same rows, and add
-            up; ranges that overlap otherwise are refused. All must be of kind "gdp" (or "none"), and count rows of the
-            whole stream where they say how many of them a user has. Where the unit is a user there may be one run
-            beside the first, and its guarantee must be of all rows of a user, those of the first run among them: what
-            both cost together, as a user's rows may be in both. Default: on rows that any run may have learnt.
+            that end before ``first_row``. Its releases may be public to this run: together they cost as much as the
+            more expensive one (docs/proofs/phases.md). All runs beside it, and beside these, are a group, whose rows
+            are counted from the same first row: a run has the rows from its ``first_row`` on, as many as its
+            guarantee's ``horizon``, and learns no other row of the stream. Runs of one ``first_row`` are on the same
+            rows, and add up; ranges that overlap otherwise are refused. All must be of kind "gdp" (or "none"), and
+            count rows of the whole stream where they say how many of them a user has. Where the unit is a user there
+            may be one run beside the first, and its guarantee must be of all rows of a user, those of the first run
+            among them: what both cost together, as a user's rows may be in both. Default: on rows that any run may have
+            learnt.
         first_row : int
             Number of the run's first row in its stream; only with ``beside``.
 

@@ -210,7 +210,7 @@ def decide_mixture_point(
         F by double precision, and a bound on its relative error (infinite: none is known).
     enclosures : dict, optional
         What is found of F, by the number of words that followed each: one for all coordinates of a vector, empty at
-        first. F is a function of all words, and by far the dearest part of a long vector.
+        first. F is a function of all words, and by far the most expensive part of a long vector.
 
     Returns
     -------

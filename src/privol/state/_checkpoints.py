@@ -214,7 +214,7 @@ class Beside:
 
     def _submit(self, job: Callable[[], Result]) -> Future[Result]:
         if not self.mine:
-            raise StateError("a forked child cannot go on with a run that its parent keeps on the disk")
+            raise StateError("a forked child cannot resume a run that its parent keeps on the disk")
         return self._thread.submit(job)
 
     def call(self, job: Callable[[], Result]) -> Future[Result]:

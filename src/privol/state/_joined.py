@@ -50,8 +50,8 @@ class Joined:
         if account.guarantee != guarantee or record["settings"] != json.loads(json.dumps(settings)):
             raise StateError(
                 f"{name} of the run that is kept here has other settings ({record['settings']}, found {settings}) or "
-                "another guarantee: it goes on only as it was begun, because other totals with the same noise would "
-                "show their difference"
+                "another guarantee: it can be resumed only as it was begun, because other totals with the same noise "
+                "would show their difference"
             )
         self._accounts.append(account)
         return account, bytes.fromhex(record["key"])

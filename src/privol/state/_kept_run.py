@@ -55,7 +55,7 @@ _SMALL = 1 << 20
 class State(KnowsTaught, GoesOn):
     """The directory of a run that outlives its process: **secret** while the run lasts.
 
-    ``learner.fit_stream(stream, checkpoint=State("RUN"))`` begins a run, or goes on with the one that is there: the
+    ``learner.fit_stream(stream, checkpoint=State("RUN"))`` begins a run, or resumes the one that is there: the
     same lines after a crash reach the same released values, bit for bit, as a run that nothing interrupts. What a
     block releases, what it spends and the secret state (noise key included, mode 0600) reach the disk before any of it
     can be seen: until then every attribute of the learner shows what was kept last.
@@ -71,12 +71,12 @@ class State(KnowsTaught, GoesOn):
     inputs : dict, optional
         Public JSON values: how rows become features, as in :func:`save_model`. A run goes on with the same ones only.
     context : dict, optional
-        JSON values for whoever goes on with the run, such as the command that began it: :meth:`read` returns them.
+        JSON values for whoever resumes the run, such as the command that began it: :meth:`read` returns them.
     rest : bool, default=False
         Go on with the rows after those that are learnt, and compare none: a stream that can be read again is entered
         there, another brings these rows alone, from :meth:`next_row` on. Who was seen how often and when is on the
         disk, so that a cap on rows per user holds. Not for runs that are evaluated, learn rows several times, or have
-        ``[delay]``; the run then goes on by ``rest=True`` only.
+        ``[delay]``; the run then can be resumed by ``rest=True`` only.
 
     Notes
     -----
@@ -141,7 +141,7 @@ class State(KnowsTaught, GoesOn):
     # ---- what is there ------------------------------------------------------------------------------------
 
     def read(self) -> dict[str, Any] | None:
-        """Return what the run that is there was begun with; None if there is none to go on with.
+        """Return what the run that is there was begun with; None if there is none to resume.
 
         Returns
         -------
@@ -158,7 +158,7 @@ class State(KnowsTaught, GoesOn):
         return None if plan is None else {name: value for name, value in plan.items() if name not in _SECRET}
 
     def learner(self, *, loss: Loss | None = None, ledger: Ledger | None = None) -> OnlineLearner:
-        """Return a learner with the parameters of the run that is there, to go on with it by ``fit_stream``.
+        """Return a learner with the parameters of the run that is there, to resume it by ``fit_stream``.
 
         Parameters
         ----------
@@ -170,11 +170,11 @@ class State(KnowsTaught, GoesOn):
         Raises
         ------
         StateError
-            If there is no run to go on with.
+            If there is no run to resume.
         """
         plan = self._files.read_plan()
         if plan is None:
-            self._refuse("no run to go on with is here")
+            self._refuse("there is no run to resume here")
         made = LEARNERS[plan["learner"]](**parameters_of(plan["parameters"], loss))
         made.ledger = ledger
         return made
@@ -205,7 +205,7 @@ class State(KnowsTaught, GoesOn):
         self.open(learner)
         try:
             if self._resume is None:
-                self._refuse("no run to go on with is here")
+                self._refuse("there is no run to resume here")
             account, arrays, _ = self._resume
             averaging, classes = keeping.averaging_of(learner), classes_of(self._plan["classes"])
             export = exported(arrays, averaging, account.guarantee, classes)
@@ -274,8 +274,8 @@ class State(KnowsTaught, GoesOn):
         account = next((a for a in ledger.accounts if a.plan_id == plan["plan_id"]), None)
         if account is None or account.facts.get("included"):
             self._refuse(
-                f"the ledger {ledger.journal} has no account of the run that is kept here: it goes on only with the "
-                "ledger that it was begun with, not with one that includes it"
+                f"the ledger {ledger.journal} has no account of the run that is kept here: it can be resumed only with "
+                "the ledger that it was begun with, not with one that includes it"
             )
         commits = [commit for commit in account.commits if "digest" in commit["facts"]]
         if account.closed and commits:
@@ -330,7 +330,7 @@ class State(KnowsTaught, GoesOn):
     def begin(
         self, learner: OnlineLearner, n_features: int, horizon: int, release: Any, targets: Targets, stream: Any
     ) -> Run:
-        """Begin a run, or go on with the one that is there: with its first block at hand."""
+        """Begin a run, or resume the one that is there: with its first block at hand."""
         if self._resume is not None:
             plan, labels = self._plan, describe_classes(targets.classes)
             for name, found in (("n_features", n_features), ("horizon", horizon), ("classes", labels)):
@@ -370,7 +370,8 @@ class State(KnowsTaught, GoesOn):
         account, arrays, _ = self._resume
         plan, kept = self._plan, account.guarantee
         if plan["privol"] != __version__:
-            self._refuse(f"the run that is kept here was begun by privol {plan['privol']}, and goes on only with it")
+            version = plan["privol"]
+            self._refuse(f"the run that is kept here was begun by privol {version}, and can be resumed only with it")
 
         def fresh() -> Any:
             source = None
@@ -383,7 +384,7 @@ class State(KnowsTaught, GoesOn):
         state, calibration, guarantee = fresh()
         if keeping.promised_by(stream, guarantee, calibration) != kept or plan["noise"] != noise_digest(calibration):
             self._refuse(
-                "the run that is kept here has another guarantee or other noise: it goes on only as it was begun"
+                "the run that is kept here has another guarantee or other noise: it can be resumed only as it was begun"
             )
         state.restore(arrays)
         run = Run(state, calibration, kept, account, targets, plan["horizon"])
@@ -394,7 +395,7 @@ class State(KnowsTaught, GoesOn):
         return run
 
     def beside(self, name: str, guarantee: Guarantee, key: bytes, settings: Any) -> tuple[Account, bytes]:
-        """Open an account for what is released beside the models, or go on with it: by the key that is returned.
+        """Open an account for what is released beside the models, or resume it: by the key that is returned.
 
         ``settings``: JSON values of all that the noise of that key is for, but the rows and the learner's parameters.
         """
@@ -421,8 +422,8 @@ class State(KnowsTaught, GoesOn):
         known = self._known.get(self._digest.rows)
         if known is not None and known[0] != self._digest.hexdigest():
             self._refuse(
-                f"the first {self._digest.rows} rows of the stream are not those that the run has learnt: it goes on "
-                "only with the same rows, because noise that was published with them would show the difference"
+                f"the first {self._digest.rows} rows of the stream are not those that the run has learnt: it can "
+                "be resumed only with the same rows, because noise that was published with them would show what differs"
             )
 
     def _compare_state(self, run: Run) -> None:
@@ -498,7 +499,7 @@ class State(KnowsTaught, GoesOn):
         """
         if self._beside is not None:
             if not self._beside.mine:
-                self._refuse("a forked child cannot go on with a run that its parent keeps")
+                self._refuse("a forked child cannot resume a run that its parent keeps")
             try:
                 self._beside.wait()
             except Exception:

@@ -59,10 +59,10 @@ class GoesOn(ABC):
             if self._since:
                 self._refuse(
                     f"the run went on after row {self._since} without the rows before, which nobody has compared "
-                    "since: it goes on only so, by State(..., rest=True)"
+                    "since: it can be resumed only so, by State(..., rest=True)"
                 )
             return
-        whole = "goes on only with all of its rows, from the first: rest=False"
+        whole = "can be resumed only with all of its rows, from the first: rest=False"
         if self._replay or self._beside_it:
             self._refuse(f"a run that is evaluated {whole}")
         if not self._company.alone:
@@ -93,7 +93,7 @@ class GoesOn(ABC):
         rows = kept if self._rest else 0
         capped, go_on = getattr(stream, "rows_per_user", None) is not None, getattr(stream, "go_on", None)
         if rows and not once:
-            self._refuse("a run that learns its rows several times goes on only with all of them: rest=False")
+            self._refuse("a run that learns its rows several times can be resumed only with all of them: rest=False")
         self._key = self._key or new_key()
         whole = False
         if capped and go_on is not None:
@@ -106,7 +106,7 @@ class GoesOn(ABC):
             if capped and not whole:
                 self._refuse(
                     "whose rows the run has learnt was not kept, or is damaged, and a user could have more rows than "
-                    "the cap: it goes on only with all of its rows, from the first: rest=False"
+                    "the cap: it can be resumed only with all of its rows, from the first: rest=False"
                 )
             if self._log is not None:
                 self._log.go_on(rows)
@@ -134,8 +134,8 @@ class GoesOn(ABC):
         if found is not None:
             self._refuse(
                 f"rows {found[0]} to {found[1]} of the stream are not those that the run has learnt, or not of the "
-                "same users: it goes on only with the same rows of the same users, as a user could have more rows than "
-                "the cap"
+                "same users: it can be resumed only with the same rows of the same users, as a user could have more "
+                "rows than the cap"
             )
         if self._log is not None:
             self._log.add(seen)
@@ -162,11 +162,11 @@ class GoesOn(ABC):
         Raises
         ------
         StateError
-            If no run to go on with is here.
+            If there is no run to resume here.
         """
         plan = self._files.read_plan()
         if plan is None:
-            self._refuse("no run to go on with is here")
+            self._refuse("there is no run to resume here")
         found = Ledger.read(self.directory / "ledger.jsonl") if ledger is None else ledger
         mine = [
             commit for account in found.accounts if account.plan_id == plan["plan_id"] for commit in account.commits
@@ -181,7 +181,7 @@ class GoesOn(ABC):
         place = SeenLog.place(self._files.folder, rows)
         if place is None:
             self._refuse(
-                "whose rows the run has learnt, and so which, was not kept: it goes on only with all of its rows"
+                "whose rows the run has learnt, and so which, was not kept: it can be resumed only with all of its rows"
             )
         return place + 1
 

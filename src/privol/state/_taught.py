@@ -26,8 +26,8 @@ Taught = Callable[[bytes], Iterable[Any]]
 class KnowsTaught:
     """What :class:`State` knows of the rows before those of its run.
 
-    An encoding and the model behind it cost what the dearer of both costs, because no row is in both. That is so only
-    if whoever goes on has the same rows in the same places.
+    An encoding and the model behind it together cost as much as the more expensive one, because no row is in both. That
+    is so only if whoever goes on has the same rows in the same places.
     """
 
     directory: Path
@@ -67,7 +67,7 @@ class KnowsTaught:
             self._files.leave_nothing()
 
     def check_taught(self, blocks: Taught | None) -> None:
-        """Refuse to go on with other rows than those that taught; ``blocks`` as for :meth:`keep_taught`.
+        """Refuse to continue with other rows than those that taught; ``blocks`` as for :meth:`keep_taught`.
 
         Raises
         ------

@@ -96,7 +96,7 @@ class Together(Alone):
         rounds = self._spread.ranks.gather(np.array([mine if mine < 0 else mine // self._spread.unit]))[:, 0]
         if rounds.min() < 0 <= rounds.max():
             without = ", ".join(map(str, np.flatnonzero(rounds < 0)))
-            raise StateError(f"rank {without} has no run to go on with, and others have: a run goes on with all ranks")
+            raise StateError(f"rank {without} has no run to resume, and others have: a run is resumed by all ranks")
         if mine < 0:
             return None
         wanted = int(rounds.min()) * int(self._spread.unit)

@@ -96,8 +96,8 @@ class Stream:
     user : str or None
         Name of the column that says whose row it is, by which the cap counts; None without a cap.
     beside : str or None
-        Account of what learnt from the rows before these, such as their encoding: both together cost what the dearer
-        of them costs, as a row is in one of them only.
+        Account of what learnt from the rows before these, such as their encoding: together they cost as
+        much as the more expensive one, as a row is in one of them only.
     first_row : int
         Number of the first row in the whole input: 1, or more where the rows before taught the encoding.
     conditions : tuple of str
