@@ -87,7 +87,7 @@ def run_report(record: Mapping[str, Any]) -> list[RenderableType]:
             parts.append(
                 Text(
                     "No model was released before the last row, so the progressive figures of this run, and its curve "
-                    "in the plot, are those of the starting point; --release K has models along the way."
+                    "in the plot, are those of the starting point; --release K releases models along the way."
                 )
             )
     return parts
@@ -101,7 +101,9 @@ def headline_of(record: Mapping[str, Any]) -> list[RenderableType]:
     parts: list[RenderableType] = [_headline(record["summary"], record["model_private"], _whose(record))]
     if record["status"] == "interrupted":
         doing = "while it was learning" if record["interrupted_while"] == "learning" else "after learning"
-        parts.append(Text(f"INTERRUPTED {doing}, after row {record['rows']:,}: no release was added", style="bold red"))
+        parts.append(
+            Text(f"INTERRUPTED {doing}, after row {record['rows']:,}: no further model was released", style="bold red")
+        )
     return parts + warnings_of(record, private=True)
 
 
@@ -154,7 +156,7 @@ def facts_of(record: Mapping[str, Any]) -> list[tuple[str, str]]:
         add("x-bound", f"{bound}, the largest norm a row can have by the {by}; --x-bound sets another")
     if record.get("derived"):
         figures = ", ".join(f"{name} {value:.6g}" for name, value in record["derived"].items())
-        add("by rule", f"{figures}, from the numbers of rows and features, the budget and the bounds")
+        add("by default", f"{figures}, from the numbers of rows and features, the budget and the bounds")
     budget = record["budget"]
     if budget["reserved"]["mu"] != "inf":
         add("budget spent", spent_note(budget))
@@ -205,13 +207,13 @@ def spent_note(budget: Mapping[str, Any]) -> str:
     figures = f"epsilon {format_up(budget['spent']['epsilon'])} at delta {format_up(budget['delta'])}"
     return (
         f"{figures} ({format_up(spent)}-GDP), if what ended the run did not depend on the rows; the rest was reserved "
-        "and is not needed any more"
+        "but not spent"
     )
 
 
 _DROPPED = {
     "over_user_cap": "{:,} over the cap of a user",
-    "too_near": "{:,} too near to another of their user",
+    "too_near": "{:,} too close to another of their user",
     "waited_too_long": "{:,} that waited too long for their label",
     "unmatched_labels": "{:,} labels without a row",
     "still_waiting": "{:,} still without a label at the end",
@@ -299,7 +301,7 @@ def _diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
     price, clipped = found["price_of_noise"], found["targets_clipped_to_y_bound"]
     notes = [
         f"Progressive: each row is predicted with the model released by then, and {later} (before the first "
-        "release with the starting point, which knows nothing). Last model: on the rows it was learnt from. Regret: "
+        "release by the starting point, which has learnt nothing). Last model: on the rows it was learnt from. Regret: "
         "sum of the progressive losses above those of the best fixed model, itself within "
         f"{best['loss_above_optimum_at_most']:.1e} per row of the optimum."
         # without noise there is no price, and a run may be lucky
@@ -310,10 +312,10 @@ def _diagnostics(found: Mapping[str, Any]) -> list[RenderableType]:
     ]
     if span is not None:
         notes.append(
-            f"Targets are clipped to {span[0]:.6g} ... {span[1]:.6g}, and mapped to -1 ... 1 to be learnt and measured."
+            f"Targets are clipped to {span[0]:.6g} ... {span[1]:.6g} and mapped to -1 ... 1, in these figures too."
         )
     if found["omitted_metrics"]:
-        notes.append("The area under the ROC curve is of two classes with one score, and is left out.")
+        notes.append("The area under the ROC curve is left out: it needs two classes with one score.")
     if found["cells"] is not None:
         notes.append(cells_note(found["cells"], "run.json"))
     return [table, *(Text(note) for note in notes)]
@@ -356,9 +358,8 @@ def _encoding(found: Mapping[str, Any]) -> str:
         said = f"learnt from {found['rows']:,} rows, and the model learns them too, by the rest of the budget; "
     if found["frequent_features"] is not None:
         return f"{said}{found['frequent_features']:,} frequent features are used"
-    said += (
-        f"{found['columns']:,} columns are used; of fewer than {found['visible_share']:.1%} of the rows nothing is seen"
-    )
+    rare = f"values in fewer than {found['visible_share']:.1%} of the rows are not seen"
+    said += f"{found['columns']:,} columns are used; {rare}"
     label = found.get("visible_label_share")  # not in the records of older runs
     if label is not None and found["labelled"] is not None:
         said += f", and a label that fewer than {label:.1%} have may be missing"

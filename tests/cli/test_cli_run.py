@@ -506,7 +506,7 @@ def test_plan_of_columns(here):
     real = json.loads(privol_cli(*words, "--loss", "huber", "--json").stdout)
     assert [phase["name"] for phase in real["phases"]] == ["kinds", "coarse", "fine"]
     short = json.loads(privol_cli("plan", "--n-columns", "49", "--horizon", "5000", "--json").stdout)
-    assert short["verdict"].startswith("The first rows are too few: a category")
+    assert short["verdict"].startswith("The first rows are too few: in 19 of 20 runs a category")
     assert privol_cli(*words, "--radius", "5").exit_code == USAGE
     assert privol_cli(*words, "--n-features", "5").exit_code == USAGE
     assert list(here.iterdir()) == []

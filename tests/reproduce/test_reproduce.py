@@ -152,6 +152,10 @@ def test_results_go_into_a_folder_of_the_users_and_replace_none_of_another_size(
     out = here / "privol-reproduce"
     done = privol_cli("reproduce", "zhang2018 fig. 4", "--runs", "2", "--quiet")
     assert (done.exit_code, done.stderr) == (OK, "")
+    said = done.stdout.splitlines()  # of one figure: every number beside the paper's
+    assert said[0].startswith("zhang2018 fig. 4: ")
+    assert "  agrees  bound, 1 bits: 5.77, paper 5.7735" in said
+    assert said[-1] == "Written to privol-reproduce: zhang2018-fig-4.md, index.md, results.json. Not private."
     full = {path.name: path.read_bytes() for path in out.glob("zhang2018-fig-4.*")}
     assert set(full) == {"zhang2018-fig-4.json", "zhang2018-fig-4.md", "zhang2018-fig-4.png"}
     record = run_json("reproduce", "zhang2018", "--quick")

@@ -48,7 +48,7 @@ def brief_report(record: Mapping[str, Any]) -> list[RenderableType]:
         doubts = warnings_of(record, private=False)
         parts += [Text(), *doubts, *([Text()] if doubts else []), *_how_good(found)]
         if "run" in found and (not record["release_rows"] or record["release_rows"][0] >= record["rows"]):
-            parts.append(Text("No model was released before the last row: --release K has models along the way."))
+            parts.append(Text("No model was released before the last row: --release K releases models along the way."))
     if record["dropped"] is not None:
         parts.append(dropped_note(record))
     if record["out"] is not None:

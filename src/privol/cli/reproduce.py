@@ -97,6 +97,10 @@ def reproduce(
         if not as_json:
             with printing(f"; the results are in {place}"):
                 click.echo(f"{figure.name}: {result.verdict} ({result.how})")
+                for check in result.measured.checks if len(figures) == 1 else ():
+                    paper = "" if check.source is None else f", paper {check.source:g}"
+                    verdict = "agrees" if check.agrees else "differs"
+                    click.echo(f"  {verdict}  {check.what}: {check.measured}{paper}")
     if as_json:
         with printing(f"; the results are in {place}"):
             click.echo(json.dumps(_report(results, left_out, place), allow_nan=False))

@@ -332,7 +332,8 @@ class EncodingRun:
         if cells is None:
             raise StreamError(
                 f"column {self._target!r}: no numbers were frequent enough to be seen through the noise of "
-                f"{self._plan.kinds:,} rows; declare its range by a schema, or give more rows or a larger epsilon"
+                f"{self._plan.kinds:,} rows; declare its labels by classes, or its range by a schema, or give "
+                "more rows or a larger epsilon"
             )
         self._refine(str(self._target), cells, counts, self._plan.coarse, std)
 

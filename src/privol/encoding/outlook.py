@@ -256,9 +256,9 @@ def _share(share: float) -> str:
 def _verdict(plan: EncodingPlan) -> str:
     share, label = plan.visible_share, plan.visible_label_share
     if share <= FIRST_TOO_FEW:
-        seen = f"A category is seen in 19 of 20 runs if at least {share:.2g} of the rows have it"
-        return f"{seen}." if label is None else f"{seen}, a label if at least {label:.2g} have it."
-    seen = f"a category is seen in 19 of 20 runs if at least {share:.2g} of the rows have it"
+        seen = f"In 19 of 20 runs a category is seen if a share of at least {share:.2g} of the rows has it"
+        return f"{seen}." if label is None else f"{seen}, a label if at least {label:.2g} has it."
+    seen = f"in 19 of 20 runs a category is seen if a share of at least {share:.2g} of the rows has it"
     if share > 1.0:
         seen = "not even what all rows have in common is surely seen through the noise"
     return f"The first rows are too few: {seen}. privol run lets all rows teach then."

@@ -120,7 +120,7 @@ def figure_1(setting: Setting) -> Measured:
                 what = f"{kind.__name__} ({name})"
                 noise = f"{proved(kind, epsilon, rows):.4g}"
                 lines.append((law.name, f"{epsilon:g}", what, _cell(published), noise, _cell(tight)))
-                setting.say(", ".join(lines[-1]))
+                setting.say(f"{law.name}, epsilon = {epsilon:g}, {name}: test error {_cell(published)}")
                 if epsilon == EPSILONS[0]:
                     means[name] = _by_run(published)
         plain = errors(law, OutputPerturbation, math.inf, "tight", setting.runs, rows)

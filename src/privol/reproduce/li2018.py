@@ -211,7 +211,7 @@ def figure_4(setting: Setting) -> Measured:
             lines.append(
                 (algorithm, rows.name, f"{len(rows.y):,}", f"{1 - rows.least:.3f}", shown(cells), shown(plain))
             )
-            setting.say(", ".join(lines[-1]))
+            setting.say(f"{algorithm}, {rows.name}: {shown(cells)}, without noise {shown(plain)}")
             means.append(float(np.mean(cells)))
             curves.append(_named(line, f"{rows.name}, {len(rows.y):,} rows"))
         said = ", ".join(f"{rows.name} {mean:.3g}" for rows, mean in zip(sets, means, strict=True))
@@ -256,7 +256,7 @@ def figure_6a(setting: Setting) -> Measured:
             curves.append(Line(name_of(epsilon), tuple(map(float, counts)), tuple(mean.tolist())))
             ends.append(float(mean[-1]))
             lines.append((rows.name, name_of(epsilon), shown(list(found[:, 0, -1])), shown(list(found[:, 1, -1]))))
-            setting.say(", ".join(lines[-1]))
+            setting.say(f"{rows.name}, {name_of(epsilon)}: accuracy of the average model {lines[-1][2]}")
         tenth = int(np.argmin(np.abs(np.log(np.array(counts) / (n / 10)))))
         early = curves[0].y[tenth]
         checks += [
@@ -296,7 +296,7 @@ def figure_6b(setting: Setting) -> Measured:
                     curves.append(Line(f"batch {batch}, one run", tuple(counts.tolist()), tuple(paths[0].tolist())))
             least.append(float(np.mean(cells[EPSILONS[0]])))
             lines.append((algorithm, str(batch), *map(shown, cells.values()), f"{rough[-1]:.2g}"))
-            setting.say(", ".join(lines[-1]))
+            setting.say(f"{algorithm}, batch {batch}: regret {shown(cells[1.0])} at epsilon = 1")
         checks += [
             trend(f"{algorithm}: curves of batches are smoother", rough[0] > max(rough[1:]),
                   "roughness " + ", ".join(f"{value:.2g}" for value in rough)),
