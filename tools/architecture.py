@@ -44,7 +44,7 @@ SENTENCE = (
 BELOW = (
     (
         "errors and checks",
-        ("errors", "_files", "_roots", "_rounding", "_sparse", "_validate", "_values", "_vocabulary"),
+        ("errors", "_files", "_roots", "_rounding", "_sparse", "_validate", "_values", "_vocabulary", "_threads"),
     ),
     ("arithmetic: kernels in C", ("_core", "config")),
 )

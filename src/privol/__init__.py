@@ -39,6 +39,7 @@ _NAMES = {
     "default_learner": "learners",
     "open_stream": "streams",
     "plan": "planning",
+    "set_threads": "_threads",
     "show_config": "config",
 }
 
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from . import streams as streams
     from . import topology as topology
     from . import tuning as tuning
+    from ._threads import set_threads as set_threads
     from .auto.estimators import PrivateClassifier as PrivateClassifier
     from .auto.estimators import PrivateRegressor as PrivateRegressor
     from .config import show_config as show_config

@@ -17,7 +17,7 @@ from privol.errors import BudgetExceeded, InvalidParameter, StateError
 def test_what_runs_while_noise_is_drawn_is_refused_not_deadlocked(monkeypatch, kind):
     """As a finaliser might that the garbage collector runs in the cipher, or a signal's handler."""
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(3000, 3)), rng.normal(size=3000)
+    X, y = rng.normal(size=(6000, 3)), rng.normal(size=6000)
     watched, found = watch(monkeypatch), []
     learner = kind(loss="squared", horizon=len(X), release=1, epsilon=1.0, l2=0.1).partial_fit(X[:1], y[:1])
 

@@ -12,8 +12,8 @@ import pyarrow.csv
 import pytest
 from stream_files import fails
 
-from privol import open_stream
-from privol.encoding import cores, rows
+from privol import _threads, open_stream
+from privol.encoding import rows
 from privol.encoding.encode import SchemaEncoder
 from privol.encoding.rest import RestOfColumns
 from privol.encoding.rows import ColumnSource
@@ -111,8 +111,8 @@ def small(monkeypatch):
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("ahead", [True, False])
 def test_rows_do_not_depend_on_blocks_batches_or_threads(small, monkeypatch, threads, ahead):
-    monkeypatch.setattr(cores, "_ENOUGH", 0)
-    monkeypatch.setattr(cores, "cores", lambda: threads)
+    monkeypatch.setattr(_threads, "_ENOUGH", 0)
+    monkeypatch.setattr(_threads, "_limit", threads)
     monkeypatch.setattr("privol.encoding.encode.NEAR_CELLS", 200)
     table = cells(300)
     X, y = whole(source_of(Cut(table, [300], ahead=False)).pieces(1, lambda _: None))

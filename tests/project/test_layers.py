@@ -18,7 +18,7 @@ from places import ROOT
 
 PACKAGE = ROOT / "src" / "privol"
 
-LIBC = {"math.h", "pthread.h", "stddef.h", "stdint.h", "string.h"}
+LIBC = {"math.h", "pthread.h", "stddef.h", "stdint.h", "string.h", "time.h"}
 CYTHON = {"libc", "cpython", "cython"}
 MAX_LINES = 600
 GENERATED = {"gaussian_segments.inc.h", "gaussian_table.inc.h"}

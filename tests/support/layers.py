@@ -7,6 +7,7 @@ from __future__ import annotations
 LAYERS: tuple[set[str], ...] = (
     {"errors"},
     {"_files", "_roots", "_rounding", "_sparse", "_validate", "_values", "_vocabulary"},
+    {"_threads"},
     {"_core"},
     {"config"},
     {"factorizations", "geometry", "losses", "noise", "topology"},
@@ -43,10 +44,22 @@ ONLY = {
     "_roots": set(),
     "_rounding": set(),  # the unit, the factor outwards
     "_vocabulary": set(),  # words alone
+    "_threads": {"errors", "_validate"},
     "_core": {"errors"},  # arithmetic, which never knows what epsilon is
     "readers": {"errors", "_core", "_sparse", "_validate", "_values"},  # plain lines are read by a kernel
     # a schema may be learnt under a guarantee: noise, and a ledger that pays
-    "encoding": {"readers", "ledger", "noise", "guarantees", "_core", "errors", "_rounding", "_validate", "_values"},
+    "encoding": {
+        "readers",
+        "ledger",
+        "noise",
+        "guarantees",
+        "_core",
+        "errors",
+        "_rounding",
+        "_threads",
+        "_validate",
+        "_values",
+    },
     "streams": {"encoding", "readers", "_core", "errors", "_validate"},  # the table of users is compiled
     "data": {"streams", "errors", "_validate"},
     "config": {"_core"},
@@ -56,7 +69,7 @@ ONLY = {
 
 # Compiled modules, bottom first, each with those it may cimport or import.
 CORE_ORDER = (
-    "_text", "_plain", "_rows", "_losses", "_geometry", "_schedule", "_noise", "_guarded", "_sampler",
+    "_text", "_plain", "_rows", "_losses", "_geometry", "_schedule", "_noise", "_draws", "_guarded", "_sampler",
     "_vectors", "_report", "_bitgen", "_discrete", "coin", "_prefix_plan", "_prefix", "_learner_run",
     "_iterate", "_gradient", "_local", "_network", "_bandit", "_leader", "_least_squares", "_objective",
     "_newton", "_seen",

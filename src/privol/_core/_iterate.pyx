@@ -98,12 +98,12 @@ cdef class IterateRun(LearnerRun):
             if self.state.n_released:
                 raise StateError("only a run that has released nothing may end with such a release")
             if self.source is not None:
-                self.draws.rows[0] = self.state.t
-                self.draw(1)
+                self.ahead.coming[0], self.ahead.listed = self.state.t, 1
+                self.ahead.draw()
             self.holder = <unsigned long>PyThread_get_thread_ident()
             try:
                 while True:
-                    status = pv_iterate_release(&self.it, &self.own_plan, std, sensitivity, &self.draws)
+                    status = pv_iterate_release(&self.it, &self.own_plan, std, sensitivity, self.draws)
                     if status == PV_OK:
                         break
                     self.serve(status)

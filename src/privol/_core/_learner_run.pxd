@@ -2,6 +2,7 @@ cimport numpy as cnp
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint64_t
 
+from ._draws cimport Draws
 from ._geometry cimport pv_set
 from ._guarded cimport GuardedRun
 from ._losses cimport CustomCallbacks, pv_loss
@@ -83,7 +84,9 @@ cdef class LearnerRun(GuardedRun):
     cdef size_t state_size
     cdef pv_plan no_plan
     cdef pv_state no_state
-    cdef pv_draws draws
+    cdef Draws ahead
+    cdef pv_draws *draws  # its own
+    cdef bint helped  # by a second thread that draws noise, in calls that are long enough
     cdef int64_t drawn
     cdef CustomCallbacks user
     cdef object decide
@@ -96,7 +99,6 @@ cdef class LearnerRun(GuardedRun):
     cdef int64_t n_scratch
     cdef int64_t n_secret
     cdef int64_t n_public
-    cdef unsigned char *addresses
     cdef object committed
     cdef bint sends  # others have what a block makes before it is done: nothing is undone
 
@@ -112,7 +114,7 @@ cdef class LearnerRun(GuardedRun):
     cdef int check_vector(self, arrays, str name, int64_t n) except -1
     cdef int fill_vector(self, double *x, arrays, str name, int64_t n) except -1
     cdef int refill(self) except -1
-    cdef int draw(self, int64_t n) except -1
+    cdef bint exchange(self) noexcept nogil
     cdef int serve(self, pv_status status) except -1
     cdef int run(self, pv_rows *rows, const double *y, const pv_progress *progress) except -1
     cdef int run_undoably(self, pv_rows *rows, const double *y, const pv_progress *progress) except -1

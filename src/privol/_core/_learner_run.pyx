@@ -18,13 +18,9 @@ from ._geometry cimport bind_set
 from ._guarded cimport GuardedRun
 from ._losses cimport bind_loss, callbacks_of
 from ._noise cimport (
-    PV_ADDRESS_BYTES,
     Source,
     Undecided,
     check_address,
-    first_pass,
-    pv_address_row,
-    pv_address_turn,
     pv_row_words,
     pv_wipe,
 )
@@ -104,6 +100,8 @@ cdef class LearnerRun(GuardedRun):
 
     def __cinit__(self):
         self.plan, self.state = &self.no_plan, &self.no_state
+        self.ahead = Draws()
+        self.draws = &self.ahead.c
         self.busy = "the learner is busy in this thread: its loss, a signal or a finaliser may not use it meanwhile"
         self.ended_words = "the run is closed: its last model is released"
 
@@ -117,8 +115,6 @@ cdef class LearnerRun(GuardedRun):
         """
         problem, schedule = frame.problem, frame.releases
         cdef int64_t dim = problem.dim
-        cdef int64_t row_bytes
-        cdef int64_t k
         cdef Source source = frame.source
         cdef int64_t[::1] release_rows = np.array(schedule.rows, dtype=np.int64)
         if self.memory != NULL:
@@ -159,18 +155,11 @@ cdef class LearnerRun(GuardedRun):
         self.plan, self.state, self.state_size = plan, state, state_size
 
         self.drawn = drawn
-        self.draws.pass_ = first_pass()
         if source is not None:
-            row_bytes = pv_row_words(drawn) * 8
-            ahead = NOISE_BUFFER << ((plan.horizon >= 1 << 16) + (plan.horizon >= 1 << 20))
-            self.draws.capacity = max(1, min(ahead // row_bytes, plan.horizon))
-            self.addresses = <unsigned char *>PyMem_RawCalloc(self.draws.capacity, row_bytes)
-            self.draws.words = <unsigned char *>PyMem_RawCalloc(self.draws.capacity * row_bytes + PV_ADDRESS_BYTES, 1)
-            self.draws.rows = <uint64_t *>PyMem_RawCalloc(self.draws.capacity, sizeof(uint64_t))
-            if self.addresses == NULL or self.draws.words == NULL or self.draws.rows == NULL:
-                raise MemoryError
-            for k in range(self.draws.capacity):
-                pv_address_row(self.addresses + k * row_bytes, plan.stream, 0, drawn)
+            self.helped = frame.threads > 1 and method.upcoming != NULL and self.user is None
+            # a second thread is woken for each buffer, which takes as long as some ten rows
+            ahead = NOISE_BUFFER << ((plan.horizon >= 1 << 16) + (plan.horizon >= 1 << 20) + self.helped)
+            self.ahead.begin(source, plan.stream, drawn, max(1, min(ahead // (8 * pv_row_words(drawn)), plan.horizon)))
             self.undecided = Undecided(drawn)
             self.draws.undecided = &self.undecided.c
         return 0
@@ -178,17 +167,19 @@ cdef class LearnerRun(GuardedRun):
     def __dealloc__(self):
         self.wipe()
         PyMem_RawFree(self.memory)
-        PyMem_RawFree(self.addresses)
-        PyMem_RawFree(self.draws.words)
-        PyMem_RawFree(self.draws.rows)
 
     cdef void wipe(self) noexcept:
         """Overwrite the secret numbers, what was computed from them, and the noise drawn ahead."""
         if self.memory != NULL:
             pv_wipe(self.memory, (self.n_scratch + self.n_secret) * sizeof(double))
-        if self.draws.words != NULL:
-            pv_wipe(self.draws.words, self.draws.capacity * pv_row_words(self.drawn) * 8)
-        self.draws.filled = self.draws.used = 0
+        if self.ahead is not None:
+            self.ahead.wipe()
+
+    cdef int enter(self, bint draws) except -1:
+        """As every run; nor may what Python runs in the thread that draws noise wait for the call that waits for it."""
+        if self.ahead.thread != 0 and self.ahead.thread == <unsigned long>PyThread_get_thread_ident():
+            raise StateError(self.busy)
+        return GuardedRun.enter(self, draws)
 
     cdef cnp.ndarray vector(self, const double *x, int64_t n):
         """Copy of n numbers, shape (n,)."""
@@ -201,18 +192,18 @@ cdef class LearnerRun(GuardedRun):
 
     cdef int refill(self) except -1:
         """Draw the words of the next vectors that the method will ask for."""
-        return self.draw(self.plan.method.upcoming(self.state, self.plan, self.draws.capacity, self.draws.rows))
+        cdef Draws ahead = self.ahead
+        cdef int64_t most = ahead.c.capacity * (2 if ahead.running else 1)
+        ahead.listed = self.plan.method.upcoming(self.state, self.plan, most, ahead.coming)
+        return ahead.draw()
 
-    cdef int draw(self, int64_t n) except -1:
-        """Fill the buffer with the words of n vectors, whose address rows are written."""
-        cdef size_t size = <size_t>pv_row_words(self.drawn) * 8
-        cdef int64_t k
-        self.draws.filled = self.draws.used = 0  # until they are there: a source that fails wipes the buffer
-        for k in range(n):
-            pv_address_turn(self.addresses + k * size, self.draws.rows[k], self.drawn)
-        self.source.fill(self.addresses, n * size, self.draws.words)
-        self.draws.filled = n
-        return 0
+    cdef bint exchange(self) noexcept nogil:
+        """The same, of vectors that a second thread has drawn: whether it has."""
+        if not self.ahead.running:
+            return False
+        self.ahead.listed = self.plan.method.upcoming(self.state, self.plan, 2 * self.ahead.c.capacity,
+                                                      self.ahead.coming)
+        return self.ahead.exchange()
 
     cdef int serve(self, pv_status status) except -1:
         """Give the kernel what it asked for, or raise what it found."""
@@ -233,6 +224,7 @@ cdef class LearnerRun(GuardedRun):
     cdef int run(self, pv_rows *rows, const double *y, const pv_progress *progress) except -1:
         """Learn the whole block: an interrupt between two of its rows is raised after the last."""
         cdef int64_t i = 0
+        cdef int64_t drawn = 0
         cdef pv_status status
         cdef int64_t failed = -1
         cdef unsigned long before = self.holder
@@ -243,13 +235,19 @@ cdef class LearnerRun(GuardedRun):
         try:
             while True:
                 if self.user is not None:
-                    status = pv_run(self.state, self.plan, rows, y, &i, &self.draws, progress)
+                    status = pv_run(self.state, self.plan, rows, y, &i, self.draws, progress)
                 else:
                     with nogil:
-                        status = pv_run(self.state, self.plan, rows, y, &i, &self.draws, progress)
+                        status = pv_run(self.state, self.plan, rows, y, &i, self.draws, progress)
+                        while status == PV_NEED_BITS and self.exchange():
+                            status = pv_run(self.state, self.plan, rows, y, &i, self.draws, progress)
                 if status == PV_OK:
                     break
                 try:
+                    if status == PV_NEED_BITS and self.helped:
+                        drawn += 1
+                        if drawn == 3 and rows.n - i >= 4 * i:  # after two buffers: eight more will be used, or so
+                            self.ahead.start()
                     self.serve(status)
                 except BaseException as error:
                     # an interrupt or a signal handler's exception: what was asked for is asked for again, once a row
@@ -259,6 +257,7 @@ cdef class LearnerRun(GuardedRun):
                     interrupt = error
         finally:
             self.holder = before
+            self.ahead.stop()
         if interrupt is not None:
             raise interrupt
         return 0

@@ -231,7 +231,7 @@ cdef class LeastSquaresRun(LearnerRun):
         self.own_plan.cost = cost
         self.own_plan.as_printed = as_printed
         pv_prefix_bind(&self.own.sums, &sums.c, self.secret)
-        self.own.add = pv_moments_at(pv_draws_level(&self.draws))
+        self.own.add = pv_moments_at(pv_draws_level(self.draws))
         self.own.moments = self.secret + self.n_sums
         self.own.rows = self.own.moments + size
         self.own.targets = self.own.rows + PV_MOMENT_ROWS * dim

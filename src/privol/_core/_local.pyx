@@ -34,12 +34,12 @@ cdef class ReportRun(LearnerRun):
     cdef int refill(self) except -1:
         cdef int64_t row = self.state.t if self.state.pending else self.state.t + 1
         cdef Source source = self.source
-        return self.report.refill(&self.draws, self.addresses, source, self.plan.stream, row, self.plan.horizon)
+        return self.report.refill(self.draws, self.ahead.addresses, source, self.plan.stream, row, self.plan.horizon)
 
     cdef int serve(self, pv_status status) except -1:
         cdef Source source = self.source
         if status == PV_UNDECIDED:
-            return self.report.resolve(&self.draws, source, self.plan.stream)
+            return self.report.resolve(self.draws, source, self.plan.stream)
         return LearnerRun.serve(self, status)
 
     cdef const double *checked(self, str name, const double[::1] vector, double most) except? NULL:

@@ -226,7 +226,7 @@ cdef class NetworkRun(ReportRun):
         cdef int64_t last = row + own - self.it.node - 1  # of this round
         if own == self.own_plan.nodes:
             last = self.own_plan.rounds * own
-        return self.report.refill(&self.draws, self.addresses, source, self.plan.stream, row, last)
+        return self.report.refill(self.draws, self.ahead.addresses, source, self.plan.stream, row, last)
 
     cdef int serve(self, pv_status status) except -1:
         if status != PV_NEED_FAR:

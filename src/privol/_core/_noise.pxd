@@ -54,6 +54,9 @@ cdef extern from "noise/pv_lattice.h" nogil:
     bint pv_lattice_within(const pv_lattice *lattice, const double *x, int64_t n) noexcept
     pv_status pv_lattice_round(const pv_lattice *lattice, const double *u, double s, int64_t d, double magnitude,
                                const unsigned char *words, double *out, pv_undecided *und) noexcept
+    void pv_lattice_values(const pv_lattice *lattice, const unsigned char *words, int64_t d, float *z) noexcept
+    int64_t pv_lattice_values_size(int64_t d) noexcept
+
     ctypedef struct pv_value:
         double z
         double error
@@ -63,6 +66,7 @@ cdef extern from "noise/pv_lattice.h" nogil:
 cdef extern from "noise/pv_draws.h" nogil:
     ctypedef struct pv_draws:
         unsigned char *words
+        float *values
         uint64_t *rows
         int64_t capacity
         int64_t filled

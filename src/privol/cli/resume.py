@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from .._threads import set_threads
 from ..errors import StateError
 from .outputs import RunDirectory, printing
 
@@ -99,6 +100,7 @@ def resume(
         )
     given: dict[str, Any] = run.make_context("run", list(command["words"]), parent=ctx.parent).params
     del given["out"]
+    set_threads(given.pop("threads"))
     if file is not None:
         given["file"] = file if file == "-" else str(Path(file).absolute())
     if plain:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import click
 
+from .._threads import set_threads
 from ..errors import BudgetExceeded
 from ..learners import TABLE
 from .encoding import short_of_rows, unlabelled
@@ -39,7 +40,7 @@ _TOPICS = (
     Topic("file", "How FILE is written", f"{FILE_OPTIONS} zero_based"),
     Topic("budget", "Budget and releases", _PRIVACY),
     Topic("learner", "Learner", f"learner loss huber_width smooth_hinge_width {_PARAMETERS}"),
-    Topic("output", "Output", "out checkpoint diagnostics delay as_json verbose quiet seed"),
+    Topic("output", "Output", "out checkpoint diagnostics delay threads as_json verbose quiet seed"),
 )
 _BASICS = "target drop columns epsilon delta rows_per_user horizon release schema out diagnostics verbose as_json"
 _DETAILS = """Rows are learnt in the order of FILE: shuffle a file that is sorted by something, unless the last rows are
@@ -160,10 +161,17 @@ class _RunCommand(GroupedCommand):
     metavar="ROWS",
     help="Evaluate as if the label of a row came so many rows later. The models are the same.  [default: 0]",
 )
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Threads to read, encode and learn with; OMP_NUM_THREADS is obeyed too. No released bit depends on it.  "
+    "[default: the processors that privol may use, at most 8]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @click.option("--verbose", is_flag=True, help="Print the whole report, with the guarantee in full.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
-def run(out: str | None, **options: Any) -> None:
+def run(out: str | None, threads: int | None, **options: Any) -> None:
     """Learn a private model from the rows of FILE, once, in order.
 
     FILE is CSV, JSON lines, libsvm (plain or gz, bz2, xz, zst), Parquet, Arrow, .npy or .npz; a directory or a quoted
@@ -193,6 +201,7 @@ def run(out: str | None, **options: Any) -> None:
         privol run clinic.csv --schema clinic.toml
     """
     ctx = click.get_current_context()
+    set_threads(threads)
     if options["learner"] in OFFLINE:
         from .offline import fit_rows
 

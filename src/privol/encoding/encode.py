@@ -12,12 +12,13 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from .._core._text import DenseRows
+from .._threads import each
 from ..errors import StreamError
 from ..readers.base import Piece
 from ..readers.columns import Batch, Columns, Kind, resolve_column
 from ..readers.written import Written
 from .cells import CellCounts
-from .cores import each, table_of
+from .columns_to_rows import table_of
 from .crosses import Cross, Products, Side
 from .ids import WRITTEN, id_of
 from .knots import Entries, KnotsColumn, numbers_in

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .._threads import each
 from ..errors import StreamError
 from ..noise import STREAM_ENCODING, Source, decide_lattice_point
 from ..readers.columns import Batch
 from ..readers.written import Written
-from .cores import each
 from .histograms import (
     AT_KNOWN,
     AT_MISSING,

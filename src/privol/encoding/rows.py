@@ -15,7 +15,7 @@ from ..readers.ahead import ReadAhead
 from ..readers.base import BLOCK_BYTES, PAUSE, FloatArray, Piece, Progress, Source
 from ..readers.columns import Batch, Columns, Kind, resolve_column
 from ..readers.frames import FramePair
-from .cores import table_of
+from .columns_to_rows import table_of
 from .labels import Labels
 from .rest import RestOfColumns
 

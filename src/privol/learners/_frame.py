@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from .._core._noise import Source
+from .._threads import threads as usable_threads
 from ..calibration import Problem, ReleaseSchedule
 from ..noise import STREAM_RELEASES, decide_lattice_point
 
@@ -25,6 +26,8 @@ class RunFrame:
         None: no noise.
     stream : int
         Of the source, that noise is drawn from.
+    threads : int
+        Of the process; with more than one another draws noise ahead. No bit depends on it.
     decide : callable
         Rounds an undecided coordinate.
     """
@@ -34,6 +37,7 @@ class RunFrame:
     source: Source | None
     # factories, so that a name that is replaced meanwhile counts for the next run
     stream: int = field(default_factory=lambda: STREAM_RELEASES)
+    threads: int = field(default_factory=usable_threads)
     decide: Callable[[int, Callable[[int], tuple[int, int]], float, float, float], float] = field(
         default_factory=lambda: decide_lattice_point
     )

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from .._core._rows import squared_norms
 from .._sparse import sound_rows
+from .._threads import each, threads
 from .._validate import number
 from .._values import column_of, frame_of_numbers, listed, numbers_of, refusal
 from ..calibration import epsilon_of
@@ -112,8 +113,17 @@ class LedgeredModel(ReleasedModel):
     @staticmethod
     def _check_rows(X: Any, targets: Targets, learnt: int) -> None:
         """Refuse a row that is not finite before anything of its block is learnt; null rows are left to the kernel."""
-        if targets.refuse:
+        if not targets.refuse:
+            return
+        if not isinstance(X, np.ndarray):
             squared_norms(X, learnt=learnt, refuse=True)
+            return
+        step = max(-(-len(X) // threads()), 1)
+        each(
+            lambda at: squared_norms(X[at : at + step], learnt=learnt + at, refuse=True),
+            range(0, len(X), step),
+            cells=X.size,
+        )
 
     def _numbers(self, X: Any, learnt: int, width: int | None = None) -> Any:
         """Rows as numbers, each value read by itself; what is none is refused, or NaN: its row is a null row then."""

@@ -63,7 +63,7 @@ static void run(pv_report_kind kind, int64_t d) {
     double *v = doubles(d), *out = doubles(d);
     pv_undecided und = {
         0, 0, plan.words, buffer(plan.words, 8), buffer(plan.words, 8), doubles(plan.words), 0, doubles(plan.words)};
-    pv_draws draws = {buffer(capacity * words, 8), buffer(capacity, 8), capacity, 0, 0, &und, 0.0,
+    pv_draws draws = {buffer(capacity * words, 8), NULL, buffer(capacity, 8), capacity, 0, 0, &und, 0.0,
                       pv_first_pass_level(0)};
     for (uint64_t row = 1; row < ROOM; ++row) {
         for (int64_t j = 0; j < d; ++j) v[j] = random_unit() / sqrt((double)d);
@@ -113,7 +113,7 @@ static void sides(void) {
                             doubles(plan.words),
                             0,
                             doubles(plan.words)};
-        pv_draws draws = {bytes, &row, 1, 1, 0, &und, 0.0, pv_first_pass_level(0)};
+        pv_draws draws = {bytes, NULL, &row, 1, 1, 0, &und, 0.0, pv_first_pass_level(0)};
         for (int64_t i = 0; i < 8 * words; ++i) bytes[i] = (unsigned char)random_word();
         const pv_report_coins coins = pv_report_coins_of(&plan, v);
         CHECK(coins.own <= coins.other && coins.own + coins.other == plan.threshold);

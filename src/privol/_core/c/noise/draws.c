@@ -13,9 +13,10 @@ pv_status pv_draws_round(pv_draws *draws, uint64_t row, double std, const double
     const size_t size = (size_t)pv_row_words(d) * 8;
     unsigned char *words = draws->words + (size_t)draws->used * size;
     const pv_lattice lattice = {PV_GAUSSIAN, std, 0.0, pv_lattice_step(std), draws->pass};
-    pv_status status = pv_lattice_round(&lattice, u, s, d, magnitude, words, out, und);
+    const float *values = draws->values ? draws->values + draws->used * pv_lattice_values_size(d) : NULL;
+    pv_status status = pv_lattice_add(&lattice, u, s, d, magnitude, words, values, out, und);
     if (status != PV_OK) return status;
-    pv_wipe(words, size);
+    if (!values) pv_wipe(words, size);
     if (und->n > 0) {
         pv_wipe(und->word, (size_t)und->n * sizeof(uint64_t));
         pv_wipe(und->x, (size_t)und->n * sizeof(double));

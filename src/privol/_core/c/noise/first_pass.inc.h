@@ -48,56 +48,84 @@ LEVEL static inline void NAME(join)(const double *restrict whole, const float *r
         out[j] = (whole[j] + (double)nearest[j]) * h; /* never -0: whole is +0 or not zero */
 }
 
+/* Z of the words with its sign: eight at a time, and the last eight again where n is no multiple of that. */
+LEVEL static void NAME(values)(pv_law law, const void *given, float *z, int64_t n) {
+    const uint32_t sign = bounds[law].sign;
+    const unsigned char *words = given;
+    unsigned char few[64] = {0};
+    if (n < 1) return;
+    if (n < 8) words = memcpy(few, words, 8 * (size_t)n);
+    const int64_t even = n & ~(int64_t)7, last = n < 8 ? 0 : n - 8, padded = even < n ? even + 8 : even;
+    uint32_t top[PV_FIRST_PASS_CHUNK];
+    float found[PV_FIRST_PASS_CHUNK];
+    for (int64_t j = 0; j < even; j += 8) NAME(upper_halves)(words + 8 * j, top + j);
+    if (even < n) NAME(upper_halves)(words + 8 * last, top + even);
+    NAME(quantile)(law, top, found, padded);
+    for (int64_t j = 0; j < padded; ++j) found[j] = bits_float(float_bits(found[j]) | (top[j] & sign));
+    memcpy(z, found, 4 * (size_t)(n < even ? n : even));
+    memcpy(z + last, found + even, even < n ? 4 * (size_t)(n - last) : 0);
+}
+
+/* What n sums, a multiple of eight, round to, and the flags of those that stay open. */
+LEVEL static inline void NAME(sums)(const float *restrict z, float *restrict rest, int32_t *restrict open, float scale,
+                                    float relative, float limit, float most, int64_t n) {
+    for (int64_t j = 0; j < n; ++j) {
+        const float product = scale * z[j], size = fabsf(product), v = rest[j] + product;
+        const float nearest = (v + 0x1.8p23f) - 0x1.8p23f, off = fabsf(v - nearest);
+        rest[j] = nearest;
+        open[j] = -(int32_t)(!(off < limit - relative * size) | !(size <= most)); /* NaN is open too */
+    }
+}
+
 /* Eight at a time, and the last eight again where n is no multiple of that: so n >= 8. */
 LEVEL static uint64_t NAME(many)(pv_law law, const double *u, double s, double h, double b, double uncertainty,
-                                 const unsigned char *words, double *out, int64_t n) {
+                                 const float *z, double *out, int64_t n) {
     const pv_first_pass_bound *bound = &bounds[law];
-    const uint32_t sign = bound->sign;
     const double factor = s * (1.0 / h);
     const float scale = (float)b, most = scale * (bound->most * 0.999f);
     /* Beside the error of z, roundings of 2^-24: of b, of the product and of the comparison, relative to the product, and
      * of the sum; of the rest and the sum, relative to one half. Each doubled. */
     const float relative = (bound->error + (float)uncertainty) * 1.01f + 0x1p-21f;
     const float limit = 0.5f - (scale * (bound->floor * 1.01f) + 0x1p-22f);
-    const int64_t even = n & ~(int64_t)7, last = n - 8, padded = even < n ? even + 8 : even;
-    uint32_t top[PV_FIRST_PASS_CHUNK];
-    float z[PV_FIRST_PASS_CHUNK], rest[PV_FIRST_PASS_CHUNK];
+    const int64_t even = n & ~(int64_t)7, last = n - 8;
+    float rest[PV_FIRST_PASS_CHUNK];
     double whole[PV_FIRST_PASS_CHUNK];
     int32_t open[PV_FIRST_PASS_CHUNK];
     uint64_t mask = 0;
-    for (int64_t j = 0; j < even; j += 8) NAME(upper_halves)(words + 8 * j, top + j);
     NAME(split)(u, factor, whole, rest, even);
+    NAME(sums)(z, rest, open, scale, relative, limit, most, even);
     if (even < n) {
-        NAME(upper_halves)(words + 8 * last, top + even);
         NAME(split)(u + last, factor, whole + even, rest + even, 8);
-    }
-    NAME(quantile)(law, top, z, padded);
-    for (int64_t j = 0; j < padded; ++j) {
-        float product = scale * z[j];
-        float v = rest[j] + bits_float(float_bits(product) | (top[j] & sign));
-        float nearest = (v + 0x1.8p23f) - 0x1.8p23f, off = fabsf(v - nearest);
-        z[j] = nearest;
-        open[j] = -(int32_t)(!(off < limit - relative * product) | !(product <= most)); /* NaN is open too */
+        NAME(sums)(z + last, rest + even, open + even, scale, relative, limit, most, 8);
     }
     for (int64_t j = 0; j < even; j += 8) mask |= NAME(signs)(open + j) << j;
-    NAME(join)(whole, z, h, out, even);
+    NAME(join)(whole, rest, h, out, even);
     if (even < n) {
         mask |= NAME(signs)(open + even) << last;
-        NAME(join)(whole + even, z + even, h, out + last, 8);
+        NAME(join)(whole + even, rest + even, h, out + last, 8);
     }
     return mask;
 }
 
-LEVEL static uint64_t NAME(round)(pv_law law, const double *u, double s, double h, double b, double uncertainty,
-                                  const void *words, double *out, int64_t n) {
-    if (n >= 8) return NAME(many)(law, u, s, h, b, uncertainty, (const unsigned char *)words, out, n);
+LEVEL static uint64_t NAME(add)(pv_law law, const double *u, double s, double h, double b, double uncertainty,
+                                const float *z, double *out, int64_t n) {
+    if (n >= 8) return NAME(many)(law, u, s, h, b, uncertainty, z, out, n);
     double x[8] = {0}, rounded[8];
-    uint64_t word[8] = {0};
-    for (int64_t j = 0; j < n; ++j) x[j] = u[j];
-    memcpy(word, words, 8 * (size_t)n);
-    uint64_t mask = NAME(many)(law, x, s, h, b, uncertainty, (const unsigned char *)word, rounded, 8);
+    float few[8] = {0};
+    for (int64_t j = 0; j < n; ++j) {
+        x[j] = u[j];
+        few[j] = z[j];
+    }
+    uint64_t mask = NAME(many)(law, x, s, h, b, uncertainty, few, rounded, 8);
     for (int64_t j = 0; j < n; ++j) out[j] = rounded[j];
     return mask & ((UINT64_C(1) << n) - 1);
+}
+
+LEVEL static uint64_t NAME(round)(pv_law law, const double *u, double s, double h, double b, double uncertainty,
+                                  const void *words, double *out, int64_t n) {
+    float z[PV_FIRST_PASS_CHUNK];
+    NAME(values)(law, words, z, n);
+    return NAME(add)(law, u, s, h, b, uncertainty, z, out, n);
 }
 
 LEVEL static uint64_t NAME(run)(pv_law law, const double *x, double h, double b, double uncertainty,

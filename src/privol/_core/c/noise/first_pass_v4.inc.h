@@ -39,7 +39,8 @@ INLINE __m512i tops(const unsigned char *words, int64_t n) {
 }
 
 /* Z of the words with its sign, to the next multiple of 16; NaN where it has no bound. */
-PV_V4 static void values(pv_law law, const unsigned char *words, float *restrict z, int64_t n) {
+PV_V4 static void values_v4(pv_law law, const void *given, float *z, int64_t n) {
+    const unsigned char *words = given;
     const pv_first_pass_bound *bound = &bounds_v4[law];
     if (law == PV_GAUSSIAN) {
         const __m512 sign = _mm512_castsi512_ps(_mm512_set1_epi32(INT32_MIN));
@@ -85,17 +86,15 @@ INLINE void put_first(double *p, __m512d v, int64_t n) {
     if (n & 1) _mm_store_sd(p, one);
 }
 
-PV_V4 static uint64_t round_v4(pv_law law, const double *u, double s, double h, double b, double uncertainty,
-                               const void *words, double *out, int64_t n) {
+PV_V4 static uint64_t add_v4(pv_law law, const double *u, double s, double h, double b, double uncertainty,
+                             const float *z, double *out, int64_t n) {
     const pv_first_pass_bound *bound = &bounds_v4[law];
     /* Beside the errors of z and of the scale, a rounding of 2^-53 of a sum below 2^23: 2^-30. */
     const __m512d relative = _mm512_set1_pd(b * ((double)bound->error + uncertainty) * 1.01);
     const __m512d limit = _mm512_set1_pd(0.5 - (b * ((double)bound->floor * 1.01) + 0x1p-29));
     const __m512d factor = _mm512_set1_pd(s * (1.0 / h)), step = _mm512_set1_pd(h), scale = _mm512_set1_pd(b);
     const __m512d magic = _mm512_set1_pd(PV_ROUND_MAGIC);
-    float z[PV_FIRST_PASS_CHUNK];
     uint64_t open = 0;
-    values(law, (const unsigned char *)words, z, n);
     for (int64_t j = 0; j < n; j += 8) {
         const int64_t left = n - j;
         const __m512d x = _mm512_mul_pd(factor, left < 8 ? first_of(u + j, left) : _mm512_loadu_pd(u + j));
@@ -114,6 +113,13 @@ PV_V4 static uint64_t round_v4(pv_law law, const double *u, double s, double h, 
             _mm512_storeu_pd(out + j, rounded);
     }
     return open & (~UINT64_C(0) >> (64 - n));
+}
+
+PV_V4 static uint64_t round_v4(pv_law law, const double *u, double s, double h, double b, double uncertainty,
+                               const void *words, double *out, int64_t n) {
+    float z[PV_FIRST_PASS_CHUNK];
+    values_v4(law, words, z, n);
+    return add_v4(law, u, s, h, b, uncertainty, z, out, n);
 }
 
 PV_V4 static uint64_t run_v4(pv_law law, const double *x, double h, double b, double uncertainty, const uint64_t *word,

@@ -103,8 +103,16 @@ static inline int lowest_bit(uint64_t x) {
 #endif
 }
 
-pv_status pv_lattice_round(const pv_lattice *lattice, const double *u, double s, int64_t d, double magnitude,
-                           const unsigned char *words, double *out, pv_undecided *und) {
+void pv_lattice_values(const pv_lattice *lattice, const unsigned char *words, int64_t d, float *z) {
+    for (int64_t start = 0; start < d; start += PV_FIRST_PASS_CHUNK) {
+        const int64_t n = d - start < PV_FIRST_PASS_CHUNK ? d - start : PV_FIRST_PASS_CHUNK;
+        uint64_t word[PV_FIRST_PASS_CHUNK];
+        lattice->pass->values(lattice->law, host_words(words + 8 * start, n, word), z + start, n);
+    }
+}
+
+pv_status pv_lattice_add(const pv_lattice *lattice, const double *u, double s, int64_t d, double magnitude,
+                         const unsigned char *words, const float *z, double *out, pv_undecided *und) {
     static const double zeros[PV_FIRST_PASS_CHUNK] = {0.0};
     const double h = lattice->step, b = lattice->scale / h;
     const int fits = magnitude <= TWO50 * h && b <= PV_FIRST_PASS_WIDEST;
@@ -116,7 +124,9 @@ pv_status pv_lattice_round(const pv_lattice *lattice, const double *u, double s,
         const double *x = u ? u + start : zeros;
         if (x == out + start)
             x = memcpy(kept, x, 8 * (size_t)n); /* read again where the first pass leaves a sum open */
-        if (fits)
+        if (fits && z)
+            open = lattice->pass->add(lattice->law, x, s, h, b, lattice->uncertainty, z + start, out + start, n);
+        else if (fits)
             open = lattice->pass->round(lattice->law, x, s, h, b, lattice->uncertainty,
                                         host_words(words + 8 * start, n, word), out + start, n);
         for (; open; open &= open - 1) {
@@ -126,4 +136,9 @@ pv_status pv_lattice_round(const pv_lattice *lattice, const double *u, double s,
     }
     if (und->n > und->resolved) return PV_UNDECIDED;
     return PV_OK;
+}
+
+pv_status pv_lattice_round(const pv_lattice *lattice, const double *u, double s, int64_t d, double magnitude,
+                           const unsigned char *words, double *out, pv_undecided *und) {
+    return pv_lattice_add(lattice, u, s, d, magnitude, words, NULL, out, und);
 }

@@ -12,6 +12,7 @@
 
 typedef struct pv_draws {
     unsigned char *words; /* of the vectors in the buffer, pv_row_words(d) each */
+    float *values;        /* what the words make, computed ahead; NULL: they are computed where they are used */
     uint64_t *rows;       /* their address rows */
     int64_t capacity;     /* vectors the buffer can hold */
     int64_t filled, used; /* vectors in it */

@@ -15,6 +15,7 @@ typedef enum pv_law { PV_GAUSSIAN, PV_LAPLACE, PV_EXPONENTIAL, PV_LAWS } pv_law;
 /* Coordinates a call, and what work on them is padded to. */
 #define PV_FIRST_PASS_CHUNK 64
 #define PV_FIRST_PASS_PAD 8
+#define PV_FIRST_PASS_VALUES 16
 /* Largest scale in units of the grid. */
 #define PV_FIRST_PASS_WIDEST 524288.0
 
@@ -40,6 +41,11 @@ typedef struct pv_first_pass {
     /* The same as run with x[j] = fl(s u[j]) and words at any alignment. */
     uint64_t (*round)(pv_law law, const double *u, double s, double h, double b, double uncertainty, const void *words,
                       double *out, int64_t n);
+    /* And in two parts. z[j], j < n: Z of a word with its sign, as the first pass has it, or no number or one beyond `most`
+     * where that has no bound. Room for n rounded up to PV_FIRST_PASS_VALUES. */
+    void (*values)(pv_law law, const void *words, float *z, int64_t n);
+    uint64_t (*add)(pv_law law, const double *u, double s, double h, double b, double uncertainty, const float *z,
+                    double *out, int64_t n);
     int level; /* the index of this level */
 } pv_first_pass;
 

@@ -46,6 +46,17 @@ int pv_lattice_within(const pv_lattice *lattice, const double *x, int64_t n);
 pv_status pv_lattice_round(const pv_lattice *lattice, const double *u, double s, int64_t d, double magnitude,
                            const unsigned char *words, double *out, pv_undecided *und);
 
+/* What the first pass makes of the words of d coordinates, which does not depend on what they are added to: the dearer
+ * half of the rounding, which may be done ahead. Room for pv_lattice_values_size(d) floats. */
+void pv_lattice_values(const pv_lattice *lattice, const unsigned char *words, int64_t d, float *z);
+static inline int64_t pv_lattice_values_size(int64_t d) {
+    return (d + PV_FIRST_PASS_VALUES - 1) & ~(int64_t)(PV_FIRST_PASS_VALUES - 1);
+}
+
+/* pv_lattice_round, of words whose values are there already; NULL: they are not. The same result. */
+pv_status pv_lattice_add(const pv_lattice *lattice, const double *u, double s, int64_t d, double magnitude,
+                         const unsigned char *words, const float *z, double *out, pv_undecided *und);
+
 /* Z of a word in double precision, and a bound on its distance from every Z that starts with the word (infinite where
  * the word is too deep in the tail). */
 typedef struct pv_value {

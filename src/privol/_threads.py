@@ -1,8 +1,12 @@
-"""Work on several cores: parts that do not depend on each other, each with a result of its own."""
+"""How many threads a process uses, and work that they share: parts that do not depend on each other.
+
+No result depends on the number of threads, to the last bit.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -10,14 +14,9 @@ from contextlib import suppress
 from contextvars import copy_context
 from typing import TypeVar
 
-import numpy as np
-import numpy.typing as npt
+from ._validate import integer
 
-from .._core._text import rows_of
-
-__all__ = ["cores", "each", "table_of"]
-
-FloatArray = npt.NDArray[np.float64]
+__all__ = ["each", "set_threads", "threads"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -26,6 +25,8 @@ Result = TypeVar("Result")
 _MOST = 8
 # Handing a part to another thread takes some 50 us, in which so many cells are encoded.
 _ENOUGH = 1 << 13
+
+_limit: int | None = None
 
 
 class _Helpers:
@@ -37,7 +38,7 @@ class _Helpers:
     def pool(self) -> ThreadPoolExecutor:
         # two threads may both make one: that which is not kept has no thread yet, and ends with its last reference
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(_MOST - 1, thread_name_prefix="privol-cores")
+            self._pool = ThreadPoolExecutor(_MOST - 1, thread_name_prefix="privol-threads")
         return self._pool
 
     def forget(self) -> None:
@@ -50,27 +51,40 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_HELPERS.forget)
 
 
-def cores() -> int:
-    """Return how many threads work at a time: the processors that the process may use, at most Arrow's own threads.
+def set_threads(threads: int | None) -> None:
+    """Set how many threads this process uses to learn, to encode and to read.
 
-    ``OMP_NUM_THREADS`` and :func:`pyarrow.set_cpu_count` limit both.
+    Beside this, ``OMP_NUM_THREADS`` is obeyed, and for Arrow's files :func:`pyarrow.set_cpu_count`. A run takes the
+    number when it begins. Models, noise and guarantees do not depend on it, to the last bit.
+
+    Parameters
+    ----------
+    threads : int or None
+        At least 1; 1: no thread beside the caller's. None: the processors that the process may use, at most 8.
+
+    Raises
+    ------
+    InvalidParameter
+        If it is not such a number.
     """
-    import pyarrow
+    global _limit
+    _limit = None if threads is None else integer(threads=threads, at_least=1)
 
+
+def threads() -> int:
+    """Return how many threads work at a time: see :func:`set_threads`."""
+    if _limit is not None:
+        return _limit
     own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(own, int(pyarrow.cpu_count()), _MOST))
-
-
-def table_of(columns: Sequence[FloatArray], rows: FloatArray) -> None:
-    """Write columns, each of shape (n,), into rows of shape (n, columns), some rows in each thread."""
-    n = len(rows)
-    step = max(-(-n // cores()), 1)
-
-    def write(start: int) -> None:
-        some = slice(start, min(start + step, n))
-        rows_of([column[some] for column in columns], rows[some])
-
-    each(write, range(0, n, step), cells=rows.size)
+    # a list of numbers is one for each level of nested loops
+    told = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    arrow = sys.modules.get("pyarrow")
+    most = [own, _MOST]
+    if told.isdecimal() and int(told) > 0:
+        most.append(int(told))
+    if arrow is not None:
+        most.append(int(arrow.cpu_count()))
+    return max(1, min(most))
 
 
 def each(work: Callable[[Item], Result], items: Sequence[Item], *, cells: int) -> list[Result]:
@@ -92,8 +106,8 @@ def each(work: Callable[[Item], Result], items: Sequence[Item], *, cells: int) -
     BaseException
         What the first item raises that raises anything.
     """
-    threads = min(cores(), len(items)) if cells >= _ENOUGH else 1
-    if threads < 2:
+    n = min(threads(), len(items)) if cells >= _ENOUGH else 1
+    if n < 2:
         return [work(item) for item in items]
     found: dict[int, Result] = {}
     failed: dict[int, BaseException] = {}
@@ -113,7 +127,7 @@ def each(work: Callable[[Item], Result], items: Sequence[Item], *, cells: int) -
     helpers: list[Future[None]] = []
     # where the interpreter is about to exit, or no thread can be had, the caller does all that is left
     with suppress(RuntimeError):
-        helpers += (_HELPERS.pool().submit(copy_context().run, share) for _ in range(threads - 1))
+        helpers += (_HELPERS.pool().submit(copy_context().run, share) for _ in range(n - 1))
     try:
         share()
     finally:

@@ -10,16 +10,17 @@ import pyarrow
 import pytest
 import scipy.sparse as sp
 
-from privol import open_stream
-from privol.encoding import PrivateEncoder, cores
-from privol.encoding.cores import each, table_of
+from privol import _threads, open_stream
+from privol._threads import each
+from privol.encoding import PrivateEncoder
+from privol.encoding.columns_to_rows import table_of
 
 
 @pytest.fixture
 def threads(monkeypatch):
     """Sets how many threads there are, for work of any size."""
-    monkeypatch.setattr(cores, "_ENOUGH", 0)
-    return lambda n: monkeypatch.setattr(cores, "cores", lambda: n)
+    monkeypatch.setattr(_threads, "_ENOUGH", 0)
+    return lambda n: monkeypatch.setattr(_threads, "_limit", n)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
@@ -37,9 +38,9 @@ def test_results_are_in_the_order_of_the_items(threads, n):
 
 
 def test_little_work_is_done_by_the_caller(monkeypatch):
-    monkeypatch.setattr(cores, "cores", lambda: 4)
+    monkeypatch.setattr(_threads, "_limit", 4)
     here = threading.get_ident()
-    assert each(lambda _: threading.get_ident(), range(9), cells=cores._ENOUGH - 1) == [here] * 9
+    assert each(lambda _: threading.get_ident(), range(9), cells=_threads._ENOUGH - 1) == [here] * 9
 
 
 def test_the_first_item_that_fails_is_told(threads):
@@ -92,7 +93,7 @@ def test_no_more_threads_than_arrow_has():
     before = pyarrow.cpu_count()
     try:
         pyarrow.set_cpu_count(1)
-        assert cores.cores() == 1
+        assert _threads.threads() == 1
     finally:
         pyarrow.set_cpu_count(before)
 

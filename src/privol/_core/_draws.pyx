@@ -1,0 +1,281 @@
+"""The noise of a run's next vectors, drawn ahead: it does not depend on the rows that are learnt.
+
+A second thread may help: it encrypts words, and evaluates what the first pass of the rounding makes of them. The
+learning thread lists the address rows, adds, rounds and releases. There are two buffers, each in one thread's hands at
+a time: one is asked for by `todo` and handed back by `done`. The thread lives no longer than the call that it helps,
+and its buffer is wiped then. No bit depends on it.
+"""
+
+import _thread
+
+from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
+from cpython.pythread cimport (
+    NOWAIT_LOCK,
+    WAIT_LOCK,
+    PyThread_acquire_lock,
+    PyThread_allocate_lock,
+    PyThread_free_lock,
+    PyThread_get_thread_ident,
+    PyThread_release_lock,
+)
+from libc.stddef cimport size_t
+from libc.stdint cimport int64_t, uint64_t
+from libc.string cimport memcpy
+
+from ..errors import StateError
+from ._noise cimport (
+    PV_ADDRESS_BYTES,
+    PV_GAUSSIAN,
+    Source,
+    first_pass,
+    pv_address_row,
+    pv_address_turn,
+    pv_lattice,
+    pv_lattice_values,
+    pv_lattice_values_size,
+    pv_row_words,
+    pv_wipe,
+)
+
+
+cdef extern from "<time.h>" nogil:
+    int TIME_UTC
+    ctypedef long time_t
+    struct timespec:
+        time_t tv_sec
+        long tv_nsec
+    int timespec_get(timespec *t, int base)
+
+# Calls that go without a second thread after one that was slow, at most.
+cdef int64_t MOST_SKIPPED = 63
+# Nanoseconds of waiting from which on it counts.
+cdef int64_t LONG_WAIT = 500_000
+
+
+cdef class Draws:
+    """Buffers of words; without a source, of none."""
+
+    def __cinit__(self):
+        self.c.pass_ = first_pass()
+
+    cdef int begin(self, Source source, unsigned stream, int64_t d, int64_t capacity) except -1:
+        """Allocate a buffer for so many vectors of d words."""
+        cdef int64_t k
+        if self.addresses != NULL:
+            raise StateError("buffers cannot be made twice")
+        self.source, self.d, self.size = source, d, <size_t>pv_row_words(d) * 8
+        self.addresses = <unsigned char *>PyMem_RawCalloc(capacity, self.size)
+        self.coming = <uint64_t *>PyMem_RawCalloc(2 * capacity, sizeof(uint64_t))
+        if self.addresses == NULL or self.coming == NULL:
+            raise MemoryError
+        allocate(&self.c, capacity, self.size)
+        for k in range(capacity):
+            pv_address_row(self.addresses + k * self.size, stream, 0, d)
+        return 0
+
+    def __dealloc__(self):
+        self.wipe()
+        PyMem_RawFree(self.addresses)
+        PyMem_RawFree(self.coming)
+        PyMem_RawFree(self.c.words)
+        PyMem_RawFree(self.c.rows)
+        PyMem_RawFree(self.other.words)
+        PyMem_RawFree(self.other.rows)
+        PyMem_RawFree(self.values)
+        PyMem_RawFree(self.other_values)
+        free_lock(self.todo)
+        free_lock(self.done)
+        free_lock(self.ended)
+
+    cdef void wipe(self) noexcept:
+        """Overwrite the words that are drawn, and what was made of them."""
+        cdef size_t numbers = self.c.capacity * pv_lattice_values_size(self.d) * sizeof(float)
+        self.c.filled = self.c.used = 0
+        if self.c.words != NULL:
+            pv_wipe(self.c.words, self.c.capacity * self.size)
+        if self.other.words != NULL:
+            pv_wipe(self.other.words, self.other.capacity * self.size)
+        if self.values != NULL:
+            pv_wipe(self.values, numbers)
+        if self.other_values != NULL:
+            pv_wipe(self.other_values, numbers)
+
+    cdef int draw(self) except -1:
+        """Fill the buffer with the words of the listed vectors."""
+        cdef int64_t n = min(self.listed, self.c.capacity)
+        memcpy(self.c.rows, self.coming, n * sizeof(uint64_t))
+        self.c.values = NULL  # those of the buffer before
+        self.fill(&self.c, n)
+        if self.running and not self.failed:
+            self.ask()
+        return 0
+
+    cdef int fill(self, pv_draws *draws, int64_t n) except -1:
+        cdef int64_t k
+        draws.filled = draws.used = 0  # until they are there: a source that fails wipes the buffer
+        for k in range(n):
+            pv_address_turn(self.addresses + k * self.size, draws.rows[k], self.d)
+        self.source.fill(self.addresses, n * self.size, draws.words)
+        draws.filled = n
+        return 0
+
+    # ---- the second thread ----------------------------------------------------------------------
+
+    cdef int start(self) except -1:
+        """Start it, unless it cannot be had or was of no use lately: the next buffer that is drawn has a successor."""
+        cdef size_t numbers = self.c.capacity * pv_lattice_values_size(self.d)
+        if self.skip > 0:
+            self.skip -= 1
+            return 0
+        try:
+            if self.other.words == NULL:
+                allocate(&self.other, self.c.capacity, self.size)
+            if self.values == NULL:
+                self.values = <float *>PyMem_RawCalloc(numbers, sizeof(float))
+            if self.other_values == NULL:
+                self.other_values = <float *>PyMem_RawCalloc(numbers, sizeof(float))
+            if self.values == NULL or self.other_values == NULL:
+                raise MemoryError
+            make_lock(&self.todo)
+            make_lock(&self.done)
+            make_lock(&self.ended)
+            self.busy = self.stopping = self.failed = False
+            self.asked = self.missed = self.waited = 0
+            self.began = now()
+            _thread.start_new_thread(self.work, ())
+        except (RuntimeError, MemoryError):  # no room, no more threads, or the interpreter is about to exit
+            self.skip = MOST_SKIPPED
+            return 0
+        self.running = True
+        return 0
+
+    def work(self):
+        """Do what the thread is for: not to be called by others."""
+        cdef int64_t k
+        cdef int64_t numbers = pv_lattice_values_size(self.d)
+        cdef pv_lattice lattice
+        if self.todo == NULL:
+            raise StateError("only the learning thread starts this")
+        lattice.law, lattice.pass_ = PV_GAUSSIAN, self.c.pass_
+        self.thread = <unsigned long>PyThread_get_thread_ident()
+        try:
+            while True:
+                with nogil:
+                    PyThread_acquire_lock(self.todo, WAIT_LOCK)
+                if self.stopping:
+                    break
+                self.fill(&self.other, self.other.filled)
+                with nogil:
+                    for k in range(self.other.filled):
+                        pv_lattice_values(&lattice, self.other.words + k * self.size, self.d,
+                                          self.other_values + k * numbers)
+                PyThread_release_lock(self.done)
+        except BaseException:
+            # the learning thread draws them itself, and fails where this was no passing trouble
+            self.failed = True
+            PyThread_release_lock(self.done)
+        finally:
+            self.thread = 0
+            PyThread_release_lock(self.ended)
+
+    cdef void ask(self) noexcept nogil:
+        """Ask for the vectors that are listed behind those in the buffer."""
+        cdef int64_t n = min(self.listed - self.c.filled, self.c.capacity)
+        if n > 0 and not self.is_slow():
+            self.asked += 1
+            memcpy(self.other.rows, self.coming + self.c.filled, n * sizeof(uint64_t))
+            self.other.filled = n
+            self.busy = True
+            PyThread_release_lock(self.todo)
+
+    cdef bint is_slow(self) noexcept nogil:
+        """Whether the learning thread is better off alone, as where other programs want the second core.
+
+        Half of the buffers are not even begun when they are needed, or more than a quarter of the time is waited.
+        """
+        return (self.missed > 2 and 2 * self.missed > self.asked) or (
+            self.waited > LONG_WAIT and 4 * self.waited > now() - self.began
+        )
+
+    cdef bint withdraw(self) noexcept nogil:
+        """Have the other buffer back: whether it has been filled. What the thread has not begun it need not do."""
+        cdef int64_t since
+        if not self.busy:
+            return False
+        self.busy = False
+        if PyThread_acquire_lock(self.todo, NOWAIT_LOCK):
+            self.missed += 1
+            return False
+        if not PyThread_acquire_lock(self.done, NOWAIT_LOCK):
+            since = now()
+            PyThread_acquire_lock(self.done, WAIT_LOCK)
+            self.waited += now() - since
+        return not self.failed
+
+    cdef bint exchange(self) noexcept nogil:
+        """Take the other buffer for the one that is used up, if it has the vectors that are listed first."""
+        if not self.withdraw() or self.listed == 0 or self.other.rows[0] != self.coming[0]:
+            return False
+        self.c.words, self.other.words = self.other.words, self.c.words
+        self.c.rows, self.other.rows = self.other.rows, self.c.rows
+        self.values, self.other_values = self.other_values, self.values
+        self.c.filled, self.c.used, self.c.values = self.other.filled, 0, self.values
+        self.ask()
+        return True
+
+    cdef void stop(self) noexcept:
+        """End the thread, and leave the buffer in use as if it had not been."""
+        cdef size_t numbers = self.c.capacity * pv_lattice_values_size(self.d) * sizeof(float)
+        cdef bint was_slow
+        if not self.running:
+            return
+        was_slow = self.is_slow()
+        with nogil:
+            self.withdraw()
+            self.stopping = True
+            PyThread_release_lock(self.todo)
+            PyThread_acquire_lock(self.ended, WAIT_LOCK)
+            PyThread_acquire_lock(self.todo, NOWAIT_LOCK)  # of a thread that has failed before
+        if self.c.values != NULL:  # whoever uses words without values wipes them at once
+            pv_wipe(self.c.words, self.c.used * self.size)
+            self.c.values = NULL
+        pv_wipe(self.other.words, self.other.capacity * self.size)
+        pv_wipe(self.values, numbers)
+        pv_wipe(self.other_values, numbers)
+        self.running = False
+        self.pause = min(2 * self.pause + 1, MOST_SKIPPED) if was_slow else 0
+        self.skip = self.pause
+
+
+cdef int64_t now() noexcept nogil:
+    """Nanoseconds."""
+    cdef timespec t
+    timespec_get(&t, TIME_UTC)
+    return <int64_t>t.tv_sec * 1_000_000_000 + t.tv_nsec
+
+
+cdef int allocate(pv_draws *draws, int64_t capacity, size_t size) except -1:
+    draws.words = <unsigned char *>PyMem_RawCalloc(capacity * size + PV_ADDRESS_BYTES, 1)
+    draws.rows = <uint64_t *>PyMem_RawCalloc(capacity, sizeof(uint64_t))
+    if draws.words == NULL or draws.rows == NULL:
+        PyMem_RawFree(draws.words)
+        PyMem_RawFree(draws.rows)
+        draws.words, draws.rows = NULL, NULL
+        raise MemoryError
+    draws.capacity = capacity
+    return 0
+
+
+cdef int make_lock(void **lock) except -1:
+    """A lock that is held, unless there is one."""
+    if lock[0] == NULL:
+        lock[0] = PyThread_allocate_lock()
+        if lock[0] == NULL:
+            raise MemoryError
+        PyThread_acquire_lock(lock[0], WAIT_LOCK)
+    return 0
+
+
+cdef void free_lock(void *lock) noexcept:
+    if lock != NULL:
+        PyThread_free_lock(lock)
