@@ -224,7 +224,7 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
     ledger : Ledger, optional
         Shared budget. Default: one of its own, without a limit.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise nobody can reproduce. Anything else is for tests: the release is marked not private.
+        ``None``: noise that nobody can reproduce. Anything else is for tests: the release is marked not private.
 
     Attributes
     ----------
@@ -233,8 +233,8 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
     best_index_ : int
         Its place among the candidates.
     best_score_ : float
-        Its score with its noise: share of the validation rows that it labels rightly, or of ``error_bound`` that the
-        mean absolute error leaves.
+        Its score with its noise: share of the validation rows that it labels correctly, or share of ``error_bound``
+        that the mean absolute error leaves.
     guarantee_ : Guarantee
     ledger_ : Ledger
     classes_ : ndarray

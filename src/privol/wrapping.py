@@ -71,7 +71,7 @@ class POCP:
     ledger : Ledger, optional
         Shared budget. Default: one of its own, without a limit.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise nobody can reproduce. Anything else is for tests: the guarantee is then marked not private.
+        ``None``: noise that nobody can reproduce. Anything else is for tests: the guarantee is then marked not private.
 
     Attributes
     ----------

@@ -140,7 +140,7 @@ def test_the_command():
 
 
 def test_what_is_refused():
-    with pytest.raises(InvalidParameter, match="user_places are of a user"):
+    with pytest.raises(InvalidParameter, match="user_places needs rows_per_user"):
         audit("dpftrl", user_places=[1, 2])
     with pytest.raises(InvalidParameter, match="must ascend"):
         case_of("dpftrl", {}, 3, 1, places=[2, 1])
@@ -149,7 +149,7 @@ def test_what_is_refused():
     with pytest.raises(InvalidParameter, match="patterns, of which at most 200,000 are tried"):
         case_of("dpftrl", {"steps": 40}, 8, 1)
     for words in ({"user_places": [1, 2]}, {"user_separation": 3}):
-        with pytest.raises(InvalidParameter, match="rows_per_user must be given"):
+        with pytest.raises(InvalidParameter, match="needs rows_per_user"):
             audit("prefix", **words)
     with pytest.raises(InvalidParameter, match="must ascend"):
         case_of_fits("pol", 3, places=[2, 1])

@@ -72,7 +72,7 @@ def test_what_is_refused_before_anything_is_spent():
         PrivateClassifier(**BUDGET).fit(X, Y)
     with pytest.raises(InvalidParameter, match=r"sparse.*PrivateRegressor takes columns"):
         PrivateRegressor(**BUDGET).fit(X, np.arange(N))
-    with pytest.raises(InvalidParameter, match="drop is about columns"):
+    with pytest.raises(InvalidParameter, match="drop applies to columns"):
         PrivateClassifier(**BUDGET, **LABELS, drop=["x0"]).fit(X, Y)
     with pytest.raises(ValueError, match="inconsistent numbers"):
         model.fit(X, Y[:-1])

@@ -185,7 +185,7 @@ def test_averages_are_refused():
         "loss": Hinge(), "domain": L2Ball(1.0), "dim": 3, "intercept": False, "horizon": 10, "l2": 0.1,
         "adjacency": "replace", "x_bound": 1.0, "y_bound": 1.0,
     }  # fmt: skip
-    with pytest.raises(InvalidParameter, match="is of weights='uniform'"):
+    with pytest.raises(InvalidParameter, match="needs weights='uniform'"):
         calibrated(calibrate_average, calibration="published", **words, **GAUSSIAN)
     with pytest.raises(InvalidParameter, match="weights must be one of"):
         calibrated(calibrate_average, weights="all", **words, **GAUSSIAN)
@@ -342,7 +342,7 @@ def test_what_has_no_guarantee_is_refused(make):
         make(loss=Huber(), outputs=2, **words)
     with pytest.raises(InvalidParameter, match="calibration"):
         make(loss=Logistic(), calibration="best", **words)
-    with pytest.raises(InvalidParameter, match="calibration='published' is of"):
+    with pytest.raises(InvalidParameter, match="calibration='published' needs"):
         make(loss=Logistic(), calibration="published", **{**words, "delta": 1e-6})
     with pytest.raises(InvalidParameter, match="too far apart"):
         make(loss=Logistic(), **{**words, "epsilon": 1e-150})

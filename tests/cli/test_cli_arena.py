@@ -66,8 +66,8 @@ def test_streams_of_a_toml_file_and_generators(here):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("--target", "y"), USAGE, "--target is about FILES that are tables"),
-        (("t.csv", "--folder", "."), USAGE, "--folder is about files that a TOML file names"),
+        (("--target", "y"), USAGE, "--target applies to FILES that are tables"),
+        (("t.csv", "--folder", "."), USAGE, "--folder applies to files that a TOML file names"),
         (("--generators", "sea,c"), USAGE, "--generators: 'c' is none of clicks"),
         (("--generators", "none"), USAGE, "there is no stream"),
         (("t.csv", "--learners", "banco"), USAGE, "--learners: of pigd"),

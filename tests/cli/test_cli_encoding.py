@@ -139,7 +139,7 @@ def test_refused(here):
     for words, code, said in (
         (("--learner", "ldpsgd", "--randomizer", "privunit"), USAGE, "of kind 'pure'"),
         (("--drop", "nobody"), DATA, "no column 'nobody'"),
-        (("--no-learn-schema", "--drop", "age"), USAGE, "--drop is about columns whose meaning is learnt"),
+        (("--no-learn-schema", "--drop", "age"), USAGE, "--drop applies to a learnt encoding"),
         (("--learn-schema", "--ranges", "r.json"), USAGE, "exclude each other"),
         (("--cross", "age"), USAGE, "'age' is not A,B: the names of two columns"),
         (("--cross", "age,town,dose"), USAGE, "is not A,B: the names of two columns"),
@@ -147,7 +147,7 @@ def test_refused(here):
         (("--cross", "age,outcome"), USAGE, "'outcome' is the target and has no features"),
         (("--cross", "age,town", "--cross", "town,age"), USAGE, "the cross of 'town' and 'age' is declared twice"),
         (("--cross", "age,town", "--drop", "town"), USAGE, "'town' is dropped, allowed are columns with"),
-        (("--no-learn-schema", "--cross", "age,town"), USAGE, "--cross is about columns whose meaning is learnt"),
+        (("--no-learn-schema", "--cross", "age,town"), USAGE, "--cross applies to a learnt encoding"),
         (("--learner", "output-perturbation", "--cross", "age,town"), USAGE, "--cross is not an option of --learner"),
         (("--learner", "output-perturbation", "--drop", "age"), USAGE, "--drop is not an option of --learner"),
     ):
@@ -322,11 +322,11 @@ def test_a_killed_run_for_users_goes_on(here):
     ("words", "said"),
     [
         (("--private-metrics", "0.1", "--release", "50"), "exclude each other"),
-        (("--no-learn-schema",), "a schema that is learnt"),
-        (("--ranges", "ranges.json"), "a schema that is learnt"),
+        (("--no-learn-schema",), "applies to a learnt encoding"),
+        (("--ranges", "ranges.json"), "applies to a learnt encoding"),
         (("--schema-share", "1"), "--schema-share 1"),
         (("--schema-share", "0"), "--schema-share 0"),
-        (("--learner", "miogd"), "state --epsilon"),
+        (("--learner", "miogd"), "give --epsilon"),
     ],
     ids=str,
 )
@@ -558,11 +558,11 @@ def test_a_killed_run_by_a_learnt_schema_goes_on(here):
 
 def test_what_info_refuses(here):
     for words, said in (
-        (("info", "--private"), "--private is about a FILE"),
+        (("info", "--private"), "--private needs a FILE"),
         (("info", "rows.csv", "--epsilon", "1"), "--epsilon goes with --private"),
         (("info", "rows.csv", "--ledger", "L.jsonl"), "--ledger goes with --private"),
         (("info", "rows.csv", "--cross", "age,town"), "--cross goes with --private"),
-        (("info", "rows.csv", "--private", "--rows", "10"), "--rows is about a draft"),
+        (("info", "rows.csv", "--private", "--rows", "10"), "--rows applies to a draft"),
     ):
         found = privol_cli(*words)
         assert (found.exit_code, said in found.stderr) == (USAGE, True), found.stderr

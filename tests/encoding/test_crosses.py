@@ -303,7 +303,7 @@ def test_refused_tables(cross, said):
 
 
 def test_rows_of_numbered_features_have_none():
-    with pytest.raises(InvalidParameter, match="rows is for sparse rows, which have no columns, and cross is about"):
+    with pytest.raises(InvalidParameter, match="rows is for sparse rows, which have no columns, and cross applies to"):
         Schema.load({"rows": {"features": 9, "kept": [1]}, "cross": [{"columns": ["a", "b"]}]})
 
 
@@ -401,7 +401,7 @@ def test_declared_columns_are_crossed_too():
 
 def test_sparse_rows_have_no_columns_to_cross():
     rows = sp.csr_array(np.eye(50))
-    with pytest.raises(InvalidParameter, match="crosses is about columns, and sparse rows have none"):
+    with pytest.raises(InvalidParameter, match="crosses applies to columns, and sparse rows have none"):
         PrivateEncoder(crosses=[("a", "b")]).fit(rows)
 
 

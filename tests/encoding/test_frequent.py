@@ -252,7 +252,7 @@ def test_what_is_refused():
     ledger = Ledger()
     with pytest.raises(InvalidParameter, match="found dense rows without columns"):
         open_stream((X.toarray(), y), schema=PrivateEncoder(ledger=ledger))
-    with pytest.raises(InvalidParameter, match="drop is about columns"):
+    with pytest.raises(InvalidParameter, match="drop applies to columns"):
         open_stream((X, y), schema=PrivateEncoder(drop=["a"], ledger=ledger))
     with pytest.raises(InvalidParameter, match="too few to learn"):
         open_stream((X[:3], y[:3]), schema=PrivateEncoder(ledger=ledger))

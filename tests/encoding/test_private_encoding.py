@@ -331,10 +331,10 @@ def test_what_was_told_from_the_data_is_a_condition(tmp_path):
     def conditions(file, **words):
         encoder = PrivateEncoder(epsilon=5.0)
         learn_schema(tmp_path / file, encoder, target="outcome", **words)
-        return [words for words in encoder.guarantee_.conditions if "told from the data" in words]
+        return [words for words in encoder.guarantee_.conditions if "inferred from the data" in words]
 
     (words,) = conditions("t.csv")
-    assert words.startswith("the separator, told from the data, is the same in neighbouring streams")
+    assert words.startswith("the separator, inferred from the data, is the same in neighbouring streams")
     assert conditions("t.csv", sep=",") == []
     assert conditions("t.jsonl") == []
 

@@ -1,4 +1,4 @@
-"""What is told from the contents, where one row decides over all others, is a condition; what is stated is none."""
+"""What is inferred from the contents, where one row decides over all others, is a condition; what is stated is none."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def told(stream):
     if not stream.conditions:
         return []
     (sentence,) = stream.conditions
-    listed, _, rest = sentence.partition(", told from the data, ")
+    listed, _, rest = sentence.partition(", inferred from the data, ")
     be = "are" if " and " in listed or listed.endswith("s") else "is"
     assert rest == f"{be} the same in neighbouring streams and {be} not hidden"
     return [what.removeprefix("the ") for what in listed.replace(" and ", ", ").split(", ")]
@@ -139,7 +139,7 @@ def test_conditions_of_a_schema_come_first(tmp_path):
     parts = {**SCHEMA, "user": {"column": "u", "max_rows": 1}, "delay": {"key": "k", "window": 2}}
     stream = open_stream(path, schema=parts)
     assert len(stream.conditions) == 3
-    assert stream.conditions[-1].startswith("the separator, told from the data, is the same")
+    assert stream.conditions[-1].startswith("the separator, inferred from the data, is the same")
     assert (stream.user, stream.rows_per_user) == ("u", 1)
     stated = open_stream(path, schema={**parts, "file": {"sep": ";", "header": True}})
     assert stated.conditions == stream.conditions[:-1]

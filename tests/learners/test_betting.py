@@ -200,7 +200,7 @@ def test_the_agnostic_certificate():
         (betting_on, {"name": "l2laplace", "dim": 1, "theta": 1.0}, "theta must be"),
         (betting_on, {"name": "laplace", "dim": 1, "theta": 0.0}, "theta must be"),
         (betting_on, {"name": "gaussian", "dim": 1, "sigma": -1}, "sigma must be"),
-        (betting_on, {"name": "laplace", "dim": 1, "calibration": "published"}, "is of randomizer"),
+        (betting_on, {"name": "laplace", "dim": 1, "calibration": "published"}, "needs randomizer"),
         (proxy_betting, {"proxy": 1, "lipschitz": 1, "second_moment": 1, "largest": 0}, "largest must be"),
         (proxy_betting, {"proxy": math.nan, "lipschitz": 1, "second_moment": 1}, "proxy must be"),
         (Betting, {"a": 0.0, "proxy": 1, "lipschitz": 1, "second_moment": 1}, "a must be"),

@@ -1,7 +1,7 @@
 """Learners side by side at equal privacy, on tables, synthetic streams and files of the user's. **Not private.**
 
 The rules that keep it honest: everyone has the same rows in the same order and with the same delay; a learner of privol
-is told a file, its target and epsilon, and nothing else; what an encoding costs is within that epsilon; the rows that
+is given a file, its target and epsilon, and nothing else; what an encoding costs is within that epsilon; the rows that
 may teach one are scored for nobody; what was tuned, and on what, is said (``docs/arena.md``).
 """
 

@@ -1,4 +1,4 @@
-"""privol's learners as a user without knowledge of the rows runs them: told a file, its target and epsilon."""
+"""privol's learners as a user without knowledge of the rows runs them: given a file, its target and epsilon."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def run_arena(
 ) -> Results:
     """Let privol's central learners, references without privacy and other private learners run on the same streams.
 
-    Every learner of privol is told a file, its target and epsilon: the encoding is learnt under the same budget, and
+    Every learner of privol is given a file, its target and epsilon: the encoding is learnt under the same budget, and
     the settings are its defaults. What is there already is not run again.
 
     Parameters

@@ -174,7 +174,7 @@ def audit(
     learner : str, OnlineLearner or OfflineLearner
         A name of :data:`MECHANISMS`: with streams and parameters on which the claim is attained, as far as these are
         known; "prefix" is :class:`privol.prefix.PrefixSum`. A learner: with all of its own parameters, and rows that
-        move it far; one that sees reports alone is told gradients (values) beyond their bound. Nothing is spent in its
+        move it far; one that sees reports alone is given gradients (values) beyond their bound. Nothing is spent in its
         ledger.
     runs : int, default=100000
         On each of the two streams, at least 200.
@@ -272,7 +272,7 @@ def _case(
 ) -> Case:
     of_users = (parameters if isinstance(learner, str) else vars(learner)).get("rows_per_user") is not None
     if places is not None and not of_users:
-        raise InvalidParameter("user_places are of a user: rows_per_user must be given")
+        raise InvalidParameter("user_places needs rows_per_user")
 
     def of_learner(made: OnlineLearner) -> Case:
         words: dict[str, Any] = {"steps": steps, "noise": noise, "random_state": state}
@@ -308,7 +308,7 @@ def _case(
         return PrefixUserCase(places=places, **words, **parameters)
     parameters = {name: value for name, value in parameters.items() if name != "rows_per_user"}
     if "user_separation" in parameters:
-        raise InvalidParameter("user_separation is of a user: rows_per_user must be given")
+        raise InvalidParameter("user_separation needs rows_per_user")
     return PrefixCase(**words, **parameters)
 
 

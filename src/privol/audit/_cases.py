@@ -192,7 +192,7 @@ class LearnerCase(Case):
                 )
         if get_loss(words["loss"]).joint:
             raise InvalidParameter(
-                f"an audit by the learner's own streams is of two classes or real targets, found the {words['loss']!r} "
+                f"an audit by the learner's own streams needs two classes or real targets, found the {words['loss']!r} "
                 "loss: audit_black_box() takes any callable"
             )
         self._kind: type[Any] = type(learner)

@@ -79,7 +79,7 @@ class NetworkCase(Case):
     learner : NetworkLearner
         Its parameters are what is audited; nothing is spent or changed in it.
     by_rows : bool
-        Learn rows whose gradients are the longest, longer ones being scaled; else be told such gradients.
+        Learn rows whose gradients are the longest, longer ones being scaled; else be given such gradients.
     noise : float
         Factor of the noise, for audits that are to find something; see :class:`ReportCase`.
     random_state : optional

@@ -96,7 +96,7 @@ class OfflineCase(Case):
             raise InvalidParameter(f"no worst data sets are known of {self._kind.__name__}: use audit_black_box")
         if get_loss(words["loss"]).joint:
             raise InvalidParameter(
-                "an audit by the learner's own data sets is of two classes or real targets, found the "
+                "an audit by the learner's own data sets needs two classes or real targets, found the "
                 f"{words['loss']!r} loss"
             )
         self._learner: Any = self._kind(**words)

@@ -73,7 +73,7 @@ class ReportCase(Case):
     learner : OnlineLearner
         Its parameters are what is audited; nothing is spent or changed in it.
     by_rows : bool
-        Learn rows whose gradients (values) are the longest, longer ones being scaled; else be told such gradients.
+        Learn rows whose gradients (values) are the longest, longer ones being scaled; else be given such gradients.
     noise : float
         Factor of the noise, for audits that are to find something. Of randomizers whose noise has no scale: that of
         ``epsilon / noise``.

@@ -153,8 +153,8 @@ class PrivateModel(LearnsLive):
     ) -> Self:
         """Learn the encoding and the model from a file, a frame or what else has its target in it, and end the run.
 
-        Memory is flat. It learns what ``privol run`` does: a row whose target is missing, or a label too rare to be
-        learnt, is a null row.
+        Memory does not grow with the number of rows. It learns what ``privol run`` does: a row whose target is missing,
+        or a label too rare to be learnt, is a null row.
 
         Parameters
         ----------
@@ -482,8 +482,8 @@ class PrivateModel(LearnsLive):
         Parameters
         ----------
         names : mapping of str to sequence of str, optional
-            Public values of columns of categories, by which those among them are called that are kept: the learnt
-            encoding has their hashes alone. Never read them off the rows.
+            Public names of categories, by column. A learnt encoding keeps hashes only; categories that it kept are
+            shown under these names. Never take names from the rows.
         coverage : float, default=0.95
             Of the bands, point by point, above 0 and below 1.
 

@@ -44,10 +44,10 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
     delta : float, default=1e-6
         Where epsilon is stated, above 0 and below 1. Choose it well below one over the number of rows.
     mu : float, optional
-        The budget as the parameter of Gaussian differential privacy, above 0, in the place of ``epsilon``: no more is
-        spent, and ``delta`` only says where the guarantee states an epsilon (``docs/equal_privacy.md``).
+        The budget as mu of Gaussian differential privacy, above 0, in place of ``epsilon``. No more than that is spent;
+        ``delta`` only says at which delta the guarantee states an epsilon (``docs/equal_privacy.md``).
     adjacency : {"replace", "zero_out"}, default="replace"
-        What a neighbouring table may change in one row: anything, or its absence.
+        What may differ between neighbouring tables: any content of one row, or whether it is there.
     ledger : Ledger, optional
         Shared budget, by reference: every fit of a search or a cross-validation is charged to it. Default: one of the
         estimator's own, without a limit.
@@ -55,24 +55,25 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
         Rows that the budget must last for. Default: ``fit`` takes the number of its rows. ``partial_fit`` and
         ``learn_one`` need it.
     classes : sequence of labels, optional
-        The public set of labels; no rows are spent on learning it. Default: the frequent ones are learnt, and rows with
-        another are null rows.
+        The public set of labels; no rows are spent on learning it. Default: frequent labels are learnt, and rows with
+        any other label are null rows.
     drop : sequence of str, default=()
         Columns that are left out.
     crosses : sequence of pairs of str, default=()
-        Columns whose features are multiplied, for what only both together say.
+        Pairs of columns whose features are multiplied, for effects that only both together show.
     declared : Schema, mapping or path of a TOML file, optional
-        What is publicly known of some columns: these are taken as they are, and cost nothing.
+        What is publicly known about some columns: it is used as stated, and costs nothing.
     reuse_rows : bool or None, default=None
-        All rows teach for a quarter of the budget (of mu squared) and all are learnt for the rest, or (False) the first
-        teach and the others are learnt, each with the whole budget. None: all where the first would be too few, by the
-        numbers of rows and columns and the budget. ``partial_fit`` cannot read rows twice: the first teach.
+        True: all rows teach the encoding for a quarter of the budget (of mu squared), and the model learns all of them
+        for the rest. False: the first rows teach and the model learns the others, each with the whole budget. None: as
+        True where the first rows would be too few, by the numbers of rows and columns and the budget. ``partial_fit``
+        cannot read rows twice, so there the first rows teach.
     release : {"all", "last"}, int or list of int, optional
         Which models are shown, by number of the rows that the model learns. Default: all. Costs nothing.
     releases : {"all", "last"}, default="all"
-        "last": there is one model, at the end of ``fit`` or ``fit_stream``, of the learner that public numbers say is
-        best for one: of two classes :class:`OutputPerturbation` where rows are few for the budget, else the learner of
-        streams by its last model (``docs/offline.md``). All encoded rows may be in memory.
+        "last": only one model, at the end of ``fit`` or ``fit_stream``, by the learner that is best for a single model,
+        as public numbers tell: with two classes :class:`OutputPerturbation` where rows are few for the budget, else the
+        last model of the learner of streams (``docs/offline.md``). All encoded rows may be in memory.
     on_invalid : {"raise", "zero"}, default="raise"
         A row that cannot be read, or whose label is missing or not declared: an error that names it, before anything of
         its block counts, or a null row. With "zero" the labels of a list or an array of objects, none of which says
@@ -80,11 +81,11 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
     random_state : None, int, ...
         See :func:`privol.noise.make_source`; anything but None is **not private**.
     rows_per_user : int, optional
-        The budget is for all rows of one user, who has at most so many (1 to 1024), whether they teach or are learnt.
-        ``fit_stream`` counts them where ``declared`` has a ``[user]``, ``partial_fit`` where it has ``users``; else
-        nobody does. Default: for one row.
+        The budget is for all rows of one user, who has at most this many (1 to 1024), whether they teach the encoding
+        or are learnt. ``fit_stream`` counts them where ``declared`` has a ``[user]``, ``partial_fit`` where it has
+        ``users``; else nobody does. Default: for one row.
     user_separation : int, default=1
-        With ``rows_per_user``: any two rows of a user are at least so many rows apart, which takes less noise.
+        With ``rows_per_user``: any two rows of a user are at least this many rows apart. This needs less noise.
 
     Attributes
     ----------
@@ -219,10 +220,10 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of every class for every row, shape (n, n_classes).
 
-        As the gradients were cut, which is public, the sigmoid of a score would be too sure: of the loss that was
-        learnt the best score of a row that is positive with probability p above one half is
-        ``log((3 p - 1) / (1 - p))``, and so this is what is inverted (``docs/explain.md`` has figures, and several
-        classes). The order of rows and classes is that of the scores.
+        Gradients were clipped, which is public, so the sigmoid of a score would be overconfident. For the loss that was
+        learnt, the best score of a row that is positive with probability p above one half is
+        ``log((3 p - 1) / (1 - p))``; this is inverted here (``docs/explain.md`` has figures, and several classes).
+        The order of rows and classes is that of the scores.
         """
         found = self._predicted(X, partial(_probabilities, cut=vars(self).get("_cut", math.inf)))
         return found[:, self._order]
@@ -300,10 +301,10 @@ class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
     delta : float, default=1e-6
         Where epsilon is stated, above 0 and below 1. Choose it well below one over the number of rows.
     mu : float, optional
-        The budget as the parameter of Gaussian differential privacy, above 0, in the place of ``epsilon``: no more is
-        spent, and ``delta`` only says where the guarantee states an epsilon (``docs/equal_privacy.md``).
+        The budget as mu of Gaussian differential privacy, above 0, in place of ``epsilon``. No more than that is spent;
+        ``delta`` only says at which delta the guarantee states an epsilon (``docs/equal_privacy.md``).
     adjacency : {"replace", "zero_out"}, default="replace"
-        What a neighbouring table may change in one row: anything, or its absence.
+        What may differ between neighbouring tables: any content of one row, or whether it is there.
     ledger : Ledger, optional
         Shared budget, by reference: every fit of a search or a cross-validation is charged to it. Default: one of the
         estimator's own, without a limit.
@@ -315,13 +316,14 @@ class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
     drop : sequence of str, default=()
         Columns that are left out.
     crosses : sequence of pairs of str, default=()
-        Columns whose features are multiplied, for what only both together say.
+        Pairs of columns whose features are multiplied, for effects that only both together show.
     declared : Schema, mapping or path of a TOML file, optional
-        What is publicly known of some columns: these are taken as they are, and cost nothing.
+        What is publicly known about some columns: it is used as stated, and costs nothing.
     reuse_rows : bool or None, default=None
-        All rows teach for a quarter of the budget (of mu squared) and all are learnt for the rest, or (False) the first
-        teach and the others are learnt, each with the whole budget. None: all where the first would be too few, by the
-        numbers of rows and columns and the budget. ``partial_fit`` cannot read rows twice: the first teach.
+        True: all rows teach the encoding for a quarter of the budget (of mu squared), and the model learns all of them
+        for the rest. False: the first rows teach and the model learns the others, each with the whole budget. None: as
+        True where the first rows would be too few, by the numbers of rows and columns and the budget. ``partial_fit``
+        cannot read rows twice, so there the first rows teach.
     release : {"all", "last"}, int or list of int, optional
         Which models are shown, by number of the rows that the model learns. Default: all. Costs nothing.
     releases : {"all", "last"}, default="all"
@@ -333,11 +335,11 @@ class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
     random_state : None, int, ...
         See :func:`privol.noise.make_source`; anything but None is **not private**.
     rows_per_user : int, optional
-        The budget is for all rows of one user, who has at most so many (1 to 1024), whether they teach or are learnt.
-        ``fit_stream`` counts them where ``declared`` has a ``[user]``, ``partial_fit`` where it has ``users``; else
-        nobody does. Default: for one row.
+        The budget is for all rows of one user, who has at most this many (1 to 1024), whether they teach the encoding
+        or are learnt. ``fit_stream`` counts them where ``declared`` has a ``[user]``, ``partial_fit`` where it has
+        ``users``; else nobody does. Default: for one row.
     user_separation : int, default=1
-        With ``rows_per_user``: any two rows of a user are at least so many rows apart, which takes less noise.
+        With ``rows_per_user``: any two rows of a user are at least this many rows apart. This needs less noise.
 
     Attributes
     ----------

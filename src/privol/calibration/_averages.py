@@ -160,7 +160,7 @@ class AverageCalibration:
         if self.law == "none" or rows == self.horizon:
             return self.scale
         if self.claim is not None:
-            raise InvalidParameter("calibration='published' is of the whole horizon: its noise is for no other end")
+            raise InvalidParameter("calibration='published' needs the whole horizon: its noise is for no other end")
         sensitivity = self.sensitivity_after(rows)
         scale = sensitivity / (self.epsilon if self.law == "l2_laplace" else self.mu) * UP
         check_scale(self.law if sensitivity > 0.0 else "none", scale)
@@ -215,7 +215,7 @@ def calibrate_average(
         or horizon < 2
     ):
         raise InvalidParameter(
-            "calibration='published' is of weights='uniform' on an L2 ball, with delta above 0, adjacency='replace', "
+            "calibration='published' needs weights='uniform' on an L2 ball, with delta above 0, adjacency='replace', "
             "no step_offset and at least two rows, as the source has it"
         )
     together = problem.rows_per_user

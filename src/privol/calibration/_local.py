@@ -225,7 +225,7 @@ def betting_of(report: ReportNoise, *, theta: float, proxy: str, calibration: st
     """
     if choice(BETTING_CALIBRATIONS, calibration=calibration) == "published":
         if report.name != "l2laplace":
-            raise InvalidParameter(f'calibration="published" is of randomizer="l2laplace", found {report.name!r}')
+            raise InvalidParameter(f'calibration="published" needs randomizer="l2laplace", found {report.name!r}')
         return published_betting(dim=report.dim, epsilon=report.epsilon, lipschitz=report.bound)
     found = report.proxy(proxy, theta=theta)
     return proxy_betting(

@@ -227,7 +227,7 @@ def calibrate_network(
             f"randomizer={randomizer!r} randomizes single gradients: batch must be 1 and noise_position 'gradient'"
         )
     if position == "output" and not isinstance(domain, L2Ball):
-        raise InvalidParameter("noise_position='output' is of the L2 ball: give radius, not domain")
+        raise InvalidParameter("noise_position='output' needs the L2 ball: give radius, not domain")
     if budget.published:
         _check_published(randomizer, position, batch, epochs)
 
@@ -343,14 +343,14 @@ def _threshold_factor(threshold: str, l1: float | None, dim: int) -> float:
 
 def _check_published(randomizer: str, position: str, batch: int, epochs: int) -> None:
     if epochs > 1:
-        raise InvalidParameter("calibration='published' is of one epoch")
+        raise InvalidParameter("calibration='published' needs epochs=1")
     if (randomizer, position) not in (("laplace", "output"), ("gaussian", "gradient")):
         raise InvalidParameter(
-            "calibration='published' is of randomizer='laplace' with noise_position='output' (Algorithms 1 and 4), or "
+            "calibration='published' needs randomizer='laplace' with noise_position='output' (Algorithms 1 and 4), or "
             f"of 'gaussian' with 'gradient' (Algorithm 2), found {randomizer!r} with {position!r}"
         )
     if randomizer == "gaussian" and batch > 1:
-        raise InvalidParameter("calibration='published' of gaussian noise is of batch=1")
+        raise InvalidParameter("calibration='published' with gaussian noise needs batch=1")
 
 
 def _published(

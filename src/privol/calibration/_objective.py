@@ -212,11 +212,11 @@ def calibrate_objective(
     law = _law(loss, rows, lipschitz)
     if calibration != "tight" and (rows.outputs > 1 or delta > 0.0 or not rows.replace or min_l2 != "quarter"):
         raise InvalidParameter(
-            f"calibration={calibration!r} is of one output, with delta=0 and adjacency='replace', and has no min_l2"
+            f"calibration={calibration!r} needs one output, delta=0 and adjacency='replace', and has no min_l2"
         )
     if min_l2 == "full" and (delta > 0.0 or not law.logistic):
         raise InvalidParameter(
-            "min_l2='full' is of the logistic loss and delta=0: elsewhere the determinant always costs something"
+            "min_l2='full' needs the logistic loss and delta=0: elsewhere the determinant always costs something"
         )
     if l2 is None:
         l2 = rule_l2(

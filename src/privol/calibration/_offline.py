@@ -225,7 +225,7 @@ def calibrate_output(
     published = choice(CALIBRATIONS, calibration=calibration) == "published"
     if published and not (loss.log_odds and rows.outputs == 1 and delta == 0.0 and rows.replace and radius is None):
         raise InvalidParameter(
-            "calibration='published' is of the logistic loss and one output, with delta=0, adjacency='replace' and no "
+            "calibration='published' needs the logistic loss and one output, with delta=0, adjacency='replace' and no "
             "radius, as the source has it"
         )
     ball = minimiser_bound(loss, rows.row_bound, rows.y_bound, l2)

@@ -120,9 +120,9 @@ def arena(
     specs = _specs(files, folder, **of_file)
     tables = any(not name.endswith(".toml") for name in files)
     if given and not tables:
-        raise click.UsageError(f"--{given[0]} is about FILES that are tables, and there is none")
+        raise click.UsageError(f"--{given[0]} applies to FILES that are tables, and none is given")
     if folder is not None and not any(name.endswith(".toml") for name in files):
-        raise click.UsageError("--folder is about files that a TOML file names, and there is none")
+        raise click.UsageError("--folder applies to files that a TOML file names, and none is given")
     if not files and generators is None:
         specs.append(EMBEDDED)
     names: Sequence[str] = {

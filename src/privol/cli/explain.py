@@ -55,7 +55,7 @@ def explain(
     if inputs.get("schema") is not None:
         schema, words = Schema.from_record(inputs["schema"]), {"names": known}
     elif known:
-        raise click.UsageError("--names is about columns of categories, and the run has no schema")
+        raise click.UsageError("--names applies to columns of categories, and the run has no schema")
     found = make(learner, schema, coverage=coverage, **words)
     text = found.text(column)  # also where it is not printed: there may be no such column
     if plot is not None:

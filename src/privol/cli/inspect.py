@@ -79,7 +79,7 @@ def plan(
         return
     if schema is not None:
         if n_features is not None:
-            raise click.UsageError("--schema and --n-features exclude each other: a schema tells the features")
+            raise click.UsageError("--schema and --n-features exclude each other: a schema states the features")
         n_features, row_bound, found_schema = width_of_schema(schema)
         users, target = found_schema.user, found_schema.target
         if n_classes is None and found_schema.classes is not None:
@@ -132,7 +132,7 @@ def _show_outlook(
 
     for flag, value in stated.items():
         if value is not None and flag not in _OF_COLUMNS:
-            raise click.UsageError(f"{flag} and --n-columns exclude each other: it is about the model, not the columns")
+            raise click.UsageError(f"{flag} and --n-columns exclude each other: {flag} applies to the model")
     words = ("epsilon", "delta", "adjacency", "rows_per_user", "user_separation")
     budget = {word: given[word] for word in words if word in given}
     real = "loss" in given and get_loss(given["loss"]).kind == "regression"
@@ -211,9 +211,9 @@ def info(file: str | None, private: bool, as_json: bool, **options: Any) -> None
 
         if given:
             word = next(iter(given))
-            raise click.UsageError(f"--{word} is about a FILE, and none is given")
+            raise click.UsageError(f"--{word} needs a FILE")
         if private:
-            raise click.UsageError("--private is about a FILE, and none is given")
+            raise click.UsageError("--private needs a FILE")
         found = show_config()
         with printing():
             if as_json:
@@ -234,7 +234,7 @@ def info(file: str | None, private: bool, as_json: bool, **options: Any) -> None
         click.echo(json.dumps({"private": False, "schema": text}) if as_json else text, nl=as_json)
     click.echo(
         "privol: warning: this draft was derived from the data, so it is NOT PRIVATE; replace or confirm every line by "
-        "public knowledge before a run, then take out derived_from_data",
+        "public knowledge before a run, then remove derived_from_data",
         err=True,
     )
 
@@ -245,7 +245,7 @@ def _learn_schema(file: str, as_json: bool, given: Mapping[str, Any]) -> None:
     from ..streams import learn_schema
 
     if "rows" in given:
-        raise click.UsageError("--rows is about a draft: with --private all rows teach, under the same budget")
+        raise click.UsageError("--rows applies to a draft: with --private all rows teach, within the budget")
     budget = {word: given[word] for word in ("epsilon", "delta", "adjacency") if word in given}
     drop = [name.strip() for name in given.get("drop", "").split(",") if name.strip()]
     encoder = PrivateEncoder(**budget, drop=drop, crosses=given.get("cross", ()), random_state=given.get("seed"))

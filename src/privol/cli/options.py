@@ -65,7 +65,7 @@ def given_parameters(options: dict[str, Any]) -> dict[str, Any]:
             continue
         word = f"--{name.replace('_', '-')}-width"
         if given.get("loss") != name:
-            raise click.UsageError(f"{word} is about --loss {name}, found the loss {given.get('loss', 'logistic')}")
+            raise click.UsageError(f"{word} applies to --loss {name}, found the loss {given.get('loss', 'logistic')}")
         from ..losses import from_record
 
         try:

@@ -104,9 +104,9 @@ def prepare(
     if seed is not None:
         given["random_state"] = seed
     if metric_windows is not None and private_metrics is None:
-        raise click.UsageError("--metric-windows is about --private-metrics SHARE, and none is given")
+        raise click.UsageError("--metric-windows needs --private-metrics SHARE")
     if delay is not None and not diagnostics and private_metrics is None:
-        raise click.UsageError("--delay is about the evaluation: it needs --diagnostics or --private-metrics")
+        raise click.UsageError("--delay applies to the evaluation: it needs --diagnostics or --private-metrics")
     directory.keep_out_of(file)
     unsized = horizon == "auto" and not _counted_in_itself(file, options)
     if unsized:
@@ -122,7 +122,7 @@ def prepare(
         if private_metrics is not None:
             raise click.UsageError("--schema-share and --private-metrics exclude each other: both take a share")
         if kept is None and not learns_encoding(file, learn_schema, {**options, **given}):
-            raise click.UsageError("--schema-share is about a schema that is learnt, and here none is")
+            raise click.UsageError("--schema-share applies to a learnt encoding, and here none is learnt")
         given, own, limit = _split_off(learner_name(learner, given), given, schema_share)
     if private_metrics is not None:
         given, private, limit = _split(learner_name(learner, given), given, private_metrics, metric_windows)
@@ -142,9 +142,9 @@ def prepare(
             expected = _EXPECTED if unsized else rows
             encoder = encoder_for(trial, horizon=expected, ledger=ledger, regression=wanted, **words)
     elif drop is not None and before is None:
-        raise click.UsageError("--drop is about columns whose meaning is learnt; a schema drops columns by itself")
+        raise click.UsageError("--drop applies to a learnt encoding; a schema has drop = true for each column")
     if crosses and encoder is None and before is None:
-        raise click.UsageError("--cross is about columns whose meaning is learnt; a schema has [[cross]] for it")
+        raise click.UsageError("--cross applies to a learnt encoding; in a schema use [[cross]]")
     read = dict(options)
     with _said_as_spent(encoder, directory), _short_of_rows(unsized):
         stream, inputs = open_for_run(file, options, diagnostics, encoder=encoder, kept=before)
@@ -367,7 +367,7 @@ def _with_budget(name: str, given: dict[str, Any], flag: str) -> tuple[float, fl
             "claims"
         )
     if (epsilon := epsilon_of(whole)) is None:
-        raise click.UsageError(f"{flag} shares an epsilon, and --learner {name} is told its noise: state --epsilon")
+        raise click.UsageError(f"{flag} divides an epsilon, and here --learner {name} has none: give --epsilon")
     return epsilon, whole.delta
 
 

@@ -161,7 +161,7 @@ def open_for_run(
     if file is None:
         others = [word for word in named if word != "classes"]
         if others:
-            raise click.UsageError(f"{flag_of(others[0])} is about a FILE, and none is given")
+            raise click.UsageError(f"{flag_of(others[0])} needs a FILE")
         if encoder is not None:
             table: dict[str, Any] = {"target": "Cover_Type", "sep": ",", "header": True, "classes": classes}
             table["positive"] = 2 if classes is None else None
@@ -278,7 +278,7 @@ def _open_by_schema(file: str, run: str, record: Mapping[str, Any], options: dic
     from ..streams import Schema, open_stream
 
     if options["zero_based"] is not None:
-        raise click.UsageError("--zero-based is about libsvm, which has no schema, and the run has one")
+        raise click.UsageError("--zero-based applies to libsvm, which has no schema, and the run has one")
     if options["target"] is not None:
         raise click.UsageError("--target is not needed here: the run's schema says which column is the target")
     schema = Schema.from_record(record)
@@ -302,7 +302,7 @@ def _open_frequent(
 
     for word in ("target", "header", "sep", "encoding"):
         if options[word] is not None:
-            raise click.UsageError(f"--{word} is about columns, and the run's rows have none")
+            raise click.UsageError(f"--{word} applies to columns, and the run's rows have none")
     schema = replace(Schema.from_record(inputs["schema"]), name=f"the schema of {Path(run)}")
     labels = {} if record["classes"] is None else {"positive": record["classes"]["values"][1]}
     zero_based = inputs.get("zero_based") if options["zero_based"] is None else options["zero_based"]

@@ -24,9 +24,9 @@ __all__ = ["draft_schema"]
 HEAD = """\
 # DRAFT OF A SCHEMA, DERIVED FROM THE DATA: the first {rows:,} rows of {name}.
 #
-# A schema must be public knowledge. What stands here was read off the rows, which are private: used as it is, it gives
-# away something of them, and the guarantee does not hold. Replace or confirm every range, level, label and number of
-# buckets from what is known without the rows (a code book, a form, a law, a definition); then take out the next line.
+# A schema must be public knowledge. This draft was read off the rows, which are private: used unchanged, it discloses
+# something about them, and the guarantee does not hold. Replace or confirm every range, level, label and number of
+# buckets by what is known without the rows (a code book, a form, a law, a definition). Then remove the next line.
 derived_from_data = true
 """
 _THOUSANDS = re.compile(r"[+-]?\d{1,3},\d{3}")
@@ -151,7 +151,7 @@ def _commas(texts: Collection[str]) -> bool:
 def _file_table(columns: Columns, markers: frozenset[str], decimal: str, encoding: str | None) -> str:
     """Return what stands under [file], or nothing where there is nothing to say.
 
-    What was told from the file is stated, so that another file cannot be understood in another way.
+    What was inferred from the file is stated, so that another file cannot be understood in another way.
     """
     parts = columns.parts if isinstance(columns, PartsColumns) else (columns,)
     lines = [] if parts[0].format is None else [f"format = {toml_text(parts[0].format)}"]

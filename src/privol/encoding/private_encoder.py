@@ -79,8 +79,8 @@ class PrivateEncoder(ShowsGuarantee, TransformerMixin, StreamEncoder, BaseEstima
         are learnt. Where rows that follow are learnt, m of them cost an m-th part of so many of mu squared at most, so
         that a learner with the same budget behind the encoding is within it too. Default: for one row.
     user_separation : int, default=1
-        With ``rows_per_user``: any two rows of a user are at least so many rows apart. The further, the fewer of them
-        teach.
+        With ``rows_per_user``: any two rows of a user are at least this many rows apart. With a larger distance fewer
+        of them teach.
     sparse_output : bool, optional
         Whether :meth:`transform` returns CSR. Default: if its rows are sparse.
 

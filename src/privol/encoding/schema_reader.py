@@ -392,7 +392,7 @@ class SchemaReader:
     def _rows(self, schema: Mapping[str, Any]) -> FrequentFeatures:
         for other in ("file", "target", "user", "delay", "columns", "cross"):
             if schema.get(other):
-                self._fail("rows", f"is for sparse rows, which have no columns, and {other} is about columns")
+                self._fail("rows", f"is for sparse rows, which have no columns, and {other} applies to columns")
         found = schema["rows"]
         self._known(found, "rows", ("features", "kept"))
         features = integer(at_least=1, **{f"{self._name}: rows.features": found.get("features")})

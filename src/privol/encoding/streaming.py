@@ -253,7 +253,7 @@ class StreamEncoder:
         stated = {"drop": self.drop, "crosses": self.crosses, "declared": self.declared, "regression": self.regression}
         for name, value in stated.items():
             if value:
-                raise InvalidParameter(f"{source.name}: {name} is about columns, and sparse rows have none")
+                raise InvalidParameter(f"{source.name}: {name} applies to columns, and sparse rows have none")
         n_rows = self._count_of(source)
         plan = self._planned(source, partial(plan_features, n_rows=n_rows, **self._whom()), whole)
         whole = whole or self.reused_

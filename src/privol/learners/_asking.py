@@ -128,7 +128,7 @@ class AskingLearner(GaussianLearner[A]):
         return self
 
     def _told_bound(self, run: Run | None) -> float | None:
-        """What told gradients are scaled to, of the run or the next one; None: they are not taken."""
+        """What gradients passed to `tell` are scaled to, of the run or the next one; None: they are not taken."""
         return self.gradient_bound if run is None else self._plan_of(run).gradient_bound
 
     # ---- what the base asks for ---------------------------------------------------------------------

@@ -248,7 +248,8 @@ class OnlineLearner(LedgeredModel):
         observer: Observer | None = None,
         checkpoint: Keeper | None = None,
     ) -> Self:
-        """Learn a whole stream in blocks as one new run, release, and end the run. Memory is flat.
+        """Learn a whole stream in blocks as one new run, release, and end the run. Memory does not grow with the number
+        of rows.
 
         Parameters
         ----------

@@ -60,7 +60,7 @@ class LedgeredModel(ReleasedModel):
         """Return the number of features, by default the last run's."""
         known: int | None = getattr(self, "n_features_in_", None) if n_features is None else n_features
         if known is None:
-            raise InvalidParameter("n_features must be given: no row has told how many features there are")
+            raise InvalidParameter("n_features must be given: the number of features is not known yet")
         return known
 
     def _ledger(self) -> Ledger:

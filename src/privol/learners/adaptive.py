@@ -24,7 +24,8 @@ class AdaptiveFTRL(DPFTRL):
     rows of a step, the clipping of gradients, strong convexity and radius follow from the number of rows, the budget
     and the bounds. Each feature of the model uses its sum as far as that stands out from the noise, whose size is
     public. The released model is the average of the latest points, and of fewer of them if they have moved by more than
-    the noise, so it follows a drift. Released: every point, and so all of that. Secret: the exact sums and the noise.
+    the noise, so it follows a drift. Every point is released, and with it all of this. Secret: the exact sums and the
+    noise.
 
     Parameters
     ----------
@@ -36,17 +37,16 @@ class AdaptiveFTRL(DPFTRL):
     delta : float, default=1e-6
         Additive term of approximate privacy, in (0, 1). Choose it well below one over the number of rows.
     mu : float, optional
-        The budget as the parameter of Gaussian differential privacy, above 0, in the place of ``epsilon``: no more is
-        spent, and ``delta`` only says where the guarantee states an epsilon (``docs/equal_privacy.md``).
+        The budget as mu of Gaussian differential privacy, above 0, in place of ``epsilon``. No more than that is spent;
+        ``delta`` only says at which delta the guarantee states an epsilon (``docs/equal_privacy.md``).
     rows_per_user : int, optional
-        The budget is for all rows of one user together, of whom the run has at most so many: ``epsilon`` and ``delta``
-        are then a person's, and the noise is made for it. Default: for one row.
+        The budget is for all rows of one user together, who has at most this many in the run. ``epsilon`` and ``delta``
+        are then a person's, and the noise is scaled for that. Default: for one row.
     user_separation : int, default=1
-        With ``rows_per_user``: any two rows of a user are at least so many rows apart. The further, the
-        less noise. Unless the stream
-        says that it keeps both, nobody checks them, and the guarantee says so.
+        With ``rows_per_user``: any two rows of a user are at least this many rows apart. A larger distance needs less
+        noise. Unless the stream says that it keeps both, nobody checks them, and the guarantee says so.
     adjacency : {"replace", "zero_out"}, default="replace"
-        What a neighbouring stream may change in one row: anything, or its absence.
+        What may differ between neighbouring streams: any content of one row, or whether it is there.
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     horizon : int, optional
@@ -61,10 +61,10 @@ class AdaptiveFTRL(DPFTRL):
         Needed for ``tell``. Default: half of the longest gradient, of real targets for predictions in their range;
         a quarter of it for squared loss, unless ``epsilon`` is infinite.
     renewal : {"none", "repeat", "double"}, default="none"
-        What becomes of a run at its horizon: it ends (one more row raises ``BudgetExceeded``), or another epoch of as
-        many rows begins, or of twice as many as the one before (up to 2**26 steps). An epoch has noise of its own for
-        the whole budget over rows of its own, so the guarantee is that of one epoch; sums are those of all epochs so
-        far, and have the noise of them all.
+        What happens at the horizon: the run ends and one more row raises ``BudgetExceeded`` ("none"), or another epoch
+        begins, as long as the first ("repeat") or twice as long as the one before ("double") (up to 2**26 steps). An
+        epoch has noise of its own for the whole budget over rows of its own, so the guarantee is that of one epoch;
+        sums are those of all epochs so far, and have the noise of them all.
     release : {"all", "last"}, int or list of int, optional
         Which models ``coef_`` and ``average_coef_`` show, by row number. Default: all. Without effect on the noise.
     fit_intercept : bool, default=True
@@ -75,7 +75,7 @@ class AdaptiveFTRL(DPFTRL):
     on_invalid : {"raise", "zero"}, default="raise"
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise nobody can reproduce. Anything else is for tests: every export is marked not private.
+        ``None``: noise that nobody can reproduce. Anything else is for tests: every export is marked not private.
 
     Attributes
     ----------
@@ -103,9 +103,9 @@ class AdaptiveFTRL(DPFTRL):
     way.
 
     A gradient is cut at half of the longest, and the noise with it: few rows of a fair model are beyond it. For
-    logistic loss the model is then that of a loss which grows linearly for margins below 0, so it is the calmer about
-    rows that are wrong by much. Squared loss with noise is cut at a quarter: it is Huber's then, linear beyond half of
-    ``y_bound``.
+    logistic loss the model is then that of a loss which grows linearly for margins below 0, so it reacts less to rows
+    that are predicted very wrongly. Squared loss with noise is cut at a quarter: it is Huber's then, linear beyond half
+    of ``y_bound``.
 
     These constants were chosen on four streams; ``docs/adaptive.md`` names them, says what else was tried, and has
     figures of streams that had no part in it.

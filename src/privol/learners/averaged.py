@@ -44,15 +44,15 @@ class POL(OfflineLearner):
         Additive term of approximate privacy, in [0, 1), well below one over the number of rows. 0: L2-Laplace noise,
         pure differential privacy. Above 0: Gaussian noise.
     mu : float, optional
-        The budget as the parameter of Gaussian differential privacy, above 0, in the place of ``epsilon``: no more is
-        spent, and ``delta`` only says where the guarantee states an epsilon (``docs/equal_privacy.md``).
+        The budget as mu of Gaussian differential privacy, above 0, in place of ``epsilon``. No more than that is spent;
+        ``delta`` only says at which delta the guarantee states an epsilon (``docs/equal_privacy.md``).
     rows_per_user : int, optional
         The budget is for all rows of one user together, of whom a fit has at most so many: ``epsilon`` and ``delta``
         are then a person's, and the noise is made for it: for all that these rows move (``docs/proofs/offline.md``,
         section 3), and by group privacy with ``delta=0``. Unless the stream says that it keeps this, nobody checks it,
         and the guarantee says so. Default: for one row.
     adjacency : {"replace", "zero_out"}, default="replace"
-        What a neighbouring stream may change in one row: anything, or its absence.
+        What may differ between neighbouring streams: any content of one row, or whether it is there.
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     radius : float, optional
@@ -82,7 +82,7 @@ class POL(OfflineLearner):
     on_invalid : {"raise", "zero"}, default="raise"
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise nobody can reproduce. Anything else is for tests: every export is marked not private.
+        ``None``: noise that nobody can reproduce. Anything else is for tests: every export is marked not private.
 
     Attributes
     ----------
@@ -194,7 +194,7 @@ class POL(OfflineLearner):
             domain.check_dimension(dim)
         if self.error is not None:
             if domain is None:
-                raise InvalidParameter("error= needs radius= or domain=: it is of the best model of a set")
+                raise InvalidParameter("error= needs radius= or domain=: it is relative to the best model of a set")
             l2 = number(error=self.error, above=0.0) / domain.norm_bound(dim) ** 2
         derived = tuple(name for name, value in (("l2", l2), ("radius", domain)) if value is None)
         if domain is None or l2 is None:
@@ -241,7 +241,7 @@ class POL(OfflineLearner):
         Raises
         ------
         InvalidParameter
-            If nothing is proved for these settings, or no fit has told how many features there are.
+            If nothing is proved for these settings, or the number of features is not known yet.
         """
         return self.calibrate(self._width(n_features), n_rows, n_classes).regret_bound()
 

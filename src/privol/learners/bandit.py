@@ -69,8 +69,8 @@ class BanditMIOGD(LocalLearner[BanditCalibration]):
     randomizer : {"gaussian", "laplace", "privunit"}, default="gaussian"
         The last two with ``epsilon``; "privunit" is the two-point mechanism here, which has the least variance.
     adjacency : {"replace", "zero_out"}, default="replace"
-        What a neighbouring stream may change in one row: anything, or its absence. It is about epsilon, not the
-        leakage.
+        What may differ between neighbouring streams: any content of one row, or whether it is there. It is about
+        epsilon, not the leakage.
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     horizon : int, optional
@@ -112,7 +112,7 @@ class BanditMIOGD(LocalLearner[BanditCalibration]):
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row, which is
         what a device must do.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise nobody can reproduce. Anything else is for tests: every export is marked not private.
+        ``None``: noise that nobody can reproduce. Anything else is for tests: every export is marked not private.
 
     Attributes
     ----------
@@ -311,7 +311,7 @@ class BanditMIOGD(LocalLearner[BanditCalibration]):
         only = {"randomizer": "gaussian", "step": "horizon", "values": 1}
         for name, value in only.items():
             if (found := getattr(self, name)) != value:
-                raise InvalidParameter(f'calibration="published" is of {name}={value!r}, found {found!r}')
+                raise InvalidParameter(f'calibration="published" needs {name}={value!r}, found {found!r}')
         return True
 
     def _device_horizon(self) -> int:

@@ -78,7 +78,7 @@ class BANCO(_Betting):
         Of :mod:`privol.randomizers`. "privunit" and "duchi" have a sub-Gaussian constant that is the supremum of a
         grid, so the regret bound is numerical there unless ``proxy="hoeffding"``; privacy is proved for all.
     adjacency : {"replace", "zero_out"}, default="replace"
-        What a neighbouring stream may change in one row: anything, or its absence.
+        What may differ between neighbouring streams: any content of one row, or whether it is there.
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     horizon : int, optional
@@ -117,7 +117,7 @@ class BANCO(_Betting):
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row, which is
         what a device must do.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise nobody can reproduce. Anything else is for tests: every export is marked not private.
+        ``None``: noise that nobody can reproduce. Anything else is for tests: every export is marked not private.
 
     Attributes
     ----------
@@ -257,7 +257,7 @@ class AgnosticBANCO(_Betting):
     randomizer : {"l2laplace", "laplace", "gaussian"}, default="l2laplace"
         Of :mod:`privol.randomizers`: those whose noise is symmetric whatever the gradient.
     adjacency : {"replace", "zero_out"}, default="replace"
-        What a neighbouring stream may change in one row: anything, or its absence.
+        What may differ between neighbouring streams: any content of one row, or whether it is there.
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     horizon : int, optional
@@ -288,7 +288,7 @@ class AgnosticBANCO(_Betting):
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row, which is
         what a device must do.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise nobody can reproduce. Anything else is for tests: every export is marked not private.
+        ``None``: noise that nobody can reproduce. Anything else is for tests: every export is marked not private.
 
     Attributes
     ----------

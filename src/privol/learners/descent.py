@@ -42,8 +42,8 @@ class MIOGD(GradientReportLearner):
     delta : float, default=1e-6
         Additive term of approximate privacy, in (0, 1): where epsilon is stated.
     adjacency : {"replace", "zero_out"}, default="replace"
-        What a neighbouring stream may change in one row: anything, or its absence. It is about epsilon, not the
-        leakage.
+        What may differ between neighbouring streams: any content of one row, or whether it is there. It is about
+        epsilon, not the leakage.
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     horizon : int, optional
@@ -75,7 +75,7 @@ class MIOGD(GradientReportLearner):
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row, which is
         what a device must do.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise nobody can reproduce. Anything else is for tests: every export is marked not private.
+        ``None``: noise that nobody can reproduce. Anything else is for tests: every export is marked not private.
 
     Attributes
     ----------
@@ -171,7 +171,7 @@ class MIOGD(GradientReportLearner):
         Raises
         ------
         InvalidParameter
-            If nothing is proved for these steps, or no row has told how many features there are.
+            If nothing is proved for these steps, or the number of features is not known yet.
         """
         return self.calibrate(self._width(n_features), n_rows).regret_bound(n_rows)
 
@@ -210,7 +210,7 @@ class LDPSGD(GradientReportLearner):
         Of :mod:`privol.randomizers`. The default has by far the least variance of the pure ones, and costs more time
         the larger epsilon is: of 1,000 coordinates 12 trials a report at epsilon 4, 295 at 8.
     adjacency : {"replace", "zero_out"}, default="replace"
-        What a neighbouring stream may change in one row: anything, or its absence.
+        What may differ between neighbouring streams: any content of one row, or whether it is there.
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     horizon : int, optional
@@ -245,7 +245,7 @@ class LDPSGD(GradientReportLearner):
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row, which is
         what a device must do.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise nobody can reproduce. Anything else is for tests: every export is marked not private.
+        ``None``: noise that nobody can reproduce. Anything else is for tests: every export is marked not private.
 
     Attributes
     ----------

@@ -42,7 +42,7 @@ class MultiscaleSGD(GradientReportLearner):
         Of :mod:`privol.randomizers`. "privunit" and "duchi" have a sub-Gaussian constant that is the supremum of a
         grid, so the regret bound is numerical there unless ``proxy="hoeffding"``; privacy is proved for all.
     adjacency : {"replace", "zero_out"}, default="replace"
-        What a neighbouring stream may change in one row: anything, or its absence.
+        What may differ between neighbouring streams: any content of one row, or whether it is there.
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     horizon : int, optional
@@ -76,7 +76,7 @@ class MultiscaleSGD(GradientReportLearner):
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row, which is
         what a device must do.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise nobody can reproduce. Anything else is for tests: every export is marked not private.
+        ``None``: noise that nobody can reproduce. Anything else is for tests: every export is marked not private.
 
     Attributes
     ----------

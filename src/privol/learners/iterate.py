@@ -129,8 +129,8 @@ class _IterateLearner(GaussianLearner[IterateCalibration]):
         Raises
         ------
         InvalidParameter
-            If ``release`` is not given, nothing is proved for these settings, or no row has told how many features
-            there are.
+            If ``release`` is not given, nothing is proved for these settings, or the number of features is not known
+            yet.
         """
         if self.release is None:
             raise InvalidParameter("release must be given: regret is that of the models that rows are played with")
@@ -172,17 +172,17 @@ class PIGD(_IterateLearner):
     delta : float, default=1e-6
         Additive term of approximate privacy, in (0, 1). Choose it well below one over the number of rows.
     mu : float, optional
-        The budget as the parameter of Gaussian differential privacy, above 0, in the place of ``epsilon``: no more is
-        spent, and ``delta`` only says where the guarantee states an epsilon (``docs/equal_privacy.md``).
+        The budget as mu of Gaussian differential privacy, above 0, in place of ``epsilon``. No more than that is spent;
+        ``delta`` only says at which delta the guarantee states an epsilon (``docs/equal_privacy.md``).
     rows_per_user : int, optional
-        The budget is for all rows of one user together, of whom the run has at most so many: ``epsilon`` and ``delta``
-        are then a person's, and the noise is made for it. Default: for one row.
+        The budget is for all rows of one user together, who has at most this many in the run. ``epsilon`` and ``delta``
+        are then a person's, and the noise is scaled for that. Default: for one row.
     user_separation : int, default=1
-        With ``rows_per_user``: any two rows of a user are at least so many rows apart. The further, the less noise
-        where models are released before the last rows come. Unless the stream says that it keeps both, nobody checks
-        them, and the guarantee says so.
+        With ``rows_per_user``: any two rows of a user are at least this many rows apart. A larger distance needs less
+        noise, if models are released before the last rows come. Unless the stream says that it keeps both, nobody
+        checks them, and the guarantee says so.
     adjacency : {"replace", "zero_out"}, default="replace"
-        What a neighbouring stream may change in one row: anything, or its absence.
+        What may differ between neighbouring streams: any content of one row, or whether it is there.
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     horizon : int, optional
@@ -218,7 +218,7 @@ class PIGD(_IterateLearner):
     on_invalid : {"raise", "zero"}, default="raise"
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise nobody can reproduce. Anything else is for tests: every export is marked not private.
+        ``None``: noise that nobody can reproduce. Anything else is for tests: every export is marked not private.
 
     Attributes
     ----------

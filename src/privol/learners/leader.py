@@ -52,17 +52,17 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
     delta : float, default=1e-6
         Additive term of approximate privacy, in (0, 1). Choose it well below one over the number of rows.
     mu : float, optional
-        The budget as the parameter of Gaussian differential privacy, above 0, in the place of ``epsilon``: no more is
-        spent, and ``delta`` only says where the guarantee states an epsilon (``docs/equal_privacy.md``).
+        The budget as mu of Gaussian differential privacy, above 0, in place of ``epsilon``. No more than that is spent;
+        ``delta`` only says at which delta the guarantee states an epsilon (``docs/equal_privacy.md``).
     rows_per_user : int, optional
-        The budget is for all rows of one user together, of whom the run has at most so many: ``epsilon`` and ``delta``
-        are then a person's, and the noise is made for it. Default: for one row.
+        The budget is for all rows of one user together, who has at most this many in the run. ``epsilon`` and ``delta``
+        are then a person's, and the noise is scaled for that. Default: for one row.
     user_separation : int, default=1
-        With ``rows_per_user``: any two rows of a user are at least so many rows apart. The further, the
-        less noise; best a multiple of ``batch``. Unless
-        the stream says that it keeps both, nobody checks them, and the guarantee says so.
+        With ``rows_per_user``: any two rows of a user are at least this many rows apart. A larger distance needs less
+        noise; best is a multiple of ``batch``. Unless the stream says that it keeps both, nobody checks them, and the
+        guarantee says so.
     adjacency : {"replace", "zero_out"}, default="replace"
-        What a neighbouring stream may change in one row: anything, or its absence.
+        What may differ between neighbouring streams: any content of one row, or whether it is there.
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     horizon : int, optional
@@ -108,11 +108,11 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
         Public bound of a row's gradient in L2 norm, 1e-30 to 1e30; longer ones are scaled to it. Needed for ``tell``.
         The noise is then scaled to it (twice that for ``"replace"``) instead of to the loss's own gradients.
     renewal : {"none", "repeat", "double"}, default="none"
-        What becomes of a run at its horizon: it ends (one more row raises ``BudgetExceeded``), or another epoch of as
-        many rows begins, or of twice as many as the one before (with "blt" up to 2**26 steps, with "sqrt" up to 2**20
-        numbers to keep). An epoch has noise of its own for the whole budget over rows of its own, so the guarantee is
-        that of one epoch; sums are those of all epochs so far, and have the noise of them all. The default of
-        ``regularization`` is chosen anew at the beginning of an epoch, for all rows to its end.
+        What happens at the horizon: the run ends and one more row raises ``BudgetExceeded`` ("none"), or another epoch
+        begins, as long as the first ("repeat") or twice as long as the one before ("double") (with "blt" up to 2**26
+        steps, with "sqrt" up to 2**20 numbers to keep). An epoch has noise of its own for the whole budget over rows of
+        its own, so the guarantee is that of one epoch; sums are those of all epochs so far, and have the noise of them
+        all. The default of ``regularization`` is chosen anew at the beginning of an epoch, for all rows to its end.
     release : {"all", "last"}, int or list of int, optional
         Which points ``coef_`` and ``average_coef_`` show, by row number. Default: all. Without effect on the noise.
     fit_intercept : bool, default=True
@@ -123,7 +123,7 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
     on_invalid : {"raise", "zero"}, default="raise"
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise nobody can reproduce. Anything else is for tests: every export is marked not private.
+        ``None``: noise that nobody can reproduce. Anything else is for tests: every export is marked not private.
 
     Attributes
     ----------
@@ -248,7 +248,7 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
         Raises
         ------
         InvalidParameter
-            If nothing is proved for these settings, or no row has told how many features there are.
+            If nothing is proved for these settings, or the number of features is not known yet.
         """
         return self.calibrate(self._width(n_features), n_rows, n_classes=n_classes).regret_bound(n_rows)
 

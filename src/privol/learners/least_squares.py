@@ -54,17 +54,17 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
     delta : float, default=1e-6
         Additive term of approximate privacy, in (0, 1). Choose it well below one over the number of rows.
     mu : float, optional
-        The budget as the parameter of Gaussian differential privacy, above 0, in the place of ``epsilon``: no more is
-        spent, and ``delta`` only says where the guarantee states an epsilon (``docs/equal_privacy.md``).
+        The budget as mu of Gaussian differential privacy, above 0, in place of ``epsilon``. No more than that is spent;
+        ``delta`` only says at which delta the guarantee states an epsilon (``docs/equal_privacy.md``).
     rows_per_user : int, optional
-        The budget is for all rows of one user together, of whom the run has at most so many: ``epsilon`` and ``delta``
-        are then a person's, and the noise is made for it. Default: for one row.
+        The budget is for all rows of one user together, who has at most this many in the run. ``epsilon`` and ``delta``
+        are then a person's, and the noise is scaled for that. Default: for one row.
     user_separation : int, default=1
-        With ``rows_per_user``: any two rows of a user are at least so many rows apart. The further, the
-        less noise; best a multiple of ``batch``. Unless
-        the stream says that it keeps both, nobody checks them, and the guarantee says so.
+        With ``rows_per_user``: any two rows of a user are at least this many rows apart. A larger distance needs less
+        noise; best is a multiple of ``batch``. Unless the stream says that it keeps both, nobody checks them, and the
+        guarantee says so.
     adjacency : {"replace", "zero_out"}, default="replace"
-        What a neighbouring stream may change in one row: anything, or its absence.
+        What may differ between neighbouring streams: any content of one row, or whether it is there.
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     horizon : int, optional
@@ -106,10 +106,11 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
         Added to the matrix, in units of the operator norm of its noise: 0 trusts the noisy matrix, 1 shifts what noise
         may have made negative away, 2 did best in the specification's trials. Post-processing: it costs nothing.
     renewal : {"none", "repeat", "double"}, default="none"
-        What becomes of a run at its horizon: it ends (one more row raises ``BudgetExceeded``), or another epoch of as
-        many rows begins, or of twice as many as the one before (with "blt" up to 2**26 steps, with "sqrt" up to 2**20
-        numbers to keep). An epoch has noise of its own for the whole budget over rows of its own, so the guarantee is
-        that of one epoch; sums are those of all epochs so far, and have the noise of them all.
+        What happens at the horizon: the run ends and one more row raises ``BudgetExceeded`` ("none"), or another epoch
+        begins, as long as the first ("repeat") or twice as long as the one before ("double") (with "blt" up to 2**26
+        steps, with "sqrt" up to 2**20 numbers to keep). An epoch has noise of its own for the whole budget over rows of
+        its own, so the guarantee is that of one epoch; sums are those of all epochs so far, and have the noise of them
+        all.
     calibration : {"tight", "published"}, default="tight"
         "published": the source's noise, and its models: Algorithms 4 and 5 as printed, natural logarithms: a tree for
         the matrix and one for the vector, each with half of ``epsilon`` and ``delta``, noise in every entry of the
@@ -120,7 +121,7 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
     on_invalid : {"raise", "zero"}, default="raise"
         A row that is not finite, or such a target: an error that names it, or a counted null row.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise nobody can reproduce. Anything else is for tests: every export is marked not private.
+        ``None``: noise that nobody can reproduce. Anything else is for tests: every export is marked not private.
 
     Attributes
     ----------
@@ -303,7 +304,7 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
         Raises
         ------
         InvalidParameter
-            If nothing is proved for these settings, or no row has told how many features there are.
+            If nothing is proved for these settings, or the number of features is not known yet.
         """
         return self.calibrate(self._width(n_features), n_rows).regret_bound(n_rows)
 

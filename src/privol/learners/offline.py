@@ -127,14 +127,14 @@ class OutputPerturbation(_Minimiser):
         Additive term of approximate privacy, in [0, 1), well below one over the number of rows. 0: L2-Laplace noise,
         pure differential privacy. Above 0: Gaussian noise, less in all but a few dimensions.
     mu : float, optional
-        The budget as the parameter of Gaussian differential privacy, above 0, in the place of ``epsilon``: no more is
-        spent, and ``delta`` only says where the guarantee states an epsilon (``docs/equal_privacy.md``).
+        The budget as mu of Gaussian differential privacy, above 0, in place of ``epsilon``. No more than that is spent;
+        ``delta`` only says at which delta the guarantee states an epsilon (``docs/equal_privacy.md``).
     rows_per_user : int, optional
         The budget is for all rows of one user together, of whom a fit has at most so many: ``epsilon`` and ``delta``
         are then a person's, and the noise is made for it, by group privacy. Unless the stream says that it keeps this,
         nobody checks it, and the guarantee says so. Default: for one row.
     adjacency : {"replace", "zero_out"}, default="replace"
-        What a neighbouring stream may change in one row: anything, or its absence.
+        What may differ between neighbouring streams: any content of one row, or whether it is there.
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     l2 : float, optional
@@ -163,7 +163,7 @@ class OutputPerturbation(_Minimiser):
     on_invalid : {"raise", "zero"}, default="raise"
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise nobody can reproduce. Anything else is for tests: every export is marked not private.
+        ``None``: noise that nobody can reproduce. Anything else is for tests: every export is marked not private.
 
     Attributes
     ----------
@@ -309,7 +309,7 @@ class ObjectivePerturbation(_Minimiser):
         are then a person's, and the noise is made for it, by group privacy. Unless the stream says that it keeps this,
         nobody checks it, and the guarantee says so. Default: for one row.
     adjacency : {"replace", "zero_out"}, default="replace"
-        What a neighbouring stream may change in one row: anything, or its absence.
+        What may differ between neighbouring streams: any content of one row, or whether it is there.
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     l2 : float, optional
@@ -342,7 +342,7 @@ class ObjectivePerturbation(_Minimiser):
     on_invalid : {"raise", "zero"}, default="raise"
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise nobody can reproduce. Anything else is for tests: every export is marked not private.
+        ``None``: noise that nobody can reproduce. Anything else is for tests: every export is marked not private.
 
     Attributes
     ----------

@@ -67,7 +67,8 @@ class PrefixSum(Sums):
         A row with an entry that is not finite: an error that names it before anything of its block is learnt, or a row
         of zeros.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise nobody can reproduce. Anything else is for tests, and the guarantee says that it is not private.
+        ``None``: noise that nobody can reproduce. Anything else is for tests, and the guarantee says that it is not
+        private.
 
     Attributes
     ----------

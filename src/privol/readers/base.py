@@ -110,7 +110,7 @@ class Facts:
     ahead : bool
         Whether a thread may run it ahead of the consumer (not where that runs the caller's code).
     inferred : tuple of str
-        What was told from the contents, on which every row depends ("columns" stands for their names and order):
+        What was inferred from the contents, on which every row depends ("columns" stands for their names and order):
         nothing where arguments, a schema or a typed format state it all.
     conditions : tuple of str
         What a guarantee takes for granted, one sentence each.
@@ -187,10 +187,10 @@ class Source(Reader):
 
 
 def told(inferred: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the condition on what was told from the contents: one row could change it, and with it every row."""
+    """Return the condition on what was inferred from the contents: one row could change it, and with it every row."""
     if not inferred:
         return ()
     *first, last = (f"the {what}" for what in inferred)
     listed = f"{', '.join(first)} and {last}" if first else last
     be = "are" if first or last.endswith("s") else "is"
-    return (f"{listed}, told from the data, {be} the same in neighbouring streams and {be} not hidden",)
+    return (f"{listed}, inferred from the data, {be} the same in neighbouring streams and {be} not hidden",)

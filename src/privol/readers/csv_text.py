@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 SEPARATORS = ("\t", ";", "|", ",")
-# Lines that the separator is told from.
+# Lines from which the separator is inferred.
 TOLD_FROM = 20
 _UTF8 = ("utf-8", "utf-8-sig", "ascii")
 
@@ -41,11 +41,11 @@ class CsvOptions:
     Attributes
     ----------
     header : bool or None
-        Whether the first line names the columns; None: told from the first two lines.
+        Whether the first line names the columns; None: inferred from the first two lines.
     names : tuple of str or None
         Names of the columns, for a file without a header.
     sep : str or None
-        The ASCII character between cells; None: told from the name (``.tsv``) or the first lines, among comma,
+        The ASCII character between cells; None: inferred from the name (``.tsv``) or the first lines, among comma,
         semicolon, tab and ``|``.
     comment : str or None
         Lines that start with this are no data.

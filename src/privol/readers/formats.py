@@ -1,4 +1,4 @@
-"""The formats of files: how each is called and told.
+"""The formats of files: how each is called and recognised.
 
 A format is an entry in :data:`FORMATS` and an opener of the same name in :mod:`privol.readers.open`. Nothing but the
 standard library is imported here: the command line reads the names when it starts.

@@ -165,7 +165,7 @@ def _reader(pa: Any, data: Any, name: str) -> Any:
 def _from_pandas(pa: Any, frame: Any, name: str) -> tuple[Any, dict[str, list[Any]]]:
     """Return a frame as a table, once for all passes, and the cells of its columns of objects.
 
-    These have no type: theirs would be told from all cells at once. They are nulls in the table, and each of their
+    These have no type: theirs would be inferred from all cells at once. They are nulls in the table, and each of their
     cells is read by itself when it is asked for.
     """
     kept, cells = frame, {}

@@ -254,7 +254,7 @@ class JsonColumns(Columns):
                     what = f"found the key {shown(key)}, which no row before row {HEAD_LINES + 1} has"
                     if self._file.live:
                         what = f"found the key {shown(key)}, allowed are those of the first row (null "
-                        what += f"where there is nothing; only those of a file are told from {HEAD_LINES} rows)"
+                        what += f"where there is nothing; only those of a file are inferred from {HEAD_LINES} rows)"
                     raise StreamError(f"{self.name}, row {row}: {what}", row=row)
             for name, kind in kinds.items():
                 value = found.get(name)

@@ -33,7 +33,7 @@ _STDIN = "-"
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What a reader is told of its input, checked as far as it can be without the data.
+    """What a reader is given about its input, checked as far as it can be without the data.
 
     Attributes
     ----------
@@ -166,7 +166,7 @@ def format_of(data: str | os.PathLike[str]) -> Format:
 
 
 def _noted(found: Source | Columns, told: bool) -> Source | Columns:
-    """Note that the format was told from the look of the first line, if it was."""
+    """Note that the format was inferred from the look of the first line, if it was."""
     if told:
         found.facts = replace(found.facts, inferred=("format", *found.facts.inferred))
     return found
@@ -189,7 +189,7 @@ def _format(file: LineFile, options: Options) -> tuple[Format, bool]:
 
 
 def _sniffed(file: LineFile) -> tuple[Format, bool]:
-    """Return the format of a file, and whether it was told from the look of the first line."""
+    """Return the format of a file, and whether it was inferred from the look of the first line."""
     # A few bytes first: a binary file has no lines to wait for.
     start, _ = file.head(lambda text: len(text) >= 8 or b"\n" in text)
     if start.startswith(b"FEA1"):

@@ -52,7 +52,7 @@ def _progress(sizes: Sequence[int], part: int, progress: Progress) -> Progress:
 
 
 def _facts(name: str, parts: Sequence[Reader]) -> Facts:
-    """Return the facts of the whole: what was told from the contents of any part, and the sum of their rows."""
+    """Return the facts of the whole: what was inferred from the contents of any part, and the sum of their rows."""
     known = [part.facts.n_rows for part in parts if part.facts.n_rows is not None]
     return Facts(
         name=name,

@@ -187,7 +187,7 @@ class RemoteFile(Place):
     path : str
         As the file system calls it.
     info : pyarrow.fs.FileInfo, optional
-        What listing its folder has told of it.
+        What listing its folder has shown of it.
     """
 
     far = True

@@ -63,7 +63,7 @@ class Regression:
 
     @property
     def words(self) -> dict[str, Any]:
-        """What all learners are told."""
+        """What all learners are given."""
         return {"loss": "absolute", "y_bound": self.norm, "fit_intercept": False}
 
     def rows(self, key: int) -> tuple[FloatArray, FloatArray]:

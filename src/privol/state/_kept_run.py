@@ -69,11 +69,12 @@ class State(KnowsTaught, GoesOn):
         Rows after which the state is kept, at least 1. A crash loses the work of at most twice as many, and no result.
         Of ``fit_ranks``: rows of the network; a directory is of one rank.
     inputs : dict, optional
-        Public JSON values: how rows become features, as in :func:`save_model`. A run goes on with the same ones only.
+        Public JSON values: how rows become features, as in :func:`save_model`. A run can be resumed only with the same
+        ones.
     context : dict, optional
         JSON values for whoever resumes the run, such as the command that began it: :meth:`read` returns them.
     rest : bool, default=False
-        Go on with the rows after those that are learnt, and compare none: a stream that can be read again is entered
+        Resume with the rows after those that are learnt, and compare none: a stream that can be read again is read from
         there, another brings these rows alone, from :meth:`next_row` on. Who was seen how often and when is on the
         disk, so that a cap on rows per user holds. Not for runs that are evaluated, learn rows several times, or have
         ``[delay]``; the run then can be resumed by ``rest=True`` only.
@@ -82,15 +83,15 @@ class State(KnowsTaught, GoesOn):
     -----
     The stream must be read from its beginning once more: rows that the run has learnt already are compared with a
     digest and skipped. Other rows are refused, because the noise that they would be given may have been published with
-    the old ones. For the same reason a directory must never be copied, or put back from a copy, to go on from: two runs
+    the old ones. For the same reason never resume from a directory that was copied or restored from a copy: two runs
     with one noise key show the difference of their rows. An older checkpoint that is put into a directory resumes the
     model, whose rows are then learnt again; what was spent stays spent.
 
     Where somebody observes the run (:func:`privol.evaluate.progressive`), all rows are learnt again, by the same noise.
 
     When the stream ends, the ledger closes the run's account for good, and only then the last model is shown: nothing
-    goes on from there. An error of the stream or an interrupt ends ``fit_stream`` with what was learnt kept and shown;
-    the run goes on by the same call. One process at a time may have a directory.
+    can be resumed from there. An error of the stream or an interrupt ends ``fit_stream`` with what was learnt kept and
+    shown; the same call resumes the run. One process at a time may have a directory.
 
     Checkpoints are written in a thread beside the learning; a release that a callback is to see waits for them.
     """

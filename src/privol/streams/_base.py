@@ -102,7 +102,7 @@ class Stream:
         Number of the first row in the whole input: 1, or more where the rows before taught the encoding.
     conditions : tuple of str
         What the guarantee of a run on this stream takes for granted, one sentence each: those of the schema, of its
-        cap and its delay, and what was told from the contents of the input (separator, header, ...), if anything was.
+        cap and its delay, and what was inferred from the contents of the input (separator, header, ...), if anything.
     """
 
     def __init__(

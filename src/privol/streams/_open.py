@@ -54,10 +54,10 @@ def open_stream(
 ) -> Stream:
     """Open a file, a folder of files, a frame, arrays or an iterable as a stream of blocks of rows.
 
-    Files are read in flat memory: a few chunks of 8 MiB and at most four blocks, whatever the size
-    of the file (only ``.npz`` is loaded whole). Everything that the arguments say about the data - label set, ranges,
-    schema, number of features - counts as public knowledge. Nothing is computed from the data except what this page
-    names; ``Stream.conditions`` lists what was.
+    Files are read in constant memory, a few chunks of 8 MiB and at most four blocks, whatever their size (only ``.npz``
+    is loaded whole). Everything that the arguments say about the data - label set, ranges, schema, number of features -
+    counts as public knowledge. Nothing is computed from the data except what this page names; ``Stream.conditions``
+    lists what was.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def open_stream(
         the number of rows. State it where the width is public, or where a later file
         must have the same width. Elsewhere it is checked.
     format : {"csv", "jsonl", "libsvm", "npy", "npz", "parquet", "arrow"}, optional
-        Of a file, or of each in a directory. None: told from the first bytes, else from the name (``.csv``,
+        Of a file, or of each in a directory. None: inferred from the first bytes, else from the name (``.csv``,
         ``.tsv``, ``.jsonl``, ``.ndjson``, ``.json``, ``.svm``, ``.libsvm``, ``.svmlight``, ``.binary``), else from
         the look of the first line.
     block_rows : int, default 65536
@@ -122,7 +122,7 @@ def open_stream(
         the data: computed from the data they would void the guarantee. Dense rows only; the blocks are
         float64 then.
     sep : str, optional
-        The one ASCII character that separates the columns of a CSV file. None: told from the first lines,
+        The one ASCII character that separates the columns of a CSV file. None: inferred from the first lines,
         among comma, semicolon, tab and ``|``.
     encoding : str, default "utf-8"
         Of a CSV file: UTF-8 or a one-byte encoding that contains ASCII, such as latin-1 or cp1252.
