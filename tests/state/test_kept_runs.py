@@ -21,7 +21,7 @@ import warm
 from conformance import LEARNERS, D, N, Stream, X, Y, fingerprint, make, releases_of
 from scipy import sparse
 
-from privol.errors import StateError
+from privol.errors import InvalidParameter, StateError
 from privol.ledger import Ledger
 from privol.ledger._journal import Journal
 from privol.state import State, load_model
@@ -55,6 +55,37 @@ def test_an_interrupted_run_reaches_the_same_bits(name, tmp_path):
     assert sorted(p.name for p in run.iterdir()) == [".ledger.jsonl.lock", "ledger.jsonl", "model.json", "model.npz"]
     with pytest.raises(StateError, match="finished"):
         make(name).fit_stream(Stream(), checkpoint=State(run))
+
+
+@pytest.mark.parametrize("seconds", [10.0, math.inf])
+def test_slow_rows_are_kept_by_time(tmp_path, monkeypatch, seconds):
+    """A block of ten rows every four seconds, the first after four: each third after it is kept."""
+    now, blocks = [0.0], []
+    monkeypatch.setattr("privol.state._together.time.monotonic", lambda: now[0])
+
+    class Slow(Stream):
+        def __iter__(self):
+            for block in super().__iter__():
+                now[0] += 4.0
+                blocks.append(block)
+                if len(blocks) == 9:
+                    raise OSError("the pipe broke")
+                yield block
+
+    state = State(tmp_path / "run", seconds=seconds)
+    with pytest.raises(OSError, match="broke"):
+        make("DPFTRL blt").fit_stream(Slow(10), checkpoint=state)
+    lines = (tmp_path / "run" / "ledger.jsonl").read_text().splitlines()
+    rows = sorted({entry["rows"] for entry in map(json.loads, lines) if "rows" in entry})
+    assert rows == ([0, 40, 70, 80] if seconds == 10.0 else [0, 80])
+    again = make("DPFTRL blt").fit_stream(Stream(10), checkpoint=State(tmp_path / "run"))
+    assert fingerprint(again) == fingerprint(make("DPFTRL blt").fit_stream(Stream(10)))
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan, "1"])
+def test_seconds_are_checked(tmp_path, seconds):
+    with pytest.raises(InvalidParameter, match="seconds must be a number above 0"):
+        State(tmp_path / "run", seconds=seconds)
 
 
 @pytest.mark.parametrize("name", ["PIGD", "DPFTRL blt", "PQFTL"])

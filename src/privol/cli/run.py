@@ -145,8 +145,8 @@ class _RunCommand(GroupedCommand):
     default=65536,
     show_default=True,
     metavar="ROWS",
-    help="Save the run every so many rows, so that privol resume can continue after a crash. Until the run ends, "
-    "RUN/secret holds its noise key, and RUN must not be copied. 0: save nothing.",
+    help="Save the run every so many rows, and every ten seconds if rows have come, so that privol resume can continue "
+    "after a crash. Until the run ends, RUN/secret holds its noise key, and RUN must not be copied. 0: save nothing.",
 )
 @click.option(
     "--diagnostics/--no-diagnostics",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from .. import __version__
 from .._core._noise import Source
 from .._files import sync_folder
-from .._validate import integer
+from .._validate import integer, number
 from ..errors import StateError
 from ..guarantees import Guarantee
 from ..learners import LEARNERS, OnlineLearner, keeping
@@ -68,9 +68,10 @@ class State(KnowsTaught, GoesOn):
     every : int, default=65536
         Rows after which the state is kept, at least 1. A crash loses the work of at most twice as many, and no result.
         Of ``fit_ranks``: rows of the network; a directory is of one rank.
+    seconds : float, default=10.0
+        And seconds, if rows have come; seen when a block of the stream ends. inf, and ``fit_ranks``: by rows alone.
     inputs : dict, optional
-        Public JSON values: how rows become features, as in :func:`save_model`. A run can be resumed only with the same
-        ones.
+        Public JSON values: how rows become features, as in :func:`save_model`; the same whenever the run is resumed.
     context : dict, optional
         JSON values for whoever resumes the run, such as the command that began it: :meth:`read` returns them.
     rest : bool, default=False
@@ -88,11 +89,9 @@ class State(KnowsTaught, GoesOn):
     model, whose rows are then learnt again; what was spent stays spent.
 
     Where somebody observes the run (:func:`privol.evaluate.progressive`), all rows are learnt again, by the same noise.
-
     When the stream ends, the ledger closes the run's account for good, and only then the last model is shown: nothing
     can be resumed from there. An error of the stream or an interrupt ends ``fit_stream`` with what was learnt kept and
     shown; the same call resumes the run. One process at a time may have a directory.
-
     Checkpoints are written in a thread beside the learning; a release that a callback is to see waits for them.
     """
 
@@ -101,6 +100,7 @@ class State(KnowsTaught, GoesOn):
         directory: str | os.PathLike[str],
         *,
         every: int = 65536,
+        seconds: float = 10.0,
         inputs: dict[str, Any] | None = None,
         context: dict[str, Any] | None = None,
         rest: bool = False,
@@ -108,6 +108,7 @@ class State(KnowsTaught, GoesOn):
         self.directory = Path(directory)
         self._rest = rest
         self._every = integer(every=every, at_least=1)
+        self._seconds = number(seconds=seconds, above=0.0, infinite=True)
         self._inputs: dict[str, Any] | None = json.loads(json.dumps(inputs))  # as they are read again
         self._context = context
         self._files = Checkpoints(self.directory)
@@ -125,7 +126,7 @@ class State(KnowsTaught, GoesOn):
         self._resume: tuple[Account, Arrays, int] | None = None  # the account, what was kept, and its rows
         self._known: dict[int, tuple[str, str]] = {}  # rows -> digests of rows and state, as the journal has them
         self._kept = -1  # rows of the last checkpoint
-        self._company = Alone(self._every)  # who keeps the same run
+        self._company = Alone(self._every, self._seconds)  # who keeps the same run
         self._ending = False
         self._sealed: tuple[Run, Export]  # the run's end, until the account is closed
         self._caught_up = 0  # rows that the journal knows of
@@ -263,7 +264,7 @@ class State(KnowsTaught, GoesOn):
         elif getattr(learner.ledger, "journal", None) is None:
             self._refuse("a run that outlives its process needs a ledger that does: Ledger(journal=...), or none")
         ledger = ledger_of(learner)
-        self._company = company_of(learner, self._every)
+        self._company = company_of(learner, self._every, self._seconds)
         self._files.kept = self._company.kept
         plan = self._files.read_plan()
         if plan is None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import struct
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +29,17 @@ class Alone:
     ----------
     every : int
         Rows after which the state is kept.
+    seconds : float
+        And seconds, if a row has come.
     kept : int
         Checkpoints that are kept, the newest.
     """
 
     kept = 1
 
-    def __init__(self, every: int) -> None:
-        self.every = every
+    def __init__(self, every: int, seconds: float) -> None:
+        self.every, self.seconds = every, seconds
+        self._since = time.monotonic()
 
     def common(self, rows: list[int]) -> int | None:
         """Which of the states with so many rows the run goes on from; None: from the newest, or there is none."""
@@ -46,10 +51,11 @@ class Alone:
 
     def due(self, rows: int, kept: int) -> bool:
         """Whether the state is to be kept."""
-        return rows - kept >= self.every
+        return rows - kept >= self.every or (rows > kept and time.monotonic() - self._since >= self.seconds)
 
     def meet(self) -> None:
-        """All have kept what was to be kept so far."""
+        """All have kept what was to be kept so far, and the next is to be."""
+        self._since = time.monotonic()
 
     def watch(self, folder: Path) -> None:
         """A run has begun, or goes on."""
@@ -81,7 +87,7 @@ class Together(Alone):
     kept = 2
 
     def __init__(self, spread: Any, every: int) -> None:
-        super().__init__(max(1, every // spread.round_rows) * spread.unit)
+        super().__init__(max(1, every // spread.round_rows) * spread.unit, math.inf)
         self._spread = spread
         self._sent: _Sent | None = None
 
@@ -167,7 +173,7 @@ def close_as_left(account: Account, folder: Path) -> None:
     account.close_at(entry.rows, max(entry.releases, rounds), spent)
 
 
-def company_of(learner: Any, every: int) -> Alone:
+def company_of(learner: Any, every: int, seconds: float) -> Alone:
     """What a learner's run is kept with."""
     spread = learner.__dict__.get("_spread")
-    return Alone(every) if spread is None else Together(spread, every)
+    return Alone(every, seconds) if spread is None else Together(spread, every)
