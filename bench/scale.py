@@ -215,7 +215,7 @@ def sparse(dims: list[int], steps: int, rounds: int) -> None:
     warnings.simplefilter("ignore")
     print(f"{steps} steps of {STEP:,} rows, {WORDS} features in a row, a model after each; least of {rounds} rounds")
     print("ms a step; in brackets ns a coordinate, and of the rows ns an entry")
-    names = ("features", "rows/s", "a step", "its rows", "all coordinates", "noise alone", "MiB")
+    names = ("features", "rows/s", "a step", "its rows", "all coordinates", "noise alone", "peak MiB")
     print("".join(f"{name:>18}" for name in names))
     for d in dims:
         noise, most = Gaussian(scale=1.0), steps * STEP
@@ -238,7 +238,7 @@ def sparse(dims: list[int], steps: int, rounds: int) -> None:
             _per(passes, d),
             _per(alone, d),
         ]
-        print("".join(f"{cell:>18}" for cell in [*cells, f"{status('VmRSS'):.0f}"]), flush=True)
+        print("".join(f"{cell:>18}" for cell in [*cells, f"{status('VmHWM'):.0f}"]), flush=True)
 
 
 def _per(seconds: float, d: int) -> str:
