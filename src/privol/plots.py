@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_arena", "plot_comparison", "plot_panels", "plot_spending"]
 
-_LINES = (
-    ("run", "this run", "#c0392b", "-"),
-    ("noiseless", "without noise, same releases", "#2471a3", "-"),
-    ("noiseless_every_row", "without noise, released at every row", "#1e8449", "-"),
+#: Told apart by their dashes, and by colours that colour-blind people distinguish.
+_LINES: tuple[tuple[str, str, str, Any], ...] = (
+    ("run", "this run", "#D55E00", "-"),
+    ("noiseless", "without noise, same releases", "#0072B2", (0, (6, 1.5))),
+    ("noiseless_every_row", "without noise, released at every row", "#009E73", "-."),
 )
 
 
@@ -70,7 +71,7 @@ def plot_comparison(record: Mapping[str, Any], *, title: str, releases: list[int
                 )
                 values.append(run["final_model"][name])
         best = record["best_fixed"][name]
-        axis.axhline(best, color="black", linestyle="--", linewidth=1.2, label="best fixed model in hindsight")
+        axis.axhline(best, color="black", linestyle=(0, (2, 2)), linewidth=1.2, label="best fixed model in hindsight")
         values.append(best)
         for row in releases[:50]:
             axis.axvline(row, color="grey", linewidth=0.6, linestyle=":")
@@ -122,6 +123,36 @@ def plot_spending(steps: Sequence[tuple[str, int, float]], *, delta: float) -> b
     return buffer.getvalue()
 
 
+def arena_figure(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]) -> Figure:
+    """Return the figure of :func:`plot_arena`, whose legend stands beside its panels."""
+    places = sorted({epsilon for lines in panels.values() for line in lines.values() for epsilon, _ in line})
+    at = {epsilon: place for place, epsilon in enumerate(places)}  # equally far apart: infinity has no other place
+    names = dict.fromkeys(name for lines in panels.values() for name in lines)
+    looks: dict[str, dict[str, Any]] = {  # eight colours and seven markers: no two of 56 names look alike
+        name: {"color": _COLOURS[number % 8], "marker": "osD^vPX"[number % 7]} for number, name in enumerate(names)
+    }
+    drawn: dict[str, Any] = {}
+    figure = Figure(figsize=(5.0 * len(panels) + 2.0, 4.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axis, (title, lines) in zip(axes, panels.items(), strict=True):
+        for name, line in lines.items():
+            shares = [100.0 * max(share, -0.25) for _, share in line]
+            x = [at[epsilon] for epsilon, _ in line]
+            (drawn[name],) = axis.plot(x, shares, markersize=5, label=name, **looks[name])
+        axis.axhline(100.0, color="black", linestyle="--", linewidth=1.2)
+        axis.axhline(0.0, color="grey", linewidth=0.8)
+        axis.set_xticks(range(len(places)), [f"{epsilon:g}" for epsilon in places])
+        axis.set_xlabel("epsilon")
+        axis.set_title(title, fontsize=10)
+        axis.grid(alpha=0.2)
+    axes[0].set_ylabel("share kept (%), median over streams")
+    if drawn:
+        figure.legend([drawn[name] for name in names], list(names), loc="outside right upper", fontsize=8)
+    figure.text(0.995, 0.005, "NOT PRIVATE: do not publish", color="#c0392b", fontsize=8, ha="right", va="bottom")
+    return figure
+
+
 def plot_arena(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], *, kind: str = "png") -> bytes:
     """Draw what share of a reference without privacy learners keep, over epsilon.
 
@@ -136,33 +167,10 @@ def plot_arena(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]
     bytes
         A file of that kind, the same for the same figures. Drawn without a display.
     """
-    places = sorted({epsilon for lines in panels.values() for line in lines.values() for epsilon, _ in line})
-    at = {epsilon: place for place, epsilon in enumerate(places)}  # equally far apart: infinity has no other place
-    names = dict.fromkeys(name for lines in panels.values() for name in lines)
-    colours = {name: f"C{number % 10}" for number, name in enumerate(names)}
-    drawn: dict[str, Any] = {}
-    figure = Figure(figsize=(5.0 * len(panels) + 2.0, 4.6), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for axis, (title, lines) in zip(axes, panels.items(), strict=True):
-        for name, line in lines.items():
-            shares = [100.0 * max(share, -0.25) for _, share in line]
-            x = [at[epsilon] for epsilon, _ in line]
-            (drawn[name],) = axis.plot(x, shares, "o-", color=colours[name], markersize=4)
-        axis.axhline(100.0, color="black", linestyle="--", linewidth=1.2)
-        axis.axhline(0.0, color="grey", linewidth=0.8)
-        axis.set_xticks(range(len(places)), [f"{epsilon:g}" for epsilon in places])
-        axis.set_xlabel("epsilon")
-        axis.set_title(title, fontsize=10)
-        axis.grid(alpha=0.2)
-    axes[0].set_ylabel("share kept (%), median over streams")
-    if drawn:
-        figure.legend([drawn[name] for name in names], list(names), loc="outside right upper", fontsize=8)
-    figure.text(0.995, 0.005, "NOT PRIVATE: do not publish", color="#c0392b", fontsize=8, ha="right", va="bottom")
     buffer = io.BytesIO()
     words: dict[str, Any] = {"metadata": {"Date": None}} if kind == "svg" else {"dpi": 110}
     with matplotlib.rc_context({"svg.hashsalt": "arena"}):
-        figure.savefig(buffer, format=kind, **words)
+        arena_figure(panels).savefig(buffer, format=kind, **words)
     return buffer.getvalue()
 
 

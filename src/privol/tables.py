@@ -183,7 +183,7 @@ def facts_of(record: Mapping[str, Any]) -> list[tuple[str, str]]:
                 if noise.get("score_std_in_target_units") is None
                 else f", {noise['score_std_in_target_units']:.3g} in the target's own units"
             )
-            + ("" if reach is None else f" (scores go up to {reach:.3g})"),
+            + ("" if reach is None else f" (scores up to {reach:.3g})"),
         )
     return facts
 

@@ -33,6 +33,7 @@ from privol.arena.specs import prepare
 from privol.arena.synthetic import generate
 from privol.errors import InvalidParameter, StateError, StreamError
 from privol.guarantees import compose_fixed, gdp_mu
+from privol.plots import arena_figure, plot_arena
 
 DELTA, BLOCK = 1e-6, 100
 TURNING = Spec(name="turning", generator="turning")
@@ -428,3 +429,16 @@ def test_all_names_of_others_have_a_title():
     from privol.arena.board import TITLES
 
     assert TITLES.keys() == OTHERS.keys()
+
+
+# ---- its picture ------------------------------------------------------------------------------------------------
+
+
+def test_no_two_learners_look_alike_in_the_picture():
+    """As many as there are with all references; by more than colour where the eight colours begin again."""
+    lines = {f"learner {k}": [(1.0, 0.5), (math.inf, 0.9)] for k in range(20)}
+    drawn = [
+        line for line in arena_figure({"all": lines}).axes[0].get_lines() if line.get_label().startswith("learner")
+    ]
+    assert len({(line.get_color(), line.get_marker()) for line in drawn}) == len(drawn) == 20
+    assert plot_arena({"all": lines}, kind="svg") == plot_arena({"all": lines}, kind="svg")

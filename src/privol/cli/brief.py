@@ -86,7 +86,7 @@ def _learnt(record: Mapping[str, Any]) -> RenderableType:
         table.add_row("spent", spent_note(budget))
     if noise is not None:
         most = "at most " if noise.get("bound") else ""
-        scores = "" if noise["largest_score"] is None else f" (scores go up to {noise['largest_score']:.3g})"
+        scores = "" if noise["largest_score"] is None else f" (scores up to {noise['largest_score']:.3g})"
         table.add_row("noise", f"std {most}{noise['score_std']:.3g} in the score of the longest row{scores}")
     return table
 
