@@ -261,10 +261,21 @@ def test_a_killed_run_goes_on_with_what_was_learnt(here):
     result = killed_and_resumed(*words, before=["others.csv"])
     assert not Path("R/secret").exists()
     assert result["resumed"] is True
+    assert result["encoding"] == json.loads(Path("whole/run.json").read_text())["encoding"]
+    assert result["encoding"]["mechanism"]["phases"]
     assert np.array_equal(load_model("R").coef_, load_model("whole").coef_)
     spent = [Ledger.read(f"{name}/ledger.jsonl").spent.mu for name in ("R", "whole")]
     assert spent[0] == spent[1]
     assert len(entries_of("R")) == 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs kill -9")
+def test_a_resumed_run_can_be_checked(here):
+    """``privol verify`` needs the record of what taught the encoding, which the process that was killed had."""
+    table(100_000).to_csv("rows.csv", index=False)
+    killed_and_resumed(*WORDS, "--checkpoint", "1000", "--no-diagnostics", "--quiet")
+    found = privol_cli("verify", "R")
+    assert (found.exit_code, found.stdout.splitlines()[-1]) == (OK, "The guarantee of R: holds.")
 
 
 def test_a_share_of_the_budget_lets_all_rows_teach_and_learn(here):

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import click
@@ -243,7 +243,7 @@ def learn_rows(
     directory : RunDirectory
         Entered.
     command : dict
-        What is kept of the command that began the run, to resume it.
+        What is kept of the command that began the run, to resume it; and of what taught the encoding, for the record.
     kept : dict or None
         What :meth:`privol.state.State.read` says of the run that goes on; None: a new one.
     rest : bool
@@ -263,6 +263,9 @@ def learn_rows(
             private_metrics=private_metrics, metric_windows=metric_windows, seed=seed, diagnostics=diagnostics,
             delay=delay, talking=not (as_json or quiet),
         )  # fmt: skip
+        if kept is not None:  # what learnt the encoding is gone; of older runs nothing is known
+            ready = replace(ready, encoding=command.get("encoding"))
+        command = {**command, "encoding": ready.encoding}
         made, stream = ready.made, ready.stream
         rows = stream.n_rows if ready.renewed else ready.horizon
         shown = watched(rows, made.delta, counted=stream.n_rows is not None, wanted=not (as_json or quiet))
