@@ -72,7 +72,7 @@ CORE_ORDER = (
     "_text", "_plain", "_rows", "_losses", "_geometry", "_schedule", "_noise", "_draws", "_guarded", "_sampler",
     "_vectors", "_report", "_bitgen", "_discrete", "coin", "_prefix_plan", "_prefix", "_learner_run",
     "_iterate", "_gradient", "_local", "_network", "_bandit", "_leader", "_least_squares", "_objective",
-    "_newton", "_seen",
+    "_row_sums", "_newton", "_seen",
 )  # fmt: skip
 
 # Families of C kernels (src/privol/_core/c), each with those whose headers it may include.

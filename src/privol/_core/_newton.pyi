@@ -5,6 +5,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._objective import Objective
+from ._row_sums import Rows
 
 MOST_DENSE: int
 
@@ -18,6 +19,7 @@ class Minimiser:
 def minimise(
     objective: Objective,
     *,
+    rows: Rows | None = None,
     start: ArrayLike | None = None,
     gradient_norm: float,
     max_iterations: int = 200,

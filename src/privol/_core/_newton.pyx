@@ -15,15 +15,14 @@ from ..errors import InvalidParameter, SolverFailure
 from ._noise cimport pv_wipe
 from ._objective cimport (
     Objective,
-    pv_hessian_width,
-    pv_hessian_work,
+    pv_margins,
     pv_objective,
-    pv_objective_diagonal,
-    pv_objective_hessian,
-    pv_objective_product,
+    pv_objective_certify,
+    pv_objective_finish,
     pv_risk,
     pv_vectors,
 )
+from ._row_sums import RowSums, hessian_width
 
 cnp.import_array()
 
@@ -68,54 +67,55 @@ class Minimiser:
 
 
 cdef class _Search:
-    """The state of one minimisation."""
+    """The state of one minimisation: all but what depends on single rows, which ``rows`` has."""
 
     cdef Objective objective
+    cdef object rows
     cdef pv_objective *o
     cdef int64_t dim, width, n, passes, stride
     cdef bint dense, factored, fresh
     cdef list owners
+    cdef object w_array, trial_array, work_array, hessian_array, scratch_array
     cdef double *w
     cdef double *trial
     cdef double *gradient
     cdef double *trial_gradient
     cdef double *step
     cdef double *work
-    cdef double *predictions
-    cdef double *trial_predictions
-    cdef double *curvatures
     cdef double *hessian
     cdef double *scratch
     cdef pv_risk risk, trial_risk
     cdef double first, norm, target, rough
 
-    cdef int begin(self, Objective objective, bint dense, double target) except -1:
+    cdef int begin(self, Objective objective, object rows, bint dense, double target) except -1:
         cdef int64_t dim = objective.dim
-        self.objective, self.o, self.dim, self.n = objective, &objective.c, dim, objective.c.n
+        self.objective, self.rows, self.o, self.dim, self.n = objective, rows, &objective.c, dim, rows.n
         self.dense, self.target, self.owners = dense, target, []
         self.rough = ROUGH if objective.loss.piecewise else 0.1
-        self.w, self.trial, self.step = self.room(dim), self.room(dim), self.room(dim)
-        self.gradient, self.trial_gradient, self.work = self.room(dim), self.room(dim), self.room(3 * dim)
-        self.predictions, self.trial_predictions = self.room(self.n), self.room(self.n)
-        self.curvatures = self.room(self.n)
+        self.w_array, self.trial_array = self.room(dim), self.room(dim)
+        self.w, self.trial = address(self.w_array), address(self.trial_array)
+        self.gradient, self.trial_gradient = address(self.room(dim)), address(self.room(dim))
+        self.step, self.work_array = address(self.room(dim)), self.room(2 * dim).reshape(2, dim)
+        self.work = address(self.work_array)
         if dense:
-            self.width = pv_hessian_width(dim)
-            self.hessian = self.room(self.width * self.width)
-            self.scratch = self.room(pv_hessian_work(dim))
+            self.width = hessian_width(dim)
+            self.hessian_array = self.room(self.width * self.width)
+            self.hessian = address(self.hessian_array)
             self.stride = 1
             while self.stride < SPARSEST and 4 * self.stride * SAMPLE * dim <= self.n:
                 self.stride *= 4
         else:
-            self.scratch = self.room(5 * dim)
+            self.scratch_array = self.room(5 * dim).reshape(5, dim)
+            self.scratch = address(self.scratch_array)
         return 0
 
-    cdef double *room(self, int64_t n) except NULL:
-        cdef cnp.ndarray array = np.zeros(max(n, 1))
+    cdef object room(self, int64_t n):
+        array = np.zeros(max(n, 1))
         self.owners.append(array)
-        return <double *>cnp.PyArray_DATA(array)
+        return array
 
     cdef int wipe(self) except -1:
-        """Nothing of the search is left in memory: points, gradients, predictions, Hessians."""
+        """Nothing of the search is left in memory: points, gradients, Hessians."""
         cdef cnp.ndarray array
         for array in self.owners:
             pv_wipe(cnp.PyArray_DATA(array), cnp.PyArray_SIZE(array) * sizeof(double))
@@ -129,23 +129,29 @@ cdef class _Search:
 
     cdef int evaluate(self) except -1:
         """The objective at ``trial``."""
+        cdef double value
         PyErr_CheckSignals()
         self.passes += 1
-        return self.objective.gradient_at(self.trial, self.work, self.trial_gradient, self.trial_predictions,
-                                          self.curvatures, &self.trial_risk)
+        value = self.rows.losses(self.trial_array, self.work_array)
+        self.trial_risk = pv_objective_finish(self.o, self.trial, value, <double>self.n, self.work,
+                                              self.trial_gradient)
+        return 0
 
-    cdef void accept(self) noexcept:
+    cdef void accept(self):
         self.w, self.trial = self.trial, self.w
+        self.w_array, self.trial_array = self.trial_array, self.w_array
         self.gradient, self.trial_gradient = self.trial_gradient, self.gradient
-        self.predictions, self.trial_predictions = self.trial_predictions, self.predictions
         self.risk = self.trial_risk
         self.norm = self.length(self.gradient)
 
     cdef double certify(self, double *allowance) except? -1.0:
-        cdef double bound = math.inf
+        cdef double bound, blocks
+        cdef pv_margins margins
         PyErr_CheckSignals()
         self.passes += 1
-        self.objective.bound_at(self.w, self.work, self.trial_gradient, &bound, allowance)
+        margins.slopes, margins.lengths, margins.underflow = self.rows.margins(self.w_array, self.work_array)
+        blocks = self.rows.blocks
+        bound = pv_objective_certify(self.o, self.w, self.work, &margins, blocks, self.trial_gradient, allowance)
         return bound if isfinite(bound) else math.inf
 
     cdef int factor(self) except -1:
@@ -159,10 +165,11 @@ cdef class _Search:
         while True:
             PyErr_CheckSignals()
             self.passes += 1
+            self.rows.hessian(self.w_array, self.stride, self.hessian_array)
             with nogil:
-                pv_objective_hessian(self.o, self.curvatures, self.stride, self.scratch, self.hessian)
                 largest = 0.0
                 for j in range(self.dim):
+                    self.hessian[j * self.width + j] += self.o.l2
                     largest = max(largest, self.hessian[j * self.width + j])
                 done = pv_cholesky(self.hessian, self.dim, self.width, shift, self.o.vectors)
             if done or not isfinite(largest):
@@ -181,9 +188,10 @@ cdef class _Search:
         cdef double rz, before, curve, a
         PyErr_CheckSignals()
         self.passes += 1
+        self.rows.diagonal(self.w_array, self.scratch_array[4])
         with nogil:
-            pv_objective_diagonal(self.o, self.curvatures, product, diagonal)
             for j in range(self.dim):
+                diagonal[j] += self.o.l2
                 self.step[j] = 0.0
                 r[j] = -self.gradient[j]
             pv_divide(r, diagonal, z, self.dim)
@@ -192,8 +200,10 @@ cdef class _Search:
         for _ in range(MOST_PRODUCTS):
             PyErr_CheckSignals()
             self.passes += 1
+            self.rows.product(self.w_array, self.scratch_array[2], self.scratch_array[3])
             with nogil:
-                pv_objective_product(self.o, self.curvatures, p, product)
+                for j in range(self.dim):
+                    product[j] += self.o.l2 * p[j]
                 curve = self.dot(p, product)
                 if not (curve > 0.0 and isfinite(curve)):
                     break
@@ -234,8 +244,8 @@ cdef class _Search:
 
     cdef double along(self, double a, double linear, double square, double *curve) except? -1.0:
         """Derivative of the objective along the step, at ``w + a step``, by the predictions at both its ends."""
-        cdef double slope = 0.0
-        self.objective.slope_along(self.predictions, self.trial_predictions, a, &slope, curve)
+        cdef double slope
+        slope, curve[0] = self.rows.along(self.w_array, self.trial_array, a)
         curve[0] += square
         return slope + linear + a * square
 
@@ -312,8 +322,12 @@ cdef class _Search:
         return 1
 
 
-def minimise(Objective objective not None, *, start=None, double gradient_norm, int64_t max_iterations=200,
-             method=None):
+cdef double *address(cnp.ndarray array) noexcept:
+    return <double *>cnp.PyArray_DATA(array)
+
+
+def minimise(Objective objective not None, *, rows=None, start=None, double gradient_norm,
+             int64_t max_iterations=200, method=None):
     """Minimise an objective until the norm of its exact gradient is certified.
 
     Newton's method: up to 512 coordinates by Cholesky's factor of the Hessian, which serves several steps, and is of a
@@ -324,6 +338,9 @@ def minimise(Objective objective not None, *, start=None, double gradient_norm, 
     Parameters
     ----------
     objective : Objective
+    rows : RowSums, optional
+        Where sums over rows come from. Default: the objective's own. Else any object with the methods of
+        :class:`RowSums`, whose rows are counted in the place of those of ``objective``, which then has none of its own.
     start : ndarray of shape (dim,) or None
         Where to begin, finite; ``None``: 0. For a path of ``l2_sum``, the point before (which is secret).
     gradient_norm : float
@@ -357,11 +374,14 @@ def minimise(Objective objective not None, *, start=None, double gradient_norm, 
         raise InvalidParameter(f"method must be one of 'cholesky', 'cg', or None, found {method!r}")
     cdef bint dense = objective.dim <= MOST_DENSE if method is None else method == "cholesky"
     cdef _Search s = _Search()
+    own = RowSums(objective) if rows is None else None
     try:
-        s.begin(objective, dense, gradient_norm)
+        s.begin(objective, own if rows is None else rows, dense, gradient_norm)
         return _descend(s, start, gradient_norm, max_iterations)
     finally:
         s.wipe()
+        if own is not None:
+            own.wipe()
 
 
 cdef object _descend(_Search s, object start, double gradient_norm, int64_t max_iterations):

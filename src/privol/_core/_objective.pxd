@@ -38,11 +38,17 @@ cdef extern from "offline/pv_objective.h" nogil:
         double value
         double slack
 
+    ctypedef struct pv_margins:
+        double slopes
+        double lengths
+        double underflow
+
     int64_t pv_objective_factors(const pv_rows *rows, double x_bound, double *norms, double *factors) noexcept
-    pv_risk pv_objective_gradient(const pv_objective *o, const double *w, double *work, double *gradient,
-                                  double *predictions, double *curvatures) noexcept
-    double pv_objective_bound(const pv_objective *o, const double *w, double *work, double *gradient,
-                              double *allowance) noexcept
+    double pv_objective_sums(const pv_objective *o, const double *w, double *work, double *predictions,
+                             double *curvatures) noexcept
+    void pv_objective_margins(const pv_objective *o, const double *w, double *work, pv_margins *margins) noexcept
+    double pv_objective_blocks(const pv_objective *o) noexcept
+    void pv_sums_join(const double *part, double *whole, int64_t dim) noexcept
     void pv_objective_product(const pv_objective *o, const double *curvatures, const double *v, double *out) noexcept
     void pv_objective_diagonal(const pv_objective *o, const double *curvatures, double *work, double *out) noexcept
     int64_t pv_hessian_width(int64_t dim) noexcept
@@ -51,6 +57,10 @@ cdef extern from "offline/pv_objective.h" nogil:
                               double *hessian) noexcept
     void pv_objective_along(const pv_objective *o, const double *p, const double *q, double a, double *slope,
                             double *curve) noexcept
+    pv_risk pv_objective_finish(const pv_objective *o, const double *w, double value, double n, const double *sums,
+                                double *gradient) noexcept
+    double pv_objective_certify(const pv_objective *o, const double *w, const double *sums, const pv_margins *margins,
+                                double blocks, double *gradient, double *allowance) noexcept
 
 
 cdef class Objective:
@@ -64,12 +74,11 @@ cdef class Objective:
     cdef object usable      # rows whose entries are, shape (n,)
     cdef object norms, factors, given, targets, index, slopes
     cdef void use(self, int level) noexcept
-    # pv_objective_gradient, pv_objective_bound, pv_objective_along, with the GIL where the loss is the user's own; what
+    # pv_objective_sums, pv_objective_margins, pv_objective_along, with the GIL where the loss is the user's own; what
     # it raises is raised
-    cdef int gradient_at(self, const double *w, double *work, double *gradient, double *predictions,
-                         double *curvatures, pv_risk *risk) except -1
-    cdef int bound_at(self, const double *w, double *work, double *gradient, double *bound,
-                      double *allowance) except -1
+    cdef int sums_at(self, const double *w, double *work, double *predictions, double *curvatures,
+                     double *value) except -1
+    cdef int margins_at(self, const double *w, double *work, pv_margins *margins) except -1
     cdef int slope_along(self, const double *p, const double *q, double a, double *slope, double *curve) except -1
     cdef int check_user(self) except -1
     cdef int bind_targets(self, object targets) except -1

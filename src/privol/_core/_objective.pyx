@@ -188,8 +188,10 @@ cdef class Objective:
         cdef cnp.ndarray gradient = np.empty(self.dim)
         cdef double *scratch = <double *>cnp.PyArray_DATA(work)
         cdef double *out = <double *>cnp.PyArray_DATA(gradient)
+        cdef double value = 0.0
         cdef pv_risk risk
-        self.gradient_at(point, scratch, out, NULL, NULL, &risk)
+        self.sums_at(point, scratch, NULL, NULL, &value)
+        risk = pv_objective_finish(&self.c, point, value, <double>self.c.n, scratch, out)
         pv_wipe(scratch, 3 * self.dim * sizeof(double))
         return risk.value, gradient
 
@@ -212,16 +214,19 @@ cdef class Objective:
         owner = []
         cdef const double *point = self.vector(w, "w", owner)
         cdef const double *direction = self.vector(v, "v", owner)
-        cdef cnp.ndarray work = np.empty(4 * self.dim)
+        cdef cnp.ndarray work = np.empty(3 * self.dim)
         cdef cnp.ndarray curvatures = np.empty(max(self.c.n, 1))
         cdef cnp.ndarray product = np.empty(self.dim)
         cdef double *scratch = <double *>cnp.PyArray_DATA(work)
         cdef double *curves = <double *>cnp.PyArray_DATA(curvatures)
         cdef double *out = <double *>cnp.PyArray_DATA(product)
-        cdef pv_risk risk
-        self.gradient_at(point, scratch, scratch + 3 * self.dim, NULL, curves, &risk)
+        cdef double value = 0.0
+        cdef int64_t j
+        self.sums_at(point, scratch, NULL, curves, &value)
         with nogil:
             pv_objective_product(&self.c, curves, direction, out)
+            for j in range(self.dim):
+                out[j] += self.c.l2 * direction[j]
         return product
 
     def hessian(self, w):
@@ -229,16 +234,19 @@ cdef class Objective:
         owner = []
         cdef const double *point = self.vector(w, "w", owner)
         cdef int64_t width = pv_hessian_width(self.dim)
-        cdef cnp.ndarray work = np.empty(pv_hessian_work(self.dim) + 4 * self.dim)
+        cdef cnp.ndarray work = np.empty(max(pv_hessian_work(self.dim), 3 * self.dim))
         cdef cnp.ndarray curvatures = np.empty(max(self.c.n, 1))
         cdef cnp.ndarray matrix = np.empty((width, width))
         cdef double *scratch = <double *>cnp.PyArray_DATA(work)
         cdef double *curves = <double *>cnp.PyArray_DATA(curvatures)
         cdef double *out = <double *>cnp.PyArray_DATA(matrix)
-        cdef pv_risk risk
-        self.gradient_at(point, scratch, scratch + 3 * self.dim, NULL, curves, &risk)
+        cdef double value = 0.0
+        cdef int64_t j
+        self.sums_at(point, scratch, NULL, curves, &value)
         with nogil:
             pv_objective_hessian(&self.c, curves, 1, scratch, out)
+            for j in range(self.dim):
+                out[j * width + j] += self.c.l2
         lower = np.tril(matrix[:self.dim, :self.dim])
         return lower + np.tril(lower, -1).T
 
@@ -265,8 +273,11 @@ cdef class Objective:
         cdef const double *point = self.vector(w, "w", owner)
         cdef cnp.ndarray work = np.empty(4 * self.dim)
         cdef double *scratch = <double *>cnp.PyArray_DATA(work)
-        cdef double bound = math.inf, allowance = math.inf
-        self.bound_at(point, scratch, scratch + 3 * self.dim, &bound, &allowance)
+        cdef double bound, allowance = math.inf
+        cdef pv_margins margins
+        self.margins_at(point, scratch, &margins)
+        bound = pv_objective_certify(&self.c, point, scratch, &margins, pv_objective_blocks(&self.c),
+                                     scratch + 3 * self.dim, &allowance)
         if not (isfinite(bound) and isfinite(allowance)):
             return math.inf, math.inf
         return bound, allowance
@@ -286,24 +297,23 @@ cdef class Objective:
 
     # ---- private ------------------------------------------------------------------------------
 
-    cdef int gradient_at(self, const double *w, double *work, double *gradient, double *predictions,
-                         double *curvatures, pv_risk *risk) except -1:
+    cdef int sums_at(self, const double *w, double *work, double *predictions, double *curvatures,
+                     double *value) except -1:
         if self.user is not None:
             self.check_user()
-            risk[0] = pv_objective_gradient(&self.c, w, work, gradient, predictions, curvatures)
+            value[0] = pv_objective_sums(&self.c, w, work, predictions, curvatures)
             return self.check_user()
         with nogil:
-            risk[0] = pv_objective_gradient(&self.c, w, work, gradient, predictions, curvatures)
+            value[0] = pv_objective_sums(&self.c, w, work, predictions, curvatures)
         return 0
 
-    cdef int bound_at(self, const double *w, double *work, double *gradient, double *bound,
-                      double *allowance) except -1:
+    cdef int margins_at(self, const double *w, double *work, pv_margins *margins) except -1:
         if self.user is not None:
             self.check_user()
-            bound[0] = pv_objective_bound(&self.c, w, work, gradient, allowance)
+            pv_objective_margins(&self.c, w, work, margins)
             return self.check_user()
         with nogil:
-            bound[0] = pv_objective_bound(&self.c, w, work, gradient, allowance)
+            pv_objective_margins(&self.c, w, work, margins)
         return 0
 
     cdef int slope_along(self, const double *p, const double *q, double a, double *slope, double *curve) except -1:

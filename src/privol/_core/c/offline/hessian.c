@@ -189,7 +189,6 @@ void pv_objective_hessian(const pv_objective *o, const double *curvatures, int64
         }
     }
     flush(part, hessian, size);
-    for (int64_t j = 0; j < o->dim; ++j) hessian[j * width + j] += o->l2;
 }
 
 void pv_objective_diagonal(const pv_objective *o, const double *curvatures, double *work, double *out) {
@@ -211,5 +210,4 @@ void pv_objective_diagonal(const pv_objective *o, const double *curvatures, doub
             for (int64_t j = 0; j < o->dim; ++j) out[j] += c * work[j] * work[j];
         }
     }
-    for (int64_t j = 0; j < o->dim; ++j) out[j] += o->l2;
 }

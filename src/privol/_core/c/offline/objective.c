@@ -58,13 +58,11 @@ static inline double root_above(double square, int64_t n) {
     return sqrt(square * (1.0 + 2.0 * ((double)n / 8.0 + 8.0) * U) + (double)n * 0x1p-1020) * (1.0 + 4.0 * U);
 }
 
-/* Sums over rows that bound what rounding does to the gradient. */
+/* What bounds the roundings of predictions, and their sums over rows. */
 typedef struct margin {
-    double width;   /* upper bound of the features' weights */
-    double lanes;   /* roundings of a prediction */
-    double slopes;  /* sum of the slopes' errors times the rows' norms */
-    double lengths; /* sum of |slope| times the rows' norms */
-    double underflow;
+    double width; /* upper bound of the features' weights */
+    double lanes; /* roundings of a prediction */
+    pv_margins sums;
 } margin;
 
 static void widen(const pv_objective *o, int64_t i, double p, double y, double slope, double curve, const double *w,
@@ -74,14 +72,14 @@ static void widen(const pv_objective *o, int64_t i, double p, double y, double s
     const double norm = o->intercept ? sqrt(scaled * scaled + 1.0) : scaled;
     const double last = o->intercept ? fabs(w[o->dim - 1]) : 0.0;
     const double error = row->lanes * U * (scaled * row->width) + U * (fabs(p) + last) + TINY;
-    row->slopes += o->loss.off(&o->loss, p, y, slope, curve, error) * norm;
-    row->lengths += fabs(slope) * norm;
-    row->underflow += (length + sqrt((double)d) + 1.0) * 0x1p-1070;
+    row->sums.slopes += o->loss.off(&o->loss, p, y, slope, curve, error) * norm;
+    row->sums.lengths += fabs(slope) * norm;
+    row->sums.underflow += (length + sqrt((double)d) + 1.0) * 0x1p-1070;
 }
 
 /* All sums over rows: the gradient of the loss is then high + low, in the first two vectors of `work`. */
-static pv_risk pass(const pv_objective *o, const double *w, double *work, double *predictions, double *curvatures,
-                    margin *total) {
+static double pass(const pv_objective *o, const double *w, double *work, double *predictions, double *curvatures,
+                   margin *total) {
     const int64_t dim = o->dim;
     double *high = work, *low = work + dim, *block = work + 2 * dim;
     double p[CHUNK], y[CHUNK], slope[CHUNK], curve[CHUNK], given[CHUNK], target[CHUNK];
@@ -115,50 +113,72 @@ static pv_risk pass(const pv_objective *o, const double *w, double *work, double
         add_block(block, high, low, dim);
         memset(block, 0, (size_t)dim * sizeof(double));
         if (total) {
-            total->slopes += part.slopes;
-            total->lengths += part.lengths;
-            total->underflow += part.underflow;
+            total->sums.slopes += part.sums.slopes;
+            total->sums.lengths += part.sums.lengths;
+            total->sums.underflow += part.sums.underflow;
         }
     }
-    return (pv_risk){value + value_low, 0.0};
+    return value + value_low;
+}
+
+double pv_objective_sums(const pv_objective *o, const double *w, double *work, double *predictions,
+                         double *curvatures) {
+    return pass(o, w, work, predictions, curvatures, 0);
+}
+
+void pv_objective_margins(const pv_objective *o, const double *w, double *work, pv_margins *margins) {
+    margin m = {.width = root_above(o->vectors->sqnorm(w, o->rows.d), o->rows.d),
+                .lanes = (double)o->rows.d / 8.0 + 8.0};
+    pass(o, w, work, 0, 0, &m);
+    *margins = m.sums;
+}
+
+void pv_sums_join(const double *part, double *whole, int64_t dim) {
+    add_block(part, whole, whole + dim, dim);
+    for (int64_t j = dim; j < 2 * dim; ++j) whole[j] += part[j];
 }
 
 /* high + low + l2 w + b, correct but for one rounding and errors of second order. */
-static void finish(const pv_objective *o, const double *w, const double *work, double *gradient) {
+pv_risk pv_objective_finish(const pv_objective *o, const double *w, double value, double n, const double *sums,
+                            double *gradient) {
     for (int64_t j = 0; j < o->dim; ++j) {
         const double product = o->l2 * w[j], rest = fma(o->l2, w[j], -product);
-        double high = work[j], low = 0.0;
+        double high = sums[j], low = 0.0;
         add_exactly(product, &high, &low);
         if (o->linear) add_exactly(o->linear[j], &high, &low);
-        gradient[j] = high + (low + (rest + work[o->dim + j]));
+        gradient[j] = high + (low + (rest + sums[o->dim + j]));
     }
+    const double norm = 0.5 * o->l2 * o->vectors->sqnorm(w, o->dim);
+    const double linear = o->linear ? o->vectors->dot(o->linear, w, o->dim) : 0.0;
+    return (pv_risk){value + (norm + linear), 0x1p-46 * (value + n + norm + fabs(linear))};
 }
 
 pv_risk pv_objective_gradient(const pv_objective *o, const double *w, double *work, double *gradient,
                               double *predictions, double *curvatures) {
-    pv_risk risk = pass(o, w, work, predictions, curvatures, 0);
-    finish(o, w, work, gradient);
-    const double norm = 0.5 * o->l2 * o->vectors->sqnorm(w, o->dim);
-    const double linear = o->linear ? o->vectors->dot(o->linear, w, o->dim) : 0.0;
-    risk.slack = 0x1p-46 * (risk.value + (double)o->n + norm + fabs(linear));
-    risk.value += norm + linear;
-    return risk;
+    const double value = pass(o, w, work, predictions, curvatures, 0);
+    return pv_objective_finish(o, w, value, (double)o->n, work, gradient);
 }
 
-double pv_objective_bound(const pv_objective *o, const double *w, double *work, double *gradient, double *allowance) {
-    const double all = root_above(o->vectors->sqnorm(w, o->dim), o->dim),
-                 blocks = (double)o->n / PV_OBJECTIVE_BLOCK + 1.0;
-    margin m = {.width = root_above(o->vectors->sqnorm(w, o->rows.d), o->rows.d),
-                .lanes = (double)o->rows.d / 8.0 + 8.0};
-    pass(o, w, work, 0, 0, &m);
-    finish(o, w, work, gradient);
+double pv_objective_certify(const pv_objective *o, const double *w, const double *sums, const pv_margins *margins,
+                            double blocks, double *gradient, double *allowance) {
+    const double all = root_above(o->vectors->sqnorm(w, o->dim), o->dim);
+    (void)pv_objective_finish(o, w, 0.0, 0.0, sums, gradient);
     const double b = o->linear ? root_above(o->vectors->sqnorm(o->linear, o->dim), o->dim) : 0.0;
     const double second = (32.0 + 8.0 * blocks + 4.0 * blocks * blocks) * (U * U);
     const double norm = root_above(o->vectors->sqnorm(gradient, o->dim), o->dim);
-    const double most = (PV_OBJECTIVE_BLOCK + 8.0) * U * m.lengths + m.slopes + m.underflow;
+    const double most = (PV_OBJECTIVE_BLOCK + 8.0) * U * margins->lengths + margins->slopes + margins->underflow;
     *allowance =
-        (most + second * (m.lengths + o->l2 * all + b) + 2.0 * U * norm + (double)o->dim * TINY) * (1.0 + 0x1p-20);
+        (most + second * (margins->lengths + o->l2 * all + b) + 2.0 * U * norm + (double)o->dim * TINY) *
+        (1.0 + 0x1p-20);
     return (norm + *allowance) * (1.0 + 0x1p-50);
+}
+
+double pv_objective_blocks(const pv_objective *o) { return (double)o->n / PV_OBJECTIVE_BLOCK + 1.0; }
+
+double pv_objective_bound(const pv_objective *o, const double *w, double *work, double *gradient, double *allowance) {
+    pv_margins margins;
+    pv_objective_margins(o, w, work, &margins);
+    return pv_objective_certify(o, w, work, &margins, pv_objective_blocks(o), gradient, allowance);
 }
 
 /* ---- second derivatives ------------------------------------------------------------------------------ */
@@ -170,7 +190,6 @@ void pv_objective_product(const pv_objective *o, const double *curvatures, const
         const int64_t i = row_of(o, k);
         add_row(o, i, curvatures[k] * predict(o, i, v), out);
     }
-    for (int64_t j = 0; j < o->dim; ++j) out[j] += o->l2 * v[j];
 }
 
 void pv_objective_along(const pv_objective *o, const double *p, const double *q, double a, double *slope,
