@@ -14,6 +14,7 @@ __all__ = [
     "InvalidMessage",
     "InvalidParameter",
     "InvalidRow",
+    "PartFailure",
     "PrivacyWarning",
     "PrivolError",
     "RankFailure",
@@ -74,6 +75,23 @@ class RankFailure(PrivolError, RuntimeError):
     def __init__(self, message: str, *, rank: int | None) -> None:
         super().__init__(message)
         self.rank = rank
+
+
+class PartFailure(PrivolError, RuntimeError):
+    """Nobody can answer for a part of the rows any more: the workers that read it died, or it cannot be read.
+
+    Attributes
+    ----------
+    part : str
+        Its name.
+    worker : str or None
+        The last worker that had it; ``None``: not known.
+    """
+
+    def __init__(self, message: str, *, part: str, worker: str | None = None) -> None:
+        super().__init__(message)
+        self.part = part
+        self.worker = worker
 
 
 class InvalidMessage(PrivolError, ValueError):

@@ -104,6 +104,7 @@ LIBRARIES: dict[str, set[str] | None] = {
     "dp_accounting": {"guarantees", "ledger"},
     "networkx": {"topology"},
     "mpi4py": {"distributed"},
+    "distributed": {"distributed"},  # Dask's
     "river": {"arena"},
     "diffprivlib": {"arena"},
     "click": {"cli"},
@@ -112,7 +113,7 @@ LIBRARIES: dict[str, set[str] | None] = {
     "jinja2": {"cli"},
 }
 # Not installed with every privol: imported where they are used, so that the module can be imported without them.
-OPTIONAL = {"pyarrow", "dp_accounting", "networkx", "mpi4py", "river", "diffprivlib"}
+OPTIONAL = {"pyarrow", "dp_accounting", "networkx", "mpi4py", "distributed", "river", "diffprivlib"}
 
 # Imports inside functions hide a dependency, so each has a reason here. The command line may: it must start fast.
 LAZY = {
@@ -132,6 +133,7 @@ LAZY = {
     ("guarantees", "dp_accounting"): "optional: only runs of several kinds need it, for a tighter figure",
     ("explaining", "matplotlib"): "only a picture needs it, and an explanation is drawn by a method of its own",
     ("distributed", "mpi4py"): "optional: names of the module are annotations, and streams of nodes need no MPI",
+    ("distributed", "distributed"): "optional: Dask's library of that name, which only its crew needs",
     ("arena", "river"): "optional: generators of streams, and a reference",
     ("arena", "diffprivlib"): "optional: the script that another interpreter runs",
     ("topology", "networkx"): "optional: graphs go to it, they are not made by it",

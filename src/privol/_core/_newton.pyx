@@ -99,7 +99,7 @@ cdef class _Search:
         self.work = address(self.work_array)
         if dense:
             self.width = hessian_width(dim)
-            self.hessian_array = self.room(self.width * self.width)
+            self.hessian_array = self.room(self.width * self.width).reshape(self.width, self.width)
             self.hessian = address(self.hessian_array)
             self.stride = 1
             while self.stride < SPARSEST and 4 * self.stride * SAMPLE * dim <= self.n:

@@ -195,6 +195,22 @@ cdef class Objective:
         pv_wipe(scratch, 3 * self.dim * sizeof(double))
         return risk.value, gradient
 
+    def finished(self, w, double value, double n, sums):
+        """The objective and its gradient at ``w``, where losses of n rows and sums of their gradients are given.
+
+        They may be of rows that are elsewhere: shape (2, dim), as :class:`privol._core._row_sums.RowSums` has them.
+        """
+        owner = []
+        cdef const double *point = self.vector(w, "w", owner)
+        cdef cnp.ndarray whole = np.ascontiguousarray(sums, dtype=np.float64)
+        cdef cnp.ndarray gradient = np.empty(self.dim)
+        cdef pv_risk risk
+        if cnp.PyArray_SIZE(whole) != 2 * self.dim:
+            raise InvalidParameter(f"sums must have shape (2, {self.dim}), found {np.shape(sums)}")
+        risk = pv_objective_finish(&self.c, point, value, n, <double *>cnp.PyArray_DATA(whole),
+                                   <double *>cnp.PyArray_DATA(gradient))
+        return risk.value, gradient
+
     def hessian_product(self, w, v):
         """The Hessian at ``w`` times ``v``; where the loss's slope bends, one of its generalised Hessians.
 

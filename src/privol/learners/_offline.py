@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -92,6 +92,10 @@ class Found:
     model: FloatArray  # with its noise
     clipped: int
     null: int
+
+
+#: Finds a model and perturbs it: ``find(learner, plan, outputs, source)``, of a learner whose parameters stay.
+Finding: TypeAlias = Callable[[Any, Any, int, Source | None], Found]
 
 
 def noisy(source: Source | None, x: FloatArray, law: str, scale: float) -> FloatArray:
@@ -192,7 +196,8 @@ class OfflineLearner(LedgeredModel):
             counting = counting_for(self, users, None, refuse=targets.refuse)
             if counting is not None:
                 codes = np.where(counting.admit(users, rows.shape[0], 0), np.nan, codes)
-            self._fit_rows(rows, codes, targets, counting, (*found, *conditions))
+            find = self._finding(rows, codes, targets)
+            self._fit_found(find, *rows.shape, targets, counting, (*found, *conditions))
         self._look_at_scaled(X=rows)
         return self
 
@@ -214,20 +219,22 @@ class OfflineLearner(LedgeredModel):
         InvalidRow, BudgetExceeded, SolverFailure
             As :meth:`fit`.
         """
+        rows, codes, targets = self._read(stream)
+        with self._as_before_if_it_fails():
+            self.n_features_in_ = rows.shape[1]
+            self._fit_found(self._finding(rows, codes, targets), *rows.shape, targets, stream, (), seal)
+        self._look_at_scaled(stream)
+        return self
+
+    def _read(self, stream: RowStream) -> tuple[Any, FloatArray, Targets]:
+        """All rows of a stream, checked, and their targets as codes."""
         check_null_rows(stream, self.on_invalid)
-        classes = None
-        if is_classifier(self):
-            if stream.classes is None:
-                raise InvalidParameter(
-                    f"loss={get_loss(self.loss).name!r} needs a stream with classes: open_stream(..., classes=)"
-                )
-            classes = declared_labels(stream.classes, most=self._most_classes(), ordered=True)
-        targets = self._targets(classes)
+        targets = self._targets_of(stream.classes)
         blocks, codes, seen = [], [], 0
         for block in stream:
             if block.y is None:
                 raise InvalidParameter("the stream has no targets")
-            codes.append((targets.encode if classes is None else targets.encode_indices)(block.y, seen))
+            codes.append((targets.encode if targets.classes is None else targets.encode_indices)(block.y, seen))
             rows = self._numbers(block.X, seen)
             self._check_rows(rows, targets, seen)
             blocks.append(rows.copy())  # streams may use their memory again
@@ -235,12 +242,17 @@ class OfflineLearner(LedgeredModel):
         if not seen:
             raise InvalidParameter("the stream has no rows")
         joined = sparse.vstack(blocks, format="csr") if sparse.issparse(blocks[0]) else np.vstack(blocks)
-        del blocks
-        with self._as_before_if_it_fails():
-            self.n_features_in_ = joined.shape[1]
-            self._fit_rows(joined, np.concatenate(codes), targets, stream, (), seal)
-        self._look_at_scaled(stream)
-        return self
+        return joined, np.concatenate(codes), targets
+
+    def _targets_of(self, classes: tuple[Any, ...] | None) -> Targets:
+        """The targets of a stream that has these classes."""
+        if not is_classifier(self):
+            return self._targets(None)
+        if classes is None:
+            raise InvalidParameter(
+                f"loss={get_loss(self.loss).name!r} needs a stream with classes: open_stream(..., classes=)"
+            )
+        return self._targets(declared_labels(classes, most=self._most_classes(), ordered=True))
 
     @contextmanager
     def _as_before_if_it_fails(self) -> Iterator[None]:
@@ -255,23 +267,29 @@ class OfflineLearner(LedgeredModel):
             self.__dict__.update(before)
             raise
 
-    def _fit_rows(
+    def _finding(self, X: Any, codes: FloatArray, targets: Targets) -> Finding:
+        """What finds the model of rows that are here."""
+        self._check_rows(X, targets, 0)
+        return lambda fixed, plan, outputs, source: fixed._find(X, codes, plan, outputs, source)
+
+    def _fit_found(
         self,
-        X: Any,
-        codes: FloatArray,
+        find: Finding,
+        n: int,
+        width: int,
         targets: Targets,
-        stream: RowStream | LiveUsers | None,
+        stream: Any,
         conditions: tuple[str, ...],
         seal: Sealer | None = None,
     ) -> Self:
-        self._check_rows(X, targets, 0)
-        n, outputs = X.shape[0], 1
+        """Pay for one release, of so many rows and features, and make it."""
+        outputs = 1
         if targets.classes is not None and len(targets.classes) > 2:
             outputs = len(targets.classes)
         # what is calibrated is what is run, whoever sets parameters meanwhile (another thread, a hook of warnings)
         fixed = object.__new__(type(self))
         fixed.__dict__.update(self.__dict__)
-        plan = fixed.calibrate(X.shape[1], n, 2 if targets.classes is None else len(targets.classes))
+        plan = fixed.calibrate(width, n, 2 if targets.classes is None else len(targets.classes))
         source = None if plan.law == "none" else make_source(fixed.random_state)
         # of others k rows cost k times what one does
         cost = plan if isinstance(plan, AverageCalibration) else None
@@ -289,7 +307,7 @@ class OfflineLearner(LedgeredModel):
         # however it ends, the rows may have made it: an error, a clock that ran out; and a model may be in a traceback
         account.attach(lambda: (n, released[0], square_up(guarantee.mu)))
         try:
-            found = fixed._find(X, codes, plan, outputs, source)
+            found = find(fixed, plan, outputs, source)
             export = Export(found.model, found.model, n, 1, guarantee, targets.classes)
             if seal is not None:
                 seal.seal(fixed, export, account)

@@ -7,7 +7,9 @@ is part of the calibration.
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +18,17 @@ from .. import calibration as calibrate
 from .._core._newton import minimise
 from .._core._noise import Source, wipe
 from .._core._objective import Objective
+from .._core._row_sums import RowSums
 from .._core._rows import squared_norms
 from .._validate import choice, integer
 from ..calibration import MIN_L2, OBJECTIVE_CALIBRATIONS, ObjectiveCalibration, OutputCalibration
+from ..distributed import Crew, Part
 from ..ledger import Ledger
 from ..losses import Loss, get_loss
 from ..noise import STREAM_OBJECTIVE, decide_lattice_point, decide_mixture_point
 from ._model import Export
-from ._offline import Found, OfflineLearner, noisy, within
+from ._offline import Found, OfflineLearner, Sealer, noisy, within
+from ._parts import PartReader, PartsOfRows, RowsHere, RowsThere
 
 __all__ = ["ObjectivePerturbation", "OutputPerturbation"]
 
@@ -51,36 +56,91 @@ class _Minimiser(OfflineLearner):
     def _conditions(self) -> tuple[str, ...]:
         return ("that a solver failed, which ends a fit with an error, is not hidden",)
 
+    def fit_parts(self, parts: Sequence[Part], crew: Crew, *, seal: Sealer | None = None) -> Self:
+        """Learn the rows of several parts, which workers read and hold, and release one model. Every call pays again.
+
+        Workers sum gradients and Hessians over their rows; this process, the curator, joins the sums in the order of
+        the parts, decides on each step, and alone has the noise. What is released depends on the parts and their order,
+        to the bit, and not on how many workers there are or which of them holds what. It differs from :meth:`fit` of all
+        rows at once in the last digits before the noise, within the same certificate.
+
+        Parameters
+        ----------
+        parts : sequence of Part
+            As :func:`privol.distributed.file_parts` gives them: each a name and how a worker opens its stream.
+        crew : privol.distributed.Crew
+            ``LocalCrew`` (threads), ``DaskCrew``, or ``RankCrew`` (MPI: every rank calls this, and each gets the model).
+            Workers and what connects them see raw rows and models without noise: they are trusted as the curator is,
+            and the guarantee says so.
+        seal : privol.state.SealedRelease, optional
+            As of :meth:`fit_stream`; of the curator.
+
+        Returns
+        -------
+        self
+            On other ranks than the curator's with the model and its guarantee, without ledger and counts.
+
+        Raises
+        ------
+        InvalidParameter, InvalidRow, StreamError, BudgetExceeded
+            Before anything is spent or released; with the name of the part, and the number of the row in it.
+        PartFailure, RankFailure
+            If nobody can answer for a part any more. Nothing was released; the budget counts as spent if the rows of all
+            parts had been read before.
+        SolverFailure
+            As of :meth:`fit`.
+
+        Notes
+        -----
+        Cost: some tens of rounds of questions, in each of which every part gets a model and answers with two vectors of
+        its size; a few with a matrix of its square (up to 512 coordinates; beyond, hundreds of rounds of vectors).
+        Memory: of the rows each part's worker has its own; the curator none.
+        """
+        if not crew.curator:
+            with self._as_before_if_it_fails():
+                self.n_features_in_, export = crew.serve()
+            shown: dict[str, Any] = {} if export.classes is None else {"classes_": export.classes}
+            self.__dict__.update(shown, _export=export)
+            for name in ("_account", "_counts"):
+                self.__dict__.pop(name, None)
+            return self
+        with crew.session(PartReader(self), parts) as session, self._as_before_if_it_fails():
+            stream = PartsOfRows(session)
+            targets = self._targets_of(stream.classes)
+            self.n_features_in_ = width = stream.n_features
+
+            def find(fixed: Any, plan: Any, outputs: int, source: Source | None) -> Found:
+                return fixed._find_in(RowsThere(fixed, session, width), plan, outputs, source)  # type: ignore[no-any-return]
+
+            self._fit_found(find, stream.n_rows, width, targets, stream, (), seal)
+            session.leave((width, self.__dict__["_export"]))
+        self._look_at_scaled(stream)
+        return self
+
+    def _find(self, X: Any, codes: FloatArray, plan: Any, outputs: int, source: Source | None) -> Found:
+        return self._find_in(RowsHere(self, X, codes), plan, outputs, source)
+
+    @abstractmethod
+    def _find_in(self, rows: RowsHere | RowsThere, plan: Any, outputs: int, source: Source | None) -> Found:
+        """Find the model and perturb it, wherever the rows are."""
+
     def _minimisers(
-        self, X: Any, codes: FloatArray, plan: Any, loss: Loss, outputs: int, linear: FloatArray | None
-    ) -> tuple[FloatArray, Objective]:
+        self, rows: RowsHere | RowsThere, plan: Any, loss: Loss, outputs: int, linear: FloatArray | None
+    ) -> FloatArray:
         """Certified minimisers of each output's objective, one after the other; SECRET, and the caller's to wipe."""
-        first = Objective(
-            X,
-            self._against_rest(codes, 0) if outputs > 1 else codes,
-            loss=loss,
-            l2_sum=plan.l2_sum,
-            linear=None if linear is None else linear[: len(linear) // outputs],
-            intercept=bool(self.fit_intercept),
-            x_bound=float(self.x_bound),
-            y_bound=float(self.y_bound),
-            refuse=self._refuse(),
-        )
         most, found = self._steps(), []
-        starts = self._starts(outputs * first.dim)
         try:
             for k in range(outputs):
-                own = first
-                if k:
-                    slope = None if linear is None else linear[k * first.dim : (k + 1) * first.dim]
-                    own = first.with_changes(targets=self._against_rest(codes, k), linear=slope)
-                start = None if starts is None else _better_start(own, starts[k * first.dim : (k + 1) * first.dim])
+                slope = None if linear is None else linear.reshape(outputs, -1)[k]
+                own, sums = rows.objective(k, outputs, loss=loss, l2_sum=plan.l2_sum, linear=slope)
+                starts = self._starts(outputs * own.dim)
+                start = None if starts is None else _better_start(own, sums, starts[k * own.dim : (k + 1) * own.dim])
                 try:
                     words = {"gradient_norm": plan.gradient_norm, "max_iterations": most}
-                    found.append(minimise(own, start=start, **words).point)
+                    found.append(minimise(own, rows=sums, start=start, **words).point)
                 finally:
                     own.forget()
-            return np.concatenate(found), first
+            return np.concatenate(found)
         finally:
             for point in found:
                 wipe(point)
@@ -92,20 +152,20 @@ class _Minimiser(OfflineLearner):
             return None
         return export.model
 
-    @staticmethod
-    def _against_rest(codes: FloatArray, k: int) -> FloatArray:
-        signs = np.where(codes == k, 1.0, -1.0)
-        signs[np.isnan(codes)] = np.nan
-        return signs
 
-
-def _better_start(objective: Objective, start: FloatArray) -> FloatArray | None:
-    """That point, or None for zeros: noise may have thrown it far off."""
-    values = []
+def _better_start(objective: Objective, sums: Any, start: FloatArray) -> FloatArray | None:
+    """That point, or None for zeros: noise may have thrown it far off. ``sums``: of rows that are elsewhere, or None."""
+    rows, values = RowSums(objective) if sums is None else sums, []
+    work = np.zeros((2, objective.dim))
     for point in (start, np.zeros(len(start))):
-        value, slope = objective.value_gradient(point)
+        point = np.array(point)
+        value = rows.losses(point, work)
+        value, slope = objective.finished(point, value, rows.n, work)
         wipe(slope)
         values.append(value)
+    wipe(work)
+    if sums is None:
+        rows.wipe()
     return start if values[0] < values[1] else None
 
 
@@ -273,15 +333,17 @@ class OutputPerturbation(_Minimiser):
             radius=self.radius,
         )
 
-    def _find(self, X: Any, codes: FloatArray, plan: OutputCalibration, outputs: int, source: Source | None) -> Found:
-        point, objective = self._minimisers(X, codes, plan, get_loss(self.loss), outputs, None)
+    def _find_in(
+        self, rows: RowsHere | RowsThere, plan: OutputCalibration, outputs: int, source: Source | None
+    ) -> Found:
+        point = self._minimisers(rows, plan, get_loss(self.loss), outputs, None)
         try:
             if plan.radius is not None:
                 norm = math.sqrt(squared_norms(point[None])[0])  # as the calibration's charge for rounding has it
                 if norm > plan.radius:
                     point *= plan.radius / norm
             released = within(noisy(source, point, plan.law, plan.scale), plan.ball)
-            return Found(released, objective.n_clipped, objective.n_null)
+            return Found(released, rows.n_clipped, rows.n_null)
         finally:
             wipe(point)
 
@@ -457,21 +519,21 @@ class ObjectivePerturbation(_Minimiser):
             min_l2=choice(MIN_L2, min_l2=self.min_l2),
         )
 
-    def _find(
-        self, X: Any, codes: FloatArray, plan: ObjectiveCalibration, outputs: int, source: Source | None
+    def _find_in(
+        self, rows: RowsHere | RowsThere, plan: ObjectiveCalibration, outputs: int, source: Source | None
     ) -> Found:
         linear = None
         if plan.law != "none":
             assert source is not None
             linear = _linear_term(source, plan)
         try:
-            point, objective = self._minimisers(X, codes, plan, plan.loss, outputs, linear)
+            point = self._minimisers(rows, plan, plan.loss, outputs, linear)
         finally:
             if linear is not None:
                 wipe(linear)
         try:
             released = within(noisy(source, point, plan.law, plan.final_scale), plan.ball)
-            return Found(released, objective.n_clipped, objective.n_null)
+            return Found(released, rows.n_clipped, rows.n_null)
         finally:
             wipe(point)
 

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ._sparse import sound_rows
-from ._validate import integer, number
-from ._values import block_of
-from .errors import InvalidParameter, RankFailure, StateError
-from .topology import MixingMatrix, MixingSchedule, PeriodicMixing
+from .._sparse import sound_rows
+from .._validate import integer, number
+from .._values import block_of
+from ..errors import InvalidParameter, RankFailure, StateError
+from ..topology import MixingMatrix, MixingSchedule, PeriodicMixing
 
 __all__ = ["DealtRows", "Exchange", "InterleavedRows", "NetworkRows", "Ranks", "on_all_ranks"]
 

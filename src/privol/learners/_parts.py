@@ -1,0 +1,325 @@
+"""Rows of an offline fit: here, or in parts that workers hold, of whom sums over rows are asked."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core._noise import wipe
+from .._core._objective import Objective
+from .._core._row_sums import RowSums, hessian_width, join
+from ..distributed import Part, Session
+from ..errors import InvalidParameter
+from ..losses import Loss
+
+__all__ = ["PartReader", "PartsOfRows", "RowsHere", "RowsThere"]
+
+FloatArray = NDArray[np.float64]
+
+_TRUST = (
+    "the rows were read by workers, which see raw rows, and models and sums without noise, as does what connects them: "
+    "they are trusted as the curator is"
+)
+
+
+def _against_rest(codes: FloatArray, k: int) -> FloatArray:
+    signs = np.where(codes == k, 1.0, -1.0)
+    signs[np.isnan(codes)] = np.nan
+    return signs
+
+
+class RowsHere:
+    """Rows in this process.
+
+    Attributes
+    ----------
+    n_clipped, n_null : int
+        Rows that were scaled to their bound, and null rows; once there is an objective.
+    """
+
+    def __init__(self, learner: Any, X: Any, codes: FloatArray) -> None:
+        self._learner, self._X, self._codes = learner, X, codes
+        self._first: Objective | None = None
+
+    def objective(
+        self, k: int, outputs: int, *, loss: Loss, l2_sum: float, linear: FloatArray | None
+    ) -> tuple[Objective, None]:
+        """The objective of one output; of several, of a class against the rest."""
+        targets = _against_rest(self._codes, k) if outputs > 1 else self._codes
+        if self._first is not None:
+            return self._first.with_changes(targets=targets, linear=linear), None
+        self._first = _objective(self._learner, self._X, targets, loss, l2_sum, linear)
+        return self._first, None
+
+    @property
+    def n_clipped(self) -> int:
+        return 0 if self._first is None else self._first.n_clipped
+
+    @property
+    def n_null(self) -> int:
+        return 0 if self._first is None else self._first.n_null
+
+
+def _objective(
+    learner: Any, X: Any, targets: FloatArray, loss: Loss, l2_sum: float, linear: FloatArray | None
+) -> Objective:
+    return Objective(
+        X,
+        targets,
+        loss=loss,
+        l2_sum=l2_sum,
+        linear=linear,
+        intercept=bool(learner.fit_intercept),
+        x_bound=float(learner.x_bound),
+        y_bound=float(learner.y_bound),
+        refuse=learner._refuse(),
+    )
+
+
+# ---- the worker's side -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """What is minimised over the rows: the same for all parts."""
+
+    name: str  # of its own, as losses of users' own cannot be compared
+    loss: Loss = field(compare=False)
+    outputs: int
+    k: int
+
+
+class PartReader:
+    """Reads a part as ``fit_stream`` reads a stream: with the learner's parameters, without its ledger and its noise."""
+
+    def __init__(self, learner: Any) -> None:
+        words = learner.get_params(deep=False) | {"ledger": None, "random_state": None}
+        self._learner = type(learner)(**words)
+
+    def __call__(self, part: Part) -> _HeldRows:
+        stream = part.open()
+        if getattr(getattr(stream, "schema", None), "learnt", None) is not None or getattr(stream, "beside", None):
+            raise InvalidParameter("an encoding that is learnt is of one stream; parts need a public schema, or none")
+        X, codes, _ = self._learner._read(stream)
+        about = {
+            "n_rows": X.shape[0],
+            "n_features": X.shape[1],
+            "classes": stream.classes,
+            "rows_per_user": getattr(stream, "rows_per_user", None),
+            "user": getattr(stream, "user", None),
+            "users_fixed": getattr(stream, "users_fixed", True),
+            "conditions": tuple(getattr(stream, "conditions", ())),
+        }
+        return _HeldRows(self._learner, X, codes, about)
+
+
+class _HeldRows:
+    """The rows of a part, and what is asked of them: each answer is a function of the rows and of the question."""
+
+    def __init__(self, learner: Any, X: Any, codes: FloatArray, about: dict[str, Any]) -> None:
+        self._learner, self._X, self._codes, self._about = learner, X, codes, about
+        self._problem: _Problem | None = None
+        self._rows: RowsHere | None = None
+        self._sums: RowSums | None = None
+
+    def about(self) -> dict[str, Any]:
+        return self._about
+
+    def counts(self, problem: _Problem) -> tuple[int, float, int, int]:
+        """Rows that count, blocks of them, rows scaled to their bound, and null rows."""
+        sums = self._of(problem)
+        return sums.n, sums.blocks, sums.objective.n_clipped, sums.objective.n_null
+
+    def losses(self, problem: _Problem, w: FloatArray) -> tuple[float, FloatArray]:
+        rows = self._of(problem)
+        sums = np.empty((2, rows.dim))
+        return rows.losses(w, sums), sums
+
+    def margins(self, problem: _Problem, w: FloatArray) -> tuple[FloatArray, FloatArray]:
+        rows = self._of(problem)
+        sums = np.empty((2, rows.dim))
+        return rows.margins(w, sums), sums
+
+    def hessian(self, problem: _Problem, w: FloatArray, stride: int) -> FloatArray:
+        rows = self._of(problem)
+        width = hessian_width(rows.dim)
+        out = np.empty((width, width))
+        rows.hessian(w, stride, out)
+        lower: FloatArray = out[np.tril_indices(rows.dim)]
+        wipe(out)
+        return lower
+
+    def diagonal(self, problem: _Problem, w: FloatArray) -> FloatArray:
+        rows = self._of(problem)
+        out = np.empty(rows.dim)
+        rows.diagonal(w, out)
+        return out
+
+    def product(self, problem: _Problem, w: FloatArray, v: FloatArray) -> FloatArray:
+        rows = self._of(problem)
+        out = np.empty(rows.dim)
+        rows.product(w, v, out)
+        return out
+
+    def along(self, problem: _Problem, w: FloatArray, v: FloatArray, a: float) -> tuple[float, float]:
+        return self._of(problem).along(w, v, a)
+
+    def wipe(self) -> None:
+        if self._sums is not None:
+            self._sums.wipe()
+        self._problem = self._rows = self._sums = None
+
+    def _of(self, problem: _Problem) -> RowSums:
+        if self._problem != problem or self._sums is None:
+            if self._sums is not None:
+                self._sums.wipe()
+            if self._rows is None or self._problem is None or self._problem.name != problem.name:
+                self._rows = RowsHere(self._learner, self._X, self._codes)
+            objective, _ = self._rows.objective(
+                problem.k, problem.outputs, loss=problem.loss, l2_sum=1.0, linear=None
+            )
+            self._problem, self._sums = problem, RowSums(objective)
+        return self._sums
+
+
+# ---- the curator's side ------------------------------------------------------------------------------------------------
+
+
+class PartsOfRows:
+    """What all parts together say of their rows, by the names of a stream.
+
+    A user may have rows in several parts, so their caps are added; where a part has none, or goes by another column,
+    nothing is said of users.
+
+    Raises
+    ------
+    InvalidParameter
+        If parts differ in their features or classes.
+    """
+
+    def __init__(self, session: Session) -> None:
+        found = list(session.ask("about"))
+        for name in ("n_features", "classes"):
+            different = [k for k, about in enumerate(found) if about[name] != found[0][name]]
+            if different:
+                first, other = session.parts[0].name, session.parts[different[0]].name
+                raise InvalidParameter(
+                    f"part {other!r}: {name} must be the same in all parts: found {found[different[0]][name]!r}, "
+                    f"{found[0][name]!r} in part {first!r}"
+                )
+        self.n_rows: int = sum(about["n_rows"] for about in found)
+        self.n_features: int = found[0]["n_features"]
+        self.classes: tuple[Any, ...] | None = found[0]["classes"]
+        caps = [about["rows_per_user"] for about in found]
+        known = None not in caps and len({about["user"] for about in found}) == 1
+        self.rows_per_user: int | None = sum(caps) if known else None
+        self.user: str | None = found[0]["user"] if known else None
+        self.users_fixed = all(about["users_fixed"] for about in found)
+        said = [condition for about in found for condition in about["conditions"]]
+        self.conditions = tuple(dict.fromkeys([*said, _TRUST]))
+
+    def __iter__(self) -> Iterator[Any]:
+        raise InvalidParameter("rows in parts are the workers', and are not read here")
+
+
+class RowsThere:
+    """Rows in parts, of which a session's workers have the sums; attributes as of :class:`RowsHere`."""
+
+    def __init__(self, learner: Any, session: Session, n_features: int) -> None:
+        self._learner, self._session, self._width = learner, session, n_features
+        self._name = uuid.uuid4().hex
+        self.n_clipped = self.n_null = 0
+
+    def objective(
+        self, k: int, outputs: int, *, loss: Loss, l2_sum: float, linear: FloatArray | None
+    ) -> tuple[Objective, _PartsSums]:
+        """An objective without rows of its own, and the sums over those of the parts."""
+        none = np.empty((0, self._width)), np.empty(0)
+        objective = _objective(self._learner, *none, loss, l2_sum, linear)
+        sums = _PartsSums(self._session, _Problem(self._name, loss, outputs, k), objective.dim)
+        self.n_clipped, self.n_null = sums.n_clipped, sums.n_null
+        return objective, sums
+
+
+class _PartsSums:
+    """What a minimiser asks of rows, asked of all parts: sums are joined in the order of the parts.
+
+    The gradient's are joined exactly, but for the rounding of their low halves (``docs/proofs/solver.md``, section 3);
+    what only steers steps is added as it comes. What has been added is overwritten.
+    """
+
+    def __init__(self, session: Session, problem: _Problem, dim: int) -> None:
+        self._session, self._problem, self._dim = session, problem, dim
+        found = list(session.ask("counts", problem))
+        self.n = sum(n for n, _, _, _ in found)
+        self.blocks = sum(blocks + 1.0 for _, blocks, _, _ in found)
+        self.n_clipped = sum(clipped for _, _, clipped, _ in found)
+        self.n_null = sum(null for _, _, _, null in found)
+
+    def losses(self, w: FloatArray, sums: FloatArray) -> float:
+        """The losses at ``w``; their gradient goes into ``sums``."""
+        total, sums[:] = 0.0, 0.0
+        for value, part in self._ask("losses", w):
+            total += value
+            _take(part, sums)
+        return total
+
+    def margins(self, w: FloatArray, sums: FloatArray) -> FloatArray:
+        """What bounds the roundings of the gradient at ``w``, which goes into ``sums``."""
+        total, sums[:] = np.zeros(3), 0.0
+        for margins, part in self._ask("margins", w):
+            total += margins
+            _take(part, sums)
+        return total
+
+    def hessian(self, w: FloatArray, stride: int, out: FloatArray) -> None:
+        """The Hessian at ``w``, of every ``stride``-th row of each part, into the lower triangle of ``out``."""
+        lower = np.zeros(self._dim * (self._dim + 1) // 2)
+        for part in self._ask("hessian", w, stride):
+            lower += part
+            wipe(_own(part))
+        out[:] = 0.0
+        out[np.tril_indices(self._dim)] = lower
+        wipe(lower)
+
+    def diagonal(self, w: FloatArray, out: FloatArray) -> None:
+        """The diagonal of the Hessian at ``w``."""
+        self._add(self._ask("diagonal", w), out)
+
+    def product(self, w: FloatArray, v: FloatArray, out: FloatArray) -> None:
+        """The Hessian at ``w`` times ``v``."""
+        self._add(self._ask("product", w, np.array(v)), out)
+
+    def along(self, w: FloatArray, v: FloatArray, a: float) -> tuple[float, float]:
+        """Slope and curvature along ``v - w`` at ``w + a (v - w)``."""
+        slope = curve = 0.0
+        for s, c in self._ask("along", w, np.array(v), a):
+            slope += s
+            curve += c
+        return slope, curve
+
+    def _ask(self, question: str, w: FloatArray, *rest: Any) -> Iterator[Any]:
+        # a copy, as a thread may still read it when the solver goes on after an error
+        return self._session.ask(question, self._problem, np.array(w), *rest)
+
+    @staticmethod
+    def _add(parts: Iterator[FloatArray], out: FloatArray) -> None:
+        out[:] = 0.0
+        for part in parts:
+            out += part
+            wipe(_own(part))
+
+
+def _own(array: FloatArray) -> FloatArray:
+    """An array that can be wiped: what was sent may be a view of a message."""
+    return array if array.flags.writeable else np.empty(0)
+
+
+def _take(part: FloatArray, sums: FloatArray) -> None:
+    join(np.ascontiguousarray(part), sums)
+    wipe(_own(part))
