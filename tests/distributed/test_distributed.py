@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from mpi_jobs import codes, mpi, tasks, texts
 from mpi_programs import CASES, Block, N, Rows, X, Y, found_of, make, rows_of
-from places import ROOT
 from scipy import sparse
 
-import privol
 from privol.cli.account import describe_account
 from privol.cli.app import app
 from privol.distributed import DealtRows, InterleavedRows
@@ -26,46 +21,7 @@ from privol.state import State, load_model
 
 pytestmark = pytest.mark.mpi
 
-HERE = ROOT / "tests" / "support"
-MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
-# Open MPI otherwise looks for a second whether other machines can be reached
-LOCAL = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,sm"}
 SHARDS = ["part-0.csv", "part-1.csv", "part-2.csv", "part-3.csv"]
-
-
-def mpi(ranks, *program, folder=None, check=True):
-    """Run a Python program on so many ranks."""
-    pytest.importorskip("mpi4py", exc_type=ImportError)
-    if MPIEXEC is None:
-        if os.environ.get("CI"):
-            pytest.fail("there is no mpiexec")
-        pytest.skip("there is no mpiexec")
-    options = ["--allow-run-as-root", "--oversubscribe"]
-    # the privol of this process, wherever it is from
-    paths = [str(Path(privol.__file__).parents[1]), str(HERE)]
-    env = {**LOCAL, **os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    command = [MPIEXEC, *options, "-n", str(ranks), sys.executable, *map(str, program)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env, timeout=120)
-    assert not check or done.returncode == 0, done.stderr
-    return done
-
-
-def tasks(*todo, check=True):
-    """Start ranks once, as many as the largest task needs: (ranks, folder, name of mpi_programs.py, words)."""
-    for _, folder, *_ in todo:
-        folder.mkdir(exist_ok=True)
-    words = [[ranks, str(folder), *map(str, rest)] for ranks, folder, *rest in todo]
-    return mpi(max(ranks for ranks, *_ in todo), HERE / "mpi_programs.py", json.dumps(words), check=check)
-
-
-def codes(folder):
-    """How a task ended on its ranks: their exit codes."""
-    return [json.loads(path.read_text()) for path in sorted(folder.glob("code-*.json"))]
-
-
-def texts(folder, name):
-    """What all ranks wrote into files of a task."""
-    return "".join(path.read_text() for path in sorted(folder.glob(f"{name}-*.txt")))
 
 
 @pytest.fixture(scope="module")

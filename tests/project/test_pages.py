@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,22 @@ def of_network() -> dict[str, Any]:
 
 
 #: What a page takes as given: the reader's own rows.
-GIVEN = {"encoding.md": of_encoding, "guarantee.md": of_guarantee, "network.md": of_network}
+def of_parts() -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    Path("rows").mkdir()
+    for name in ("a", "b", "c"):
+        rows = rng.uniform(-1.0, 1.0, size=(200, 3))
+        lines = [f"{a},{b},{c},{'yes' if a > b else 'no'}" for a, b, c in rows.tolist()]
+        Path("rows", f"{name}.csv").write_text("\n".join(["a,b,c,y", *lines]) + "\n", encoding="utf-8")
+    return {}
+
+
+GIVEN = {
+    "encoding.md": of_encoding,
+    "guarantee.md": of_guarantee,
+    "network.md": of_network,
+    "parts.md": of_parts,
+}
 
 
 def equal_privacy(names: dict[str, Any], out: str) -> None:

@@ -17,6 +17,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from part_rows import PARTS
 
 from privol import DOLA, SparseDOLA, distributed
 from privol.cli import main
@@ -330,6 +331,7 @@ def command(ranks, folder, *words):
 
 
 PROGRAMS = {"bits": bits, "kept": kept, "failing": failing, "users": users, "refusals": refusals, "command": command}
+PROGRAMS |= PARTS
 
 
 def do(comm, tasks):

@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._objective import Objective
-from ._row_sums import Rows
+from ._row_sums import _Rows
 
 MOST_DENSE: int
 
@@ -19,7 +19,7 @@ class Minimiser:
 def minimise(
     objective: Objective,
     *,
-    rows: Rows | None = None,
+    rows: _Rows | None = None,
     start: ArrayLike | None = None,
     gradient_norm: float,
     max_iterations: int = 200,

@@ -10,6 +10,7 @@ cdef class RowSums:
     cdef object points, predictions    # of the two points that were asked for last
     cdef object curvatures, work, scratch
     cdef int latest, curved            # which of the two; of which the curvatures are, -1: of none
+    cdef object zeros(self, int64_t n)
     cdef int slot(self, object w) except? -1
     cdef int known(self, object w) except -1
     cdef double *curves(self, object w) except NULL

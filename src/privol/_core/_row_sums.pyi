@@ -7,7 +7,7 @@ from ._objective import Objective
 
 _FloatArray = NDArray[np.float64]
 
-class Rows(Protocol):
+class _Rows(Protocol):
     """What a minimiser asks of rows."""
 
     @property
@@ -21,7 +21,7 @@ class Rows(Protocol):
     def product(self, w: _FloatArray, v: _FloatArray, out: _FloatArray) -> None: ...
     def along(self, w: _FloatArray, v: _FloatArray, a: float) -> tuple[float, float]: ...
 
-class RowSums(Rows):
+class RowSums(_Rows):
     def __init__(self, objective: Objective) -> None: ...
     @property
     def objective(self) -> Objective: ...

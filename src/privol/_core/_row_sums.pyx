@@ -58,7 +58,7 @@ cdef class RowSums:
     def blocks(self) -> float:
         return pv_objective_blocks(&self.objective.c)
 
-    def zeros(self, n):
+    cdef object zeros(self, int64_t n):
         cdef cnp.ndarray array = np.zeros(max(n, 1))
         self.owners.append(array)
         return array
@@ -96,9 +96,9 @@ cdef class RowSums:
         return np.array([margins.slopes, margins.lengths, margins.underflow])
 
     def hessian(self, w, int64_t stride, out):
-        """Write the Hessian at ``w`` into the lower triangle of ``out``, of every ``stride``-th row, ``stride`` times.
+        """Write the Hessian at ``w`` into the lower triangle of ``out``: of every ``stride``-th row, ``stride`` times.
 
-        Shape (width, width), width of :func:`hessian_width`.
+        Shape (width, width), of :func:`hessian_width`.
         """
         cdef int64_t width = pv_hessian_width(self.dim)
         cdef double *matrix = doubles(out, width * width)
@@ -127,7 +127,7 @@ cdef class RowSums:
             pv_objective_product(&self.objective.c, curves, direction, target)
 
     def along(self, w, v, double a):
-        """Return the sums of slopes and of curvatures along ``v - w`` at ``w + a (v - w)``; no pass where both are kept.
+        """Return the sums of slopes and curvatures along ``v - w`` at ``w + a (v - w)``; no pass where both are kept.
 
         Predictions there are ``p + a (q - p)``, of those at ``w`` and ``v``.
         """
@@ -148,7 +148,7 @@ cdef class RowSums:
         return -1
 
     cdef int known(self, object w) except -1:
-        """Where the predictions at a point are, which are made if need be: in the place of the point used longer ago."""
+        """Where the predictions at a point are; made, if need be, in the place of the point used longer ago."""
         cdef int k = self.slot(w)
         if k < 0:
             self.losses(w, np.empty((2, self.dim)))

@@ -1,15 +1,15 @@
 """Several processes and machines: nodes of a network over ranks of MPI, and parts of the rows over workers.
 
-*Nodes* (:class:`Ranks`, :class:`DealtRows`, :class:`InterleavedRows`): :class:`privol.DOLA` in several processes, none of
-which sees the rows of another. *Parts* (:func:`file_parts` and a :class:`Crew`): one curator learns from the rows of many
-files, which workers read; they are trusted as the curator is. The only room that knows MPI and Dask.
+*Nodes* (:class:`Ranks`, :class:`DealtRows`, :class:`InterleavedRows`): :class:`privol.DOLA` in several processes, none
+of which sees the rows of another. *Parts* (:func:`file_parts` and a :class:`Crew`): one curator learns from the rows of
+many files, which workers read; they are trusted as the curator is. The only room that knows MPI and Dask.
 """
 
 from ._crews import Crew, LocalCrew, Session
 from ._dask_crew import DaskCrew
-from ._nodes import DealtRows, Exchange, InterleavedRows, NetworkRows, Ranks, on_all_ranks
-from ._parts import FilePart, Part, file_parts
 from ._rank_crew import RankCrew
+from ._mpi_job import DealtRows, Exchange, InterleavedRows, NetworkRows, Ranks, on_all_ranks
+from ._row_parts import FilePart, Part, file_parts
 
 __all__ = [
     "Crew",

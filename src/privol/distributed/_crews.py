@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from .._validate import integer
-from ._parts import Held, Part, Reading, check_parts, result_of
+from ._row_parts import Held, Part, Reading, check_parts, result_of
 
 __all__ = ["Crew", "LocalCrew", "Session"]
 
@@ -63,8 +63,8 @@ class Session(ABC):
 class Crew(ABC):
     """Workers who hold parts of the rows and answer questions about them; the curator alone has the noise.
 
-    Workers see raw rows, and models and sums without noise: they, and whatever connects them, are trusted as the curator
-    is. Subclasses connect them: :class:`LocalCrew`, :class:`RankCrew`, :class:`DaskCrew`.
+    Workers see raw rows, and models and sums without noise: they, and whatever connects them, are trusted as the
+    curator is. Subclasses connect them: :class:`LocalCrew`, :class:`RankCrew`, :class:`DaskCrew`.
     """
 
     #: Whether this process is the curator; others :meth:`serve`.

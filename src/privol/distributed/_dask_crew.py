@@ -5,21 +5,25 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from .._validate import number
+from .._validate import integer, number
 from ..errors import PartFailure, StateError
 from ._crews import Crew, Session
-from ._parts import Held, Part, Reading
+from ._row_parts import Held, Part, Reading
 
 __all__ = ["DaskCrew"]
 
-# ---- on a worker ------------------------------------------------------------------------------------------------------
+# ---- on a worker ------------------------------------------------------------------------------------------------
 
 #: Seconds after which a worker forgets the parts of a session that asks no more: its curator may have died.
 _IDLE = 600.0
+#: Seconds after which it is looked whether a worker lives that has not answered: at first, and at most.
+_LOOK, _SELDOM = 1.0, 30.0
 
 _SESSIONS: dict[str, _Kept] = {}
 _LOCK = Lock()
@@ -33,20 +37,23 @@ class _Kept:
         self.used = time.monotonic()
 
 
-def _answer(
-    session: str, number_of: int, reading: Reading, part: Part, question: str, arguments: tuple[Any, ...]
-) -> Any:
-    """Answer for a part, in a process of Dask. Errors are returned: Dask writes those that are raised into its logs."""
+def _answers(
+    session: str, parts: dict[int, Part], reading: Reading, question: str, arguments: tuple[Any, ...], threads: int
+) -> list[Any]:
+    """Answer for parts, in a process of Dask. Errors are returned: Dask writes those that are raised into its logs."""
     now = time.monotonic()
     with _LOCK:
         idle = [name for name, kept in _SESSIONS.items() if name != session and now - kept.used > _IDLE]
         left = [_SESSIONS.pop(name) for name in idle]
         kept = _SESSIONS.setdefault(session, _Kept())
         kept.used = now
-        held = kept.held.setdefault(number_of, Held(reading, part))
+        held = [kept.held.setdefault(k, Held(reading, part)) for k, part in parts.items()]
     for other in left:
         _wipe(other)
-    return held.answer(question, arguments)
+    if min(threads, len(held)) <= 1:
+        return [one.answer(question, arguments) for one in held]
+    with ThreadPoolExecutor(min(threads, len(held))) as pool:
+        return list(pool.map(lambda one: one.answer(question, arguments), held))
 
 
 def _forget(session: str) -> None:
@@ -61,26 +68,27 @@ def _wipe(kept: _Kept) -> None:
         held.wipe()
 
 
-# ---- the curator ------------------------------------------------------------------------------------------------------
+# ---- the curator ------------------------------------------------------------------------------------------------
 
 
 class DaskCrew(Crew):
     """Workers of a Dask cluster, which need privol too.
 
-    A worker keeps the parts that it was asked about first. Where one dies, others read its parts and answer in its
-    place: the result has the same bits. A part under which workers die again and again (Dask's setting
-    ``distributed.scheduler.allowed-failures``) ends the fit.
+    A worker keeps the parts that it was asked about first. Where it dies, others read its parts and answer in its
+    place: the result has the same bits.
 
     Parameters
     ----------
     client : distributed.Client
         Its connections should use TLS where the network is not trusted. Rows never pass through it or the scheduler;
         models and sums without noise do.
+    attempts : int, default=3
+        Workers that may die over one part before the fit ends; at least 1.
     timeout : float, default=60.0
         Seconds to wait for a worker where there is none; above 0.
     """
 
-    def __init__(self, client: Any, *, timeout: float = 60.0) -> None:
+    def __init__(self, client: Any, *, attempts: int = 3, timeout: float = 60.0) -> None:
         try:
             from distributed import Client
         except ImportError as error:
@@ -88,77 +96,118 @@ class DaskCrew(Crew):
         if not isinstance(client, Client):
             raise StateError(f"client must be a distributed.Client, found {type(client).__name__}")
         self.client = client
+        self.attempts = integer(attempts=attempts, at_least=1)
         self.timeout = number(timeout=timeout, above=0.0)
 
     def session(self, reading: Reading, parts: Sequence[Part]) -> Session:
         """Begin to hold parts."""
-        return _DaskSession(self.client, reading, parts, self.timeout)
+        return _DaskSession(self, reading, parts)
 
 
 class _DaskSession(Session):
-    def __init__(self, client: Any, reading: Reading, parts: Sequence[Part], timeout: float) -> None:
+    def __init__(self, crew: DaskCrew, reading: Reading, parts: Sequence[Part]) -> None:
         super().__init__(parts)
-        self._client, self._reading, self._timeout = client, reading, timeout
-        self._name, self._questions = uuid.uuid4().hex, 0
+        self._crew, self._client, self._reading = crew, crew.client, reading
+        self._name, self._tasks = uuid.uuid4().hex, 0
         self._places: dict[int, str] = {}
+        self._threads: dict[str, int] = {}
+        self._deaths: Counter[int] = Counter()  # of workers, by the part that was asked about
 
-    def _placed(self) -> list[str]:
-        """A worker for every part: the one that has it, or one with few parts."""
-        workers = sorted(self._client.nthreads())
-        if not workers:
+    def _workers(self) -> dict[str, int]:
+        """Addresses of workers, and how many threads each has."""
+        found: dict[str, int] = self._client.nthreads()
+        if not found:
             try:
-                self._client.wait_for_workers(1, timeout=self._timeout)
+                self._client.wait_for_workers(1, timeout=self._crew.timeout)
             except TimeoutError:
-                raise PartFailure(f"no worker has come for {self._timeout:g} s", part=self.parts[0].name) from None
-            workers = sorted(self._client.nthreads())
-        load = Counter(place for place in self._places.values() if place in workers)
+                raise PartFailure(f"no worker has come for {self._crew.timeout:g} s", part=self.parts[0].name) from None
+            found = self._client.nthreads()
+        return found
+
+    def _place(self, workers: Iterable[str]) -> None:
+        """A worker for every part: the one that has it, or one with few parts."""
+        among = sorted(workers)
+        load = Counter(place for place in self._places.values() if place in among)
         for k in range(len(self.parts)):
-            if self._places.get(k) not in workers:
-                self._places[k] = min(workers, key=lambda worker: load[worker])
+            if self._places.get(k) not in among:
+                self._places[k] = min(among, key=lambda worker: load[worker])
                 load[self._places[k]] += 1
-        return [self._places[k] for k in range(len(self.parts))]
+
+    def _submit(self, own: list[int], question: str, arguments: tuple[Any, ...]) -> _Task:
+        """Ask one worker about parts that it has."""
+        self._tasks += 1
+        place = self._places[own[0]]
+        future = self._client.submit(
+            _answers,
+            self._name,
+            {k: self.parts[k] for k in own},
+            self._reading,
+            question,
+            arguments,
+            self._threads.get(place, 1),
+            key=f"privol-{question}-{self._name}-{self._tasks}",
+            workers=[place],
+            pure=False,
+        )
+        return _Task(future, place, own)
 
     def _ask(self, question: str, arguments: tuple[Any, ...]) -> Iterator[Any]:
-        self._questions += 1
-        futures = [
-            self._client.submit(
-                _answer,
-                self._name,
-                k,
-                self._reading,
-                part,
-                question,
-                arguments,
-                key=f"privol-{question}-{self._name}-{self._questions}-{k}",
-                workers=[place],
-                allow_other_workers=True,  # where it dies
-                pure=False,
-            )
-            for k, (part, place) in enumerate(zip(self.parts, self._placed(), strict=True))
-        ]
+        if not self._places:
+            self._threads = self._workers()
+            self._place(self._threads)
+        tasks: dict[int, _Task] = {}
+        for place in dict.fromkeys(self._places.values()):
+            own = [k for k, at in self._places.items() if at == place]
+            tasks |= dict.fromkeys(own, self._submit(own, question, arguments))
         try:
-            for part, future in zip(self.parts, futures, strict=True):
-                try:
-                    found = future.result()
-                except Exception as error:
-                    raise self._failure(error, part) from None
-                future.release()
+            for k in range(len(self.parts)):
+                while True:
+                    try:
+                        found = self._result(tasks[k], k)
+                        break
+                    except _Died:  # this part alone is asked again, so that it is known over which one workers die
+                        self._mourn(k, tasks[k].place)
+                        tasks[k] = self._submit([k], question, arguments)
                 yield found
         finally:
-            self._client.cancel([future for future in futures if not future.done()])
+            for task in tasks.values():
+                task.future.cancel()
 
-    @staticmethod
-    def _failure(error: Exception, part: Part) -> PartFailure:
-        last = getattr(getattr(error, "last_worker", None), "address", None)
-        if last is not None:
-            return PartFailure(
-                f"part {part.name!r}: every worker that read it died, the last one at {last}: nothing was released",
-                part=part.name,
-                worker=str(last),
+    def _result(self, task: _Task, k: int) -> Any:
+        """Wait for an answer, and look now and then whether its worker lives: Dask waits for its return for ever."""
+        patience = _LOOK
+        while k not in task.found:
+            if task.died:
+                raise _Died
+            try:
+                task.found = dict(zip(task.own, task.future.result(timeout=patience), strict=True))
+            except TimeoutError:
+                task.died = task.place not in self._client.nthreads()
+                # a large answer takes long to come, too
+                patience = min(2.0 * patience, _SELDOM) if task.future.done() else _LOOK
+            except Exception as error:
+                task.died = type(error).__name__ in ("KilledWorker", "FutureCancelledError")
+                if not task.died:
+                    name = self.parts[k].name
+                    raise PartFailure(
+                        f"part {name!r}: Dask has no answer ({type(error).__name__}: {error}); nothing was released",
+                        part=name,
+                        worker=task.place,
+                    ) from None
+        return task.found.pop(k)
+
+    def _mourn(self, k: int, last: str) -> None:
+        """Find another worker for a part, unless too many have died over it."""
+        self._deaths[k] += 1
+        name = self.parts[k].name
+        if self._deaths[k] >= self._crew.attempts:
+            raise PartFailure(
+                f"part {name!r}: {self._deaths[k]} workers died over it, the last one at {last}; nothing was released",
+                part=name,
+                worker=last,
             )
-        return PartFailure(
-            f"part {part.name!r}: no worker has answered ({type(error).__name__}): nothing was released", part=part.name
-        )
+        self._threads = self._workers()
+        self._place([worker for worker in self._threads if worker != last] or self._threads)
 
     def _close(self, left: Any, error: BaseException | None) -> None:
         try:
@@ -166,3 +215,18 @@ class _DaskSession(Session):
         except Exception:  # what has died has nothing left to forget
             if error is None:
                 raise
+
+
+@dataclass
+class _Task:
+    """What one worker was asked: about which parts, and its answers that were not yet taken."""
+
+    future: Any
+    place: str
+    own: list[int]
+    found: dict[int, Any] = field(default_factory=dict)
+    died: bool = False
+
+
+class _Died(Exception):
+    """A worker is gone that was asked."""

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidParameter, RankFailure
 from ._crews import Crew, Session
-from ._nodes import Ranks
-from ._parts import Held, Part, Reading
+from ._mpi_job import Ranks
+from ._row_parts import Held, Part, Reading
 
 __all__ = ["RankCrew"]
 
@@ -23,8 +23,8 @@ _OPEN, _ASK, _CLOSE, _END = range(4)
 class RankCrew(Crew):
     """The processes of an MPI job as workers: rank 0 is the curator; every rank calls the same ``fit_parts``.
 
-    Of P ranks and n parts each has n / P or one more, in order: rank 0 the first of them. A rank that dies ends the job,
-    as MPI has it: nothing is released.
+    Of P ranks and n parts each has n / P or one more, in order: rank 0 the first of them. A rank that dies ends the
+    job, as MPI has it: nothing is released.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def _packed(words: Any) -> NDArray[np.int64]:
         content = pickle.dumps(words, protocol=pickle.HIGHEST_PROTOCOL)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise InvalidParameter(
-            f"parts, and a loss of your own, must be such as can be pickled (functions of a module, no lambdas): {error}"
+            f"parts and a loss of your own must be such as can be pickled (functions of a module, no lambdas): {error}"
         ) from None
     return np.frombuffer(content.ljust(-(-len(content) // 8) * 8, b"\0"), dtype=np.int64)
 

@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from .._core._noise import Source, wipe
-from .._live_users import LiveUsers, counting_for
+from .._live_users import counting_for
 from .._validate import choice, number
 from ..calibration import CALIBRATIONS, AverageCalibration, Budget, budget_of_rows, less_than_all
 from ..errors import InvalidParameter, PrivacyWarning, SolverFailure
@@ -197,7 +197,7 @@ class OfflineLearner(LedgeredModel):
             if counting is not None:
                 codes = np.where(counting.admit(users, rows.shape[0], 0), np.nan, codes)
             find = self._finding(rows, codes, targets)
-            self._fit_found(find, *rows.shape, targets, counting, (*found, *conditions))
+            self._fit_found(find, rows.shape[0], rows.shape[1], targets, counting, (*found, *conditions))
         self._look_at_scaled(X=rows)
         return self
 
@@ -222,7 +222,8 @@ class OfflineLearner(LedgeredModel):
         rows, codes, targets = self._read(stream)
         with self._as_before_if_it_fails():
             self.n_features_in_ = rows.shape[1]
-            self._fit_found(self._finding(rows, codes, targets), *rows.shape, targets, stream, (), seal)
+            find = self._finding(rows, codes, targets)
+            self._fit_found(find, rows.shape[0], rows.shape[1], targets, stream, (), seal)
         self._look_at_scaled(stream)
         return self
 

@@ -28,7 +28,7 @@ from ..losses import Loss, get_loss
 from ..noise import STREAM_OBJECTIVE, decide_lattice_point, decide_mixture_point
 from ._model import Export
 from ._offline import Found, OfflineLearner, Sealer, noisy, within
-from ._parts import PartReader, PartsOfRows, RowsHere, RowsThere
+from ._part_sums import PartReader, PartsOfRows, RowsHere, RowsThere
 
 __all__ = ["ObjectivePerturbation", "OutputPerturbation"]
 
@@ -60,18 +60,18 @@ class _Minimiser(OfflineLearner):
         """Learn the rows of several parts, which workers read and hold, and release one model. Every call pays again.
 
         Workers sum gradients and Hessians over their rows; this process, the curator, joins the sums in the order of
-        the parts, decides on each step, and alone has the noise. What is released depends on the parts and their order,
-        to the bit, and not on how many workers there are or which of them holds what. It differs from :meth:`fit` of all
-        rows at once in the last digits before the noise, within the same certificate.
+        the parts, decides on each step, and alone has the noise. What is released depends on the parts and their
+        order, to the bit, and not on how many workers there are or which of them holds what. It differs from
+        :meth:`fit` of all rows at once in the last digits before the noise, within the same certificate.
 
         Parameters
         ----------
         parts : sequence of Part
             As :func:`privol.distributed.file_parts` gives them: each a name and how a worker opens its stream.
         crew : privol.distributed.Crew
-            ``LocalCrew`` (threads), ``DaskCrew``, or ``RankCrew`` (MPI: every rank calls this, and each gets the model).
-            Workers and what connects them see raw rows and models without noise: they are trusted as the curator is,
-            and the guarantee says so.
+            ``LocalCrew`` (threads), ``DaskCrew``, or ``RankCrew`` (MPI: every rank calls this, and each gets the
+            model). Workers and what connects them see raw rows and models without noise: they are trusted as the
+            curator is, and the guarantee says so.
         seal : privol.state.SealedRelease, optional
             As of :meth:`fit_stream`; of the curator.
 
@@ -85,8 +85,8 @@ class _Minimiser(OfflineLearner):
         InvalidParameter, InvalidRow, StreamError, BudgetExceeded
             Before anything is spent or released; with the name of the part, and the number of the row in it.
         PartFailure, RankFailure
-            If nobody can answer for a part any more. Nothing was released; the budget counts as spent if the rows of all
-            parts had been read before.
+            If nobody can answer for a part any more. Nothing was released; the budget counts as spent if the rows of
+            all parts had been read before.
         SolverFailure
             As of :meth:`fit`.
 
@@ -112,7 +112,7 @@ class _Minimiser(OfflineLearner):
             def find(fixed: Any, plan: Any, outputs: int, source: Source | None) -> Found:
                 return fixed._find_in(RowsThere(fixed, session, width), plan, outputs, source)  # type: ignore[no-any-return]
 
-            self._fit_found(find, stream.n_rows, width, targets, stream, (), seal)
+            self._fit_found(find, stream.n_rows or 0, width, targets, stream, (), seal)
             session.leave((width, self.__dict__["_export"]))
         self._look_at_scaled(stream)
         return self
@@ -154,7 +154,7 @@ class _Minimiser(OfflineLearner):
 
 
 def _better_start(objective: Objective, sums: Any, start: FloatArray) -> FloatArray | None:
-    """That point, or None for zeros: noise may have thrown it far off. ``sums``: of rows that are elsewhere, or None."""
+    """That point, or None for zeros: noise may have thrown it far off. ``sums``: of rows elsewhere, or None."""
     rows, values = RowSums(objective) if sums is None else sums, []
     work = np.zeros((2, objective.dim))
     for point in (start, np.zeros(len(start))):

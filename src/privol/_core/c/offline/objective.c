@@ -167,9 +167,8 @@ double pv_objective_certify(const pv_objective *o, const double *w, const double
     const double second = (32.0 + 8.0 * blocks + 4.0 * blocks * blocks) * (U * U);
     const double norm = root_above(o->vectors->sqnorm(gradient, o->dim), o->dim);
     const double most = (PV_OBJECTIVE_BLOCK + 8.0) * U * margins->lengths + margins->slopes + margins->underflow;
-    *allowance =
-        (most + second * (margins->lengths + o->l2 * all + b) + 2.0 * U * norm + (double)o->dim * TINY) *
-        (1.0 + 0x1p-20);
+    *allowance = (most + second * (margins->lengths + o->l2 * all + b) + 2.0 * U * norm + (double)o->dim * TINY) *
+                 (1.0 + 0x1p-20);
     return (norm + *allowance) * (1.0 + 0x1p-50);
 }
 

@@ -52,8 +52,7 @@ typedef struct pv_margins {
 
 /* The losses at w. Their gradient is high + low, in the first and the next dim numbers of `work`, which has 3 dim. By
  * row: predictions s . w and curvatures phi''. */
-double pv_objective_sums(const pv_objective *o, const double *w, double *work, double *predictions,
-                         double *curvatures);
+double pv_objective_sums(const pv_objective *o, const double *w, double *work, double *predictions, double *curvatures);
 
 /* The same gradient, and what its roundings are bounded by. */
 void pv_objective_margins(const pv_objective *o, const double *w, double *work, pv_margins *margins);

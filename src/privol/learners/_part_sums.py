@@ -81,7 +81,7 @@ def _objective(
     )
 
 
-# ---- the worker's side -------------------------------------------------------------------------------------------------
+# ---- the worker's side ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class _Problem:
 
 
 class PartReader:
-    """Reads a part as ``fit_stream`` reads a stream: with the learner's parameters, without its ledger and its noise."""
+    """Reads a part as ``fit_stream`` reads a stream: by the learner's parameters, without its ledger and its noise."""
 
     def __init__(self, learner: Any) -> None:
         words = learner.get_params(deep=False) | {"ledger": None, "random_state": None}
@@ -180,14 +180,12 @@ class _HeldRows:
                 self._sums.wipe()
             if self._rows is None or self._problem is None or self._problem.name != problem.name:
                 self._rows = RowsHere(self._learner, self._X, self._codes)
-            objective, _ = self._rows.objective(
-                problem.k, problem.outputs, loss=problem.loss, l2_sum=1.0, linear=None
-            )
+            objective, _ = self._rows.objective(problem.k, problem.outputs, loss=problem.loss, l2_sum=1.0, linear=None)
             self._problem, self._sums = problem, RowSums(objective)
         return self._sums
 
 
-# ---- the curator's side ------------------------------------------------------------------------------------------------
+# ---- the curator's side -----------------------------------------------------------------------------------------
 
 
 class PartsOfRows:
@@ -212,7 +210,7 @@ class PartsOfRows:
                     f"part {other!r}: {name} must be the same in all parts: found {found[different[0]][name]!r}, "
                     f"{found[0][name]!r} in part {first!r}"
                 )
-        self.n_rows: int = sum(about["n_rows"] for about in found)
+        self.n_rows: int | None = sum(about["n_rows"] for about in found)
         self.n_features: int = found[0]["n_features"]
         self.classes: tuple[Any, ...] | None = found[0]["classes"]
         caps = [about["rows_per_user"] for about in found]

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from ..errors import InvalidCell, InvalidParameter, InvalidRow, PartFailure, StreamError
 from ..streams import open_stream
 
-__all__ = ["FilePart", "Held", "Part", "Reading", "Refusal", "answer", "check_parts", "file_parts", "result_of"]
+__all__ = ["FilePart", "Held", "Part", "Reading", "Refusal", "check_parts", "file_parts", "result_of"]
 
 
 class Part(Protocol):
@@ -146,7 +146,7 @@ def result_of(found: Any, part: Part) -> Any:
     """Return what a worker has answered, or raise what it refused with: with the part's name, and its row there."""
     if not isinstance(found, Refusal):
         return found
-    text = found.text if part.name in found.text else f"part {part.name!r}: {found.text}"
+    text = found.text if found.text.startswith(part.name) else f"part {part.name!r}: {found.text}"
     if found.kind in _KINDS:
         raise _KINDS[found.kind](text, found)
     raise PartFailure(f"part {part.name!r}: {found.kind}: {found.text}", part=part.name)

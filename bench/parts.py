@@ -1,0 +1,150 @@
+"""Seconds of a fit over parts of the rows: ``python bench/parts.py``, and with ``--ranks`` under mpiexec.
+
+Rows are made where they are held, so that nothing is read. Of each crew, in turns, the median of ``--rounds``: the
+whole fit without making rows, the questions, and what a question costs that is about no rows (docs/parts.md).
+
+    mpiexec -n 2 python bench/parts.py --ranks       (--rows, --dim, --parts: more points)
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from privol import ObjectivePerturbation
+from privol.distributed import Crew, DaskCrew, LocalCrew, RankCrew, Ranks, Session
+from privol.errors import PrivacyWarning
+
+
+@dataclass(frozen=True)
+class MadeRows:
+    """A part of rows that are made where it is opened."""
+
+    number: int
+    rows: int
+    dim: int
+
+    @property
+    def name(self) -> str:
+        return f"part {self.number}"
+
+    classes = (-1, 1)
+
+    @property
+    def n_rows(self) -> int:
+        return self.rows
+
+    def open(self) -> Any:
+        return self
+
+    def __iter__(self) -> Iterator[Any]:
+        rng = np.random.default_rng(self.number)
+        X = rng.normal(size=(self.rows, self.dim)) / np.sqrt(self.dim)
+        score = X @ np.linspace(-4.0, 4.0, self.dim) + rng.normal(size=self.rows)
+        yield SimpleNamespace(X=X, y=(score > 0).astype(float), first_row=0)
+
+
+class Watched:
+    """A crew whose questions are counted, and their seconds."""
+
+    def __init__(self, crew: Crew) -> None:
+        self._crew, self.curator = crew, crew.curator
+        self.seconds: Counter[str] = Counter()
+        self.asked: Counter[str] = Counter()
+
+    def session(self, reading: Any, parts: Any) -> Session:
+        session = self._crew.session(reading, parts)
+        real = session.ask
+
+        def ask(question: str, *arguments: Any) -> Iterator[Any]:
+            start = time.perf_counter()
+            yield from real(question, *arguments)
+            self.seconds[question] += time.perf_counter() - start
+            self.asked[question] += 1
+
+        session.ask = ask  # type: ignore[method-assign]
+        return session
+
+    def serve(self) -> Any:
+        return self._crew.serve()
+
+
+def fit(crew: Crew, parts: list[MadeRows]) -> tuple[dict[str, float], bytes]:
+    """Seconds of all but making rows, of single questions, and the model."""
+    watched = Watched(crew)
+    learner = ObjectivePerturbation(x_bound=2.0, random_state=1)
+    start = time.perf_counter()
+    learner.fit_parts(parts, watched)
+    whole = time.perf_counter() - start
+    if not crew.curator:
+        return {}, b""
+    counted = {"fit": whole - watched.seconds["about"], "questions": float(sum(watched.asked.values()) - 1)}
+    passes = ("losses", "margins", "hessian", "along")
+    counted |= {name: watched.seconds[name] / max(watched.asked[name], 1) for name in passes}
+    counted |= {f"{name}s": float(watched.asked[name]) for name in passes}
+    return counted, learner.coef_.tobytes()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--dim", type=int, default=54)
+    parser.add_argument("--parts", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--ranks", action="store_true")
+    parser.add_argument("--dask", type=int, nargs="*", default=[1, 2], help="workers of Dask")
+    words = parser.parse_args()
+    warnings.simplefilter("ignore", PrivacyWarning)
+    parts = [MadeRows(k, words.rows // words.parts, words.dim) for k in range(words.parts)]
+    tiny = [MadeRows(k, 1, words.dim) for k in range(words.parts)]
+    with ExitStack() as stack:
+        crews: dict[str, Crew] = {}
+        if words.ranks:
+            ranks = Ranks()
+            crews[f"{ranks.size} ranks"] = RankCrew(ranks)
+        else:
+            crews |= {f"{threads} threads": LocalCrew(threads) for threads in (1, 2)}
+            for count in words.dask:
+                from distributed import Client, LocalCluster
+
+                cluster = stack.enter_context(
+                    LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None, processes=True)
+                )
+                crews[f"{count} Dask"] = DaskCrew(stack.enter_context(Client(cluster)))
+        found: dict[str, list[dict[str, float]]] = {name: [] for name in crews}
+        empty: dict[str, list[float]] = {name: [] for name in crews}
+        models = set()
+        for _ in range(words.rounds):
+            for name, crew in crews.items():
+                counted, model = fit(crew, parts)
+                bare, _ = fit(crew, tiny)
+                if crew.curator:
+                    models.add(model)
+                    found[name].append(counted)
+                    empty[name].append(bare["losses"])
+        if not any(found.values()):
+            return
+        print(f"{words.rows:,} rows x {words.dim}, {words.parts} parts, medians of {words.rounds}; ms a question")
+        print(f"{len(models)} different model(s)")
+        for name, rounds in found.items():
+            middle = {key: statistics.median(each[key] for each in rounds) for key in rounds[0]}
+            shown = ", ".join(
+                f"{key} {1000 * middle[key]:.1f} x {middle[f'{key}s']:.0f}"
+                for key in ("losses", "hessian", "along", "margins")
+            )
+            bare_ms = 1000 * statistics.median(empty[name])
+            print(f"{name:>10}: fit {middle['fit']:.2f} s; {shown}; a question of no rows {bare_ms:.2f}")
+
+
+if __name__ == "__main__":
+    main()
