@@ -7,8 +7,8 @@ many files, which workers read; they are trusted as the curator is. The only roo
 
 from ._crews import Crew, LocalCrew, Session
 from ._dask_crew import DaskCrew
-from ._rank_crew import RankCrew
 from ._mpi_job import DealtRows, Exchange, InterleavedRows, NetworkRows, Ranks, on_all_ranks
+from ._rank_crew import RankCrew
 from ._row_parts import FilePart, Part, file_parts
 
 __all__ = [
