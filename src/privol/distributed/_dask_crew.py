@@ -24,6 +24,8 @@ __all__ = ["DaskCrew"]
 _IDLE = 600.0
 #: Seconds after which it is looked whether a worker lives that has not answered: at first, and at most.
 _LOOK, _SELDOM = 1.0, 30.0
+#: Seconds between two looks whether a worker has come.
+_PAUSE = 0.1
 
 _SESSIONS: dict[str, _Kept] = {}
 _LOCK = Lock()
@@ -115,13 +117,12 @@ class _DaskSession(Session):
 
     def _workers(self) -> dict[str, int]:
         """Addresses of workers, and how many threads each has."""
-        found: dict[str, int] = self._client.nthreads()
-        if not found:
-            try:
-                self._client.wait_for_workers(1, timeout=self._crew.timeout)
-            except TimeoutError:
-                raise PartFailure(f"no worker has come for {self._crew.timeout:g} s", part=self.parts[0].name) from None
-            found = self._client.nthreads()
+        found: dict[str, int]
+        deadline = time.monotonic() + self._crew.timeout
+        while not (found := self._client.nthreads()):
+            if time.monotonic() > deadline:
+                raise PartFailure(f"no worker has come for {self._crew.timeout:g} s", part=self.parts[0].name)
+            time.sleep(_PAUSE)
         return found
 
     def _place(self, workers: Iterable[str]) -> None:
