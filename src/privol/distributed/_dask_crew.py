@@ -117,13 +117,14 @@ class _DaskSession(Session):
 
     def _workers(self) -> dict[str, int]:
         """Addresses of workers, and how many threads each has."""
-        found: dict[str, int]
         deadline = time.monotonic() + self._crew.timeout
-        while not (found := self._client.nthreads()):
+        while True:
+            found: dict[str, int] = self._client.nthreads()
+            if found:
+                return found
             if time.monotonic() > deadline:
                 raise PartFailure(f"no worker has come for {self._crew.timeout:g} s", part=self.parts[0].name)
             time.sleep(_PAUSE)
-        return found
 
     def _place(self, workers: Iterable[str]) -> None:
         """A worker for every part: the one that has it, or one with few parts."""
