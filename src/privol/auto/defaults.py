@@ -20,6 +20,7 @@ from ..learners.views import promise_beside, promise_of
 from ..losses import get_loss
 
 __all__ = [
+    "behind_schema",
     "default_loss",
     "defaults_for",
     "encoder_for",
@@ -254,6 +255,25 @@ def within_budget(made: Any, stream: Any, horizon: int) -> Any:
     else:
         made.epsilon = epsilon
     return made
+
+
+def behind_schema(found: Guarantee, schema: Any) -> Guarantee:
+    """Return what a guarantee becomes together with that of the schema, which earlier rows taught.
+
+    A row taught or is learnt, so both cost what the more expensive one costs (docs/proofs/phases.md). The figure of all
+    rows of a user has both in it already.
+    """
+    learnt = None if schema is None else schema.learnt
+    if learnt is None or found.unit == "user" or learnt.mu <= found.mu:
+        return found
+    own = f"the figures are those of a row that taught the schema, with mu = {learnt.mu:.6g}; later rows cost less"
+    return replace(
+        found,
+        kind="none" if math.isinf(learnt.mu) else found.kind,
+        parameter=learnt.mu,
+        conditions=(*found.conditions, own),
+        private=found.private and learnt.private,
+    )
 
 
 def with_schema(found: Guarantee, schema: Any) -> Guarantee:

@@ -41,7 +41,7 @@ from ._participation import (
 )
 from ._plans import RunPlan
 from ._problem import EPSILON, Budget, Problem, epsilon_of, stated_epsilon
-from ._records import mechanism_record
+from ._records import mechanism_record, offline_record
 from ._reports import (
     RANDOMIZERS,
     Proxy,
@@ -135,6 +135,7 @@ __all__ = [
     "mechanism_record",
     "minimiser_bound",
     "mu_with_taught",
+    "offline_record",
     "published_values",
     "sample_size",
     "score_unit",

@@ -121,6 +121,36 @@ class ReleaseSchedule:
 
 
 @dataclass(frozen=True)
+class StepLaw:
+    """The numbers of a schedule, by which steps and noise follow from the row number; all of it public.
+
+    Attributes
+    ----------
+    update : {"implicit", "gradient"}
+    l2 : float
+    l2_schedule : {"constant", "inverse_sqrt"}
+    first_weight : float
+        A_0.
+    noise_shape : {"paper", "lipschitz", "smooth"}
+    diameter : float
+        Gradient diameter D, of all rows that the budget covers.
+    rounding : tuple of three floats
+        (e0, e1, e2) of E_t = e0 + e1 t + e2 sum of A_i up to t, likewise.
+    cap : float
+        Diameter of the feasible set, likewise.
+    """
+
+    update: str
+    l2: float
+    l2_schedule: str
+    first_weight: float
+    noise_shape: str
+    diameter: float
+    rounding: tuple[float, float, float]
+    cap: float
+
+
+@dataclass(frozen=True)
 class IterateCalibration:
     """Everything that the noise of an iterate-perturbing run depends on; all of it public.
 
@@ -144,6 +174,8 @@ class IterateCalibration:
         is prox, then project.
     refresh : int
         Rows between recomputations of the iterate's norm.
+    law : StepLaw
+        What ``schedule`` was made of.
     factor : float
         What the budget covers, in multiples of what one row costs.
     """
@@ -157,6 +189,7 @@ class IterateCalibration:
     row_bound: float
     constrained: bool
     refresh: int
+    law: StepLaw
     factor: float = 1.0
 
     @property
@@ -337,8 +370,18 @@ def calibrate_iterates(
         schedule = schedule.with_gain(math.sqrt(total) / mu * UP)
     if not math.isinf(mu):
         _check_noise(schedule, releases)
+    law = StepLaw(
+        update=update,
+        l2=l2,
+        l2_schedule=l2_schedule,
+        first_weight=a0,
+        noise_shape="paper" if published else noise_shape,
+        diameter=together * diameter,
+        rounding=(together * rounded[0], together * rounded[1], together * rounded[2]),
+        cap=together * cap,
+    )
     return IterateCalibration(
-        problem, schedule, releases, mu, claim, diameter, row_bound, constrained, rounding.refresh, together
+        problem, schedule, releases, mu, claim, diameter, row_bound, constrained, rounding.refresh, law, together
     )
 
 

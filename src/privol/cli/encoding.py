@@ -127,14 +127,16 @@ def what_taught(encoder: Any) -> dict[str, Any]:
     }
 
 
-def _mechanism(encoder: Any) -> dict[str, Any] | None:
-    """Return the public record of what taught, for ``privol verify``; None where it is not of histograms."""
-    if encoder.schema_.rows is not None:
-        return None
+def _mechanism(encoder: Any) -> dict[str, Any]:
+    """Return the public record of what taught, for ``privol verify``."""
     phases, first = [], 1
     for phase in encoder.counted_:
         phases.append({"first_row": first, **asdict(phase)})
         first += phase.rows
+    if encoder.schema_.rows is not None:  # votes, of which a row's have the norm 1 as the 1 of a histogram has
+        plan = encoder.plan_
+        phases = [{"first_row": 1, "name": "votes", "rows": plan.rows, "histograms": 1, "std": plan.noise(1)}]
+        first = 1 + plan.rows
     adjacency = encoder.guarantee_.adjacency
     return {"kind": "histograms", "adjacency": adjacency, "first_row": 1, "rows": first - 1, "phases": phases}
 

@@ -203,6 +203,7 @@ def describe_fit(
         "summary": guarantee.summary(),
         "warnings": warnings,
         "guarantee": guarantee.to_record(),
+        "mechanism": _mechanism(made, plan, stream),
         "sentence": guarantee.sentence(),
         "together": None,
         "users": users,
@@ -224,6 +225,24 @@ def describe_fit(
         "private_metrics": None,
         "diagnostics": None,
     }
+
+
+def _mechanism(made: Any, plan: Any, stream: Any) -> dict[str, Any] | None:
+    """Return the public record of the release, for ``privol verify``."""
+    from ..calibration import offline_record
+    from ..losses import get_loss
+
+    found = offline_record(
+        plan,
+        loss=getattr(plan, "loss", None) or get_loss(made.loss),
+        rows=made.n_rows_,
+        dim=stream.n_features + bool(made.fit_intercept),
+        intercept=bool(made.fit_intercept),
+        x_bound=float(made.x_bound),
+        y_bound=float(made.y_bound),
+        adjacency=made.adjacency,
+    )
+    return None if found is None else {"first_row": 1, **found}
 
 
 def _noise_of(made: Any, plan: Any, stream: Any) -> tuple[dict[str, Any], str | None]:

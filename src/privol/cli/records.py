@@ -80,7 +80,7 @@ def describe_run(
     reserved_epsilon = guarantee.epsilon(delta) if alone else gdp_epsilon(reserved, delta)
     bounded = math.isfinite(plan.problem.radius)  # else no score is the largest
     noise = noise_row(plan, rows[-1], early=early) if rows and bounded else None
-    mechanism = mechanism_record(plan)
+    mechanism = mechanism_record(plan, n if early else None)
     warnings = [*weaknesses(whole, rows=n if unsized else max(n, plan.problem.horizon)), *_warnings(made, noise)]
     warnings += _more_than_kept(guarantee, stream)
     if stream.schema is not None and stream.schema.derived_from_data:

@@ -323,10 +323,9 @@ def _report(
         if ready.private is not None:
             found = _released(made, ready.private, ended.windows, ready.horizon, delay)
             released, whole = found.to_record(), found.guarantee
-        if ready.shared:
-            from ..auto.defaults import with_schema
+        from ..auto.defaults import behind_schema, with_schema
 
-            whole = with_schema(whole, stream.schema)
+        whole = (with_schema if ready.shared else behind_schema)(whole, stream.schema)
         how: dict[str, Any] = {"seconds": ended.seconds, "interrupted": ended.interrupted}
         how |= {"resumed": resumed, "shared": ready.shared, "unsized": ready.unsized}
         record = describe_run(made, stream, ready.inputs, whole=whole, **how)

@@ -20,9 +20,9 @@ _WORDS = {True: "holds", False: "DOES NOT HOLD", None: "not checked"}
 def verify(run: str, as_json: bool) -> None:
     """Check the guarantee of RUN again, from its public record alone.
 
-    From run.json and ledger.jsonl an independent program computes again what one row can move, which noise this needs,
-    what all mechanisms of the run cost together, and which epsilon follows. It is one file that imports nothing of
-    privol, works in exact and interval arithmetic, and can be read in an evening.
+    From run.json and ledger.jsonl an independent program computes again what one row and all rows of a user move,
+    which noise this needs, what all mechanisms cost together, and which epsilon follows. It is two files which import
+    nothing of privol, work in exact and interval arithmetic, and can be read in an evening.
 
     It believes the record where this says which noise was drawn, and what gradients were cut to: privol audit tests the
     program itself. What it has no proof for is "not checked", and then the run does not pass.

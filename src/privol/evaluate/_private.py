@@ -216,6 +216,7 @@ class MetricsResult:
             "metrics": [self.name, "loss"],
             "bounds": {self.name: self.first_bound, "loss": self.loss_bound},
             "window_rows": self.window_rows,
+            "std": self.std,
             "delay": self.delay,
             "null_rows": "count as half of each bound",
             "windows": windows,

@@ -1,6 +1,6 @@
 """Check a run's guarantee again, from its public record alone.
 
-:mod:`privol.verifying.checker` is one file that imports nothing else of privol, and can be run by itself.
+:mod:`privol.verifying.checker`, and ``mechanisms`` beside it, import nothing else of privol.
 """
 
 from __future__ import annotations

@@ -1,0 +1,46 @@
+"""Copies of runs, to be spoilt as a forger could: checksums of a changed ledger are made anew."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+
+from privol.verifying import verdict, verify
+
+
+class planted:
+    """A copy of a run, in a folder that holds no other copy meanwhile."""
+
+    def __init__(self, run, folder):
+        self.run, self.copy = run, folder / "copy"
+
+    def __enter__(self):
+        shutil.rmtree(self.copy, ignore_errors=True)
+        return shutil.copytree(self.run, self.copy)
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.copy)
+
+
+def change_run(run, change):
+    record = json.loads((run / "run.json").read_text())
+    change(record)
+    (run / "run.json").write_text(json.dumps(record))
+
+
+def change_ledger(run, change):
+    entries = [json.loads(line) for line in (run / "ledger.jsonl").read_text().splitlines()]
+    digest, lines = "", []
+    for number, entry in enumerate(change(entries), 1):
+        entry = {**{key: value for key, value in entry.items() if key != "sha256"}, "number": number}
+        digest = hashlib.sha256(f"{digest}\n{json.dumps(entry, sort_keys=True)}".encode()).hexdigest()
+        lines.append(json.dumps({**entry, "sha256": digest}) + "\n")
+    (run / "ledger.jsonl").write_text("".join(lines))
+
+
+def caught(run):
+    """What does not hold of a run of which something has to."""
+    findings = verify(run)
+    assert verdict(findings) == "does not hold"
+    return [each.what for each in findings if each.holds is False]

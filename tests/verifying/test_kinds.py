@@ -1,0 +1,362 @@
+"""The independent check of every kind of mechanism: real runs of the command line hold, planted errors are caught."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas
+import pytest
+from cli_tools import run_json
+from forged import caught, change_ledger, change_run, planted
+
+from privol.verifying import verdict, verify
+
+pytestmark = pytest.mark.process
+
+N, SMALL = 6000, 2000
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Tables, and runs on them that are made when they are asked for."""
+    path = tmp_path_factory.mktemp("kinds")
+    rng = np.random.default_rng(0)
+    age, town = rng.uniform(18, 90, N).round(1), rng.choice(["Oslo", "Bergen", "Narvik"], N)
+    ill = (age - 54) / 12 + (town == "Oslo") + rng.logistic(size=N) > 0
+    table = pandas.DataFrame({"age": age, "town": town, "outcome": np.where(ill, "ill", "well")})
+    table.to_csv(path / "learnt.csv", index=False)
+    X = rng.uniform(-0.5, 0.5, (SMALL, 3))
+    score = X @ [1.0, 2.0, -1.0]
+    plain = pandas.DataFrame(X, columns=list("pqr"))
+    plain.assign(y=np.where(score + 0.2 * rng.logistic(size=SMALL) > 0, "ill", "well")).to_csv(
+        path / "two.csv", index=False
+    )
+    plain.assign(y=np.where(X[:, 0] > 0.2, "a", np.where(X[:, 1] > 0, "b", "c"))).to_csv(
+        path / "three.csv", index=False
+    )
+    plain.assign(y=score.clip(-1, 1)).to_csv(path / "real.csv", index=False)
+    lines = [f"{int(s > 0)} " + " ".join(f"{j + 1}:1" for j in range(40) if rng.random() < 0.3) for s in score]
+    (path / "sparse.svm").write_text("\n".join(lines) + "\n")
+    return path
+
+
+OFFLINE = {"two": ("--classes", "well,ill"), "three": ("--classes", "a,b,c"), "real": ()}
+
+
+def made(folder, name):
+    """The folder of a run, which is made once."""
+    table, *words = RUNS[name]
+    run = folder / name.replace(" ", "_")
+    if not run.exists():
+        before = {"learnt": ("--target", "outcome"), "town": ("--target", "town"), "age": ("--target", "age")}.get(
+            table
+        )
+        if table == "sparse":
+            run_json("run", folder / "sparse.svm", "--learn-schema", "--out", run, "--no-diagnostics", *words)
+        elif before is None:
+            declared = OFFLINE[table] + (() if words[1] in ONE_RELEASE else ("--no-learn-schema",))
+            run_json("run", folder / f"{table}.csv", *declared, "--out", run, "--no-diagnostics", *words)
+        else:
+            run_json("run", folder / "learnt.csv", *before, "--out", run, "--no-diagnostics", *words)
+    return run
+
+
+ONE_RELEASE = ("pol", "output-perturbation", "objective-perturbation")
+R = ("--radius", "2")
+SUMS, MOMENTS = ("--learner", "dpftrl", *R), ("--learner", "pqftl")
+PIGD, PGIGA, NOGD = (("--learner", name, *R) for name in ("pigd", "pgiga", "nogd"))
+POL, OUTPUT, OBJECTIVE = (("--learner", name) for name in ONE_RELEASE)
+LDP, DOLA, USERS = ("--learner", "ldpsgd", *R), ("--learner", "dola", *R), ("--rows-per-user", "3")
+PURE, ZERO = ("--delta", "0"), ("--adjacency", "zero_out")
+
+RUNS = {
+    "pqftl": ("age", *MOMENTS),
+    "pqftl zero_out tree": ("age", *MOMENTS, *ZERO, "--batch", "1", "--design", "tree"),
+    "pqftl smooth": ("age", *MOMENTS, "--design", "smooth"),
+    "discount": ("learnt", *SUMS, "--discount", "0.999"),
+    "discount sqrt": ("learnt", *SUMS, "--discount", "0.999", "--design", "sqrt"),
+    "window": ("learnt", *SUMS, "--window", "500"),
+    "epochs": ("learnt", "--horizon", "auto"),
+    "epochs that double": ("learnt", *SUMS, "--horizon", "3500", "--renewal", "double", "--design", "tree"),
+    "softmax": ("town", *SUMS, "--loss", "softmax"),
+    "against the rest": ("town", *SUMS, "--loss", "smooth_hinge"),
+    "class weight": ("learnt", *SUMS, "--class-weight", "ill=3"),
+    "metrics": ("learnt", *SUMS, "--release", "100", "--private-metrics", "0.1"),
+    "metrics zero_out": ("learnt", *SUMS, "--release", "100", "--private-metrics", "0.1", *ZERO),
+    "metrics of iterates": ("learnt", *PIGD, "--release", "500", "--private-metrics", "0.1"),
+    "nogd smooth_hinge": ("learnt", *NOGD, "--loss", "smooth_hinge"),
+    "nogd squared": ("age", *NOGD, "--loss", "squared"),
+    "nogd huber": ("age", *NOGD, "--loss", "huber"),
+    "pigd": ("learnt", *PIGD),
+    "pigd every 100": ("learnt", *PIGD, "--release", "100"),
+    "pigd rows": ("learnt", *PIGD, "--release", "10,500,900"),
+    "pigd hinge": ("learnt", *PIGD, "--release", "100", "--loss", "hinge"),
+    "pigd zero_out": ("learnt", *PIGD, "--release", "100", *ZERO),
+    "pigd squared": ("age", *PIGD, "--release", "100", "--loss", "squared", "--noise-shape", "smooth"),
+    "pigd inverse_sqrt": (
+        "learnt",
+        *PIGD,
+        "--release",
+        "100",
+        "--l2-schedule",
+        "inverse_sqrt",
+        "--noise-shape",
+        "paper",
+    ),
+    "pgiga": ("learnt", *PGIGA, "--release", "100"),
+    "pgiga ended early": ("learnt", *PGIGA, "--horizon", "20000"),
+    "pol": ("two", *POL),
+    "pol narrow": ("two", *POL, "--radius", "0.5", "--l2", "0.0001"),
+    "pol pure": ("two", *POL, *PURE),
+    "pol uniform": ("two", *POL, *R, "--weights", "uniform"),
+    "pol last": ("two", *POL, *R, "--weights", "last"),
+    "output": ("two", *OUTPUT),
+    "output in a ball": ("two", *OUTPUT, "--radius", "0.1"),
+    "output pure": ("two", *OUTPUT, *PURE),
+    "output of classes": ("three", *OUTPUT),
+    "output huber": ("real", *OUTPUT, "--loss", "huber"),
+    "output zero_out": ("two", *OUTPUT, "--loss", "smooth_hinge", *ZERO),
+    "objective": ("two", *OBJECTIVE),
+    "objective zero_out": ("two", *OBJECTIVE, *ZERO),
+    "objective pure": ("two", *OBJECTIVE, *PURE),
+    "objective pure full": ("two", *OBJECTIVE, *PURE, "--min-l2", "full"),
+    "objective pure zero_out": ("two", *OBJECTIVE, *PURE, *ZERO),
+    "objective pure smooth_hinge": ("two", *OBJECTIVE, *PURE, "--loss", "smooth_hinge"),
+    "objective of classes": ("three", *OBJECTIVE),
+    "objective of classes pure": ("three", *OBJECTIVE, *PURE),
+    "objective huber": ("real", *OBJECTIVE, "--loss", "huber"),
+    "objective huber zero_out": ("real", *OBJECTIVE, "--loss", "huber", *ZERO),
+    "objective squared": ("real", *OBJECTIVE, "--loss", "squared"),
+    "miogd": ("learnt", "--learner", "miogd", *R),
+    "miogd epsilon": ("learnt", "--learner", "miogd", *R, "--epsilon", "2"),
+    "miogd sigma": ("learnt", "--learner", "miogd", *R, "--sigma", "5"),
+    "bandit": ("learnt", "--learner", "bandit", *R),
+    "bandit of pairs": ("learnt", "--learner", "bandit", *R, "--values", "2"),
+    "bandit sign": ("two", "--learner", "bandit", *R, "--randomizer", "privunit", "--epsilon", "2"),
+    "privunit": ("two", *LDP),
+    "duchi": ("two", *LDP, "--randomizer", "duchi"),
+    "l2laplace": ("two", *LDP, "--randomizer", "l2laplace"),
+    "laplace": ("two", *LDP, "--randomizer", "laplace"),
+    "gaussian": ("two", *LDP, "--randomizer", "gaussian"),
+    "banco": ("two", "--learner", "banco"),
+    "agnostic": ("two", "--learner", "agnostic"),
+    "multiscale": ("two", "--learner", "multiscale"),
+    "dola": ("learnt", *DOLA),
+    "dola batch": ("learnt", *DOLA, "--batch", "4"),
+    "dola output": ("learnt", *DOLA, "--noise-position", "output", "--batch", "3"),
+    "dola laplace": ("two", *DOLA, "--randomizer", "laplace"),
+    "dola privunit": ("two", *DOLA, "--randomizer", "privunit"),
+    "sparse-dola": ("learnt", "--learner", "sparse-dola"),
+    "users": ("learnt", *USERS),
+    "users nogd": ("learnt", *NOGD, *USERS, "--batch", "10"),
+    "users sqrt": ("learnt", *SUMS, *USERS, "--design", "sqrt", "--batch", "10", "--user-separation", "20"),
+    "users blt": ("two", *SUMS, *USERS, "--batch", "1", "--user-separation", "100"),
+    "users pigd": ("learnt", *PIGD, *USERS, "--release", "100"),
+    "users pqftl": ("age", *MOMENTS, *USERS),
+    "users pol": ("two", *POL, *USERS),
+    "users output": ("two", *OUTPUT, *USERS),
+    "users objective": ("two", *OBJECTIVE, *USERS),
+    "users objective pure": ("two", *OBJECTIVE, *USERS, *PURE),
+    "sparse rows": ("sparse", *SUMS),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_real_runs_hold_and_less_noise_does_not(folder, name):
+    run = made(folder, name)
+    findings = verify(run)
+    assert [each for each in findings if not each.holds] == []
+    assert verdict(findings) == "holds"
+    learner = json.loads((run / "run.json").read_text())["learner"]
+    for share in (2 / 3, 1 - 1e-5):
+        with planted(run, folder) as copy:
+            change_run(copy, lambda record, share=share: drawn(record["mechanism"], share))
+            assert f"{learner}: noise" in caught(copy)
+
+
+def drawn(mechanism, share):
+    """Less noise of the same law: of caps and coins another threshold, of releases another gain, of one epoch."""
+    noise = mechanism["noise"] if "noise" in mechanism else mechanism["epochs"][1]["noise"]
+    if noise.get("law") in ("cap", "sign"):
+        whole = 2**64 if noise["law"] == "cap" else 2**63
+        noise["threshold"] = whole - int((whole - noise["threshold"]) * share)
+    else:
+        for key in ("sigma", "scale", "std", "gain", "first_std", "last_std"):
+            if key in noise:
+                noise[key] *= share
+
+
+def of(*path, value):
+    """A change of what is at that place of a record."""
+
+    def change(record):
+        for key in path[:-1]:
+            record = record[key]
+        record[path[-1]] = value(record[path[-1]])
+
+    return change
+
+
+MECHANISM = "mechanism"
+PLANTED = {
+    "the norm of another design": (
+        "pqftl",
+        of(MECHANISM, "noise", "design", "name", value=lambda _: "tree"),
+        "PQFTL: noise",
+    ),
+    "fewer words of a smooth tree": (
+        "pqftl smooth",
+        of(MECHANISM, "noise", "design", "ones", value=lambda n: n - 1),
+        "PQFTL",
+    ),
+    "a horizon that is one too low": (
+        "pqftl",
+        of(MECHANISM, "noise", "design", "steps", value=lambda n: n - 1),
+        "PQFTL: horizon",
+    ),
+    "an epoch that is longer than its sums": (
+        "epochs",
+        of(MECHANISM, "epochs", 0, "rows", value=lambda n: n + 1),
+        "AdaptiveFTRL: horizon",
+    ),
+    "sums that forget more slowly": (
+        "discount sqrt",
+        of(MECHANISM, "noise", "design", "decay", value=lambda x: 1.0),
+        "DPFTRL: noise",
+    ),
+    "a class weight that is larger": (
+        "class weight",
+        of(MECHANISM, "gradient_bound", value=lambda x: 1.1 * x),
+        "DPFTRL: noise",
+    ),
+    "metrics with less noise": (
+        "metrics",
+        of("private_metrics", "std", value=lambda x: x * 0.999),
+        "PrivateMetrics: noise",
+    ),
+    "longer windows than were released": (
+        "metrics",
+        of("private_metrics", "window_rows", value=lambda n: n + 50),
+        "PrivateMetrics: ledger",
+    ),
+    "another law of the noise": (
+        "pigd every 100",
+        of(MECHANISM, "noise", "gain", value=lambda x: x * 1.01),
+        "PIGD: law of the noise",
+    ),
+    "releases that are not counted": (
+        "pigd every 100",
+        of(MECHANISM, "noise", "last_row", value=lambda n: n - 100),
+        "PIGD: ledger",
+    ),
+    "a larger ball": ("pigd every 100", of(MECHANISM, "radius", value=lambda x: 1.1 * x), "PIGD: noise"),
+    "a weaker regulariser": ("pigd every 100", of(MECHANISM, "l2", value=lambda x: 0.99 * x), "PIGD: noise"),
+    "steps that are too long": ("pgiga", of(MECHANISM, "first_weight", value=lambda x: x / 100), "PGIGA: steps"),
+    "a later end than the run's": (
+        "pgiga ended early",
+        of(MECHANISM, "noise", "row", value=lambda n: n + 1),
+        "PGIGA: ledger",
+    ),
+    "an average of more rows": ("pol", of(MECHANISM, "rows", value=lambda n: n + 1), "POL: ledger"),
+    "other weights": ("pol last", of(MECHANISM, "weights", value=lambda _: "linear"), "POL: noise"),
+    "a solver that stops earlier": (
+        "output",
+        of(MECHANISM, "gradient_norm", value=lambda x: 1e5 * x),
+        "OutputPerturbation: noise",
+    ),
+    "a class that is not counted": (
+        "output of classes",
+        of(MECHANISM, "outputs", value=lambda n: n + 1),
+        "OutputPerturbation: noise",
+    ),
+    "less curvature": (
+        "objective pure",
+        of(MECHANISM, "l2_sum", value=lambda x: 0.9 * x),
+        "ObjectivePerturbation: noise",
+    ),
+    "less noise on the minimiser": (
+        "objective",
+        of(MECHANISM, "noise", "final_scale", value=lambda x: x * 0.99),
+        "ObjectivePerturbation: noise",
+    ),
+    "a coarser grid": (
+        "objective",
+        of(MECHANISM, "noise", "step", value=lambda x: x * 64),
+        "ObjectivePerturbation: noise",
+    ),
+    "a delta that is dropped": ("objective", of("guarantee", "slack", value=lambda x: x / 2), "composition"),
+    "a printed delta that is too small": (
+        "objective",
+        of("summary", value=lambda s: s.replace("at delta 1e-6 for", "at delta 1e-7 for")),
+        "printed epsilon",
+    ),
+    "a printed epsilon of a pure run": (
+        "l2laplace",
+        of("summary", value=lambda s: s.replace("epsilon 1 ", "epsilon 0.99 ")),
+        "printed epsilon",
+    ),
+    "nats that are too few": ("miogd", of(MECHANISM, "leakage", value=lambda x: 0.99 * x), "MIOGD: nats"),
+    "longer vectors": ("laplace", of(MECHANISM, "report_dimension", value=lambda n: n + 1), "LDPSGD: noise"),
+    "a longer gradient": ("bandit", of(MECHANISM, "report_bound", value=lambda x: 1.01 * x), "BanditMIOGD: noise"),
+    "two uses of a row": ("dola", of(MECHANISM, "uses", value=lambda _: 2), "DOLA: noise"),
+    "shorter steps": ("dola output", of(MECHANISM, "last_step", value=lambda x: x * 1e-8), "DOLA: noise"),
+    "more rows of a user": ("users nogd", of("guarantee", "rows_per_user", value=lambda n: n + 1), "NOGD"),
+    "a printed number of rows": (
+        "users nogd",
+        of("summary", value=lambda s: s.replace("at most 3 rows", "at most 4 rows")),
+        "printed unit",
+    ),
+    "a printed figure of a row": (
+        "users nogd",
+        of("summary", value=lambda s: s[: s.rindex("; epsilon")] + "; epsilon 0.1 for one row"),
+        "printed epsilon beside it",
+    ),
+    "a figure of users": (
+        "users nogd",
+        of("users", "epsilon", value=lambda x: 0.99 * x),
+        "epsilon of users",
+    ),
+    "votes with less noise": (
+        "sparse rows",
+        of("encoding", MECHANISM, "phases", value=lambda p: [{**p[0], "std": p[0]["std"] * 0.999}]),
+        "PrivateEncoder: noise",
+    ),
+}
+
+
+@pytest.mark.parametrize("error", PLANTED)
+def test_planted_errors_are_caught(folder, error):
+    name, change, where = PLANTED[error]
+    with planted(made(folder, name), folder) as run:
+        change_run(run, change)
+        assert where in caught(run)
+
+
+@pytest.mark.parametrize(
+    ("name", "where"), [("users nogd", "NOGD: noise"), ("users sqrt", "DPFTRL: noise"), ("users pigd", "PIGD: noise")]
+)
+def test_noise_for_fewer_rows_of_a_user_is_caught(folder, name, where):
+    """Everywhere 4 rows are stated, and the noise is for 3."""
+
+    def more(record):
+        record["guarantee"]["rows_per_user"] = 4
+        record["summary"] = record["summary"].replace("at most 3 rows", "at most 4 rows")
+
+    def more_of(entries):
+        return [
+            {**e, "guarantee": {**e["guarantee"], "rows_per_user": 4}} if e["kind"] == "open" else e for e in entries
+        ]
+
+    with planted(made(folder, name), folder) as run:
+        change_run(run, more)
+        change_ledger(run, more_of)
+        assert where in caught(run)
+
+
+def test_what_an_encoding_costs_is_in_the_printed_figure(folder):
+    """Of noise that is stated the encoding may cost more than the reports: its rows are in the figure, too."""
+    record = json.loads((made(folder, "miogd sigma") / "run.json").read_text())
+    assert record["budget"]["shares"]["PrivateEncoder"]["mu"] > record["budget"]["shares"]["MIOGD"]["mu"]
+    printed = float(record["summary"].split("epsilon ")[1].split()[0])
+    assert printed >= record["budget"]["reserved"]["epsilon"] > record["budget"]["shares"]["MIOGD"]["epsilon"]
