@@ -26,6 +26,9 @@ def folder(tmp_path_factory):
     ill = (age - 54) / 12 + (town == "Oslo") + rng.logistic(size=N) > 0
     table = pandas.DataFrame({"age": age, "town": town, "outcome": np.where(ill, "ill", "well")})
     table.to_csv(path / "learnt.csv", index=False)
+    table.assign(who=rng.integers(0, N // 3, N)).to_csv(path / "users.csv", index=False)
+    for name, surplus in (("drop", "separation = 60"), ("null", 'surplus = "null"')):
+        (path / f"{name}.toml").write_text(f'[user]\ncolumn = "who"\nmax_rows = 3\n{surplus}\n')
     X = rng.uniform(-0.5, 0.5, (SMALL, 3))
     score = X @ [1.0, 2.0, -1.0]
     plain = pandas.DataFrame(X, columns=list("pqr"))
@@ -52,7 +55,10 @@ def made(folder, name):
         before = {"learnt": ("--target", "outcome"), "town": ("--target", "town"), "age": ("--target", "age")}.get(
             table
         )
-        if table == "sparse":
+        if table in ("drop", "null"):
+            declared = ("--target", "outcome", "--schema", folder / f"{table}.toml", "--learn-schema")
+            run_json("run", folder / "users.csv", *declared, "--out", run, "--no-diagnostics", *words)
+        elif table == "sparse":
             run_json("run", folder / "sparse.svm", "--learn-schema", "--out", run, "--no-diagnostics", *words)
         elif before is None:
             declared = OFFLINE[table] + (() if words[1] in ONE_RELEASE else ("--no-learn-schema",))
@@ -159,6 +165,14 @@ RUNS = {
     "users objective": ("two", *OBJECTIVE, *USERS),
     "users objective pure": ("two", *OBJECTIVE, *USERS, *PURE),
     "sparse rows": ("sparse", *SUMS),
+    "cap": ("drop", *NOGD),
+    "cap hidden": ("null", *SUMS),
+    "cap of iterates": ("drop", *PIGD, "--release", "100"),
+    "cap of a network": ("drop", *DOLA),
+    "cap of devices": ("drop", "--learner", "miogd", *R, "--sigma", "5"),
+    "cap and budget": ("drop", *NOGD, *USERS, "--user-separation", "60", "--epsilon", "8", "--batch", "20"),
+    "cap and budget hidden": ("null", *SUMS, *USERS, "--epsilon", "8"),
+    "cap and metrics": ("null", *SUMS, *USERS, "--epsilon", "8", "--release", "100", "--private-metrics", "0.1"),
 }
 
 
@@ -313,9 +327,14 @@ PLANTED = {
         "printed epsilon beside it",
     ),
     "a figure of users": (
-        "users nogd",
+        "cap",
         of("users", "epsilon", value=lambda x: 0.99 * x),
         "epsilon of users",
+    ),
+    "a figure of users that leaves out who taught": (
+        "cap of devices",
+        of("summary", value=lambda s: s[: s.rindex("; epsilon")] + "; epsilon 4.48 for one user"),
+        "printed epsilon beside it",
     ),
     "votes with less noise": (
         "sparse rows",

@@ -271,6 +271,7 @@ def behind_schema(found: Guarantee, schema: Any) -> Guarantee:
         found,
         kind="none" if math.isinf(learnt.mu) else found.kind,
         parameter=learnt.mu,
+        user_factor=None,  # of the models; any rows of a user cost no more than their number times this
         conditions=(*found.conditions, own),
         private=found.private and learnt.private,
     )
