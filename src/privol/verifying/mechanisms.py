@@ -20,7 +20,7 @@ Fact = tuple[str, bool, str]
 #: Roundoff of a double; and outwards, by more than doubles round in a term and in ``fsum``.
 UNIT, OUT = iv.mpf(1) / 2**53, 1.0 + 2.0**-42
 #: Integers are in units of 1 / ONE where they stand for real numbers; so many numbers are looked at, at most.
-ONE, _MOST_NUMBERS = 1 << 128, 1 << 22
+ONE, _MOST_NUMBERS = 1 << 128, 1 << 21
 
 
 class NotChecked(Exception):
@@ -313,10 +313,10 @@ class _Reader:
                 one = _least(radius * 2, one + iv.sqrt(iv.mpf(dim)) * grid)
         else:
             one += iv.mpf("2.1") * (leaf - 1) * UNIT * leaf * radius
-        drift = 2 * iv.sqrt(iv.mpf(steps)) * design.rounding() * leaf * radius
+        drift, column = 2 * iv.sqrt(iv.mpf(steps)) * design.rounding() * leaf * radius, design.column()
 
         def price(rows: int, apart: int) -> Any:
-            square = design.column() if rows == 1 else design.pattern(rows, apart, leaf)
+            square = column if rows == 1 else design.pattern(rows, apart, leaf)
             return (iv.sqrt(square) * one + drift) / sigma
 
         return Mechanism(price, f"std {shown(sigma)} of {design.name} sums", facts)
