@@ -4,6 +4,8 @@ Rows are made where they are held, so that nothing is read. Of each crew, in tur
 whole fit without making rows, the questions, and what a question costs that is about no rows (docs/parts.md).
 
     mpiexec -n 2 python bench/parts.py --ranks       (--rows, --dim, --parts: more points)
+
+``--batch B``: PQFTL with leaves of B rows in the place of an offline learner.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from privol import ObjectivePerturbation
+from privol import PQFTL, ObjectivePerturbation
 from privol.distributed import Crew, DaskCrew, LocalCrew, RankCrew, Ranks, Session
 from privol.errors import PrivacyWarning
 
@@ -79,20 +81,26 @@ class Watched:
         return self._crew.serve()
 
 
-def fit(crew: Crew, parts: list[MadeRows]) -> tuple[dict[str, float], bytes]:
+def fit(crew: Crew, parts: list[MadeRows], batch: int | None = None) -> tuple[dict[str, float], bytes]:
     """Seconds of all but making rows, of single questions, and the model."""
     watched = Watched(crew)
-    learner = ObjectivePerturbation(x_bound=2.0, random_state=1)
+    learner: Any = ObjectivePerturbation(x_bound=2.0, random_state=1)
+    if batch is not None:
+        learner = PQFTL(x_bound=2.0, batch=batch, random_state=1)
     start = time.perf_counter()
     learner.fit_parts(parts, watched)
     whole = time.perf_counter() - start
     if not crew.curator:
         return {}, b""
     counted = {"fit": whole - watched.seconds["about"], "questions": float(sum(watched.asked.values()) - 1)}
-    passes = ("losses", "margins", "hessian", "along")
+    passes = PASSES if batch is None else MOMENTS
     counted |= {name: watched.seconds[name] / max(watched.asked[name], 1) for name in passes}
     counted |= {f"{name}s": float(watched.asked[name]) for name in passes}
     return counted, learner.coef_.tobytes()
+
+
+PASSES = ("losses", "hessian", "along", "margins")
+MOMENTS = ("leaves", "rest")
 
 
 def main() -> None:
@@ -101,6 +109,7 @@ def main() -> None:
     parser.add_argument("--dim", type=int, default=54)
     parser.add_argument("--parts", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--batch", type=int, help="of PQFTL")
     parser.add_argument("--ranks", action="store_true")
     parser.add_argument("--dask", type=int, nargs="*", default=[1, 2], help="workers of Dask")
     words = parser.parse_args()
@@ -126,12 +135,12 @@ def main() -> None:
         models = set()
         for _ in range(words.rounds):
             for name, crew in crews.items():
-                counted, model = fit(crew, parts)
-                bare, _ = fit(crew, tiny)
+                counted, model = fit(crew, parts, words.batch)
+                bare, _ = fit(crew, tiny, words.batch)
                 if crew.curator:
                     models.add(model)
                     found[name].append(counted)
-                    empty[name].append(bare["losses"])
+                    empty[name].append(bare["losses" if words.batch is None else "leaves"])
         if not any(found.values()):
             return
         print(f"{words.rows:,} rows x {words.dim}, {words.parts} parts, medians of {words.rounds}; ms a question")
@@ -140,7 +149,7 @@ def main() -> None:
             middle = {key: statistics.median(each[key] for each in rounds) for key in rounds[0]}
             shown = ", ".join(
                 f"{key} {1000 * middle[key]:.1f} x {middle[f'{key}s']:.0f}"
-                for key in ("losses", "hessian", "along", "margins")
+                for key in (PASSES if words.batch is None else MOMENTS)
             )
             bare_ms = 1000 * statistics.median(empty[name])
             print(f"{name:>10}: fit {middle['fit']:.2f} s; {shown}; a question of no rows {bare_ms:.2f}")

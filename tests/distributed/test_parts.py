@@ -280,7 +280,7 @@ def test_users_may_have_rows_in_every_part():
 
 def test_workers_have_no_noise_and_no_ledger():
     learner, kind = make("output", ledger=Ledger(epsilon=9.0, delta=1e-6))
-    sent = PartReader(learner)
+    sent = PartReader(learner, _part_sums.HeldRows)
     assert (sent._learner.random_state, sent._learner.ledger) == (None, None)
     held = sent(parts_of(kind)[0])
     assert learner.random_state == 5

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 from scipy import sparse
 
-from privol import ObjectivePerturbation, OutputPerturbation
+from privol import PQFTL, ObjectivePerturbation, OutputPerturbation
 from privol.distributed import RankCrew
 from privol.errors import InvalidRow, RankFailure
 from privol.ledger import Ledger
@@ -118,6 +118,25 @@ def found_of(learner):
     return [learner.coef_.tobytes().hex(), np.asarray(learner.intercept_).tobytes().hex()]
 
 
+LEAVES = {
+    "default": {},
+    "batch": {"batch": 7},
+    "releases": {"batch": 7, "release": 3},  # models between the ends of leaves
+    "sqrt": {"batch": 64, "design": "sqrt"},
+    "last": {"batch": 40, "release": "last", "fit_intercept": False},
+    "plain": {"batch": 30, "epsilon": np.inf},
+}
+
+
+def leaf_learner(name, **words):
+    return PQFTL(**{"x_bound": 1.2, "random_state": 5, **LEAVES[name], **words})
+
+
+def shown(learner):
+    """All that an online run has released, but for models in between: their average has them."""
+    return [*found_of(learner), learner.average_coef_.tobytes().hex(), learner.n_rows_, learner.n_releases_]
+
+
 # ---- programs of ranks ---------------------------------------------------------------------------------------------
 
 
@@ -149,7 +168,7 @@ def killed(ranks, folder, question, at):
     if ranks.rank == 1:
         from privol.learners import _part_sums
 
-        real, calls = getattr(_part_sums._HeldRows, question), []
+        real, calls = getattr(_part_sums.HeldRows, question), []
 
         def dies(self, *words):
             answer = real(self, *words)
@@ -158,7 +177,7 @@ def killed(ranks, folder, question, at):
                 os.kill(os.getpid(), signal.SIGKILL)
             return answer
 
-        setattr(_part_sums._HeldRows, question, dies)
+        setattr(_part_sums.HeldRows, question, dies)
     learner, kind = make("output")
     learner.set_params(
         ledger=Ledger(journal=folder / "ledger.jsonl", epsilon=5.0, delta=1e-5) if ranks.rank == 0 else None
@@ -167,4 +186,10 @@ def killed(ranks, folder, question, at):
     (folder / f"released-{ranks.rank}.json").write_text(json.dumps(found_of(learner)))
 
 
-PARTS = {"parts-bits": bits, "parts-refused": refused, "parts-killed": killed}
+def leaves(ranks, folder):
+    """PQFTL, on every rank what it has then."""
+    found = {name: shown(leaf_learner(name).fit_parts(parts_of("real"), RankCrew(ranks))) for name in LEAVES}
+    (folder / f"leaves-{ranks.rank}.json").write_text(json.dumps(found))
+
+
+PARTS = {"parts-bits": bits, "parts-leaves": leaves, "parts-refused": refused, "parts-killed": killed}

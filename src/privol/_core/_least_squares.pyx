@@ -5,7 +5,7 @@ import numpy as np
 cimport numpy as cnp
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 from scipy.linalg.cython_lapack cimport dgesv, dpotrf, dsyevd, dtrtrs
 
 from ..errors import InvalidParameter
@@ -19,8 +19,8 @@ from ._prefix_plan cimport (
     pv_prefix_read,
     pv_prefix_size,
 )
-from ._noise cimport pv_draws
-from ._rows cimport PV_NEED_FAR, PV_OK, pv_rows, pv_status
+from ._noise cimport first_pass, pv_draws, pv_wipe
+from ._rows cimport PV_NEED_FAR, PV_OK, pv_rows, pv_rows_bind, pv_rows_use, pv_status, view_block
 from ._learner_run cimport LearnerRun, pv_method, pv_plan, pv_state
 
 cnp.import_array()
@@ -32,6 +32,9 @@ cdef extern from "prefix/pv_moments.h" nogil:
                                 double *sum) noexcept nogil
 
     pv_moments pv_moments_at(int level) noexcept
+
+cdef extern from "prefix/pv_prefix.h" nogil:
+    int pv_prefix_in_doubles(const pv_prefix *s) noexcept
 
 cdef extern from "noise/pv_draws.h" nogil:
     int pv_draws_level(const pv_draws *draws) noexcept
@@ -82,10 +85,13 @@ cdef extern from "runs/pv_least_squares.h" nogil:
         int64_t waiting
         double *moments
         double *released
+        const double *given
 
     const pv_method pv_least_squares_method
 
     void pv_least_squares_gather(pv_least_squares *s) noexcept
+    void pv_least_squares_leaf(const pv_least_squares_plan *plan, pv_moments add, const pv_rows *rows, const double *y,
+                               int64_t first, int64_t n, pv_state *counts, double *scratch, double *out) noexcept
     void pv_least_squares_end(pv_least_squares *s, const pv_least_squares_plan *plan) noexcept
 
 cdef int64_t MOST_COORDINATES = 16384  # LAPACK's sizes are 32-bit integers
@@ -157,6 +163,65 @@ def solve_ridge(cnp.ndarray moments not None, int64_t dim, *, double most, doubl
     if status != PV_OK:
         raise InvalidParameter("the moments are not finite")
     return np.asarray(x), ridge.n_indefinite > 0
+
+
+def leaf_moments(X, targets, *, int64_t leaf, int64_t dim, bint intercept, double x_bound, double y_bound,
+                 double row_unit, double target_unit):
+    """Sums of the moments of whole leaves, from the first row on: what a run adds up of these rows, to the bit.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n, features)
+        Rows with unusable entries are null rows.
+    targets : ndarray of shape (n,), float64
+        NaN: a null row.
+    leaf : int
+        Rows of each, at least 1; those after the last whole leaf are left out.
+    dim : int
+        Coordinates of a model, the intercept's included.
+    intercept, x_bound, y_bound
+        As of the run's problem.
+    row_unit, target_unit : float
+        As of the run.
+
+    Returns
+    -------
+    sums : ndarray of shape (n // leaf, moments_size(dim))
+        Secret.
+    clipped, null : int
+        Rows of these leaves that were scaled, and null rows. Not private.
+    """
+    cdef pv_least_squares_plan plan
+    cdef pv_state counts
+    cdef pv_rows rows
+    cdef int64_t k, n
+    cdef const double[::1] y = np.ascontiguousarray(targets, dtype=np.float64)
+    cdef double[:, ::1] sums
+    cdef double[::1] scratch
+    cdef int level = first_pass().level
+    cdef pv_moments add = pv_moments_at(level)
+    if leaf < 1 or dim < 1 or dim > MOST_COORDINATES:
+        raise InvalidParameter(f"leaf and dim must be at least 1, found {leaf} and {dim}")
+    _owner = view_block(&rows, X)
+    if rows.n != y.shape[0] or rows.d + intercept != dim:
+        raise InvalidParameter(f"rows must be {y.shape[0]} times {dim - intercept}, found {rows.n} times {rows.d}")
+    pv_rows_bind(&rows)
+    pv_rows_use(&rows, level)
+    memset(&plan, 0, sizeof(plan))
+    memset(&counts, 0, sizeof(counts))
+    plan.run.d, plan.run.intercept, plan.run.outputs.n = dim, intercept, 1
+    plan.run.x_bound, plan.run.y_bound = x_bound, y_bound
+    plan.row_unit, plan.target_unit = row_unit, target_unit
+    n = rows.n // leaf
+    out = np.empty((n, pv_moments_size(dim)))
+    if n == 0:
+        return out, 0, 0
+    sums, scratch = out, np.zeros(PV_MOMENT_ROWS * (dim + 1))
+    with nogil:
+        for k in range(n):
+            pv_least_squares_leaf(&plan, add, &rows, &y[0], k * leaf, leaf, &counts, &scratch[0], &sums[k, 0])
+        pv_wipe(&scratch[0], PV_MOMENT_ROWS * (dim + 1) * sizeof(double))
+    return out, counts.n_clipped, counts.n_null
 
 
 cdef class LeastSquaresRun(LearnerRun):
@@ -240,6 +305,43 @@ cdef class LeastSquaresRun(LearnerRun):
     def __dealloc__(self):
         PyMem_RawFree(self.own.ridge.matrix)
         PyMem_RawFree(self.own.ridge.integers)
+
+    def learn_leaf(self, cnp.ndarray moments not None, int64_t rows):
+        """Learn a whole leaf by its sum, of :func:`leaf_moments`: the same bits as by its rows.
+
+        Of the run's counts only that of the rows is kept; see :meth:`count`.
+
+        Parameters
+        ----------
+        moments : ndarray of shape (size,), float64, C-contiguous
+            Secret.
+        rows : int
+            Of the leaf: those of every leaf of this run.
+        """
+        cdef const double[::1] given = moments
+        cdef int64_t size = pv_moments_size(self.plan.d)
+        if self.own_plan.as_printed or not pv_prefix_in_doubles(&self.own.sums):
+            raise InvalidParameter("leaves are learnt by their sums where these are added up in doubles")
+        if given.shape[0] != size or rows != self.sums.c.leaf or self.own.sums.in_leaf != 0:
+            raise InvalidParameter(f"a leaf has {size} sums of {self.sums.c.leaf} rows, and begins where one has ended")
+        none = np.zeros((min(rows, 256), self.plan.d - self.plan.intercept))
+        nothing = np.full(min(rows, 256), np.nan)
+        left = rows - 1
+        while left > 0:
+            now = min(left, 256)
+            self.learn(none[:now], nothing[:now])
+            left -= now
+        self.own.given = &given[0]
+        try:
+            self.learn(none[:1], nothing[:1])
+        finally:
+            self.own.given = NULL
+        self.state.n_null -= rows
+
+    def count(self, int64_t clipped, int64_t null):
+        """Add rows that were scaled, and null rows, of leaves that were learnt by their sums. Not private."""
+        self.state.n_clipped += clipped
+        self.state.n_null += null
 
     def release_last(self):
         """End a leaf that has begun and publish the model of all rows: the last of the run, which learns no more.

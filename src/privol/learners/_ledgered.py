@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from .._core._rows import squared_norms
@@ -21,7 +22,10 @@ from ..ledger import Ledger, LedgerSeat, LostLedger, note_clone, warn_of_clones
 from ..losses import get_loss
 from ._model import ReleasedModel, is_classifier
 from ._named import FirstRow
+from ._run_protocols import check_null_rows
 from ._targets import MOST_CLASSES, Targets, declared_labels, labels_in
+
+FloatArray = NDArray[np.float64]
 
 __all__ = ["FOUND_FEATURES", "FOUND_LABELS", "LedgeredModel"]
 
@@ -175,6 +179,34 @@ class LedgeredModel(ReleasedModel):
     def _targets(self, classes: NDArray[Any] | None) -> Targets:
         indexed = classes is not None and (len(classes) > 2 or get_loss(self.loss).joint)
         return Targets(classes, number(y_bound=self.y_bound, above=0), self._refuse(), indexed)
+
+    def _read(self, stream: Any) -> tuple[Any, FloatArray, Targets]:
+        """All rows of a stream, checked, and their targets as codes."""
+        check_null_rows(stream, self.on_invalid)
+        targets = self._targets_of(stream.classes)
+        blocks, codes, seen = [], [], 0
+        for block in stream:
+            if block.y is None:
+                raise InvalidParameter("the stream has no targets")
+            codes.append((targets.encode if targets.classes is None else targets.encode_indices)(block.y, seen))
+            rows = self._numbers(block.X, seen)
+            self._check_rows(rows, targets, seen)
+            blocks.append(rows.copy())  # streams may use their memory again
+            seen += block.X.shape[0]
+        if not seen:
+            raise InvalidParameter("the stream has no rows")
+        joined = sparse.vstack(blocks, format="csr") if sparse.issparse(blocks[0]) else np.vstack(blocks)
+        return joined, np.concatenate(codes), targets
+
+    def _targets_of(self, classes: tuple[Any, ...] | None) -> Targets:
+        """The targets of a stream that has these classes."""
+        if not is_classifier(self):
+            return self._targets(None)
+        if classes is None:
+            raise InvalidParameter(
+                f"loss={get_loss(self.loss).name!r} needs a stream with classes: open_stream(..., classes=)"
+            )
+        return self._targets(declared_labels(classes, most=self._most_classes(), ordered=True))
 
     def _most_classes(self) -> int:
         return MOST_CLASSES if self._many_classes else 2

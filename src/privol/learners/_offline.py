@@ -12,7 +12,6 @@ from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from .._core._noise import Source, wipe
@@ -36,10 +35,10 @@ from ..ledger import Account, Ledger, LedgerSeat
 from ..losses import get_loss
 from ..noise import STREAM_RELEASES, decide_lattice_point, decide_mixture_point, granularity, make_source
 from ._ledgered import LedgeredModel
-from ._model import Export, is_classifier
-from ._run_protocols import RowStream, check_null_rows, place_of, promised_by
+from ._model import Export
+from ._run_protocols import RowStream, place_of, promised_by
 from ._scaled import warn_of_scaled
-from ._targets import Targets, declared_labels
+from ._targets import Targets
 
 __all__ = ["Found", "OfflineLearner", "OfflinePlan", "Sealer", "noisy", "within"]
 
@@ -226,34 +225,6 @@ class OfflineLearner(LedgeredModel):
             self._fit_found(find, rows.shape[0], rows.shape[1], targets, stream, (), seal)
         self._look_at_scaled(stream)
         return self
-
-    def _read(self, stream: RowStream) -> tuple[Any, FloatArray, Targets]:
-        """All rows of a stream, checked, and their targets as codes."""
-        check_null_rows(stream, self.on_invalid)
-        targets = self._targets_of(stream.classes)
-        blocks, codes, seen = [], [], 0
-        for block in stream:
-            if block.y is None:
-                raise InvalidParameter("the stream has no targets")
-            codes.append((targets.encode if targets.classes is None else targets.encode_indices)(block.y, seen))
-            rows = self._numbers(block.X, seen)
-            self._check_rows(rows, targets, seen)
-            blocks.append(rows.copy())  # streams may use their memory again
-            seen += block.X.shape[0]
-        if not seen:
-            raise InvalidParameter("the stream has no rows")
-        joined = sparse.vstack(blocks, format="csr") if sparse.issparse(blocks[0]) else np.vstack(blocks)
-        return joined, np.concatenate(codes), targets
-
-    def _targets_of(self, classes: tuple[Any, ...] | None) -> Targets:
-        """The targets of a stream that has these classes."""
-        if not is_classifier(self):
-            return self._targets(None)
-        if classes is None:
-            raise InvalidParameter(
-                f"loss={get_loss(self.loss).name!r} needs a stream with classes: open_stream(..., classes=)"
-            )
-        return self._targets(declared_labels(classes, most=self._most_classes(), ordered=True))
 
     @contextmanager
     def _as_before_if_it_fails(self) -> Iterator[None]:

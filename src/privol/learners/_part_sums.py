@@ -1,4 +1,4 @@
-"""Rows of an offline fit: here, or in parts that workers hold, of whom sums over rows are asked."""
+"""Rows here, or in parts that workers hold, of whom sums over rows are asked."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._core._least_squares import leaf_moments
 from .._core._noise import wipe
 from .._core._objective import Objective
 from .._core._row_sums import RowSums, hessian_width, join
@@ -17,7 +18,7 @@ from ..distributed import Part, Session
 from ..errors import InvalidParameter
 from ..losses import Loss
 
-__all__ = ["PartReader", "PartsOfRows", "RowsHere", "RowsThere"]
+__all__ = ["HeldLeaves", "HeldRows", "PartReader", "PartsOfRows", "RowsHere", "RowsThere"]
 
 FloatArray = NDArray[np.float64]
 
@@ -95,13 +96,21 @@ class _Problem:
 
 
 class PartReader:
-    """Reads a part as ``fit_stream`` reads a stream: by the learner's parameters, without its ledger and its noise."""
+    """Reads a part as ``fit_stream`` reads a stream: by the learner's parameters, without its ledger and its noise.
 
-    def __init__(self, learner: Any) -> None:
+    Parameters
+    ----------
+    learner : LedgeredModel
+    holder : type
+        Of what a worker then holds.
+    """
+
+    def __init__(self, learner: Any, holder: type[HeldRows] | type[HeldLeaves]) -> None:
+        self._holder = holder
         words = learner.get_params(deep=False) | {"ledger": None, "random_state": None}
         self._learner = type(learner)(**words)
 
-    def __call__(self, part: Part) -> _HeldRows:
+    def __call__(self, part: Part) -> HeldRows | HeldLeaves:
         stream = part.open()
         if getattr(getattr(stream, "schema", None), "learnt", None) is not None or getattr(stream, "beside", None):
             raise InvalidParameter("an encoding that is learnt is of one stream; parts need a public schema, or none")
@@ -115,10 +124,10 @@ class PartReader:
             "users_fixed": getattr(stream, "users_fixed", True),
             "conditions": tuple(getattr(stream, "conditions", ())),
         }
-        return _HeldRows(self._learner, X, codes, about)
+        return self._holder(self._learner, X, codes, about)
 
 
-class _HeldRows:
+class HeldRows:
     """The rows of a part, and what is asked of them: each answer is a function of the rows and of the question."""
 
     def __init__(self, learner: Any, X: Any, codes: FloatArray, about: dict[str, Any]) -> None:
@@ -183,6 +192,30 @@ class _HeldRows:
             objective, _ = self._rows.objective(problem.k, problem.outputs, loss=problem.loss, l2_sum=1.0, linear=None)
             self._problem, self._sums = problem, RowSums(objective)
         return self._sums
+
+
+class HeldLeaves:
+    """The rows of a part of an online run on moments: whole leaves, which are asked of it as sums, and the rest."""
+
+    def __init__(self, learner: Any, X: Any, codes: FloatArray, about: dict[str, Any]) -> None:
+        del learner
+        self._X, self._codes, self._about = X, codes, about
+
+    def about(self) -> dict[str, Any]:
+        return self._about
+
+    def leaves(self, first: int, n: int, words: dict[str, Any]) -> tuple[FloatArray, int, int]:
+        """Sums of at most n whole leaves from the first on, and their rows that were scaled, and null rows."""
+        rows = slice(first * words["leaf"], (first + n) * words["leaf"])
+        return leaf_moments(self._X[rows], self._codes[rows], **words)
+
+    def rest(self, leaf: int) -> tuple[Any, FloatArray]:
+        """The rows after the last whole leaf."""
+        first = len(self._codes) // leaf * leaf
+        return self._X[first:], self._codes[first:]
+
+    def wipe(self) -> None:
+        """Nothing is kept but the rows."""
 
 
 # ---- the curator's side -----------------------------------------------------------------------------------------

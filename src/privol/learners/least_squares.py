@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from .. import calibration as calibrate
-from .._core._least_squares import LeastSquaresRun
-from .._core._noise import Source
+from .._core._least_squares import LeastSquaresRun, moments_size
+from .._core._noise import Source, wipe
 from .._core._prefix_plan import ByEpoch
 from .._validate import integer
 from ..calibration import LeastSquaresCalibration
+from ..distributed import Crew, Part, Session
 from ..errors import InvalidParameter, StateError
 from ..factorizations import forgets
 from ..guarantees import Guarantee, square_up
@@ -27,10 +28,16 @@ from ..prefix import plan_of_epochs
 from ._base import Run
 from ._frame import RunFrame
 from ._gaussian import GaussianLearner
+from ._part_sums import HeldLeaves, PartReader, PartsOfRows
 
 __all__ = ["PQFTL"]
 
 FloatArray = NDArray[np.float64]
+
+#: Designs that add up a leaf in doubles: its sum may come from elsewhere.
+_IN_DOUBLES = ("blt", "sqrt", "independent")
+#: Numbers of sums that a part sends at once, about.
+_AT_ONCE = 1 << 18
 
 
 @cache
@@ -329,6 +336,100 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
             cost=0.0 if source is None else square_up(plan.mu),
             as_printed=plan.as_printed,
         )
+
+    def fit_parts(self, parts: Sequence[Part], crew: Crew) -> Self:
+        """Learn the rows of several parts, which workers read and hold, in one run. Every call pays again.
+
+        Workers add up the moments of whole leaves (``batch`` rows, or those between two models); this process, the
+        curator, learns these sums in turns, some leaves of every part, and alone has the noise. The rows after the last
+        whole leaf of each part come at the end. What is released depends on the parts and their order, to the bit, and
+        not on how many workers there are or which of them holds what: it is what :meth:`fit` releases of the rows in
+        that order.
+
+        Parameters
+        ----------
+        parts : sequence of Part
+            As :func:`privol.distributed.file_parts` gives them.
+        crew : privol.distributed.Crew
+            As of :meth:`privol.OutputPerturbation.fit_parts`: workers and what connects them are trusted as the curator
+            is, and the guarantee says so. It pays where leaves have many rows: the sums of a leaf are
+            ``dim (dim + 3) / 2`` numbers.
+
+        Returns
+        -------
+        self
+            Closed. On other ranks than the curator's with the models and their guarantee, without ledger and counts.
+
+        Raises
+        ------
+        InvalidParameter
+            For designs whose leaves are not added up in doubles (allowed: "blt", "sqrt", "independent"), for
+            ``renewal`` and for ``calibration="published"``; before a part is read.
+        InvalidRow, StreamError, BudgetExceeded
+            Before anything is spent or released; with the name of the part, and the number of the row in it.
+        PartFailure, RankFailure
+            If nobody can answer for a part any more. The run has ended; the ledger has what it spent.
+        """
+        if not crew.curator:
+            self.n_features_in_, export = crew.serve()
+            self.__dict__.pop("_run", None)
+            self._export = export
+            return self
+        with crew.session(PartReader(self, HeldLeaves), parts) as session:
+            self._check_parts()
+            stream = PartsOfRows(session)
+            n = stream.n_rows or 0
+            horizon = n if self.horizon is None else self._needed_horizon()
+            self._check_horizon(n, 0, horizon)
+            self.n_features_in_ = stream.n_features
+            targets = self._targets_of(stream.classes)
+            run = self._start(stream.n_features, horizon, self._default_release(whole=True), targets, stream)
+            try:
+                self._learn_parts(run, session)
+            except BaseException:
+                self._settle(run)
+                raise
+            self.close()
+            session.leave((stream.n_features, run.export()))
+        self._look_at_scaled(run, stream)
+        return self
+
+    def _check_parts(self) -> None:
+        if self.design not in _IN_DOUBLES:
+            raise InvalidParameter(f"design must be one of {', '.join(_IN_DOUBLES)} for parts, found {self.design!r}")
+        if self.renewal != "none":
+            raise InvalidParameter(f"renewal must be 'none' for parts, whose rows are counted, found {self.renewal!r}")
+        if self.calibration == "published":
+            raise InvalidParameter("calibration must be 'tight' for parts, found 'published'")
+
+    def _learn_parts(self, run: Run, session: Session) -> None:
+        """All rows: leaves in turns, then what is left of every part."""
+        state, plan = cast(LeastSquaresRun, run.state), self._plan_of(run)
+        problem = plan.problem
+        words = {
+            "leaf": plan.batch,
+            "dim": problem.dim,
+            "intercept": problem.intercept,
+            "x_bound": problem.x_bound,
+            "y_bound": problem.y_bound,
+            "row_unit": plan.row_unit,
+            "target_unit": plan.target_unit,
+        }
+        at_once = max(1, _AT_ONCE // moments_size(problem.dim))  # by public numbers: it is part of the order
+        first, some = 0, True
+        with _blas().limit(limits=1):
+            while some:
+                some = False
+                for sums, clipped, null in session.ask("leaves", first, at_once, words):
+                    for leaf in sums:
+                        state.learn_leaf(leaf, plan.batch)
+                        some = True
+                    state.count(clipped, null)
+                    if sums.flags.writeable:
+                        wipe(sums)
+                first += at_once
+        for rows, codes in session.ask("rest", plan.batch):
+            self._learn(run, rows, codes)
 
     def _learn(self, run: Run, *args: Any, **kwargs: Any) -> None:
         with _blas().limit(limits=1):  # small systems: threads cost more than they give

@@ -28,7 +28,7 @@ from ..losses import Loss, get_loss
 from ..noise import STREAM_OBJECTIVE, decide_lattice_point, decide_mixture_point
 from ._model import Export
 from ._offline import Found, OfflineLearner, Sealer, noisy, within
-from ._part_sums import PartReader, PartsOfRows, RowsHere, RowsThere
+from ._part_sums import HeldRows, PartReader, PartsOfRows, RowsHere, RowsThere
 
 __all__ = ["ObjectivePerturbation", "OutputPerturbation"]
 
@@ -104,7 +104,7 @@ class _Minimiser(OfflineLearner):
             for name in ("_account", "_counts"):
                 self.__dict__.pop(name, None)
             return self
-        with crew.session(PartReader(self), parts) as session, self._as_before_if_it_fails():
+        with crew.session(PartReader(self, HeldRows), parts) as session, self._as_before_if_it_fails():
             stream = PartsOfRows(session)
             targets = self._targets_of(stream.classes)
             self.n_features_in_ = width = stream.n_features

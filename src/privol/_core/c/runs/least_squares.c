@@ -12,6 +12,41 @@ static void gather(pv_least_squares *s, int64_t of_leaf) {
 
 void pv_least_squares_gather(pv_least_squares *s) { gather(s, s->sums.in_leaf); }
 
+/* A row and its target in unit bounds. */
+static void place(pv_state *state, const pv_least_squares_plan *p, const pv_rows *rows, int64_t i, double y,
+                  double norm, double *row, double *target) {
+    const int64_t d = p->run.d;
+    const double f = pv_scale_row(state, &p->run, &norm);
+    memset(row, 0, (size_t)d * sizeof(double));
+    rows->ops->axpy(rows, i, f * p->row_unit, row);
+    if (p->run.intercept) row[d - 1] = p->row_unit;
+    *target = y * p->target_unit;
+}
+
+void pv_least_squares_leaf(const pv_least_squares_plan *plan, pv_moments add, const pv_rows *rows, const double *y,
+                           int64_t first, int64_t n, pv_state *counts, double *scratch, double *out) {
+    const int64_t d = plan->run.d;
+    double *targets = scratch + PV_MOMENT_ROWS * d;
+    int64_t waiting = 0, seen = 0;
+    for (int64_t i = first; i < first + n; ++i) {
+        const double norm = y[i] == y[i] ? pv_rows_norm(rows, i) : -1.0;
+        if (norm >= 0.0) {
+            place(counts, plan, rows, i, pv_admissible(&plan->run, y[i]), norm, scratch + waiting * d,
+                  targets + waiting);
+            ++waiting;
+            ++seen;
+        }
+        if (waiting > 0 && (norm < 0.0 || waiting == PV_MOMENT_ROWS || i + 1 == first + n)) {
+            add(scratch, targets, waiting, d, waiting == seen, out);
+            waiting = 0;
+        }
+        if (norm < 0.0) {
+            if (seen++ == 0) memset(out, 0, (size_t)pv_moments_size(d) * sizeof(double));
+            ++counts->n_null;
+        }
+    }
+}
+
 static pv_status learn(pv_state *state, const pv_plan *plan, const pv_rows *rows, int64_t i, double y, double norm) {
     pv_least_squares *s = (pv_least_squares *)state;
     const pv_least_squares_plan *p = (const pv_least_squares_plan *)plan;
@@ -19,16 +54,12 @@ static pv_status learn(pv_state *state, const pv_plan *plan, const pv_rows *rows
     pv_status status;
     if (state->t == 1) pv_spend(state, p->cost);
     if (norm < 0.0) {
-        ++state->n_null; /* the null row adds nothing */
+        ++state->n_null; /* the null row adds nothing, unless it stands for the last of a leaf */
         pv_least_squares_gather(s);
-        status = pv_prefix_add(&s->sums, NULL);
+        status = pv_prefix_add(&s->sums, s->given);
     } else {
-        const double f = pv_scale_row(state, plan, &norm);
         double *row = s->rows + s->waiting * d, *target = s->targets + s->waiting;
-        memset(row, 0, (size_t)d * sizeof(double));
-        rows->ops->axpy(rows, i, f * p->row_unit, row);
-        if (plan->intercept) row[d - 1] = p->row_unit;
-        *target = y * p->target_unit;
+        place(state, p, rows, i, y, norm, row, target);
         if (p->as_printed) {
             pv_all_moments(row, *target, d, s->moments);
             status = pv_prefix_add(&s->sums, s->moments);

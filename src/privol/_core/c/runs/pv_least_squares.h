@@ -32,14 +32,21 @@ typedef struct pv_least_squares {
     /* secret: rows of the leaf that has begun, which its sum lacks, and their targets; room for PV_MOMENT_ROWS */
     double *rows, *targets;
     int64_t waiting;
-    double *moments;  /* secret: of the row that is learnt, where leaves are not added up in doubles */
-    double *released; /* public: the sums that a model is solved from */
+    double *moments;     /* secret: of the row that is learnt, where leaves are not added up in doubles */
+    double *released;    /* public: the sums that a model is solved from */
+    const double *given; /* secret: what the next null row adds, where a leaf was summed elsewhere; else NULL */
 } pv_least_squares;
 
 extern const pv_method pv_least_squares_method;
 
 /* Rows that wait enter the sum of their leaf: what is kept of a run is its sums. No bit depends on when. */
 void pv_least_squares_gather(pv_least_squares *s);
+
+/* The sum of a leaf of rows first, ..., first + n - 1, into `out`: what learning them one by one leaves in the sum of their
+ * leaf, to the bit. Of `counts` the numbers of scaled and of null rows grow; `scratch` has PV_MOMENT_ROWS (d + 1) numbers.
+ * To be used where leaves are added up in doubles (pv_prefix_in_doubles). */
+void pv_least_squares_leaf(const pv_least_squares_plan *plan, pv_moments add, const pv_rows *rows, const double *y,
+                           int64_t first, int64_t n, pv_state *counts, double *scratch, double *out);
 
 /* Rows are at an end, and nothing is pending: a leaf that has begun is ended, and a model of all rows is due, unless it is
  * released already. Once a run, whose horizon is then the rows so far. */

@@ -1,0 +1,172 @@
+"""PQFTL over parts of the rows: the bits of one run on the rows in that order, whoever sums which leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+from mpi_jobs import codes, tasks, texts
+from part_rows import LEAVES, SIZES, Stream, leaf_learner, parts_of, rows_of, shown
+
+from privol import PQFTL
+from privol._core._least_squares import leaf_moments, moments_size
+from privol.distributed import DaskCrew, LocalCrew
+from privol.errors import BudgetExceeded, InvalidParameter, InvalidRow
+from privol.learners import least_squares
+from privol.ledger import Ledger
+
+every = pytest.mark.parametrize("name", LEAVES)
+
+
+def in_order(leaf, at_once=1 << 30):
+    """Numbers of the rows as they are learnt: so many leaves of every part in turns, then what is left of each."""
+    starts = np.cumsum([0, *SIZES[:-1]])
+    turns, rest = [], []
+    for first in range(0, max(SIZES), leaf * at_once):
+        for start, size in zip(starts, SIZES, strict=True):
+            whole = size // leaf * leaf
+            turns += range(start + min(first, whole), start + min(first + leaf * at_once, whole))
+    for start, size in zip(starts, SIZES, strict=True):
+        rest += range(start + size // leaf * leaf, start + size)
+    assert sorted(turns + rest) == list(range(sum(SIZES)))
+    return np.array(turns + rest)
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return {name: shown(leaf_learner(name).fit_parts(parts_of("real"), LocalCrew())) for name in LEAVES}
+
+
+@every
+def test_the_bits_of_one_run_on_the_rows_in_that_order(name, alone):
+    learner = leaf_learner(name).fit_parts(parts_of("real"), LocalCrew(3))
+    assert shown(learner) == alone[name]
+    X, y, _ = rows_of("real")
+    order = in_order(learner._run.plan.batch)
+    whole = leaf_learner(name).fit(X[order], y[order])
+    assert shown(whole) == alone[name]
+    assert whole._diagnostics() == learner._diagnostics()
+    assert whole.ledger_.spent == learner.ledger_.spent
+
+
+def test_parts_take_turns(monkeypatch):
+    """As the sums of some leaves are sent at once; how many is a matter of public numbers."""
+    monkeypatch.setattr(least_squares, "_AT_ONCE", 4 * moments_size(6))
+    learner = leaf_learner("batch").fit_parts(parts_of("real"), LocalCrew(2))
+    X, y, _ = rows_of("real")
+    order = in_order(7, 4)
+    assert not np.array_equal(order, in_order(7))
+    assert shown(leaf_learner("batch").fit(X[order], y[order])) == shown(learner)
+
+
+def test_null_rows_anywhere_in_a_leaf():
+    X, y, _ = rows_of("real")
+    y = y.copy()
+    bad = [0, 5, 6, 7, 14, 15, 16, 17, 18, 19, 20, 300, 301, 600]  # ends and beginnings of leaves, and a whole leaf
+    y[bad] = np.nan
+    starts = np.cumsum([0, *SIZES])
+
+    class Part:
+        def __init__(self, k):
+            self.name, self.k = f"part {k}", k
+
+        def open(self):
+            rows = slice(starts[self.k], starts[self.k + 1])
+            return Stream(X[rows], y[rows], None)
+
+    learner = leaf_learner("batch", on_invalid="zero").fit_parts([Part(k) for k in range(5)], LocalCrew())
+    order = in_order(7)
+    whole = leaf_learner("batch", on_invalid="zero").fit(X[order], y[order])
+    assert shown(whole) == shown(learner)
+    assert learner._diagnostics() == whole._diagnostics()
+    assert learner._diagnostics()["null_rows"] == len(bad)
+
+
+def test_sums_of_leaves_against_numpy():
+    X, y, _ = rows_of("real")
+    sums, clipped, null = leaf_moments(
+        X, y, leaf=50, dim=6, intercept=True, x_bound=1.2, y_bound=0.5, row_unit=0.6, target_unit=2.0
+    )
+    assert sums.shape == (sum(SIZES) // 50, moments_size(6))
+    rows = X * np.minimum(1.0, 1.2 / np.linalg.norm(X, axis=1))[:, None]
+    V = 0.6 * np.c_[rows, np.ones(len(y))]
+    t = 2.0 * np.clip(y, -0.5, 0.5)
+    upper = np.triu_indices(6)
+    for k, one in enumerate(sums):
+        v, c = V[50 * k : 50 * k + 50], t[50 * k : 50 * k + 50]
+        gram = (v.T @ v)[upper] * np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))
+        np.testing.assert_allclose(one, np.r_[gram, c @ v], atol=1e-12)
+    assert (clipped, null) == (int((np.linalg.norm(X[: 50 * len(sums)], axis=1) > 1.2).sum()), 0)
+
+
+def test_refusals_before_anything_is_spent():
+    ledger = Ledger(epsilon=3.0, delta=1e-5)
+    for words, found in (
+        ({"design": "tree"}, "design must be one of blt, sqrt, independent"),
+        ({"renewal": "constant"}, "renewal must be 'none'"),
+        ({"calibration": "published"}, "calibration must be 'tight'"),
+    ):
+        with pytest.raises(InvalidParameter, match=found):
+            PQFTL(ledger=ledger, **words).fit_parts(parts_of("real"), LocalCrew())
+    learner = leaf_learner("batch", ledger=ledger)
+    with pytest.raises(InvalidRow, match="part 'real-2': row 3, feature 1"):
+        learner.fit_parts(parts_of("real", {2: "nan"}), LocalCrew())
+    with pytest.raises(BudgetExceeded, match="1114 rows would exceed the horizon"):
+        leaf_learner("batch", ledger=ledger, horizon=1113).fit_parts(parts_of("real"), LocalCrew())
+    assert ledger.committed.mu == 0
+    assert "workers" in learner.fit_parts(parts_of("real"), LocalCrew()).guarantee_.sentence()
+
+
+def test_a_leaf_is_learnt_where_one_has_ended():
+    X, y, _ = rows_of("real")
+    learner = leaf_learner("batch", horizon=100).partial_fit(X[:3], y[:3])
+    state = learner._run.state
+    with pytest.raises(InvalidParameter, match="a leaf has 27 sums of 7 rows, and begins where one has ended"):
+        state.learn_leaf(np.zeros(27), 7)
+    learner.partial_fit(X[3:7], y[3:7])
+    for wrong, rows in ((np.zeros(26), 7), (np.zeros(27), 6)):
+        with pytest.raises(InvalidParameter, match="a leaf has 27 sums"):
+            state.learn_leaf(wrong, rows)
+    state.learn_leaf(np.zeros(27), 7)
+    assert learner.n_rows_ == 14
+    tree = leaf_learner("batch", design="tree", horizon=100).partial_fit(X[:7], y[:7])
+    with pytest.raises(InvalidParameter, match="added up in doubles"):
+        tree._run.state.learn_leaf(np.zeros(27), 7)
+
+
+@pytest.mark.mpi
+def test_the_same_bits_on_any_number_of_ranks(tmp_path, alone):
+    tasks(*[(count, tmp_path / f"leaves-{count}", "parts-leaves") for count in (1, 2, 4)])
+    for count in (1, 2, 4):
+        folder = tmp_path / f"leaves-{count}"
+        assert codes(folder) == [0] * count, texts(folder, "traceback")
+        for rank in range(count):
+            assert json.loads((folder / f"leaves-{rank}.json").read_text()) == alone
+
+
+@pytest.mark.process
+def test_a_dask_worker_that_is_killed_is_replaced(alone, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(least_squares, "_AT_ONCE", 27 * 8)
+    expected = shown(leaf_learner("batch").fit_parts(parts_of("real"), LocalCrew()))
+    assert expected != alone["batch"]
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        real, killed = least_squares.LeastSquaresRun.count, []
+
+        class Run(least_squares.LeastSquaresRun):
+            def count(self, clipped, null):
+                if self.n_rows > 300 and not killed:
+                    killed.extend(client.run(os.getpid).values())
+                    os.kill(killed[0], signal.SIGKILL)
+                real(self, clipped, null)
+
+        monkeypatch.setattr(least_squares, "LeastSquaresRun", Run)
+        assert shown(leaf_learner("batch").fit_parts(parts_of("real"), DaskCrew(client))) == expected
+        assert killed
+        assert killed[0] not in client.run(os.getpid).values()
