@@ -1,7 +1,7 @@
 """Long streams and wide rows: ``python bench/scale.py dense`` and ``python bench/scale.py sparse``.
 
-``dense`` writes a synthetic Parquet file of ``--rows`` rows with 54 numbers of sixteen levels and a label (float32, half
-a byte a cell), once, and lets the default learner read it three times, each time in a process of its own: without
+``dense`` writes a synthetic Parquet file of ``--rows`` rows with 54 numbers of sixteen levels and a label (float32,
+half a byte a cell), once, and lets the default learner read it three times, each time in a process of its own: without
 checkpoints, with them, and with them in a process that is killed at six tenths and another one that goes on. The table
 has rows a second and resident memory by tenth of the stream. All three must end with the same model, bit for bit (the
 noise is seeded, so that this can be seen), and each ledger must say what one run costs.
