@@ -8,6 +8,7 @@ LONGEST = (
     "state/test_kept_runs.py",
     "state/test_leaks.py",
     "cli/test_cli_encoding.py",
+    "verifying/test_kinds.py",
     "encoding/test_encoder_audit.py",
     "readers/test_stream_live.py",
     "readers/test_stream_files.py",

@@ -336,6 +336,11 @@ PLANTED = {
         of("summary", value=lambda s: s[: s.rindex("; epsilon")] + "; epsilon 4.48 for one user"),
         "printed epsilon beside it",
     ),
+    "a guarantee that the ledger does not have": (
+        "nogd huber",
+        of("guarantee", "parameter", value=lambda x: x / 2),
+        "NOGD",
+    ),
     "votes with less noise": (
         "sparse rows",
         of("encoding", MECHANISM, "phases", value=lambda p: [{**p[0], "std": p[0]["std"] * 0.999}]),

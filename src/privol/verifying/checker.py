@@ -181,9 +181,9 @@ class _Run:
         if record is None:
             yield Finding(name, None, "its mechanism is not in the record")
             return
-        fixed = ("adjacency", "unit", "rows_per_user", "private")
-        if any(said[key] != self.guarantee[key] for key in fixed) or said["adjacency"] != record["adjacency"]:
-            yield Finding(name, False, "its account is for another relation between streams")
+        same = set(self.guarantee) if name == self.run["learner"] else {"adjacency", "unit", "rows_per_user", "private"}
+        if any(said.get(key) != self.guarantee[key] for key in same) or said["adjacency"] != record["adjacency"]:
+            yield Finding(name, False, "its account has another guarantee, or relation between streams, than the run")
         try:
             rows = record["first_row"], record["first_row"] + record["rows"] - 1
             part = _Part(name, rows, mechanism_of(record), said)
