@@ -205,6 +205,37 @@ def test_no_used_word_outlives_the_call(two, monkeypatch, name):
     assert left <= ROWS - 11_000
 
 
+def test_no_used_word_outlives_a_buffer_that_is_filled_again_in_part(two, monkeypatch):
+    """The other thread fails before the last rows: fewer vectors are drawn into a buffer that it had filled."""
+    watched = watch(monkeypatch)
+    here, vector, full = threading.get_ident(), 8 * 62, 264 * 8 * 62
+    theirs: set[int] = set()  # buffers that the other thread has filled
+    happened = []
+
+    def fail(real, data, out):
+        at = np.frombuffer(out, np.uint8).ctypes.data
+        if threading.get_ident() != here:
+            if len(data) < full:
+                raise SourceFailure("not in this thread")
+            theirs.add(at)
+        elif vector <= len(data) < full:
+            happened.append(at in theirs)
+        return real.update_into(data, out)
+
+    watched.fail = fail
+    for _ in range(200):  # where the machine is busy, the other thread may not come to fill the buffer before
+        for record in (watched.outputs, theirs, happened):
+            record.clear()
+        learner = LEARNERS["pgiga"]()
+        learner.partial_fit(X[:11_990], Y[:11_990], classes=[0, 1])
+        buffers = {at: length for at, length in watched.outputs if length == full}
+        words = np.concatenate([np.frombuffer(ctypes.string_at(*buffer), np.uint64) for buffer in buffers.items()])
+        assert np.count_nonzero(words.reshape(-1, vector // 8).any(axis=1)) <= ROWS - 11_990
+        if any(happened):
+            break
+    assert any(happened)
+
+
 @pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_fork_while_the_thread_draws(two):

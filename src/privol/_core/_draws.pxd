@@ -37,6 +37,7 @@ cdef class Draws:
     cdef int begin(self, Source source, unsigned stream, int64_t d, int64_t capacity) except -1
     cdef int draw(self) except -1
     cdef int fill(self, pv_draws *draws, int64_t n) except -1
+    cdef void forget_used(self) noexcept
     cdef void wipe(self) noexcept
 
     cdef int start(self) except -1

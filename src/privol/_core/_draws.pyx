@@ -103,12 +103,21 @@ cdef class Draws:
     cdef int draw(self) except -1:
         """Fill the buffer with the words of the listed vectors."""
         cdef int64_t n = min(self.listed, self.c.capacity)
+        self.forget_used()
         memcpy(self.c.rows, self.coming, n * sizeof(uint64_t))
-        self.c.values = NULL  # those of the buffer before
         self.fill(&self.c, n)
         if self.running and not self.failed:
             self.ask()
         return 0
+
+    cdef void forget_used(self) noexcept:
+        """Of words with values: whoever uses words without values wipes them at once.
+
+        A buffer that is filled again may get fewer vectors than it had, as before the last row.
+        """
+        if self.c.values != NULL:
+            pv_wipe(self.c.words, self.c.used * self.size)
+            self.c.values = NULL
 
     cdef int fill(self, pv_draws *draws, int64_t n) except -1:
         cdef int64_t k
@@ -236,9 +245,7 @@ cdef class Draws:
             PyThread_release_lock(self.todo)
             PyThread_acquire_lock(self.ended, WAIT_LOCK)
             PyThread_acquire_lock(self.todo, NOWAIT_LOCK)  # of a thread that has failed before
-        if self.c.values != NULL:  # whoever uses words without values wipes them at once
-            pv_wipe(self.c.words, self.c.used * self.size)
-            self.c.values = NULL
+        self.forget_used()
         pv_wipe(self.other.words, self.other.capacity * self.size)
         pv_wipe(self.values, numbers)
         pv_wipe(self.other_values, numbers)
