@@ -14,8 +14,8 @@ from part_rows import LEAVES, SIZES, Stream, leaf_learner, parts_of, rows_of, sh
 from privol import PQFTL
 from privol._core._least_squares import leaf_moments, moments_size
 from privol.distributed import DaskCrew, LocalCrew
-from privol.errors import BudgetExceeded, InvalidParameter, InvalidRow
-from privol.learners import least_squares
+from privol.errors import BudgetExceeded, InvalidParameter, InvalidRow, PartFailure
+from privol.learners import _part_sums, least_squares
 from privol.ledger import Ledger
 
 every = pytest.mark.parametrize("name", LEAVES)
@@ -170,3 +170,31 @@ def test_a_dask_worker_that_is_killed_is_replaced(alone, monkeypatch):
         assert shown(leaf_learner("batch").fit_parts(parts_of("real"), DaskCrew(client))) == expected
         assert killed
         assert killed[0] not in client.run(os.getpid).values()
+
+
+def test_a_part_that_has_changed_ends_the_call(monkeypatch, tmp_path):
+    """Rows that have moved would be learnt twice: a worker that takes over reads the part as it is now."""
+    monkeypatch.setattr(least_squares, "_AT_ONCE", 4 * moments_size(6))
+    sums = _part_sums.HeldLeaves.leaves
+
+    class Forgetful(LocalCrew):
+        def session(self, reading, parts):
+            self.now = super().session(reading, parts)
+            return self.now
+
+    crew, asked = Forgetful(), []
+
+    def leaves(held, first, n, words):
+        asked.append(first)
+        if first and len(set(asked)) == 2:  # the second question: who is asked next has to read again
+            crew.now._held[-1]._holder = None
+        return sums(held, first, n, words)
+
+    monkeypatch.setattr(_part_sums.HeldLeaves, "leaves", leaves)
+    last = len(SIZES) - 1
+    assert shown(leaf_learner("batch").fit_parts(parts_of("real"), crew))
+    asked.clear()
+    learner = leaf_learner("batch")
+    with pytest.raises(PartFailure, match=rf"part 'real-{last}': another worker has read other rows"):
+        learner.fit_parts(parts_of("real", {last: "moves"}, tmp_path), crew)
+    assert asked

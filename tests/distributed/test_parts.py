@@ -97,6 +97,49 @@ def test_the_order_of_parts_is_part_of_the_result_and_no_name_is_twice(tmp_path)
         file_parts(tmp_path / "*.parquet")
 
 
+def test_one_file_by_two_names_is_refused(tmp_path):
+    """Its rows would count twice."""
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "b.csv").symlink_to("a.csv")
+    (tmp_path / "c.csv").hardlink_to(tmp_path / "a.csv")
+    for other in (f"{tmp_path}/./a.csv", tmp_path / "b.csv", tmp_path / "c.csv"):
+        with pytest.raises(InvalidParameter, match=r"different files, found .*a\.csv' and .*: one file"):
+            file_parts([tmp_path / "a.csv", other])
+
+
+class Forgetful(LocalCrew):
+    """Before the third question workers that have nothing take over."""
+
+    def session(self, reading, parts):
+        found = super().session(reading, parts)
+        real, asked = found._ask, []
+
+        def ask(question, arguments):
+            asked.append(question)
+            if len(asked) == 3:
+                for held in found._held:
+                    held.wipe()
+            return real(question, arguments)
+
+        found._ask = ask
+        return found
+
+
+@pytest.mark.parametrize("name", ["output", "classes"])
+def test_a_part_that_has_changed_ends_the_fit(name, tmp_path):
+    """The same rows in another order: a worker that takes over reads them as they are now."""
+    alone, kind = make(name)
+    again, _ = make(name)
+    alone.fit_parts(parts_of(kind), LocalCrew())
+    again.fit_parts(parts_of(kind), Forgetful())
+    assert found_of(again) == found_of(alone)
+    moved, _ = make(name)
+    with pytest.raises(PartFailure, match=r"part '\w+-0': another worker has read other rows .* may not change"):
+        moved.fit_parts(parts_of(kind, {0: "moves"}, tmp_path), Forgetful())
+    assert not hasattr(moved, "coef_")
+    assert [entry.releases for entry in moved.ledger_.entries()] == [0]
+
+
 # ---- sums ------------------------------------------------------------------------------------------------------
 
 

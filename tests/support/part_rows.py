@@ -84,6 +84,10 @@ class MadePart:
         X, y, classes = rows_of(self.kind)
         first = sum(SIZES[: self.number])
         X, y = X[first : first + SIZES[self.number]], y[first : first + SIZES[self.number]].copy()
+        if self.rule == "moves":  # each time that it is read
+            turned = Path(self.folder) / "turned"
+            X, y = (np.roll(X, -3, axis=0), np.roll(y, -3)) if turned.exists() else (X, y)
+            turned.touch()
         if self.rule == "nan":
             X[2, 1] = np.nan
         elif self.rule == "label":

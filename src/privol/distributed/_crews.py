@@ -24,6 +24,7 @@ class Session(ABC):
     def __init__(self, parts: Sequence[Part]) -> None:
         check_parts(list(parts))
         self.parts = tuple(parts)
+        self._digests: dict[str, bytes] = {}  # of the parts as they were first read
         self._left: Any = None
 
     @abstractmethod
@@ -42,10 +43,10 @@ class Session(ABC):
         InvalidRow, StreamError, InvalidParameter
             What a worker refuses with, with the name of the part before it.
         PartFailure
-            If nobody can answer for a part any more.
+            If nobody can answer for a part any more, or its rows are not those that were first read.
         """
         for part, found in zip(self.parts, self._ask(question, arguments), strict=True):
-            yield result_of(found, part)
+            yield result_of(found, part, self._digests)
 
     def leave(self, what: Any) -> None:
         """Say what those get who :meth:`Crew.serve`, once the session is closed: a release, which is public."""

@@ -27,7 +27,10 @@ class Part(Protocol):
 
 
 class Reading(Protocol):
-    """Makes what a worker holds of a part, with a method for each question; pickled likewise."""
+    """Makes what a worker holds of a part, with a method for each question; pickled likewise.
+
+    ``digest()`` of that is a function of the part's rows in their order: the curator compares it.
+    """
 
     def __call__(self, part: Part) -> Any: ...
 
@@ -90,6 +93,13 @@ def check_parts(parts: list[Any]) -> None:
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
         raise InvalidParameter(f"parts must have different names, found {twice[0]!r} more than once")
+    known: dict[Any, str] = {}  # files that are here; of others only their workers could say
+    for part in parts:
+        if isinstance(part, FilePart) and os.path.exists(part.name):
+            about = os.stat(part.name)
+            same = known.setdefault((about.st_dev, about.st_ino), part.name)
+            if same != part.name:
+                raise InvalidParameter(f"parts must be different files, found {same!r} and {part.name!r}: one file")
 
 
 # ---- the worker's side -----------------------------------------------------------------------------------------------
@@ -105,20 +115,30 @@ class Refusal:
     column: int | None = None
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What a question is answered with, and a digest of the rows that the answer is of."""
+
+    digest: bytes
+    value: Any
+
+
 class Held:
     """What one worker holds of one part: made by the first question, and again where another worker held it before."""
 
     def __init__(self, reading: Reading, part: Part) -> None:
         self._reading, self._part, self._lock = reading, part, Lock()
         self._holder: Any = None
+        self._digest = b""
 
     def answer(self, question: str, arguments: tuple[Any, ...]) -> Any:
-        """Return what the holder's method of that name returns, or a :class:`Refusal`."""
+        """Return what the holder's method of that name returns as an :class:`Answer`, or a :class:`Refusal`."""
         with self._lock:
             try:
                 if self._holder is None:
                     self._holder = self._reading(self._part)
-                return getattr(self._holder, question)(*arguments)
+                    self._digest = self._holder.digest()
+                return Answer(self._digest, getattr(self._holder, question)(*arguments))
             except Exception as error:
                 return Refusal(
                     type(error).__name__, str(error), getattr(error, "row", None), getattr(error, "column", None)
@@ -142,10 +162,20 @@ _KINDS: dict[str, Callable[[str, Refusal], Exception]] = {
 }
 
 
-def result_of(found: Any, part: Part) -> Any:
-    """Return what a worker has answered, or raise what it refused with: with the part's name, and its row there."""
-    if not isinstance(found, Refusal):
-        return found
+def result_of(found: Any, part: Part, digests: dict[str, bytes]) -> Any:
+    """Return what a worker has answered, or raise what it refused with: with the part's name, and its row there.
+
+    ``digests``: of the parts as they were first read. A part that reads otherwise now would mix rows of two tables, and
+    of an online run a row that has moved would count twice.
+    """
+    if isinstance(found, Answer):
+        if digests.setdefault(part.name, found.digest) != found.digest:
+            raise PartFailure(
+                f"part {part.name!r}: another worker has read other rows of it, or in another order, than were read "
+                "first: parts may not change during a fit; nothing more is released",
+                part=part.name,
+            )
+        return found.value
     text = found.text if found.text.startswith(part.name) else f"part {part.name!r}: {found.text}"
     if found.kind in _KINDS:
         raise _KINDS[found.kind](text, found)

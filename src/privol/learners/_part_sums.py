@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from .._core._least_squares import leaf_moments
 from .._core._noise import wipe
@@ -127,6 +129,15 @@ class PartReader:
         return self._holder(self._learner, X, codes, about)
 
 
+def _digest_of(X: Any, codes: FloatArray) -> bytes:
+    """Of rows in their order, as they are learnt."""
+    found = hashlib.sha256(repr(X.shape).encode())
+    for array in (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,):
+        found.update(np.ascontiguousarray(array).view(np.uint8).data)
+    found.update(np.ascontiguousarray(codes).view(np.uint8).data)
+    return found.digest()
+
+
 class HeldRows:
     """The rows of a part, and what is asked of them: each answer is a function of the rows and of the question."""
 
@@ -138,6 +149,9 @@ class HeldRows:
 
     def about(self) -> dict[str, Any]:
         return self._about
+
+    def digest(self) -> bytes:
+        return _digest_of(self._X, self._codes)
 
     def counts(self, problem: _Problem) -> tuple[int, float, int, int]:
         """Rows that count, blocks of them, rows scaled to their bound, and null rows."""
@@ -203,6 +217,9 @@ class HeldLeaves:
 
     def about(self) -> dict[str, Any]:
         return self._about
+
+    def digest(self) -> bytes:
+        return _digest_of(self._X, self._codes)
 
     def leaves(self, first: int, n: int, words: dict[str, Any]) -> tuple[FloatArray, int, int]:
         """Sums of at most n whole leaves from the first on, and their rows that were scaled, and null rows."""
