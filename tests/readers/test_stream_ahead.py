@@ -270,7 +270,7 @@ def test_an_interrupt_leaves_no_thread_behind(tmp_path):
         except KeyboardInterrupt:
             pass
         # those that encode columns wait for the next block, of whatever stream
-        print([t.name for t in threading.enumerate() if not t.name.startswith("privol-cores")])
+        print([t.name for t in threading.enumerate() if not t.name.startswith("privol-threads")])
     """
     returned, out, err = run(code, path, WAIT, signal_after="ready")
     assert (returned, out, err) == (0, "['MainThread']\n", "")

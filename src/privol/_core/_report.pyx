@@ -387,7 +387,7 @@ def report_with_words(Report report not None, v, words, Source source not None):
     cdef pv_status status
     cdef int64_t open_ = 0
     padded[:, : report.c.words] = words
-    draws.words = <unsigned char *>cnp.PyArray_DATA(padded)
+    draws.words, draws.values = <unsigned char *>cnp.PyArray_DATA(padded), NULL
     draws.rows = <uint64_t *>cnp.PyArray_DATA(rows)
     draws.capacity = draws.filled = n
     draws.used = 0
