@@ -116,6 +116,7 @@ cdef class LearnerRun(GuardedRun):
         problem, schedule = frame.problem, frame.releases
         cdef int64_t dim = problem.dim
         cdef Source source = frame.source
+        cdef int64_t capacity
         cdef int64_t[::1] release_rows = np.array(schedule.rows, dtype=np.int64)
         if self.memory != NULL:
             raise StateError("a run cannot be started twice")
@@ -158,8 +159,9 @@ cdef class LearnerRun(GuardedRun):
         if source is not None:
             self.helped = frame.threads > 1 and method.upcoming != NULL and self.user is None
             # a second thread is woken for each buffer, which takes as long as some ten rows
-            ahead = NOISE_BUFFER << ((plan.horizon >= 1 << 16) + (plan.horizon >= 1 << 20) + self.helped)
-            self.ahead.begin(source, plan.stream, drawn, max(1, min(ahead // (8 * pv_row_words(drawn)), plan.horizon)))
+            capacity = NOISE_BUFFER << ((plan.horizon >= 1 << 16) + (plan.horizon >= 1 << 20) + self.helped)
+            capacity = max(1, min(capacity // (8 * pv_row_words(drawn)), plan.horizon))  # from bytes to vectors
+            self.ahead.begin(source, plan.stream, drawn, capacity)
             self.undecided = Undecided(drawn)
             self.draws.undecided = &self.undecided.c
         return 0

@@ -134,8 +134,9 @@ cdef class RowSums:
         cdef double slope = 0.0, curve = 0.0
         cdef int k = self.known(w)
         cdef int m = self.known(v)
-        self.objective.slope_along(doubles(self.predictions[k], self.n), doubles(self.predictions[m], self.n), a,
-                                   &slope, &curve)
+        cdef const double *p = doubles(self.predictions[k], self.n)
+        cdef const double *q = doubles(self.predictions[m], self.n)
+        self.objective.slope_along(p, q, a, &slope, &curve)
         return slope, curve
 
     cdef int slot(self, object w) except? -1:
