@@ -3,7 +3,9 @@
 ``python tools/mutants.py`` tries all changes in a copy of the checkout, which has to be built (it takes its time);
 ``python tools/mutants.py 'tuning-*' local-spend`` tries some. ``--list`` shows them, ``--limit`` is how many seconds
 the tests of one change may take, ``--build`` the command that builds the copy after a change of C or Cython,
-``--markdown`` and ``--json`` write what was found. Exit code 1: a change survived that should not, or was killed that
+``--markdown`` and ``--json`` write what was found. The file of ``--json`` is written after every change: a second call
+with it goes on where the first was stopped, and tries again what was open or broken, and every change whose entry,
+file or named tests are other ones since. Exit code 1: a change survived that should not, or was killed that
 is said to change nothing.
 
 The tests that guard a change run on the code as it is first: one that fails there would kill everything.
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import ast
 import functools
+import hashlib
 import json
 import os
 import shlex
@@ -58,7 +61,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Found:
-    """What became of a mutant: ``by`` is the test that failed."""
+    """What became of a mutant: ``by`` is the test that failed, ``digest`` tells what was tried (``digest_of``)."""
 
     id: str
     what: str
@@ -66,6 +69,7 @@ class Found:
     by: str
     seconds: float
     expected: bool
+    digest: str = ""
 
 
 def load(path: Path = LIST) -> list[Mutant]:
@@ -134,6 +138,33 @@ def faults(mutants: Iterable[Mutant], root: Path = ROOT) -> list[str]:
     return found
 
 
+def digest_of(mutant: Mutant, root: Path = ROOT) -> str:
+    """Of the entry, the file that it changes and the files of its tests: a result holds as long as it is the same."""
+    tests = [root / node_of(test, root).split("::")[0] for test in mutant.tests]
+    texts = [json.dumps(asdict(mutant)), *(path.read_text() for path in [source_of(mutant, root), *tests])]
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+
+
+def kept(path: Path | None, mutants: Iterable[Mutant], root: Path = ROOT) -> dict[str, Found]:
+    """What an earlier call found out about these mutants as they are now."""
+    if path is None or not path.exists():
+        return {}
+    before = {words["id"]: Found(**words) for words in json.loads(path.read_text())}
+    return {
+        one.id: before[one.id] for one in mutants
+        if one.id in before and before[one.id].result not in {OPEN, BROKEN}
+        and before[one.id].digest == digest_of(one, root)
+    }  # fmt: skip
+
+
+def keep(path: Path | None, found: Iterable[Found]) -> None:
+    """Write what was found, whole or not at all."""
+    if path is not None:
+        draft = path.with_name(path.name + ".draft")
+        draft.write_text(json.dumps([asdict(one) for one in found], indent=1) + "\n")
+        os.replace(draft, path)
+
+
 class Copy:
     """A copy of the checkout, in which one thing at a time is changed."""
 
@@ -184,15 +215,15 @@ class Copy:
 
 def judge(mutant: Mutant, copy: Copy) -> Found:
     """Change the code, and run the tests that guard it."""
-    began = time.monotonic()
+    began, digest = time.monotonic(), digest_of(mutant, copy.root)
     if not mutant.tests:
-        return Found(mutant.id, mutant.what, EQUIVALENT, mutant.equivalent, 0.0, True)
+        return Found(mutant.id, mutant.what, EQUIVALENT, mutant.equivalent, 0.0, True, digest)
     with copy.changed(mutant) as sound:
         result, by = copy.run(mutant.tests) if sound else (BROKEN, "cannot be built")
     expected = result == (SURVIVED if mutant.equivalent else KILLED)
     if mutant.equivalent and expected:
         result, by = EQUIVALENT, mutant.equivalent
-    return Found(mutant.id, mutant.what, result, by, time.monotonic() - began, expected)
+    return Found(mutant.id, mutant.what, result, by, time.monotonic() - began, expected, digest)
 
 
 def table(found: Iterable[Found]) -> str:
@@ -218,23 +249,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words.list:
         print(*(f"{one.id}: {one.what}{' (equivalent)' if one.equivalent else ''}" for one in mutants), sep="\n")
         return 0
-    found: list[Found] = []
+    done = kept(words.json, mutants)
+    todo = [one for one in mutants if one.id not in done]
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         root = Path(folder, "checkout")
         shutil.copytree(ROOT, root, ignore=LEFT_OUT, symlinks=True)
         copy = Copy(root, words.build, words.limit)
-        guards = sorted({test for one in mutants for test in one.tests})
-        result, by = Copy(root, words.build, words.limit * len(mutants)).run(guards) if guards else (SURVIVED, "")
+        guards = sorted({test for one in todo for test in one.tests})
+        result, by = Copy(root, words.build, words.limit * len(todo)).run(guards) if guards else (SURVIVED, "")
         if result != SURVIVED:
             print(f"without any change: {result}, {by}", file=sys.stderr)
             return 2
-        for mutant in mutants:
-            found.append(judge(mutant, copy))
-            print(f"{found[-1].id}: {found[-1].result}, {found[-1].by} ({found[-1].seconds:.1f} s)", flush=True)
+        for mutant in todo:
+            one = done[mutant.id] = judge(mutant, copy)
+            keep(words.json, done.values())
+            print(f"{one.id}: {one.result}, {one.by} ({one.seconds:.1f} s)", flush=True)
+    found = [done[mutant.id] for mutant in mutants]
     if words.markdown:
         words.markdown.write_text(table(found) + "\n")
-    if words.json:
-        words.json.write_text(json.dumps([asdict(one) for one in found], indent=1) + "\n")
     unexpected = [one.id for one in found if not one.expected]
     print(f"{len(found)} changes, not as expected: {', '.join(unexpected) or 'none'}")
     return 1 if unexpected else 0

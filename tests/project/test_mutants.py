@@ -81,3 +81,23 @@ def test_what_is_said_to_change_nothing_is_tried_too(mutants, tree, monkeypatch,
     assert (found.result, found.expected) == (judged, expected)
     assert found.by == (equivalent if judged == "equivalent" else "somebody")
     assert f"| figure | half | {judged} |" in mutants.table([found])
+
+
+def test_a_second_call_goes_on(mutants, tree, tmp_path):
+    """Results are kept while entry, file and tests are the same; what was open or broken is tried again."""
+    path, mutant = tmp_path / "found.json", a_mutant(mutants)
+    assert mutants.kept(path, [mutant], tree) == {}
+    found = mutants.Found("figure", "half", "killed", "somebody", 1.0, True, mutants.digest_of(mutant, tree))
+    mutants.keep(path, [found])
+    assert mutants.kept(path, [mutant], tree) == {"figure": found}
+    assert mutants.kept(path, [replace(mutant, replace="0 * x")], tree) == {}
+    for result in ("open", "broken"):
+        mutants.keep(path, [replace(found, result=result)])
+        assert mutants.kept(path, [mutant], tree) == {}
+    mutants.keep(path, [found])
+    for changed in ("src/privol/figure.py", "tests/room/test_figure.py"):
+        text = (tree / changed).read_text()
+        (tree / changed).write_text(text + "# more\n")
+        assert mutants.kept(path, [mutant], tree) == {}
+        (tree / changed).write_text(text)
+    assert mutants.kept(path, [mutant], tree) == {"figure": found}
