@@ -12,7 +12,7 @@ from fractions import Fraction
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from privol.errors import BudgetExceeded, InvalidParameter, StateError
@@ -29,7 +29,7 @@ from privol.guarantees import (
 )
 from privol.guarantees import _mixed as mixed
 from privol.ledger import Ledger
-from privol.ledger._remaining import difference_down
+from privol.ledger._remaining import difference_down, left
 
 pytestmark = pytest.mark.slow
 
@@ -78,6 +78,19 @@ def test_what_is_left_is_the_largest_double_that_fits(limit, terms):
     left, exact = difference_down(limit, terms), Fraction(limit) - sum(map(Fraction, terms))
     assert left == 0.0 if exact <= 0 else Fraction(left) <= exact < Fraction(math.nextafter(left, math.inf))
     assert difference_down(limit, [*terms, math.inf]) == 0.0
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.floats(1e-3, 10), st.floats(0, 1))
+@example(1.0, 2.0**-60)
+@example(0.1, 1e-25)
+def test_what_is_left_of_mu_is_rounded_down(limit, share):
+    committed = share * limit**2
+    rest = Fraction(limit) ** 2 - Fraction(committed)
+    found = left(limit, committed)
+    assert found == 0.0 if rest <= 0 else 0 <= Fraction(found) ** 2 <= rest
+    assert Fraction(found) ** 2 >= rest * (1 - Fraction(1, 2**50))
+    assert left(limit, math.inf) == 0.0
 
 
 def test_many_small_pure_runs_fit_by_squares():
