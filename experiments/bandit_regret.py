@@ -63,7 +63,7 @@ def main() -> None:
     figure = Figure(figsize=(6.5, 4.6), layout="constrained")
     axis = figure.subplots()
     measured, fitted = [], []
-    for values, exponent in EXPONENTS.items():
+    for marker, (values, exponent) in zip("osD", EXPONENTS.items(), strict=False):
         name = f"{values} value{'s' if values > 1 else ''} a row"
         found = np.array([[regret(rows, values, key) for key in range(given.runs)] for rows in horizons])
         bounds = [learner(values).regret_bound(rows, DIM) for rows in horizons]
@@ -77,7 +77,7 @@ def main() -> None:
         (line,) = axis.plot(horizons, bounds, "--", label=f"{name}: the theorem's bound")
         means, spreads = found.mean(axis=1), [statistics.stdev(regrets) for regrets in found]
         colour = line.get_color()
-        axis.errorbar(horizons, means, yerr=spreads, fmt="o", capsize=3, color=colour, label=f"{name}: measured")
+        axis.errorbar(horizons, means, yerr=spreads, fmt=marker, capsize=3, color=colour, label=f"{name}: measured")
         shape = np.array(horizons) ** exponent
         through = shape * math.exp(float(np.mean(np.log(means / shape))))
         axis.plot(horizons, through, ":", color=colour, label=f"T to the power of {exponent:g}")

@@ -99,7 +99,7 @@ def main() -> None:
     figure = Figure(figsize=(6.5, 5), layout="constrained")
     axis = figure.subplots()
     measured, fitted = [], []
-    for name, (_, parameters) in LEARNERS.items():
+    for number, (name, (_, parameters)) in enumerate(LEARNERS.items()):
         keys = range(1 if parameters["epsilon"] == math.inf else given.runs)
         found = []
         for horizon in horizons:
@@ -114,7 +114,7 @@ def main() -> None:
              f"{100 * growth.logarithmic:.1f} %", f"{100 * growth.root:.1f} %"]
         )  # fmt: skip
         spread = [statistics.stdev(values) if len(values) > 1 else 0.0 for values in found]
-        axis.errorbar(horizons, means, yerr=spread, marker="o", capsize=3, label=name)
+        axis.errorbar(horizons, means, yerr=spread, marker="osD^vPX"[number % 7], capsize=3, label=name)
     axis.plot(horizons, np.sqrt(horizons), color="grey", linestyle=":", label="square root of the rows")
     axis.set_xscale("log")
     axis.set_yscale("log")

@@ -94,7 +94,8 @@ def by_batch(rows: Rows, runs: int, axis: Any) -> list[str]:
                 for epsilon, style in ((0.1, "--"), (1.0, "-")):
                     counts, curve = rows.curve(1, epsilon=epsilon, **words)
                     label = f"batch {batch}, {name_of(epsilon)}"
-                    axis.plot(counts, curve, style, color=f"C{BATCHES.index(batch)}", label=label)
+                    axis.plot(counts, curve, style, color=f"C{BATCHES.index(batch)}", label=label,
+                              marker="osD^vPX"[BATCHES.index(batch) % 7], markersize=4, markevery=0.1)  # fmt: skip
     axis.set_title(f"batches: Gaussian noise, root steps, one run, {rows.name}", fontsize=9)
     return table(["noise", "batch", *map(name_of, EPSILONS), "no noise", "roughness"], lines)
 
