@@ -368,10 +368,16 @@ def test_an_epoch_has_the_noise_of_a_run_of_its_length(design, renewal, kind):
         ends.append(alone.sums.std(-(-rows // 3)))
 
 
-def test_doubling_ends_where_rounding_would_outgrow_the_noise():
-    plan = make(horizon=1 << 20).calibrate(3, 1 << 20)
-    assert plan.epochs.rows[-1] == 1 << 26
+@pytest.mark.parametrize("batch", [1, 4, 10, 100, 1000])
+def test_doubling_ends_where_rounding_would_outgrow_the_noise(batch):
+    first = batch << 16
+    plan = make(horizon=first, batch=batch).calibrate(3, first)
+    longest = plan.epochs.rows[-1]
+    assert longest / batch <= (1 << 25) / math.sqrt(batch) < 2 * longest / batch
     assert plan.epochs.sums[-1].charged < 1.2 * plan.epochs.sums[-1].factorization.column_norm * plan.sums.sensitivity
+
+
+def test_longest_epochs_of_each_design():
     assert make(horizon=1 << 27).calibrate(3, 1 << 27).epochs.rows == (1 << 27,)
     assert make(design="sqrt").calibrate(3, 100).epochs.rows[-1] <= 1 << 18
     for design in ("tree", "honaker", "smooth", "independent"):

@@ -23,7 +23,9 @@ from ._sums import MOST_ROWS, PrintedNoise, SumCalibration, calibrate_sums
 __all__ = ["RENEWALS", "Epochs", "make_epochs"]
 
 
-_MOST_STEPS = 1 << 26  # of "blt": rounding is then charged with a seventh of the noise, and grows with the square
+# Most steps of "blt" where a step is one row. The charge for rounding grows with the square of the steps and with the
+# rows of a step. A limit that falls with the square root of these rows keeps the charge below a fifth of the noise.
+_MOST_STEPS = 1 << 25
 _MOST_NUMBERS = 1 << 20  # that "sqrt" keeps
 
 
@@ -152,8 +154,9 @@ def make_epochs(
     Parameters
     ----------
     renewal : {"none", "repeat", "double"}
-        None but the first epoch; epochs of the same length; each twice as long as the one before, up to 2**26 steps
-        with ``"blt"`` and up to 2**20 numbers to keep with ``"sqrt"`` (or the first epoch, where that is longer).
+        None but the first epoch; epochs of the same length; each twice as long as the one before, up to
+        ``2**25 / sqrt(leaf)`` steps with ``"blt"`` and up to 2**20 numbers to keep with ``"sqrt"`` (or the first
+        epoch, where that is longer).
     budget : Budget
     rows : int
         Of the first epoch.
@@ -176,7 +179,7 @@ def make_epochs(
             f"renewal must be 'none' where sums forget their older rows, found {renewal!r}: with discount or window "
             "a run needs no horizon"
         )
-    most = {"blt": _MOST_STEPS, "sqrt": _MOST_NUMBERS // dim}.get(choice(DESIGNS, design=design.name), MOST_ROWS)
+    most = {"blt": math.isqrt(_MOST_STEPS**2 // design.leaf), "sqrt": _MOST_NUMBERS // dim}.get(choice(DESIGNS, design=design.name), MOST_ROWS)
     lengths = [rows]
     if renewal == "double":
         while sum(lengths) < MOST_ROWS and -(-2 * lengths[-1] // design.leaf) <= most:

@@ -62,7 +62,7 @@ class AdaptiveFTRL(DPFTRL):
         a quarter of it for squared loss, unless ``epsilon`` is infinite.
     renewal : {"none", "repeat", "double"}, default="none"
         What happens at the horizon: the run ends and one more row raises ``BudgetExceeded`` ("none"), or another epoch
-        begins, as long as the first ("repeat") or twice as long as the one before ("double") (up to 2**26 steps). An
+        begins, as long as the first ("repeat") or twice as long as the one before ("double") (up to 3.3 million steps). An
         epoch has noise of its own for the whole budget over rows of its own, so the guarantee is that of one epoch;
         sums are those of all epochs so far, and have the noise of them all.
     release : {"all", "last"}, int or list of int, optional

@@ -109,8 +109,8 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
         The noise is then scaled to it (twice that for ``"replace"``) instead of to the loss's own gradients.
     renewal : {"none", "repeat", "double"}, default="none"
         What happens at the horizon: the run ends and one more row raises ``BudgetExceeded`` ("none"), or another epoch
-        begins, as long as the first ("repeat") or twice as long as the one before ("double") (with "blt" up to 2**26
-        steps, with "sqrt" up to 2**20 numbers to keep). An epoch has noise of its own for the whole budget over rows of
+        begins, as long as the first ("repeat") or twice as long as the one before ("double") (with "blt" up to 2**25 /
+        sqrt(batch) steps, with "sqrt" up to 2**20 numbers to keep). An epoch has noise of its own for the whole budget over rows of
         its own, so the guarantee is that of one epoch; sums are those of all epochs so far, and have the noise of them
         all. The default of ``regularization`` is chosen anew at the beginning of an epoch, for all rows to its end.
     release : {"all", "last"}, int or list of int, optional
