@@ -154,6 +154,12 @@ def test_no_row_moves_the_totals_by_more_than_is_claimed(task):
     assert np.linalg.norm(pairs - null, axis=1).max() == math.sqrt(0.5)
 
 
+def test_a_loss_that_is_not_a_number_counts_as_the_worst():
+    scores, losses, targets = np.array([0.5, 0.5]), np.array([np.nan, 0.25]), np.array([1.0, 1.0])
+    _, loss = row_values(scores, losses, targets, Task(get_loss("absolute")), 1.0, 1.0)
+    np.testing.assert_array_equal(loss, [UNITS, UNITS // 4])
+
+
 @pytest.mark.parametrize("delay", [0, 30])
 def test_one_row_moves_one_window_only(data, delay):
     """Given the models: with equal models in both streams the other windows are equal, and one moves by the claim."""

@@ -283,6 +283,19 @@ def test_zcdp_conversion_is_the_minimum_over_alpha(rho, delta):
     assert gdp_epsilon(math.sqrt(2 * rho), delta) <= epsilon
 
 
+@pytest.mark.parametrize("rho", [1e-6, 0.01, 0.37, 3.0, 100.0])
+@pytest.mark.parametrize("delta", [1e-300, 1e-10, 1e-5, 0.01, 0.9])
+def test_zcdp_conversion_is_never_below_the_exact_minimum(rho, delta):
+    with mpmath.workdps(50):
+        r, log_inverse = mpmath.mpf(rho), -mpmath.log(mpmath.mpf(delta))
+        low, high = mpmath.mpf(0), mpmath.sqrt(log_inverse / r)
+        for _ in range(200):  # the derivative vanishes at alpha = 1 + u
+            u = (low + high) / 2
+            low, high = (low, u) if r * u**2 + mpmath.log1p(u) > log_inverse else (u, high)
+        exact = (1 + u) * r + mpmath.log(u / (1 + u)) + (log_inverse - mpmath.log1p(u)) / u
+        assert mpmath.mpf(zcdp_epsilon(rho, delta)) >= max(exact, 0)
+
+
 def test_zcdp_extremes():
     assert zcdp_epsilon(0, 1e-6) == 0
     assert zcdp_epsilon(math.inf, 1e-6) == math.inf
