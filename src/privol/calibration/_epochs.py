@@ -22,7 +22,6 @@ from ._sums import MOST_ROWS, PrintedNoise, SumCalibration, calibrate_sums
 
 __all__ = ["RENEWALS", "Epochs", "make_epochs"]
 
-
 # Most steps of "blt" where a step is one row. The charge for rounding grows with the square of the steps and with the
 # rows of a step. A limit that falls with the square root of these rows keeps the charge below a fifth of the noise.
 _MOST_STEPS = 1 << 25
@@ -179,7 +178,8 @@ def make_epochs(
             f"renewal must be 'none' where sums forget their older rows, found {renewal!r}: with discount or window "
             "a run needs no horizon"
         )
-    most = {"blt": math.isqrt(_MOST_STEPS**2 // design.leaf), "sqrt": _MOST_NUMBERS // dim}.get(choice(DESIGNS, design=design.name), MOST_ROWS)
+    limits = {"blt": math.isqrt(_MOST_STEPS**2 // design.leaf), "sqrt": _MOST_NUMBERS // dim}
+    most = limits.get(choice(DESIGNS, design=design.name), MOST_ROWS)
     lengths = [rows]
     if renewal == "double":
         while sum(lengths) < MOST_ROWS and -(-2 * lengths[-1] // design.leaf) <= most:

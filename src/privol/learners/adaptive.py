@@ -62,9 +62,9 @@ class AdaptiveFTRL(DPFTRL):
         a quarter of it for squared loss, unless ``epsilon`` is infinite.
     renewal : {"none", "repeat", "double"}, default="none"
         What happens at the horizon: the run ends and one more row raises ``BudgetExceeded`` ("none"), or another epoch
-        begins, as long as the first ("repeat") or twice as long as the one before ("double") (up to 3.3 million steps). An
-        epoch has noise of its own for the whole budget over rows of its own, so the guarantee is that of one epoch;
-        sums are those of all epochs so far, and have the noise of them all.
+        begins, as long as the first ("repeat") or twice as long as the one before ("double") (up to 3.3 million
+        steps). An epoch has noise of its own for the whole budget over rows of its own, so the guarantee is that of
+        one epoch; sums are those of all epochs so far, and have the noise of them all.
     release : {"all", "last"}, int or list of int, optional
         Which models ``coef_`` and ``average_coef_`` show, by row number. Default: all. Without effect on the noise.
     fit_intercept : bool, default=True

@@ -110,9 +110,10 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
     renewal : {"none", "repeat", "double"}, default="none"
         What happens at the horizon: the run ends and one more row raises ``BudgetExceeded`` ("none"), or another epoch
         begins, as long as the first ("repeat") or twice as long as the one before ("double") (with "blt" up to 2**25 /
-        sqrt(batch) steps, with "sqrt" up to 2**20 numbers to keep). An epoch has noise of its own for the whole budget over rows of
-        its own, so the guarantee is that of one epoch; sums are those of all epochs so far, and have the noise of them
-        all. The default of ``regularization`` is chosen anew at the beginning of an epoch, for all rows to its end.
+        sqrt(batch) steps, with "sqrt" up to 2**20 numbers to keep). An epoch has noise of its own for the whole
+        budget over rows of its own, so the guarantee is that of one epoch; sums are those of all epochs so far, and
+        have the noise of them all. The default of ``regularization`` is chosen anew at the beginning of an epoch, for
+        all rows to its end.
     release : {"all", "last"}, int or list of int, optional
         Which points ``coef_`` and ``average_coef_`` show, by row number. Default: all. Without effect on the noise.
     fit_intercept : bool, default=True

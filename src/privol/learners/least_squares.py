@@ -115,9 +115,9 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
     renewal : {"none", "repeat", "double"}, default="none"
         What happens at the horizon: the run ends and one more row raises ``BudgetExceeded`` ("none"), or another epoch
         begins, as long as the first ("repeat") or twice as long as the one before ("double") (with "blt" up to 2**25 /
-        sqrt(batch) steps, with "sqrt" up to 2**20 numbers to keep). An epoch has noise of its own for the whole budget over rows of
-        its own, so the guarantee is that of one epoch; sums are those of all epochs so far, and have the noise of them
-        all.
+        sqrt(batch) steps, with "sqrt" up to 2**20 numbers to keep). An epoch has noise of its own for the whole
+        budget over rows of its own, so the guarantee is that of one epoch; sums are those of all epochs so far, and
+        have the noise of them all.
     calibration : {"tight", "published"}, default="tight"
         "published": the source's noise, and its models: Algorithms 4 and 5 as printed, natural logarithms: a tree for
         the matrix and one for the vector, each with half of ``epsilon`` and ``delta``, noise in every entry of the

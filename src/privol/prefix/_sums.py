@@ -24,8 +24,8 @@ class PrefixSum(Sums):
         Coordinates of a row, at least 1.
     horizon : int or None
         Rows that the budget must last for; one row more raises ``BudgetExceeded``. ``None``: not known; the run is then
-        a sequence of epochs of doubling length (up to 2**25 / sqrt(leaf) leaves for "blt", 2**20 numbers to keep for "sqrt"), each
-        with noise of its own for the whole budget over rows of its own.
+        a sequence of epochs of doubling length (up to 2**25 / sqrt(leaf) leaves for "blt", 2**20 numbers to keep
+        for "sqrt"), each with noise of its own for the whole budget over rows of its own.
         A prefix sum is that of the finished epochs and of the current one, and has the noise of all of these. Sums that
         forget (``discount``, ``window``) need no epochs.
     bound : float, default=1.0
