@@ -14,7 +14,7 @@ import mpmath as mp
 import pytest
 import warm
 from cli_tools import privol_cli
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privol.errors import BudgetExceeded, InvalidParameter, StateError
@@ -29,7 +29,6 @@ from privol.guarantees import (
     gdp_mu,
     gdp_mu_of_pure,
     group_slack,
-    left_of_delta,
     pure_epsilon,
     weaknesses,
 )
@@ -105,20 +104,6 @@ def test_epsilon_is_where_the_delta_is(parameter, slack, more):
     assert approximate_epsilon(parameter, slack, slack) == parameter
     assert approximate_epsilon(parameter, slack, math.nextafter(slack, 0.0)) == math.inf
     assert approximate_epsilon(parameter, 0.0, delta) == pure_epsilon(parameter, delta)
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.floats(0, 1), st.floats(0, 1))
-@example(1.0, 2.0**-60)
-@example(0.1, 1e-20)
-@example(3e-6, 1e-25)
-def test_what_is_left_of_delta_is_the_largest_double_below(delta, slack):
-    """The examples' differences are nearest to delta itself, which is above them."""
-    left, exact = left_of_delta(delta, slack), Fraction(delta) - Fraction(slack)
-    if exact < 0:
-        assert left is None
-    else:
-        assert Fraction(left) <= exact < Fraction(math.nextafter(left, math.inf))
 
 
 @settings(max_examples=200, deadline=None)

@@ -10,7 +10,7 @@ import dp_accounting
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from privol.errors import InvalidParameter
@@ -19,6 +19,7 @@ from privol.guarantees import (
     gdp_delta,
     gdp_epsilon,
     gdp_mu,
+    left_of_delta,
     square_up,
     zcdp_epsilon,
     zcdp_rho_of_gdp,
@@ -263,6 +264,20 @@ def test_rho():
     assert zcdp_rho_of_gdp(0) == 0
     assert zcdp_rho_of_gdp(2) == 2
     assert zcdp_rho_of_gdp(math.inf) == math.inf
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.floats(0, 1), st.floats(0, 1))
+@example(1.0, 2.0**-60)
+@example(0.1, 1e-20)
+@example(3e-6, 1e-25)
+def test_what_is_left_of_delta_is_the_largest_double_below(delta, slack):
+    """The examples' differences are nearest to delta itself, which is above them."""
+    left, exact = left_of_delta(delta, slack), Fraction(delta) - Fraction(slack)
+    if exact < 0:
+        assert left is None
+    else:
+        assert Fraction(left) <= exact < Fraction(math.nextafter(left, math.inf))
 
 
 def minimal_zcdp_epsilon(rho: float, delta: float) -> float:
