@@ -1,0 +1,46 @@
+"""What needs no prover of the machine-checked arithmetic, and that its derivation notices what is too small."""
+
+import dataclasses
+from fractions import Fraction
+
+import pytest
+from places import ROOT
+
+pytestmark = pytest.mark.fast
+
+
+@pytest.fixture(scope="module")
+def first_pass():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT))
+        from verification import first_pass
+
+        return first_pass
+
+
+def test_the_first_pass_allows_what_is_derived(first_pass):
+    assert len(first_pass.report()) == 4
+
+
+def test_less_than_is_derived_is_noticed(first_pass):
+    (gaussian, _), (wide, _), narrow, v4, widest = first_pass.read()
+    margin = first_pass.single_margin(gaussian, narrow, widest)
+    short = dataclasses.replace(narrow, limit_added=narrow.limit_added - margin * Fraction(101, 100))
+    assert first_pass.single_margin(gaussian, short, widest) < 0 < margin
+    # each of the other allowances counts too: without it something is decided that may be wrong
+    for field, value in (
+        ("relative_added", 0),
+        ("relative_factor", Fraction(99, 100)),
+        ("limit_factor", Fraction(3, 4)),
+    ):
+        assert first_pass.single_margin(gaussian, dataclasses.replace(narrow, **{field: Fraction(value)}), widest) < 0
+    for field in ("relative_factor", "limit_factor"):
+        assert first_pass.double_margin(wide, dataclasses.replace(v4, **{field: Fraction(1)}), widest) < (
+            first_pass.double_margin(wide, v4, widest)
+        )
+        assert first_pass.double_margin(wide, dataclasses.replace(v4, **{field: Fraction(99, 100)}), widest) < 0
+
+
+def test_a_source_of_another_shape_is_refused(first_pass):
+    with pytest.raises(SystemExit, match="derive the allowances anew"):
+        first_pass.found("limit = ([0-9]+);", "limit = 0.5;")
