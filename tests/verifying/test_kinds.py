@@ -111,6 +111,8 @@ RUNS = {
         "paper",
     ),
     "pgiga": ("learnt", *PGIGA, "--release", "100"),
+    "pigd ended between models": ("learnt", *PIGD, "--release", "100", "--horizon", "20000"),
+    "pgiga of users ended between models": ("learnt", *PGIGA, *USERS, "--release", "100", "--horizon", "20000"),
     "pgiga ended early": ("learnt", *PGIGA, "--horizon", "20000"),
     "pol": ("two", *POL),
     "pol narrow": ("two", *POL, "--radius", "0.5", "--l2", "0.0001"),
@@ -183,10 +185,9 @@ def test_real_runs_hold_and_less_noise_does_not(folder, name):
     assert [each for each in findings if not each.holds] == []
     assert verdict(findings) == "holds"
     learner = json.loads((run / "run.json").read_text())["learner"]
-    for share in (2 / 3, 1 - 1e-5):
-        with planted(run, folder) as copy:
-            change_run(copy, lambda record, share=share: drawn(record["mechanism"], share))
-            assert f"{learner}: noise" in caught(copy)
+    with planted(run, folder) as copy:  # what catches so little less catches two thirds, too
+        change_run(copy, lambda record: drawn(record["mechanism"], 1 - 1e-5))
+        assert f"{learner}: noise" in caught(copy)
 
 
 def drawn(mechanism, share):
@@ -355,6 +356,36 @@ def test_planted_errors_are_caught(folder, error):
     with planted(made(folder, name), folder) as run:
         change_run(run, change)
         assert where in caught(run)
+
+
+def last_charge(change):
+    """The same change of the closing entries of all iterates in a ledger."""
+
+    def changed(entries):
+        own = {e["plan_id"] for e in entries if e["kind"] == "open" and e["learner"] in ("PIGD", "PGIGA")}
+        closing = [e for e in entries if e.get("plan_id") in own and e["kind"] != "open"]
+        assert [e["kind"] for e in closing][-1] == "closed"
+        return [{**e, **change(e)} if any(e is each for each in closing) else e for e in entries]
+
+    return changed
+
+
+ENDED_EARLY = {
+    "a part in a million less": lambda e: {"mu_squared": e["mu_squared"] * (1 - 1e-6)},
+    "a model that is not charged": lambda e: {"releases": e["releases"] + 1},
+    "the mean model's cost, not that of all": lambda e: {"mu_squared": e["mu_squared"] / max(e["releases"], 1)},
+}
+
+
+@pytest.mark.parametrize("error", ENDED_EARLY)
+@pytest.mark.parametrize("name", ["pigd ended between models", "pgiga of users ended between models"])
+def test_a_run_that_ended_early_is_charged_for_each_of_its_models(folder, name, error):
+    run = made(folder, name)
+    record = json.loads((run / "run.json").read_text())
+    assert 2 <= record["releases"] < 150 < record["horizon"] // 100
+    with planted(run, folder) as copy:
+        change_ledger(copy, last_charge(ENDED_EARLY[error]))
+        assert f"{record['learner']}: ledger" in caught(copy)
 
 
 @pytest.mark.parametrize(

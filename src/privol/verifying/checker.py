@@ -109,15 +109,14 @@ class _Part(NamedTuple):
             return mpf(0)
         return sum(self.found.slack * mp.exp(i * self.cost(1, 1)[0]) for i in range(rows))
 
-    def account(self) -> Iterator[Finding]:
+    def account(self, rows: int, apart: int) -> Iterator[Finding]:
         """What else is known of it, and whether its noise is enough for what the account claims."""
         for what, holds, detail in self.found.facts:
             yield Finding(f"{self.name}: {what}", holds, detail)
         said, pure = self.claim, self.found.pure
         if (said["kind"] != "gdp", said["kind"] == "approximate") != (pure, self.found.slack is not None):
             raise ValueError(f"a guarantee of kind {said['kind']!r}")
-        rows = said["rows_per_user"] if said["unit"] == "user" else 1
-        (cost, why), stated = self.cost(rows, said.get("user_separation", 1)), mpf(said["parameter"])
+        (cost, why), stated = self.cost(rows, apart), mpf(said["parameter"])
         holds = bool(cost <= stated and self.slack(rows) <= mpf(said.get("slack", 0)))
         of = "one row" if rows == 1 else f"{rows:,} rows of a user"
         detail = f"{'epsilon' if pure else 'mu'} {shown(cost)} of {of}, {shown(stated)} stated"
@@ -187,7 +186,8 @@ class _Run:
         try:
             rows = record["first_row"], record["first_row"] + record["rows"] - 1
             part = _Part(name, rows, mechanism_of(record), said)
-            yield from [*part.account(), self.paid(entry, part.found, record["rows"])]
+            user = said["rows_per_user"] if said["unit"] == "user" else 1, said.get("user_separation", 1)
+            yield from [*part.account(*user), self.paid(entry, part.found, record["rows"], user)]
             if said.get("leakage") not in (None, record.get("leakage")):
                 yield Finding(f"{name}: nats", False, f"{said['leakage']} stated, {record['leakage']} in the mechanism")
             self.parts.append(part)
@@ -196,7 +196,7 @@ class _Run:
         except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
             yield Finding(name, False, f"its record is damaged: {type(error).__name__} {error}")
 
-    def paid(self, opened: Record, found: Mechanism, planned: int) -> Finding:
+    def paid(self, opened: Record, found: Mechanism, planned: int, user: tuple[int, int]) -> Finding:
         """What the ledger says of an account: no more rows and releases than planned, and all of the cost charged."""
         own = [each for each in self.entries if each.get("plan_id") == opened["plan_id"] and each is not opened]
         square = _mu(opened["guarantee"]["kind"], opened["guarantee"]["parameter"]) ** 2
@@ -204,7 +204,8 @@ class _Run:
         rows, released = (max((each[key] for each in own), default=0) for key in ("rows", "releases"))
         paid: bool | None = bool(charged * SLACK >= square) or rows == 0
         if not paid and found.most is not None:  # what is charged release by release
-            paid = None if released else True
+            needed = upper(found.first(*user, released)) if found.first is not None else None
+            paid = not released or (None if needed is None else bool(charged * SLACK >= needed**2))
         within = rows <= planned and released <= (released if found.most is None else found.most)
         within = within and found.ends in (None, rows if released else found.ends)
         if not within or mpf(opened["reserved_mu_squared"]) * SLACK < square:

@@ -32,7 +32,7 @@ class Mechanism(NamedTuple):
 
     ``price``: of rows of a user, so many rows apart at least, a mu, or of ``pure`` an epsilon; NotChecked where only
     their number times that of one is known. ``slack``: of what is proved at one delta, that delta. ``most``: number of
-    releases that it is the price of; ``ends``: after how many rows the only one came.
+    releases that it is the price of; ``first``: the price of the first so many; ``ends``: rows before the only one.
     """
 
     price: Callable[[int, int], Any]
@@ -41,6 +41,7 @@ class Mechanism(NamedTuple):
     pure: bool = False
     slack: Any = None
     most: int | None = None
+    first: Callable[[int, int, int], Any] | None = None
     ends: int | None = None
 
 
@@ -63,10 +64,6 @@ def upper(x: Any) -> Any:
 def shown(x: Any) -> str:
     """A number in eight digits."""
     return str(mp.nstr(mpf(x), 8))
-
-
-def _least(a: Any, b: Any) -> Any:
-    return a if upper(a) <= upper(b) else b
 
 
 def _root(falls: Callable[[Any], Any]) -> Any:
@@ -219,7 +216,7 @@ class Design:
             factor = 5 * n + 1 if self.of["decay"] == 1.0 else 6 * n + 1
             return UNIT * iv.mpf("1.05") * factor * (1 + 2 * iv.sqrt(iv.mpf(n) / iv.pi))
         for rate, weight in self.pairs:
-            reach = _least(iv.mpf(n - 1), 1 / (1 - iv.mpf(rate)))
+            reach = min(iv.mpf(n - 1), 1 / (1 - iv.mpf(rate)), key=upper)
             gain, drift = gain + weight * reach, drift + weight * reach**2
         return UNIT * (iv.mpf("1.05") * (len(self.pairs) + 1) * gain + iv.mpf("2.1") * drift) if self.pairs else 0
 
@@ -273,7 +270,8 @@ class _Reader:
         dim, weight, (loss, row) = of["dimension"], iv.mpf(of["weight"]), self.loss_and_row()
         point = iv.mpf(of["radius"]) * (1 + 2 * (_lanes(dim, 24) + 16 * iv.sqrt(iv.mpf(dim)) * UNIT))
         predictions = 4 * (loss.bend or 0) * row * _lanes(dim) * row * point
-        return _least(ball, weight * row * ((1 + 4 * _lanes(dim, 8)) * loss.width(row * point, 2) + predictions))
+        apart = (1 + 4 * _lanes(dim, 8)) * loss.width(row * point, 2) + predictions
+        return min(ball, weight * row * apart, key=upper)
 
     def of_sums_of_gradients(self) -> Mechanism:
         """Prefix sums of gradients, all of them one Gaussian mechanism (leaders.md)."""
@@ -302,7 +300,7 @@ class _Reader:
         design = Design(noise["design"])
         steps, excess = design.steps, rounding + 4 * _lanes(dim, 8)
         radius = bound * (1 + excess)
-        one = _least(radius * self.streams, change + excess * bound * self.streams)
+        one = min(radius * self.streams, change + excess * bound * self.streams, key=upper)
         horizon = f"{steps:,} steps of {leaf:,} rows for {self.of['rows']:,} rows"
         facts = [("horizon", steps * leaf >= self.of["rows"], horizon)]
         if design.name in ("tree", "honaker", "smooth"):
@@ -310,7 +308,7 @@ class _Reader:
             fits = steps * leaf * upper(radius) <= mpf(2) ** 61 * mpf(noise["grid"])
             facts.append(("integers", fits and noise["grid"] <= noise["lattice"], f"grid {noise['grid']:.6g}"))
             if self.streams == 2:  # truncation keeps a ball, and adds less than a grid a coordinate to a distance
-                one = _least(radius * 2, one + iv.sqrt(iv.mpf(dim)) * grid)
+                one = min(radius * 2, one + iv.sqrt(iv.mpf(dim)) * grid, key=upper)
         else:
             one += iv.mpf("2.1") * (leaf - 1) * UNIT * leaf * radius
         drift, column = 2 * iv.sqrt(iv.mpf(steps)) * design.rounding() * leaf * radius, design.column()
@@ -392,10 +390,10 @@ class _Reader:
         costs = [(t, path.moved(t) / std) for t, std in zip(rows, stds, strict=True)]
         said = f"std {shown(stds[0])} to {shown(stds[-1])} of {len(rows):,} model(s)"
 
-        def price(m: int, apart: int) -> Any:
-            return iv.mpf(math.sqrt(math.fsum((min(m, (t - 1) // apart + 1) * x) ** 2 for t, x in costs)) * OUT)
+        def price(m: int, apart: int, n: int | None = None) -> Any:
+            return iv.mpf(math.sqrt(math.fsum((min(m, (t - 1) // apart + 1) * x) ** 2 for t, x in costs[:n])) * OUT)
 
-        return Mechanism(price, said, facts, most=len(rows), ends=noise.get("row"))
+        return Mechanism(price, said, facts, most=len(rows), first=price, ends=noise.get("row"))
 
     def of_average(self) -> Mechanism:
         """The average of all iterates, once (offline.md, 3)."""
@@ -438,7 +436,7 @@ class _Reader:
         moved = iv.sqrt(iv.mpf(of["outputs"])) * (diameter + 2 * iv.mpf(of["gradient_norm"])) / total
         if of["scaled_to"] is not None:
             radius, excess = iv.mpf(of["scaled_to"]), 2 * _lanes(of["outputs"] * of["dimension"], 32)
-            moved = _least(moved + excess * radius, 2 * radius) * (1 + excess)
+            moved = min(moved + excess * radius, 2 * radius, key=upper) * (1 + excess)
         return self.once(lambda m: m * moved, [])
 
     def of_objective(self) -> Mechanism:
