@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from verification import addresses, first_pass
+from verification import addresses, first_pass, lanes
 
 HERE = Path(__file__).parent
 CORE = HERE.parent / "src" / "privol" / "_core" / "c"
@@ -69,6 +69,7 @@ def kernels() -> list[str]:
 
 CHECKS: list[tuple[str, str | None, Callable[[], list[str]]]] = [
     ("allowances of the first pass", None, first_pass.report),
+    ("sums in lanes", None, lanes.report),
     ("addresses", "z3", addresses.report),
     ("kernels", "frama-c", kernels),
     ("lemmas", "coqc", lemmas),

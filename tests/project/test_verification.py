@@ -44,3 +44,11 @@ def test_less_than_is_derived_is_noticed(first_pass):
 def test_a_source_of_another_shape_is_refused(first_pass):
     with pytest.raises(SystemExit, match="derive the allowances anew"):
         first_pass.found("limit = ([0-9]+);", "limit = 0.5;")
+
+
+def test_roundings_of_lanes_are_charged(first_pass):
+    from verification import lanes
+
+    assert len(lanes.report()) == 2
+    with pytest.raises(SystemExit, match=r"lanes\(1\) is 7.125, derived are 8"):
+        lanes.report(lambda n: n / 8 + 7)
