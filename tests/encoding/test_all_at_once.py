@@ -250,3 +250,5 @@ def test_thresholds_are_those_of_the_bytes(texts):
     np.testing.assert_array_equal(bounds, thresholds(strings(like), 3.0))
     assert (~np.isnan(bounds)).tolist() == [0 < len(text.encode()) <= LONGEST for text in texts]
     assert bounds.tobytes() == b"".join(thresholds(strings([text]), 3.0).tobytes() for text in texts)
+    part = strings(["\xe9", *texts, "", "\xe9"])[1:-1]  # not from the first byte of its buffer
+    assert thresholds(part, 3.0).tobytes() == np.append(bounds, np.nan).tobytes()

@@ -69,3 +69,32 @@ def test_rows_are_counted(monkeypatch, few):
     assert rows.tolist() == [expected[text] for text in sorted(expected)]
     counts.clear()
     assert counts.found() == {}
+
+
+@pytest.mark.parametrize("n", [100, 3000])
+def test_labels_are_in_the_order_of_their_bytes(n):
+    """Noise has the address of a label's place: many are sorted by their first bytes, as few are by all of them."""
+    rng = np.random.default_rng(2)
+    begun = [
+        "",
+        "\0",
+        "\0\0",
+        "a",
+        "a\0",
+        "a\0b",
+        "abcdefg",
+        "abcdefgh",
+        "abcdefgh\0",
+        "\x7f",
+        "\xff",
+        "\u20ac",
+        "\U0001f600",
+    ]
+    ends = ["", "\0", *"0129z", "\xe9", "\uffff", *map(str, rng.integers(0, 10**9, 500).tolist())]
+    given = sorted({a + b for a in begun for b in ends})
+    shuffled = [given[k] for k in rng.permutation(len(given))[:n].tolist()]
+    texts = pyarrow.array(["before", *shuffled, "behind"], "large_string")[1:-1]
+    assert len(texts) == n  # above and below what is sorted by all bytes
+    found = texts.take(pyarrow.array(label_counts._order(texts))).to_pylist()
+    assert found == sorted(shuffled, key=str.encode)
+    assert label_counts._order(pyarrow.array([""] * 300, "large_string")).tolist() == list(range(300))

@@ -65,6 +65,37 @@ def _replaced(texts: Any, at: npt.NDArray[np.int64], others: list[str]) -> Any:
     return pc.replace_with_mask(texts, pyarrow.array(mask), pyarrow.array(others, texts.type))
 
 
+def _order(texts: Any) -> npt.NDArray[np.int64]:
+    """Return the order of the bytes of different texts, a pyarrow.LargeStringArray without nulls.
+
+    By their first eight bytes as one number, which take a quarter of the time; those alike in these by all of them.
+    """
+    import pyarrow
+    import pyarrow.compute as pc
+
+    _, offsets, content = texts.buffers()
+    if len(texts) < _SMALL or content is None:
+        found: npt.NDArray[np.int64] = pc.array_sort_indices(texts).to_numpy().astype(np.int64)
+        return found
+    ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    starts, sizes = ends[:-1] - ends[0], np.diff(ends)
+    # a number is read where a text begins, so eight bytes behind the last are needed; what is not the text's is 0
+    data = np.append(np.frombuffer(content, np.uint8)[ends[0] : ends[-1]], np.zeros(8, dtype=np.uint8))
+    windows = np.ndarray(len(data) - 7, dtype=">u8", buffer=data, strides=(1,))
+    first = windows[starts].astype(np.uint64)
+    beyond = 8 * (8 - np.minimum(sizes, 8)).astype(np.uint64)
+    first = np.where(sizes == 0, np.uint64(0), (first >> (beyond & np.uint64(63))) << (beyond & np.uint64(63)))
+    order = np.argsort(first)
+    first = first[order]
+    alike = np.zeros(len(first) + 1, dtype=bool)
+    alike[1:-1] = first[1:] == first[:-1]
+    tied = np.flatnonzero(alike[1:] | alike[:-1])
+    if len(tied):
+        some = order[tied]
+        order[tied] = some[pc.array_sort_indices(texts.take(pyarrow.array(some))).to_numpy()]
+    return order
+
+
 class LabelCounts:
     """Labels and how many rows have each."""
 
@@ -91,14 +122,13 @@ class LabelCounts:
     def sorted(self) -> tuple[Any, npt.NDArray[np.int64]]:
         """Return the different labels by their code points, a pyarrow.LargeStringArray, and their rows."""
         import pyarrow
-        import pyarrow.compute as pc
 
         self._join()
         if not self._texts:
             return pyarrow.array([], "large_string"), np.empty(0, dtype=np.int64)
         (texts,), (rows,) = self._texts, self._rows
-        order = pc.array_sort_indices(texts)
-        return texts.take(order), rows[order.to_numpy()]
+        order = _order(texts)
+        return texts.take(pyarrow.array(order)), rows[order]
 
     def found(self) -> dict[str, int]:
         """Return the labels and their rows."""

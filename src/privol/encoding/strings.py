@@ -34,15 +34,25 @@ _PRINTABLE = 95  # characters of ASCII from the blank to the tilde
 _BITS = 256
 
 
-def _kinds(texts: Any) -> tuple[list[tuple[int, int]], IntArray, list[int]]:
-    """Return the kinds of texts, each an alphabet and a length in bytes; that of each text; how many are of each."""
-    import pyarrow.compute as pc
+def _kinds(texts: Any) -> tuple[IntArray, IntArray]:
+    """Return the kind of each text, twice its length in bytes and 1 more where all are printable; how many are of each.
 
-    lengths = pc.binary_length(texts).to_numpy(zero_copy_only=False).astype(np.int64)
-    printable = pc.match_substring_regex(texts, "^[ -~]*$").to_numpy(zero_copy_only=False)
-    codes, each, counts = np.unique(2 * lengths + printable, return_inverse=True, return_counts=True)
-    kinds = [(_PRINTABLE if code % 2 else _BITS, code // 2) for code in codes.tolist()]
-    return kinds, each, counts.tolist()
+    Texts outside of the histogram count as if they were one byte too long.
+    """
+    import pyarrow
+
+    texts = texts.cast(pyarrow.large_string())
+    _, offsets, content = texts.buffers()
+    if not len(texts) or content is None:
+        each = np.ones(len(texts), dtype=np.int64)
+        return each, np.bincount(each, minlength=2 * LONGEST + 4)
+    ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    data = np.frombuffer(content, np.uint8)[ends[0] : ends[-1]]
+    strange = np.flatnonzero((data - np.uint8(32)) >= _PRINTABLE)  # hardly ever any
+    each = 2 * np.minimum(np.diff(ends), LONGEST + 1) + 1
+    # empty texts begin where the next one does, and have no byte: the last that begins there has it
+    each[np.unique(np.searchsorted(ends, strange + ends[0], side="right") - 1)] -= 1
+    return each, np.bincount(each, minlength=2 * LONGEST + 4)
 
 
 def _alphabet(text: bytes) -> int:
@@ -85,9 +95,13 @@ def thresholds(texts: Any, scale: float) -> npt.NDArray[np.float64]:
     texts : pyarrow.StringArray or pyarrow.LargeStringArray, without nulls
     scale : float
     """
-    kinds, each, _ = _kinds(texts)
-    least = [_threshold(*kind, scale) if 0 < kind[1] <= LONGEST else np.nan for kind in kinds]
-    return np.array(least, dtype=np.float64)[each]
+    each, counts = _kinds(texts)
+    least = np.full(len(counts), np.nan)
+    for kind in np.flatnonzero(counts).tolist():
+        if 0 < kind // 2 <= LONGEST:
+            least[kind] = _threshold(_PRINTABLE if kind % 2 else _BITS, kind // 2, scale)
+    found: npt.NDArray[np.float64] = least[each]
+    return found
 
 
 def absent_texts(present: Any, scale: float, draw: Callable[[], int]) -> list[str]:
@@ -108,13 +122,12 @@ def absent_texts(present: Any, scale: float, draw: Callable[[], int]) -> list[st
     being above the threshold, passes; each is equally likely. Its law is evaluated in 60 digits from 128 bits, and cut
     off at 8 texts, which changes it by less than 1e-60.
     """
-    kinds, _, counts = _kinds(present)
-    sizes = dict(zip(kinds, counts, strict=True))
+    counts = _kinds(present)[1].tolist()
     taken: set[bytes] = set()
     found: list[str] = []
     for alphabet in (_PRINTABLE, _BITS):
         for length in range(1, LONGEST + 1):
-            size = _size(alphabet, length) - sizes.get((alphabet, length), 0)
+            size = _size(alphabet, length) - counts[2 * length + (alphabet == _PRINTABLE)]
             passed = _passed(alphabet, length, size, scale, draw)
             if passed and not taken:  # hardly ever
                 taken.update(text.encode() for text in present.to_pylist())
