@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ from part_rows import LEAVES, SIZES, Stream, leaf_learner, parts_of, rows_of, sh
 
 from privol import PQFTL
 from privol._core._least_squares import leaf_moments, moments_size
-from privol.distributed import DaskCrew, LocalCrew
+from privol.distributed import LocalCrew
 from privol.errors import BudgetExceeded, InvalidParameter, InvalidRow, PartFailure
 from privol.learners import _part_sums, least_squares
 from privol.ledger import Ledger
@@ -145,31 +143,6 @@ def test_the_same_bits_on_any_number_of_ranks(tmp_path, alone):
         assert codes(folder) == [0] * count, texts(folder, "traceback")
         for rank in range(count):
             assert json.loads((folder / f"leaves-{rank}.json").read_text()) == alone
-
-
-@pytest.mark.process
-def test_a_dask_worker_that_is_killed_is_replaced(alone, monkeypatch):
-    distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr(least_squares, "_AT_ONCE", 27 * 8)
-    expected = shown(leaf_learner("batch").fit_parts(parts_of("real"), LocalCrew()))
-    assert expected != alone["batch"]
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        real, killed = least_squares.LeastSquaresRun.count, []
-
-        class Run(least_squares.LeastSquaresRun):
-            def count(self, clipped, null):
-                if self.n_rows > 300 and not killed:
-                    killed.extend(client.run(os.getpid).values())
-                    os.kill(killed[0], signal.SIGKILL)
-                real(self, clipped, null)
-
-        monkeypatch.setattr(least_squares, "LeastSquaresRun", Run)
-        assert shown(leaf_learner("batch").fit_parts(parts_of("real"), DaskCrew(client))) == expected
-        assert killed
-        assert killed[0] not in client.run(os.getpid).values()
 
 
 def test_a_part_that_has_changed_ends_the_call(monkeypatch, tmp_path):

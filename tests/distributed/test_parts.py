@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from mpi_jobs import codes, tasks, texts
 from objective_tools import kernel_square
-from part_rows import CASES, SIZES, Stream, found_of, make, parts_of, rows_of
+from part_rows import CASES, SIZES, Stream, found_of, leaf_learner, make, parts_of, rows_of, shown
 
 from privol import ObjectivePerturbation, OutputPerturbation, open_stream
 from privol._core._newton import minimise
@@ -21,7 +21,7 @@ from privol._core._objective import Objective
 from privol._core._row_sums import RowSums, join
 from privol.distributed import DaskCrew, FilePart, LocalCrew, file_parts
 from privol.errors import InvalidParameter, InvalidRow, PartFailure, StateError, StreamError
-from privol.learners import _part_sums, offline
+from privol.learners import _part_sums, least_squares, offline
 from privol.learners._part_sums import PartReader
 from privol.ledger import Ledger
 from privol.losses import Logistic, SmoothHinge
@@ -430,6 +430,14 @@ def test_a_rank_that_is_killed_ends_the_job_and_nothing_is_released(question, at
 # ---- Dask ------------------------------------------------------------------------------------------------------
 
 
+def test_a_curator_has_nobody_to_serve():
+    """Workers that are threads, or a cluster's, are asked: the process that has them never is one."""
+    for crew in (LocalCrew(), DaskCrew.__new__(DaskCrew)):
+        assert crew.curator
+        with pytest.raises(StateError, match=rf"the curator of a {type(crew).__name__}, and has nobody to serve: ses"):
+            crew.serve()
+
+
 @pytest.fixture(scope="module")
 def cluster():
     distributed = pytest.importorskip("distributed")
@@ -473,6 +481,28 @@ def test_a_dask_worker_that_is_killed_is_replaced(cluster, alone, monkeypatch, t
     monkeypatch.setattr(_part_sums._PartsSums, "hessian", kills)
     learner, kind = make("hinge")
     assert found_of(learner.fit_parts(parts_of(kind), DaskCrew(client))) == alone["hinge"]
+    assert killed[0] not in client.run(os.getpid).values()
+
+
+@pytest.mark.process
+def test_a_dask_worker_that_is_killed_in_an_online_run_is_replaced(cluster, monkeypatch):
+    workers, client = cluster
+    workers.scale(2)
+    client.wait_for_workers(2)
+    monkeypatch.setattr(least_squares, "_AT_ONCE", 27 * 8)
+    expected = shown(leaf_learner("batch").fit_parts(parts_of("real"), LocalCrew()))
+    real, killed = least_squares.LeastSquaresRun.count, []
+
+    class Run(least_squares.LeastSquaresRun):
+        def count(self, clipped, null):
+            if self.n_rows > 300 and not killed:
+                killed.extend(client.run(os.getpid).values())
+                os.kill(killed[0], signal.SIGKILL)
+            real(self, clipped, null)
+
+    monkeypatch.setattr(least_squares, "LeastSquaresRun", Run)
+    assert shown(leaf_learner("batch").fit_parts(parts_of("real"), DaskCrew(client))) == expected
+    assert killed
     assert killed[0] not in client.run(os.getpid).values()
 
 

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from .._validate import integer
+from ..errors import StateError
 from ._row_parts import Held, Part, Reading, check_parts, result_of
 
 __all__ = ["Crew", "LocalCrew", "Session"]
@@ -76,8 +77,17 @@ class Crew(ABC):
         """Begin to hold parts: of the curator."""
 
     def serve(self) -> Any:
-        """Answer until the curator's session is closed, and return what it has left: of all other processes."""
-        raise NotImplementedError
+        """Answer until the curator's session is closed, and return what it has left: of all other processes.
+
+        Raises
+        ------
+        StateError
+            If this process is the curator of every fit, as it is of a crew whose workers are threads or a cluster's.
+        """
+        raise StateError(
+            f"this process is the curator of a {type(self).__name__}, and has nobody to serve: session() asks its "
+            "workers; serve() is for the other ranks of a RankCrew, and for crews of your own that have such processes"
+        )
 
 
 class _LocalSession(Session):
