@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import privol
-from privol.noise import _bits
+from privol.noise import bits
 
 MASK = 0x5A
 ROWS = 2_000
@@ -59,7 +59,7 @@ def copies() -> int:
 
 
 def main() -> None:
-    _bits.os = type("os", (), {"urandom": staticmethod(noting)})  # type: ignore[assignment]
+    bits.os = type("os", (), {"urandom": staticmethod(noting)})  # type: ignore[assignment]
     X = np.random.default_rng(0).normal(size=(ROWS, 20)) / 8
     y = np.where(X[:, 0] > 0, "yes", "no")
     learner = privol.PIGD(horizon=ROWS, release="last")

@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -181,13 +182,15 @@ def round_of(path: Path, count: int, blocks: list[Any]) -> dict[str, float]:
     if path.suffix != ".parquet":
         few = min(count, 20_000)
         figures["River reads"] = few / timed(lambda: river_reading(path, few))
-    if ".csv" in path.suffixes:
+    if ".csv" in path.suffixes and find_spec("vowpalwabbit"):
         figures["VW learns"] = count / timed(lambda: wabbit(path))
     return figures
 
 
 def compare(folder: Path, count: int, rounds: int, kinds: list[str]) -> None:
     print(f"\n{count:,} rows, 54 features; 1,000 rows per second, median of {rounds} rounds; PIGD with one release")
+    if not find_spec("vowpalwabbit"):
+        print("VW is not measured: pip install vowpalwabbit")
     print(f"{'file':10} " + " ".join(f"{name:>13}" for name in COLUMNS))
     for kind in kinds:
         path = folder / f"rows.{kind}"
