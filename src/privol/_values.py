@@ -143,7 +143,7 @@ def single(value: Any) -> Any:
 
 
 def unmasked(values: Any) -> Any:
-    """Return a masked array as an array with NaN, or None, in the place of what is masked; anything else as it is."""
+    """Return a masked array as an array with NaN or None in place of masked entries, and anything else unchanged."""
     if not isinstance(values, np.ma.MaskedArray):
         return values
     if not np.ma.is_masked(values) or values.dtype.kind not in NUMBERS + _CELLS:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_arena", "plot_comparison", "plot_panels", "plot_spending"]
 
-#: Told apart by their dashes, and by colours that colour-blind people distinguish.
+#: Dashes distinguish the curves, and so do colours that colour-blind people can tell apart.
 _LINES: tuple[tuple[str, str, str, Any], ...] = (
     ("run", "this run", "#D55E00", "-"),
     ("noiseless", "without noise, same releases", "#0072B2", (0, (6, 1.5))),
@@ -124,7 +124,7 @@ def plot_spending(steps: Sequence[tuple[str, int, float]], *, delta: float) -> b
 
 
 def arena_figure(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]) -> Figure:
-    """Return the figure of :func:`plot_arena`, whose legend stands beside its panels."""
+    """Return the figure of :func:`plot_arena`, with its legend next to the panels."""
     places = sorted({epsilon for lines in panels.values() for line in lines.values() for epsilon, _ in line})
     at = {epsilon: place for place, epsilon in enumerate(places)}  # equally far apart: infinity has no other place
     names = dict.fromkeys(name for lines in panels.values() for name in lines)

@@ -33,7 +33,7 @@ def divergence(mu, epsilon, m, keys):
 
 
 def orders(m):
-    """By the output, against it, and with the best outputs where they tell least for what is next best."""
+    """Rank by the output, by its negative, and by an order that puts the highest outputs where they reveal least."""
     yield lambda y: y
     yield lambda y: -y
     for k in (0.1, 0.3, 1.0, 3.0):

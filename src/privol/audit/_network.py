@@ -118,7 +118,7 @@ class NetworkCase(Case):
         without = replace(report, kind="plain", scale=0.0, deviation=0.0, cap=None)
         self._noisy, self._silent = (replace(plan, report=one) for one in (self._audited, without))
 
-        # What is projected hides a part of what was randomized, or was projected before.
+        # A projection hides a part of the randomized vector, or the vector was projected before.
         shown = math.isinf(plan.diameter) if plan.position != "output" else self._inside()
         self.gaussian = shown and report.kind == "gaussian"
         if not shown:

@@ -161,7 +161,7 @@ class ReportCase(Case):
     def _unit(self) -> FloatArray:
         """Direction of the two vectors.
 
-        Laplace noise is of the L1 norm, which is largest along the diagonal. The report of a zero vector that lies
+        Laplace noise protects the L1 norm, which is largest along the diagonal. The report of a zero vector that lies
         around the first axis is told best from those around another one.
         """
         dim = self._features if self._by_rows or self._bandit else self.size

@@ -390,7 +390,7 @@ class PrivateModel(LearnsLive):
         if name in LEARNERS:
             words["horizon"] = horizon
         else:
-            del given["user_separation"]  # of what is released once, how far apart rows are is nothing
+            del given["user_separation"]  # the distance between rows is irrelevant to a single release
         made: Any = ALL_LEARNERS[name](**{"loss": loss, **settings, **given}, **words)
         return cast("Learner", within_budget(made, rows, horizon))
 

@@ -51,7 +51,7 @@ def columns_of(X: Any, names: Sequence[str] | None = None) -> Columns:
         If it cannot be read as columns.
     """
     if is_frame(X):
-        return FrameColumns(X, names, held=True)  # rows that teach and those that are learnt are told apart by number
+        return FrameColumns(X, names, held=True)  # the number of a row says whether it teaches or is learnt
     return ArrayColumns(X, names)
 
 

@@ -28,7 +28,7 @@ __all__ = ["Directory", "describe_encoding", "describe_shown", "encoding_of", "l
 
 _FORMAT, _VERSION = "privol.estimator", 1
 _ENCODING = "encoding.json"
-# Not part of what was learnt: an object of this process, and a seed that would give the noise away.
+# Not learnt: an object of this process, and a seed that would give the noise away.
 _LEFT_OUT = "ledger", "random_state"
 
 

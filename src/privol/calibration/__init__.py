@@ -1,4 +1,4 @@
-"""From a budget to noise: sensitivities of what is perturbed, as computed, and the scales that follow.
+"""From a budget to noise: sensitivities of the perturbed values, as computed, and the resulting scales.
 
 ``"tight"`` is the proved calibration, which charges the rounding of the kernels (``docs/proofs``). ``"published"``
 reproduces formulas of Jain, Kothari & Thakurta (2012), of Monteleoni & Chaudhuri (2008) and of Li et al. (2018); the

@@ -47,7 +47,7 @@ class NetworkCalibration:
         What randomizes: the sum of the gradients of a node's batch, or what ``position`` says. Its ``bound`` is what
         the noise is scaled to; the vectors may be longer: ``magnitude``.
     magnitude : float
-        L2 norm of what is randomized, at most.
+        Largest L2 norm of the randomized vector.
     position : {"gradient", "scaled_gradient", "output"}
         What is randomized: the sum of gradients; that over the length of the round's step, so that the noise is in
         proportion to it; the projected step over its length, times ``batch``.

@@ -155,7 +155,7 @@ def factor_of_sums(
 
 
 def _relative(design: Factorization, rows: int, separation: int, leaf: int) -> FloatArray:
-    """Squares of what 0, 1, ... rows move, in units of what is charged for one."""
+    """Squared shifts by 0, 1, ... rows, in units of the charge for one row."""
     squares = group_squares(design, rows, separation=separation, leaf=leaf) * (UP / design.column_norm**2)
     squares[1] = 1.0
     return np.maximum.accumulate(squares)

@@ -358,7 +358,7 @@ class EncodingRun:
         return bool(small and known + whole[few].sum() >= _SEEN * rows and whole[~few].sum() <= others)
 
     def _targets(self, noisy: FloatArray) -> float:
-        """Return how many rows have a target: not the sum of what is believed, which leaves out many sizes."""
+        """Return how many rows have a target, not the sum of the counts above the noise, which misses many sizes."""
         if self._counts_targets:
             return float(self._with_target[0])
         return self._plan.kinds - max(float(noisy[AT_MISSING]), 0.0)

@@ -109,7 +109,7 @@ class PrivateEncoder(ShowsGuarantee, TransformerMixin, StreamEncoder, BaseEstima
     account_ : Account
         What it spent, in :attr:`ledger_`.
     n_features_in_ : int
-        Columns of what was fitted.
+        Columns of the input that was fitted.
     feature_names_in_ : ndarray of str
         Their names, where all are strings.
 
@@ -208,7 +208,7 @@ class PrivateEncoder(ShowsGuarantee, TransformerMixin, StreamEncoder, BaseEstima
         return self.fit(X, y).transform(X)
 
     def transform(self, X: Any) -> Any:
-        """Return the features of rows, each a function of its own cells and of what is public.
+        """Return the features of rows, a function of each row's own cells and of public values.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""The reader of schemas: checks the structure of a TOML file, and names the place of what is wrong."""
+"""The reader of schemas: checks the structure of a TOML file, and names the place of an error."""
 
 from __future__ import annotations
 

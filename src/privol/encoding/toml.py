@@ -29,7 +29,7 @@ def toml_key(name: str) -> str:
 
 
 def toml_list(items: Iterable[str]) -> str:
-    """Write an array of what is written already, in lines of at most 120 characters where it is long."""
+    """Write an array whose items are TOML text already; long ones in lines of at most 120 characters."""
     items = list(items)
     line = f"[{', '.join(items)}]"
     if len(line) <= 80:

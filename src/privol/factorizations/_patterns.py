@@ -127,7 +127,7 @@ def _in_a_leaf(separation: int, leaf: int) -> int:
 def _of_toeplitz(
     products: _Products, product: ProductAtLag, steps: int, rows: int, separation: int, leaf: int
 ) -> FloatArray:
-    """The least of what is proved: rows as early and close as their distance allows, and leaves as full as they get."""
+    """The least of the proved bounds: rows as early and close as their distance allows, leaves as full as possible."""
     ranks = np.arange(rows, dtype=np.int64)
     bounds = []
     if separation >= leaf or leaf % separation:

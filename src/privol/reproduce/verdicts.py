@@ -84,7 +84,7 @@ def trend(what: str, holds: bool, found: str) -> Check:
 
 @dataclass(frozen=True)
 class Line:
-    """A curve: of what was measured, of a bound that was computed, or of what the paper prints."""
+    """A curve: measured values, a computed bound, or the values that the paper prints."""
 
     label: str
     x: tuple[float, ...]
