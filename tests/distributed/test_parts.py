@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -441,11 +442,12 @@ def test_a_curator_has_nobody_to_serve():
 @pytest.fixture(scope="module")
 def cluster():
     distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield cluster, client
+    cluster = distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None)
+    client = distributed.Client(cluster)
+    yield cluster, client
+    client.close()
+    with contextlib.suppress(KeyError):  # Dask's own: a killed worker may be forgotten before it is reported as gone
+        cluster.close()
 
 
 @pytest.mark.process
