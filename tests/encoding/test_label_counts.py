@@ -71,6 +71,29 @@ def test_rows_are_counted(monkeypatch, few):
     assert counts.found() == {}
 
 
+@pytest.mark.parametrize("few", [0, 10, 1 << 20])
+@pytest.mark.parametrize("names", [[], ["1", "1.0", "a", "2.5"]])
+def test_rows_of_doubles_are_counted(monkeypatch, few, names):
+    """As those of their texts, however many batches are counted together, and beside batches of texts."""
+    monkeypatch.setattr(label_counts, "_FEW", few)
+    monkeypatch.setattr(label_counts, "_PIECE", 16)
+    rng = np.random.default_rng(3)
+    counts, expected = LabelCounts(), Counter()
+    some = [0.0, -0.0, 1.0, 2.5, 0.5, -999.0, 0.1, 1e-5, 1e16, 2.0**53, np.inf, -np.inf, np.nan, *rng.normal(size=40)]
+    for n in (1, 50, 0, 200):
+        given = rng.choice(some, n)
+        counts.add(Told(pyarrow.array(given), WRITTEN))
+        expected.update(label_text(repr(x)) for x in given.tolist() if x == x and x != 0.5)
+        if n == 50 and names:
+            counts.add(Told(pyarrow.array(names), WRITTEN))
+            expected.update(map(label_text, names))
+    found, rows = counts.sorted()
+    assert found.to_pylist() == sorted(expected)
+    assert rows.tolist() == [expected[text] for text in sorted(expected)]
+    counts.clear()
+    assert counts.found() == {}
+
+
 @pytest.mark.parametrize("n", [100, 3000])
 def test_labels_are_in_the_order_of_their_bytes(n):
     """Noise has the address of a label's place: many are sorted by their first bytes, as few are by all of them."""

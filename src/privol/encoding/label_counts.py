@@ -7,10 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .._threads import each
 from .labels import label_text
 from .told import Told
 
 __all__ = ["LabelCounts", "label_texts"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
 
 # Texts that label_text leaves as they are, and more than these are few: whole numbers of at most 15 digits, decimals as
 # short as they can be that Python writes without an exponent, and names. What begins as "true" and "false" do may be 1
@@ -19,6 +23,8 @@ _WHOLE = "0|-?[1-9][0-9]{0,14}"
 _DECIMAL = r"-?(?:0\.0{0,3}(?:[1-9][0-9]*)?[1-9]|[1-9][0-9]*\.[0-9]*[1-9])"
 _NAME = "[A-EG-SU-Za-eg-su-z][ -~]*"
 _LONGEST = 16  # characters of a decimal of 15 digits
+# Numbers are written as text in pieces of so many, side by side.
+_PIECE = 1 << 14
 # So few texts take less time one by one.
 _SMALL = 256
 # So many new texts are counted with those before at once, or as many as these are.
@@ -39,11 +45,11 @@ def label_texts(told: Told) -> Any:
         found = told.present.to_pylist()
         return pyarrow.array([None if text is None else label_text(text) for text in found], "string")
     if told.doubles is not None:
-        texts = pyarrow.array(told.doubles).cast("string")
-        own = pc.match_substring_regex(texts, f"^{_DECIMAL}$")
-        texts = pc.if_else(pyarrow.array(told.missing[:-1]), None, texts)
-        rest = np.flatnonzero(pc.and_(texts.is_valid(), pc.invert(own)).to_numpy(zero_copy_only=False))
-        return _replaced(texts, rest, [label_text(repr(x)) for x in told.doubles[rest].tolist()])
+        present = np.flatnonzero(~told.missing[:-1])
+        texts = pyarrow.nulls(len(told.doubles), "string")
+        return pc.replace_with_mask(
+            texts, pyarrow.array(~told.missing[:-1]), _texts_of_doubles(told.doubles[present], "string")
+        )
     texts = told.present
     short = pc.less_equal(pc.binary_length(texts), _LONGEST)
     own = pc.or_(
@@ -54,7 +60,22 @@ def label_texts(told: Told) -> Any:
     return _replaced(texts, rest, list(map(label_text, texts.take(pyarrow.array(rest)).to_pylist())))
 
 
-def _replaced(texts: Any, at: npt.NDArray[np.int64], others: list[str]) -> Any:
+def _texts_of_doubles(values: FloatArray, kind: str) -> Any:
+    """Return the labels of doubles that are not NaN, a pyarrow array of that kind of string."""
+    import pyarrow
+    import pyarrow.compute as pc
+
+    def written(first: int) -> Any:
+        some = values[first : first + _PIECE]
+        texts = pyarrow.array(some).cast(kind)
+        rest = np.flatnonzero(~pc.match_substring_regex(texts, f"^{_DECIMAL}$").to_numpy(zero_copy_only=False))
+        return _replaced(texts, rest, [label_text(repr(x)) for x in some[rest].tolist()])
+
+    pieces = each(written, range(0, len(values), _PIECE), cells=len(values))
+    return pyarrow.concat_arrays(pieces) if pieces else pyarrow.array([], kind)
+
+
+def _replaced(texts: Any, at: IntArray, others: list[str]) -> Any:
     import pyarrow
     import pyarrow.compute as pc
 
@@ -65,7 +86,7 @@ def _replaced(texts: Any, at: npt.NDArray[np.int64], others: list[str]) -> Any:
     return pc.replace_with_mask(texts, pyarrow.array(mask), pyarrow.array(others, texts.type))
 
 
-def _order(texts: Any) -> npt.NDArray[np.int64]:
+def _order(texts: Any) -> IntArray:
     """Return the order of the bytes of different texts, a pyarrow.LargeStringArray without nulls.
 
     By their first eight bytes as one number, which take a quarter of the time; those alike in these by all of them.
@@ -75,7 +96,7 @@ def _order(texts: Any) -> npt.NDArray[np.int64]:
 
     _, offsets, content = texts.buffers()
     if len(texts) < _SMALL or content is None:
-        found: npt.NDArray[np.int64] = pc.array_sort_indices(texts).to_numpy().astype(np.int64)
+        found: IntArray = pc.array_sort_indices(texts).to_numpy().astype(np.int64)
         return found
     ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     starts, sizes = ends[:-1] - ends[0], np.diff(ends)
@@ -97,15 +118,19 @@ def _order(texts: Any) -> npt.NDArray[np.int64]:
 
 
 class LabelCounts:
-    """Labels and how many rows have each."""
+    """Labels and how many rows have each; doubles become text once all are counted, each of them once."""
 
     def __init__(self) -> None:
         self._texts: list[Any] = []
-        self._rows: list[npt.NDArray[np.int64]] = []
+        self._rows: list[IntArray] = []
+        self._doubles = _Doubles()
         self._pending, self._known = 0, 0
 
     def add(self, told: Told) -> None:
         """Count the rows of texts that are not missing."""
+        if told.doubles is not None:
+            self._doubles.add(told.doubles[~told.missing[:-1]])
+            return
         import pyarrow
         import pyarrow.compute as pc
 
@@ -113,20 +138,20 @@ class LabelCounts:
         texts = label_texts(told)
         some = pc.and_(texts.is_valid(), pyarrow.array(rows > 0))
         texts = texts.filter(some)
-        self._texts.append(texts.cast("large_string"))  # together they may be longer than 2 GB
-        self._rows.append(rows[some.to_numpy(zero_copy_only=False)])
-        self._pending += len(texts)
-        if self._pending > max(_FEW, self._known):
-            self._join()
+        # together they may be longer than 2 GB
+        self._add(texts.cast("large_string"), rows[some.to_numpy(zero_copy_only=False)])
 
-    def sorted(self) -> tuple[Any, npt.NDArray[np.int64]]:
+    def sorted(self) -> tuple[Any, IntArray]:
         """Return the different labels by their code points, a pyarrow.LargeStringArray, and their rows."""
         import pyarrow
 
-        self._join()
-        if not self._texts:
-            return pyarrow.array([], "large_string"), np.empty(0, dtype=np.int64)
-        (texts,), (rows,) = self._texts, self._rows
+        values, rows = self._doubles.counts()
+        texts = _texts_of_doubles(values, "large_string")
+        if self._texts:
+            self._add(texts, rows)
+            self._doubles = _Doubles()
+            self._join()
+            (texts,), (rows,) = self._texts, self._rows
         order = _order(texts)
         return texts.take(pyarrow.array(order)), rows[order]
 
@@ -139,13 +164,49 @@ class LabelCounts:
         """Forget all."""
         self.__init__()  # type: ignore[misc]
 
+    def _add(self, texts: Any, rows: IntArray) -> None:
+        self._texts.append(texts)
+        self._rows.append(rows)
+        self._pending += len(texts)
+        if self._pending > max(_FEW, self._known):
+            self._join()
+
     def _join(self) -> None:
         """Have each label once."""
         import pyarrow
 
-        if self._pending:
+        if self._pending or len(self._texts) > 1:
             coded = pyarrow.concat_arrays(self._texts).dictionary_encode()
             rows = np.zeros(len(coded.dictionary), dtype=np.int64)
             np.add.at(rows, coded.indices.to_numpy(), np.concatenate(self._rows))
             self._texts, self._rows = [coded.dictionary], [rows]
         self._pending, self._known = 0, sum(map(len, self._texts))
+
+
+class _Doubles:
+    """Different doubles and how many rows have each: those that differ are different labels."""
+
+    def __init__(self) -> None:
+        self._values, self._rows = np.empty(0), np.empty(0, dtype=np.int64)
+        self._waiting: list[FloatArray] = []
+        self._pending = 0
+
+    def add(self, values: FloatArray) -> None:
+        """Count values that are not NaN, each as a row."""
+        self._waiting.append(values + 0.0)  # one zero
+        self._pending += len(values)
+        if self._pending > max(_FEW, len(self._values)):
+            self.counts()
+
+    def counts(self) -> tuple[FloatArray, IntArray]:
+        """Return the different values by their size, and their rows."""
+        if self._pending:
+            new, rows = np.unique(np.concatenate(self._waiting), return_counts=True)
+            values = np.concatenate([self._values, new])
+            order = np.argsort(values, kind="stable")  # of two runs that are in order
+            values = values[order]
+            first = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
+            self._values = values[first]
+            self._rows = np.add.reduceat(np.concatenate([self._rows, rows])[order], first)
+        self._waiting, self._pending = [], 0
+        return self._values, self._rows
