@@ -1,12 +1,12 @@
 """Learning an encoding, and encoding by it, beside reading alone: ``python bench/encoding.py``.
 
 A synthetic table of 14 mixed columns (ages, skewed incomes, categories of 5 and of 5,000 values, dates, a key that is
-different in every row, missing cells, labels) is written as CSV and as Parquet, and rows of words as libsvm. The table
-has cells per second: of Arrow's reader alone, cells of text as dictionaries; of reading the batches that learning asks
-for; of each phase of learning by itself, all rows in each, with its noise; of encoding what follows by the schema that
-was learnt (by itself, and with its reading as ``open_stream`` gives it). Of sparse rows a cell is an entry. Batches are
-in memory but where reading is measured. Figures are medians over ``--rounds``, ratios medians of those in the same
-round. ``--profile`` shows where the time of one part goes.
+different in every row, missing cells, labels) is written as CSV and as Parquet, and rows of words as libsvm. Rows per
+second, and the cells of these that a part looks at: of Arrow's reader alone, cells of text as dictionaries; of reading
+the batches that learning asks for; of each phase of learning by itself, all rows in each, with its noise; of encoding
+what follows by the schema that was learnt (by itself, and with its reading as ``open_stream`` gives it). Of sparse rows
+a cell is an entry. Batches are in memory but where reading is measured. Figures are medians over ``--rounds``, ratios
+medians of rows per second in the same round. ``--profile`` shows where the time of one part goes.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ def timed(function: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def _rate(cells: int, function: Callable[[], Any]) -> float:
-    return cells / timed(function)
+def _rate(rows: int, function: Callable[[], Any]) -> float:
+    return rows / timed(function)
 
 
 def seen(_: float) -> None:
@@ -122,13 +122,18 @@ class Tables:
         self._only_text = {name for name in columns.names if columns.only_text(name)}
         self._batches = list(columns.batches(self._kinds, 65536, seen))
         self.rows = sum(batch.num_rows for batch in self._batches)
-        self._cells = self.rows * len(columns.names)
+        self._columns_read = len(columns.names)
         encoder = PrivateEncoder(epsilon=1.0, random_state=0)
         self._schema = open_stream(path, target=TARGET, schema=encoder).schema
         self._encoder = SchemaEncoder(self._schema, columns)
         rows = min(65536, BLOCK_BYTES // (8 * self._encoder.n_features))  # of a block of a stream
         self._asked = list(columns.batches(self._encoder.kinds, rows, seen))
-        self._encoded = self.rows * len(self._encoder.kinds)
+
+    def cells(self, part: str) -> float:
+        """Return how many cells of a row a part looks at."""
+        if part.startswith("labels"):
+            return 1
+        return len(self._encoder.kinds) if part in ("encoding", "with reading") else self._columns_read
 
     def _columns(self) -> Any:
         columns: Any = open_reader(self._path, Options(labels=Labels(None, None), target=TARGET, schema=True))
@@ -140,15 +145,15 @@ class Tables:
         if self._path.suffix == ".parquet":
             texts = sorted(self._only_text)
             file = pa.parquet.ParquetFile(self._path, read_dictionary=texts)
-            return _rate(self._cells, lambda: [None for _ in file.iter_batches(65536)])
+            return _rate(self.rows, lambda: [None for _ in file.iter_batches(65536)])
         types = dict.fromkeys(self._kinds, pa.dictionary(pa.int32(), pa.string()))
         reading = pa.csv.ReadOptions(block_size=1 << 20)
         converting = pa.csv.ConvertOptions(column_types=types)
         words: dict[str, Any] = {"read_options": reading, "convert_options": converting}
-        return _rate(self._cells, lambda: pa.csv.read_csv(self._path, **words))
+        return _rate(self.rows, lambda: pa.csv.read_csv(self._path, **words))
 
     def _read(self) -> float:
-        return _rate(self._cells, lambda: [None for _ in self._columns().batches(self._kinds, 65536, seen)])
+        return _rate(self.rows, lambda: [None for _ in self._columns().batches(self._kinds, 65536, seen)])
 
     def _encode(self) -> float:
         encoder = self._encoder_again()
@@ -159,13 +164,13 @@ class Tables:
                 encoder.encode(batch, row)
                 row += batch.num_rows
 
-        return _rate(self._encoded, run)
+        return _rate(self.rows, run)
 
     def _encoder_again(self) -> SchemaEncoder:
         return SchemaEncoder(self._schema, self._columns())
 
     def _stream(self) -> float:
-        return _rate(self._encoded, lambda: [None for _ in open_stream(self._path, schema=self._schema)])
+        return _rate(self.rows, lambda: [None for _ in open_stream(self._path, schema=self._schema)])
 
     def learning(self) -> dict[str, float]:
         shared = dict.fromkeys(PHASES, self.rows)
@@ -174,8 +179,7 @@ class Tables:
         run = EncodingRun(self._names, TARGET, plan, make_source(0), Written(MISSING_TEXTS), **words)
         figures = {}
         for phase in PHASES:
-            cells = self.rows if phase == "labels" else self._cells
-            figures[phase] = _rate(cells, lambda: [run.take(batch) for batch in self._batches])
+            figures[phase] = _rate(self.rows, lambda: [run.take(batch) for batch in self._batches])
         assert run.done
         # the most that the first phase can be given: a target of numbers, nearly all of them different
         run = EncodingRun(
@@ -196,9 +200,13 @@ class Words:
         self._path = path
         self._pieces = list(self._source().pieces(65536, seen))
         self.rows = sum(piece.X.shape[0] for piece in self._pieces)
-        self._cells = sum(piece.X.nnz for piece in self._pieces)
+        self._entries: float = sum(piece.X.nnz for piece in self._pieces) / self.rows
         encoder = PrivateEncoder(epsilon=1.0, random_state=0)
         self._schema = open_stream(path, positive=1, n_features=WORDS, schema=encoder).schema
+
+    def cells(self, part: str) -> float:
+        """Return how many entries a row has."""
+        return self._entries
 
     def _source(self) -> Any:
         labels = Labels(None, 1)
@@ -206,21 +214,21 @@ class Words:
 
     def _read(self) -> float:
         source = self._source()
-        return _rate(self._cells, lambda: [None for _ in source.pieces(65536, seen)])
+        return _rate(self.rows, lambda: [None for _ in source.pieces(65536, seen)])
 
     def learning(self) -> dict[str, float]:
         shared = {"adjacency": "replace", "columns": 0, "target": False, "features": self.rows}
         run = FrequentRun(WORDS, EncodingPlan(mu=MU, **shared, **NONE), make_source(0))  # type: ignore[arg-type]
-        return {"votes": _rate(self._cells, lambda: [run.take(piece.X) for piece in self._pieces])}
+        return {"votes": _rate(self.rows, lambda: [run.take(piece.X) for piece in self._pieces])}
 
     def round(self) -> dict[str, float]:
         # no library reads it as fast, or the reader would be that one
         figures = {"bare reader": math.nan, "reading": self._read()} | self.learning()
         figures["encoding"] = _rate(
-            self._cells, lambda: [frequent_rows(piece.X, self._schema.rows) for piece in self._pieces]
+            self.rows, lambda: [frequent_rows(piece.X, self._schema.rows) for piece in self._pieces]
         )
         stream = open_stream(self._path, positive=1, n_features=WORDS, schema=self._schema)
-        return figures | {"with reading": _rate(self._cells, lambda: [None for _ in stream])}
+        return figures | {"with reading": _rate(self.rows, lambda: [None for _ in stream])}
 
 
 def compare(path: Path, rows: int, rounds: int) -> None:
@@ -228,12 +236,12 @@ def compare(path: Path, rows: int, rounds: int) -> None:
     parts.round()
     found = [parts.round() for _ in range(rounds)]
     for name in found[0]:
-        cells = statistics.median(figures[name] for figures in found)
-        shown = f"{path.suffix[1:]:8} {name:14} {cells / 1e6:>15,.1f}"
+        rate = statistics.median(figures[name] for figures in found)
+        shown = f"{path.suffix[1:]:8} {name:14} {rate / 1e6:>14,.2f} {rate * parts.cells(name) / 1e6:>15,.1f}"
         for other in ("bare reader", "reading"):
             ratio = statistics.median(figures[name] / figures[other] for figures in found)
             shown += f" {ratio:>10.2f}" if ratio == ratio else " " * 11
-        if cells == cells:
+        if rate == rate:
             print(shown, flush=True)
 
 
@@ -256,7 +264,8 @@ def main() -> None:
         write_files(Path(folder), arguments.rows, kinds)
         if not arguments.profile:
             print(f"{arguments.rows:,} rows, median of {arguments.rounds} rounds")
-            print(f"{'file':8} {'part':14} {'million cells/s':>15} {'to bare':>10} {'to reading':>10}")
+            rates = f"{'million rows/s':>14} {'million cells/s':>15}"
+            print(f"{'file':8} {'part':14} {rates} {'to bare':>10} {'to reading':>10}")
         for kind in kinds:
             path = Path(folder) / f"rows.{kind}"
             if arguments.profile:

@@ -94,6 +94,18 @@ def test_rows_of_doubles_are_counted(monkeypatch, few, names):
     assert counts.found() == {}
 
 
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_numbers_as_text_are_labels_by_their_value(decimal):
+    """Where their mark is a point: Python reads no other."""
+    counts = LabelCounts()
+    counts.add(Told(pyarrow.array([], "string"), Written((), decimal)))
+    assert counts.found() == {}
+    given = ["1,5", "2", "2", " 2"] if decimal == "," else ["1.5", "2", "2.0", " +2", "02", "-0", "0"]
+    counts.add(Told(pyarrow.array(given).dictionary_encode(), Written((), decimal)))
+    counts.add(Told(pyarrow.array(["2"]), Written((), decimal)))
+    assert counts.found() == ({"1,5": 1, "2": 4} if decimal == "," else {"1.5": 1, "2": 5, "0": 2})
+
+
 @pytest.mark.parametrize("n", [100, 3000])
 def test_labels_are_in_the_order_of_their_bytes(n):
     """Noise has the address of a label's place: many are sorted by their first bytes, as few are by all of them."""

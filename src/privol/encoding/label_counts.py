@@ -128,13 +128,14 @@ class LabelCounts:
 
     def add(self, told: Told) -> None:
         """Count the rows of texts that are not missing."""
-        if told.doubles is not None:
-            self._doubles.add(told.doubles[~told.missing[:-1]])
+        rows = told.weights[:-1]
+        present = (rows > 0) & ~told.missing[:-1]
+        if not np.any(present & ~told.plain):  # the text of a plain number says no more than its value
+            self._doubles.add(told.values[present], None if told.each else rows[present])
             return
         import pyarrow
         import pyarrow.compute as pc
 
-        rows = told.weights[:-1]
         texts = label_texts(told)
         some = pc.and_(texts.is_valid(), pyarrow.array(rows > 0))
         texts = texts.filter(some)
@@ -187,26 +188,39 @@ class _Doubles:
     """Different doubles and how many rows have each: those that differ are different labels."""
 
     def __init__(self) -> None:
-        self._values, self._rows = np.empty(0), np.empty(0, dtype=np.int64)
-        self._waiting: list[FloatArray] = []
-        self._pending = 0
+        self._values: list[FloatArray] = []
+        self._rows: list[IntArray] = []
+        self._single: list[FloatArray] = []
+        self._pending, self._known = 0, 0
 
-    def add(self, values: FloatArray) -> None:
-        """Count values that are not NaN, each as a row."""
-        self._waiting.append(values + 0.0)  # one zero
+    def add(self, values: FloatArray, rows: IntArray | None) -> None:
+        """Count finite values, each so many rows; None: one row each."""
+        if rows is None:
+            self._single.append(values)
+        else:
+            self._values.append(values)
+            self._rows.append(rows)
         self._pending += len(values)
-        if self._pending > max(_FEW, len(self._values)):
+        if self._pending > max(_FEW, self._known):
             self.counts()
 
     def counts(self) -> tuple[FloatArray, IntArray]:
         """Return the different values by their size, and their rows."""
-        if self._pending:
-            new, rows = np.unique(np.concatenate(self._waiting), return_counts=True)
-            values = np.concatenate([self._values, new])
-            order = np.argsort(values, kind="stable")  # of two runs that are in order
+        if self._single:
+            values, rows = np.unique(np.concatenate(self._single), return_counts=True)
+            self._values.append(values)
+            self._rows.append(rows)
+            self._single = []
+        if not self._values:
+            return np.empty(0), np.empty(0, dtype=np.int64)
+        values, rows = np.concatenate(self._values), np.concatenate(self._rows)
+        if len(self._values) > 1 or self._pending:
+            values = values + 0.0  # one zero
+            order = np.argsort(values, kind="stable")  # of runs that are in order
             values = values[order]
-            first = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
-            self._values = values[first]
-            self._rows = np.add.reduceat(np.concatenate([self._rows, rows])[order], first)
-        self._waiting, self._pending = [], 0
-        return self._values, self._rows
+            first = np.flatnonzero(values[1:] != values[:-1]) + 1
+            first = np.insert(first, 0, 0)[: len(values)]
+            values, rows = values[first], np.add.reduceat(rows[order], first)
+            self._values, self._rows = [values], [rows]
+        self._pending, self._known = 0, len(values)
+        return values, rows

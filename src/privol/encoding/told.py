@@ -198,6 +198,14 @@ class Told:
         return found
 
     @property
+    def plain(self) -> BoolArray:
+        """Which texts are finite numbers as Python reads them, and not missing, shape (texts,): ``values`` has them."""
+        if self.doubles is None and self._written.decimal != ".":
+            return np.zeros(len(self.values), dtype=bool)
+        found: BoolArray = (self.cells == NUMBER) & np.isfinite(self.values)
+        return found
+
+    @property
     def times(self) -> BoolArray:
         """Which texts are times, shape (texts,)."""
         found: BoolArray = self.cells == TIME
