@@ -46,13 +46,13 @@ class Setting:
 
 COVTYPE, ADULT, DIABETES = TASKS
 SETTINGS = (
-    Setting(COVTYPE, PARAMETERS[0], "close to unregularised: what a user of the data would take"),
+    Setting(COVTYPE, PARAMETERS[0], "close to unregularised, as a user of the data would choose"),
     Setting(COVTYPE, PARAMETERS[1], "regularised until the run without noise is near the source's 68.1 %"),
     Setting(ADULT, {"radius": ADULT.radius, "l2": ADULT.l2}, "official split; fewer rows, so more regularisation"),
     Setting(
         DIABETES,
         {"radius": DIABETES.radius, "l2": DIABETES.l2},
-        "one row of each patient; readmitted at all, as within 30 days is too rare for accuracy to tell anything",
+        "one row of each patient; readmitted at any time, since within 30 days is too rare",
     ),
 )
 
