@@ -57,14 +57,14 @@ class InvalidRow(PrivolError, ValueError):
 
 
 class InvalidCell(InvalidRow, TypeError):
-    """A row holds something else than real numbers, or another number of them than the rows of its run.
+    """A row holds something other than real numbers, or another number of them than the rows of its run.
 
-    A TypeError too, as scikit-learn's conventions ask of objects that are no numbers.
+    Also a TypeError, which scikit-learn's conventions require for objects that are no numbers.
     """
 
 
 class RankFailure(PrivolError, RuntimeError):
-    """Another process of a distributed run cannot go on, or says nothing any more: this one ends too.
+    """Another process of a distributed run failed or stopped answering: this one ends too.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class RankFailure(PrivolError, RuntimeError):
 
 
 class PartFailure(PrivolError, RuntimeError):
-    """Nobody can answer for a part of the rows any more: the workers that read it died, or it cannot be read.
+    """No worker can answer for a part of the rows: those that read it died, or it cannot be read.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class PartFailure(PrivolError, RuntimeError):
 
 
 class InvalidMessage(PrivolError, ValueError):
-    """A message from the other side of a round is refused; nothing was learnt, made or spent by it."""
+    """A message from the other side of a round is refused; it caused nothing to be learnt, made or spent."""
 
 
 class StreamError(PrivolError, ValueError):
@@ -124,14 +124,14 @@ class SourceFailure(PrivolError, RuntimeError):
 
 
 class SolverFailure(PrivolError, RuntimeError):
-    """A minimiser did not reach the certificate that was asked for; there is no result, and none may be released.
+    """A minimiser did not reach the required certificate; there is no result, and none may be released.
 
     Attributes
     ----------
     iterations : int
     reached : float
-        Smallest upper bound of the gradient's norm that was certified. Private, as the solver's message and
-        ``iterations`` are: a learner's fit raises another, which has 0 and infinity for them.
+        Smallest certified upper bound of the gradient's norm. Private, like the solver's message and ``iterations``: a
+        learner's fit raises an error with 0 and infinity instead.
     asked : float
         What it had to reach.
     """
@@ -144,7 +144,7 @@ class SolverFailure(PrivolError, RuntimeError):
 
 
 class SelectionFailure(PrivolError, RuntimeError):
-    """Every fit of a private selection failed: that is what it released, and it was paid for."""
+    """Every fit of a private selection failed: this fact is its release, and it was paid for."""
 
 
 class StateError(PrivolError, RuntimeError):
@@ -160,4 +160,4 @@ class PrivacyWarning(UserWarning):
 
 
 class UnsharedLedgerWarning(PrivacyWarning):
-    """Clones of one estimator are fitted, and no ledger adds up what they spend. Once in a process."""
+    """Clones of one estimator are fitted, and no ledger adds up their costs. Raised once per process."""

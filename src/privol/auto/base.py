@@ -91,7 +91,7 @@ class PrivateModel(LearnsLive):
         Parameters
         ----------
         X : frame or array of shape (n, columns)
-            Rows in the order in which they are learnt: shuffle a table that is sorted by something. A frame of pandas,
+            Rows in the order in which they are learnt: shuffle a sorted table. A frame of pandas,
             polars, pyarrow, ..., or an array of numbers, text or objects, whose columns are called x0, x1, ...
         y : array-like of shape (n,)
         users : array-like of shape (n,), optional
@@ -107,8 +107,8 @@ class PrivateModel(LearnsLive):
         InvalidRow, InvalidParameter, StreamError, BudgetExceeded
             Before anything is spent: a row that cannot be read, a target that is missing or none
             (``on_invalid="raise"``), a parameter, more rows than ``horizon``, a ledger that cannot carry the run. After
-            the rows that teach were counted: StreamError where too little of them can be seen through the noise, which
-            says what would help.
+            the rows that teach were counted: StreamError if the noise hides too much of them; the message says what
+            would help.
         """
         self._check_parameters()
         counting, gone = self._counting(X, users, None)
@@ -151,7 +151,7 @@ class PrivateModel(LearnsLive):
         checkpoint: Directory | None = None,
         **how: Any,
     ) -> Self:
-        """Learn the encoding and the model from a file, a frame or what else has its target in it, and end the run.
+        """Learn the encoding and the model from a file, a frame or other input with its target, and end the run.
 
         Memory does not grow with the number of rows. It learns what ``privol run`` does: a row whose target is missing,
         or a label too rare to be learnt, is a null row.
@@ -167,10 +167,10 @@ class PrivateModel(LearnsLive):
             Called as ``progress(estimator, stream)`` after every block that is learnt.
         checkpoint : privol.state.State, optional
             Directory in which the run is kept, so that it outlives the process: the same call resumes it, to the
-            same bits. It has the journal of both phases, unless the estimator has a ledger with one; ``encoding.json``,
-            once the rows have taught, which is public; then what :class:`privol.state.State` says. A process that ends
-            while rows teach leaves what that cost, and the next call pays for the encoding again. Later ones compare
-            the rows that taught with those that come: StateError where they are others, or can be read only once.
+            same bits. It has the journal of both phases, unless the estimator has a ledger with one; once the encoding
+            is learnt, ``encoding.json``, which is public; then the files of :class:`privol.state.State`. If the process
+            ends while rows teach, their cost stays spent, and the next call pays for the encoding again. Later calls
+            compare the rows that taught with those that they read: StateError if they differ, or can be read only once.
         **how
             How the input is written: other arguments of :func:`privol.open_stream`, such as ``sep``, ``header``,
             ``format``, ``columns``.
@@ -178,8 +178,8 @@ class PrivateModel(LearnsLive):
         Raises
         ------
         InvalidParameter, StreamError, BudgetExceeded
-            As :func:`privol.open_stream` and :meth:`fit`. An error in a row that comes after those that teach is found
-            when they have been paid for.
+            As :func:`privol.open_stream` and :meth:`fit`. An error in a row after those that teach is found only when
+            these have been paid for.
         """
         self._check_parameters()
         stated = sorted(how.keys() & {"schema", "classes", "positive", "ranges", "first_row"})

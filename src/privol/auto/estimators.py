@@ -42,7 +42,7 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
         Budget of the whole run, encoding and model, above 0 (default: 1, where ``mu`` is not given); infinite: no noise
         and no guarantee.
     delta : float, default=1e-6
-        Where epsilon is stated, above 0 and below 1. Choose it well below one over the number of rows.
+        The delta at which epsilon is stated, above 0 and below 1. Choose it well below one over the number of rows.
     mu : float, optional
         The budget as mu of Gaussian differential privacy, above 0, in place of ``epsilon``. No more than that is spent;
         ``delta`` only says at which delta the guarantee states an epsilon (``docs/equal_privacy.md``).
@@ -66,24 +66,24 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
     reuse_rows : bool or None, default=None
         True: all rows teach the encoding for a quarter of the budget (of mu squared), and the model learns all of them
         for the rest. False: the first rows teach and the model learns the others, each with the whole budget. None: as
-        True where the first rows would be too few, by the numbers of rows and columns and the budget. ``partial_fit``
+        True if the first rows would be too few, by the numbers of rows and columns and the budget. ``partial_fit``
         cannot read rows twice, so there the first rows teach.
     release : {"all", "last"}, int or list of int, optional
-        Which models are shown, by number of the rows that the model learns. Default: all. Costs nothing.
+        Which models are shown, by number of the rows that the model learns. Default: all. This costs no budget.
     releases : {"all", "last"}, default="all"
         "last": only one model, at the end of ``fit`` or ``fit_stream``, by the learner that is best for a single model,
-        as public numbers tell: with two classes :class:`OutputPerturbation` where rows are few for the budget, else the
-        last model of the learner of streams (``docs/offline.md``). All encoded rows may be in memory.
+        chosen by public numbers: with two classes :class:`OutputPerturbation` if rows are few for the budget, otherwise
+        the last model of the online learner (``docs/offline.md``). All encoded rows may be in memory.
     on_invalid : {"raise", "zero"}, default="raise"
         A row that cannot be read, or whose label is missing or not declared: an error that names it, before anything of
-        its block counts, or a null row. With "zero" the labels of a list or an array of objects, none of which says
-        what the others are, are shown as those of a file: as whole numbers if all are, else as text, or as ``classes``.
+        its block counts, or a null row. With "zero" the labels of a list or an array of objects, which have no common
+        type, are shown like those of a file: as whole numbers if all are, otherwise as text, or as ``classes``.
     random_state : None, int, ...
         See :func:`privol.noise.make_source`; anything but None is **not private**.
     rows_per_user : int, optional
-        The budget is for all rows of one user, who has at most this many (1 to 1024), whether they teach the encoding
-        or are learnt. ``fit_stream`` counts them where ``declared`` has a ``[user]``, ``partial_fit`` where it has
-        ``users``; else nobody does. Default: for one row.
+        The budget covers all rows of one user, at most this many (1 to 1024), whether they teach the encoding or are
+        learnt. ``fit_stream`` counts them if ``declared`` has a ``[user]``, ``partial_fit`` if it gets ``users``;
+        otherwise nothing counts them. Default: it covers one row.
     user_separation : int, default=1
         With ``rows_per_user``: any two rows of a user are at least this many rows apart. This needs less noise.
 
@@ -92,15 +92,15 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
     classes_ : ndarray of shape (n_classes,)
         The labels, ascending.
     schema_ : Schema
-        The learnt encoding. Public, as all that follows.
+        The learnt encoding. Public, like all attributes below.
     guarantee_ : Guarantee
         Of both phases together.
     ledger_ : Ledger
         With an entry for each phase, side by side.
     encoder_ : PrivateEncoder
-        What learnt the encoding; ``encoder_.dropped_`` says why columns were left out.
+        Learnt the encoding; ``encoder_.dropped_`` says why columns were left out.
     learner_ : OnlineLearner
-        What learns the encoded rows.
+        Learns the encoded rows.
     n_rows_, n_releases_ : int
     n_features_in_ : int
         Columns.
@@ -109,9 +109,9 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
 
     Notes
     -----
-    Names, types and order of the columns, of the target too, and the number of rows are public. Labels of text come as
-    the text that they are; ``fit`` refuses texts that are read as a number or a truth value (``"1.0"``, ``"True"``)
-    unless they are declared. Cost per row: about a microsecond a cell, and what the learner costs.
+    Names, types and order of the columns, including the target, and the number of rows are public. Labels of text keep
+    their text; ``fit`` refuses texts that are read as a number or a truth value (``"1.0"``, ``"True"``)
+    unless they are declared. Cost per row: about a microsecond a cell, plus the cost of the learner.
 
     Examples
     --------
@@ -299,7 +299,7 @@ class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
         Budget of the whole run, encoding and model, above 0 (default: 1, where ``mu`` is not given); infinite: no noise
         and no guarantee.
     delta : float, default=1e-6
-        Where epsilon is stated, above 0 and below 1. Choose it well below one over the number of rows.
+        The delta at which epsilon is stated, above 0 and below 1. Choose it well below one over the number of rows.
     mu : float, optional
         The budget as mu of Gaussian differential privacy, above 0, in place of ``epsilon``. No more than that is spent;
         ``delta`` only says at which delta the guarantee states an epsilon (``docs/equal_privacy.md``).
@@ -322,37 +322,37 @@ class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
     reuse_rows : bool or None, default=None
         True: all rows teach the encoding for a quarter of the budget (of mu squared), and the model learns all of them
         for the rest. False: the first rows teach and the model learns the others, each with the whole budget. None: as
-        True where the first rows would be too few, by the numbers of rows and columns and the budget. ``partial_fit``
+        True if the first rows would be too few, by the numbers of rows and columns and the budget. ``partial_fit``
         cannot read rows twice, so there the first rows teach.
     release : {"all", "last"}, int or list of int, optional
-        Which models are shown, by number of the rows that the model learns. Default: all. Costs nothing.
+        Which models are shown, by number of the rows that the model learns. Default: all. This costs no budget.
     releases : {"all", "last"}, default="all"
-        "last": there is one model, at the end of ``fit`` or ``fit_stream``, from the moments of all rows with noise
-        that is added once (:class:`PQFTL`; up to 1,000 features), which is more accurate (``docs/offline.md``).
+        "last": only one model, at the end of ``fit`` or ``fit_stream``, from the moments of all rows with noise that
+        is added once (:class:`PQFTL`; up to 1,000 features). It is more accurate (``docs/offline.md``).
     on_invalid : {"raise", "zero"}, default="raise"
         A row that cannot be read, or whose target is no finite number: an error that names it, before anything of its
         block counts, or a null row.
     random_state : None, int, ...
         See :func:`privol.noise.make_source`; anything but None is **not private**.
     rows_per_user : int, optional
-        The budget is for all rows of one user, who has at most this many (1 to 1024), whether they teach the encoding
-        or are learnt. ``fit_stream`` counts them where ``declared`` has a ``[user]``, ``partial_fit`` where it has
-        ``users``; else nobody does. Default: for one row.
+        The budget covers all rows of one user, at most this many (1 to 1024), whether they teach the encoding or are
+        learnt. ``fit_stream`` counts them if ``declared`` has a ``[user]``, ``partial_fit`` if it gets ``users``;
+        otherwise nothing counts them. Default: it covers one row.
     user_separation : int, default=1
         With ``rows_per_user``: any two rows of a user are at least this many rows apart. This needs less noise.
 
     Attributes
     ----------
     schema_ : Schema
-        The learnt encoding, with the range of the target. Public, as all that follows.
+        The learnt encoding, with the range of the target. Public, like all attributes below.
     guarantee_ : Guarantee
         Of both phases together.
     ledger_ : Ledger
         With an entry for each phase, side by side.
     encoder_ : PrivateEncoder
-        What learnt the encoding; ``encoder_.dropped_`` says why columns were left out.
+        Learnt the encoding; ``encoder_.dropped_`` says why columns were left out.
     learner_ : OnlineLearner
-        What learns the encoded rows.
+        Learns the encoded rows.
     n_rows_, n_releases_ : int
     n_features_in_ : int
         Columns.

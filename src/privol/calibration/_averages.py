@@ -139,7 +139,7 @@ class AverageCalibration:
         return _sensitivities(self.iterates, self.weights, self.horizon, self._radius, _LOOKED_UP)
 
     def user_factor(self, rows_per_user: int, user_separation: int) -> float:
-        """What all rows of a user cost, in multiples of what one costs, wherever they stand; rounded up."""
+        """Cost of all rows of a user, as a multiple of the cost of one, wherever they are; rounded up."""
         rows, _ = check_user(rows_per_user, user_separation)
         known = self._together
         if not known[0] > 0.0:

@@ -56,7 +56,7 @@ class Epochs:
         return max(found.mu for found in self.sums)
 
     def user_factor(self, rows_per_user: int, user_separation: int) -> float:
-        """What all rows of a user cost, in multiples of what one costs: see :class:`RunPlan`."""
+        """Cost of all rows of a user, as a multiple of the cost of one: see :class:`RunPlan`."""
         designs = [found.factorization for found in self.sums]
         return _factor(designs, self.sums[0].leaf, self.renewal, rows_per_user, user_separation)
 

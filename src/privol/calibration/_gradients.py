@@ -51,7 +51,7 @@ class GradientCalibration:
     length : float
         Step j has length ``length / sqrt(j)`` where ``l2`` is 0.
     factor : float
-        What the budget covers, in multiples of what one row costs.
+        What the budget covers, as a multiple of the cost of one row.
     """
 
     problem: Problem
@@ -105,7 +105,7 @@ class GradientCalibration:
         return self.batch * whole + rest * slope * reach
 
     def user_factor(self, rows_per_user: int, user_separation: int) -> float:
-        """What all rows of a user cost, in multiples of what one costs: see :class:`RunPlan`."""
+        """Cost of all rows of a user, as a multiple of the cost of one: see :class:`RunPlan`."""
         return factor_of_steps(
             batch=self.batch,
             rows_per_user=rows_per_user,

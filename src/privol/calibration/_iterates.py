@@ -177,7 +177,7 @@ class IterateCalibration:
     law : StepLaw
         What ``schedule`` was made of.
     factor : float
-        What the budget covers, in multiples of what one row costs.
+        What the budget covers, as a multiple of the cost of one row.
     """
 
     problem: Problem
@@ -205,7 +205,7 @@ class IterateCalibration:
         return float(self.schedule.std(row))
 
     def user_factor(self, rows_per_user: int, user_separation: int) -> float:
-        """What all rows of a user cost, in multiples of what one costs: see :class:`RunPlan`.
+        """Cost of all rows of a user, as a multiple of the cost of one: see :class:`RunPlan`.
 
         Cost O(releases), as that of the calibration.
         """

@@ -179,7 +179,7 @@ class LeaderCalibration:
         return self.regularization * reach**2 / 2.0 + steps * most * moved / self.regularization
 
     def user_factor(self, rows_per_user: int, user_separation: int) -> float:
-        """What all rows of a user cost, in multiples of what one costs: see :class:`RunPlan`."""
+        """Cost of all rows of a user, as a multiple of the cost of one: see :class:`RunPlan`."""
         return self.epochs.user_factor(rows_per_user, user_separation)
 
     def convexity(self, row: int) -> float:

@@ -114,7 +114,7 @@ class LeastSquaresCalibration:
         return self.row_unit / self.target_unit / (rows / dim + rows * self.l2 + self.shift(epoch, step))
 
     def user_factor(self, rows_per_user: int, user_separation: int) -> float:
-        """What all rows of a user cost, in multiples of what one costs: see :class:`RunPlan`."""
+        """Cost of all rows of a user, as a multiple of the cost of one: see :class:`RunPlan`."""
         return self.epochs.user_factor(rows_per_user, user_separation)
 
     def convexity(self, row: int) -> float:

@@ -148,7 +148,7 @@ class LocalCalibration:
         return self.coin is not None or self.experts is not None
 
     def user_factor(self, rows_per_user: int, user_separation: int) -> float:
-        """What all rows of a user cost, in multiples of what one costs: see :class:`RunPlan`."""
+        """Cost of all rows of a user, as a multiple of the cost of one: see :class:`RunPlan`."""
         pure = math.isfinite(self.report.epsilon)
         return factor_of_reports(pure=pure, rows_per_user=rows_per_user, user_separation=user_separation)
 

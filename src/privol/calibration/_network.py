@@ -115,7 +115,7 @@ class NetworkCalibration:
         return min(-(-row // (self.nodes * self.batch)), self.rounds)
 
     def user_factor(self, rows_per_user: int, user_separation: int) -> float:
-        """What all rows of a user cost, in multiples of what one costs: their number, wherever they are."""
+        """Cost of all rows of a user, as a multiple of the cost of one: their number, wherever they are."""
         return float(check_user(rows_per_user, user_separation)[0])
 
     def convexity(self, row: int) -> float:

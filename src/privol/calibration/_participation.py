@@ -1,4 +1,4 @@
-"""What all rows of a user cost, in multiples of what one row costs.
+"""The cost of all rows of a user, as a multiple of the cost of one row.
 
 A budget for a user is met by noise that is as many times what one row needs (``docs/proofs/participation.md``): of
 running sums the norm of the worst columns together, of noise on single steps the root of the number of rows, of what is

@@ -112,7 +112,7 @@ class EncodingPlan:
         return sum(rows for _, rows in self.phases)
 
     def user_factor(self, rows_per_user: int, user_separation: int) -> float:
-        """What all rows of a user cost that teach, in multiples of what one costs; rounded up."""
+        """Cost of all rows of a user that teach, as a multiple of the cost of one; rounded up."""
         lengths = [rows for _, rows in self.phases]
         square = squares_of_phases(lengths, rows_per_user, user_separation)[-1]
         root = math.isqrt(square)

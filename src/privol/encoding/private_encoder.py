@@ -47,7 +47,7 @@ class PrivateEncoder(ShowsGuarantee, TransformerMixin, StreamEncoder, BaseEstima
     epsilon : float, default=1.0
         Of the whole encoding, above 0; infinite: without noise.
     delta : float, default=1e-6
-        Where epsilon is stated, above 0 and below 1.
+        The delta at which epsilon is stated, above 0 and below 1.
     adjacency : {"replace", "zero_out"}
     numeric : {"cosine", "spline", "linear", "bins"}
         What a column of numbers becomes: smooth functions of its quantiles, hat functions on them, one feature between

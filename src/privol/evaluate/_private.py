@@ -72,7 +72,7 @@ class PrivateMetrics:
     error_bound : float, optional
         For regression: absolute errors above it count as so much. Default: ``y_bound``.
     random_state : None, int, BitGenerator, ...
-        ``None``: noise that nobody can reproduce. Anything else is for tests: **not private**.
+        ``None``: noise that cannot be reproduced. Any other value is for tests: **not private**.
 
     Notes
     -----
@@ -487,7 +487,7 @@ class _WindowsOf:
     number: int
 
     def user_factor(self, rows_per_user: int, user_separation: int) -> float:
-        """What all rows of a user cost, in multiples of what one costs."""
+        """Cost of all rows of a user, as a multiple of the cost of one."""
         return factor_of_steps(
             batch=self.length,
             rows_per_user=rows_per_user,

@@ -50,7 +50,7 @@ class LocalLearner(AskingLearner[R]):
         n_features : int
             Features of a row, at least 1, the intercept not counted.
         random_state : None, int, BitGenerator or Generator
-            ``None``: noise that nobody can reproduce. Anything else is for tests.
+            ``None``: noise that cannot be reproduced. Any other value is for tests.
 
         Returns
         -------

@@ -40,11 +40,11 @@ class AdaptiveFTRL(DPFTRL):
         The budget as mu of Gaussian differential privacy, above 0, in place of ``epsilon``. No more than that is spent;
         ``delta`` only says at which delta the guarantee states an epsilon (``docs/equal_privacy.md``).
     rows_per_user : int, optional
-        The budget is for all rows of one user together, who has at most this many in the run. ``epsilon`` and ``delta``
-        are then a person's, and the noise is scaled for that. Default: for one row.
+        The budget covers all rows of one user together, at most this many in the run. ``epsilon`` and ``delta`` are
+        then a person's, and the noise is scaled accordingly. Default: it covers one row.
     user_separation : int, default=1
         With ``rows_per_user``: any two rows of a user are at least this many rows apart. A larger distance needs less
-        noise. Unless the stream says that it keeps both, nobody checks them, and the guarantee says so.
+        noise. Unless the stream states that it enforces both, nobody checks them, and the guarantee says so.
     adjacency : {"replace", "zero_out"}, default="replace"
         What may differ between neighbouring streams: any content of one row, or whether it is there.
     ledger : Ledger, optional
@@ -75,7 +75,7 @@ class AdaptiveFTRL(DPFTRL):
     on_invalid : {"raise", "zero"}, default="raise"
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise that nobody can reproduce. Anything else is for tests: every export is marked not private.
+        ``None``: noise that cannot be reproduced. Any other value is for tests, and marks every export as not private.
 
     Attributes
     ----------

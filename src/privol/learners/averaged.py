@@ -47,10 +47,10 @@ class POL(OfflineLearner):
         The budget as mu of Gaussian differential privacy, above 0, in place of ``epsilon``. No more than that is spent;
         ``delta`` only says at which delta the guarantee states an epsilon (``docs/equal_privacy.md``).
     rows_per_user : int, optional
-        The budget is for all rows of one user together, of whom a fit has at most so many: ``epsilon`` and ``delta``
-        are then a person's, and the noise is made for it: for all that these rows move (``docs/proofs/offline.md``,
-        section 3), and by group privacy with ``delta=0``. Unless the stream says that it keeps this, nobody checks it,
-        and the guarantee says so. Default: for one row.
+        The budget covers all rows of one user together, at most this many in a fit. ``epsilon`` and ``delta`` are then
+        a person's, and the noise is scaled to the change of the average by all these rows (``docs/proofs/offline.md``,
+        section 3), or by group privacy with ``delta=0``. Unless the stream states that it enforces this number, nobody
+        checks it, and the guarantee says so. Default: it covers one row.
     adjacency : {"replace", "zero_out"}, default="replace"
         What may differ between neighbouring streams: any content of one row, or whether it is there.
     ledger : Ledger, optional
@@ -82,7 +82,7 @@ class POL(OfflineLearner):
     on_invalid : {"raise", "zero"}, default="raise"
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise that nobody can reproduce. Anything else is for tests: every export is marked not private.
+        ``None``: noise that cannot be reproduced. Any other value is for tests, and marks every export as not private.
 
     Attributes
     ----------

@@ -73,10 +73,10 @@ class MultiscaleSGD(GradientReportLearner):
     fit_intercept : bool, default=True
         Append the constant 1 to every row; the calibration counts it.
     on_invalid : {"raise", "zero"}, default="raise"
-        A row that is not finite, or a label outside the set: an error that names it, or a counted null row, which is
-        what a device must do.
+        A row that is not finite, or a label outside the set: an error that names it, or a counted null row, as a
+        device must do.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise that nobody can reproduce. Anything else is for tests: every export is marked not private.
+        ``None``: noise that cannot be reproduced. Any other value is for tests, and marks every export as not private.
 
     Attributes
     ----------

@@ -45,8 +45,8 @@ class NOGD(AskingLearner[GradientCalibration]):
         The budget as mu of Gaussian differential privacy, above 0, in place of ``epsilon``. No more than that is spent;
         ``delta`` only says at which delta the guarantee states an epsilon (``docs/equal_privacy.md``).
     rows_per_user : int, optional
-        The budget is for all rows of one user together, who has at most this many in the run. ``epsilon`` and ``delta``
-        are then a person's, and the noise is scaled for that. Default: for one row.
+        The budget covers all rows of one user together, at most this many in the run. ``epsilon`` and ``delta`` are
+        then a person's, and the noise is scaled accordingly. Default: it covers one row.
     user_separation : int, default=1
         With ``rows_per_user``: any two rows of a user are at least this many rows apart. Counts where ``batch`` is
         above 1: the fewer of them are in one step, the less noise. Unless the stream says that it keeps both, nobody
@@ -73,7 +73,7 @@ class NOGD(AskingLearner[GradientCalibration]):
         Rows of a step, 1 to 2**20. The noise is on the sum of their gradients; the horizon ends a last, smaller step.
         Rows of a step that a run leaves unfinished are not learnt.
     gradient_bound : float, optional
-        Public bound of a row's gradient in L2 norm, 1e-30 to 1e30; longer ones are scaled to it. Needed for ``tell``.
+        Public bound of a row's gradient in L2 norm, 1e-30 to 1e30; longer ones are scaled to it. Required for ``tell``.
         The noise is then scaled to it (twice that for ``"replace"``) instead of to the loss's own gradients.
     release : {"all", "last"}, int or list of int, optional
         Which points ``coef_`` and ``average_coef_`` show, by row number. Default: all. Without effect on the noise.
@@ -82,7 +82,7 @@ class NOGD(AskingLearner[GradientCalibration]):
     on_invalid : {"raise", "zero"}, default="raise"
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise that nobody can reproduce. Anything else is for tests: every export is marked not private.
+        ``None``: noise that cannot be reproduced. Any other value is for tests, and marks every export as not private.
 
     Attributes
     ----------

@@ -175,8 +175,8 @@ class PIGD(_IterateLearner):
         The budget as mu of Gaussian differential privacy, above 0, in place of ``epsilon``. No more than that is spent;
         ``delta`` only says at which delta the guarantee states an epsilon (``docs/equal_privacy.md``).
     rows_per_user : int, optional
-        The budget is for all rows of one user together, who has at most this many in the run. ``epsilon`` and ``delta``
-        are then a person's, and the noise is scaled for that. Default: for one row.
+        The budget covers all rows of one user together, at most this many in the run. ``epsilon`` and ``delta`` are
+        then a person's, and the noise is scaled accordingly. Default: it covers one row.
     user_separation : int, default=1
         With ``rows_per_user``: any two rows of a user are at least this many rows apart. A larger distance needs less
         noise, if models are released before the last rows come. Unless the stream says that it keeps both, nobody
@@ -218,7 +218,7 @@ class PIGD(_IterateLearner):
     on_invalid : {"raise", "zero"}, default="raise"
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise that nobody can reproduce. Anything else is for tests: every export is marked not private.
+        ``None``: noise that cannot be reproduced. Any other value is for tests, and marks every export as not private.
 
     Attributes
     ----------

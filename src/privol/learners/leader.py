@@ -55,12 +55,12 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
         The budget as mu of Gaussian differential privacy, above 0, in place of ``epsilon``. No more than that is spent;
         ``delta`` only says at which delta the guarantee states an epsilon (``docs/equal_privacy.md``).
     rows_per_user : int, optional
-        The budget is for all rows of one user together, who has at most this many in the run. ``epsilon`` and ``delta``
-        are then a person's, and the noise is scaled for that. Default: for one row.
+        The budget covers all rows of one user together, at most this many in the run. ``epsilon`` and ``delta`` are
+        then a person's, and the noise is scaled accordingly. Default: it covers one row.
     user_separation : int, default=1
         With ``rows_per_user``: any two rows of a user are at least this many rows apart. A larger distance needs less
-        noise; best is a multiple of ``batch``. Unless the stream says that it keeps both, nobody checks them, and the
-        guarantee says so.
+        noise; a multiple of ``batch`` is best. Unless the stream states that it enforces both, nobody checks them, and
+        the guarantee says so.
     adjacency : {"replace", "zero_out"}, default="replace"
         What may differ between neighbouring streams: any content of one row, or whether it is there.
     ledger : Ledger, optional
@@ -105,7 +105,7 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
         Instead of ``discount``: the sum is that of the last so many rows, a multiple of ``batch``. ``window / batch``
         noisy gradients are kept (at most 2**26 numbers).
     gradient_bound : float, optional
-        Public bound of a row's gradient in L2 norm, 1e-30 to 1e30; longer ones are scaled to it. Needed for ``tell``.
+        Public bound of a row's gradient in L2 norm, 1e-30 to 1e30; longer ones are scaled to it. Required for ``tell``.
         The noise is then scaled to it (twice that for ``"replace"``) instead of to the loss's own gradients.
     renewal : {"none", "repeat", "double"}, default="none"
         What happens at the horizon: the run ends and one more row raises ``BudgetExceeded`` ("none"), or another epoch
@@ -124,7 +124,7 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
     on_invalid : {"raise", "zero"}, default="raise"
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise that nobody can reproduce. Anything else is for tests: every export is marked not private.
+        ``None``: noise that cannot be reproduced. Any other value is for tests, and marks every export as not private.
 
     Attributes
     ----------

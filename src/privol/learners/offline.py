@@ -190,9 +190,9 @@ class OutputPerturbation(_Minimiser):
         The budget as mu of Gaussian differential privacy, above 0, in place of ``epsilon``. No more than that is spent;
         ``delta`` only says at which delta the guarantee states an epsilon (``docs/equal_privacy.md``).
     rows_per_user : int, optional
-        The budget is for all rows of one user together, of whom a fit has at most so many: ``epsilon`` and ``delta``
-        are then a person's, and the noise is made for it, by group privacy. Unless the stream says that it keeps this,
-        nobody checks it, and the guarantee says so. Default: for one row.
+        The budget covers all rows of one user together, at most this many in a fit. ``epsilon`` and ``delta`` are then
+        a person's, and the noise is scaled accordingly, by group privacy. Unless the stream states that it enforces
+        this number, nobody checks it, and the guarantee says so. Default: it covers one row.
     adjacency : {"replace", "zero_out"}, default="replace"
         What may differ between neighbouring streams: any content of one row, or whether it is there.
     ledger : Ledger, optional
@@ -223,7 +223,7 @@ class OutputPerturbation(_Minimiser):
     on_invalid : {"raise", "zero"}, default="raise"
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise that nobody can reproduce. Anything else is for tests: every export is marked not private.
+        ``None``: noise that cannot be reproduced. Any other value is for tests, and marks every export as not private.
 
     Attributes
     ----------
@@ -367,9 +367,9 @@ class ObjectivePerturbation(_Minimiser):
         pure differential privacy. Above 0: Gaussian noise, less in all but a few dimensions; what is proved is then
         epsilon at this delta alone, so that a ledger with a limit needs a ``slack`` for it.
     rows_per_user : int, optional
-        The budget is for all rows of one user together, of whom a fit has at most so many: ``epsilon`` and ``delta``
-        are then a person's, and the noise is made for it, by group privacy. Unless the stream says that it keeps this,
-        nobody checks it, and the guarantee says so. Default: for one row.
+        The budget covers all rows of one user together, at most this many in a fit. ``epsilon`` and ``delta`` are then
+        a person's, and the noise is scaled accordingly, by group privacy. Unless the stream states that it enforces
+        this number, nobody checks it, and the guarantee says so. Default: it covers one row.
     adjacency : {"replace", "zero_out"}, default="replace"
         What may differ between neighbouring streams: any content of one row, or whether it is there.
     ledger : Ledger, optional
@@ -404,7 +404,7 @@ class ObjectivePerturbation(_Minimiser):
     on_invalid : {"raise", "zero"}, default="raise"
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise that nobody can reproduce. Anything else is for tests: every export is marked not private.
+        ``None``: noise that cannot be reproduced. Any other value is for tests, and marks every export as not private.
 
     Attributes
     ----------

@@ -501,7 +501,8 @@ class Ledger(Shared):
         Parameters
         ----------
         delta : float, optional
-            Where epsilon is stated, above 0 and below 1. Default: the limit's, or the largest of the runs'.
+            The delta at which epsilon is stated, above 0 and below 1. Default: the limit's, or the largest of the
+            runs'.
         if_fixed : bool
             A second sentence says what :meth:`Spent.epsilon_if_fixed` is, and when it holds.
         """

@@ -64,7 +64,7 @@ class Randomizer(Unshared):
     delta : float, default=1e-6
         In (0, 1): where the guarantee states epsilon.
     random_state : None, int, BitGenerator, ...
-        ``None``: noise that nobody can reproduce. Anything else is for tests: see :func:`privol.noise.make_source`.
+        ``None``: noise that cannot be reproduced. Any other value is for tests: see :func:`privol.noise.make_source`.
 
     Notes
     -----

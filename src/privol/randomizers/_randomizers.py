@@ -38,7 +38,7 @@ class Gaussian(Randomizer):
     adjacency : {"replace", "zero_out"}, default="replace"
         A vector is replaced by any other within the bound, or by the zero vector.
     random_state : None, int, BitGenerator, ...
-        ``None``: noise that nobody can reproduce. Anything else is for tests: see :func:`privol.noise.make_source`.
+        ``None``: noise that cannot be reproduced. Any other value is for tests: see :func:`privol.noise.make_source`.
 
     References
     ----------

@@ -62,7 +62,7 @@ class Device(Unshared):
     fit_intercept : bool, default=True
         Whether points have a last coordinate for the constant 1.
     random_state : None, int, BitGenerator or Generator
-        ``None``: noise that nobody can reproduce. Anything else is for tests.
+        ``None``: noise that cannot be reproduced. Any other value is for tests.
 
     Notes
     -----
