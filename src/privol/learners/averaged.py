@@ -56,7 +56,7 @@ class POL(OfflineLearner):
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     radius : float, optional
-        Radius of the L2 ball of models. Default: of a ball that holds every minimiser; for the squared loss, whose
+        Radius of the L2 ball of models. Default: of a ball that contains every minimiser; for the squared loss, whose
         noise grows with it, ``2 y_bound`` over the largest norm of a row.
     domain : ConvexSet, optional
         Another feasible set instead of the ball.
@@ -68,17 +68,17 @@ class POL(OfflineLearner):
         Strong convexity: every row's loss gets ``l2 / 2 ||w||^2``. The sensitivity is about ``2 D / (l2 n)``, D the
         diameter of a row's gradients. Default: by the rule of ``docs/offline.md``, from the numbers of rows and
         features, the budget and the bounds: noise moves the score of the longest row by a third of a unit, which is 1
-        for labels and a third of `y_bound` for targets. ``calibrate(...).l2`` says what it is.
+        for labels and a third of `y_bound` for targets. ``calibrate(...).l2`` is its value.
     error : float, optional
         Instead: how much the regulariser may add to the risk of the best model; ``l2`` is then ``error`` over the
-        squared norm bound of the set, which is what Theorem 12 asks for. It needs a `radius` or a `domain`.
+        squared norm bound of the set, as Theorem 12 requires. It needs a `radius` or a `domain`.
     weights : {"linear", "uniform", "last"}, default="linear"
-        Iterate t counts t times in the average, or all alike, or the last one is released.
+        Iterate t counts t times in the average, or all count equally, or the last one is released.
     fit_intercept : bool, default=True
         Append the constant 1 to every row; the calibration counts it, and it is regularised like the rest.
     calibration : {"tight", "published"}, default="tight"
-        "published": the source's noise (Algorithm 6) (``weights="uniform"`` and a delta), with the sentence what it
-        claims and what is proved.
+        "published": the source's noise (Algorithm 6; ``weights="uniform"`` and a delta); the sentence states its claim
+        and the proved figure.
     on_invalid : {"raise", "zero"}, default="raise"
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
     random_state : None, int, BitGenerator or Generator, optional

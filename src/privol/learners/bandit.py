@@ -49,8 +49,8 @@ class BanditMIOGD(LocalLearner[BanditCalibration]):
 
     Each round the learner draws a public direction e and asks for the loss at ``x = (1 - distance / r) w + distance
     e``, which is in the set. The device sends the value, clipped and randomized, and the learner steps along e.
-    Released: every report, the points, and all that follows from them. Secret, on the device: the row, its loss, the
-    noise.
+    Released: every report, the points, and everything computed from them. Secret, on the device: the row, its loss,
+    the noise.
 
     Parameters
     ----------
@@ -58,24 +58,24 @@ class BanditMIOGD(LocalLearner[BanditCalibration]):
         ``"logistic"``, ``"hinge"``, ``"smooth_hinge"`` (classification, two classes), ``"squared"``, ``"absolute"``,
         ``"huber"`` (regression), or an object of :mod:`privol.losses`. ``tell`` takes values of any loss.
     leakage : float, optional
-        Mutual information of a row and its report, in nats (1 nat = 1.4427 bits), above 0. Default, where none of
+        Mutual information of a row and its report, in nats (1 nat = 1.4427 bits), above 0. Default, if none of
         ``leakage``, ``sigma`` and ``epsilon`` is given: 0.1. ``inf``: no noise and no guarantee.
     sigma : float, optional
         Instead: standard deviation of the noise, above 0.
     epsilon : float, optional
         Instead: local differential privacy, at ``delta`` for "gaussian"; ``inf``: no noise and no guarantee.
     delta : float, default=1e-6
-        Additive term of approximate privacy, in (0, 1): where epsilon is stated.
+        Additive term of approximate privacy, in (0, 1): epsilon is stated at it.
     randomizer : {"gaussian", "laplace", "privunit"}, default="gaussian"
         The last two with ``epsilon``; "privunit" is the two-point mechanism here, which has the least variance.
     adjacency : {"replace", "zero_out"}, default="replace"
-        What may differ between neighbouring streams: any content of one row, or whether it is there. It is about
+        What may differ between neighbouring streams: any content of one row, or whether it is there. It concerns
         epsilon, not the leakage.
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     horizon : int, optional
-        Rows of the run; it does not change the noise, but for ``calibration="published"``. Default: ``fit`` and sized
-        streams take their number of rows.
+        Rows of the run; it does not change the noise, except with ``calibration="published"``. Default: ``fit`` and
+        sized streams take their number of rows.
     radius : float, default=1.0
         Radius of the L2 ball of models.
     domain : ConvexSet, optional
@@ -85,24 +85,24 @@ class BanditMIOGD(LocalLearner[BanditCalibration]):
     y_bound : float, default=1.0
         Public bound of a real target's magnitude; targets beyond are clipped to it.
     value_bounds : (float, float), optional
-        Public interval that losses are clipped to. Default: from 0 to the largest loss of a row over the set. As
-        published it is of losses over the set, and those at points outside are clipped to one that is wider by
-        ``L distance``.
+        Public interval that losses are clipped to. Default: from 0 to the largest loss of a row over the set. With
+        ``calibration="published"`` it bounds losses over the set, and losses at points outside are clipped to an
+        interval wider by ``L distance``.
     gradient_bound : float, optional
-        Public bound of a row's gradient in L2 norm, the Lipschitz constant of the losses, which distances are chosen by
-        (of a pair: what half a difference by its distance is clipped to). Default: the loss's own over the set.
+        Public bound of a row's gradient in L2 norm, the Lipschitz constant of the losses. It determines the distances;
+        for a pair, half the difference divided by the distance is clipped to it. Default: the loss's own over the set.
     values : {1, 2}, default=1
-        2: losses at both sides of the point, of which the device sends half the difference by their distance. Its noise
+        2: losses at both sides of the point; the device sends half their difference, divided by the distance. Its noise
         does not grow as the distance shrinks: the regret is at most that of gradients, times the dimension.
     shrink : bool, default=True
-        False: points are not drawn to 0, and leave the set by the distance: ``value_bounds`` and ``gradient_bound``
-        have to be given, and hold there too. Without effect with ``calibration="published"``.
+        False: points are not shrunk towards 0, and may leave the set by the distance: ``value_bounds`` and
+        ``gradient_bound`` have to be given, and hold there too. Without effect with ``calibration="published"``.
     step : {"anytime", "horizon"}, default="anytime"
         Distances and steps by the round, or the best constant ones for the horizon.
     calibration : {"tight", "published"}, default="tight"
-        "published": the source's noise (Algorithm 2), with ``step="horizon"`` and one value. Points are asked for at
-        ``B T^(-1/4)`` from w, outside of the set too (T: the horizon, B: the largest norm of the set). Reports are of
-        all d coordinates of ``(d / distance) f e``, for losses f within F over the set, and have noise
+        "published": the source's noise (Algorithm 2), with ``step="horizon"`` and one value. The points asked for are
+        ``B T^(-1/4)`` away from w, possibly outside of the set (T: the horizon, B: the largest norm in the set).
+        Reports have all d coordinates of ``(d / distance) f e``, for losses f within F over the set, with noise
         for vectors of length ``d (F / distance + L)``, L the ``gradient_bound``. ``sigma`` is per coordinate.
     release : {"all", "last"}, int or list of int, optional
         Which points w ``coef_`` and ``average_coef_`` show, by row number. Default: all. Without effect on the noise.
@@ -128,10 +128,11 @@ class BanditMIOGD(LocalLearner[BanditCalibration]):
     -----
     The expected regret of the points asked for grows as ``n^(3/4)``, with two values as ``sqrt(n)``:
     :meth:`regret_bound`. The published algorithm adds noise to the whole estimate, with a variance that has to grow
-    with the number of rounds for a fixed leakage: of a scalar and a public direction the scalar alone needs noise.
-    The guarantee of ``calibration="published"`` is of any vector within the bound, so ``leakage`` is that of the
-    paper's formula. As the direction is public, a report tells at most ``ln(1 + (bound / sigma)^2) / 2``
-    nats, which is less; and with a stated ``sigma`` the leak grows with the horizon (ZV-7, ZV-8 in ``docs/errata.md``).
+    with the number of rounds for a fixed leakage. Here only the scalar has noise, as the direction is public.
+    The guarantee of ``calibration="published"`` is for any vector within the bound, so ``leakage`` is that of the
+    paper's formula. As the direction is public, a report reveals at most ``ln(1 + (bound / sigma)^2) / 2``
+    nats, which is less; and with a stated ``sigma`` the leakage grows with the horizon (ZV-7, ZV-8 in
+    ``docs/errata.md``).
 
     Cost per row: one or two passes over its non-zeros, O(n_features). Memory O(n_features).
 
@@ -143,7 +144,7 @@ class BanditMIOGD(LocalLearner[BanditCalibration]):
 
     Examples
     --------
-    A black box, which is asked for its value at one point a round:
+    A black box, asked for its value at one point per round:
 
     >>> import numpy as np
     >>> from privol import BanditMIOGD
@@ -213,24 +214,24 @@ class BanditMIOGD(LocalLearner[BanditCalibration]):
     def regret_bound(self, n_rows: int, n_features: int | None = None) -> float:
         """Return the bound of the expected regret of ``n_rows`` rows, which are the horizon too.
 
-        Of the points that were asked for (of a pair the mean of both) against the best fixed point of the set, for
+        The regret of the points asked for (for a pair the mean of both) against the best fixed point of the set, for
         convex losses within ``value_bounds`` and with ``gradient_bound`` as their Lipschitz constant. ``n_features``:
         by default those of the last run.
         """
         return self.calibrate(self._width(n_features), n_rows).regret_bound(n_rows)
 
     def tell(self, *, value: ArrayLike | None = None, report: ArrayLike | None = None) -> Self:  # type: ignore[override]
-        """Learn one row by the loss at what ``ask`` returns, or by what a device made of it.
+        """Learn one row by the loss at the points that ``ask`` returns, or by a device's report of it.
 
         Parameters
         ----------
         value : float, or array-like of shape (2,) where ``values`` is 2
-            Of any loss: secret. Clipped to its interval, and randomized here, as a device would do it.
+            Values of any loss: secret. They are clipped to their interval and randomized here, as a device would do it.
         report : float or array-like
-            What the randomizer of a device (:meth:`device`) returned: of a value v for ``v - (low + high) / 2``, v
-            clipped to ``value_bounds``; of two for half their difference divided by the round's distance
+            The result of a device's randomizer (:meth:`device`): for a value v of ``v - (low + high) / 2``, v clipped
+            to ``value_bounds``; for two values of half their difference divided by the round's distance
             (``calibrate(...).distance_at(round)``). With ``calibration="published"`` an array of the shape of the
-            point: of ``d v / distance`` times the round's direction. Nothing is added to it.
+            point: of ``d v / distance`` times the round's direction. No noise is added to it.
 
         Returns
         -------

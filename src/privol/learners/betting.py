@@ -63,7 +63,7 @@ class BANCO(_Betting):
 
     The point is ``wealth m(X, Y, a) q``, with a direction q, its gain X by the reports, a bound Y on the contribution
     of their noise, and the magnitude m of a bettor with a uniform prior over its bets. Released: every
-    report, and all that follows from them. Secret, on the device: the row, its gradient, the noise.
+    report, and everything computed from them. Secret, on the device: the row, its gradient, the noise.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class BANCO(_Betting):
     gradient_bound : float, optional
         Public bound of a row's gradient in L2 norm; longer ones are scaled to it. Default: the loss's own.
     theta : float, default=0.25
-        Above 0, at most 0.99: how near the bets come to where the exponential moments of Laplace noise end.
+        Above 0, at most 0.99: how near the bets come to the limit at which exponential moments of Laplace noise end.
     weighting : {"norm", "count"}, default="norm"
         Y grows by the noise along q, or, as published, by that along a unit vector.
     proxy : {"numerical", "hoeffding"}, default="numerical"
@@ -99,17 +99,17 @@ class BANCO(_Betting):
         "published": the source's noise, by constants of "l2laplace" that are up to thousands of times too large.
         Without effect on privacy.
     wealth : float, default=1.0
-        At the start: the regret against the model of zeros, and about the size at which models begin. More of it
+        Initial wealth: the regret against the model of zeros, and roughly the size of the first models. More wealth
         shortens the start.
     direction_step : float, default=1.0
-        Of the direction, whose step is so much over the root of the sum of the reports' squared norms.
+        Step of the direction, as a multiple of one over the root of the sum of the reports' squared norms.
     magnitude_cap : float, optional
         The magnitude m is clipped to it: a safeguard without a proof.
     release : {"all", "last"}, int or list of int, optional
         Which points ``coef_`` and ``average_coef_`` show, by row number. Default: all. Without effect on the noise.
     averaging : {"uniform", "linear", "quadratic"}, default="uniform"
-        ``average_coef_`` counts released models alike, or the k-th in proportion to k or to k (k + 1). Of rows from one
-        law the bounds of the mean risk are then 2 or 3 times as large and the risk itself is nearly always smaller
+        ``average_coef_`` weights released models equally, or the k-th in proportion to k or to k (k + 1). For rows from
+        one law the bounds of the mean risk are then 2 or 3 times as large, and the risk itself is nearly always smaller
         (``docs/local.md``).
     fit_intercept : bool, default=True
         Append the constant 1 to every row; the calibration counts it.
@@ -122,8 +122,8 @@ class BANCO(_Betting):
     Attributes
     ----------
     coef_, intercept_ : ndarray
-        The last released model, noisy; ``average_coef_``, ``average_intercept_``: the mean of all released ones, which
-        what is proved of the regret carries over to where rows are drawn from one law (``docs/proofs/local.md``).
+        The last released model, noisy; ``average_coef_``, ``average_intercept_``: the mean of all released ones, to
+        which the regret bound carries over if rows are drawn from one law (``docs/proofs/local.md``).
     guarantee_ : Guarantee
     ledger_ : Ledger
         The first report is charged with the whole run's cost; the others are then free.
@@ -133,9 +133,9 @@ class BANCO(_Betting):
     Notes
     -----
     For every model u the expected regret is at most ``wealth (1 + F*(||u|| / wealth)) + 3 ||u|| sqrt(n E
-    ||report||^2)``: :meth:`regret_bound`. It is of an expectation: a path of small probability can have a large
-    magnitude. Gradient descent with the best step size in hindsight has less error nearly always (``docs/local.md``):
-    what BANCO is worth is that nobody has to know that step.
+    ||report||^2)``: :meth:`regret_bound`. It bounds an expectation: a path of small probability can have a large
+    magnitude. Gradient descent with the best step size in hindsight nearly always has less error (``docs/local.md``);
+    the advantage of BANCO is that the step need not be known.
 
     Cost per row: two passes over its non-zeros, O(n_features) with as many noise words, one evaluation of the magnitude
     (some 100 ns). Memory O(n_features).
@@ -273,14 +273,14 @@ class AgnosticBANCO(_Betting):
     wealth : float, default=1.0
         At the start.
     direction_step : float, default=1.0
-        Of the direction, whose step is so much over the root of the sum of the reports' squared norms.
+        Step of the direction, as a multiple of one over the root of the sum of the reports' squared norms.
     magnitude_cap : float, optional
         The magnitude m is clipped to it: a safeguard without a proof.
     release : {"all", "last"}, int or list of int, optional
         Which points ``coef_`` and ``average_coef_`` show, by row number. Default: all. Without effect on the noise.
     averaging : {"uniform", "linear", "quadratic"}, default="uniform"
-        ``average_coef_`` counts released models alike, or the k-th in proportion to k or to k (k + 1). Of rows from one
-        law the bounds of the mean risk are then 2 or 3 times as large and the risk itself is nearly always smaller
+        ``average_coef_`` weights released models equally, or the k-th in proportion to k or to k (k + 1). For rows from
+        one law the bounds of the mean risk are then 2 or 3 times as large, and the risk itself is nearly always smaller
         (``docs/local.md``).
     fit_intercept : bool, default=True
         Append the constant 1 to every row; the calibration counts it.
@@ -293,8 +293,8 @@ class AgnosticBANCO(_Betting):
     Attributes
     ----------
     coef_, intercept_ : ndarray
-        The last released model, noisy; ``average_coef_``, ``average_intercept_``: the mean of all released ones, which
-        what is proved of the regret carries over to where rows are drawn from one law (``docs/proofs/local.md``).
+        The last released model, noisy; ``average_coef_``, ``average_intercept_``: the mean of all released ones, to
+        which the regret bound carries over if rows are drawn from one law (``docs/proofs/local.md``).
     guarantee_ : Guarantee
     ledger_ : Ledger
         The first report is charged with the whole run's cost; the others are then free.

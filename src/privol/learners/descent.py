@@ -24,8 +24,8 @@ class MIOGD(GradientReportLearner):
     """Online gradient descent with mutual-information privacy: the device adds Gaussian noise to its gradient.
 
     The learner keeps theta, minus the sum of all reports, and plays ``w = Proj(step theta)``: the projection is lazy,
-    theta itself is never projected. Released: every report, and all that follows from them. Secret, on the device: the
-    row, its gradient, the noise.
+    theta itself is never projected. Released: every report, and everything computed from them. Secret, on the device:
+    the row, its gradient, the noise.
 
     Parameters
     ----------
@@ -33,16 +33,16 @@ class MIOGD(GradientReportLearner):
         ``"logistic"``, ``"hinge"``, ``"smooth_hinge"`` (classification, two classes), ``"squared"``, ``"absolute"``,
         ``"huber"`` (regression), or an object of :mod:`privol.losses`, such as ``losses.Custom``.
     leakage : float, optional
-        Mutual information of a row and its report, in nats (1 nat = 1.4427 bits), above 0. Default, where none of
+        Mutual information of a row and its report, in nats (1 nat = 1.4427 bits), above 0. Default, if none of
         ``leakage``, ``sigma`` and ``epsilon`` is given: 0.1. ``inf``: no noise and no guarantee.
     sigma : float, optional
         Instead: standard deviation of the noise per coordinate, above 0.
     epsilon : float, optional
         Instead: local differential privacy at ``delta``; ``inf``: no noise and no guarantee.
     delta : float, default=1e-6
-        Additive term of approximate privacy, in (0, 1): where epsilon is stated.
+        Additive term of approximate privacy, in (0, 1): epsilon is stated at it.
     adjacency : {"replace", "zero_out"}, default="replace"
-        What may differ between neighbouring streams: any content of one row, or whether it is there. It is about
+        What may differ between neighbouring streams: any content of one row, or whether it is there. It concerns
         epsilon, not the leakage.
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
@@ -66,8 +66,8 @@ class MIOGD(GradientReportLearner):
     release : {"all", "last"}, int or list of int, optional
         Which points ``coef_`` and ``average_coef_`` show, by row number. Default: all. Without effect on the noise.
     averaging : {"uniform", "linear", "quadratic"}, default="uniform"
-        ``average_coef_`` counts released models alike, or the k-th in proportion to k or to k (k + 1). Of rows from one
-        law the bounds of the mean risk are then 2 or 3 times as large and the risk itself is nearly always smaller
+        ``average_coef_`` weights released models equally, or the k-th in proportion to k or to k (k + 1). For rows from
+        one law the bounds of the mean risk are then 2 or 3 times as large, and the risk itself is nearly always smaller
         (``docs/local.md``).
     fit_intercept : bool, default=True
         Append the constant 1 to every row; the calibration counts it.
@@ -82,7 +82,7 @@ class MIOGD(GradientReportLearner):
     coef_, intercept_ : ndarray
         The last released model; ``average_coef_``, ``average_intercept_``: the mean of all released ones.
     guarantee_ : Guarantee
-        ``leakage``: nats per report; the same noise's local differential privacy besides.
+        ``leakage``: nats per report; it also states the same noise's local differential privacy.
     ledger_ : Ledger
         The first report is charged with the whole run's cost; the others are then free.
     n_rows_, n_releases_ : int
@@ -90,10 +90,10 @@ class MIOGD(GradientReportLearner):
 
     Notes
     -----
-    A report tells at most ``leakage`` nats about its row given the reports before it, on average over the noise: it is
-    no bound of what a single outcome tells, which is what differential privacy bounds. A guess among M equally likely
-    rows is right with probability at most ``(leakage + log 2) / log M``. k reports of one user tell at most k times as
-    much. The bound holds whatever point the learner asks for: it need not be trusted.
+    A report reveals at most ``leakage`` nats about its row given the reports before it, on average over the noise.
+    Unlike differential privacy, this does not bound what a single outcome reveals. A guess among M equally likely
+    rows is right with probability at most ``(leakage + log 2) / log M``. k reports of one user reveal at most k times
+    as much. The bound holds for any point that the learner asks for: the learner need not be trusted.
 
     The expected regret is at most ``sqrt(2) B sqrt(V T)`` ("anytime") and ``B sqrt(V T)`` ("horizon"), with
     ``V = G^2 + dim sigma^2``: :meth:`regret_bound`.
@@ -228,16 +228,16 @@ class LDPSGD(GradientReportLearner):
     gradient_bound : float, optional
         Public bound of a row's gradient in L2 norm; longer ones are scaled to it. Default: the loss's own over the set.
     step : {"anytime", "horizon", "adaptive"}, default="anytime"
-        ``c / sqrt(t)``, ``c / sqrt(horizon)``, or ``c`` over the root of what the squared norms of the reports so far
-        add up to.
+        ``c / sqrt(t)``, ``c / sqrt(horizon)``, or ``c`` over the root of the sum of the squared norms of the reports so
+        far.
     step_size : float, optional
-        c, above 0. Default: what the bound of the regret is least for, in proportion to the size of the set. Choosing
-        it by trying several on the same rows costs the privacy of as many runs.
+        c, above 0. Default: the value that minimises the regret bound, proportional to the size of the set. Trying
+        several values on the same rows costs the privacy of as many runs.
     release : {"all", "last"}, int or list of int, optional
         Which points ``coef_`` and ``average_coef_`` show, by row number. Default: all. Without effect on the noise.
     averaging : {"uniform", "linear", "quadratic"}, default="uniform"
-        ``average_coef_`` counts released models alike, or the k-th in proportion to k or to k (k + 1). Of rows from one
-        law the bounds of the mean risk are then 2 or 3 times as large and the risk itself is nearly always smaller
+        ``average_coef_`` weights released models equally, or the k-th in proportion to k or to k (k + 1). For rows from
+        one law the bounds of the mean risk are then 2 or 3 times as large, and the risk itself is nearly always smaller
         (``docs/local.md``).
     fit_intercept : bool, default=True
         Append the constant 1 to every row; the calibration counts it, and it is regularised like the rest.
@@ -250,8 +250,8 @@ class LDPSGD(GradientReportLearner):
     Attributes
     ----------
     coef_, intercept_ : ndarray
-        The last released model, noisy; ``average_coef_``, ``average_intercept_``: the mean of all released ones, which
-        what is proved of the regret carries over to where rows are drawn from one law (``docs/proofs/local.md``).
+        The last released model, noisy; ``average_coef_``, ``average_intercept_``: the mean of all released ones, to
+        which the regret bound carries over if rows are drawn from one law (``docs/proofs/local.md``).
     guarantee_ : Guarantee
     ledger_ : Ledger
         The first report is charged with the whole run's cost; the others are then free.

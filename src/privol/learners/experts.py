@@ -26,7 +26,7 @@ class MultiscaleSGD(GradientReportLearner):
     the ball of radius R_k, with radii from a thousandth to a thousand over the gradients' bound. The learner plays
     their weighted mean. The weights follow the regularised leader on the linearised losses, which are corrected for the
     noise of each expert, at a rate proportional to ``1 / R_k``. So the learner needs neither the size of the best model
-    nor a step size. Released: every report, and all that follows from them. Secret, on the device: the row, its
+    nor a step size. Released: every report, and everything computed from them. Secret, on the device: the row, its
     gradient, the noise.
 
     Parameters
@@ -54,22 +54,23 @@ class MultiscaleSGD(GradientReportLearner):
     gradient_bound : float, optional
         Public bound of a row's gradient in L2 norm; longer ones are scaled to it. Default: the loss's own.
     smallest_radius, largest_radius : float, default=1e-3 and 1e3
-        Of the experts, in units of one over the gradients' bound: of scores, about, for rows as long as ``x_bound``.
+        Radii of the experts, in units of one over the gradients' bound: roughly of scores, for rows as long as
+        ``x_bound``.
     radii_per_decade : int, default=2
         At most 64 radii in all.
     prior_decay : float, default=0.15
-        0 to 2: an expert's weight at the start is in proportion to ``R_k ** -prior_decay``. More of it starts more
-        carefully, and takes longer to large models.
+        0 to 2: an expert's weight at the start is proportional to ``R_k ** -prior_decay``. A larger value starts more
+        carefully, and takes longer to reach large models.
     theta : float, default=0.25
-        Above 0, at most 0.99: how near rates come to where the exponential moments of Laplace noise end.
+        Above 0, at most 0.99: how near rates come to the limit at which exponential moments of Laplace noise end.
     proxy : {"numerical", "hoeffding"}, default="numerical"
         The sub-Gaussian constant of "privunit" and "duchi".
     direction_step : float, default=1.4
-        Of the direction, whose step is so much over the root of the sum of the reports' squared norms.
+        Step of the direction, as a multiple of one over the root of the sum of the reports' squared norms.
     release : {"all", "last"}, int or list of int, optional
         Which points ``coef_`` and ``average_coef_`` show, by row number. Default: all. Without effect on the noise.
     averaging : {"uniform", "linear", "quadratic"}, default="quadratic"
-        ``average_coef_`` counts released models alike, or the k-th in proportion to k or to k (k + 1).
+        ``average_coef_`` weights released models equally, or the k-th in proportion to k or to k (k + 1).
     fit_intercept : bool, default=True
         Append the constant 1 to every row; the calibration counts it.
     on_invalid : {"raise", "zero"}, default="raise"
@@ -82,7 +83,7 @@ class MultiscaleSGD(GradientReportLearner):
     ----------
     coef_, intercept_ : ndarray
         The last released model, noisy; ``average_coef_``, ``average_intercept_``: the weighted mean of all released
-        ones. Take these: single points are bold at the start, in which the weights find the radius.
+        ones. Use these: single points are large at the start, while the weights find the radius.
     guarantee_ : Guarantee
     ledger_ : Ledger
         The first report is charged with the whole run's cost; the others are then free.
@@ -94,13 +95,13 @@ class MultiscaleSGD(GradientReportLearner):
     For every model u within the largest radius the expected regret is at most the sum of three terms,
     :meth:`regret_bound`: of the direction, about ``2.83 ||u|| sqrt(n E ||report||^2)``; of the weights, about ``2 ||u||
     sqrt(2 n V ln(1 / prior))``, with V the noise's proxy over 2 and the square of the gradients' bound; and of the
-    start, some times ``sqrt(n V)`` times the prior's mean radius, which is most of it for small models. The mean over
-    rows of one law, all of whose points are released, weighted k (k + 1), has an excess risk of at most three times the
-    mean of that.
+    start, some times ``sqrt(n V)`` times the prior's mean radius, the largest term for small models. For rows from one
+    law, with all points released and weighted k (k + 1), the average has an excess risk of at most three times this
+    bound per row.
 
     With the same reports it was within 1.5 times the excess risk of gradient descent with the best constant step in
-    hindsight, averaged over all its points, on all settings of ``docs/local.md`` but one, Covertype and Adult included.
-    Against that step with the quadratic average it is behind by up to 2 in two dimensions.
+    hindsight, averaged over all its points, in all settings of ``docs/local.md`` except one, Covertype and Adult
+    included. With the quadratic average that step is ahead by a factor of up to 2 in two dimensions.
 
     Cost per row: two passes over its non-zeros, O(n_features) with as many noise words, some rounds of one exponential
     for each radius. Memory O(n_features).

@@ -77,7 +77,7 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
     y_bound : float, default=1.0
         Public bound of a real target's magnitude; targets beyond are clipped to it.
     l2 : float, default=0.0
-        Strong convexity: every row's loss gets ``l2 / 2 ||w||^2``. 0 is allowed, and what the regret bound is about.
+        Strong convexity: every row's loss gets ``l2 / 2 ||w||^2``. 0 is allowed; the regret bound is for 0.
     regularization : float, optional
         Strong convexity of the objective at the beginning, around the starting point: larger values move the point less
         for every row, and so let less noise through. Public: tune it on public data only. Default:
@@ -98,11 +98,11 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
         unfinished are not learnt, unless its only release is still to come.
     discount : float, default=1.0
         Above 0 to 1. Below 1, for streams that drift: the sum of the gradients forgets, and a row's weight is
-        multiplied with it for every row that comes later (of later batches). With ``design`` "blt", "sqrt" or
+        multiplied by it for every later row (of later batches). With ``design`` "blt", "sqrt" or
         "independent". The noise then stays bounded however long the run is, and ``horizon`` may be left out for
         ``partial_fit`` and streams of unknown length: the run has no last row (2**48).
     window : int, optional
-        Instead of ``discount``: the sum is that of the last so many rows, a multiple of ``batch``. ``window / batch``
+        Instead of ``discount``: the sum is over the last so many rows, a multiple of ``batch``. ``window / batch``
         noisy gradients are kept (at most 2**26 numbers).
     gradient_bound : float, optional
         Public bound of a row's gradient in L2 norm, 1e-30 to 1e30; longer ones are scaled to it. Required for ``tell``.
@@ -112,7 +112,7 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
         begins, as long as the first ("repeat") or twice as long as the one before ("double") (with "blt" up to 2**25 /
         sqrt(batch) steps, with "sqrt" up to 2**20 numbers to keep). An epoch has noise of its own for the whole
         budget over rows of its own, so the guarantee is that of one epoch; sums are those of all epochs so far, and
-        have the noise of them all. The default of ``regularization`` is chosen anew at the beginning of an epoch, for
+        have the noise of all epochs. The default of ``regularization`` is recomputed at the beginning of an epoch, for
         all rows to its end.
     release : {"all", "last"}, int or list of int, optional
         Which points ``coef_`` and ``average_coef_`` show, by row number. Default: all. Without effect on the noise.

@@ -97,11 +97,11 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
         ``rows_per_user``, where rows of a user may meet in a step.
     discount : float, default=1.0
         Above 0 to 1. Below 1, for streams that drift: the sum of the moments forgets, and a row's weight is
-        multiplied with it for every row that comes later (of later batches). With ``design`` "blt", "sqrt" or
+        multiplied by it for every later row (of later batches). With ``design`` "blt", "sqrt" or
         "independent". The noise then stays bounded however long the run is, and ``horizon`` may be left out for
         ``partial_fit`` and streams of unknown length: the run has no last row (2**48).
     window : int, optional
-        Instead of ``discount``: the sum is that of the last so many rows, a multiple of ``batch``. ``window / batch``
+        Instead of ``discount``: the sum is over the last so many rows, a multiple of ``batch``. ``window / batch``
         noisy moments are kept (at most 2**26 numbers).
     design : {"blt", "sqrt", "honaker", "smooth", "tree", "independent"}, default="blt"
         Factorisation of the running sums (:mod:`privol.factorizations`).

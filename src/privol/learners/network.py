@@ -26,8 +26,8 @@ class DOLA(NetworkLearner):
     Row k of a stream is at node ``(k - 1) mod nodes``: one process simulates all nodes, with the same bits as one
     process for each.
 
-    Released: all messages, and what follows from them: every node's points and models. Secret: the rows, the gradients
-    before they are randomized, which only their own node sees, and the noise.
+    Released: all messages, and everything computed from them: every node's points and models. Secret: the rows, the
+    gradients before they are randomized, which only their own node sees, and the noise.
 
     Parameters
     ----------
@@ -39,27 +39,27 @@ class DOLA(NetworkLearner):
     delta : float, default=1e-6
         Additive term of approximate privacy, in (0, 1): of Gaussian noise, which is not pure.
     randomizer : {"gaussian", "l2laplace", "laplace", "privunit", "duchi"}, default="gaussian"
-        The noise; all but "gaussian" are pure. The last two are of ``batch=1``.
+        The noise; all except "gaussian" are pure. The last two need ``batch=1``.
     noise_position : {"gradient", "output"}, default="gradient"
-        Noise on the gradient, before the projection; or on the projected step, as in the source's Algorithm 1: what is
-        sent may then leave the set.
+        Noise on the gradient, before the projection; or on the projected step, as in the source's Algorithm 1: messages
+        may then leave the set.
     adjacency : {"replace", "zero_out"}, default="replace"
         What may differ between neighbouring streams: any content of one row, or whether it is there.
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     horizon : int, optional
-        Rows of the run, every use of one counted; it ends a last round that is not full. Default: ``fit`` and sized
-        streams take their number of rows.
+        Rows of the run, with every use of a row counted; it ends a last round that is not full. Default: ``fit`` and
+        sized streams take their number of rows.
     nodes : int, optional
         Nodes of the network. Default: the topology's, or 16.
     topology : {"ring", "grid", "star", "complete"}, Topology or MixingSchedule, default="ring"
-        Who hears whom, of :mod:`privol.topology`; of graphs the Metropolis weights. Public, never chosen by the rows.
+        Who hears whom, from :mod:`privol.topology`; graphs have Metropolis weights. Public, never chosen by the rows.
     batch : int, default=1
-        Rows of a step, of each node, 1 to 2**20. The noise is on the sum of their gradients.
+        Rows of a step of each node, 1 to 2**20. The noise is on the sum of their gradients.
     epochs : int, default=1
-        Times that every row is used: the noise is as much more as that costs. ``fit`` and ``fit_stream`` repeat their
-        rows. Their number must be a multiple of the nodes, so that all stay at theirs, and at least a round's, so that
-        none is twice in a message.
+        Times that every row is used; the noise grows accordingly. ``fit`` and ``fit_stream`` repeat their rows. Their
+        number must be a multiple of the nodes, so that rows stay at their nodes, and at least that of a round, so that
+        no row is twice in a message.
     radius : float, default=1.0
         Radius of the L2 ball of models.
     domain : ConvexSet, optional
@@ -74,17 +74,17 @@ class DOLA(NetworkLearner):
         Strong convexity: every loss gets ``l2 / 2 ||w||^2``, and the step of round t is ``1 / (l2 t)``. 0: it is
         ``step_size / sqrt(t)``.
     step_size : float, optional
-        Of ``l2=0``; the source's is 0.5. Default: what the regret bound is least for.
+        With ``l2=0``; the source's is 0.5. Default: the value that minimises the regret bound.
     regularizer : {"explicit", "implicit"}, default="explicit"
-        Its gradient is taken at b, or at the new point.
+        Whether its gradient is taken at the mix b, or at the new point.
     calibration : {"tight", "published"}, default="tight"
-        "published": the source's noise, of Laplace noise on the output (Algorithms 1 and 4) or Gaussian noise on the
-        gradient (Algorithm 2), with the sentence what it claims and what is proved.
+        "published": the source's noise: Laplace noise on the output (Algorithms 1 and 4) or Gaussian noise on the
+        gradient (Algorithm 2). The sentence states its claim and the proved figure.
     release : {"all", "last"}, int or list of int, optional
         Rounds (not rows) after which ``coef_`` and ``average_coef_`` are renewed. Default: all. Without effect on the
         noise.
     averaging : {"uniform", "linear", "quadratic"}, default="uniform"
-        ``average_coef_`` counts released models alike, or the k-th in proportion to k or to k (k + 1).
+        ``average_coef_`` weights released models equally, or the k-th in proportion to k or to k (k + 1).
     fit_intercept : bool, default=True
         Append the constant 1 to every row; the calibration counts it, and it is regularised like the rest.
     on_invalid : {"raise", "zero"}, default="raise"
@@ -109,7 +109,7 @@ class DOLA(NetworkLearner):
 
     Notes
     -----
-    The expected regret of all nodes together, each at its own points, is bounded whoever hears whom:
+    The expected regret of all nodes together, each at its own points, has a bound for every topology:
     :meth:`regret_bound`. How far nodes are from each other depends on the mixing matrices' contraction
     (:func:`privol.topology.contraction`). ``progressive`` evaluation predicts every row with the model of its node.
 
@@ -119,7 +119,7 @@ class DOLA(NetworkLearner):
     References
     ----------
     Li, Zhou, Xiong, Wang and Wang, "Differentially private distributed online learning", 2018, Algorithms 1, 2 and 4.
-    What is wrong in its analysis: ``docs/errata.md``; proof of the guarantee: ``docs/proofs/network.md``.
+    Errors of its analysis: ``docs/errata.md``; proof of the guarantee: ``docs/proofs/network.md``.
 
     Examples
     --------
@@ -235,7 +235,7 @@ class SparseDOLA(NetworkLearner):
     delta : float, default=1e-6
         Additive term of approximate privacy, in (0, 1): of Gaussian noise, which is not pure.
     randomizer : {"gaussian", "l2laplace", "laplace", "privunit", "duchi"}, default="gaussian"
-        The noise; all but "gaussian" are pure. The last two are of ``batch=1``.
+        The noise; all except "gaussian" are pure. The last two need ``batch=1``.
     threshold : {"noise", "rda", "published"}, default="noise"
         What is taken off the coordinates of p: so many standard deviations of the noise in them, which is public; or
         ``l1`` times the lengths of all steps so far; or ``l1`` times that of the current step, as published, which
@@ -248,18 +248,18 @@ class SparseDOLA(NetworkLearner):
     ledger : Ledger, optional
         Shared budget. Default: one of the learner's own, without a limit.
     horizon : int, optional
-        Rows of the run, every use of one counted; it ends a last round that is not full. Default: ``fit`` and sized
-        streams take their number of rows.
+        Rows of the run, with every use of a row counted; it ends a last round that is not full. Default: ``fit`` and
+        sized streams take their number of rows.
     nodes : int, optional
         Nodes of the network. Default: the topology's, or 16.
     topology : {"ring", "grid", "star", "complete"}, Topology or MixingSchedule, default="ring"
-        Who hears whom, of :mod:`privol.topology`; of graphs the Metropolis weights. Public, never chosen by the rows.
+        Who hears whom, from :mod:`privol.topology`; graphs have Metropolis weights. Public, never chosen by the rows.
     batch : int, default=1
-        Rows of a step, of each node, 1 to 2**20. The noise is on the sum of their gradients.
+        Rows of a step of each node, 1 to 2**20. The noise is on the sum of their gradients.
     epochs : int, default=1
-        Times that every row is used: the noise is as much more as that costs. ``fit`` and ``fit_stream`` repeat their
-        rows. Their number must be a multiple of the nodes, so that all stay at theirs, and at least a round's, so that
-        none is twice in a message.
+        Times that every row is used; the noise grows accordingly. ``fit`` and ``fit_stream`` repeat their rows. Their
+        number must be a multiple of the nodes, so that rows stay at their nodes, and at least that of a round, so that
+        no row is twice in a message.
     radius : float, default=1.0
         Radius of the L2 ball of models, as they are expected, which the default steps are measured by; nothing is
         projected.
@@ -276,7 +276,7 @@ class SparseDOLA(NetworkLearner):
         Rounds (not rows) after which ``coef_`` and ``average_coef_`` are renewed. Default: all. Without effect on the
         noise.
     averaging : {"uniform", "linear", "quadratic"}, default="uniform"
-        ``average_coef_`` counts released models alike, or the k-th in proportion to k or to k (k + 1).
+        ``average_coef_`` weights released models equally, or the k-th in proportion to k or to k (k + 1).
     fit_intercept : bool, default=True
         Append the constant 1 to every row; the calibration counts it, and its coefficient is thresholded like the rest.
     on_invalid : {"raise", "zero"}, default="raise"

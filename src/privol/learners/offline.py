@@ -178,7 +178,7 @@ class OutputPerturbation(_Minimiser):
     Parameters
     ----------
     loss : str or Loss, default="logistic"
-        ``"logistic"``, ``"smooth_hinge"`` (classification; of more than two classes each against the rest),
+        ``"logistic"``, ``"smooth_hinge"`` (classification; more than two classes each against the rest),
         ``"huber"``, ``"squared"`` (regression), or an object of :mod:`privol.losses`, such as a ``losses.Custom`` of
         finite ``smoothness``.
     epsilon : float, optional
@@ -201,25 +201,25 @@ class OutputPerturbation(_Minimiser):
         Strong convexity: of the mean of the losses. ``l2 / 2 ||w||^2`` is added to it. Default: by the rule of
         ``docs/offline.md``, from the numbers of rows and features, the budget and the bounds: the noise moves the score
         of the longest row by a third of a unit, which is 1 for labels and a third of `y_bound` for targets.
-        ``calibrate(...).l2`` says what it is.
+        ``calibrate(...).l2`` is its value.
     x_bound : float, default=1.0
         Public bound of a row's L2 norm, above 0; longer rows are scaled to it.
     y_bound : float, default=1.0
         Public bound of a real target's magnitude; targets beyond are clipped to it.
     radius : float, optional
-        Radius of the L2 ball of models, of all classes together: the minimiser is scaled to it before the noise, which
-        is then no more than a sensitivity of twice it asks for, and what is released is projected onto it. Default:
-        what is released is projected onto a ball that holds every minimiser.
+        Radius of the L2 ball of models, of all classes together: the minimiser is scaled to it before the noise, so
+        that the sensitivity is at most twice the radius, and the release is projected onto it. Default: the release is
+        projected onto a ball that contains every minimiser.
     fit_intercept : bool, default=True
         Append the constant 1 to every row; the calibration counts it, and it is regularised like the rest.
     max_iter : int, default=200
         Newton steps of a class, at most: beyond them the fit fails.
     warm_start : bool, default=False
-        The solver begins at the model that this object released last, for a path of `l2` or for rows that grow. That is
-        public; noise is drawn anew, every fit pays, and what is released is as close to the minimiser as without. It
-        saves a step or two of some ten, where noise is small.
+        The solver begins at the model that this object released last, for a path of `l2` or a growing number of rows.
+        That model is public; every fit draws fresh noise and pays, and its release is as close to the minimiser as
+        without. It saves a step or two of about ten if noise is small.
     calibration : {"tight", "published"}, default="tight"
-        "published": the source's noise (of the slides), with the sentence what it claims and what is proved.
+        "published": the noise of the source's slides; the sentence states its claim and the proved figure.
     on_invalid : {"raise", "zero"}, default="raise"
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
     random_state : None, int, BitGenerator or Generator, optional
@@ -239,8 +239,8 @@ class OutputPerturbation(_Minimiser):
     Error of the model: the noise has the mean length ``dim * sensitivity / epsilon`` ("pure"). Objective perturbation
     has less in most cases.
 
-    Cost: some tens of passes over the rows, of a loss of your own with three calls of its functions for each. Memory
-    O(n + n_features^2) for up to 512 coordinates, else O(n + n_features).
+    Cost: some tens of passes over the rows; with a loss of your own three calls of its functions in each. Memory
+    O(n + n_features^2) for up to 512 coordinates, otherwise O(n + n_features).
 
     References
     ----------
@@ -351,20 +351,20 @@ class OutputPerturbation(_Minimiser):
 class ObjectivePerturbation(_Minimiser):
     """Regularised empirical risk with a random linear term, minimised to a certificate.
 
-    The random term b hides a row. The noise on the minimiser, for a hundredth of epsilon, hides where the solver
-    stopped. Released: one model. Secret: b, the minimiser, the noise.
+    The random term b hides a row. The noise on the minimiser, for a hundredth of epsilon, hides the point at which the
+    solver stopped. Released: one model. Secret: b, the minimiser, the noise.
 
     Parameters
     ----------
     loss : str or Loss, default="logistic"
-        ``"logistic"``, ``"smooth_hinge"`` (classification; of more than two classes each against the rest),
+        ``"logistic"``, ``"smooth_hinge"`` (classification; more than two classes each against the rest),
         ``"huber"``, ``"squared"`` (regression), or an object of :mod:`privol.losses`, such as a ``losses.Custom`` of
-        finite ``smoothness``, which epsilon then rests on; with `delta` that is of two classes or a real target.
+        finite ``smoothness``, on which epsilon then depends; with `delta` for two classes or a real target.
     epsilon : float, default=1.0
         Budget of a fit, above 0; ``inf``: no noise and no guarantee.
     delta : float, default=1e-6
         Additive term of approximate privacy, in [0, 1), well below one over the number of rows. 0: L2-Laplace noise,
-        pure differential privacy. Above 0: Gaussian noise, less in all but a few dimensions; what is proved is then
+        pure differential privacy. Above 0: Gaussian noise, less in all but a few dimensions; the guarantee is then
         epsilon at this delta alone, so that a ledger with a limit needs a ``slack`` for it.
     rows_per_user : int, optional
         The budget covers all rows of one user together, at most this many in a fit. ``epsilon`` and ``delta`` are then
@@ -378,28 +378,28 @@ class ObjectivePerturbation(_Minimiser):
         Strong convexity: of the mean of the losses, at least. ``l2 / 2 ||w||^2`` is added to it. Default: by the rule
         of ``docs/offline.md``, from the numbers of rows and features, the budget and the bounds: the noise moves the
         score of the longest row by one unit, at most, which is 1 for labels and a third of `y_bound` for targets.
-        ``calibrate(...).l2`` says what it is.
+        ``calibrate(...).l2`` is its value.
     min_l2 : {"quarter", "full"}, default="quarter"
-        Where ``n l2`` is so small that the curvature of the losses would cost much of epsilon, it is increased: until
-        that costs half of it at most, or nothing ("full", of the logistic loss and ``delta=0``).
+        If ``n l2`` is so small that the curvature of the losses would cost much of epsilon, it is increased until
+        that costs at most half of epsilon, or nothing ("full", for the logistic loss and ``delta=0``).
     x_bound : float, default=1.0
         Public bound of a row's L2 norm, above 0; longer rows are scaled to it.
     y_bound : float, default=1.0
         Public bound of a real target's magnitude; targets beyond are clipped to it.
     radius : float, optional
-        Radius of the L2 ball of models, of all classes together, that what is released is projected onto. Default: of
-        a ball that holds every minimiser without noise. The squared loss is taken as Huber's: with a radius the same
-        for every model within it, without one for all errors up to `y_bound`.
+        Radius of the L2 ball of models, of all classes together, onto which the release is projected. Default: of
+        a ball that contains every minimiser without noise. The squared loss is replaced by Huber's: with a radius the
+        two are equal for every model within it, without one for all errors up to `y_bound`.
     fit_intercept : bool, default=True
         Append the constant 1 to every row; the calibration counts it, and it is regularised like the rest.
     max_iter : int, default=200
         Newton steps of a class, at most: beyond them the fit fails.
     warm_start : bool, default=False
-        The solver begins at the model that this object released last, for a path of `l2` or for rows that grow. That is
-        public; noise is drawn anew, every fit pays, and what is released is as close to the minimiser as without. It
-        saves a step or two of some ten, where noise is small.
+        The solver begins at the model that this object released last, for a path of `l2` or a growing number of rows.
+        That model is public; every fit draws fresh noise and pays, and its release is as close to the minimiser as
+        without. It saves a step or two of about ten if noise is small.
     calibration : {"tight", "published", "jmlr"}, default="tight"
-        "published": the source's noise (of the slides), which omits the losses' curvature: the sentence says what that
+        "published": the noise of the source's slides, which omits the losses' curvature: the sentence states what it
         proves. "jmlr": Chaudhuri, Monteleoni and Sarwate's, which is proved and looser.
     on_invalid : {"raise", "zero"}, default="raise"
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
@@ -417,18 +417,18 @@ class ObjectivePerturbation(_Minimiser):
 
     Notes
     -----
-    Pure differential privacy, by L2-Laplace noise, or (epsilon, delta)-differential privacy, by Gaussian noise: that
-    is the whole guarantee, no Gaussian differential privacy (kind "approximate"). Of more than two classes one b of
-    all of them together.
+    L2-Laplace noise gives pure differential privacy. Gaussian noise gives (epsilon, delta)-differential privacy at
+    that one pair, and no Gaussian differential privacy (kind "approximate"). For more than two classes one b covers
+    all of them.
 
-    Cost: some tens of passes over the rows, of a loss of your own with three calls of its functions for each. Memory
-    O(n + n_features^2) for up to 512 coordinates, else O(n + n_features).
+    Cost: some tens of passes over the rows; with a loss of your own three calls of its functions in each. Memory
+    O(n + n_features^2) for up to 512 coordinates, otherwise O(n + n_features).
 
     References
     ----------
     Chaudhuri, Monteleoni and Sarwate, "Differentially private empirical risk minimization", 2011, Algorithm 2; Iyengar
     et al., "Towards practical differentially private convex optimization", 2019. ``docs/proofs/offline.md`` has the
-    proof of the noise used here; ``docs/errata.md`` what is wrong in the slides' version.
+    proof of the noise used here; ``docs/errata.md`` lists the errors of the slides' version.
 
     Examples
     --------
