@@ -271,7 +271,7 @@ class AgnosticBANCO(_Betting):
     growth : float, default=1.0
         Above 1/2, at most 2: Y grows by so many times the squared gain; bets are smaller where it is small.
     wealth : float, default=1.0
-        At the start.
+        Initial wealth.
     direction_step : float, default=1.0
         Step of the direction, as a multiple of one over the root of the sum of the reports' squared norms.
     magnitude_cap : float, optional

@@ -55,7 +55,7 @@ class DOLA(NetworkLearner):
     topology : {"ring", "grid", "star", "complete"}, Topology or MixingSchedule, default="ring"
         Who hears whom, from :mod:`privol.topology`; graphs have Metropolis weights. Public, never chosen by the rows.
     batch : int, default=1
-        Rows of a step of each node, 1 to 2**20. The noise is on the sum of their gradients.
+        Rows of a step, of each node, 1 to 2**20. The noise is on the sum of their gradients.
     epochs : int, default=1
         Times that every row is used; the noise grows accordingly. ``fit`` and ``fit_stream`` repeat their rows. Their
         number must be a multiple of the nodes, so that rows stay at their nodes, and at least that of a round, so that
@@ -255,7 +255,7 @@ class SparseDOLA(NetworkLearner):
     topology : {"ring", "grid", "star", "complete"}, Topology or MixingSchedule, default="ring"
         Who hears whom, from :mod:`privol.topology`; graphs have Metropolis weights. Public, never chosen by the rows.
     batch : int, default=1
-        Rows of a step of each node, 1 to 2**20. The noise is on the sum of their gradients.
+        Rows of a step, of each node, 1 to 2**20. The noise is on the sum of their gradients.
     epochs : int, default=1
         Times that every row is used; the noise grows accordingly. ``fit`` and ``fit_stream`` repeat their rows. Their
         number must be a multiple of the nodes, so that rows stay at their nodes, and at least that of a round, so that

@@ -219,7 +219,7 @@ class OutputPerturbation(_Minimiser):
         That model is public; every fit draws fresh noise and pays, and its release is as close to the minimiser as
         without. It saves a step or two of about ten if noise is small.
     calibration : {"tight", "published"}, default="tight"
-        "published": the noise of the source's slides; the sentence states its claim and the proved figure.
+        "published": the source's noise (of the slides); the sentence states its claim and the proved figure.
     on_invalid : {"raise", "zero"}, default="raise"
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row.
     random_state : None, int, BitGenerator or Generator, optional
@@ -399,7 +399,7 @@ class ObjectivePerturbation(_Minimiser):
         That model is public; every fit draws fresh noise and pays, and its release is as close to the minimiser as
         without. It saves a step or two of about ten if noise is small.
     calibration : {"tight", "published", "jmlr"}, default="tight"
-        "published": the noise of the source's slides, which omits the losses' curvature: the sentence states what it
+        "published": the source's noise (of the slides), which omits the losses' curvature: the sentence states what it
         proves. "jmlr": Chaudhuri, Monteleoni and Sarwate's, which is proved and looser.
     on_invalid : {"raise", "zero"}, default="raise"
         A row that is not finite, or a label outside the set: an error that names it, or a counted null row.

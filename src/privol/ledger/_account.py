@@ -40,7 +40,7 @@ _COUNTER_SLACK = 1.0 + 1e-9
 
 
 class Account(Shared):
-    """One run in a ledger: a reservation, and counters that say how much of it is spent. From :meth:`Ledger.open`.
+    """One run in a ledger: a reservation, and counters of how much of it is spent. From :meth:`Ledger.open`.
 
     Attributes
     ----------
@@ -49,13 +49,13 @@ class Account(Shared):
     learner : str
         Name of the learner.
     guarantee : Guarantee
-        What the whole run guarantees, if it goes to its horizon.
+        The guarantee of the whole run if it reaches its horizon.
     reserved_mu_squared : float
         ``mu^2`` of that guarantee, rounded up; ``inf`` without noise, and of kind "approximate".
     reserved_pure_epsilon : float
-        Its epsilon, if it is one of pure differential privacy; otherwise ``inf`` (0 if it releases nothing).
+        Its epsilon, for pure differential privacy; otherwise ``inf`` (0 if it releases nothing).
     facts : dict
-        JSON values that were kept when it was opened; ``{"included": True}`` of another ledger's run.
+        JSON values stored when it was opened; ``{"included": True}`` for another ledger's run.
     first_row : int
         Number of the run's first row in its stream.
     group : str
@@ -115,12 +115,12 @@ class Account(Shared):
         return self._closed
 
     def attach(self, counters: Counters, revoke: Revoke | None = None) -> None:
-        """Name the live counters of the run; they are called only when somebody asks what was spent.
+        """Set the live counters of the run; they are called only when the spending is asked for.
 
-        From here on the run alone says what it has spent, and it is the account that lets it release: by ``revoke``,
-        or because the run calls :meth:`ask` before every release. Of a run of an earlier process that nobody kept on
-        the disk the whole reservation stays spent, unless that process committed and then closed its ledger: nobody
-        can know better.
+        From now on only the run states what it has spent, and the account controls its releases: by ``revoke``,
+        or because the run calls :meth:`ask` before every release. If the run belongs to an earlier process and has no
+        directory, its whole reservation stays spent, unless that process committed and then closed its ledger: nothing
+        better is known.
 
         Parameters
         ----------
@@ -129,8 +129,8 @@ class Account(Shared):
             be called from any thread, never while the ledger's own lock is held. To be attached before anything
             is learnt.
         revoke : callable, optional
-            ``revoke(words)`` ends the run: it waits for what another thread is doing with it, lets nothing be released
-            afterwards (``words`` say why), and may be called again. If it raises, the run was not ended.
+            ``revoke(words)`` ends the run: it waits for other threads that use the run, prevents all later releases
+            (``words`` say why), and may be called again. If it raises, the run was not ended.
 
         Raises
         ------
@@ -159,10 +159,10 @@ class Account(Shared):
         self._read()
 
     def ask(self) -> None:
-        """Refuse a release that nobody would count: for runs whose counters have it already, before it is made.
+        """Refuse a release that would not be counted: for runs whose counters already include it, before it is made.
 
-        Counted first, then asked, then released: whoever closes the account refuses what asks from then on, and reads
-        the counters afterwards, so it sees all that was allowed.
+        A release is counted first, then asked for, then made. Closing the account refuses all later requests and reads
+        the counters afterwards, so it sees every allowed release.
 
         Raises
         ------
@@ -174,19 +174,19 @@ class Account(Shared):
                 raise StateError(self._ended)
 
     def close(self) -> None:
-        """End the run, freeze its final counters and give back the unspent part of the reservation.
+        """End the run, freeze its final counters and free the unspent part of the reservation.
 
         The run is ended first: this waits for the rows that another thread is learning with it, and nothing is learnt
-        or released afterwards. So what is frozen is all that the run ever spends. Closing again does nothing.
+        or released afterwards. So the frozen counters are all that the run ever spends. Closing again does nothing.
 
         An account to which no counters were ever attached, or whose counters fail or are not valid, keeps its whole
-        reservation: what is not known to be unspent counts as spent.
+        reservation: whatever is not known to be unspent counts as spent.
 
         Raises
         ------
         StateError
-            If the counters are not valid (the account is closed all the same). If it is called by what the run itself
-            calls while it learns, such as a loss: the account stays open then.
+            If the counters are not valid (the account is closed nevertheless). If the run itself calls it while it
+            learns, for instance in a loss: the account then stays open.
         """
         known, counters = False, self._end(_CLOSED)
         try:
@@ -222,15 +222,15 @@ class Account(Shared):
         self._counters = self._revoke = None
 
     def close_at(self, rows: int, releases: int, mu_squared: float) -> None:
-        """Close the account of a run that is not running, of which is known what it has spent.
+        """Close the account of a run that is not running, with its known spending.
 
-        Nobody can lower by it what a run has spent. A run that is live is refused: it alone can say. A run that was let
-        go (:meth:`leave`) is ended, and what this process or the journal knows of it is the least that is counted. A
+        It cannot lower a run's spending. A live run is refused: only the run itself knows. A run that was left
+        (:meth:`leave`) has ended, and at least the spending known to this process or the journal is counted. A
         run of an earlier process ended with that process, or when it closed its ledger: the journal has one writer at
-        a time. If nobody kept the run on the disk, and that process did not commit and then close its ledger, the whole
-        reservation counts as spent. No run can attach itself afterwards, as the account is closed. What a kept run of
-        an earlier process spent beyond its last record is the one thing that is taken from the caller: who keeps a run
-        hands out nothing before the journal has it.
+        a time. If the run has no directory, and that process did not commit and then close its ledger, the whole
+        reservation counts as spent. No run can attach itself afterwards, as the account is closed. For a run with a
+        directory, the caller's word is taken only for the spending after its last record: such a run releases
+        nothing before the journal has it.
 
         Raises
         ------
@@ -264,32 +264,32 @@ class Account(Shared):
             raise StateError(f"account {self.plan_id} is of a run of another ledger, which counts for it")
 
     def counts(self) -> Counts:
-        """Return what the run's counters say now, as they say it; without counters, what :meth:`entry` says."""
+        """Return the run's counters as they are now; without counters, those of :meth:`entry`."""
         with self._ledger._lock:
             counters = self._counters
         return self._entered() if counters is None else counters()
 
     def commit(self, counts: Counts | None = None, **facts: Any) -> None:
-        """Write what was spent into the ledger's journal, for good; a ledger without a journal keeps nothing.
+        """Write the spending into the ledger's journal, permanently; a ledger without a journal stores nothing.
 
-        After a crash it is all that counts of a run that hands out nothing before it is committed, and says so by the
-        fact ``{"kept": True}`` when it is opened. Another run may have released more since: then all of the reservation
-        counts.
+        After a crash only this counts for a run that releases nothing before it is committed, and states so by the
+        fact ``{"kept": True}`` when it is opened. Any other run may have released more since: then its whole
+        reservation counts.
 
         Parameters
         ----------
         counts : tuple, optional
-            What :meth:`counts` said when there was something to commit, no less than in the call before. Default: what
-            :meth:`entry` says now.
+            The result of :meth:`counts` when there was something to commit, no less than in the call before. Default:
+            the present :meth:`entry`.
         **facts
-            JSON values that are kept beside it.
+            JSON values that are stored with it.
 
         Raises
         ------
         StateError
             If the account is closed, or the counters are not valid.
         OSError
-            If the journal cannot be written: what it said before stands, and with it the whole reservation.
+            If the journal cannot be written: its earlier contents hold, and with them the whole reservation.
         """
         found = self._entered() if counts is None else self._checked(counts)
         with self._ledger._lock:
@@ -307,10 +307,10 @@ class Account(Shared):
             self.commits.append(record)
 
     def leave(self) -> None:
-        """Let the counters go, of a run that ends without closing its account: another may attach its own, and goes on.
+        """Detach the counters of a run that ends without closing its account: another run may attach its own.
 
-        The run is ended as by :meth:`close`. What was committed stays spent, and the whole reservation stays reserved.
-        Of a run that nobody keeps (:mod:`privol.state`) all that it has spent is remembered: it was seen.
+        The run is ended as by :meth:`close`. Committed spending stays spent, and the whole reservation stays reserved.
+        For a run without a directory (:mod:`privol.state`) all of its spending is remembered: its releases were seen.
         """
         counters = self._end(_LEFT)
         if counters is not None and not self.facts.get("kept"):
@@ -342,8 +342,8 @@ class Account(Shared):
     def entry(self) -> LedgerEntry:
         """Return what the run has spent so far.
 
-        The whole reservation, if nobody can say: of a run that was open in another process, which never committed, or
-        may have released more than that.
+        The whole reservation, if this is not known: for a run that was open in another process, which never committed,
+        or may have released more.
 
         Raises
         ------
@@ -378,7 +378,7 @@ class Account(Shared):
             return self._last, self._closed
 
     def held(self) -> Share:
-        """What it may have spent at the end: what it has, once it is closed, or else its reservation."""
+        """What it may have spent at the end: its spending once it is closed, and its reservation before."""
         with self._ledger._lock:
             releases, square = self._last[1], self._last[2] if self._closed else self.reserved_mu_squared
         return self._share(releases, square)

@@ -49,18 +49,18 @@ class Ledger(Shared):
     ----------
     epsilon, delta : float, optional
         The limit of all runs together, both or neither; ``epsilon`` at least 0, ``delta`` above 0 and below 1. A run is
-        admitted if the squares of the mu of all runs fit or, where all are of kind "pure", their epsilons add up to no
-        more than ``epsilon``.
+        admitted if the squares of the mu of all runs fit or, if all are of kind "pure", their epsilons add up to at
+        most ``epsilon``.
     adjacency : {"replace", "zero_out"}
         The relation that every run must have.
     slack : float, default=0.0
         Part of ``delta`` that is set aside for runs of kind "approximate" (such as ``ObjectivePerturbation`` with a
-        delta), whose deltas add up to no more than it; all other figures have the rest. At most ``delta``: then every
+        delta), whose deltas together are at most this; all other figures use the rest. At most ``delta``: then every
         run must be pure or approximate. Needs a limit; without one such runs are all admitted.
     journal : path, optional
         File that outlives the process: every reservation is on the disk before a run begins, and every run's end before
-        it is given back. A file that exists is continued; its limit and adjacency must be those given. Runs that it
-        leaves open, of a process that ended without closing them, keep their whole reservation, until their run is
+        its budget is freed. An existing file is continued; its limit and adjacency must be those given. Runs that are
+        still open in it, because their process ended without closing them, keep their whole reservation until they are
         resumed (:mod:`privol.state`) and closed. One ledger at a time may have a journal open. Default: none; the
         ledger ends with its process.
 
@@ -172,16 +172,16 @@ class Ledger(Shared):
 
     @property
     def closed(self) -> bool:
-        """Whether the journal was let go: nothing can be opened, committed or closed any more."""
+        """Whether the journal was released: nothing can be opened, committed or closed any more."""
         return self._closed
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Ledger:
-        """Return what a journal says, as a ledger without a journal: to look at, or to :meth:`include`.
+        """Return the contents of a journal as a ledger without a journal: to read, or to :meth:`include`.
 
-        Its file is not locked, and may be another process's. Runs that are open there are open here, with what was
-        spent when they last wrote, or with all that they reserved where they may have spent more since; nothing can be
-        opened.
+        Its file is not locked, and another process may be writing it. Runs that are open there are open here, with
+        their spending at their last record, or with their whole reservation if they may have spent more since; no run
+        can be opened.
 
         Raises
         ------
@@ -203,8 +203,8 @@ class Ledger(Shared):
     def include(self, other: Ledger) -> None:
         """Count the runs of another ledger as spent here too: on the same rows, or on rows that may be the same.
 
-        Runs that are open there count with their whole reservation. Nothing is refused: what was spent is spent, and
-        may leave nothing of this ledger's limit. Including a run again changes it only to what it has spent since.
+        Runs that are open there count with their whole reservation. Nothing is refused: spent budget is spent, and may
+        use up this ledger's limit. Including a run again only updates what it has spent since.
 
         Parameters
         ----------
@@ -242,15 +242,15 @@ class Ledger(Shared):
                     mine._written = mine._last
 
     def close(self) -> None:
-        """Let another ledger have the journal. Runs that are open keep their whole reservation in it.
+        """Release the journal for another ledger. Open runs keep their whole reservation in it.
 
-        They are ended before, as by :meth:`Account.close`, for their accounts may be settled by that other. Without a
-        journal it does nothing; closing twice is harmless.
+        They are ended first, as by :meth:`Account.close`, because that other ledger may settle their accounts. Without
+        a journal it does nothing; closing twice is harmless.
 
         Raises
         ------
         StateError
-            If it is called by what a run calls while it learns, such as a loss: the journal is not let go then.
+            If a run calls it while it learns, for instance in a loss: the journal is then not released.
         """
         with self._lock:
             if self._journal is None or os.getpid() != self._pid:
@@ -320,19 +320,19 @@ class Ledger(Shared):
         learner : str
             Name of the learner.
         guarantee : Guarantee
-            What the run will guarantee if it goes to its horizon.
+            The guarantee of the run if it reaches its horizon.
         facts : dict, optional
-            JSON values that the journal keeps beside it.
+            JSON values that the journal keeps with it.
         beside : Account or str, optional
             A run of this ledger (or one included in it, open or closed), or its ``plan_id``, on rows of the same stream
             that end before ``first_row``. Its releases may be public to this run: together they cost as much as the
-            more expensive one (docs/proofs/phases.md). All runs beside it, and beside these, are a group, whose rows
+            more expensive one (docs/proofs/phases.md). All runs connected in this way form a group, whose rows
             are counted from the same first row: a run has the rows from its ``first_row`` on, as many as its
-            guarantee's ``horizon``, and learns no other row of the stream. Runs of one ``first_row`` are on the same
-            rows, and add up; ranges that overlap otherwise are refused. All must be of kind "gdp" (or "none"), and
-            count rows of the whole stream where they say how many of them a user has. Where the unit is a user there
-            may be one run beside the first, and its guarantee must be of all rows of a user, those of the first run
-            among them: what both cost together, as a user's rows may be in both. Default: on rows that any run may have
+            guarantee's ``horizon``, and learns no other row of the stream. Runs with the same ``first_row`` are on the
+            same rows, and add up; ranges that overlap otherwise are refused. All must be of kind "gdp" (or "none").
+            If they state how many rows a user has, these are counted over the whole stream. If the unit is a user,
+            there may be one run besides the first, and its guarantee must cover all rows of a user, including those of
+            the first run: the cost of both, as a user's rows may be in both. Default: on rows that any run may have
             learnt.
         first_row : int
             Number of the run's first row in its stream; only with ``beside``.
@@ -345,7 +345,7 @@ class Ledger(Shared):
         Raises
         ------
         BudgetExceeded
-            If the plan does not fit into what is left of the limit. Nothing is reserved then.
+            If the plan does not fit into the rest of the limit. Nothing is reserved then.
         InvalidParameter
             If the guarantee's adjacency is not the ledger's, or the run cannot be ``beside`` that account: of another
             ledger, on rows that are not apart from it, of another kind, or with other caps of the rows of a user.
@@ -436,7 +436,7 @@ class Ledger(Shared):
             return tuple(self._accounts)
 
     def entries(self) -> list[LedgerEntry]:
-        """Return what every run has really spent so far, in the order of opening.
+        """Return what every run has spent so far, in the order of opening.
 
         Raises
         ------
@@ -447,7 +447,7 @@ class Ledger(Shared):
 
     @property
     def spent(self) -> Spent:
-        """What all runs together have really spent so far (:class:`Spent`), reservations not included."""
+        """What all runs together have spent so far (:class:`Spent`), without reservations."""
         shares = []
         for account, entry in [(account, account.entry()) for account in self.accounts]:
             share = Share(entry.plan_id, entry.learner, account.guarantee, entry.releases, entry.mu_squared)
@@ -465,7 +465,7 @@ class Ledger(Shared):
     def remaining(self) -> float | None:
         """Largest ``mu`` that a new run can still reserve, of all but slack, rounded down; ``None`` without a limit.
 
-        One that is ``beside`` another (:meth:`open`) may reserve more: what its group holds already costs it nothing.
+        A run ``beside`` another (:meth:`open`) may reserve more: what its group already holds costs it nothing.
         """
         if self._limit is None:
             return None
@@ -496,7 +496,7 @@ class Ledger(Shared):
             return difference_down(self._slack, [share.slack for share in self._held()])
 
     def sentence(self, delta: float | None = None, *, if_fixed: bool = False) -> str:
-        """Say in one sentence what all runs together guarantee: what closed ones spent, and what open ones reserved.
+        """State in one sentence what all runs together guarantee: closed ones by their spending, open ones as reserved.
 
         Parameters
         ----------
@@ -504,7 +504,7 @@ class Ledger(Shared):
             The delta at which epsilon is stated, above 0 and below 1. Default: the limit's, or the largest of the
             runs'.
         if_fixed : bool
-            A second sentence says what :meth:`Spent.epsilon_if_fixed` is, and when it holds.
+            A second sentence states :meth:`Spent.epsilon_if_fixed`, and when it holds.
         """
         with self._lock:
             held = self._held()
@@ -541,7 +541,7 @@ class Ledger(Shared):
         StateError
             If the counters of a run are not valid.
         OSError
-            If the file cannot be written; what was there before is then untouched.
+            If the file cannot be written; its earlier contents are then untouched.
         """
         text = "".join(json.dumps(record, allow_nan=False) + "\n" for record in self.to_records())
         write_atomically(path, text.encode())
