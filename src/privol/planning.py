@@ -79,16 +79,16 @@ class PlanRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Remedy:
-    """A single change of the plan, and what it does to the last release's noise. Public.
+    """A single change of the plan, and its effect on the last release's noise. Public.
 
     Attributes
     ----------
     parameter : str
     value : float, int or str
     ratio : float
-        ``score_std / signal_score`` of the last release then.
+        ``score_std / signal_score`` of the last release after the change.
     cost : str
-        What the change takes.
+        The cost of the change.
     """
 
     parameter: str
@@ -99,17 +99,17 @@ class Remedy:
 
 @dataclass(frozen=True, kw_only=True)
 class UserTrade:
-    """What a budget for all rows of a user costs in noise, by how many of them are learnt. Public.
+    """The noise of a budget for all rows of a user, by the number of learnt rows. Public.
 
     Attributes
     ----------
     rows : int
         Rows of one user that are learnt at most.
     anywhere, spread : float
-        Noise of the last release before what the learner does about it, in multiples of that of a budget for one row:
+        Noise of the last release, before the learner adapts to it, as a multiple of that of a budget for one row:
         wherever these rows are, and if any two of them are a ``rows``-th part of all rows apart.
     apart : float or None
-        Likewise at the distance that was given.
+        The same at the given distance.
     """
 
     rows: int
@@ -120,7 +120,7 @@ class UserTrade:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a run would guarantee and how noisy its releases would be. Public; nothing is spent.
+    """The guarantee of a run and the noise of its releases, beforehand. Public; nothing is spent.
 
     Attributes
     ----------
@@ -135,15 +135,15 @@ class Plan:
     rows : tuple of PlanRow
         The first release, some between (log-spaced), the last.
     warnings : tuple of str
-        Where the budget promises next to nothing (:func:`weaknesses`).
+        If the budget promises next to nothing (:func:`weaknesses`).
     verdict : str
         One line: signal against noise at the last release.
     remedies : tuple of Remedy
-        Computed where the signal is not clear.
+        Computed if the signal is not clear.
     derived : dict
         Parameters that were not given and are computed from public numbers, of offline learners.
     users : tuple of UserTrade
-        Where something is said of users: what more or fewer rows of theirs would cost.
+        If users are stated: the cost of more or fewer rows of theirs.
     """
 
     learner: str
@@ -381,13 +381,13 @@ def plan(
     users: Any = None,
     **params: Any,
 ) -> Plan:
-    """Return what a run would guarantee and the noise that it needs, before anything is spent.
+    """Return the guarantee of a run and the noise that it needs, before anything is spent.
 
     Parameters
     ----------
     learner : str, optional
         A name of :data:`privol.learners.LEARNERS`, or of :data:`privol.learners.OFFLINE_LEARNERS`, which see all rows
-        at once. Default: ``"adaptive"``; where a parameter is given that it chooses itself, ``"pqftl"`` for squared
+        at once. Default: ``"adaptive"``; if a parameter is given that it chooses itself, ``"pqftl"`` for squared
         loss and ``"dpftrl"`` for the others.
     n_features : int
         Features of a row, at least 1, the intercept not counted.
@@ -397,7 +397,7 @@ def plan(
         Classes, more than two for ``"adaptive"``, ``"dpftrl"`` and offline minimisers; without effect on
         regression.
     users : optional
-        What the stream keeps of its users: an object with ``rows_per_user``, and perhaps ``user_separation`` and
+        What the stream enforces for its users: an object with ``rows_per_user``, and optionally ``user_separation`` and
         ``user``, such as a stream.
     **params
         Parameters of the learner: ``epsilon``, ``delta``, ``release``, ``l2``, ``radius``, ``x_bound``, ...

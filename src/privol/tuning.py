@@ -59,12 +59,12 @@ _SHARE = 1 << 20  # a score of 1, in integers
 
 
 def repetitions_of(mean: float) -> int:
-    """Return m of the law of the number of fits: P(k) in proportion to ``(1 - 1/m)^k / k``.
+    """Return m of the law of the number of fits: P(k) proportional to ``(1 - 1/m)^k / k``.
 
     Parameters
     ----------
     mean : float
-        Of the number of fits, above 1, at most 1e6.
+        Mean number of fits, above 1, at most 1e6.
 
     Returns
     -------
@@ -193,17 +193,17 @@ def _with_null_rows(X: Any, null: NDArray[np.bool_]) -> Any:
 class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
     """The best of a random number of private fits, as one release.
 
-    A logarithmic number of times a candidate is drawn at random, fitted to the first rows with about half of the
-    budget, and scored on the last ones with noise for as much. The fit with the best noisy score is released, with its
-    score and its parameters. Secret: all other fits and scores, and how many there were.
+    A number of times, drawn from a logarithmic law, a candidate is drawn at random, fitted to the first rows with about
+    half of the budget, and scored on the last rows with noise for the other half. The fit with the best noisy score is
+    released, with its score and its parameters. Secret: all other fits and scores, and their number.
 
     Parameters
     ----------
     candidates : sequence of learners
         Of privol, all for classes or all for targets. With guarantees of pure differential privacy
         (``OutputPerturbation``, ``ObjectivePerturbation``, ``POL`` with ``delta=0``; ``LDPSGD``, ``BANCO``,
-        ``MultiscaleSGD`` with a pure randomizer), or where `delta` is above 0 of Gaussian differential privacy too (the
-        same with a delta, but for ``ObjectivePerturbation``, and the learners of streams: ``DPFTRL``, ``PIGD``, ...).
+        ``MultiscaleSGD`` with a pure randomizer), or if `delta` is above 0 also of Gaussian differential privacy (the
+        same with a delta, except ``ObjectivePerturbation``, and the online learners: ``DPFTRL``, ``PIGD``, ...).
         Their ``epsilon``, ``adjacency``, ``ledger`` and ``random_state`` are set here.
     epsilon : float, default=1.0
         Of the whole selection, above 0.
@@ -211,20 +211,20 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
         0: pure differential privacy, every fit has half of epsilon. Above 0, below 1: the selection is (epsilon,
         delta)-differentially private, by fits and scores of Gaussian differential privacy.
     rows_per_user : int, optional
-        The budget is for all rows of one user together, of whom there are at most so many, by group privacy: fits and
-        scores have the noise for a budget so many times smaller. Who keeps that is ``fit(users=)``, or nobody, as the
-        guarantee then says. Default: for one row.
+        The budget covers all rows of one user together, at most this many, by group privacy: fits and
+        scores have the noise for a budget smaller by this factor. ``fit(users=)`` enforces the number; otherwise nobody
+        checks it, and the guarantee says so. Default: it covers one row.
     repetitions : float, default=20.0
-        Mean number of fits, above 1. It costs time, not privacy. Of k candidates it should be some times k.
+        Mean number of fits, above 1. It costs time, not privacy. For k candidates it should be some times k.
     validation : float, default=0.2
-        Share of the rows, the last ones, that candidates are scored on. In (0, 1).
+        Share of the rows, the last ones, on which candidates are scored. In (0, 1).
     error_bound : float, default=1.0
-        Of regression: absolute errors count up to it.
+        For regression: absolute errors are clipped to it.
     adjacency : {"replace", "zero_out"}, default="replace"
     ledger : Ledger, optional
         Shared budget. Default: one of its own, without a limit.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise that nobody can reproduce. Anything else is for tests: the release is marked not private.
+        ``None``: noise that cannot be reproduced. Any other value is for tests: the release is marked not private.
 
     Attributes
     ----------
@@ -233,8 +233,8 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
     best_index_ : int
         Its place among the candidates.
     best_score_ : float
-        Its score with its noise: share of the validation rows that it labels correctly, or share of ``error_bound``
-        that the mean absolute error leaves.
+        Its noisy score: the share of the validation rows that it labels correctly, or one minus the mean absolute error
+        as a share of ``error_bound``.
     guarantee_ : Guarantee
     ledger_ : Ledger
     classes_ : ndarray
@@ -295,17 +295,17 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
         ----------
         X : array-like or CSR matrix of shape (n, n_features)
         y : array-like of shape (n,)
-            Labels (those found are taken as public, where the candidates have not declared any) or real targets.
+            Labels (public, as found, unless the candidates have declared them) or real targets.
         users : array-like of shape (n,), optional
-            Whose row each row is, texts or numbers, where the budget is for users: a row beyond it is a null row where
-            the candidates have ``on_invalid="zero"``, else nothing is fitted.
+            Whose row each row is, texts or numbers, if the budget is for users: a row beyond it is a null row if
+            the candidates have ``on_invalid="zero"``, otherwise nothing is fitted.
 
         Raises
         ------
         InvalidParameter, InvalidRow, BudgetExceeded
             Before anything is fitted or spent.
         SelectionFailure
-            If a fit's solver failed. That, and any other end after the budget is reserved, Ctrl-C among them, is
+            If a fit's solver failed. This, and any other end after the budget is reserved, including Ctrl-C, is
             charged as a release.
         """
         # what is checked is what is run, whoever sets parameters meanwhile

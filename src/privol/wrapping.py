@@ -32,25 +32,25 @@ _MOST_ROWS = 1 << 48
 
 
 class POCP:
-    """Release the iterates of an online algorithm of one's own, each with Gaussian noise: Algorithm 1 (POCP).
+    """Release the iterates of your own online algorithm, each with Gaussian noise: Algorithm 1 (POCP).
 
     The algorithm is a deterministic function from its state and a row to its next state. Its state stays secret and has
     no noise; an iterate that is released is scaled into the ball of models, gets noise, and is projected onto it again.
     Iterates that are not released cost nothing.
 
-    **The sensitivity is the caller's claim.** privol proves the noise for it, and cannot prove it. The guarantee says
-    so. :func:`largest_ratio` tries to refute it.
+    **The sensitivity is the caller's claim.** privol proves the noise for it, but cannot prove the claim, and the
+    guarantee says so. :func:`largest_ratio` tries to refute it.
 
     Parameters
     ----------
     update : callable
-        ``update(state, row)`` returns the next state. Deterministic; of the row and the state alone.
+        ``update(state, row)`` returns the next state. A deterministic function of the row and the state alone.
     start : object
         State before the first row: public.
     sensitivity : float or callable
-        How far changing one row moves an iterate, at most, in L2 norm and with all rounding of ``update``. A function
-        of t: of the iterate after row t, whichever of the rows up to t is changed. A number ``c`` stands for ``c / t``,
-        the source's assumption (1).
+        Largest distance that changing one row moves an iterate, in L2 norm and with all rounding of ``update``. A
+        function of t is for the iterate after row t, whichever of the rows up to t is changed. A number ``c`` means
+        ``c / t``, the source's assumption (1).
     horizon : int
         Rows, at most.
     read : callable, optional
@@ -64,19 +64,20 @@ class POCP:
     release : {"all", "last"}, int or list of int, default="all"
         Rows after which an iterate is released.
     noise_shape : {"lipschitz", "smooth", "paper"}, default="lipschitz"
-        Noise in proportion to the sensitivity to the power of 2/3 or 1/2, or to 1/t, as printed.
+        Noise proportional to the sensitivity to the power of 2/3 or 1/2, or to 1/t, as printed.
     adjacency : {"replace", "zero_out"}, default="replace"
-        What the declared sensitivity is of: a row changed in any way, or left out, which ``update`` must know how to
-        do.
+        The change that the declared sensitivity covers: a row changed in any way, or left out, which ``update`` must be
+        able to do.
     ledger : Ledger, optional
         Shared budget. Default: one of its own, without a limit.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise that nobody can reproduce. Anything else is for tests: the guarantee is then marked not private.
+        ``None``: noise that cannot be reproduced. Any other value is for tests: the guarantee is then marked not
+        private.
 
     Attributes
     ----------
     point_ : ndarray of shape (dim,)
-        The last released iterate; before the first that of ``start``, which is public.
+        The last released iterate; before the first release that of ``start``, which is public.
     plan_ : WrappedCalibration
     guarantee_ : Guarantee
     ledger_ : Ledger
@@ -179,12 +180,12 @@ class POCP:
         self._account.attach(lambda: (self.n_rows_, self.n_releases_, self._spent), self._end)
 
     def learn(self, row: Any) -> FloatArray | None:
-        """Learn one row; return the iterate that is released after it, or None where none is.
+        """Learn one row; return the iterate released after it, or None if there is none.
 
         Parameters
         ----------
         row : object
-            What ``update`` takes: secret.
+            The row for ``update``: secret.
 
         Returns
         -------
@@ -220,7 +221,7 @@ class POCP:
         return [seen for seen in map(self.learn, rows) if seen is not None]
 
     def close(self) -> None:
-        """End the run: its ledger counts what was released, and the state is forgotten."""
+        """End the run: its ledger counts the releases, and the state is forgotten."""
         self._end("the run is closed; another one pays again")
         self._account.close()
 
@@ -250,7 +251,7 @@ class POCP:
 
 
 class Ratio(NamedTuple):
-    """How far an iterate moved, in units of what was declared; above 1 the declaration is refuted.
+    """Distance that an iterate moved, in units of the declared sensitivity; above 1 the declaration is refuted.
 
     Attributes
     ----------
@@ -274,10 +275,10 @@ def largest_ratio(
     read: Callable[[Any], ArrayLike] | None = None,
     changed: Iterable[int] | None = None,
 ) -> Ratio:
-    """Try to refute a declared sensitivity: change one row after the other, and see how far iterates move.
+    """Try to refute a declared sensitivity: change one row after the other, and measure how far iterates move.
 
-    No ratio proves anything; one above 1 refutes. The rows are no secret: take the worst that come to mind, such as
-    those whose gradients are opposite and of the largest norm. Cost ``len(rows)`` updates for each row that is changed.
+    No ratio proves the claim; one above 1 refutes it. The rows are not secret: choose the worst that you can find, such
+    as those whose gradients are opposite and of the largest norm. Cost: ``len(rows)`` updates for each changed row.
 
     Parameters
     ----------
@@ -286,7 +287,7 @@ def largest_ratio(
     rows : sequence
         Rows of a stream.
     others : sequence
-        As many: what each is changed to.
+        As many rows: the replacement of each.
     changed : iterable of int, optional
         Numbers of the rows to change, from 1. Default: all of them.
 

@@ -86,7 +86,7 @@ def progressive(
     Returns
     -------
     Progressive
-        Not private, but for its ``private`` part. The learner itself is what ``fit_stream`` would have made of it.
+        Not private, except its ``private`` part. The learner itself is as after ``fit_stream``.
     """
     points = integer(points=points, at_least=2)
     delay = integer(delay=delay, at_least=0)

@@ -56,9 +56,9 @@ class State(KnowsTaught, GoesOn):
     """The directory of a run that outlives its process: **secret** while the run lasts.
 
     ``learner.fit_stream(stream, checkpoint=State("RUN"))`` begins a run, or resumes the one that is there: the
-    same lines after a crash reach the same released values, bit for bit, as a run that nothing interrupts. What a
-    block releases, what it spends and the secret state (noise key included, mode 0600) reach the disk before any of it
-    can be seen: until then every attribute of the learner shows what was kept last.
+    same lines after a crash reach the same released values, bit for bit, as a run without interruptions. The releases
+    of a block, its spending and the secret state (noise key included, mode 0600) reach the disk before any of it can be
+    seen: until then every attribute of the learner shows the last checkpoint.
 
     Parameters
     ----------
@@ -66,33 +66,34 @@ class State(KnowsTaught, GoesOn):
         Made if it does not exist; its parent must. Holds ``ledger.jsonl``, the journal unless the learner has one,
         the folder ``secret`` until the run ends, and then ``model.npz`` and ``model.json``, the released model.
     every : int, default=65536
-        Rows after which the state is kept, at least 1. A crash loses the work of at most twice as many, and no result.
-        Of ``fit_ranks``: rows of the network; a directory is of one rank.
+        Rows after which a checkpoint is written, at least 1. A crash loses the work of at most twice as many, and no
+        result. With ``fit_ranks``: rows of the network; each rank has its own directory.
     seconds : float, default=10.0
-        And seconds, if rows have come; seen when a block of the stream ends. inf, and ``fit_ranks``: by rows alone.
+        Seconds after which a checkpoint is written too, if rows have arrived; checked at the end of each block of the
+        stream. inf, and ``fit_ranks``: by rows alone.
     inputs : dict, optional
         Public JSON values: how rows become features, as in :func:`save_model`; the same whenever the run is resumed.
     context : dict, optional
-        JSON values for whoever resumes the run, such as the command that began it: :meth:`read` returns them.
+        JSON values for resuming the run, such as the command that began it: :meth:`read` returns them.
     rest : bool, default=False
-        Resume with the rows after those that are learnt, and compare none: a stream that can be read again is read from
-        there, another brings these rows alone, from :meth:`next_row` on. Who was seen how often and when is on the
+        Resume with the rows after the learnt ones, and compare none: a stream that can be read again is read from
+        there; another contains only these rows, from :meth:`next_row` on. The users seen are recorded on the
         disk, so that a cap on rows per user holds. Not for runs that are evaluated, learn rows several times, or have
-        ``[delay]``; the run then can be resumed by ``rest=True`` only.
+        ``[delay]``; afterwards the run can be resumed only by ``rest=True``.
 
     Notes
     -----
     The stream must be read from its beginning once more: rows that the run has learnt already are compared with a
-    digest and skipped. Other rows are refused, because the noise that they would be given may have been published with
-    the old ones. For the same reason never resume from a directory that was copied or restored from a copy: two runs
-    with one noise key show the difference of their rows. An older checkpoint that is put into a directory resumes the
-    model, whose rows are then learnt again; what was spent stays spent.
+    digest and skipped. Other rows are refused, because their noise may have been published with the old rows.
+    For the same reason never resume from a directory that was copied or restored from a copy: two runs
+    with one noise key show the difference of their rows. With an older checkpoint the run resumes from there and
+    learns its rows again; spent budget stays spent.
 
-    Where somebody observes the run (:func:`privol.evaluate.progressive`), all rows are learnt again, by the same noise.
-    When the stream ends, the ledger closes the run's account for good, and only then the last model is shown: nothing
-    can be resumed from there. An error of the stream or an interrupt ends ``fit_stream`` with what was learnt kept and
-    shown; the same call resumes the run. One process at a time may have a directory.
-    Checkpoints are written in a thread beside the learning; a release that a callback is to see waits for them.
+    If the run is observed (:func:`privol.evaluate.progressive`), all rows are learnt again, with the same noise.
+    When the stream ends, the ledger closes the run's account permanently, and only then the last model is shown:
+    nothing can be resumed from there. An error of the stream or an interrupt ends ``fit_stream`` with what was learnt
+    kept and shown; the same call resumes the run. One process at a time may have a directory. Checkpoints are written
+    in a thread beside the learning; a release that a callback is to see waits for them.
     """
 
     def __init__(
@@ -143,7 +144,7 @@ class State(KnowsTaught, GoesOn):
     # ---- what is there ------------------------------------------------------------------------------------
 
     def read(self) -> dict[str, Any] | None:
-        """Return what the run that is there was begun with; None if there is none to resume.
+        """Return the public facts with which the existing run began; None if there is none to resume.
 
         Returns
         -------
@@ -160,14 +161,14 @@ class State(KnowsTaught, GoesOn):
         return None if plan is None else {name: value for name, value in plan.items() if name not in _SECRET}
 
     def learner(self, *, loss: Loss | None = None, ledger: Ledger | None = None) -> OnlineLearner:
-        """Return a learner with the parameters of the run that is there, to resume it by ``fit_stream``.
+        """Return a learner with the parameters of the existing run, to resume it by ``fit_stream``.
 
         Parameters
         ----------
         loss : Loss, optional
-            The object itself, where the run has a custom loss.
+            The object itself, if the run has a custom loss.
         ledger : Ledger, optional
-            The ledger of the run, where it is not the directory's own.
+            The ledger of the run, if it is not the directory's own.
 
         Raises
         ------
@@ -182,11 +183,11 @@ class State(KnowsTaught, GoesOn):
         return made
 
     def end(self, *, loss: Loss | None = None, ledger: Ledger | None = None) -> OnlineLearner:
-        """End the run that is there, without its rows and without another release.
+        """End the existing run, without its rows and without another release.
 
-        What it has not spent is given back (of ranks nothing, once a message has left), its secrets are removed, and
-        ``model.npz`` and ``model.json`` hold what it has released, if that is anything. Neither the version of privol
-        that began it matters, if this one reads its format, nor the rows.
+        Its unspent budget is freed (for ranks none, once a message has left), its secrets are removed, and
+        ``model.npz`` and ``model.json`` hold its released model, if there is one. It may have been begun by another
+        version of privol, if this one reads its format.
 
         Parameters
         ----------
@@ -196,7 +197,7 @@ class State(KnowsTaught, GoesOn):
         Returns
         -------
         OnlineLearner
-            What :meth:`learner` returns; if a model was released, it shows that.
+            As :meth:`learner` returns it; it shows the released model, if there is one.
 
         Raises
         ------

@@ -144,13 +144,13 @@ def save_model(
     Parameters
     ----------
     learner : OnlineLearner, OfflineLearner, PrivateClassifier or PrivateRegressor
-        With at least one release. A live run stays as it is: only what it released is written. Of an estimator of
-        tables the encoding belongs to that.
+        With at least one release. A live run continues: only its releases are written. For an estimator of
+        tables this includes the encoding.
     directory : path
         Made if it does not exist (its parent must); must not hold a model yet.
     inputs : dict, optional
         Public JSON values that say how rows become features (feature names, schema, ranges, target, ...), for
-        whoever predicts. The command line writes them and reads them back.
+        predictions. The command line writes them and reads them back.
 
     Raises
     ------

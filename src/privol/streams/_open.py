@@ -56,13 +56,13 @@ def open_stream(
 
     Files are read in constant memory, a few chunks of 8 MiB and at most four blocks, whatever their size (only ``.npz``
     is loaded whole). Everything that the arguments say about the data - label set, ranges, schema, number of features -
-    counts as public knowledge. Nothing is computed from the data except what this page names; ``Stream.conditions``
-    lists what was.
+    counts as public knowledge. Nothing is computed from the data except as described here; ``Stream.conditions``
+    lists it.
 
     Parameters
     ----------
     data : path, pattern, "-", file object, frame, (X, y), array or iterable
-        * a path to CSV, JSON lines (one object a line) or libsvm/svmlight text, plain or compressed
+        * a path to CSV, JSON lines (one object per line) or libsvm/svmlight text, plain or compressed
           by gz, bz2, xz or zst (recognised by content); ``"-"`` is standard input, read once,
           and so is a file object of bytes (``open("fifo", "rb")``, ``process.stdout``,
           ``socket.makefile("rb")``);
@@ -70,21 +70,21 @@ def open_stream(
         * a path to ``.npy`` (2-d, memory mapped) or ``.npz`` (arrays ``X`` and ``y``, or
           a matrix saved by ``scipy.sparse.save_npz`` with an array ``y`` added; loaded whole);
         * a URL that one of pyarrow's file systems knows (``s3://``, ``gs://``, ``abfs://``, ``hdfs://``,
-          ``file://``) of any of these but ``.npy`` and ``.npz``, or of a folder of them; the keys that
-          it may hold are never shown;
+          ``file://``) of any of these except ``.npy`` and ``.npz``, or of a folder of them; keys in it
+          are never shown;
         * a directory or a pattern (a string with ``*``, ``?`` or ``[``; ``**`` for folders at any
-          depth): its files, sorted by name, one after the other. All are of one format; named columns
-          are the same in each, in any order. Names that begin with ``.`` or ``_`` do not count in a directory;
+          depth): its files, sorted by name, one after the other. All have the same format and the same
+          named columns, in any order. Names that begin with ``.`` or ``_`` do not count in a directory;
         * a frame: anything with Arrow's C stream interface (pandas, polars, pyarrow, duckdb, ...).
-          What has a length can be read again, a reader once. A pandas index is no column;
+          A frame with a length can be read again, a reader once. A pandas index is not a column;
         * a tuple (X, y) of a 2-d array, scipy sparse matrix or frame and a 1-d array, series or None;
         * one 2-d array, its target a column as in a ``.npy`` file;
         * a sequence of (X, y) blocks, or an iterator or other iterable of them. The latter
-          can be read once, its number of rows is unknown, and its first block is taken at
-          once. Blocks are split to ``block_rows`` but never joined or held back;
+          can be read once, its number of rows is unknown, and its first block is read
+          immediately. Blocks are split to ``block_rows`` but never joined or delayed;
         * an iterable of (dict, y) pairs, one per row: the features are hashed (``hash_features``).
-          Rows are gathered to blocks: ``block_rows=1`` hands each on at once;
-        * with ``schema``, an iterable of dicts, the target one of the keys. The first row has all keys.
+          Rows are gathered into blocks: ``block_rows=1`` passes each on immediately;
+        * with ``schema``, an iterable of dicts, with the target as one of the keys. The first row has all keys.
     target : str, int, False or None
         Column of the target in inputs of columns and ``.npy``: its name, or its 0-based number,
         negative from the end. None: the last column. False: no target at all, every column is a
@@ -92,9 +92,9 @@ def open_stream(
     classes : (negative, positive) or more labels, optional
         The public label set, numbers or strings (surrounding blanks do not count, and
         1, "1", "1.0" and true are the same label). A label outside it is an error.
-        More than two are so many classes, or with ``positive`` two.
+        More than two labels are that many classes, or with ``positive`` two.
     positive : label, optional
-        This label against all the rest, or against the rest of ``classes`` where given.
+        This label against all others, or against the rest of ``classes`` if given.
         ``Stream.classes`` is then ``("not <positive>", positive)``. A missing label is an error.
         Without ``classes`` and ``positive`` the target is a real number (regression).
     header : bool, optional
@@ -104,54 +104,54 @@ def open_stream(
     n_features : int, optional
         Number of columns of X. A libsvm file without it is read twice: the first pass, at
         the speed of decompression and a search in every line, finds the highest index and
-        the number of rows. State it where the width is public, or where a later file
-        must have the same width. Elsewhere it is checked.
+        the number of rows. State it if the width is public, or if a later file
+        must have the same width. For other inputs it is checked.
     format : {"csv", "jsonl", "libsvm", "npy", "npz", "parquet", "arrow"}, optional
-        Of a file, or of each in a directory. None: inferred from the first bytes, else from the name (``.csv``,
-        ``.tsv``, ``.jsonl``, ``.ndjson``, ``.json``, ``.svm``, ``.libsvm``, ``.svmlight``, ``.binary``), else from
-        the look of the first line.
+        Of a file, or of each in a directory. None: inferred from the first bytes, then from the name (``.csv``,
+        ``.tsv``, ``.jsonl``, ``.ndjson``, ``.json``, ``.svm``, ``.libsvm``, ``.svmlight``, ``.binary``), then from
+        the first line.
     block_rows : int, default 65536
         Rows per block, at least 1; the last block may be shorter, and blocks of dense files
-        stay below 30 MiB. Where a live input pauses (see Notes), the rows that have come are a
+        stay below 30 MiB. If a live input pauses (see Notes), the rows that have arrived are a
         block. It never changes the rows, only where they are cut.
     ranges : pairs, mapping or path, optional
         Public (low, high) of the features: one pair per feature (None for no range), a
         mapping from name or 0-based feature number (the target is not counted), or a JSON
         file ``{"column": [low, high]}``. A feature with a range is mapped affinely from it to
         [-1, 1] and clipped there; others are unchanged. The ranges must be known without
-        the data: computed from the data they would void the guarantee. Dense rows only; the blocks are
-        float64 then.
+        the data: ranges computed from the data void the guarantee. Dense rows only; the blocks are
+        then float64.
     sep : str, optional
-        The one ASCII character that separates the columns of a CSV file. None: inferred from the first lines,
+        The ASCII character that separates the columns of a CSV file. None: inferred from the first lines,
         among comma, semicolon, tab and ``|``.
     encoding : str, default "utf-8"
         Of a CSV file: UTF-8 or a one-byte encoding that contains ASCII, such as latin-1 or cp1252.
     zero_based : bool, optional
         Whether libsvm indices count from 0. None: they do if an index 0 occurs (in the first
-        8 MiB if ``n_features`` is given, else anywhere in the file; in the first row of a live
-        input, where an index 0 that comes later is an error). State it when several
+        8 MiB if ``n_features`` is given, otherwise anywhere in the file; in the first row of a live
+        input, where a later index 0 is an error). State it if several
         files must agree; the parts of a directory do agree.
     schema : Schema, mapping, path of a TOML file, or PrivateEncoder, optional
-        What is public of the columns: ranges, levels, the target and its labels, the user, ...; see
-        :class:`privol.streams.Schema`. It takes the place of ``target``, ``classes``, ``positive``,
+        Public facts about the columns: ranges, levels, the target and its labels, the user, ...; see
+        :class:`privol.streams.Schema`. It replaces ``target``, ``classes``, ``positive``,
         ``ranges``, ``header``, ``sep``, ``encoding`` and ``columns``. A :class:`privol.encoding.PrivateEncoder`
-        learns it under a guarantee from the first rows, at once, and the stream is of the others.
+        learns it under a guarantee from the first rows, immediately, and the stream has the others.
     columns : sequence of str, optional
         Names of the columns of a CSV file that has no header.
     first_row : int, default 1
         With a schema: rows before it are left out, such as those that taught a learnt schema.
     last_row : int, optional
-        With a schema: rows after it are left out, and not read where that can be helped.
+        With a schema: rows after it are left out, and not read if this can be avoided.
     hash_features : int, default 2**18
-        Number of columns of X for (dict, y) pairs, best a power of two, below 2^31. Each key with a number, and each
-        "key=value" with a text, is hashed to one of them with a sign, by scikit-learn's ``FeatureHasher``.
+        Number of columns of X for (dict, y) pairs, preferably a power of two, below 2^31. Each key with a number, and
+        each "key=value" with a text, is hashed to one of them with a sign, by scikit-learn's ``FeatureHasher``.
     read_ahead : bool, default True
-        Whether a thread makes the next blocks while the caller uses this one, and another one reads tables for it. Only
+        Whether one thread makes the next blocks while the caller uses this one, and another reads tables for it. Only
         for files, standard input, file objects of the operating system and frames that can be read again: the caller's
         own iterators and readers run in the caller's thread.
         It never changes the blocks, nor where an error appears.
     count_cells : bool, default False
-        Whether iterations count, by column, the cells that ``schema`` does not take as they are, in
+        Whether iterations count, by column, the unknown, missing and clipped cells under ``schema``, in
         :attr:`Stream.cells`. Not private. It never changes the blocks.
 
     Returns
@@ -164,33 +164,33 @@ def open_stream(
     ------
     StreamError
         When opening, or at the block concerned while iterating, always before that block is
-        handed out: a file that is missing, empty or damaged, or has changed since it was opened; a directory or pattern
+        passed on: a file that is missing, empty or damaged, or has changed since it was opened; a directory or pattern
         without files, or with files that do not fit together; a header without rows; a row with too few or too many
         fields; text where a number should be; an integer beyond 2^53 in a typed column; a column of a type that is
         neither a number nor text; a label outside the set; a wrong number of features. The message names the
         1-based data row of the whole stream (empty lines and the header are not counted; for parts also the part and
         the row in it), the column, what was found and what is allowed; ``error.row`` has the number.
     InvalidParameter
-        A parameter that is wrong by itself, does not fit another one, or means nothing for this kind of data.
+        A parameter that is invalid, does not fit another one, or has no meaning for this kind of data.
 
     Notes
     -----
     NaN and infinities are not refused here, nor are missing cells (empty, blank or null), which
     become NaN: the learner's ``on_invalid`` decides, by row number. ``ranges`` keep both as they are. A
-    schema states what a missing cell means.
+    schema states the meaning of missing cells.
 
     CSV, JSON lines, Parquet, Arrow, frames and zst need pyarrow (``pip install 'privol[files]'``). CSV is quoted by
     double quotes; a line break inside quotes needs a schema with ``newlines_in_values``. An Arrow file is held in
     memory one of its own batches at a time.
 
-    Standard input and file objects that are no regular files are live: whole lines that have come are handed out
-    when nothing more comes for 10 ms, and at the latest after 0.1 s, not when a block is full. Opening waits for the
-    first lines alone: of CSV for the header and the first row (the first two rows where it is not stated that there
-    is no header), and for up to 20 lines while these might tell another separator than the comma; of JSON lines for
-    the first row, which has all keys; of libsvm for the first row, which tells ``zero_based`` if it is not stated.
-    A row ends with its line end. Compressed rows come when the decompressor gives them (zst: by 256 KiB of text),
-    rows of an Arrow stream with their batch. Where it cannot be asked whether there is more (on Windows, and of
-    objects that are not files of the operating system, such as those of TLS), each read is handed out by itself.
+    Standard input and file objects that are no regular files are live: whole lines are passed on when nothing more
+    arrives for 10 ms, and at the latest after 0.1 s, not when a block is full. Opening waits only for the first
+    lines: for CSV the header and the first row (the first two rows unless ``header=False``), and up to 20 lines while
+    these may show a separator other than the comma; for JSON lines the first row, which has all keys; for libsvm the
+    first row, which decides ``zero_based`` if it is not stated. A row ends with its line end. Compressed rows come
+    when the decompressor returns them (zst: by 256 KiB of text), rows of an Arrow stream with their batch. Where
+    waiting data cannot be detected (on Windows, and for objects that are not files of the operating system, such as
+    those of TLS), each read is passed on by itself.
 
     Examples
     --------
