@@ -24,7 +24,9 @@ _NO_DELTA = 1e-6  # where nothing that was read has one
 
 @click.command()
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
-@click.option("--delta", type=float, help="Where epsilon is stated.  [default: the largest of the limits and the runs]")
+@click.option(
+    "--delta", type=float, help="Delta of the stated epsilon.  [default: the largest of the limits and the runs]"
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def account(runs: tuple[str, ...], delta: float | None, as_json: bool) -> None:
     """Show which runs spent how much privacy of the same rows, and the total.

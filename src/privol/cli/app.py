@@ -24,10 +24,11 @@ _EXIT_CODES = """\b
 Exit codes: 0 done; 2 a wrong option or parameter; 3 the data cannot be read or
 learnt (the message names the row); 4 the budget or the horizon is exceeded;
 5 a file cannot be written or a run cannot be read; 6 an audit refutes a claim,
-or privol verify does; 7 privol verify leaves a claim unchecked; 130 interrupted; 141 nobody reads the output any more.
-What fails before a row is learnt leaves nothing: no model is handed out, so
-nothing is spent. What fails later, and Ctrl-C (or SIGTERM), leaves a run with
-what was released by then: privol resume continues it."""
+or privol verify does; 7 privol verify leaves a claim unchecked; 130 interrupted;
+141 the output is no longer read.
+A failure before a row is learnt leaves nothing: no model is released, so
+nothing is spent. A later failure, and Ctrl-C (or SIGTERM), leaves a run with
+its releases so far: privol resume continues it."""
 
 
 def exit_code(error: BaseException) -> int:
@@ -134,24 +135,24 @@ def app() -> None:
     On your own table: learn what its columns mean and a model, both within epsilon, and predict:
         privol run clinic.csv --target readmitted --epsilon 1 --out RUN
         privol predict RUN new.csv
-    What is public of a table may be said beforehand: draft it, check every line, and use it:
+    State what is public about a table: draft it, check every line, and use it:
         privol info clinic.csv --target readmitted > clinic.toml
         privol run clinic.csv --schema clinic.toml --epsilon 1 --out RUN
     What does the model make of each column, and how much of that is noise?
         privol explain RUN
-    All there is to say of a run, in one HTML file:
+    Everything about a run, in one HTML file:
         privol report RUN
     What would a budget mean, before anything is spent?
         privol plan --schema clinic.toml --horizon 100000 --epsilon 1
-    Who spent what of the privacy of the same rows?
+    How much privacy of the same rows have all runs spent?
         privol account RUN
-    Does the stated guarantee follow from what was recorded? An independent program computes it again:
+    Does the stated guarantee follow from the record? An independent program recomputes it:
         privol verify RUN
     Do learners leak more than they claim? Many runs on two neighbouring streams try to show it:
         privol audit dpftrl
     What does privacy cost, learner by learner, on many streams?
         privol arena
-    Do the figures of the source papers come out again?
+    Can the figures of the source papers be reproduced?
         privol reproduce --list
     """
 

@@ -65,7 +65,7 @@ def _listed(words: str | None) -> list[str] | None:
 )
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes, of one thread each.")
 @click.option("--diffprivlib", metavar="PYTHON", help="Interpreter that has diffprivlib.  [default: this one]")
-@click.option("--redo", metavar="NAME,...", help="Run these anew, though their results are there.")
+@click.option("--redo", metavar="NAME,...", help="Run these again, although their results exist.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def arena(

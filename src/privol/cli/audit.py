@@ -41,8 +41,8 @@ AUDITED = (*(entry.name for entry in TABLE), "prefix")
 @click.option(
     "--calibration",
     type=click.Choice(OBJECTIVE_CALIBRATIONS),
-    help="pigd, pgiga, pqftl, dola, bandit, prefix with design tree, and the offline learners; published: what the "
-    "paper claims is audited.  [default: tight]",
+    help="pigd, pgiga, pqftl, dola, bandit, prefix with design tree, and the offline learners; published: the "
+    "paper's claim is audited.  [default: tight]",
 )
 @click.option(
     "--randomizer",
@@ -52,7 +52,7 @@ AUDITED = (*(entry.name for entry in TABLE), "prefix")
 @click.option(
     "--noise-position",
     type=click.Choice(NOISE_POSITIONS),
-    help="dola: noise on gradients, or on what is sent.  [default: gradient]",
+    help="dola: noise on gradients, or on messages.  [default: gradient]",
 )
 @click.option(
     "--batch", type=int, help="nogd, dpftrl, pqftl, dola, sparse-dola: rows of a step.  [default: 128, 24 or 1]"
@@ -61,12 +61,15 @@ AUDITED = (*(entry.name for entry in TABLE), "prefix")
     "--rows-per-user",
     type=int,
     metavar="ROWS",
-    help="pigd, pgiga, nogd, dpftrl, pqftl, prefix, offline learners: the claim is of a budget for all rows of a user, "
-    "who has at most so many; the streams differ in all of them, at the worst places.  [default: the claim is for one "
+    help="pigd, pgiga, nogd, dpftrl, pqftl, prefix, offline learners: the claim is for all rows of a user, at most "
+    "this many; the streams differ in all of them, at the worst places.  [default: the claim is for one "
     "row]",
 )
 @click.option(
-    "--user-separation", type=int, metavar="ROWS", help="With it: any two of them are so many rows apart.  [default: 1]"
+    "--user-separation",
+    type=int,
+    metavar="ROWS",
+    help="With it: any two of them are this many rows apart.  [default: 1]",
 )
 @click.option(
     "--user-places",

@@ -16,7 +16,9 @@ __all__ = ["explain"]
 @click.command()
 @click.argument("run")
 @click.option("--column", metavar="NAME", help="Show the shape of this column, or cross, instead of all columns.")
-@click.option("--plot", metavar="FILE.png", help="Draw the shapes into this file (png, svg, pdf), over one.")
+@click.option(
+    "--plot", metavar="FILE.png", help="Draw the shapes into this file (png, svg, pdf), replacing an old one."
+)
 @click.option(
     "--names",
     metavar="COLUMN=A,B,...",
@@ -24,7 +26,7 @@ __all__ = ["explain"]
     help="Public values of a column of categories, of which a learnt encoding keeps hashes alone; may be given several "
     "times. Never read them off the rows.",
 )
-@click.option("--coverage", type=float, default=0.95, show_default=True, help="Of the bands.")
+@click.option("--coverage", type=float, default=0.95, show_default=True, help="Coverage of the bands.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def explain(
     run: str, column: str | None, plot: str | None, names: tuple[str, ...], coverage: float, as_json: bool

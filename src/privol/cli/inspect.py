@@ -28,7 +28,9 @@ __all__ = ["info", "plan"]
 
 @click.command()
 @click.option("--n-features", type=int, help="Features of a row, without the intercept.  [needed without a schema]")
-@click.option("--n-columns", type=int, help="Columns to be learnt, beside the target: says what that takes instead.")
+@click.option(
+    "--n-columns", type=int, help="Columns to be learnt, without the target: shows the plan of their encoding instead."
+)
 @click.option("--schema", metavar="S.toml", help="The schema of the run: tells features, --x-bound, the cap of users.")
 @click.option(
     "--n-classes",
@@ -51,7 +53,7 @@ def plan(
     """Show the noise of a budget, before anything is spent.
 
     For some releases it shows how far one row can move the model (sensitivity), the noise in each coordinate, the
-    length of the noise vector, and the noise in the score of a row of the largest norm beside the largest possible
+    length of the noise vector, and the noise in the score of a row of the largest norm next to the largest possible
     score. Then it gives a verdict and, if noise drowns the signal, what would help.
 
     With --n-columns it shows how many rows teach the encoding of a table (privol run FILE), with what noise, how
@@ -161,11 +163,11 @@ _PRIVATE = ("epsilon", "delta", "adjacency", "drop", "cross", "columns", "ledger
     metavar="COLUMN",
     help="Column of the target: its name, or its 0-based number.  [default: the last column]",
 )
-@click.option("--rows", type=int, help="Look at so many first rows.  [default: 100000]")
+@click.option("--rows", type=int, help="Number of first rows to read.  [default: 100000]")
 @file_options
 @click.option("--private", is_flag=True, help="Learn the schema from all rows, under a budget of its own.")
 @click.option("--epsilon", type=float, help="The budget.  [default: 1]")
-@click.option("--delta", type=float, help="Where epsilon is stated.  [default: 1e-6]")
+@click.option("--delta", type=float, help="Delta of the stated epsilon.  [default: 1e-6]")
 @click.option("--adjacency", type=click.Choice(ADJACENCIES), help="What a row is replaced by.  [default: replace]")
 @click.option("--drop", metavar="A,B,...", help="Columns to leave out.")
 @click.option(

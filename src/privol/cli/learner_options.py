@@ -80,8 +80,8 @@ LEARNER_OPTIONS = (
         "rows_per_user",
         int,
         "the budget is for one row",
-        "The budget is for all rows of one user, who has at most this many (pigd, pgiga, nogd, dpftrl, adaptive, "
-        "pqftl and the offline learners).",
+        "The budget covers all rows of one user, at most this many (pigd, pgiga, nogd, dpftrl, adaptive, pqftl and the "
+        "offline learners).",
         "ROWS",
     ),
     LearnerOption(

@@ -15,7 +15,7 @@ _NAME = "report.html"
 
 @click.command()
 @click.argument("run")
-@click.option("--out", metavar="FILE.html", help="Where to write it, over one.  [default: report.html in RUN]")
+@click.option("--out", metavar="FILE.html", help="File to write, replacing an old one.  [default: report.html in RUN]")
 @click.option(
     "--public",
     is_flag=True,

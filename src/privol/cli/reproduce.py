@@ -30,7 +30,7 @@ _SHOWN = {"name", "file", "what", "quick", "verdict", "how", "why"}  # of a resu
 @click.option("--runs", type=click.IntRange(min=2), help="Repetitions with noise of their own.  [default: by figure]")
 @click.option("--skip-missing", is_flag=True, help="Leave out the figures whose data sets are not there.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--quiet", is_flag=True, help="Say nothing of the progress.")
+@click.option("--quiet", is_flag=True, help="Print no progress.")
 def reproduce(
     names: tuple[str, ...],
     listing: bool,
@@ -45,11 +45,11 @@ def reproduce(
     """Measure tables and figures of the source papers again, and compare. NOT PRIVATE.
 
     NAME is a figure by the paper's own number ("jain2012 fig. 2a", or jain2012-fig-2a), a paper (jain2012), or all.
-    The verdict of each: "agrees" where every number of the paper is met within the tolerance that is stated, and every
+    The verdict of each: "agrees" if every number of the paper is met within the stated tolerance and every
     statement holds; "differs" with what differs and why; "not compared" for a small size (--quick).
 
     \b
-    Writes into FOLDER, and nowhere else, beside what is there:
+    Writes into FOLDER, and nowhere else, and keeps other files there:
         NAME.md, NAME.json, NAME.png    tables, results, and the picture; NAME-quick.* of a small size
         index.md, results.json          all results in the folder
 

@@ -23,21 +23,21 @@ __all__ = ["resume"]
 @click.option(
     "--end",
     is_flag=True,
-    help="End the run without its rows and without another release: what it has not spent is given back, and its noise "
-    "key is removed.",
+    help="End the run without its rows and without another release: its unspent budget is freed, and its noise key is "
+    "removed.",
 )
 @click.option(
     "--no-diagnostics",
     "plain",
     is_flag=True,
-    help="Leave out the diagnostics that the run was begun with, and go on from where it was kept last.",
+    help="Leave out the diagnostics of the run, and resume from its last checkpoint.",
 )
 @click.option(
     "--rest",
     is_flag=True,
-    help="Go on with the rows after those that are learnt, and compare none: FILE is entered there, a pipe brings "
-    "these rows alone. How often users were seen, and when, is kept, so a cap holds. Needs --no-diagnostics where the "
-    "run has any.",
+    help="Resume with the rows after the learnt ones, and compare none: FILE is read from there; a pipe must bring "
+    "only these rows. The users seen are on the disk, so a cap holds. Needs --no-diagnostics if the run has "
+    "diagnostics.",
 )
 @click.option("--next-row", is_flag=True, help="Print the number of the first row that is not learnt, for --rest.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")

@@ -98,8 +98,8 @@ class _RunCommand(GroupedCommand):
     type=HorizonType(),
     metavar="ROWS|auto",
     help="Number of rows that the budget must last for; with --renewal, that of the first epoch. auto: any number of "
-    "rows, which nobody counts, for somewhat more noise (adaptive, dpftrl, pqftl).  [default: the rows of FILE, which "
-    "are counted first]",
+    "rows, without counting them, for somewhat more noise (adaptive, dpftrl, pqftl).  [default: the rows of FILE, "
+    "which are counted first]",
 )
 @click.option(
     "--private-metrics",

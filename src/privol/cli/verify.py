@@ -20,12 +20,12 @@ _WORDS = {True: "holds", False: "DOES NOT HOLD", None: "not checked"}
 def verify(run: str, as_json: bool) -> None:
     """Check the guarantee of RUN again, from its public record alone.
 
-    From run.json and ledger.jsonl an independent program computes again what one row and all rows of a user move,
-    which noise this needs, what all mechanisms cost together, and which epsilon follows. It is two files which import
-    nothing of privol, work in exact and interval arithmetic, and can be read in an evening.
+    From run.json and ledger.jsonl an independent program recomputes the sensitivity to one row and to all rows of a
+    user, the noise that this needs, the cost of all mechanisms together, and the resulting epsilon. It consists of two
+    files that import nothing from privol, work in exact and interval arithmetic, and can be read in an evening.
 
-    It believes the record where this says which noise was drawn, and what gradients were cut to: privol audit tests the
-    program itself. What it has no proof for is "not checked", and then the run does not pass.
+    It trusts the record on the noise that was drawn and on the clipping of gradients; privol audit tests the program
+    itself. Parts without a proof are "not checked", and then the run does not pass.
 
     \b
     Exit codes: 0 all holds; 6 something does not; 7 something was not checked.
