@@ -20,10 +20,13 @@ __all__ = [
     "OF_ONE_SCORE",
     "OF_TARGETS",
     "ON_INVALID",
+    "PROGRAM_ADJACENCIES",
+    "PROGRAM_FAILURES",
     "PROXIES",
     "RANDOMIZERS",
     "REGULARIZERS",
     "RENEWALS",
+    "ROW_FORMATS",
     "STATISTICS",
     "STEPS",
     "THRESHOLDS",
@@ -77,6 +80,10 @@ REGULARIZERS = ("explicit", "implicit")
 THRESHOLDS = ("noise", "rda", "published")
 #: Ways to make one number of what a run releases.
 STATISTICS = ("auto", "fitted")
+#: Of programs that are audited: how their tables differ, how they read rows, what happens where they fail.
+PROGRAM_ADJACENCIES = ("replace", "add_remove", "zero_out")
+ROW_FORMATS = ("json", "csv")
+PROGRAM_FAILURES = ("raise", "skip", "count")
 BUILT_TOPOLOGIES = ("ring", "grid", "star", "complete")
 ON_INVALID = ("raise", "zero")
 PROXIES = ("numerical", "hoeffding")

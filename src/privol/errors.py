@@ -17,6 +17,7 @@ __all__ = [
     "PartFailure",
     "PrivacyWarning",
     "PrivolError",
+    "ProgramFailure",
     "RankFailure",
     "ScaledRowsWarning",
     "SelectionFailure",
@@ -75,6 +76,13 @@ class RankFailure(PrivolError, RuntimeError):
     def __init__(self, message: str, *, rank: int | None) -> None:
         super().__init__(message)
         self.rank = rank
+
+
+class ProgramFailure(PrivolError, RuntimeError):
+    """A program that is audited cannot be started, fails, takes too long, or releases what is not numbers.
+
+    The message names the program, the size of its table, and what it said last.
+    """
 
 
 class PartFailure(PrivolError, RuntimeError):

@@ -217,6 +217,10 @@ def test_example_multiclass(tmp_path, monkeypatch):
         "privol.ledger",
         "privol.streams",
         "privol.audit._audit",
+        "privol.audit._canaries",
+        "privol.audit._exact",
+        "privol.audit._neighbours",
+        "privol.audit._of_programs",
     ],
 )
 def test_docstrings(name):

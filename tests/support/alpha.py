@@ -39,6 +39,8 @@ RATES: dict[str, float] = {
     "audit.reports": 1e-6,
     "audit.offline": 1e-6,
     "audit.network": 1e-6,
+    "audit.programs": 1e-6,
+    "audit.canaries": 1e-6,
     "audit.users": 1e-7,
     "audit.users.others": 1e-7,
     "gradients.scale": 1e-6,

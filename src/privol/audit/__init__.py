@@ -4,8 +4,29 @@ A guarantee is an upper bound that is proved. An audit runs the compiled learner
 distinguishes the runs as well as it can, and returns a lower bound with a stated confidence. A lower bound above the
 claim refutes it: the proof, the calibration or the code is wrong. ``docs/audit.md`` has the figures of all that is
 shipped.
+
+:func:`audit_program` and :func:`audit_canaries` try to refute what any other program claims, a callable or a command.
 """
 
 from ._audit import MECHANISMS, STATISTICS, Audit, audit, audit_black_box
+from ._canaries import CanaryAudit, audit_canaries
+from ._exact import exact_delta
+from ._neighbours import Domain, Pair
+from ._of_programs import ProgramAudit, audit_program
+from ._programs import Command
 
-__all__ = ["MECHANISMS", "STATISTICS", "Audit", "audit", "audit_black_box"]
+__all__ = [
+    "MECHANISMS",
+    "STATISTICS",
+    "Audit",
+    "CanaryAudit",
+    "Command",
+    "Domain",
+    "Pair",
+    "ProgramAudit",
+    "audit",
+    "audit_black_box",
+    "audit_canaries",
+    "audit_program",
+    "exact_delta",
+]

@@ -8,15 +8,16 @@ from typing import Any
 import click
 
 from .._vocabulary import (
-    ADJACENCIES,
     DESIGNS,
     NOISE_POSITIONS,
     OBJECTIVE_CALIBRATIONS,
     OF_ONE_SCORE,
+    PROGRAM_ADJACENCIES,
     RANDOMIZERS,
     STATISTICS,
 )
 from ..learners import TABLE
+from .audited_programs import audit_a_program, program_options
 from .option_types import ReleaseType
 from .outputs import printing
 
@@ -26,12 +27,15 @@ AUDITED = (*(entry.name for entry in TABLE), "prefix")
 
 
 @click.command()
-@click.argument("learner", type=click.Choice(AUDITED))
+@click.argument("learner", type=click.Choice(AUDITED), required=False)
+@program_options
 @click.option(
     "--epsilon", "epsilons", type=float, multiple=True, help="Budget; may be given several times.  [default: 0.5, 1, 4]"
 )
-@click.option("--delta", type=float, help="[default: 1e-06; offline learners: 0]")
-@click.option("--adjacency", type=click.Choice(ADJACENCIES), help="[default: replace]")
+@click.option("--delta", type=float, help="[default: 1e-06; offline learners, programs: 0]")
+@click.option(
+    "--adjacency", type=click.Choice(PROGRAM_ADJACENCIES), help="add_remove: of programs alone.  [default: replace]"
+)
 @click.option(
     "--design",
     type=click.Choice(DESIGNS),
@@ -90,7 +94,11 @@ AUDITED = (*(entry.name for entry in TABLE), "prefix")
     type=int,
     help="Steps of a run, for learners that perturb running sums; rows, of the offline ones.  [default: 8]",
 )
-@click.option("--runs", type=int, help="Runs on each of the two streams.  [default: 100000]")
+@click.option(
+    "--runs",
+    type=int,
+    help="Runs on each of the two streams.  [default: 100000; programs: 20000; commands without --requests: 1000]",
+)
 @click.option("--confidence", type=float, help="Of each lower bound on its own.  [default: 0.99]")
 @click.option(
     "--statistic",
@@ -103,8 +111,11 @@ AUDITED = (*(entry.name for entry in TABLE), "prefix")
 )
 @click.option("--seed", type=int, help="For the same noise again.  [default: keys from the operating system]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
-def audit(learner: str, epsilons: tuple[float, ...], as_json: bool, seed: int | None, **options: Any) -> int:
+def audit(learner: str | None, epsilons: tuple[float, ...], as_json: bool, seed: int | None, **options: Any) -> int:
     """Try to refute what a learner claims, by many runs on two neighbouring streams.
+
+    Or what any other program claims: --command names one that reads rows and prints what it releases, as
+    docs/audit_programs.md says; --callable a function of Python. Neighbouring tables are found by search.
 
     No data is needed: streams and parameters are the worst cases of the proofs, as far as they are known. Prints
     the claim and lower bounds on epsilon and mu, each with the stated confidence. A bound above the claim refutes it
@@ -123,12 +134,19 @@ def audit(learner: str, epsilons: tuple[float, ...], as_json: bool, seed: int | 
         privol audit objective-perturbation --calibration published
         privol audit dpftrl --rows-per-user 4 --user-separation 256
         privol audit prefix --design sqrt --rows-per-user 4 --user-separation 256
+        privol audit --command 'python mechanism.py' --requests --column 0:1 --epsilon 1
+        privol audit --callable mechanism:release --column 0:1x3 --norm 1 --epsilon 1 --delta 1e-6
     """
     from ..audit import audit as make_audit
     from ..tables import audit_report, show
     from .app import OK, REFUTED
 
-    given = {name: value for name, value in options.items() if value is not None}
+    words = {**options, "epsilons": epsilons, "as_json": as_json, "seed": seed}
+    refuted = audit_a_program(learner, words)
+    if refuted is not None:
+        return REFUTED if refuted else OK
+    assert learner is not None
+    given = {name: value for name, value in words.items() if name in options and value is not None}
     if "user_places" in given:
         try:
             given["user_places"] = [int(place) for place in given["user_places"].split(",")]

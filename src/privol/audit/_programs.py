@@ -1,0 +1,325 @@
+"""Programs that are audited: a callable or a command, called many times on one table."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import shlex
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Protocol
+
+import numpy as np
+
+from .._validate import choice, number
+from .._vocabulary import ROW_FORMATS
+from ..errors import InvalidParameter, ProgramFailure
+from ._bounds import FloatArray
+
+__all__ = ["Called", "Command", "Program", "joined", "program_of"]
+
+FAILED = -1.0  # in the place of the number of values: of a run that failed, where failures are counted
+_SHOWN = 300  # characters of what a program said, in an error
+
+
+class Program(Protocol):
+    """What is audited: tables in, numbers out."""
+
+    @property
+    def title(self) -> str:
+        """Name for the sentence."""
+
+    def released(self, rows: FloatArray, runs: int) -> list[FloatArray]:
+        """Return what ``runs`` independent runs on this table release, one vector each."""
+
+    def close(self) -> None:
+        """End whatever runs."""
+
+
+def joined(released: Sequence[FloatArray | None]) -> FloatArray:
+    """Runs as one array: the number of values, then the values, filled up with zeros; None: a run that failed."""
+    width = max((len(one) for one in released if one is not None), default=0)
+    table = np.zeros((len(released), 1 + width))
+    for row, one in zip(table, released, strict=True):
+        row[0] = FAILED if one is None else len(one)
+        if one is not None:
+            row[1 : 1 + len(one)] = one
+    return table
+
+
+def _checked(values: Any, said: str) -> FloatArray:
+    """Numbers of one run, in one vector."""
+    try:
+        vector = np.asarray(values, dtype=np.float64).ravel()
+    except (TypeError, ValueError):
+        raise ProgramFailure(f"{said} released what is not numbers: {str(values)[:_SHOWN]!r}") from None
+    if not len(vector):
+        raise ProgramFailure(f"{said} released nothing")
+    if not np.isfinite(vector).all():
+        at = int(np.flatnonzero(~np.isfinite(vector))[0])
+        raise ProgramFailure(f"{said} released {vector[at]} as value {at + 1}: only finite numbers can be audited")
+    return np.array(vector)
+
+
+@dataclass
+class Called:
+    """A callable: ``release(rows)``, or ``many(rows, runs)`` where it has such an attribute."""
+
+    release: Callable[[FloatArray], Any]
+    title: str
+
+    def released(self, rows: FloatArray, runs: int) -> list[FloatArray]:
+        many = getattr(self.release, "many", None)
+        where = f"{self.title}, given {_of(rows)},"
+        try:
+            # each run gets rows of its own: a program may change them
+            found = many(rows.copy(), runs) if many else [self.release(rows.copy()) for _ in range(runs)]
+        except Exception as error:
+            raise ProgramFailure(f"{where} failed: {type(error).__name__}: {error}") from error
+        if len(found) != runs:
+            raise ProgramFailure(f"{where} released {len(found)} results for {runs} runs")
+        return [_checked(one, where) for one in found]
+
+    def close(self) -> None:
+        """Nothing runs."""
+
+
+def _of(rows: FloatArray) -> str:
+    return "an empty table" if not len(rows) else "1 row" if len(rows) == 1 else f"{len(rows):,} rows"
+
+
+def _flat(value: Any, said: str) -> list[float]:
+    """Numbers of a JSON value, in the order in which they stand there."""
+    if isinstance(value, (bool, int, float)):
+        return [float(value)]
+    if isinstance(value, (list, dict)):
+        inside = value.values() if isinstance(value, dict) else value
+        return [number for one in inside for number in _flat(one, said)]
+    raise ProgramFailure(f"{said} released what is not a number: {json.dumps(value)[:_SHOWN]}")
+
+
+def _parsed(line: str, said: str) -> list[float]:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        raise ProgramFailure(f"{said} printed what is not JSON: {line.strip()[:_SHOWN]!r}") from None
+    return _flat(value, said)
+
+
+@dataclass
+class Command:
+    """A program of any language that reads rows and prints what it releases.
+
+    Without ``requests`` the command is started once for each run. It reads the rows from its standard input, one a
+    line, to the end, and prints one or several lines of JSON: numbers, or lists and objects of numbers, which together
+    are what the run releases. An empty table has no line.
+
+    With ``requests`` it is started once for all. It reads requests, one a line, each a JSON object
+    ``{"rows": [[...], ...], "runs": 500}``, and answers each with as many lines as there are ``runs``: each of them is
+    all that one run on these rows releases. It has to flush its output, and to draw noise anew for each run.
+
+    Parameters
+    ----------
+    command : str or sequence of str
+        The program and its arguments; a text is split as a shell does, but no shell is started. In every word
+        ``{seed}`` becomes a number below 2**63, another one each time that the command is started.
+    rows : {"json", "csv"}, default="json"
+        A row as a JSON list, or as numbers between commas; requests are JSON always.
+    requests : bool, default=False
+        Whether the program answers requests.
+    timeout : float, default=60.0
+        Seconds that the program may take for its answer, above 0: for each run, or for each request.
+    random_state : None or int
+        Of the seeds. None: from the operating system.
+
+    Raises
+    ------
+    InvalidParameter
+        If the command is empty, or a parameter is out of its range.
+
+    Notes
+    -----
+    :class:`~privol.errors.ProgramFailure` is raised while it is used: where the program cannot be started, ends with
+    another code than 0, prints nothing, or too little, or what is not numbers, or takes too long. It names what the
+    program wrote to standard error last. A program that fails is ended with all processes that it started.
+    """
+
+    command: str | Sequence[str]
+    rows: str = "json"
+    requests: bool = False
+    timeout: float = 60.0
+    random_state: int | None = None
+    title: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        choice(ROW_FORMATS, rows=self.rows)
+        self.timeout = number(timeout=self.timeout, above=0.0)
+        try:
+            self.words = shlex.split(self.command) if isinstance(self.command, str) else list(self.command)
+        except ValueError as error:
+            raise InvalidParameter(f"command cannot be split into words: {error}: {self.command!r}") from None
+        if not self.words or not all(isinstance(word, str) for word in self.words):
+            raise InvalidParameter(f"command must name a program, found {self.command!r}")
+        self.title = shlex.join(self.words)
+        self._random = np.random.default_rng(self.random_state)
+        self._server: _Server | None = None
+
+    def _started(self) -> list[str]:
+        seed = str(self._random.integers(2**63))
+        return [word.replace("{seed}", seed) for word in self.words]
+
+    def released(self, rows: FloatArray, runs: int) -> list[FloatArray]:
+        """Return what ``runs`` runs on these rows release, one vector each; ProgramFailure where that fails."""
+        said = f"{self.title!r}, given {_of(rows)},"
+        if not self.requests:
+            text = "".join(self._line(row) + "\n" for row in rows)
+            return [_checked(self._once(text, said), said) for _ in range(runs)]
+        if self._server is None:
+            self._server = _Server(self._started(), said)
+        request = json.dumps({"rows": rows.tolist(), "runs": runs})
+        try:
+            lines = self._server.answer(request, runs, self.timeout, said)
+            return [_checked(_parsed(line, said), said) for line in lines]
+        except ProgramFailure:
+            self.close()
+            raise
+
+    def _line(self, row: FloatArray) -> str:
+        return json.dumps(row.tolist()) if self.rows == "json" else ",".join(map(repr, row.tolist()))
+
+    def _once(self, text: str, said: str) -> list[float]:
+        with tempfile.TemporaryFile("w+") as errors:
+            process = _popen(self._started(), errors, said)
+            try:
+                printed, _ = process.communicate(text, timeout=self.timeout)
+            except subprocess.TimeoutExpired:
+                raise ProgramFailure(f"{said} took longer than {self.timeout:g} s{_last(errors)}") from None
+            finally:
+                _end(process)
+            if process.returncode:
+                raise ProgramFailure(f"{said} ended with code {process.returncode}{_last(errors)}")
+            lines = [line for line in printed.splitlines() if line.strip()]
+            if not lines:
+                raise ProgramFailure(f"{said} printed nothing{_last(errors)}")
+            return [value for line in lines for value in _parsed(line, said)]
+
+    def close(self) -> None:
+        """End the program, if it answers requests and runs."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def __enter__(self) -> Command:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def _popen(words: list[str], errors: IO[str], said: str) -> subprocess.Popen[str]:
+    try:
+        # a session of its own: what it starts ends with it
+        return subprocess.Popen(
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ProgramFailure(f"{said} cannot be started: {error.strerror or error}") from None
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    if process.poll() is None:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(OSError):  # what was still to be written to a program that has ended
+                pipe.close()
+
+
+def _last(errors: IO[str]) -> str:
+    """The last line that a program wrote to standard error, for an error."""
+    errors.seek(0)
+    lines = [line.strip() for line in errors.read().splitlines() if line.strip()]
+    return f"; it said last: {lines[-1][:_SHOWN]}" if lines else ""
+
+
+class _Server:
+    """A program that answers requests."""
+
+    def __init__(self, words: list[str], said: str) -> None:
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self.process = _popen(words, self.errors, said)
+        self.pending = b""
+
+    def answer(self, request: str, lines: int, timeout: float, said: str) -> list[str]:
+        """Send a request and wait for so many lines."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        source, sink = self.process.stdout.fileno(), self.process.stdin.fileno()
+        for pipe in (source, sink):
+            os.set_blocking(pipe, False)
+        left, found = (request + "\n").encode(), list[bytes]()
+        deadline = time.monotonic() + timeout
+        with selectors.DefaultSelector() as ready:
+            ready.register(source, selectors.EVENT_READ)
+            ready.register(sink, selectors.EVENT_WRITE)
+            while len(found) < lines:
+                rest = deadline - time.monotonic()
+                events = ready.select(max(0.0, rest))
+                if not events and rest <= 0.0:
+                    got = f" ({len(found)} of {lines} runs came)" if found else ""
+                    raise ProgramFailure(f"{said} took longer than {timeout:g} s{got}{_last(self.errors)}")
+                for key, _ in events:
+                    if key.fd == sink:
+                        try:
+                            left = left[os.write(sink, left) :]
+                        except BrokenPipeError:
+                            left = b""
+                        if not left:
+                            ready.unregister(sink)
+                        continue
+                    came = os.read(source, 1 << 16)
+                    if not came:
+                        code = self.process.wait()
+                        raise ProgramFailure(
+                            f"{said} ended with code {code} after {len(found)} of {lines} runs{_last(self.errors)}"
+                        )
+                    *whole, self.pending = (self.pending + came).split(b"\n")
+                    found += [line for line in whole if line.strip()]
+        if len(found) > lines or self.pending.strip():
+            raise ProgramFailure(f"{said} printed more than one line for each of {lines} runs")
+        return [line.decode("utf-8", "replace") for line in found]
+
+    def close(self) -> None:
+        _end(self.process)
+        self.errors.close()
+
+
+def program_of(program: Callable[[FloatArray], Any] | Command, name: str | None) -> Program:
+    """What is audited, of what was given."""
+    if isinstance(program, Command):
+        if name is not None:
+            program.title = name
+        return program
+    if not callable(program):
+        raise InvalidParameter(f"program must be a callable or a Command, found {program!r}")
+    title = name or getattr(program, "__name__", None) or type(program).__name__
+    return Called(program, Path(title).name if os.sep in title else title)

@@ -1,0 +1,581 @@
+"""Audits of other programs: right ones stand, wrong ones fall, evidence is a supermartingale, failures are named."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from alpha import rate
+from scipy.stats import binom, laplace, norm
+
+from privol.audit import Command, Domain, audit_canaries, audit_program, exact_delta
+from privol.audit._canaries import canary_p_value
+from privol.audit._events import Point, best_event
+from privol.audit._evidence import Evidence
+from privol.audit._neighbours import given_pair, pairs_to_try
+from privol.errors import InvalidParameter, ProgramFailure
+from privol.guarantees import gdp_delta
+
+RNG = np.random.default_rng()
+SIGNED, UNIT = Domain([-1.0], [1.0]), Domain([0.0], [1.0])
+PYTHON = [sys.executable, "-S", "-E", "-c"]
+
+
+@pytest.fixture(autouse=True)
+def _same_noise():
+    RNG.bit_generator.state = np.random.default_rng(11).bit_generator.state
+
+
+class Many:
+    """A program that makes many runs at once: ``draw(rows, runs)``."""
+
+    def __init__(self, draw):
+        self.many, self.__name__ = draw, draw.__name__
+
+    def __call__(self, rows):
+        raise AssertionError("many is there")
+
+
+def geometric(scale, runs):
+    p = -math.expm1(-1 / scale)
+    return RNG.geometric(p, (runs, 1)) - RNG.geometric(p, (runs, 1))
+
+
+@Many
+def laplace_sum(rows, runs):  # of values in [-1, 1], for epsilon = 1 under replacement
+    return rows.sum() + RNG.laplace(scale=2.0, size=(runs, 1))
+
+
+@Many
+def laplace_sum_add_remove(rows, runs):
+    return rows.sum() + RNG.laplace(scale=1.0, size=(runs, 1))
+
+
+@Many
+def gaussian_sum(rows, runs):  # 1-GDP
+    return rows.sum() + RNG.normal(scale=2.0, size=(runs, 1))
+
+
+@Many
+def geometric_count(rows, runs):
+    return (rows > 0.5).sum() + geometric(1.0, runs)
+
+
+@Many
+def randomized_response(rows, runs):  # e^epsilon = 3
+    return np.where(RNG.random((runs, len(rows))) < 0.75, rows[:, 0], 1.0 - rows[:, 0])
+
+
+@Many
+def mean_of_noisy_count(rows, runs):  # sum and count with noise of half of epsilon = 1 each
+    total = rows.sum() + RNG.laplace(scale=2.0, size=(runs, 1))
+    count = len(rows) + RNG.laplace(scale=2.0, size=(runs, 1))
+    return np.hstack([total / np.maximum(count, 1.0), count])
+
+
+RIGHT = [
+    (laplace_sum, SIGNED, {"epsilon": 1.0}),
+    (laplace_sum_add_remove, SIGNED, {"epsilon": 1.0, "adjacency": "add_remove"}),
+    (laplace_sum_add_remove, SIGNED, {"epsilon": 1.0, "adjacency": "zero_out"}),
+    (gaussian_sum, SIGNED, {"mu": 1.0}),
+    (geometric_count, UNIT, {"epsilon": 1.0}),
+    (geometric_count, UNIT, {"epsilon": 1.0, "low_bits": True}),  # integers show nothing there
+    (randomized_response, Domain([0.0], [1.0], levels={0: (0.0, 1.0)}), {"epsilon": math.log(3)}),
+    (mean_of_noisy_count, SIGNED, {"epsilon": 1.0, "adjacency": "add_remove"}),
+]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("program", "domain", "words"), RIGHT)
+def test_what_is_right_stands(program, domain, words):
+    error = rate("audit.programs", len(RIGHT))
+    found = audit_program(program, domain=domain, runs=6_000, error=error, random_state=1, **words)
+    assert not found.refuted
+    assert (found.runs, found.stages > 2, found.pair is not None) == (6_000, True, True)
+    assert found.log_evidence < 5.0
+    assert found.epsilon_refuted < found.epsilon
+    # most of the claim is seen, but for the noisy mean, which shares its budget, and the tails of a Gaussian
+    seen = found.mu_lower / found.mu if found.mu else found.epsilon_lower / found.epsilon
+    assert seen > (0.3 if program is mean_of_noisy_count else 0.65)
+    assert "Nothing here contradicts the claim" in found.sentence()
+
+
+@Many
+def two_thirds(rows, runs):
+    return rows.sum() + RNG.laplace(scale=4 / 3, size=(runs, 1))
+
+
+@Many
+def two_thirds_gaussian(rows, runs):
+    return rows.sum() + RNG.normal(scale=4 / 3, size=(runs, 1))
+
+
+@Many
+def bounds_of_data(rows, runs):
+    width = np.ptp(rows) if len(rows) else 0.0
+    return rows.sum() + width * RNG.laplace(size=(runs, 1))
+
+
+@Many
+def public_count(rows, runs):
+    return np.hstack([rows.sum() + RNG.laplace(size=(runs, 1)), np.full((runs, 1), float(len(rows)))])
+
+
+@Many
+def mean_of_exact_count(rows, runs):
+    return (rows.sum() + RNG.laplace(size=(runs, 1))) / max(1, len(rows))
+
+
+@Many
+def squeezed(rows, runs):  # the noise itself depends on the rows; the mean does not
+    return RNG.laplace(scale=1.0 if rows.any() else 3.0, size=(runs, 1))
+
+
+@Many
+def one_of_many(rows, runs):  # noise on every column but the last
+    sums = rows.sum(axis=0) + RNG.laplace(scale=50.0, size=(runs, rows.shape[1]))
+    sums[:, -1] = rows[:, -1].sum() + RNG.laplace(scale=0.5, size=runs)
+    return sums
+
+
+@Many
+def as_many_as_rows(rows, runs):  # what is released is noise, how much of it is not
+    return RNG.normal(size=(runs, 1 + len(rows)))
+
+
+WRONG = [
+    (two_thirds, SIGNED, {"epsilon": 1.0}),
+    (two_thirds_gaussian, SIGNED, {"mu": 1.0}),
+    (laplace_sum_add_remove, SIGNED, {"epsilon": 1.0}),  # the sensitivity of rows added, where they are replaced
+    (bounds_of_data, SIGNED, {"epsilon": 1.0}),
+    (public_count, SIGNED, {"epsilon": 1.0, "adjacency": "add_remove"}),
+    (mean_of_exact_count, SIGNED, {"epsilon": 1.0, "adjacency": "add_remove"}),
+    (squeezed, UNIT, {"epsilon": 0.5}),
+    (one_of_many, Domain([0.0] * 20, [1.0] * 20), {"epsilon": 1.0}),
+    (as_many_as_rows, UNIT, {"epsilon": 4.0, "adjacency": "add_remove"}),
+    (laplace_sum, SIGNED, {"epsilon": 1.0, "low_bits": True}),  # right for real numbers, not for doubles
+    (randomized_response, Domain([0.0], [1.0], levels={0: (0.0, 1.0)}), {"epsilon": 0.7}),
+]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("program", "domain", "words"), WRONG)
+def test_what_is_wrong_falls(program, domain, words):
+    found = audit_program(program, domain=domain, random_state=1, **words)
+    assert found.refuted
+    assert found.runs < 20_000
+    assert found.log_evidence >= -math.log(found.error)
+    assert "THE CLAIM IS REFUTED" in found.sentence()
+    assert found.counts[0] > found.counts[1]
+
+
+def test_rows_of_tables_that_are_given_are_found():
+    """Only where a certain value is already there does another one show: no table of extreme rows has it."""
+
+    def program(rows):
+        return float(0.37 in rows and rows.max() == 1.0) + RNG.laplace(scale=0.05)
+
+    words = {"domain": UNIT, "epsilon": 1.0, "runs": 6_000, "random_state": 2}
+    assert not audit_program(program, **words).refuted
+    found = audit_program(program, tables=[np.array([[0.37], [0.5], [0.2]])], **words)
+    assert found.refuted
+    assert "of a table given" in found.sentence()
+
+
+def test_a_pair_that_is_given_is_all_that_is_tried():
+    found = audit_program(laplace_sum_add_remove, domain=SIGNED, epsilon=1.0, pair=([[1.0], [0.3]], [[-1.0], [0.3]]))
+    assert (found.refuted, found.pairs, found.pair.at) == (True, 1, 1)
+    assert json.loads(found.to_json())["pair"] == {"first": [[1.0], [0.3]], "second": [[-1.0], [0.3]], "at": 1,
+                                                   "kind": "given"}  # fmt: skip
+
+
+def test_the_same_seeds_give_the_same_audit():
+    found = []
+    for _ in range(2):
+        RNG.bit_generator.state = np.random.default_rng(5).bit_generator.state
+        found.append(audit_program(two_thirds, domain=SIGNED, epsilon=1.0, random_state=4).to_json())
+    assert found[0] == found[1]
+
+
+def test_a_limit_of_time_ends_after_a_stage():
+    found = audit_program(laplace_sum, domain=SIGNED, epsilon=1.0, runs=100_000, seconds=1e-9, random_state=1)
+    assert found.stages == 1
+    assert found.runs < 20_000
+
+
+def test_the_same_release_every_time_is_remarked():
+    found = audit_program(lambda rows: rows.sum(), domain=UNIT, epsilon=1.0, runs=2_000, random_state=1)
+    assert found.refuted
+    assert "draw noise anew" in found.sentence()
+    still = audit_program(lambda _: 3.0, domain=UNIT, epsilon=1.0, runs=500, random_state=1)
+    assert (still.refuted, still.log_evidence, still.event, still.remark) == (False, 0.0, "", "")
+
+
+# ---- evidence -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "rare"), [(0.0, 0.0, 0.3), (1.0, 0.0, 0.2), (0.7, 0.1, 0.25),
+                                                        (3.0, 1e-5, 0.04)])  # fmt: skip
+def test_evidence_has_a_mean_of_one_where_the_claim_is_attained(epsilon, delta, rare):
+    """All outcomes of two stages of two pairs of runs; an event of a right program that the claim just allows."""
+    likely = math.exp(epsilon) * rare + delta
+    point, total = Point(epsilon, delta), 0.0
+    for outcome in itertools.product(itertools.product((False, True), repeat=2), repeat=4):
+        chance = math.prod((likely if a else 1 - likely) * (rare if b else 1 - rare) for a, b in outcome)
+        evidence = Evidence()
+        for stage in (outcome[:2], outcome[2:]):
+            evidence.add(np.array([a for a, _ in stage]), np.array([b for _, b in stage]), point)
+        total += chance * math.exp(evidence.log_wealth(lambda _: point))
+    assert 1 - 2e-6 < total <= 1.0
+
+
+def test_evidence_falls_with_the_claim():
+    evidence = Evidence()
+    evidence.add(np.arange(100) < 70, np.arange(100) % 7 == 0, Point(0.5, 0.0))
+    wealth = [evidence.log_wealth(lambda _, x=x: Point(x, 0.0)) for x in (0.0, 0.5, 1.0, 1.6, 4.0)]
+    assert sorted(wealth, reverse=True) == wealth
+    assert wealth[0] > 10.0 > 0.0 > wealth[-1]
+    assert Evidence().log_wealth(lambda _: Point(0.0, 0.0)) == 0.0
+
+
+def test_events_see_the_last_bits():
+    draw = RNG.laplace(size=4000)
+    tables = [np.column_stack([np.ones(4000), shift + draw]) for shift in (0.0, 1.0)]
+    point = [Point(1.0, 0.0)]
+    blind = best_event(*tables, point, low_bits=False, z=2.0)
+    seen = best_event(*tables, point, low_bits=True, z=2.0)
+    assert blind.growth < 0.0 < seen.growth
+    assert "last bit" in seen.sentence()
+    happened = [seen.happened(table).mean() for table in tables]
+    assert min(happened) == 0.0
+    assert max(happened) > 0.1
+
+
+# ---- neighbouring tables --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "add_remove", "zero_out"])
+def test_pairs_are_neighbours_in_the_domain(adjacency):
+    domain = Domain([-2.0, 0.0, 1.0], [1.0, 5.0, 3.0], norm=4.0, levels={2: (1.0, 3.0)})
+    sizes = (0, 1, 5) if adjacency == "add_remove" else (1, 2, 5)
+    given = [np.array([[0.5, 0.5, 1.0], [0.1, 0.0, 1.0]])]
+    pairs = pairs_to_try(domain, adjacency=adjacency, sizes=sizes, tables=given, at_most=80, rng=RNG)
+    assert 60 <= len(pairs) <= 80
+    assert {len(pair.first) for pair in pairs} == {*sizes, 2}
+    for pair in pairs:
+        again = given_pair(pair.first, pair.second, 3, adjacency)
+        assert np.array_equal(again.first, pair.first)
+        changed = {pair.at - 1} if adjacency == "zero_out" else set()
+        assert all(domain.has(row) for k, row in enumerate(pair.first) if k not in changed)
+        assert all(domain.has(row) for row in pair.second)
+    assert any(len(np.unique(pair.second, axis=0)) == 1 for pair in pairs if len(pair.second) > 1)  # all alike
+    ends = np.concatenate([pair.second[pair.at - 1] for pair in pairs])
+    assert {-2.0, 1.0, 3.0} <= set(ends)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "adjacency", "words"),
+    [
+        ([[0.0]], [[math.nan]], "replace", "row 1 of the second table is not finite"),
+        ([[0.0]], [[math.inf]], "zero_out", "row 1 of the second table is not finite"),
+        ([[0.0, 1.0]], [[0.0]], "replace", "rows of 1 numbers each"),
+        ([["a"]], [[0.0]], "replace", "rows of 1 numbers each"),
+        ([[0.0]], [[0.0]], "replace", "found 0 that differ"),
+        ([[0.0], [1.0]], [[1.0], [0.0]], "replace", "found 2 that differ"),
+        ([[0.0]], [[0.0], [1.0]], "replace", "as many rows, found 1 and 2"),
+        ([[0.0]], [[1.0]], "add_remove", "one row that one of them has more"),
+        ([[0.5]], [[1.0]], "zero_out", "row 1 must be zeros"),
+    ],
+)
+def test_pairs_that_are_none(first, second, adjacency, words):
+    with pytest.raises(InvalidParameter, match=words):
+        audit_program(laplace_sum, domain=UNIT, epsilon=1.0, pair=(first, second), adjacency=adjacency)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({}, "epsilon must be given, or mu"),
+        ({"epsilon": 1.0, "mu": 1.0}, "two claims"),
+        ({"epsilon": -1.0}, "epsilon must be"),
+        ({"epsilon": 1.0, "delta": 1.0}, "delta must be"),
+        ({"epsilon": 1.0, "adjacency": "remove"}, "adjacency must be one of"),
+        ({"epsilon": 1.0, "sizes": (0,)}, r"sizes\[0\] must be an integer of at least 1"),
+        ({"epsilon": 1.0, "sizes": ()}, "no pair of neighbouring tables"),
+        ({"epsilon": 1.0, "tables": [[[math.nan]]]}, "row 1 of table 1 is not finite"),
+        ({"epsilon": 1.0, "tables": [[]]}, "sizes has the empty one"),
+        ({"epsilon": 1.0, "runs": 199}, "runs must be"),
+        ({"epsilon": 1.0, "error": 0.0}, "error must be"),
+        ({"epsilon": 1.0, "failures": "ignore"}, "failures must be one of"),
+        ({"epsilon": 1.0, "domain": Domain([1.0], [1.0])}, "domain has one row only"),
+    ],
+)
+def test_parameters_are_checked(words, message):
+    with pytest.raises(InvalidParameter, match=message):
+        audit_program(laplace_sum, **{"domain": UNIT, **words})
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (((), ()), "one value for each column, found 0 and 0"),
+        (((0.0,), (1.0, 2.0)), "found 1 and 2"),
+        (((0.0, 2.0), (1.0, 1.0)), r"high\[1\] must be a finite number of at least 2"),
+        (((math.nan,), (1.0,)), r"low\[0\]"),
+        (((0.0,), (1.0,), 0.0), "norm must be"),
+        (((3.0, 4.0), (9.0, 9.0), 4.9), "norm must be at least that of the shortest row, 5, found 4.9"),
+        (((0.0,), (1.0,), None, {1: (0.0,)}), "column of levels must be"),
+        (((0.0,), (1.0,), None, {0: ()}), "at least one value"),
+        (((0.0,), (1.0,), None, {0: (2.0,)}), "levels of column 0 must be"),
+    ],
+)
+def test_domains_are_checked(words, message):
+    with pytest.raises(InvalidParameter, match=message):
+        Domain(*words)
+
+
+# ---- programs that fail -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("release", "words"),
+    [
+        (lambda _: [], "released nothing"),
+        (lambda _: math.nan, "released nan as value 1"),
+        (lambda _: [1.0, math.inf], "released inf as value 2"),
+        (lambda _: "much", "what is not numbers: 'much'"),
+        (lambda _: 1 / 0, "failed: ZeroDivisionError"),
+        (Many(lambda rows, runs: np.zeros((runs + 1, 1))), "results for 24 runs"),
+    ],
+)
+def test_callables_that_fail_are_named(release, words):
+    with pytest.raises(ProgramFailure, match=words):
+        audit_program(release, domain=UNIT, epsilon=1.0, random_state=1)
+
+
+def no_empty_tables(rows):
+    if not len(rows):
+        raise ValueError("no rows")
+    return rows.sum() + RNG.laplace()
+
+
+def test_failures_may_be_skipped_or_counted():
+    words = {"domain": UNIT, "epsilon": 1.0, "adjacency": "add_remove", "runs": 2_000, "random_state": 1}
+    with pytest.raises(ProgramFailure, match="empty table") as raised:
+        audit_program(no_empty_tables, **words)
+    assert "tables of 0 and 1 rows" in raised.value.__notes__[0]
+    found = audit_program(no_empty_tables, failures="skip", **words)
+    assert not found.refuted
+    assert found.skipped
+    assert "ValueError: no rows" in found.sentence()
+    counted = audit_program(no_empty_tables, failures="count", **words)
+    assert counted.refuted
+    assert "the run failed" in counted.sentence()
+    with pytest.raises(ProgramFailure, match="fails on all pairs"):
+        audit_program(no_empty_tables, sizes=(0,), failures="skip", **{**words, "domain": UNIT})
+
+
+def test_what_is_no_program():
+    with pytest.raises(InvalidParameter, match="must be a callable or a Command"):
+        audit_program("python", domain=UNIT, epsilon=1.0)
+
+
+# ---- commands -----------------------------------------------------------------------------------------------------
+
+ECHO = "import sys, json\nfor line in sys.stdin: print(line, end='')"
+LAPLACE = (
+    "import json, random, sys\n"
+    "draw = random.Random(int(sys.argv[1]) if len(sys.argv) > 1 else None).expovariate\n"
+    "for line in sys.stdin:\n"
+    "    request = json.loads(line)\n"
+    "    total = sum(row[0] for row in request['rows'])\n"
+    "    for _ in range(request['runs']): print(json.dumps({'sum': total + draw(1) - draw(1)}))\n"
+    "    sys.stdout.flush()"
+)
+
+
+@pytest.mark.process
+def test_rows_come_to_a_command_as_they_are():
+    rows = np.array([[0.1, -1e-300], [2.0**60, 1 / 3]])
+    assert [one.tolist() for one in Command([*PYTHON, ECHO]).released(rows, 2)] == [rows.ravel().tolist()] * 2
+    by_commas = Command([*PYTHON, "import sys, json\nprint(json.dumps(sys.stdin.read()))"], rows="csv")
+    with pytest.raises(ProgramFailure, match=r"0\.1,-1e-300.n1\.152921504606847e\+18,0\.3333333333333333"):
+        by_commas.released(rows, 1)
+    seeds = Command([*PYTHON, "import sys; print(int(sys.argv[1]) % 2**50)", "{seed}"], random_state=1)
+    assert len({float(one[0]) for one in seeds.released(rows, 3)}) == 3
+    assert Command([*PYTHON, "print(1); print('[[2], {\"a\": true}]')"]).released(rows[:0], 1)[0].tolist() == [
+        1.0,
+        2.0,
+        1.0,
+    ]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("import sys; print('bad luck', file=sys.stderr); sys.exit(3)", "ended with code 3; it said last: bad luck"),
+        ("pass", "printed nothing"),
+        ("print('nothing')", "printed what is not JSON: 'nothing'"),
+        ("print('[1, null]')", "released what is not a number: null"),
+        ("print('[]')", "released nothing"),
+        ("print('NaN')", "released nan as value 1"),
+        ("import time; time.sleep(600)", "took longer than 0.5 s"),
+    ],
+)
+def test_commands_that_fail_are_named(program, words):
+    patience = 0.5 if "sleep" in program else 60.0
+    with pytest.raises(ProgramFailure, match=words) as raised:
+        audit_program(Command([*PYTHON, program], timeout=patience), domain=UNIT, epsilon=1.0, name="mine")
+    assert "'mine', given 1 row" in str(raised.value)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("import sys; print('bad luck', file=sys.stderr); sys.exit(3)", "code 3 after 0 of 5 runs; it said last: bad"),
+        ("print(1, flush=True); print(2, flush=True)", "ended with code 0 after 2 of 5 runs"),
+        ("print('1\\n' * 6, flush=True); input(); input()", "more than one line for each of 5 runs"),
+        ("print('much\\n' * 5, flush=True); input(); input()", "what is not JSON: 'much'"),
+        ("print(1, flush=True)\nimport time; time.sleep(600)", r"took longer than 1 s \(1 of 5 runs came\)"),
+        ("import time; time.sleep(600)", "took longer than 1 s"),
+    ],
+)
+def test_commands_that_answer_wrongly_are_named(program, words):
+    patience = 1.0 if "sleep" in program else 60.0
+    rows = np.zeros((30_000 if "sleep" in program else 1, 1))  # more than a pipe holds: nobody waits for the reader
+    with (
+        Command([*PYTHON, program], requests=True, timeout=patience) as command,
+        pytest.raises(ProgramFailure, match=words),
+    ):
+        command.released(rows, 5)
+
+
+@pytest.mark.process
+def test_a_command_that_answers_requests_is_audited():
+    command = Command([*PYTHON, LAPLACE, "{seed}"], requests=True, random_state=7)
+    words = {"epsilon": 1.0, "runs": 4_000, "random_state": 1}
+    assert audit_program(command, domain=SIGNED, **words).refuted
+    assert not audit_program(command, domain=UNIT, **words).refuted
+
+
+def test_commands_are_checked():
+    for wrong, words in ((("",), "must name a program"), (([],), "must name"), (("'",), "cannot be split")):
+        with pytest.raises(InvalidParameter, match=words):
+            Command(*wrong)
+    with pytest.raises(InvalidParameter, match="rows must be one of"):
+        Command("x", rows="xml")
+    with pytest.raises(InvalidParameter, match="timeout"):
+        Command("x", timeout=0.0)
+    with pytest.raises(ProgramFailure, match="cannot be started: No such file"):
+        audit_program(Command("./no-such-program"), domain=UNIT, epsilon=1.0)
+
+
+# ---- exact --------------------------------------------------------------------------------------------------------
+
+
+def test_exact_deltas():
+    assert exact_delta(norm(0.0), norm(1.0), 1.0) == pytest.approx(gdp_delta(1.0, 1.0), rel=1e-6)
+    assert exact_delta(norm(0.0), norm(0.1), 0.5) == pytest.approx(gdp_delta(0.5, 0.1), rel=1e-5)
+    assert exact_delta(laplace(0.0), laplace(1.0), 1.0) < 1e-12
+    assert exact_delta(laplace(0.0), laplace(1.0), 0.5) == pytest.approx(-math.expm1(-0.25), rel=1e-6)
+    third = Fraction(1, 3)
+    assert exact_delta([third, 1 - third], [1 - third, third], math.log(2)) < 1e-15
+    assert exact_delta([third, 1 - third], [1 - third, third], 0.0) == pytest.approx(1 / 3, rel=1e-15)
+    assert exact_delta({"a": 1.0}, {"b": 1.0}, 5.0) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        ([0.5, 0.4], [0.5, 0.5], "first must sum to 1"),
+        ([0.5, 0.5], [1.5, -0.5], "outcome 1 of second must be at least 0"),
+        ([0.5, 0.5], [1.0], "as many outcomes, found 2 and 1"),
+        ("yes", [1.0], "must be probabilities or a distribution"),
+    ],
+)
+def test_exact_deltas_are_checked(first, second, words):
+    with pytest.raises(InvalidParameter, match=words):
+        exact_delta(first, second, 1.0)
+
+
+def test_programs_with_known_distributions_are_not_run():
+    def program(rows):
+        raise AssertionError
+
+    few = {"random_state": 1, "at_most_pairs": 12}
+    program.distribution = lambda rows: laplace(rows.sum(), 1.0)
+    assert not audit_program(program, domain=UNIT, epsilon=1.0, **few).refuted
+    found = audit_program(program, domain=SIGNED, epsilon=1.0, **few)
+    assert (found.refuted, found.runs, found.log_evidence) == (True, 0, math.inf)
+    assert found.exact == pytest.approx(-math.expm1(-0.5), rel=1e-4)
+    assert "need delta = 0.393" in found.sentence()
+    assert json.loads(found.to_json())["log_evidence"] == "inf"
+    program.distribution = lambda rows: norm(rows.sum(), 2.0)
+    assert not audit_program(program, domain=SIGNED, mu=1.0, **few).refuted
+    assert audit_program(program, domain=SIGNED, mu=0.99, **few).refuted
+    program.distribution = lambda rows: [0.5, 0.5] if len(rows) < 2 else [0.4, 0.6]
+    words = {"epsilon": 0.0, "adjacency": "add_remove", **few}
+    assert not audit_program(program, domain=UNIT, delta=0.1001, **words).refuted
+    assert audit_program(program, domain=UNIT, delta=0.0999, **words).refuted
+
+
+# ---- canaries -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (0.5, 0.0), (1.0, 0.01), (2.0, 1e-3)])
+def test_p_values_of_guesses(epsilon, delta):
+    """That of the authors' program, and at least what a program shows that reveals a canary with probability delta."""
+    m, r, right = 12, 9, 1 / (1 + math.exp(-epsilon))
+    for v in range(1, r + 1):
+        worst, below = 0.0, 0.0
+        for i in range(1, v + 1):
+            below += binom.pmf(v - i, r, right)
+            worst = max(worst, below / i)
+        expected = min(1.0, binom.sf(v - 1, r, right) + 2 * m * delta * worst)
+        found = canary_p_value(m, r, v, epsilon, delta)
+        assert found == pytest.approx(expected, rel=1e-8)
+        assert found >= binom.sf(v - 1, r, delta + (1 - delta) * right)
+    assert canary_p_value(m, r, 0, epsilon, delta) == 1.0
+
+
+def sums(scale):
+    return lambda rows: rows.sum(axis=0) + RNG.laplace(scale=scale, size=rows.shape[1])
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("adjacency", "scale"), [("add_remove", 1.0), ("zero_out", 1.0), ("replace", 2.0)])
+def test_canaries(adjacency, scale):
+    """Each canary has a coordinate: its noise is that of epsilon = 1."""
+    words = {"adjacency": adjacency, "random_state": 3}
+    found = audit_canaries(sums(scale), np.eye(1000), epsilon=1.0, error=rate("audit.canaries", 3), **words)
+    assert not found.refuted
+    assert 0.3 < found.epsilon_lower < 1.0
+    wrong = audit_canaries(sums(scale / 3), np.eye(1000), epsilon=1.0, **words)
+    assert wrong.refuted
+    assert wrong.epsilon_lower > 1.0
+    assert "THE CLAIM IS REFUTED" in wrong.sentence()
+    assert json.loads(wrong.to_json())["correct"] == wrong.correct
+
+
+def test_canaries_are_checked():
+    program, words = sums(1.0), {"epsilon": 1.0}
+    for canaries, message, more in (
+        ([[1.0]], "2 canaries at least", {}),
+        ([1.0, 2.0], "must have a shape", {}),
+        ([[1.0], [math.nan]], "row 2 of canaries is not finite", {}),
+        (np.eye(3), "for adjacency 'replace'", {"alternatives": np.eye(3)}),
+        (np.eye(3), "one row for each of 3 canaries", {"alternatives": np.eye(3)[:2], "adjacency": "replace"}),
+        (np.eye(3), "others must have rows of 3", {"others": [[1.0]]}),
+        (np.eye(3), "a number for each of 3 canaries", {"score": lambda released, canaries: released[:2]}),
+    ):
+        with pytest.raises(InvalidParameter, match=message):
+            audit_canaries(program, canaries, **words, **more)
+    with pytest.raises(InvalidParameter, match="score must be given: the program releases 1 values"):
+        audit_canaries(lambda rows: rows.sum(), np.eye(3), **words)
