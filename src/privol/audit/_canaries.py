@@ -184,10 +184,10 @@ def audit_canaries(
     >>> import numpy as np
     >>> from privol.audit import audit_canaries
     >>> rng = np.random.default_rng(3)
-    >>> def noisy_sums(rows):  # of rows of norm 1, with a hundredth of the noise for epsilon = 1
-    ...     return rows.sum(axis=0) + rng.normal(scale=0.05, size=400)
-    >>> found = audit_canaries(noisy_sums, np.eye(400), epsilon=1.0, delta=1e-6, random_state=3)
-    >>> found.refuted, found.correct == found.guesses
+    >>> def noisy_sums(rows):  # of rows of L1 norm 1, with a fifth of the noise for epsilon = 1
+    ...     return rows.sum(axis=0) + rng.laplace(scale=0.2, size=400)
+    >>> found = audit_canaries(noisy_sums, np.eye(400), epsilon=1.0, random_state=4)
+    >>> found.refuted, found.epsilon_lower > 2.0
     (True, True)
     """
     epsilon = number(epsilon=epsilon, at_least=0.0, at_most=500.0)
