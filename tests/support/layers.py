@@ -69,8 +69,8 @@ ONLY = {
 
 # Compiled modules, bottom first, each with those it may cimport or import.
 CORE_ORDER = (
-    "_text", "_plain", "_rows", "_losses", "_geometry", "_schedule", "_noise", "_draws", "_guarded", "_sampler",
-    "_vectors", "_report", "_bitgen", "_discrete", "coin", "_prefix_plan", "_prefix", "_learner_run",
+    "_text", "_plain", "_rows", "_one_row", "_losses", "_geometry", "_schedule", "_noise", "_draws", "_guarded",
+    "_sampler", "_vectors", "_report", "_bitgen", "_discrete", "coin", "_prefix_plan", "_prefix", "_learner_run",
     "_iterate", "_gradient", "_local", "_network", "_bandit", "_leader", "_least_squares", "_objective",
     "_row_sums", "_newton", "_seen",
 )  # fmt: skip

@@ -33,9 +33,10 @@ from ..readers.arrays import ArraySource
 from ..streams import Stream, open_stream
 from .course import Coders, Course, EncodedRows, Learner, afford, blocks_of, check_declared, check_encoded, together
 from .defaults import defaults_for, encoder_for, last_model_for, within_budget
-from .inputs import Labelled
+from .inputs import Labelled, dict_columns
 from .kept import Directory, describe_shown, encoding_of, ledger_beside
 from .live import LearnsLive, one_at_a_time
+from .single import AskingRows
 from .sparse_table import SparseCourse, SparseRows
 
 __all__ = ["PrivateModel"]
@@ -263,6 +264,7 @@ class PrivateModel(LearnsLive):
         """End the current run: make the last release if one is due. Closing twice is harmless."""
         course: Course | None = vars(self).get("_course")
         if course is not None and not course.closed:
+            self._let_teach()
             course.close()
         return self
 
@@ -429,7 +431,7 @@ class PrivateModel(LearnsLive):
             if course is not None:
                 raise NotFittedError(
                     f"This {type(self).__name__} instance has no model yet: the first {course.teaches:,} rows teach "
-                    f"the encoding, and {course.taken:,} have come."
+                    f"the encoding, and {course.taken + self._waiting():,} have come."
                 )
             raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet: call fit first.")
         return learner
@@ -466,7 +468,7 @@ class PrivateModel(LearnsLive):
         """Rows that taught, and rows that the model has learnt, in the current or last run."""
         course: Course | None = vars(self).get("_course")
         if course is not None:
-            return course.taken
+            return course.taken + self._waiting()
         return self._model().n_rows_ + (0 if self.encoder_.reused_ else self.encoder_.plan_.rows)
 
     @property
@@ -525,11 +527,26 @@ class PrivateModel(LearnsLive):
             row += batch.num_rows
         return np.concatenate(found)
 
+    def _score_of(self, x: Any) -> Any:
+        """Return the score of a dict, a number or one for each class; None where it is to be read as blocks are."""
+        learner: Learner | None = vars(self).get("learner_")
+        if type(x) is not dict or learner is None:
+            return None
+        asking: AskingRows | None = vars(self).get("_asking")
+        if asking is None or asking.learner is not learner:
+            schema, names = self.encoder_.schema_, self._column_names()
+            if schema.rows is not None:
+                return None
+            columns = dict_columns([x], names)
+            encoder = SchemaEncoder(replace(schema, others="drop"), columns, target=False).reading(None)
+            asking = self._asking = AskingRows(learner, encoder, names)
+        return asking.score(x)
+
     # ---- pickling: what is public ----------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
-        for name in ("_course", "_own_ledger", "_coders", "_lock"):
+        for name in ("_course", "_own_ledger", "_coders", "_lock", "_single", "_asking"):
             state.pop(name, None)
         if self.ledger is not None and "encoder_" in state:
             state["ledger"] = LedgerSeat(self.ledger)

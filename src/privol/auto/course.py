@@ -34,6 +34,7 @@ __all__ = [
     "blocks_of",
     "check_declared",
     "check_encoded",
+    "declared_coder",
     "declared_target",
     "together",
 ]
@@ -104,6 +105,15 @@ class Course:
         """Rows that have taught, and rows that have been learnt."""
         again = self.encoder.reused_ and self.learner is not None
         return (0 if again else self._lesson.taken) + (0 if self.learner is None else self.learner.n_rows_)
+
+    @property
+    def rows_of_phase(self) -> int:
+        """Rows that are still to teach before what they teach is concluded."""
+        return self._lesson.rows_of_phase
+
+    def expect(self, rows: int) -> None:
+        """Say how many rows have come that wait to teach."""
+        self._lesson.expect(rows)
 
     def coder_for(self, columns: Columns) -> SchemaEncoder | None:
         """Return what encodes the rows of an input; None before all rows have come that teach."""
@@ -275,21 +285,28 @@ def check_declared(declared: Any, columns: Columns, batches: Iterable[Batch], re
 
     What is learnt of columns refuses no cell, so nothing of these rows is refused later.
     """
-    if declared is None:
+    coder = declared_coder(declared, columns)
+    if coder is None:
         return
-    schema = Schema.load(declared, partial=True)
-    if all(isinstance(column, Drop) for _, column in schema.columns):
-        return
-    options = tuple({"missing": MISSING_TEXTS, **schema.file}.items())
-    coder = SchemaEncoder(
-        replace(schema, target=None, crosses=(), others="drop", file_options=options), columns, target=False
-    )
     row = 1
     for batch in batches:
         X = coder.encode(batch, row).X
         if refuse:
             squared_norms(X, learnt=row - 1, refuse=True)
         row += batch.num_rows
+
+
+def declared_coder(declared: Any, columns: Columns) -> SchemaEncoder | None:
+    """Return what encodes the columns that are declared, and may refuse a cell of theirs; None: none is."""
+    if declared is None:
+        return None
+    schema = Schema.load(declared, partial=True)
+    if all(isinstance(column, Drop) for _, column in schema.columns):
+        return None
+    options = tuple({"missing": MISSING_TEXTS, **schema.file}.items())
+    return SchemaEncoder(
+        replace(schema, target=None, crosses=(), others="drop", file_options=options), columns, target=False
+    )
 
 
 def check_encoded(coder: SchemaEncoder, declared: Any, batches: Iterable[Batch], refuse: bool) -> None:

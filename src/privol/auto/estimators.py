@@ -15,7 +15,7 @@ from .._validate import number
 from ..encoding.labels import Labels
 from ..encoding.schema_parts import Target
 from ..errors import InvalidParameter
-from ..explaining import probabilities
+from ..explaining import of_scores, probabilities
 from ..ledger import Ledger
 from .base import PrivateModel
 from .course import Learner, declared_target
@@ -230,13 +230,23 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):  # type: ignore[misc]
 
     def predict_one(self, x: Any) -> Any:
         """Return the label of one row: a dict, or its cells in order."""
-        label = self.predict([x])[0]
+        score = self._score_of(x)
+        if score is None:
+            label = self.predict([x])[0]
+        elif np.ndim(score):
+            label = self.classes_[int(score[self._order].argmax())]
+        else:
+            label = self.classes_[int(score > 0.0 if self._order[0] == 0 else score < 0.0)]
         return label.item() if isinstance(label, np.generic) else label
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """Return the probability of every label of one row: a dict, or its cells in order."""
-        shares = self.predict_proba([x])[0].tolist()
-        return dict(zip(self.classes_.tolist(), shares, strict=True))
+        score = self._score_of(x)
+        if score is None:
+            found = self.predict_proba([x])[0]
+        else:
+            found = of_scores(self._model(), np.asarray(score)[None], vars(self).get("_cut", math.inf))[0, self._order]
+        return dict(zip(self.classes_.tolist(), found.tolist(), strict=True))
 
     def _scores(self, X: Any) -> FloatArray:
         scores = self._predicted(X, _decisions)
@@ -419,7 +429,8 @@ class PrivateRegressor(RegressorMixin, PrivateModel):  # type: ignore[misc]
 
     def predict_one(self, x: Any) -> float:
         """Return the predicted target of one row: a dict, or its cells in order."""
-        return float(self.predict([x])[0])
+        score = self._score_of(x)
+        return float(self.predict([x])[0] if score is None else self.schema_.unscale(score))
 
     # ---- what the base asks for ---------------------------------------------------------------------
 

@@ -197,6 +197,10 @@ class Labelled(ColumnsAround):
             row += batch.num_rows
             yield pa.RecordBatch.from_arrays([columns[name] for name in kinds], names=list(kinds))
 
+    def target_batch(self, kind: Kind) -> Batch:
+        """Return the targets alone, of a kind."""
+        return arrow("targets").RecordBatch.from_arrays([self._cells(kind)], names=[self._name])
+
     def _cells(self, kind: Kind | None) -> Any:
         """The target of a kind: numbers as text are the shortest that read back as the same number."""
         pa = arrow("frames")

@@ -14,11 +14,15 @@ from numpy.typing import NDArray
 
 from .._validate import integer
 from ..encoding.encode import SchemaEncoder
+from ..encoding.one_row import one_row_code
 from ..errors import InvalidParameter, StateError
+from ..learners import OnlineLearner
 from ..learners.feeding import LiveUsers, live_users
-from .course import Course
-from .inputs import count_of
+from .course import Course, declared_coder
+from .inputs import count_of, dict_columns
 from .reading import ReadsTables
+from .single import LearningRows, WaitingRows, number_of
+from .sparse_table import SparseCourse
 
 __all__ = ["LearnsLive", "one_at_a_time"]
 
@@ -73,6 +77,7 @@ class LearnsLive(ReadsTables):
     @one_at_a_time
     def _partial_fit(self, X: Any, y: Any, users: Any = None, **stated: Any) -> Self:
         """Learn a block of rows; ``stated``: attributes that the first one brings."""
+        self._let_teach()
         course: Course | None = vars(self).get("_course")
         first = course is None
         if first:
@@ -136,5 +141,90 @@ class LearnsLive(ReadsTables):
         y : label or number
         user : text or number, optional
             Whose row it is; see ``partial_fit``.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        A dict of plain cells (text, numbers, truth values, None) without a ``user`` takes no detour: to be learnt it
+        costs a few microseconds. Of those that teach up to 1,024 wait for each other, read and copied, and are counted
+        together, at the latest with the last one of their phase.
         """
-        return self._partial_fit([x], [y], None if user is None else [user])
+        with self._alone():
+            single = vars(self).get("_single") if user is None else None
+            if single is not None and single.take(x, y):
+                if type(single) is WaitingRows and single.full:
+                    self._let_teach()
+                return self
+            self._partial_fit([x], [y], None if user is None else [user])
+            if type(x) is dict:
+                self._expect_more(x, y)
+        return self
+
+    # ---- rows one by one -----------------------------------------------------------------------------
+
+    def _alone(self) -> Any:
+        lock = vars(self).get("_lock")
+        return self.__dict__.setdefault("_lock", threading.RLock()) if lock is None else lock
+
+    def _waiting(self) -> int:
+        """Rows that wait for others, to teach together."""
+        single = vars(self).get("_single")
+        return len(single) if type(single) is WaitingRows else 0
+
+    def _let_teach(self) -> None:
+        """Let the rows teach that wait, if any do."""
+        single = vars(self).get("_single")
+        if type(single) is WaitingRows and len(single):
+            self._partial_fit(*single.let_go())
+
+    def _expect_more(self, x: dict[Any, Any], y: Any) -> None:
+        """A dict has taken the way of blocks: make what lets the next ones take none, and remember its target."""
+        course: Course | None = vars(self).get("_course")
+        if course is None or course.closed or course.users is not None or isinstance(course, SparseCourse):
+            self._single = None
+            return
+        single = vars(self).get("_single")
+        kind = WaitingRows if course.learner is None else LearningRows
+        if type(single) is not kind or single.course is not course:
+            single = self._single = (
+                self._waiting_rows(course, x) if kind is WaitingRows else self._learning_rows(course, x, y)
+            )
+        if single is not None:
+            single.accept(y)
+
+    def _waiting_rows(self, course: Course, x: dict[Any, Any]) -> WaitingRows | None:
+        names = self._column_names()
+        coder = declared_coder(self.declared, dict_columns([x], names))
+        code = None if coder is None else one_row_code(coder, names)
+        if coder is not None and code is None:
+            return None
+        return WaitingRows(course, names, code, real=self._regression())
+
+    def _learning_rows(self, course: Course, x: dict[Any, Any], y: Any) -> LearningRows | None:
+        names = self._column_names()
+        coder = course.coder_for(self._labelled(dict_columns([x], names), [y], None, 0))
+        code = None if coder is None else one_row_code(coder, names)
+        if coder is None or code is None or not isinstance(course.learner, OnlineLearner):
+            return None
+
+        def index(y: Any) -> float:
+            """What a label is in the schema, read as that of a row."""
+            table = self._labelled(dict_columns([{}], names), [y], None, course.taken)
+            name = table.names[-1]
+            found = coder.targets(table.target_batch(coder.kinds[name]), 1)
+            assert found is not None
+            return float(found[0])
+
+        real = self._regression()
+        return LearningRows(course, course.learner, code, number_of(coder) if real else index, real=real)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_") and not name.endswith("_") and "_single" in vars(self):
+            # a parameter: rows that wait came before it, and those that come are read anew
+            with self._alone():
+                self._let_teach()
+                self._single = None
+        super().__setattr__(name, value)

@@ -28,6 +28,7 @@ __all__ = ["ReadsTables"]
 _FITTED = (
     "encoder_", "learner_", "classes_", "n_features_in_", "feature_names_in_", "_course", "_order", "_streamed",
     "_label_type", "_given", "_coders", "_cut",
+    "_single", "_asking",
 )  # fmt: skip
 
 
@@ -131,10 +132,14 @@ class ReadsTables(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
             if not names or not all(isinstance(name, str) for name in names):
                 raise InvalidParameter("the first row must have the names of all columns as its keys, which are text")
             self.feature_names_in_, self.n_features_in_ = np.array(names, dtype=object), len(names)
-        known = getattr(self, "feature_names_in_", None)
-        names = [f"x{j}" for j in range(self.n_features_in_)] if known is None else known.tolist()
+        names = self._column_names()
         null = _either(unreadable(rows, names) if self.on_invalid == "zero" else None, gone)
         return _readable(dict_columns(rows if null is None else without(rows, null), names), null)
+
+    def _column_names(self) -> list[str]:
+        """What the columns are called, once they are known."""
+        known = getattr(self, "feature_names_in_", None)
+        return [f"x{j}" for j in range(self.n_features_in_)] if known is None else list(known.tolist())
 
     def _labelled(self, columns: Columns, y: Any, null: NDArray[np.bool_] | None, learnt: int) -> Labelled:
         """Return columns with their targets, all of which are read."""

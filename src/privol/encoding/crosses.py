@@ -222,12 +222,12 @@ class Cross:
         self.entry = entry
         self.entries = left.crossed_entries * right.crossed_entries
         self.feature_names = [f"{a}*{b}" for a in left.crossed_names for b in right.crossed_names]
-        self._width = len(right.crossed_names)
+        self.width = len(right.crossed_names)
 
     def products(self, left: tuple[IntArray, FloatArray], right: tuple[IntArray, FloatArray]) -> Products:
         """Return the entries of rows whose features are these."""
         n = len(left[0])
-        first = left[0] * np.int32(self._width) + np.int32(self.feature)
+        first = left[0] * np.int32(self.width) + np.int32(self.feature)
         places = (first[:, :, None] + right[0][:, None, :]).reshape(n, self.entries)
         weights = (left[1][:, :, None] * right[1][:, None, :]).reshape(n, self.entries)
         return Products(places, weights)

@@ -179,6 +179,21 @@ class SchemaEncoder:
             columns.hints, columns.written = self._hints, self._written
         return found
 
+    @property
+    def parts(self) -> tuple[list[_Number], list[TextColumn], list[KnotsColumn], list[tuple[str, str, Cross]]]:
+        """Columns of numbers, of text and with knots, and crosses of two of them by their names."""
+        return self._numbers, self._texts, self._knots, self._crosses
+
+    @property
+    def means(self) -> FloatArray:
+        """What is taken off the features of every row, shape (n_features,): 0 of most encodings."""
+        return self._means_or_zeros
+
+    @property
+    def written(self) -> Written:
+        """How cells of text are written."""
+        return self._written
+
     def encode(
         self, batch: Batch, first_row: int, into: FloatArray | None = None, counts: CellCounts | None = None
     ) -> Piece:
@@ -192,7 +207,7 @@ class SchemaEncoder:
         StreamError
             At the first row with a cell that the schema refuses, naming row and column.
         """
-        y = self._targets(batch, first_row, counts)
+        y = self.targets(batch, first_row, counts)
         bare = None
         refusals = Refusals(self._source, first_row)
         places, points = self._told(batch)
@@ -400,7 +415,8 @@ class SchemaEncoder:
             bare &= np.isnan(numbers).all(axis=1)
         return bare
 
-    def _targets(self, batch: Batch, first_row: int, counts: CellCounts | None) -> FloatArray | None:
+    def targets(self, batch: Batch, first_row: int, counts: CellCounts | None = None) -> FloatArray | None:
+        """Return the targets of a batch as :meth:`encode` does: it may have no other column. None: there are none."""
         if self._target is None or self._labels is None:
             return None
         name = str(self._target.column)

@@ -23,7 +23,7 @@ from ..readers.written import Written
 from . import cosines
 from .cells import CellCounts
 from .schema_parts import Knots
-from .times import cycle_values, time_text
+from .times import CYCLES, TURN, cycle_values, time_text
 from .told import Told
 from .toml import toml_number
 
@@ -277,6 +277,22 @@ class KnotsColumn:
         self.feature_names = names
         #: About how long its cells take, beside those of other columns.
         self.work = 1 + 2 * len(column.cycles)
+
+    def one_row(self) -> dict[str, Any]:
+        """Return how single numbers become features, in the words of :meth:`privol._core._one_row.RowCode.knots`."""
+        return {
+            "shape": self._shape,
+            "knots": self._knots,
+            "factors": self._factors,
+            "lows": self._lows,
+            "widths": self._widths,
+            "functions": self._functions_at,
+            "flag": self.flag,
+            "crossed_flag": -1 if self.flag is None else self._crossed,
+            "cycles": [CYCLES[cycle] for cycle in self.cycles],
+            "turn": TURN,
+            "times": self.times,
+        }
 
     def points(self, column: Any, *, dense: bool = False) -> Entries:
         """Return the entries of the cells of a column of any type of "cells"; ``dense``: for dense rows."""

@@ -57,7 +57,8 @@ class Lesson:
         self._begin, self._conclude, self._written = begin, conclude, written
         self._run: _Run | None = None
         self._account: Account | None = None
-        self._taken = [0]
+        self._taken = 0
+        self._come = [0]  # with those that wait to be taken
 
     def read_as(self, columns: Columns) -> None:
         """Have the cells of an input read as this needs them: StreamError where a column cannot be of its kind."""
@@ -74,14 +75,28 @@ class Lesson:
         """
         self._run, self._account = self._begin()
         # what the ledger keeps must not keep the rows' counts alive
-        taken, square = self._taken, square_up(self._account.guarantee.mu)
-        self._account.attach(lambda: (taken[0], 1, square))
+        come, square = self._come, square_up(self._account.guarantee.mu)
+        self._account.attach(lambda: (come[0], 1, square))
         return self
 
     @property
     def taken(self) -> int:
         """Rows so far."""
-        return self._taken[0]
+        return self._taken
+
+    @property
+    def rows_of_phase(self) -> int:
+        """Rows that are still to come before the phase ends in which the next one is; 0: all have come."""
+        end = 0
+        for _, rows in self.plan.phases:
+            end += rows
+            if end > self.taken:
+                return end - self.taken
+        return 0
+
+    def expect(self, rows: int) -> None:
+        """Say how many rows have come that wait to be taken: the ledger counts them."""
+        self._come[0] = self._taken + rows
 
     @property
     def done(self) -> bool:
@@ -104,7 +119,8 @@ class Lesson:
         account.ask()
         try:
             used = run.take(rows)
-            self._taken[0] += used
+            self._taken += used
+            self._come[0] = max(self._come[0], self._taken)  # never fewer than before, whoever reads it when
             if run.done:
                 account.ask()
                 self._conclude(run)

@@ -39,6 +39,10 @@ class Scale:
         self._low = np.array([-np.inf if c.range is None else c.range[0] for c in columns])
         self._high = np.array([np.inf if c.range is None else c.range[1] for c in columns])
 
+    def linear(self, j: int) -> tuple[float, float, float]:
+        """Return what is taken off a column first, what the rest is divided by, and what that is clipped to."""
+        return float(self._middle[j]), float(self._half[j]), float(self._limit[j])
+
     def beyond(self, numbers: FloatArray, spared: Any = None) -> npt.NDArray[np.int64]:
         """Return how many finite numbers of each column lie beyond its range, but for those of spared rows."""
         outside = (numbers < self._low) | (numbers > self._high)

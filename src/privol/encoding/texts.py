@@ -85,7 +85,7 @@ class TextColumn:
             places = self._many(told)
             return places[:-1] if told.each else places[told.indices]
         indices, texts = coded(compact(column))
-        table = np.fromiter(map(self._place, texts), dtype=np.int32, count=len(texts))
+        table = np.fromiter(map(self.place_of, texts), dtype=np.int32, count=len(texts))
         found: IntArray = table[indices]
         return found
 
@@ -105,7 +105,8 @@ class TextColumn:
         hint = f'allowed is {what} (unknown = "refuse" {says}{mark})'
         refusals.add(places == NO_UNKNOWN, self.name, f", {hint}", column)
 
-    def _place(self, text: str | None) -> int:
+    def place_of(self, text: str | None) -> int:
+        """Return the feature of one cell, None for a missing one; a place of a cell that has none is below 0."""
         if text is None:
             return self.missing
         place = self._known.get(text)
@@ -133,7 +134,7 @@ class TextColumn:
         return self.unknown if place is None else place
 
     def _many(self, told: Told) -> IntArray:
-        """Return what :meth:`_place` does of each text, and of a null behind them."""
+        """Return what :meth:`place_of` does of each text, and of a null behind them."""
         assert told.hashes is not None
         return self._table.places(told.cells, told.hashes)
 

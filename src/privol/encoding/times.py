@@ -12,7 +12,7 @@ import numpy.typing as npt
 from .._core._text import in_cycle
 from ..readers.written import Written
 
-__all__ = ["CYCLES", "cycle_values", "seconds_held", "seconds_in", "seconds_of", "time_text"]
+__all__ = ["CYCLES", "TURN", "cycle_values", "seconds_held", "seconds_in", "seconds_of", "time_text"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -196,10 +196,11 @@ def _turn() -> FloatArray:
     return np.stack([cosines, np.roll(cosines, 64)], axis=1)
 
 
-_TURN = _turn()
+#: Cosine and sine of 256 parts of a turn.
+TURN = _turn()
 
 
 def cycle_values(seconds: FloatArray, *cycles: str) -> list[FloatArray]:
     """Return cosine and sine of where times are in each cycle, whose squares add up to no more than 1; 0 of NaN."""
-    found = (in_cycle(np.ascontiguousarray(seconds), *CYCLES[cycle], _TURN) for cycle in cycles)
+    found = (in_cycle(np.ascontiguousarray(seconds), *CYCLES[cycle], TURN) for cycle in cycles)
     return list(itertools.chain.from_iterable(found))

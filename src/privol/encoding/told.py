@@ -14,7 +14,7 @@ from ..readers.written import Written
 from .hashes import hashes_of
 from .times import seconds_held, seconds_in
 
-__all__ = ["Told", "compact", "positions"]
+__all__ = ["Told", "compact", "form_of", "positions"]
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -40,7 +40,8 @@ def positions(column: Any) -> IntArray:
 
 
 @lru_cache(maxsize=64)
-def _form(missing: frozenset[str], decimal: str, pointed: bool) -> Form:
+def form_of(missing: frozenset[str], decimal: str, pointed: bool) -> Form:
+    """Return how cells of text are written; ``pointed`` is as for :class:`Told`."""
     marks = decimal + "." if pointed and decimal != "." else decimal
     return Form([text.encode() for text in sorted(missing)], marks.encode())
 
@@ -101,7 +102,7 @@ class Told:
         if self._moments:
             self._of_moments(written)
             return
-        form = _form(written.missing, written.decimal, pointed)
+        form = form_of(written.missing, written.decimal, pointed)
         _, offsets, content = self._texts.buffers()
         ends = np.zeros(1, np.int32)
         if len(self._texts):

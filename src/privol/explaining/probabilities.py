@@ -13,7 +13,7 @@ from ..encoding.schema import Schema
 from ..learners import DPFTRL, LedgeredModel
 from ..losses import class_probabilities, class_slope_bound, get_loss
 
-__all__ = ["cut_of", "probabilities"]
+__all__ = ["cut_of", "of_scores", "probabilities"]
 
 FloatArray = NDArray[np.float64]
 
@@ -68,7 +68,14 @@ def probabilities(learner: Any, X: Any, cut: float) -> FloatArray:
     if math.isinf(cut):
         shares: FloatArray = learner.predict_proba(X)
         return shares
-    loss, scores = get_loss(learner.loss), np.asarray(learner.decision_function(X), dtype=np.float64)
+    return of_scores(learner, np.asarray(learner.decision_function(X), dtype=np.float64), cut)
+
+
+def of_scores(learner: Any, scores: FloatArray, cut: float) -> FloatArray:
+    """Return what :func:`probabilities` does of rows with these scores, shape (n,), or (n, n_classes) of several."""
+    loss = get_loss(learner.loss)
+    if math.isfinite(cut) and loss.joint and scores.ndim == 2 and scores.shape[1] == 2:
+        scores = scores[:, 1] - scores[:, 0]
     if loss.joint and scores.ndim == 1:  # the difference of two scores
         scores = np.column_stack([np.zeros(len(scores)), scores])
     return class_probabilities(loss, scores, cut)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from .._live_users import LiveUsers, live_users
 from ..errors import StateError
 from ._base import OnlineLearner
@@ -11,7 +14,7 @@ from ._model import is_classifier
 from ._run_protocols import RowStream, Run
 from ._targets import declared_labels
 
-__all__ = ["LiveUsers", "begin_rows", "learn_rows", "live_users"]
+__all__ = ["LiveUsers", "RowFeed", "begin_rows", "learn_rows", "live_users", "score_one"]
 
 
 def begin_rows(learner: OnlineLearner, n_features: int, stream: RowStream) -> None:
@@ -61,3 +64,48 @@ def learn_rows(learner: OnlineLearner, X: Any, y: Any) -> None:
     learner._check_rows(rows, targets, learnt)
     learner._check_horizon(rows.shape[0], learnt, run.guarantee.horizon)
     learner._learn(run, rows, codes)
+
+
+class RowFeed:
+    """Single rows for the run that :func:`begin_rows` began: the same results as :func:`learn_rows`.
+
+    Parameters
+    ----------
+    learner : OnlineLearner
+    """
+
+    def __init__(self, learner: OnlineLearner) -> None:
+        run: Run = vars(learner)["_run"]
+        self._targets, self._null = run.targets, not run.targets.refuse
+        self._bound = run.targets.y_bound
+        self._learn = run.state.learn_one
+
+    def code_of(self, index: float) -> float:
+        """Return what the run knows a class by, of its index."""
+        return float(self._targets.encode_indices(np.array([index]), 0)[0])
+
+    def clipped(self, y: float) -> float:
+        """Return what the run knows a real target by."""
+        return min(max(y, -self._bound), self._bound)
+
+    def learn(self, x: NDArray[np.float64], code: float) -> None:
+        """Learn a row of shape (n_features,).
+
+        Raises
+        ------
+        BudgetExceeded, StateError
+            Before anything of it is learnt.
+        """
+        self._learn(x, code, self._null)
+
+
+def score_one(learner: Any, x: NDArray[np.float64]) -> Any:
+    """Return the score of a row of shape (n_features,) by the last released model, or shape (n_classes,) of several.
+
+    As ``predict_one`` has it: up to rounding what ``decision_function`` says.
+    """
+    run: Run | None = vars(learner).get("_run")
+    found = None
+    if isinstance(run, Run) and run.handed is None and not run.unlabelled:
+        found = run.state.score_one(x, learner.x_bound)
+    return learner._score_one(x) if found is None else found

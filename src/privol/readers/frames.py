@@ -24,10 +24,19 @@ from .columns import Columns, Kind
 from .files import shown
 from .written import Written
 
-__all__ = ["ArrayColumns", "DictColumns", "FrameColumns", "FramePair", "HashedSource", "is_frame"]
+__all__ = [
+    "ArrayColumns",
+    "DictColumns",
+    "FrameColumns",
+    "FramePair",
+    "HashedSource",
+    "is_frame",
+    "text_of_cell",
+]
 
 # Dicts made to rows at once.
 DICT_ROWS = 8192
+_DOUBLES = frozenset({float, type(None)})  # of cells that need no text
 _NAMED = 8  # keys that a message names
 _HALF = "found half of a surrogate pair, allowed is text"
 
@@ -317,6 +326,8 @@ class DictColumns(Columns):
 
     def batches(self, kinds: Mapping[str, Kind], limit: int, progress: Progress) -> Iterator[Any]:
         pa = self._arrow
+        # where the mark is no point a text may stand for a missing cell that no number of a column of them does
+        by_value = self.written is None or self.written.decimal == "."
         row = 1
         for rows in self._rows.chunks(min(limit, DICT_ROWS, batch_rows(len(kinds)))):
             self._checked(rows, row)
@@ -327,6 +338,8 @@ class DictColumns(Columns):
                     written = self.written or Written()
                     found = [_number(self, c, name, row + i, written) for i, c in enumerate(cells)]
                     column = pa.array(found, pa.float64())
+                elif kind == "cells" and by_value and _DOUBLES.issuperset(map(type, cells)):
+                    column = pa.array(cells, pa.float64())
                 else:
                     texts = [_text(self, c, name, row + i) for i, c in enumerate(cells)]
                     column = _strings(self, texts, name, row).dictionary_encode()
@@ -354,8 +367,8 @@ def _present(cell: Any) -> Any:
 
 
 def _number(columns: Columns, cell: Any, name: str, row: int, written: Written | None) -> float | None:
-    if cell is None:
-        return None
+    if cell is None or type(cell) is float:
+        return cell
     if isinstance(cell, str) and written is not None:
         try:
             return written.number(cell)
@@ -375,6 +388,25 @@ def _number(columns: Columns, cell: Any, name: str, row: int, written: Written |
 def _text(columns: Columns, cell: Any, name: str, row: int) -> str | None:
     if cell is None or isinstance(cell, str):
         return cell
+    try:
+        return text_of_cell(cell)
+    except TypeError:
+        what = f"found {_described(cell)}, allowed is text, a number, a date or a time"
+        raise columns.bad_cell(row, name, what) from None
+
+
+def text_of_cell(cell: Any) -> str | None:
+    """Return what a cell of any type is as text; None where it is missing.
+
+    Raises
+    ------
+    TypeError
+        If it is neither text nor a number, a date or a time.
+    """
+    if type(cell) is float:  # first: asking what else it is takes longer than all the rest
+        return None if math.isnan(cell) else repr(cell)
+    if cell is None or isinstance(cell, str):
+        return cell
     if isinstance(cell, (bool, np.bool_)):
         return "true" if cell else "false"
     if isinstance(cell, numbers.Integral) and abs(int(cell)) < 10**400:
@@ -386,7 +418,7 @@ def _text(columns: Columns, cell: Any, name: str, row: int) -> str | None:
         return None if cell.is_nan() else str(cell)
     if isinstance(cell, (date, time)):
         return _time_text(cell)
-    raise columns.bad_cell(row, name, f"found {_described(cell)}, allowed is text, a number, a date or a time")
+    raise TypeError(f"found {_described(cell)}, allowed is text, a number, a date or a time")
 
 
 def _time_text(cell: date | time) -> str | None:

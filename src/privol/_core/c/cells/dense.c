@@ -74,6 +74,10 @@ static void write_near(int64_t first, int64_t stop, int64_t n_parts, const pv_pa
     for (int64_t j = 0; j < n_parts; ++j) write_part(parts + j, first, stop, width, means, rows);
 }
 
+void pv_dense_row(int64_t n_parts, const pv_part *parts, int64_t width, const double *means, double *row) {
+    write_near(0, 1, n_parts, parts, width, means, row);
+}
+
 void pv_dense(int64_t first, int64_t stop, int64_t n_parts, const pv_part *parts, int64_t width, const double *means,
               double *rows) {
     double near[NEAR];

@@ -35,4 +35,7 @@ int64_t pv_part_fault(const pv_part *part, int64_t n, int64_t width);
 void pv_dense(int64_t first, int64_t stop, int64_t n_parts, const pv_part *parts, int64_t width, const double *means,
               double *rows);
 
+/* The same of row 0 alone, which is read next. */
+void pv_dense_row(int64_t n_parts, const pv_part *parts, int64_t width, const double *means, double *row);
+
 #endif
