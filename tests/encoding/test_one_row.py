@@ -12,7 +12,7 @@ import pytest
 
 from privol._core._one_row import plain_row
 from privol.encoding.encode import SchemaEncoder
-from privol.encoding.one_row import MOST_WIDTH, one_row_code
+from privol.encoding.row_codes import MOST_WIDTH, one_row_code
 from privol.encoding.schema import Schema
 from privol.encoding.schema_parts import Drop, Hashed, Knots, Levels, NumberColumn
 from privol.errors import StreamError

@@ -12,25 +12,9 @@ from ..errors import InvalidParameter
 
 from ._rows cimport PV_ENTRY_MAX
 from ._text cimport (
-    PV_CELL_MISSING,
-    PV_CELL_NUMBER,
-    PV_CELL_OPEN,
-    PV_CELL_TIME,
-    PV_PART_ENTRIES,
-    PV_PART_FLAG,
-    PV_PART_FUNCTIONS,
-    PV_PART_NUMBERS,
-    PV_STATE_MISSING,
-    PV_STATE_UNKNOWN,
-    PV_TURN,
-    Form,
-    pv_between,
-    pv_cycles,
-    pv_dense_row,
-    pv_knots,
-    pv_look,
-    pv_part,
-    pv_part_kind,
+    PV_CELL_MISSING, PV_CELL_NUMBER, PV_CELL_OPEN, PV_CELL_TIME, PV_PART_ENTRIES, PV_PART_FLAG, PV_PART_FUNCTIONS,
+    PV_PART_NUMBERS, PV_STATE_MISSING, PV_STATE_UNKNOWN, PV_TURN, Form, pv_between, pv_cycles, pv_dense_row, pv_knots,
+    pv_look, pv_part, pv_part_kind,
 )
 
 cnp.import_array()

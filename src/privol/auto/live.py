@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .._validate import integer
 from ..encoding.encode import SchemaEncoder
-from ..encoding.one_row import one_row_code
+from ..encoding.row_codes import one_row_code
 from ..errors import InvalidParameter, StateError
 from ..learners import OnlineLearner
 from ..learners.feeding import LiveUsers, live_users
@@ -166,8 +166,7 @@ class LearnsLive(ReadsTables):
     # ---- rows one by one -----------------------------------------------------------------------------
 
     def _alone(self) -> Any:
-        lock = vars(self).get("_lock")
-        return self.__dict__.setdefault("_lock", threading.RLock()) if lock is None else lock
+        return self.__dict__.setdefault("_lock", threading.RLock())
 
     def _waiting(self) -> int:
         """Rows that wait for others, to teach together."""

@@ -16,8 +16,8 @@ import numpy as np
 from .._core._one_row import RowCode, plain_row
 from .._values import PLAIN
 from ..encoding.encode import SchemaEncoder
-from ..encoding.one_row import one_row_code
 from ..encoding.ranges import Scale
+from ..encoding.row_codes import one_row_code
 from ..encoding.schema_parts import NumberColumn
 from ..errors import BudgetExceeded
 from ..learners import OnlineLearner
