@@ -253,6 +253,40 @@ def one_row(rows: int) -> list[Row]:
     for rows_of, label, aim in ((vectors, "predict_one", "1,000 ns"), (records, "predict_one of dicts", "3,000 ns")):
         guess = predicted(fitted, rows_of)
         table.append(pair(label, "ns/row", n, guess, theirs, "River predict_one", rounds=5, aim=aim))
+    return table + whole_table(n, records, labels, river, theirs)
+
+
+def whole_table(
+    n: int, records: list[Any], labels: list[Any], river: Callable[[], None], guesser: Callable[[], None]
+) -> list[Row]:
+    """Dicts through an encoding that was learnt: 54 columns of numbers, and 12 of them with two of text."""
+    from privol import PrivateClassifier
+
+    words = [f"word {k}" for k in range(50)]
+    mixed = [
+        {**{name: x[name] for name in list(x)[:10]}, "ward": words[i % 50], "town": words[i % 7]}
+        for i, x in enumerate(records)
+    ]
+    table = []
+    for label, rows in (("54 columns", records), ("12 columns", mixed)):
+        model, taught = PrivateClassifier(epsilon=2.0, horizon=1_000_000, classes=LABELS), 0
+        while not hasattr(model, "learner_"):  # the first rows teach, in blocks
+            at = taught % len(rows)
+            model.partial_fit(rows[at : at + 5000], labels[at : at + 5000])
+            taught += len(rows[at : at + 5000])
+
+        def learn(model: Any = model, rows: list[Any] = rows) -> None:
+            for i in range(1, n + 1):
+                model.learn_one(rows[i], labels[i])
+
+        def guess(model: Any = model, rows: list[Any] = rows) -> None:
+            for i in range(1, n + 1):
+                model.predict_one(rows[i])
+
+        name = f"PrivateClassifier of dicts, {label}"
+        for what, ours, peer in (("learn_one", learn, river), ("predict_one", guess, guesser)):
+            row = pair(f"{what}, {name}", "ns/row", n, ours, peer, f"River {what}", rounds=5, aim="3,000 ns")
+            table.append(row)
     return table
 
 

@@ -73,7 +73,7 @@ def test_places_are_those_of_one_cell(kept, rest, missing):
     cells = [texts[i] for i in rng.permutation(len(texts))] + [None, "drug 3", None]
     coded = strings(cells).dictionary_encode()
     assert len(coded.dictionary) >= 600
-    assert column.places(coded).tolist() == [column._place(text) for text in cells]
+    assert column.places(coded).tolist() == [column.place_of(text) for text in cells]
 
 
 def by_grammar(texts):
