@@ -84,10 +84,9 @@ class State(KnowsTaught, GoesOn):
     Notes
     -----
     The stream must be read from its beginning once more: rows that the run has learnt already are compared with a
-    digest and skipped. Other rows are refused, because their noise may have been published with the old rows.
-    For the same reason never resume from a directory that was copied or restored from a copy: two runs
-    with one noise key show the difference of their rows. With an older checkpoint the run resumes from there and
-    learns its rows again; spent budget stays spent.
+    digest and skipped. Other rows are refused, because their noise may have been published with the old rows. For the
+    same reason never resume from a directory that was copied or restored from a copy: two runs with one noise key show
+    the difference of their rows. With an older checkpoint the run resumes there; spent budget stays spent.
 
     If the run is observed (:func:`privol.evaluate.progressive`), all rows are learnt again, with the same noise.
     When the stream ends, the ledger closes the run's account permanently, and only then the last model is shown:
