@@ -67,7 +67,7 @@ L2_SCHEDULES = ("constant", "inverse_sqrt")
 #: Which of the iterates are averaged: all, by their number; all alike; or the last alone.
 AVERAGE_WEIGHTS = ("linear", "uniform", "last")
 MIN_L2 = ("quarter", "full")
-DESIGNS = ("tree", "honaker", "smooth", "sqrt", "blt", "independent")
+DESIGNS = ("tree", "honaker", "smooth", "sqrt", "blt", "banded", "independent")
 OBJECTIVES = ("max", "mean")
 RENEWALS = ("none", "repeat", "double")
 #: All but the last are pure.

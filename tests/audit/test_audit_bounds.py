@@ -118,7 +118,7 @@ def test_covariance_is_that_of_the_code(design):
 
 @pytest.mark.parametrize(
     ("design", "steps", "expected"),
-    [("tree", 8, 1.0), ("blt", 8, 1.0), ("sqrt", 8, 1.0), ("independent", 8, 1.0),
+    [("tree", 8, 1.0), ("blt", 8, 1.0), ("sqrt", 8, 1.0), ("banded", 8, 1.0), ("independent", 8, 1.0),
      ("honaker", 2, math.sqrt(0.9)), ("smooth", 4, math.sqrt(2 / 3))],
 )  # fmt: skip
 def test_what_prefix_sums_show_of_the_first_row(design, steps, expected):

@@ -25,6 +25,7 @@ USERS = {"rows_per_user": 4, "user_separation": 256}
 EXACT = [
     *(("dpftrl", {"design": design}) for design in ("sqrt", "blt", "tree", "independent")),
     ("dpftrl", {"design": "sqrt", "batch": 1, "steps": 12}),
+    ("dpftrl", {"design": "banded", "bandwidth": 3, "batch": 64}),
     ("pqftl", {"design": "sqrt", "steps": 10}),
     ("nogd", {}),
     ("pigd", {"release": "all", "steps": 12}),
@@ -50,7 +51,7 @@ def test_the_worst_places_cost_what_is_calibrated(name, words, rows, separation)
 
 
 @pytest.mark.parametrize(("rows", "separation"), [(3, 100), (4, 300), (4, 225)])
-@pytest.mark.parametrize("design", ["sqrt", "blt", "tree", "independent"])
+@pytest.mark.parametrize("design", ["sqrt", "blt", "tree", "banded", "independent"])
 def test_the_worst_places_between_steps_cost_what_is_calibrated(design, rows, separation):
     """Rows 128 of which make a step: neither a multiple nor a part of their distance."""
     case = case_of("dpftrl", {"design": design}, rows, separation)
@@ -159,7 +160,7 @@ def test_what_is_refused():
 
 
 @pytest.mark.parametrize(("rows", "separation"), PATTERNS)
-@pytest.mark.parametrize("design", ["sqrt", "blt", "tree", "independent"])
+@pytest.mark.parametrize("design", ["sqrt", "blt", "tree", "banded", "independent"])
 def test_prefix_sums_cost_what_is_calibrated(design, rows, separation):
     case = case_of("prefix", {"design": design}, rows, separation)
     assert 0.99 * case.mu < case.attainable <= case.mu * (1 + 1e-9)

@@ -25,6 +25,7 @@ from privol.factorizations import (
     DESIGNS,
     DRIFT_DESIGNS,
     OBJECTIVES,
+    Banded,
     Independent,
     SquareRoot,
     Toeplitz,
@@ -51,6 +52,8 @@ def encoder(f):
     n = f.steps
     if isinstance(f, SquareRoot):
         return toeplitz([math.comb(2 * k, k) / 4**k * f.decay**k for k in range(n)])
+    if isinstance(f, Banded):
+        return toeplitz([math.comb(2 * k, k) / 4**k * f.decay**k if k < f.bandwidth else 0.0 for k in range(n)])
     if isinstance(f, Independent):
         return np.eye(n)
     assert isinstance(f, BLT)
@@ -64,6 +67,8 @@ OWN = [
     lambda n, d: BLT(n, (1 - 2e-9, 1 - 4e-9), (1e-9, 1e-9), decay=d.get("discount", 0.999), window=d.get("window")),
     lambda n, d: BLT(n, (), (), decay=d.get("discount", 0.5), window=d.get("window")),
     lambda n, d: SquareRoot(n, decay=d.get("discount", 0.7), window=d.get("window")),
+    lambda n, d: Banded(n, 3, decay=d.get("discount", 0.7), window=d.get("window")),
+    lambda n, d: Banded(n, 2, decay=d.get("discount", 1.0), window=d.get("window")),
 ]
 
 
@@ -86,6 +91,8 @@ def compare(f, n, words):
     assert f.max_error() == pytest.approx(column * rows.max(), rel=1e-10)
     assert f.mean_error() == pytest.approx(column * math.sqrt((rows**2).mean()), rel=1e-10)
     np.testing.assert_allclose([f.weight(t) for t in range(1, n + 1)], a.sum(axis=1), rtol=1e-10)
+    if isinstance(f, Banded):
+        np.testing.assert_array_equal(f.coefficients(), SquareRoot(f.bandwidth, decay=f.decay).coefficients())
     if isinstance(f, SquareRoot):
         np.testing.assert_allclose(f.decoder(), b[:, 0], rtol=1e-10, atol=1e-13)
         np.testing.assert_allclose(f.coefficients(), c[:, 0], rtol=1e-13)
@@ -172,7 +179,7 @@ def test_noise_has_a_bound():
 def test_refusals():
     for design in ("tree", "honaker", "smooth"):
         for words in ({"discount": 0.5}, {"window": 3}):
-            with pytest.raises(InvalidParameter, match=r"adds up intervals.*sqrt, blt, independent"):
+            with pytest.raises(InvalidParameter, match=r"adds up intervals.*sqrt, blt, banded, independent"):
                 factorization(design, 10, **words)
     for words, message in (
         ({"discount": 0.0}, "discount"),
@@ -204,6 +211,8 @@ def test_refusals():
         PrefixPlan(design="tree", width=1, horizon=9, bound=1.0, std=1.0, window=3)
     with pytest.raises(InvalidParameter, match="above 67108864 values"):
         PrefixPlan(design="independent", width=1 << 20, horizon=99, bound=1.0, std=1.0, window=65)
+    with pytest.raises(InvalidParameter, match="above 67108864 values"):
+        PrefixPlan(design="banded", width=1 << 20, horizon=99, bound=1.0, std=1.0, coefficients=(1.0,), window=65)
     with pytest.raises(InvalidParameter, match="decoder"):
         PrefixPlan(design="sqrt", width=1, horizon=9, bound=1.0, std=1.0, coefficients=(1.0,) * 9, decoder=(1.0,))
 
@@ -244,6 +253,8 @@ def numbers_of(f):
         found["theta"], found["omega"] = f.recursion
     elif isinstance(f, SquareRoot):
         found["coefficients"], found["decoder"] = f.coefficients(), f.decoder()
+    elif isinstance(f, Banded):
+        found["coefficients"] = f.coefficients()
     return found
 
 
@@ -419,7 +430,7 @@ def test_sums_are_near_the_exact_ones_and_have_the_noise_that_is_stated(design, 
 
 
 @pytest.mark.parametrize("words", [{"discount": 0.95}, {"window": 12}], ids=str)
-@pytest.mark.parametrize("design", ["blt", "independent"])
+@pytest.mark.parametrize("design", ["blt", "banded", "independent"])
 def test_a_run_without_a_last_row_is_one_mechanism(design, words):
     make = {"dim": 3, "horizon": None, "design": design, "random_state": 5, "leaf": 3, **words}
     X = data(100)
@@ -478,6 +489,8 @@ def test_matrices_and_refusals():
         ({"window": 5, "leaf": 2}, "multiple of the 2 rows"),
         ({"discount": 1 - 1e-7, "horizon": None}, "rounding of"),
         ({"design": "sqrt", "discount": 0.9, "horizon": None}, "keeps every row"),
+        ({"design": "banded", "dim": 1025, "horizon": 1 << 16, "bandwidth": 1 << 16}, r"found 65,536 \* 1,025: lower"),
+        ({"bandwidth": 3}, "bandwidth is for design='banded', found bandwidth=3 with design='blt'"),
         ({"discount": 0.9, "design": "tree", "calibration": "published"}, "adds up intervals"),
     ):
         with pytest.raises(InvalidParameter, match=message):

@@ -25,7 +25,7 @@ from privol.prefix import plan_of
 
 pytestmark = pytest.mark.statistical
 
-DESIGNS = ("tree", "honaker", "smooth", "sqrt", "blt", "independent")
+DESIGNS = ("tree", "honaker", "smooth", "sqrt", "blt", "banded", "independent")
 
 
 def learnt(X, y, **given):

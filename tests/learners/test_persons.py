@@ -49,7 +49,7 @@ def stream_of(n=400, **said):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("design", ["blt", "tree", "sqrt"])
+@pytest.mark.parametrize("design", ["blt", "tree", "sqrt", "banded"])
 def test_neighbours_of_a_user_are_as_far_apart_as_the_budget_says(design):
     """The best test of two worlds on all that was released, the user's rows at the worst places and as far as they go.
 

@@ -388,6 +388,7 @@ def test_the_grid_leaves_room_for_all_sums():
         ({"design": "blt", "theta": (1.0,), "omega": (0.1,)}, "theta and omega"),
         ({"design": "sqrt", "coefficients": (1.0,)}, "coefficients must have 10"),
         ({"design": "smooth"}, "ones"),
+        *(({"design": "banded", "coefficients": c}, "must be 1 and up to 9 more") for c in ((), (0.5,), (1.0,) * 11)),
     ],
 )
 def test_bad_plans(change, words):

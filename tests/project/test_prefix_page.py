@@ -34,7 +34,10 @@ def test_what_was_measured_agrees_with_the_closed_forms():
     row = rf"^\| 2\^(\d+) \| (\w+)(?: \((\w+)\))? \| {number} \| {pair} \| {pair} \|"
     rows = re.findall(row, text[0], re.MULTILINE)
     assert {(int(power), design) for power, design, *_ in rows} == {
-        (power, design) for power in (10, 16, 20) for design in DESIGNS if (power, design) != (20, "sqrt")
+        (power, design)
+        for power in (10, 16, 20)
+        for design in DESIGNS
+        if (power, design) != (20, "sqrt") and design != "banded"
     }
     for power, design, objective, *figures in rows:
         f = factorization(design, 2 ** int(power), objective=objective or "max")

@@ -43,6 +43,7 @@ LEARNERS = {
     "PGIGA": (PGIGA, {"release": [7, 300, 590], "l2_schedule": "inverse_sqrt"}),
     "NOGD": (NOGD, {"batch": 7}),
     **{f"DPFTRL {design}": (DPFTRL, {"design": design}) for design in ("blt", "tree", "honaker", "smooth", "sqrt")},
+    "DPFTRL banded": (DPFTRL, {"design": "banded", "bandwidth": 7, "batch": 4}),
     "DPFTRL batch": (DPFTRL, {"batch": 32, "release": 100}),
     "DPFTRL classes": (DPFTRL, {"loss": "softmax", "class_weight": {1: 2.0}}),
     "DPFTRL window": (DPFTRL, {"window": 50}),

@@ -7,7 +7,7 @@ import pytest
 from learner_tools import average_of, model_of
 from twins_leaders import leader_twin_of
 
-from privol.factorizations import Independent, SquareRoot
+from privol.factorizations import Banded, Independent, SquareRoot
 from privol.losses import get_loss
 
 
@@ -60,6 +60,8 @@ def encoder(factorization):
     n = factorization.steps
     if isinstance(factorization, SquareRoot):
         series = factorization.coefficients()
+    elif isinstance(factorization, Banded):
+        series = np.append(factorization.coefficients(), np.zeros(n - factorization.bandwidth))
     elif isinstance(factorization, Independent):
         series = np.eye(n)[0]
     else:

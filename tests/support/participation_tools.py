@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from privol.factorizations import BLT, Factorization, Honaker, Independent, Smooth, SquareRoot, Tree
+from privol.factorizations import BLT, Banded, Factorization, Honaker, Independent, Smooth, SquareRoot, Tree
 
 Matrix = NDArray[np.float64]
 
@@ -23,6 +23,8 @@ def strategy(design: Factorization) -> Matrix:
         return np.array([[float(w >> place == top << 1) for w in words[:n]] for top, place in sorted(used)])
     if isinstance(design, SquareRoot):
         first = design.coefficients()
+    elif isinstance(design, Banded):
+        first = np.append(design.coefficients(), np.zeros(n - design.bandwidth))
     elif isinstance(design, Independent):
         first = np.eye(1, n)[0]
     else:

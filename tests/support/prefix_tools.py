@@ -27,7 +27,8 @@ def parameters(design, steps):
     if design == "blt":
         found = {"theta": (0.9, 0.5), "omega": (0.2, 0.15)}
     else:
-        found = {"coefficients": series(steps)} if design == "sqrt" else {}
+        kept = {"sqrt": steps, "banded": min(steps, 6)}
+        found = {"coefficients": series(kept[design])} if design in kept else {}
     return found, found
 
 

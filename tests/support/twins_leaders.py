@@ -16,7 +16,7 @@ from twins import REGRESSION, nearest, slope_at
 from twins_prefix import EpochsTwin, Twin
 
 from privol import geometry
-from privol.factorizations import BLT, Smooth, SquareRoot
+from privol.factorizations import BLT, Banded, Smooth, SquareRoot
 from privol.losses import get_loss
 
 
@@ -163,6 +163,8 @@ def leader_twin_of(learner, plan, key, dim):
             numbers["theta"], numbers["omega"] = design.recursion
         elif isinstance(design, SquareRoot):
             numbers["coefficients"], numbers["decoder"] = design.coefficients(), design.decoder()
+        elif isinstance(design, Banded):
+            numbers["coefficients"] = design.coefficients()
         if design.window is None or design.window < design.steps:
             numbers["discount"], numbers["window"] = design.discount, design.window
         return Twin(

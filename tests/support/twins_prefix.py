@@ -15,7 +15,7 @@ from twins import gaussian, power_of_two_grid
 
 from privol.noise import Source, decide_lattice_point
 
-DESIGNS = ("tree", "honaker", "smooth", "sqrt", "blt", "independent")
+DESIGNS = ("tree", "honaker", "smooth", "sqrt", "blt", "banded", "independent")
 
 
 def trailing_zeros(t):
@@ -200,6 +200,15 @@ class Twin:
             y = y - omega * self.noisy_buffers[j]
         for j, theta in enumerate(self.theta):
             self.noisy_buffers[j] = theta * self.noisy_buffers[j] + y
+        self.increase(y)
+
+    def banded(self, t):
+        x, before = self.leaves[-1], list(enumerate(self.coefficients[1:t], 1))
+        for k, c in before:
+            x = x + c * self.leaves[t - 1 - k]
+        y = self.draw(t, 0, x)
+        for k, c in before:
+            y = y - c * self.added[t - 1 - k]
         self.increase(y)
 
     def sqrt(self, t):

@@ -83,6 +83,7 @@ RUNS = {
             ("honaker", "7"),
             ("smooth", "2"),
             ("sqrt", "4"),
+            ("banded", "6"),
             ("independent", "5"),
         )
     },
@@ -108,7 +109,9 @@ def test_real_runs_hold(folder, name):
     assert verdict(findings) == "holds"
 
 
-@pytest.mark.parametrize("name", ["default", "dpftrl, sqrt", "dpftrl, smooth", "nogd", "dpftrl, small ball"])
+@pytest.mark.parametrize(
+    "name", ["default", "dpftrl, sqrt", "dpftrl, banded", "dpftrl, smooth", "nogd", "dpftrl, small ball"]
+)
 def test_the_noise_is_hardly_more_than_is_needed(folder, name):
     """So the check has no slack that an error could hide in: a part in 10^6 less noise is caught."""
     with planted(made(folder, *RUNS[name]), folder) as run:
@@ -127,8 +130,9 @@ def test_the_charge_of_rounding_is_computed():
         loss=get_loss("hinge"), domain=L2Ball(5.0), dim=10, intercept=False, x_bound=1.0, y_bound=1.0,
         adjacency="replace", horizon=1 << 26,
     )  # fmt: skip
-    for design, least in (("blt", 1.1), ("independent", 1.0)):
-        plan = calibrate_leaders(problem, Budget(epsilon=1.0, delta=1e-9), release="last", l2=0.0, design=design)
+    for design, least, band in (("blt", 1.1, None), ("banded", 1.00001, 1 << 16), ("independent", 1.0, None)):
+        words = {"design": design, "bandwidth": band, "release": "last", "l2": 0.0}
+        plan = calibrate_leaders(problem, Budget(epsilon=1.0, delta=1e-9), **words)
         record = mechanism_record(plan)
         assert record["noise"]["charged"] > least * 2.0 * plan.sums.factorization.column_norm
         assert upper(mechanism_of(record).price(1, 1)) <= plan.mu

@@ -159,6 +159,7 @@ RUNS = {
     "users": ("learnt", *USERS),
     "users nogd": ("learnt", *NOGD, *USERS, "--batch", "10"),
     "users sqrt": ("learnt", *SUMS, *USERS, "--design", "sqrt", "--batch", "10", "--user-separation", "20"),
+    "users banded": ("two", *SUMS, *USERS, "--design", "banded", "--bandwidth", "70", "--user-separation", "50"),
     "users blt": ("two", *SUMS, *USERS, "--batch", "1", "--user-separation", "100"),
     "users pigd": ("learnt", *PIGD, *USERS, "--release", "100"),
     "users pqftl": ("age", *MOMENTS, *USERS),

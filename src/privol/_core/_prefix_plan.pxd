@@ -12,6 +12,7 @@ cdef extern from "prefix/pv_prefix.h" nogil:
         PV_SQRT
         PV_BLT
         PV_INDEPENDENT
+        PV_BANDED
 
     ctypedef struct pv_prefix_plan:
         pv_design design

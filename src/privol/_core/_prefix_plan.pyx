@@ -18,7 +18,7 @@ MAX_SHIFT = 40  # h = 2^shift g: the rest of a sum is exact in double precision
 
 cdef dict DESIGNS = {
     "tree": PV_TREE, "honaker": PV_HONAKER, "smooth": PV_SMOOTH, "sqrt": PV_SQRT, "blt": PV_BLT,
-    "independent": PV_INDEPENDENT,
+    "independent": PV_INDEPENDENT, "banded": PV_BANDED,
 }
 
 
@@ -57,7 +57,7 @@ cdef class PrefixPlan:
 
     Parameters
     ----------
-    design : {"tree", "honaker", "smooth", "sqrt", "blt", "independent"}
+    design : {"tree", "honaker", "smooth", "sqrt", "blt", "independent", "banded"}
     width : int
         Coordinates of a row.
     horizon : int
@@ -75,14 +75,15 @@ cdef class PrefixPlan:
     theta, omega : sequence of float
         "blt": decay and weight of the buffers.
     coefficients, decoder : sequence of float
-        "sqrt": those of C and of B, of all steps; B's default to C's.
+        "sqrt": those of C and of B, of all steps; B's default to C's. "banded": those of C alone, of the first steps,
+        1 the first of them.
     block : int or None
         "sqrt": steps whose share of all earlier ones is computed at once, by a fast Fourier transform; 0: step by step.
         Default: 0 below 1024 steps, then near 8 times the root of their number.
     grid : float
         Designs of intervals: g; 0: :func:`grid_of` chooses.
     discount : float
-        "blt", "sqrt" and "independent": weight of what was added up before, at every step; above 0 to 1.
+        "blt", "sqrt", "independent" and "banded": weight of what was added up before, at every step; above 0 to 1.
     window : int
         The same designs: steps after which a leaf leaves the sum; 0: never. Not with a discount.
     """
@@ -153,6 +154,14 @@ cdef class PrefixPlan:
             if not 0 <= block <= self.c.steps:
                 raise InvalidParameter(f"a block has up to {self.c.steps} steps, found {block}")
             self.c.block = block
+            self.c.magnitude = largest * float(np.sum(np.abs(series))) * (1.0 + 1e-9)
+        elif self.c.design == PV_BANDED:
+            if not 1 <= series.shape[0] <= self.c.steps or series[0] != 1.0:
+                raise InvalidParameter(f"coefficients must be 1 and up to {self.c.steps - 1} more, found {series.shape[0]}")
+            inverse = -np.asarray(series)
+            self.owners = (decay, weight, series, inverse)
+            self.c.order = series.shape[0] - 1
+            self.c.coefficients, self.c.decoder = &series[0], &inverse[0]
             self.c.magnitude = largest * float(np.sum(np.abs(series))) * (1.0 + 1e-9)
         else:
             self.c.magnitude = largest * (1.0 + 1e-9)

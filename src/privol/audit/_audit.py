@@ -198,7 +198,7 @@ def audit(
     **parameters
         Of the learner that is named, such as ``epsilon``, ``adjacency``, ``design``, ``release``, ``calibration``,
         ``randomizer``, ``rows_per_user``, ``user_separation``. Of "prefix": epsilon, delta, adjacency, design,
-        buffers, objective, bound, leaf, calibration.
+        buffers, bandwidth, objective, bound, leaf, calibration.
 
     Returns
     -------

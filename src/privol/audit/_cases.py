@@ -31,7 +31,7 @@ from ..calibration import (
     epsilon_of,
 )
 from ..errors import InvalidParameter
-from ..factorizations import DESIGNS, Design, factorization
+from ..factorizations import DESIGNS, Design
 from ..geometry import L2Ball
 from ..guarantees import Claim
 from ..learners import LEARNERS, PGIGA, PQFTL, OnlineLearner
@@ -126,8 +126,8 @@ class Case(ABC):
 
 #: Parameters of "prefix".
 PREFIX_PARAMETERS: tuple[str, ...] = (
-    "epsilon", "delta", "adjacency", "design", "buffers", "objective", "bound", "leaf", "calibration", "rows_per_user",
-    "user_separation",
+    "epsilon", "delta", "adjacency", "design", "buffers", "bandwidth", "objective", "bound", "leaf", "calibration",
+    "rows_per_user", "user_separation",
 )  # fmt: skip
 
 # What becomes of a sum in a point is known for these alone.
@@ -433,6 +433,7 @@ class PrefixCase(Case):
         adjacency: str = "replace",
         design: str = "blt",
         buffers: int = 4,
+        bandwidth: int | None = None,
         objective: str = "max",
         bound: float = 1.0,
         leaf: int | None = None,
@@ -444,7 +445,13 @@ class PrefixCase(Case):
         if published and leaf > 1:
             raise InvalidParameter("calibration='published' is for leaf=1")
         found = self._calibrated(
-            Design(name=choice(DESIGNS, design=design), leaf=leaf, buffers=buffers, objective=objective),
+            Design(
+                name=choice(DESIGNS, design=design),
+                leaf=leaf,
+                buffers=buffers,
+                bandwidth=bandwidth,
+                objective=objective,
+            ),
             rows=leaf * steps,
             dim=leaf,
             bound=bound,
@@ -467,9 +474,7 @@ class PrefixCase(Case):
         self.know(self._noise)
 
     def _calibrated(self, design: Design, **words: Any) -> SumCalibration:
-        rows, leaf = words.pop("rows"), design.leaf
-        chosen = factorization(design.name, -(-rows // leaf), buffers=design.buffers, objective=design.objective)
-        return calibrate_sums(factorization=chosen, leaf=leaf, **words)
+        return calibrate_sums(factorization=design.over(words.pop("rows")), leaf=design.leaf, **words)
 
     def _differ(self) -> None:
         """Make the two streams, leaf by leaf."""

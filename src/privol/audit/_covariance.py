@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
-from ..factorizations import BLT, Factorization, Honaker, Smooth, SquareRoot, Tree
+from ..factorizations import BLT, Banded, Factorization, Honaker, Smooth, SquareRoot, Tree
 from ._bounds import FloatArray
 
 __all__ = ["noise_covariance"]
@@ -43,6 +43,8 @@ def _series(chosen: Factorization) -> FloatArray:
     if isinstance(chosen, BLT):
         theta, omega = np.array(chosen.theta), np.array(chosen.omega)
         return np.array([1.0, *(float(omega @ theta**k) for k in range(chosen.steps - 1))])
+    if isinstance(chosen, Banded):
+        return np.append(chosen.coefficients(), np.zeros(chosen.steps - chosen.bandwidth))
     return np.asarray(np.eye(chosen.steps)[0])
 
 

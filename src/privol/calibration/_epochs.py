@@ -26,6 +26,8 @@ __all__ = ["RENEWALS", "Epochs", "make_epochs"]
 # rows of a step. A limit that falls with the square root of these rows keeps the charge below a fifth of the noise.
 _MOST_STEPS = 1 << 25
 _MOST_NUMBERS = 1 << 20  # that "sqrt" keeps
+# That of "banded" grows with the root of the steps: it stays below a tenth of the noise for the longest band.
+_MOST_BANDED = MOST_ROWS  # over the squared rows of a step
 
 
 @dataclass(frozen=True)
@@ -154,8 +156,8 @@ def make_epochs(
     ----------
     renewal : {"none", "repeat", "double"}
         None but the first epoch; epochs of the same length; each twice as long as the one before, up to
-        ``2**25 / sqrt(leaf)`` steps with ``"blt"`` and up to 2**20 numbers to keep with ``"sqrt"`` (or the first
-        epoch, where that is longer).
+        ``2**25 / sqrt(leaf)`` steps with ``"blt"``, ``2**48 / leaf**2`` with ``"banded"`` and up to 2**20 numbers to
+        keep with ``"sqrt"`` (or the first epoch, where that is longer).
     budget : Budget
     rows : int
         Of the first epoch.
@@ -178,7 +180,11 @@ def make_epochs(
             f"renewal must be 'none' where sums forget their older rows, found {renewal!r}: with discount or window "
             "a run needs no horizon"
         )
-    limits = {"blt": math.isqrt(_MOST_STEPS**2 // design.leaf), "sqrt": _MOST_NUMBERS // dim}
+    limits = {
+        "blt": math.isqrt(_MOST_STEPS**2 // design.leaf),
+        "sqrt": _MOST_NUMBERS // dim,
+        "banded": _MOST_BANDED // design.leaf**2,
+    }
     most = limits.get(choice(DESIGNS, design=design.name), MOST_ROWS)
     lengths = [rows]
     if renewal == "double":

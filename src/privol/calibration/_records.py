@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..factorizations import BLT, Factorization, Independent, Smooth, SquareRoot
+from ..factorizations import BLT, Banded, Factorization, Independent, Smooth, SquareRoot
 from ..losses import Loss
 from ._averages import AverageCalibration
 from ._bandit import BanditCalibration
@@ -227,6 +227,8 @@ def _design(design: Factorization) -> dict[str, Any]:
         found |= {"rates": list(rates), "weights": list(weights)}
     elif isinstance(design, SquareRoot):
         found["decay"] = design.decay
+    elif isinstance(design, Banded):
+        found |= {"decay": design.decay, "bandwidth": design.bandwidth}
     elif isinstance(design, Smooth):
         found["height"], found["ones"] = design.shape
     else:

@@ -14,7 +14,7 @@ from .._core._noise import lattice_step
 from .._rounding import UNIT, UP, scaled_excess, sum_excess
 from .._validate import choice, integer, number
 from ..errors import InvalidParameter
-from ..factorizations import BLT, Factorization, SquareRoot
+from ..factorizations import BLT, Banded, Factorization, SquareRoot
 from ..guarantees import ADJACENCIES, Claim, gdp_mu
 from ._iterates import CALIBRATIONS
 
@@ -31,7 +31,7 @@ INTEGER_DESIGNS = ("tree", "honaker", "smooth")  # their sums of rows are intege
 
 _SMALL, _LARGE = 1e-30, 1e30
 _MOST_SUM, _MOST_SHIFT = 61, 40  # bits of a run's sum on the grid, and of the lattice on it
-_MOST_WINDOW = 1 << 26  # numbers kept by "sqrt", and by sliding sums
+_MOST_WINDOW = 1 << 26  # numbers kept by "sqrt", by "banded" and by sliding sums
 _MOST_ROUNDING = 0.1  # of what discounted and sliding sums are charged, relative to all else
 
 
@@ -178,6 +178,11 @@ def calibrate_sums(
             f"design='sqrt' keeps every row, and horizon * dim is at most {_MOST_WINDOW:,} for it, found "
             f"{steps:,} * {dim:,}: use design='blt'"
         )
+    if isinstance(factorization, Banded) and factorization.bandwidth * dim > _MOST_WINDOW:
+        raise InvalidParameter(
+            f"design='banded' keeps bandwidth steps, and bandwidth * dim is at most {_MOST_WINDOW:,} for it, found "
+            f"{factorization.bandwidth:,} * {dim:,}: lower bandwidth, or use design='blt'"
+        )
     if factorization.window is not None and factorization.window < steps and factorization.window * dim > _MOST_WINDOW:
         raise InvalidParameter(
             f"sliding sums keep a window's noisy increments, and window / leaf * dim is at most {_MOST_WINDOW:,} for "
@@ -268,6 +273,10 @@ def _recursion(factorization: Factorization) -> tuple[float, float]:
         # every coefficient is off by a relative 4 n units at most (with a decay 5 n), a sum of n products by n + 1
         gain = 1.0 + 2.0 * math.sqrt(n / math.pi)
         return 1.01 * gain, UNIT * 1.05 * (6 * n + 1 if factorization.decay < 1.0 else 5 * n + 1) * gain
+    if isinstance(factorization, Banded):
+        # a product and an addition for each coefficient but the first, which is 1; they are the doubles that they are
+        gain = 1.0 + 2.0 * math.sqrt(factorization.bandwidth / math.pi)
+        return 1.01 * gain, UNIT * 1.05 * 2.0 * (factorization.bandwidth - 1) * gain
     return 1.01, 0.0
 
 

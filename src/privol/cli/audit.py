@@ -41,6 +41,7 @@ AUDITED = (*(entry.name for entry in TABLE), "prefix")
     type=click.Choice(DESIGNS),
     help="dpftrl, pqftl, prefix: how the running sums share their noise.  [default: blt]",
 )
+@click.option("--bandwidth", type=int, help="With --design banded: steps that share their noise.  [default: all]")
 @click.option("--release", type=ReleaseType(), metavar="last|all|K|N1,N2,...", help="pigd, pgiga.  [default: last]")
 @click.option(
     "--calibration",

@@ -206,7 +206,13 @@ LEARNER_OPTIONS = (
         "objective",
         click.Choice(OBJECTIVES),
         "max",
-        "With --design blt: minimise the largest or the mean error of the sums.",
+        "With --design blt or banded: minimise the largest or the mean error of the sums.",
+    ),
+    LearnerOption(
+        "bandwidth",
+        int,
+        "by the error, at most 4096",
+        "With --design banded: steps that share their noise. Memory, and time for each step, grow with them.",
     ),
     LearnerOption(
         "renewal",
@@ -263,7 +269,7 @@ LEARNER_OPTIONS = (
         float,
         "1.0",
         "dpftrl, pqftl: forget old rows. Every later row multiplies a row's weight by this number. For streams that "
-        "drift; with design blt, sqrt or independent.",
+        "drift; with design blt, sqrt, banded or independent.",
     ),
     LearnerOption(
         "window",

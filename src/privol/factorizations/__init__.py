@@ -7,9 +7,11 @@ arithmetic: no data, no noise, no epsilon. Errors are in units of ``sensitivity 
 row, divided by the parameter of Gaussian differential privacy, they are standard deviations per coordinate.
 
 Sources: Dwork et al. 2010 and Chan, Shi and Song 2011 (tree), Honaker 2015, Andersson and Pagh 2023 (smooth),
-Fichtenberger, Henzinger and Upadhyay 2023 (square root), Dvijotham et al. 2024 (BLT, buffered linear Toeplitz).
+Fichtenberger, Henzinger and Upadhyay 2023 (square root), Dvijotham et al. 2024 (BLT, buffered linear Toeplitz),
+Kalinin and Lampert 2024 (banded square root).
 """
 
+from ._banded import MOST_BANDWIDTH, Banded
 from ._blt import BLT, OBJECTIVES, optimise_blt
 from ._choose import DESIGNS, DRIFT_DESIGNS, Design, factorization, forgets, step_workload
 from ._designs import (
@@ -28,8 +30,10 @@ __all__ = [
     "DESIGNS",
     "DRIFT_DESIGNS",
     "MAX_STEPS",
+    "MOST_BANDWIDTH",
     "MOST_TOGETHER",
     "OBJECTIVES",
+    "Banded",
     "Design",
     "Factorization",
     "Honaker",

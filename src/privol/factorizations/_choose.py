@@ -12,6 +12,7 @@ from typing import NamedTuple
 from .._validate import choice, integer, number
 from .._vocabulary import DESIGNS
 from ..errors import InvalidParameter
+from ._banded import Banded
 from ._blt import BLT, OBJECTIVES, optimise_blt
 from ._designs import MAX_STEPS, Factorization, Honaker, Smooth, Tree
 from ._patterns import user_norm
@@ -19,14 +20,16 @@ from ._toeplitz import Independent, SquareRoot, Toeplitz
 
 __all__ = ["DESIGNS", "DRIFT_DESIGNS", "Design", "factorization", "forgets", "step_workload"]
 
-DRIFT_DESIGNS = ("sqrt", "blt", "independent")
+DRIFT_DESIGNS = ("sqrt", "blt", "banded", "independent")
 
 _TABLE = Path(__file__).parents[1] / "data" / "blt.json"
 _INTERVALS: dict[str, Callable[[int], Factorization]] = {"tree": Tree, "honaker": Honaker, "smooth": Smooth}
 _OTHERS: dict[str, Callable[..., Toeplitz]] = {"sqrt": SquareRoot, "independent": Independent}
 
 #: Decays of C to choose from for sliding sums of the last W rows: 1, and 1 / (1 + c / W) for these c.
-_PACES = {"blt": tuple(2.0**k for k in range(-5, 8)), "sqrt": (0.5, 1.0, 2.0)}
+_PACES = {"blt": tuple(2.0**k for k in range(-5, 8)), "sqrt": (0.5, 1.0, 2.0), "banded": (0.5, 1.0, 2.0)}
+
+_DERIVED = 4096  # steps of the longest band that is not asked for: a step costs as many multiplications, twice
 
 
 def factorization(
@@ -34,6 +37,7 @@ def factorization(
     steps: int,
     *,
     buffers: int = 4,
+    bandwidth: int | None = None,
     objective: str = "max",
     theta: Sequence[float] | None = None,
     omega: Sequence[float] | None = None,
@@ -47,20 +51,24 @@ def factorization(
 
     Parameters
     ----------
-    design : {"tree", "honaker", "smooth", "sqrt", "blt", "independent"}
+    design : {"tree", "honaker", "smooth", "sqrt", "blt", "banded", "independent"}
     steps : int
         Rows after which a prefix sum is used; 1 to 2**48.
     buffers : int, default=4
         At most so many buffers for ``"blt"``, 1 to 8; the others do not use it. Fewer are taken where more would not
         help.
+    bandwidth : int, optional
+        Steps that C of ``"banded"`` reaches, 1 to 65,536 (see :class:`Banded`); the others do not use it. Default: of
+        the powers of 4, 4096 and the steps that rows of a user are apart, none above 4096, the one of least error.
     objective : {"max", "mean"}
-        Which error the stored parameters of ``"blt"`` minimise; the others do not use it.
+        Which error the stored parameters of ``"blt"``, or the bandwidth, minimise; the others do not use it.
     theta, omega : sequence of float, optional
         Parameters for ``"blt"`` (see :class:`BLT`) instead of the stored ones; not with ``window``.
     discount : float, default=1.0
         1e-100 to 1; below 1 for discounted sums: that of ``discount**(t - i) w_i`` over the rows up to t.
     window : int, optional
-        For sliding sums: that of the last so many rows. Both are for "blt", "sqrt" and "independent", and only one.
+        For sliding sums: that of the last so many rows. Both are for "blt", "sqrt", "banded" and "independent", and
+        only one.
     rows_per_user, user_separation, leaf : int, default=1
         What the noise is to cover: so many rows of a user, any two at least so many rows apart, ``leaf`` rows a step.
         The error that parameters are chosen by is then that of such noise.
@@ -85,6 +93,8 @@ def factorization(
     discount = number(discount=discount, above=0.0, at_most=1.0)
     if (theta is None) != (omega is None) or (theta is not None and design != "blt"):
         raise InvalidParameter("theta and omega go together, and with design='blt' only")
+    if bandwidth is not None and design != "banded":
+        raise InvalidParameter(f"bandwidth is for design='banded', found bandwidth={bandwidth!r} with {design=}")
     if forgets(discount, window):
         if design not in DRIFT_DESIGNS:
             raise InvalidParameter(
@@ -106,8 +116,14 @@ def factorization(
     if design == "blt":
         buffers = integer(buffers=buffers, at_least=1, at_most=8)
     users = _Users(rows_per_user, user_separation, leaf)
+    bands: tuple[int, ...] = ()
+    if design == "banded":
+        bands = users.bands(steps) if bandwidth is None else (bandwidth,)
     if forgets(discount, window):
-        return _forgetting(design, steps, buffers, objective, discount, window, users)
+        return _forgetting(design, steps, buffers, bands, objective, discount, window, users)
+    if design == "banded":
+        made = [Banded(steps, band) for band in bands]
+        return made[0] if len(made) == 1 else min(made, key=lambda f: users.error(f, objective))
     return _blt(steps, buffers, objective, users) if design == "blt" else _OTHERS[design](steps)
 
 
@@ -128,7 +144,7 @@ class Design:
         Rows of a step.
     discount, window
         Of single rows, as the learners' parameters.
-    buffers, objective, theta, omega
+    buffers, bandwidth, objective, theta, omega
         As for :func:`factorization`.
     rows_per_user, user_separation : int
         What the noise is to cover: so many rows of a user, any two at least so many rows apart.
@@ -139,6 +155,7 @@ class Design:
     discount: float = 1.0
     window: int | None = None
     buffers: int = 4
+    bandwidth: int | None = None
     objective: str = "max"
     theta: Sequence[float] | None = None
     omega: Sequence[float] | None = None
@@ -152,6 +169,7 @@ class Design:
             self.name,
             -(-rows // self.leaf),
             buffers=self.buffers,
+            bandwidth=self.bandwidth,
             objective=self.objective,
             theta=self.theta,
             omega=self.omega,
@@ -199,6 +217,12 @@ class _Users(NamedTuple):
             return error
         return error * user_norm(made, self.rows, separation=self.separation, leaf=self.leaf) / made.column_norm
 
+    def bands(self, steps: int) -> tuple[int, ...]:
+        """Bandwidths to choose from."""
+        most = min(steps, _DERIVED)
+        apart = max(self.separation // self.leaf, 1) if self.rows > 1 else most
+        return tuple({min(band, most) for band in (1, 4, 16, 64, 256, 1024, 4096, apart)})
+
 
 @functools.lru_cache(maxsize=64)
 def _blt(steps: int, buffers: int, objective: str, users: _Users) -> BLT:
@@ -222,9 +246,16 @@ def _blt(steps: int, buffers: int, objective: str, users: _Users) -> BLT:
 
 @functools.lru_cache(maxsize=64)
 def _forgetting(
-    design: str, steps: int, buffers: int, objective: str, discount: float, window: int | None, users: _Users
+    design: str,
+    steps: int,
+    buffers: int,
+    bands: tuple[int, ...],
+    objective: str,
+    discount: float,
+    window: int | None,
+    users: _Users,
 ) -> Factorization:
-    """Discounted or sliding sums: the decay of C, and the stored parameters of a BLT, of least error."""
+    """Discounted or sliding sums: the decay of C, and the stored parameters of a BLT or the band, of least error."""
     decays = [discount]
     if window is not None and window < steps and design != "independent":
         decays += [1.0 / (1.0 + pace / window) for pace in _PACES[design]]
@@ -233,6 +264,8 @@ def _forgetting(
         if design == "blt":
             stored = (entries[min(buffers, len(entries)) - 1] for entries in _stored()[objective].values())
             made += [BLT(steps, *numbers, decay=decay, window=window) for numbers in stored]
+        elif design == "banded":
+            made += [Banded(steps, band, decay=decay, window=window) for band in bands]
         else:
             made.append(_OTHERS[design](steps, decay=decay, window=window))
     return min(made, key=lambda f: users.error(f, objective))

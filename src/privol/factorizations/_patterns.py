@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._validate import integer
+from ._banded import Banded
 from ._blt import BLT, product_at_lag, products_of_columns
 from ._designs import MAX_STEPS, Factorization, Smooth, Tree
 from ._intervals import squares_in_intervals
@@ -37,7 +38,8 @@ MOST_TOGETHER = 1024
 """Rows of a user that are looked at together. More are split into groups of so many, whose changes add up at most."""
 
 # Sums of at most 2 * 1024 positive terms one after the other, exponents of up to 745 that are off by two units, and
-# coefficients of the square root that are off by 5 * 4096 units, twice: below 5e-12 relative.
+# coefficients of the square root that are off by 5 * 4096 units, twice: below 5e-12 relative. Or sums of 2**16 products
+# of coefficients of a band, which are what they are: below 8e-12.
 _OUT = 1.0 + 1e-11
 _SINGLE = 1 << 12  # coefficients of the square root that are multiplied and added up one by one
 _RATIO = 1.002  # of the ends of the blocks beyond, each of which is bounded by a chord
@@ -75,8 +77,9 @@ def group_squares(factorization: Factorization, rows: int, *, separation: int = 
 
     Notes
     -----
-    Cost O(K) for ``"blt"`` and 10,000 K for ``"sqrt"``; for designs of intervals O(K^2) times at most the squared
-    logarithm of the steps, and as much more as makes the bound exact or takes some tenths of a second.
+    Cost O(K) for ``"blt"``, 10,000 K for ``"sqrt"`` and O(K bandwidth) for ``"banded"``; for designs of intervals
+    O(K^2) times at most the squared logarithm of the steps, and as much more as makes the bound exact or takes some
+    tenths of a second.
     """
     rows = integer(rows=rows, at_least=1, at_most=MOST_TOGETHER)
     separation = integer(separation=separation, at_least=1, at_most=MAX_STEPS)
@@ -100,6 +103,8 @@ def user_norm(factorization: Factorization, rows: int, *, separation: int = 1, l
 @functools.lru_cache(maxsize=256)
 def _squares(factorization: Factorization, rows: int, separation: int, leaf: int) -> FloatArray:
     found: NDArray[Any]
+    if isinstance(factorization, Banded) and factorization.bandwidth == 1:
+        factorization = Independent(factorization.steps)
     if isinstance(factorization, (Tree, Smooth)):
         found = squares_in_intervals(factorization, rows, separation, leaf)
     elif isinstance(factorization, Independent):
@@ -108,8 +113,11 @@ def _squares(factorization: Factorization, rows: int, separation: int, leaf: int
         if separation < leaf and leaf % separation:  # leaves side by side are not all as full
             found = np.minimum(found, squares_in_intervals(factorization, rows, separation, leaf))
     else:
-        assert isinstance(factorization, (BLT, SquareRoot))
-        products = _of_blt(factorization) if isinstance(factorization, BLT) else _of_root(factorization)
+        assert isinstance(factorization, (BLT, SquareRoot, Banded))
+        if isinstance(factorization, BLT):
+            products = _of_blt(factorization)
+        else:
+            products = _of_root(factorization) if isinstance(factorization, SquareRoot) else _of_band(factorization)
         found = _of_toeplitz(*products, factorization.steps, rows, separation, leaf)
     made: FloatArray = np.maximum.accumulate(found.astype(np.float64) * _OUT)
     made.flags.writeable = False
@@ -193,6 +201,27 @@ def _of_root(factorization: SquareRoot) -> tuple[_Products, ProductAtLag]:
     def products(lags: IntArray, left: IntArray) -> tuple[FloatArray, FloatArray]:
         alone, before = sums(0, left), np.zeros(len(lags))
         for i in range(1, len(lags)):
+            before[i:] += sums(int(lags[i]), left[i:])
+        return alone, before
+
+    return products, sums
+
+
+def _of_band(factorization: Banded) -> tuple[_Products, ProductAtLag]:
+    series = factorization.coefficients()
+    band = len(series)
+
+    def sums(lag: int, left: IntArray) -> FloatArray:
+        """Sum of coefficient k times coefficient ``k + lag`` over ``0 <= k < left``: none, of columns so far apart."""
+        if lag >= band:
+            return np.zeros(len(left))
+        totals = np.append(0.0, np.cumsum(series[: band - lag] * series[lag:]))
+        found: FloatArray = totals[np.minimum(left, band - lag)]
+        return found
+
+    def products(lags: IntArray, left: IntArray) -> tuple[FloatArray, FloatArray]:
+        alone, before = sums(0, left), np.zeros(len(lags))
+        for i in range(1, int(np.searchsorted(lags, band))):
             before[i:] += sums(int(lags[i]), left[i:])
         return alone, before
 

@@ -136,7 +136,7 @@ class AdaptiveFTRL(DPFTRL):
     # what DPFTRL leaves to its user
     radius: float
     domain: ConvexSet | None = None
-    l2, regularization, design, buffers, objective = 0.0, None, "blt", 4, "max"
+    l2, regularization, design, buffers, bandwidth, objective = 0.0, None, "blt", 4, None, "max"
     discount, window = 1.0, None
 
     def __init__(

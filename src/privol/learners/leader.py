@@ -85,20 +85,23 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
         gradient, s the standard deviation of the noise of the last sum, and r the largest distance from the starting
         point, which minimises the regret bound.
         May be 0 where ``l2`` is above 0.
-    design : {"blt", "tree", "honaker", "smooth", "sqrt", "independent"}, default="blt"
+    design : {"blt", "tree", "honaker", "smooth", "sqrt", "banded", "independent"}, default="blt"
         Factorisation of the running sums (:mod:`privol.factorizations`). ``"blt"``: least noise for its memory.
         ``"smooth"``: exact integer sums, for more than 2**26 steps.
     buffers : int, default=4
         Of ``"blt"``, 1 to 8: more means less noise and more memory.
+    bandwidth : int, optional
+        Of ``"banded"``, 1 to 65,536: steps that share their noise, whose gradients are kept (twice; at most 2**26
+        numbers, as wide as the model). Default: chosen by the error of the sums, at most 4096.
     objective : {"max", "mean"}, default="max"
-        Which error of the sums ``"blt"`` minimises.
+        Which error of the sums the parameters of ``"blt"``, or the bandwidth, minimise.
     batch : int, default=1
         Rows of a step, 1 to 2**20: their gradients are taken at one point and added up to one leaf. The horizon ends a
         last, smaller step. ``release=k, batch=k`` makes one leaf for every model. Rows of a step that a run leaves
         unfinished are not learnt, unless its only release is still to come.
     discount : float, default=1.0
         Above 0 to 1. Below 1, for streams that drift: the sum of the gradients forgets, and a row's weight is
-        multiplied by it for every later row (of later batches). With ``design`` "blt", "sqrt" or
+        multiplied by it for every later row (of later batches). With ``design`` "blt", "sqrt", "banded" or
         "independent". The noise then stays bounded however long the run is, and ``horizon`` may be left out for
         ``partial_fit`` and streams of unknown length: the run has no last row (2**48).
     window : int, optional
@@ -110,10 +113,10 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
     renewal : {"none", "repeat", "double"}, default="none"
         What happens at the horizon: the run ends and one more row raises ``BudgetExceeded`` ("none"), or another epoch
         begins, as long as the first ("repeat") or twice as long as the one before ("double") (with "blt" up to 2**25 /
-        sqrt(batch) steps, with "sqrt" up to 2**20 numbers to keep). An epoch has noise of its own for the whole
-        budget over rows of its own, so the guarantee is that of one epoch; sums are those of all epochs so far, and
-        have the noise of all epochs. The default of ``regularization`` is recomputed at the beginning of an epoch, for
-        all rows to its end.
+        sqrt(batch) steps, with "banded" 2**48 / batch**2, with "sqrt" up to 2**20 numbers to keep). An epoch has noise
+        of its own for the whole budget over rows of its own, so the guarantee is that of one epoch; sums are those of
+        all epochs so far, and have the noise of all epochs. The default of ``regularization`` is recomputed at the
+        beginning of an epoch, for all rows to its end.
     release : {"all", "last"}, int or list of int, optional
         Which points ``coef_`` and ``average_coef_`` show, by row number. Default: all. Without effect on the noise.
     fit_intercept : bool, default=True
@@ -148,8 +151,9 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
     is at most ``regularization r^2 / 2 + n (G^2 + G sqrt(dim) s) / regularization``, by
     default ``r sqrt(2 n (G^2 + G sqrt(dim) s))``.
 
-    Cost per row: two passes over its non-zeros; per step O(n_features) for every buffer, with n_features noise words.
-    Memory O(n_features) for every buffer. There is no published calibration to reproduce.
+    Cost per row: two passes over its non-zeros; per step O(n_features) for every buffer, of ``"banded"`` for every step
+    that shares noise, with n_features noise words. Memory O(n_features) for every buffer or such step. There is no
+    published calibration to reproduce.
 
     References
     ----------
@@ -196,6 +200,7 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
         regularization: float | None = None,
         design: str = "blt",
         buffers: int = 4,
+        bandwidth: int | None = None,
         objective: str = "max",
         batch: int = 1,
         discount: float = 1.0,
@@ -225,6 +230,7 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
         self.regularization = regularization
         self.design = design
         self.buffers = buffers
+        self.bandwidth = bandwidth
         self.objective = objective
         self.batch = batch
         self.discount = discount
@@ -283,6 +289,7 @@ class DPFTRL(AskingLearner[LeaderCalibration]):
             regularization=self.regularization,
             design=self.design,
             buffers=self.buffers,
+            bandwidth=self.bandwidth,
             objective=self.objective,
             batch=self.batch,
             discount=self.discount,

@@ -35,7 +35,7 @@ __all__ = ["PQFTL"]
 FloatArray = NDArray[np.float64]
 
 #: Designs that add up a leaf in doubles: its sum may come from elsewhere.
-_IN_DOUBLES = ("blt", "sqrt", "independent")
+_IN_DOUBLES = ("blt", "sqrt", "banded", "independent")
 #: Numbers of sums that a part sends at once, about.
 _AT_ONCE = 1 << 18
 
@@ -97,27 +97,30 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
         ``rows_per_user``, where rows of a user may meet in a step.
     discount : float, default=1.0
         Above 0 to 1. Below 1, for streams that drift: the sum of the moments forgets, and a row's weight is
-        multiplied by it for every later row (of later batches). With ``design`` "blt", "sqrt" or
+        multiplied by it for every later row (of later batches). With ``design`` "blt", "sqrt", "banded" or
         "independent". The noise then stays bounded however long the run is, and ``horizon`` may be left out for
         ``partial_fit`` and streams of unknown length: the run has no last row (2**48).
     window : int, optional
         Instead of ``discount``: the sum is over the last so many rows, a multiple of ``batch``. ``window / batch``
         noisy moments are kept (at most 2**26 numbers).
-    design : {"blt", "sqrt", "honaker", "smooth", "tree", "independent"}, default="blt"
+    design : {"blt", "sqrt", "honaker", "smooth", "tree", "banded", "independent"}, default="blt"
         Factorisation of the running sums (:mod:`privol.factorizations`).
     buffers : int, default=4
         Of ``"blt"``, 1 to 8.
+    bandwidth : int, optional
+        Of ``"banded"``, 1 to 65,536: steps that share their noise, whose moments are kept (twice; at most 2**26
+        numbers). Default: chosen by the error of the sums, at most 4096.
     objective : {"max", "mean"}, default="max"
-        Which error of the sums ``"blt"`` minimises.
+        Which error of the sums the parameters of ``"blt"``, or the bandwidth, minimise.
     noise_shift : float, default=2.0
         Added to the matrix, in units of the operator norm of its noise: 0 trusts the noisy matrix, 1 shifts what noise
         may have made negative away, 2 did best in the specification's trials. Post-processing: it costs nothing.
     renewal : {"none", "repeat", "double"}, default="none"
         What happens at the horizon: the run ends and one more row raises ``BudgetExceeded`` ("none"), or another epoch
         begins, as long as the first ("repeat") or twice as long as the one before ("double") (with "blt" up to 2**25 /
-        sqrt(batch) steps, with "sqrt" up to 2**20 numbers to keep). An epoch has noise of its own for the whole
-        budget over rows of its own, so the guarantee is that of one epoch; sums are those of all epochs so far, and
-        have the noise of them all.
+        sqrt(batch) steps, with "banded" 2**48 / batch**2, with "sqrt" up to 2**20 numbers to keep). An epoch has noise
+        of its own for the whole budget over rows of its own, so the guarantee is that of one epoch; sums are those of
+        all epochs so far, and have the noise of all epochs.
     calibration : {"tight", "published"}, default="tight"
         "published": the source's noise, and its models: Algorithms 4 and 5 as printed, natural logarithms: a tree for
         the matrix and one for the vector, each with half of ``epsilon`` and ``delta``, noise in every entry of the
@@ -142,7 +145,8 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
     -----
     Cost per row: ``(n_features + 1)(n_features + 4) / 2`` noise values, and for a model one Cholesky factorisation;
     eigenvalues only where the noisy, shifted matrix is not positive definite. Memory
-    O(``buffers * n_features**2``). Models are solved by LAPACK and may differ in their last digits between machines.
+    O(``buffers * n_features**2``), of ``"banded"`` with the bandwidth for the buffers, which a step's time grows with
+    too. Models are solved by LAPACK and may differ in their last digits between machines.
 
     References
     ----------
@@ -189,6 +193,7 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
         window: int | None = None,
         design: str = "blt",
         buffers: int = 4,
+        bandwidth: int | None = None,
         objective: str = "max",
         noise_shift: float = 2.0,
         renewal: str = "none",
@@ -216,6 +221,7 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
         self.window = window
         self.design = design
         self.buffers = buffers
+        self.bandwidth = bandwidth
         self.objective = objective
         self.noise_shift = noise_shift
         self.renewal = renewal
@@ -295,6 +301,7 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
             window=self.window,
             design=self.design,
             buffers=self.buffers,
+            bandwidth=self.bandwidth,
             objective=self.objective,
             l2=self.l2,
             noise_shift=self.noise_shift,
@@ -363,7 +370,7 @@ class PQFTL(GaussianLearner[LeastSquaresCalibration]):
         Raises
         ------
         InvalidParameter
-            For designs whose leaves are not added up in doubles (allowed: "blt", "sqrt", "independent"), for
+            For designs whose leaves are not added up in doubles (allowed: "blt", "sqrt", "banded", "independent"), for
             ``renewal`` and for ``calibration="published"``; before a part is read.
         InvalidRow, StreamError, BudgetExceeded
             Before anything is spent or released; with the name of the part, and the number of the row in it.

@@ -35,7 +35,7 @@ from ..calibration import (
     users_of,
 )
 from ..errors import InvalidParameter, PrivacyWarning, SourceFailure, StateError
-from ..factorizations import BLT, DESIGNS, Design, Smooth, SquareRoot, forgets
+from ..factorizations import BLT, DESIGNS, Banded, Design, Smooth, SquareRoot, forgets
 from ..guarantees import ADJACENCIES, DELTA_TOO_LARGE, Guarantee, delta_of_noise, square_up, unchecked, weaknesses
 from ..ledger import Ledger
 from ..noise import ARITHMETIC, STREAM_RELEASES, Source, Unshared, decide_lattice_point, make_source
@@ -74,6 +74,8 @@ def plan_of(
     elif isinstance(chosen, SquareRoot):
         numbers["coefficients"] = chosen.coefficients()
         numbers["decoder"] = None if chosen.window is None else chosen.decoder()
+    elif isinstance(chosen, Banded):
+        numbers["coefficients"] = chosen.coefficients()
     return PrefixPlan(
         design=chosen.design,
         width=found.dim if width is None else width,
@@ -144,6 +146,7 @@ class Sums(Unshared):
         adjacency: str,
         leaf: int,
         buffers: int,
+        bandwidth: int | None,
         objective: str,
         theta: Sequence[float] | None,
         omega: Sequence[float] | None,
@@ -175,6 +178,7 @@ class Sums(Unshared):
             discount=discount,
             window=window,
             buffers=buffers,
+            bandwidth=bandwidth,
             objective=objective,
             theta=theta,
             omega=omega,

@@ -24,19 +24,21 @@ class PrefixSum(Sums):
         Coordinates of a row, at least 1.
     horizon : int or None
         Rows that the budget must last for; one row more raises ``BudgetExceeded``. ``None``: not known; the run is then
-        a sequence of epochs of doubling length (up to 2**25 / sqrt(leaf) leaves for "blt", 2**20 numbers to keep
-        for "sqrt"), each with noise of its own for the whole budget over rows of its own.
-        A prefix sum is that of the finished epochs and of the current one, and has the noise of all of these. Sums that
-        forget (``discount``, ``window``) need no epochs.
+        a sequence of epochs of doubling length (up to 2**25 / sqrt(leaf) leaves for "blt", 2**48 / leaf**2 for
+        "banded", 2**20 numbers to keep for "sqrt"), each with noise of its own for the whole budget over rows of its
+        own. A prefix sum is that of the finished epochs and of the current one, and has the noise of all of these. Sums
+        that forget (``discount``, ``window``) need no epochs.
     bound : float, default=1.0
         Public bound of a row's L2 norm, 1e-14 to 1e14; longer rows are scaled to it.
     epsilon, delta : float
         The budget of the whole run. ``epsilon=inf``: no noise.
-    design : {"blt", "tree", "honaker", "smooth", "sqrt", "independent"}
+    design : {"blt", "tree", "honaker", "smooth", "sqrt", "banded", "independent"}
         Default "blt": nearly the least noise known, with memory for ``buffers`` vectors. "tree" (Algorithm 5 of Jain,
         Kothari and Thakurta), "honaker" and "smooth" add rows up exactly, in integers. "sqrt" keeps every row
-        (``horizon * dim`` at most 2**26) and takes time near the root of their number for each. "independent" perturbs
-        every row: for uses of the differences.
+        (``horizon * dim`` at most 2**26) and takes time near the root of their number for each. "banded" is "sqrt" cut
+        off after ``bandwidth`` leaves: it keeps so many, twice, and the time for a leaf grows with their number. It is
+        there for comparison: "blt" mostly has less noise, and costs a fraction. "independent" perturbs every row: for
+        uses of the differences.
     rows_per_user, user_separation : int, optional
         The budget is for all rows of one user together, of whom there are at most so many, any two at least so many
         rows apart (default: 1): the further, the less noise, best with a multiple of ``leaf``. Default: for one row.
@@ -48,12 +50,13 @@ class PrefixSum(Sums):
     adjacency : {"replace", "zero_out"}, default="replace"
     leaf : int, default=1
         Rows of a step: there is a new prefix sum after every ``leaf`` rows, and so fewer noisy numbers in each.
-    buffers, objective, theta, omega : optional
-        Of the BLT; see :func:`privol.factorizations.factorization`.
+    buffers, bandwidth, objective, theta, omega : optional
+        Of the BLT, and of the band (its length in leaves, 1 to 65,536, times ``dim`` at most 2**26); see
+        :func:`privol.factorizations.factorization`.
     discount : float, default=1.0
         Above 0 to 1. Below 1 for discounted sums, of a stream that drifts: a row's weight is multiplied with it for
-        every row that comes later (of later leaves). For "blt", "sqrt" and "independent". The noise of all sums then
-        has a bound, and with ``horizon=None`` the run is one mechanism without a last row (2**48).
+        every row that comes later (of later leaves). For "blt", "sqrt", "banded" and "independent". The noise of all
+        sums then has a bound, and with ``horizon=None`` the run is one mechanism without a last row (2**48).
     window : int, optional
         For sliding sums: of the last so many rows, a multiple of ``leaf``. Otherwise as ``discount``, with which it
         does not go together; ``window / leaf`` noisy vectors are kept (at most 2**26 numbers).
@@ -90,8 +93,9 @@ class PrefixSum(Sums):
     Notes
     -----
     Public: everything that is returned, ``guarantee_``, ``std``. Secret: rows, exact sums, noise, ``secret_state``.
-    Cost per row O(dim) for "tree", "independent" and, times the buffers, for "blt"; two and a little more draws per row
-    for "honaker" and "smooth". Memory: O(log horizon) vectors for the designs of intervals.
+    Cost per row O(dim) for "tree", "independent" and, times the buffers or the bandwidth, for "blt" and "banded"; two
+    and a little more draws per row for "honaker" and "smooth". Memory: O(log horizon) vectors for the designs of
+    intervals.
 
     Examples
     --------
@@ -119,6 +123,7 @@ class PrefixSum(Sums):
         adjacency: str = "replace",
         leaf: int = 1,
         buffers: int = 4,
+        bandwidth: int | None = None,
         objective: str = "max",
         theta: Sequence[float] | None = None,
         omega: Sequence[float] | None = None,
@@ -144,6 +149,7 @@ class PrefixSum(Sums):
             adjacency=adjacency,
             leaf=leaf,
             buffers=buffers,
+            bandwidth=bandwidth,
             objective=objective,
             theta=theta,
             omega=omega,

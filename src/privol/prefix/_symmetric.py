@@ -65,7 +65,7 @@ class SymmetricSum(Sums):
     bound : float, default=1.0
         Public bound of a matrix's Frobenius norm, or of a vector's norm; larger ones are scaled to it.
     horizon, epsilon, delta, design, adjacency, leaf, buffers, objective, theta, omega, discount, window, first_epoch
-        As for :class:`PrefixSum`, with ``dim * (dim + 1) / 2`` coordinates; so are ``rows_per_user``,
+        As for :class:`PrefixSum`, with ``dim * (dim + 1) / 2`` coordinates; so are ``bandwidth``, ``rows_per_user``,
         ``user_separation``, ``count_users``, ``ledger``, ``on_invalid``, ``random_state`` and the attributes.
     """
 
@@ -85,6 +85,7 @@ class SymmetricSum(Sums):
         adjacency: str = "replace",
         leaf: int = 1,
         buffers: int = 4,
+        bandwidth: int | None = None,
         objective: str = "max",
         theta: Sequence[float] | None = None,
         omega: Sequence[float] | None = None,
@@ -110,6 +111,7 @@ class SymmetricSum(Sums):
             adjacency=adjacency,
             leaf=leaf,
             buffers=buffers,
+            bandwidth=bandwidth,
             objective=objective,
             theta=theta,
             omega=omega,

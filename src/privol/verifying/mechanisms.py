@@ -72,12 +72,9 @@ def _root(falls: Callable[[Any], Any]) -> Any:
     for _ in range(100):
         middle = (low + high) / 2
         found = falls(iv.mpf(middle))
-        if mpf(found.a) > 0:
-            low = middle
-        elif upper(found) < 0:
-            high = middle
-        else:
+        if mpf(found.a) <= 0 <= upper(found):
             break
+        low, high = (middle, high) if mpf(found.a) > 0 else (low, middle)
     return iv.mpf([low, high])
 
 
@@ -187,7 +184,8 @@ class Design:
 
     def __init__(self, design: Record) -> None:
         self.name, self.steps, self.of = design["name"], design["steps"], design
-        if self.name not in ("tree", "honaker", "smooth", "sqrt", "blt", "independent"):
+        self.kept = max(min(design["bandwidth"], self.steps), 1) if self.name == "banded" else self.steps
+        if self.name not in ("tree", "honaker", "smooth", "sqrt", "blt", "banded", "independent"):
             raise NotChecked(f"sums of the design {self.name!r}")
         self.pairs = list(zip(design.get("rates", ()), design.get("weights", ()), strict=True))
         if not all(0 < rate < 1 and weight >= 0 for rate, weight in self.pairs):
@@ -201,20 +199,18 @@ class Design:
             if math.comb(self.of["height"], self.of["ones"]) <= self.steps:
                 raise ValueError("words of a smooth tree")
             return iv.mpf(self.of["height"] - self.of["ones"])
-        if self.name == "sqrt":
+        if self.name in ("sqrt", "banded"):
             return self.pattern(1, 1, 1)
-        total = iv.mpf(1)
-        for a, u in self.pairs:
-            for b, v in self.pairs:
-                total += iv.mpf(u) * v * (1 - (iv.mpf(a) * b) ** (self.steps - 1)) / (1 - iv.mpf(a) * b)
-        return total
+        pairs = ((iv.mpf(a) * b, iv.mpf(u) * v) for a, u in self.pairs for b, v in self.pairs)
+        return iv.mpf(1) + sum(weight * (1 - rate ** (self.steps - 1)) / (1 - rate) for rate, weight in pairs)
 
     def rounding(self) -> Any:
         """How far a step's vector as computed is from the real one, at most."""
         n, gain, drift = self.steps, iv.mpf(1), iv.mpf(0)
-        if self.name == "sqrt":
+        if self.name in ("sqrt", "banded"):
             factor = 5 * n + 1 if self.of["decay"] == 1.0 else 6 * n + 1
-            return UNIT * iv.mpf("1.05") * factor * (1 + 2 * iv.sqrt(iv.mpf(n) / iv.pi))
+            factor = 2 * (self.kept - 1) if self.name == "banded" else factor  # its coefficients are doubles
+            return UNIT * iv.mpf("1.05") * factor * (1 + 2 * iv.sqrt(iv.mpf(self.kept) / iv.pi))
         for rate, weight in self.pairs:
             reach = min(iv.mpf(n - 1), 1 / (1 - iv.mpf(rate)), key=upper)
             gain, drift = gain + weight * reach, drift + weight * reach**2
@@ -226,6 +222,9 @@ class Design:
             up, down = self.of["decay"].as_integer_ratio()
             rates = ((up * (2 * k - 1), down * 2 * k) for k in range(1, self.steps))
             return list(accumulate(rates, lambda c, rate: -(-c * rate[0] // rate[1]), initial=ONE))
+        if self.name == "banded":
+            rates = (self.of["decay"] * (1.0 - 0.5 / k) for k in range(1, self.kept))
+            return [math.ceil(mpf(c) * ONE) for c in accumulate(rates, mul, initial=1.0)]
         terms = [ONE] + [0] * (self.steps - 1)
         for rate, weight in self.pairs:
             at, (up, down) = math.ceil(mpf(weight) * ONE), rate.as_integer_ratio()
@@ -238,15 +237,16 @@ class Design:
         full, lag = -(-leaf // apart), max(apart // leaf, 1)
         rows = min(rows, (self.steps * leaf - 1) // apart + 1)
         counts = [full] * (rows // full) + [rows % full] * (rows % full > 0)
-        if self.name not in ("blt", "sqrt", "independent") or (apart % leaf and leaf % apart):
+        if self.name not in ("blt", "sqrt", "banded", "independent") or (apart % leaf and leaf % apart):
             raise NotChecked(f"rows of a user {apart:,} apart, of {self.name} sums with steps of {leaf:,} rows")
-        if self.steps * len(counts) > _MOST_NUMBERS or sum(weight for _, weight in self.pairs) > 1:
+        if self.kept * len(counts) > _MOST_NUMBERS or sum(weight for _, weight in self.pairs) > 1:
             raise NotChecked(f"{rows:,} rows of a user in {self.steps:,} steps of {self.name} sums")
         terms, total = self.terms(), 0  # they fall, so the earliest and nearest places are the worst
         for d in range(len(counts)):
-            sums = list(accumulate(map(mul, terms, terms[d * lag :])))
+            sums = [0, *accumulate(map(mul, terms, terms[d * lag :]))]
             for j in range(d, len(counts)):
-                total += counts[j] * (2 * counts[j - d] if d else counts[j]) * sums[self.steps - j * lag - 1]
+                both = sums[min(self.steps - j * lag, len(sums) - 1)]
+                total += counts[j] * (2 * counts[j - d] if d else counts[j]) * both
         return iv.mpf(total) / ONE**2
 
 

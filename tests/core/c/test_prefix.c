@@ -43,6 +43,10 @@ static task make(pv_design design, int64_t width, int64_t leaf, int64_t horizon,
     p->order = 7;
     if (design == PV_SMOOTH) p->order = 4; /* binomial(8, 4) = 70 words, 69 steps; 9 bits for 70 */
     if (design == PV_BLT) p->order = 2;
+    if (design == PV_BANDED) {
+        p->order = 5;
+        for (int i = 0; i < N; ++i) k.decoder[i] = -k.coefficients[i];
+    }
     return k;
 }
 
@@ -248,6 +252,9 @@ static double expected(const task *k, int64_t t, int64_t j) {
                 x += p->omega[b] * buffers[b];
                 buffers[b] = p->theta[b] * buffers[b] + leaf;
             }
+        const int64_t back = p->order < step - 1 ? p->order : step - 1;
+        if (p->design == PV_BANDED)
+            for (int64_t m = 1; m <= back; ++m) x += p->coefficients[m] * leaves[step - 1 - m];
         if (p->design == PV_SQRT) {
             x = 0.0;
             for (int64_t m = 0; m < step; ++m) x += p->coefficients[m] * leaves[step - 1 - m];
@@ -258,6 +265,8 @@ static double expected(const task *k, int64_t t, int64_t j) {
             for (int b = 0; b < 2; ++b) y -= p->omega[b] * released[b];
             for (int b = 0; b < 2; ++b) released[b] = p->theta[b] * released[b] + y;
         }
+        if (p->design == PV_BANDED)
+            for (int64_t m = 1; m <= back; ++m) y -= p->coefficients[m] * added[step - 1 - m];
         added[step - 1] = y;
         sum = p->discount * sum + y;
         if (p->window && step > p->window) sum -= added[step - 1 - p->window];
@@ -434,7 +443,7 @@ static void without_noise(void) {
 
 /* Sums that forget, and the weight of what they hold. */
 static void forgetting(void) {
-    static const pv_design designs[] = {PV_SQRT, PV_BLT, PV_INDEPENDENT};
+    static const pv_design designs[] = {PV_SQRT, PV_BLT, PV_INDEPENDENT, PV_BANDED};
     static const double discounts[] = {0.9, 1.0, 1.0, 1.0, 1.0};
     static const int64_t windows[] = {0, 1, 4, 32, 100};
     for (int64_t n = 0; n < LENGTH(windows); ++n) {

@@ -29,7 +29,7 @@ static uint64_t first_word(const pv_prefix_plan *p) {
 static size_t secret_vectors(const pv_prefix_plan *p) {
     const size_t order = (size_t)p->order;
     if (of_intervals(p)) return 3 + order;     /* x, total, whole, snapshots */
-    if (p->design == PV_BLT) return 2 + order; /* x, leaf, buffers */
+    if (p->design == PV_BLT || p->design == PV_BANDED) return 2 + order; /* x, leaf, buffers or past */
     return p->design == PV_SQRT ? 2 + (size_t)(p->steps + p->block) : 2;
 }
 
@@ -38,7 +38,7 @@ static size_t public_vectors(const pv_prefix_plan *p) {
     if (p->design == PV_HONAKER) return shared + 1 + 2 * order;
     if (of_intervals(p)) return shared + order;
     if (p->design == PV_SQRT) return shared + (size_t)(p->steps + p->block);
-    return shared + (size_t)p->window + (p->design == PV_BLT ? order : 0);
+    return shared + (size_t)p->window + (p->design == PV_INDEPENDENT ? 0 : order);
 }
 
 /* The row, and with a gram what it makes, are in front. */
@@ -84,7 +84,7 @@ static void begin_epoch(pv_prefix *s, const pv_prefix_plan *p) {
     } else {
         s->noisy_buffers = s->noisy_past = at;
         s->noisy_far = at + (p->design == PV_SQRT ? p->steps * d : 0);
-        s->ring = at + (p->design == PV_BLT ? p->order * d : 0);
+        s->ring = at + (p->design == PV_BLT || p->design == PV_BANDED ? p->order * d : 0);
     }
     s->word = first_word(p);
 }
@@ -183,26 +183,44 @@ static int parent(const pv_prefix *s, const pv_prefix_plan *p) {
 
 /* ---- rows and leaves --------------------------------------------------------------------------------------------- */
 
-/* out = sum of series_k v_{t-k} over the t vectors so far: the share of those before this block, then the others, the
- * latest first; four at a time, added one after the other. */
-static void convolve(const pv_prefix_plan *p, const double *series, const double *past, const double *far, int64_t t,
-                     double *restrict out) {
-    const int64_t d = p->dim, place = p->block ? (t - 1) % p->block : t - 1, near = place + 1;
+/* out += sum of series_k v_k over n vectors, the last of which in memory is v_0; four at a time, added one after the
+ * other. */
+static void add_products(const double *series, const double *end, int64_t n, int64_t d, double *restrict out) {
     int64_t k = 0;
-    if (near < t)
-        memcpy(out, far + place * d, (size_t)d * sizeof(double));
-    else
-        memset(out, 0, (size_t)d * sizeof(double));
-    for (; k + 4 <= near; k += 4) {
-        const double *r = series + k, *v = past + (t - 4 - k) * d;
+    for (; k + 4 <= n; k += 4) {
+        const double *r = series + k, *v = end - (k + 4) * d;
         const double a = r[0], b = r[1], e = r[2], f = r[3];
         for (int64_t c = 0; c < d; ++c)
             out[c] = (((out[c] + a * v[3 * d + c]) + b * v[2 * d + c]) + e * v[d + c]) + f * v[c];
     }
-    for (; k < near; ++k) {
-        const double r = series[k], *v = past + (t - 1 - k) * d;
+    for (; k < n; ++k) {
+        const double r = series[k], *v = end - (k + 1) * d;
         for (int64_t c = 0; c < d; ++c) out[c] += r * v[c];
     }
+}
+
+/* out = sum of series_k v_{t-k} over the t vectors so far: the share of those before this block, then the others, the
+ * latest first. */
+static void convolve(const pv_prefix_plan *p, const double *series, const double *past, const double *far, int64_t t,
+                     double *restrict out) {
+    const int64_t d = p->dim, place = p->block ? (t - 1) % p->block : t - 1, near = place + 1;
+    if (near < t)
+        memcpy(out, far + place * d, (size_t)d * sizeof(double));
+    else
+        memset(out, 0, (size_t)d * sizeof(double));
+    add_products(series, past + t * d, near, d, out);
+}
+
+/* v_t = v += sum of series_k v_{t-k} over the vectors before it, at most `order`, the latest first. The ring keeps these,
+ * v_t at (t - 1) mod order: `kept` takes the place of the oldest, which is read before; NULL: v_t itself. */
+static void reach_back(const pv_prefix_plan *p, const double *series, double *ring, int64_t t, const double *kept,
+                       double *restrict v) {
+    const int64_t d = p->dim, order = p->order;
+    if (!order) return;
+    const int64_t place = (t - 1) % order, older = t - 1 - place < order - place ? t - 1 - place : order - place;
+    add_products(series + 1, ring + place * d, place, d, v);
+    add_products(series + 1 + place, ring + order * d, older, d, v);
+    memcpy(ring + place * d, kept ? kept : v, (size_t)d * sizeof(double));
 }
 
 static void begin_step(pv_prefix *s, const pv_prefix_plan *p) {
@@ -214,7 +232,8 @@ static void begin_step(pv_prefix *s, const pv_prefix_plan *p) {
     s->drawn = 0;
     s->due = draws_of(p, s->step, s->word);
     if (p->design == PV_SMOOTH) s->word = next_word(s->word);
-    if (p->design == PV_INDEPENDENT) memcpy(s->x, s->leaf, size);
+    if (p->design == PV_INDEPENDENT || p->design == PV_BANDED) memcpy(s->x, s->leaf, size);
+    if (p->design == PV_BANDED) reach_back(p, p->coefficients, s->past, s->step, s->leaf, s->x);
     if (p->design == PV_BLT) s->vectors->mix(p->theta, p->omega, p->order, s->leaf, s->buffers, s->x, p->dim);
     if (p->design == PV_SQRT) {
         memcpy(s->past + (s->step - 1) * p->dim, s->leaf, size);
@@ -367,6 +386,7 @@ static void absorb(pv_prefix *s, const pv_prefix_plan *p) {
         break;
     case PV_BLT: s->vectors->unmix(p->theta, p->omega, p->order, s->out, s->noisy_buffers, s->prefix, d); break;
     default:
+        if (p->design == PV_BANDED) reach_back(p, p->decoder, s->noisy_past, s->step, NULL, s->out);
         for (int64_t c = 0; c < d; ++c) s->prefix[c] += s->out[c];
     }
     if (p->window && p->design != PV_SQRT) slide(s, p);

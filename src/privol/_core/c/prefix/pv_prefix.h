@@ -6,10 +6,10 @@
  *
  * "tree", "honaker" and "smooth" release sums of intervals of leaves. Rows are truncated towards zero onto the grid g
  * and added up as integers. Of a sum S g = K h + r, 0 <= r < h, only r meets the noise and K is added afterwards: to
- * round a number and to move it by points of the lattice are the same in either order. "blt", "sqrt" and "independent"
- * release (C w)_t, computed in double precision.
+ * round a number and to move it by points of the lattice are the same in either order. "blt", "sqrt", "independent" and
+ * "banded" release (C w)_t, computed in double precision.
  *
- * Discounted and sliding sums are for these three: the released vectors give the increments y_t of the private sums, and
+ * Discounted and sliding sums are for these four: the released vectors give the increments y_t of the private sums, and
  * sum = discount * sum + y_t, or sum = sum + y_t - y_(t - window), is public arithmetic.
  *
  * The draws of step t have the address rows 64 (first_step + t) + 0, 1, ...
@@ -26,7 +26,16 @@
 #include "rows/pv_rows.h"
 #include "base/pv_status.h"
 
-typedef enum pv_design { PV_TREE, PV_HONAKER, PV_SMOOTH, PV_SQRT, PV_BLT, PV_INDEPENDENT, PV_DESIGNS } pv_design;
+typedef enum pv_design {
+    PV_TREE,
+    PV_HONAKER,
+    PV_SMOOTH,
+    PV_SQRT,
+    PV_BLT,
+    PV_INDEPENDENT,
+    PV_BANDED,
+    PV_DESIGNS
+} pv_design;
 
 #define PV_STEP_DRAWS 64 /* more than any step has: address rows of a step */
 
@@ -40,10 +49,10 @@ typedef struct pv_prefix_plan {
     double magnitude;            /* public bound of the coordinates of x */
     double grid;                 /* g, a power of two; designs of intervals */
     int shift;                   /* h = 2^shift g */
-    int order;                   /* vectors that are kept: bits of `steps`, ones of a word (smooth), buffers (blt) */
+    int order; /* vectors that are kept: bits of `steps`, ones of a word (smooth), buffers (blt), steps before (banded) */
     const double *theta, *omega; /* blt: of the buffers */
-    const double *coefficients;  /* sqrt: of C, of all steps */
-    const double *decoder;       /* sqrt: of B; those of C, but for sliding sums */
+    const double *coefficients;  /* sqrt: of C, of all steps; banded: of C, 1 + order */
+    const double *decoder;       /* sqrt: of B; those of C, but for sliding sums; banded: those of C times -1 */
     double discount; /* what the sum so far is multiplied with at every step: 1, or less ("sqrt": in `decoder`) */
     int64_t window;  /* sliding sums: steps after which a leaf leaves the sum, fewer than `steps`; 0: never */
     int64_t block;   /* sqrt: steps whose share of all earlier ones the caller gives at once; 0: computed here */
