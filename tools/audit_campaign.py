@@ -38,6 +38,7 @@ PUBLISHED_RUNS = 20_000  # of nodes, whose published noise is worst after many r
 RANDOMIZERS = ("privunit", "duchi", "l2laplace", "laplace", "gaussian")
 SYMMETRIC = ("l2laplace", "laplace", "gaussian")
 OF_NUMBERS = ("privunit", "laplace", "gaussian")
+UNBANDED = [design for design in DESIGNS if design != "banded"]
 
 Work = tuple[str, Any, dict[str, Any], int]
 
@@ -52,7 +53,7 @@ def shipped() -> Iterator[Work]:
                 if name != "NOGD":
                     yield f"{name} release=64", name.lower(), {**words, "release": 64}, RUNS[epsilon]
             for name in ("DPFTRL", "PQFTL", "PrefixSum"):
-                for design in DESIGNS:
+                for design in UNBANDED:
                     most = SMOOTH_RUNS if design == "smooth" else LONG_RUNS if name == "PQFTL" else RUNS
                     runs = most[epsilon]
                     yield f"{name} {design}", name.lower().replace("sum", ""), {**words, "design": design}, runs
@@ -63,9 +64,15 @@ def shipped() -> Iterator[Work]:
         yield f"PIGD release=64 {shape}", "pigd", {**words, "release": 64, "noise_shape": shape}, RUNS[4.0]
     yield "PIGD inverse_sqrt", "pigd", {**words, "l2_schedule": "inverse_sqrt"}, RUNS[4.0]
     for name in ("DPFTRL", "PrefixSum"):
-        for design in DESIGNS:
+        for design in UNBANDED:
             more = {**words, "design": design, "steps": 64}
             yield f"{name} {design} 64 steps", name.lower().replace("sum", ""), more, RUNS[4.0]
+    for epsilon in EPSILONS:  # behind the others: seeds go by the place in the list
+        for adjacency in ADJACENCIES:
+            words = {"epsilon": epsilon, "delta": DELTA, "adjacency": adjacency, "design": "banded", "bandwidth": 3}
+            for name in ("DPFTRL", "PQFTL", "PrefixSum"):
+                runs = (LONG_RUNS if name == "PQFTL" else RUNS)[epsilon]
+                yield f"{name} banded", name.lower().replace("sum", ""), words, runs
 
 
 def defaults() -> Iterator[Work]:

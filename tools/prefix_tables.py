@@ -16,7 +16,17 @@ import numpy as np
 from pages import DOCS, parser_of, put
 
 from privol.errors import PrivacyWarning
-from privol.factorizations import DESIGNS, MAX_STEPS, Factorization, Honaker, Smooth, error_bound, factorization
+from privol.factorizations import (
+    DESIGNS,
+    MAX_STEPS,
+    Banded,
+    Factorization,
+    Honaker,
+    Smooth,
+    error_bound,
+    factorization,
+    user_norm,
+)
 from privol.prefix import PrefixSum
 
 PAGE = DOCS / "prefix_sums.md"
@@ -113,6 +123,31 @@ def least_error(steps: int, discount: float = 1.0, window: int | None = None) ->
     return float(np.linalg.svd(matrix, compute_uv=False).sum()) / steps
 
 
+def users() -> list[str]:
+    """Errors of sums whose noise covers all rows of a user, spread over the whole run."""
+    steps = 1 << 16
+    lines = [
+        "| rows of a user | apart | design | root of the mean | / blt | root of the largest | / blt | vectors kept |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for rows in (4, 32):
+        apart = steps // rows
+        words = {"rows_per_user": rows, "user_separation": apart}
+        made = [("blt", factorization("blt", steps, **words))]
+        made += [(f"banded, {band:,}", Banded(steps, band)) for band in sorted({1, 16, 1024, 4096, apart})]
+        found = []
+        for name, f in made:
+            cost = user_norm(f, rows, separation=apart) / f.column_norm
+            found.append((name, cost * f.mean_error(), cost * f.max_error(), f.memory))
+        _, least_mean, least_worst, _ = found[0]
+        for name, mean, worst, memory in found:
+            lines.append(
+                f"| {rows} | {apart:,} | {name} | {mean:,.4f} | {mean / least_mean:.3f} | {worst:,.4f} "
+                f"| {worst / least_worst:.3f} | {memory:,} |"
+            )
+    return lines
+
+
 def measure(design: str, objective: str, steps: int, dim: int) -> tuple[float, float, float, float]:
     """Mean squared error and that of the worst step in units of (sensitivity / mu)^2, each with its standard error."""
     with warnings.catch_warnings():
@@ -164,7 +199,12 @@ def main() -> int:
     parser.add_argument("--closed", action="store_true", help="only the tables in closed form")
     given = parser.parse_args()
     before = page = PAGE.read_text(encoding="utf-8")
-    for name, table in (("closed", closed), ("forgetting", forgetting), ("measured", measured)):
+    for name, table in (
+        ("closed", closed),
+        ("users", users),
+        ("forgetting", forgetting),
+        ("measured", measured),
+    ):
         if name == "measured" and given.closed:
             continue
         text = "\n".join(table())
