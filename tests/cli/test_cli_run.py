@@ -128,10 +128,10 @@ def test_every_learner_option_reaches_the_learner(here, clinic):
         "rows_per_user": None,
         "user_separation": 1,
     }
-    others = {"batch", "gradient_bound", "regularization", "design", "buffers", "objective", "noise_shift", "renewal"}
+    others = {"batch", "gradient_bound", "regularization", "design", "buffers", "bandwidth", "objective"}
     others |= {"class_weight", "discount", "window", "leakage", "sigma", "randomizer", "step", "step_size", "lazy"}
     others |= {"values", "value_bounds", "shrink", "wealth", "theta", "weighting", "proxy", "growth", "direction_step"}
-    others |= {"min_l2", "error", "weights", "max_iter"}
+    others |= {"min_l2", "error", "weights", "max_iter", "noise_shift", "renewal"}
     others |= {"nodes", "topology", "noise_position", "regularizer", "threshold", "l1"}
     others |= {"magnitude_cap", "smallest_radius", "largest_radius", "radii_per_decade", "prior_decay", "averaging"}
     assert {option.parameter for option in LEARNER_OPTIONS} - others == set(record["parameters"]) - {"horizon"}
@@ -267,12 +267,12 @@ def test_pqftl_takes_its_own_options(here):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(501, 3)) / 2
     np.savetxt("dose.csv", np.column_stack([X, X @ [0.3, -0.2, 0.1]]), delimiter=",", header="a,b,c,dose", comments="")
-    words = """--batch 5 --l2 0.1 --design honaker --buffers 2 --objective mean --noise-shift 1.5 --release 50
+    words = """--batch 5 --l2 0.1 --design banded --bandwidth 12 --objective mean --noise-shift 1.5 --release 50
         --radius 2 --loss squared --target dose"""
     record = run_json("run", "dose.csv", "--no-learn-schema", "--out", "R", "--no-diagnostics", *words.split())
     assert record["learner"] == "PQFTL"
     expected = {
-        "batch": 5, "l2": 0.1, "design": "honaker", "buffers": 2, "objective": "mean", "noise_shift": 1.5,
+        "batch": 5, "l2": 0.1, "design": "banded", "bandwidth": 12, "objective": "mean", "noise_shift": 1.5,
         "release": 50, "radius": 2.0,
     }  # fmt: skip
     assert expected.items() <= record["parameters"].items()

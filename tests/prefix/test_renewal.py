@@ -35,7 +35,8 @@ ENDS = {"repeat": tuple(range(FIRST, N + 1, FIRST)), "double": (5, 15, 35)}
 
 
 def make(kind=DPFTRL, renewal="double", **more):
-    return kind(**{"horizon": FIRST, "renewal": renewal, "epsilon": 9.0, "random_state": 3} | more)
+    own = {"bandwidth": 5} if more.get("design") == "banded" else {}
+    return kind(**{"horizon": FIRST, "renewal": renewal, "epsilon": 9.0, "random_state": 3} | own | more)
 
 
 def make_ridge(renewal="double", **more):

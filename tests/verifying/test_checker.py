@@ -130,7 +130,7 @@ def test_the_charge_of_rounding_is_computed():
         loss=get_loss("hinge"), domain=L2Ball(5.0), dim=10, intercept=False, x_bound=1.0, y_bound=1.0,
         adjacency="replace", horizon=1 << 26,
     )  # fmt: skip
-    for design, least, band in (("blt", 1.1, None), ("banded", 1.00001, 1 << 16), ("independent", 1.0, None)):
+    for design, least, band in (("blt", 1.1, None), ("banded", 1.000001, 1 << 14), ("independent", 1.0, None)):
         words = {"design": design, "bandwidth": band, "release": "last", "l2": 0.0}
         plan = calibrate_leaders(problem, Budget(epsilon=1.0, delta=1e-9), **words)
         record = mechanism_record(plan)
