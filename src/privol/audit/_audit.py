@@ -34,35 +34,36 @@ _LEAST_RUNS = 200
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """A claim, and what runs on two neighbouring streams prove against it. Every lower bound is rounded down.
+    """A claim, and the lower bounds that runs on two neighbouring streams prove. Every lower bound is rounded down.
 
     A lower bound above the claim refutes it, up to the confidence. One below it proves nothing in its favour.
 
     Attributes
     ----------
     learner : str
-        What was audited, with its main parameters.
+        The audited learner, with its main parameters.
     adjacency : str
         How the two streams differ; "" for a mechanism of the caller's.
     epsilon, delta : float
         The claim.
     mu : float or None
-        The claim in Gaussian differential privacy. None: the claim is no such claim (but of a pure epsilon, a source's,
+        The claim in Gaussian differential privacy. None: the claim is of another kind (a pure epsilon, a source's,
         or the caller's).
     proved_mu : float or None
-        What is proved of this noise: ``mu``, but where a source claims something else. None: nothing is known.
+        The proved mu of this noise: ``mu``, unless a source claims something else. None: nothing is known.
     proved_epsilon : float or None
-        The same where it is an epsilon, pure or at that one delta: of offline learners, and of DOLA with the
+        The same if the guarantee is an epsilon, pure or at that one delta: for offline learners, and for DOLA with the
         source's Laplace noise.
     epsilon_lower : float
-        Of epsilon at ``delta``. Assumes nothing but that the runs are independent, as does:
+        Lower bound of epsilon at ``delta``. It assumes only that the runs are independent, and so does the next:
     mu_lower : float
-        Of mu of Gaussian differential privacy.
+        Lower bound of mu of Gaussian differential privacy.
     gaussian_mu_lower, gaussian_epsilon_lower : float or None
-        The same, **assuming** that the statistic is Gaussian with one standard deviation on both streams, which by
-        construction it is (but for the rounding to a lattice, which can only hide). None where it is not known to be.
+        The same, **assuming** that the statistic is Gaussian with the same standard deviation on both streams. This
+        holds by construction, except for the rounding to a lattice, which can only hide information. None if it is not
+        known to hold.
     confidence : float
-        With which each of the bounds holds on its own.
+        Confidence with which each bound holds on its own.
     runs : int
         Experiments on each of the two streams.
     width : int
@@ -72,7 +73,7 @@ class Audit:
     attainable : float or None
         mu that the statistic would prove with more and more runs.
     noise : float
-        The noise of the audited runs was that of the claim times this; ``proved_mu`` is for 1.
+        Factor of the audited runs' noise relative to the claim's; ``proved_mu`` is for 1.
     """
 
     learner: str
@@ -95,7 +96,7 @@ class Audit:
 
     @property
     def ratio(self) -> float:
-        """How much of the claim is proved: ``mu_lower / mu``; without mu the larger bound on epsilon over epsilon."""
+        """Proved share of the claim: ``mu_lower / mu``; without mu the larger bound on epsilon over epsilon."""
         if self.mu is not None:
             return self.mu_lower / self.mu
         return max(self.epsilon_lower, self.gaussian_epsilon_lower or 0.0) / self.epsilon
@@ -172,17 +173,17 @@ def audit(
     Parameters
     ----------
     learner : str, OnlineLearner or OfflineLearner
-        A name of :data:`MECHANISMS`: with streams and parameters on which the claim is attained, as far as these are
-        known; "prefix" is :class:`privol.prefix.PrefixSum`. A learner: with all of its own parameters, and rows that
-        move it far; one that sees reports alone is given gradients (values) beyond their bound. Nothing is spent in its
+        A name of :data:`MECHANISMS` runs with streams and parameters that attain the claim, as far as these are
+        known; "prefix" is :class:`privol.prefix.PrefixSum`. A learner runs with its own parameters, and rows that
+        move it far; one that sees reports alone gets gradients (values) beyond their bound. Nothing is spent in its
         ledger.
     runs : int, default=100000
         On each of the two streams, at least 200.
     confidence : float, default=0.99
         Of each lower bound on its own, at least 0.5, below 1.
     steps : int, default=8
-        Steps of a run, for learners that perturb running sums, or that release all rows; where a horizon is given, it
-        decides. Of offline learners: rows of a data set.
+        Steps of a run, for learners that perturb running sums, or that release all rows; a given horizon takes
+        precedence. For offline learners: rows of a data set.
     statistic : {"auto", "fitted"}, default="auto"
         "auto": the likelihood ratio where it is known. "fitted": the best linear statistic of the first half of the
         runs, which sees mistakes that the likelihood ratio of the right mechanism may overlook.
@@ -192,11 +193,11 @@ def audit(
     random_state : None or int
         Of the noise. None: keys from the operating system.
     user_places : sequence of int, optional
-        Of a learner with ``rows_per_user``: numbers from 1 of the rows in which the two streams differ, which may be
-        more than a user may have, or nearer to each other: then the claim does not hold, and is refuted. Default: the
+        For a learner with ``rows_per_user``: numbers from 1 of the rows in which the two streams differ. With more rows
+        than a user may have, or nearer ones, the claim does not hold, and is refuted. Default: the
         worst places that a user may have, found by trying all.
     **parameters
-        Of the learner that is named, such as ``epsilon``, ``adjacency``, ``design``, ``release``, ``calibration``,
+        Of the named learner, such as ``epsilon``, ``adjacency``, ``design``, ``release``, ``calibration``,
         ``randomizer``, ``rows_per_user``, ``user_separation``. Of "prefix": epsilon, delta, adjacency, design,
         buffers, bandwidth, objective, bound, leaf, calibration.
 
@@ -212,12 +213,12 @@ def audit(
     Notes
     -----
     The runs are those of the compiled learner, each with a noise key of its own. Where rows can lie along coordinates
-    that do not touch each other, a run is ``width`` experiments; their independence is that of the noise's
-    coordinates, which other tests hold. Of a learner that sees reports alone every row of a run is an experiment: what
-    depends on it follows from its report, whose noise is its own. Of nodes that learn together every node of a round is
-    one, with the messages of that round and of the later ones. Of an offline learner every fit is one, and
-    the likelihood ratio of noise in the objective has the determinant of the Hessian. Thresholds (and fits) are chosen
-    on one half of the runs and judged on the other.
+    that do not affect each other, a run is ``width`` experiments; they are independent because the noise's
+    coordinates are, which other tests check. For a learner that sees reports alone every row of a run is an experiment:
+    everything that depends on it follows from its report, which has noise of its own. For nodes that learn together
+    every node of a round is one, with the messages of that round and of later ones. For an offline learner every fit is
+    one, and the likelihood ratio of noise in the objective includes the determinant of the Hessian. Thresholds (and
+    fits) are chosen on one half of the runs and judged on the other.
 
     Examples
     --------
@@ -350,12 +351,12 @@ def audit_black_box(
     Parameters
     ----------
     mechanism : callable
-        ``mechanism(stream)`` returns what is released, a number or a vector of fixed length; every call draws noise
-        anew.
+        ``mechanism(stream)`` returns the release, a number or a vector of fixed length; every call draws fresh
+        noise.
     first, second : object
-        The two streams, handed on as they are. The nearer to the worst pair, the stronger the audit.
+        The two streams, passed unchanged. The nearer to the worst pair, the stronger the audit.
     epsilon, delta : float
-        The claim; epsilon may be left out where ``mu`` is given.
+        The claim; epsilon may be left out if ``mu`` is given.
     mu : float, optional
         The claim in Gaussian differential privacy.
     runs : int, default=2000
@@ -368,12 +369,12 @@ def audit_black_box(
     Returns
     -------
     Audit
-        Of a vector: with the linear statistic that tells the first halves of the calls apart best.
+        For a vector: with the linear statistic that best separates the first halves of the calls.
 
     Raises
     ------
     InvalidParameter
-        If a parameter is out of its range, or what is released is not finite or changes its length.
+        If a parameter is out of its range, or a release is not finite or changes its length.
 
     Examples
     --------

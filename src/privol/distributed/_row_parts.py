@@ -16,7 +16,7 @@ __all__ = ["FilePart", "Held", "Part", "Reading", "Refusal", "check_parts", "fil
 
 
 class Part(Protocol):
-    """Some of the rows, in order, that one worker reads by itself; it is pickled where workers are elsewhere."""
+    """Some of the rows, in order, that one worker reads by itself; it is pickled for workers in other processes."""
 
     @property
     def name(self) -> str:
@@ -27,7 +27,7 @@ class Part(Protocol):
 
 
 class Reading(Protocol):
-    """Makes what a worker holds of a part, with a method for each question; pickled likewise.
+    """Makes a worker's object for a part, with a method for each question; pickled likewise.
 
     ``digest()`` of that is a function of the part's rows in their order: the curator compares it.
     """
@@ -61,7 +61,7 @@ def file_parts(files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     ----------
     files : str, path, or iterable of them
         A pattern (``"rows/*.parquet"``), whose files are taken in the order of their names, or the paths themselves, in
-        their order. The released bits depend on what files there are and on their order, and on nothing else.
+        their order. The released bits depend only on the files and on their order.
     **options
         As of :func:`privol.open_stream`: ``target=``, ``classes=``, ``schema=``, and so on. They must be public.
 

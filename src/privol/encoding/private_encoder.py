@@ -31,53 +31,54 @@ __all__ = ["PrivateEncoder"]
 class PrivateEncoder(ShowsGuarantee, TransformerMixin, StreamEncoder, BaseEstimator):  # type: ignore[misc]
     """Learns from the first rows of a table what its columns mean, under differential privacy.
 
-    Nothing has to be declared: which columns are numbers and which are categories, where the numbers lie, which
-    categories and labels are frequent. What is found is a :class:`~privol.streams.Schema`, which may be shown, kept and
-    used again. The rows that taught it are not learnt from again: a learner takes those that follow, and both together
+    Nothing has to be declared: it learns which columns are numbers and which are categories, the scales of the numbers,
+    and the frequent categories and labels. The result is a :class:`~privol.streams.Schema`, which may be shown, stored
+    and used again. The rows that taught it are not used again: a learner takes the following rows, and both together
     cost as much as the more expensive of them, since a row is in one of them only (``docs/proofs/phases.md``).
 
-    Give it to :func:`privol.open_stream` as ``schema``, and a learner takes the rows that follow. Or use it as any
+    Pass it to :func:`privol.open_stream` as ``schema``, and a learner takes the following rows. Or use it as any
     transformer of scikit-learn: :meth:`fit` learns from *all* rows that it is given. A learner of the same rows then
-    costs its own budget besides, in a pipeline or not; a :class:`~privol.ledger.Ledger` that both have adds them up.
+    costs its own budget in addition, in a pipeline or not; a shared :class:`~privol.ledger.Ledger` adds them up.
 
-    Of sparse rows of numbered features it learns which are frequent, and keeps these.
+    For sparse rows of numbered features it learns which are frequent, and keeps these.
 
     Parameters
     ----------
     epsilon : float, default=1.0
-        Of the whole encoding, above 0; infinite: without noise.
+        Budget of the whole encoding, above 0; infinite: without noise.
     delta : float, default=1e-6
         The delta at which epsilon is stated, above 0 and below 1.
     adjacency : {"replace", "zero_out"}
     numeric : {"cosine", "spline", "linear", "bins"}
-        What a column of numbers becomes: smooth functions of its quantiles, hat functions on them, one feature between
-        the outer ones, or one indicator between any two.
+        The features of a column of numbers: smooth functions of its quantiles, hat functions on them, one feature
+        between the outer ones, or one indicator for each interval.
     n_rows : int, optional
         Rows of the whole stream, public. Default: they are counted, which needs an input that can be read twice.
     drop : sequence of str
         Columns that are left out.
     crosses : sequence of pairs of str
-        Columns whose features are multiplied, each of one with each of the other. Nothing new is learnt for them.
+        Columns whose features are multiplied, each of one with each of the other. This needs no further learning.
     declared : Schema, mapping or path of a TOML file, optional
-        What is publicly known of some columns, or of the target: these are taken as they are. With a ``[user]`` the
-        rows of a user are counted over the whole stream, those that teach among them.
+        Public facts about some columns, or the target, used as stated. With a ``[user]`` the rows of a user are counted
+        over the whole stream, including those that teach.
     regression : bool, optional
         Whether the target is a real number. Default: it is unless nearly all rows have one of the frequent labels.
     reuse_rows : bool or None, default=False
-        All rows of a stream teach, and all of them are handed on: a learner of them pays for itself besides (squares of
-        both mu add up, in the ledger that both have), and the input must be one that can be read twice. What it buys:
-        less budget shows more where rows are few; ``docs/encoding.md`` has figures. None: only where the first rows
-        are too few by the numbers of rows and columns and the budget; the encoding then takes a quarter of it (of mu
-        squared), and :attr:`model_epsilon_` is what is left.
+        True: all rows of a stream teach, and all of them are passed on. A learner of them pays in addition (squares of
+        both mu add up, in their shared ledger), and the input must be readable twice. This helps if rows are few;
+        ``docs/encoding.md`` has figures. None: only if the first rows are too few, by the numbers of rows and columns
+        and the budget; the encoding then takes a quarter of the budget (of mu squared), and :attr:`model_epsilon_` is
+        the rest.
     random_state : None, int, ...
         See :func:`privol.noise.make_source`; anything but None is **not private**.
     ledger : Ledger, optional
-        That pays. Default: one of its own, which adds up what is learnt again. A learner of the rows that follow must
+        It pays. Default: one of its own, which adds up repeated learning. A learner of the following rows must
         have the same one.
     rows_per_user : int, optional
-        The budget is for all rows of one user, who has at most so many in the stream (1 to 1024), whether they teach or
-        are learnt. Where rows that follow are learnt, m of them cost an m-th part of so many of mu squared at most, so
-        that a learner with the same budget behind the encoding is within it too. Default: for one row.
+        The budget covers all rows of one user, at most this many in the stream (1 to 1024), whether they teach or
+        are learnt. If following rows are learnt, m rows of a user that teach cost at most
+        the share ``m / rows_per_user`` of mu squared, so that a learner with the same budget after the encoding stays
+        within it too. Default: it covers one row.
     user_separation : int, default=1
         With ``rows_per_user``: any two rows of a user are at least this many rows apart. With a larger distance fewer
         of them teach.
@@ -87,27 +88,27 @@ class PrivateEncoder(ShowsGuarantee, TransformerMixin, StreamEncoder, BaseEstima
     Attributes
     ----------
     schema_ : Schema
-        What was found. Public, as all that follows.
+        The learnt schema. Public, like all attributes below.
     plan_ : EncodingPlan
         Which rows taught it, and with how much noise.
     reused_ : bool
-        Whether the rows that taught are handed on too.
+        Whether the rows that taught are passed on too.
     model_epsilon_ : float
-        What a learner of the rows handed on may have, for both to be within ``epsilon``; with ``reuse_rows=True`` the
-        encoding has all of it.
+        The epsilon of a learner of the following rows with which both stay within ``epsilon``; with
+        ``reuse_rows=True`` the encoding has all of it.
     dropped_ : dict of str to str
         Why a column was left out.
     labelled_ : float or None
-        Where labels were learnt: about which share of the rows after those that showed them, if they have a target, has
-        one of them. The others are null rows; in a table that is sorted by something there may be many.
+        If labels were learnt: the approximate share of the later rows with a target that have one of these labels. The
+        others are null rows; in a sorted table there may be many.
     counted_ : tuple of CountedPhase
-        What each phase has released, as far as its guarantee goes: rows, histograms and the noise of a count.
+        The releases of each phase, for its guarantee: rows, histograms and the noise of a count.
     uncrossed_ : dict of str to str
         Why a cross was left out, by its name, such as "age*town".
     guarantee_ : Guarantee
     ledger_ : Ledger
     account_ : Account
-        What it spent, in :attr:`ledger_`.
+        Its spending, in :attr:`ledger_`.
     n_features_in_ : int
         Columns of the input that was fitted.
     feature_names_in_ : ndarray of str
@@ -115,7 +116,7 @@ class PrivateEncoder(ShowsGuarantee, TransformerMixin, StreamEncoder, BaseEstima
 
     Notes
     -----
-    Cost: about a microsecond a cell of the rows that teach, no more than reading for the others.
+    Cost: about a microsecond per cell of the rows that teach; for the others only reading.
     """
 
     def __init__(
@@ -162,10 +163,10 @@ class PrivateEncoder(ShowsGuarantee, TransformerMixin, StreamEncoder, BaseEstima
         ----------
         X : frame, array or sparse matrix of shape (n, columns)
             Columns of an array, or of a frame whose names are no strings, are called x0, x1, ... Cells may be numbers,
-            text and None; of lists, arrays of objects and masked arrays each is read by itself, and what is masked is
+            text and None; in lists, arrays of objects and masked arrays each is read by itself, and masked cells are
             missing.
         y : None
-            Not looked at, nor paid for. ``regression=True`` learns fewer knots, as suits a real target.
+            Neither read nor paid for. ``regression=True`` learns fewer knots, as suits a real target.
 
         Returns
         -------
@@ -191,8 +192,8 @@ class PrivateEncoder(ShowsGuarantee, TransformerMixin, StreamEncoder, BaseEstima
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Learn the encoding from all rows, and return their features.
 
-        It costs what :meth:`fit` does, which is the encoding alone. Each of these rows is then spent on: a learner of
-        them pays its own budget besides, and the squares of both mu add up. They must not be learnt as rows *beside*
+        It costs as much as :meth:`fit`: the encoding alone. These rows have then been used: a learner of them pays its
+        own budget in addition, and the squares of both mu add up. They must not be learnt as rows *beside*
         the encoding, which would count them once (``docs/proofs/phases.md``).
 
         Parameters
@@ -227,7 +228,7 @@ class PrivateEncoder(ShowsGuarantee, TransformerMixin, StreamEncoder, BaseEstima
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[Any]:
         """Return the names of the features: as in :attr:`privol.streams.Stream.feature_names`, or "#17" of sparse rows.
 
-        ``input_features`` must be None or :attr:`feature_names_in_`; where the encoder saw no names, it may say them.
+        ``input_features`` must be None or :attr:`feature_names_in_`; if the encoder saw no names, it may give them.
         """
         check_is_fitted(self, "schema_")
         part, own = self.schema_.rows, self._columns

@@ -58,7 +58,7 @@ class RunFigures:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A run beside the same learner without noise and the best fixed model. Not private, but for :attr:`private`.
+    """A run, the same learner without noise, and the best fixed model. Not private, except :attr:`private`.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Comparison:
         The same learner with ``epsilon=inf`` and the same releases: the difference is the price of the noise.
     every_row : RunFigures or None
         Without noise, a release after every row: the further difference is the price of releasing seldom. ``None``
-        where the run itself released every row.
+        if the run itself released every row.
     best : BestFixed
     rows_scaled : int
         Rows longer than ``x_bound``, scaled to it.
@@ -80,13 +80,13 @@ class Comparison:
     majority : float or None
         Share of the majority class.
     deviation : float or None
-        Of real targets, as they were learnt, about their mean: the error of the best constant. None for classification.
+        Deviation of real targets, as learnt, from their mean: the error of the best constant. None for classification.
     target_range : pair of float or None
-        What targets were mapped to -1 ... 1 from: their own units, in which figures are given besides.
+        The range from which targets were mapped to -1 ... 1; figures are also given in these units.
     omitted : tuple of str
-        Metrics that are of two classes with a single score, and so are not there.
+        Metrics that need two classes with a single score, and so are missing.
     private : MetricsResult or None
-        The run's privately released metrics, which are no part of :meth:`to_record`.
+        The run's privately released metrics, which are not part of :meth:`to_record`.
     """
 
     run: RunFigures
@@ -150,10 +150,10 @@ def compare(
     stage: Callable[[str], object] | None = None,
     checkpoint: Keeper | None = None,
 ) -> Comparison:
-    """Let a learner learn a stream as one new run, then put it beside what no privacy would have given.
+    """Let a learner learn a stream as one new run, then compare it with learners without privacy.
 
-    The best fixed model is that of the learner's feasible set; of learners without one, of norm at most 100. Its mean
-    loss is within 1e-4 of the least one, and ``best.gap`` bounds how far.
+    The best fixed model is that of the learner's feasible set; for learners without one, of norm at most 100. Its mean
+    loss is within 1e-4 of the least one; ``best.gap`` bounds the difference.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def compare(
     Returns
     -------
     Comparison
-        Not private, but for its ``private`` part.
+        Not private, except its ``private`` part.
     """
     say = stage if stage is not None else (lambda _: None)
     with Tape(stream) as tape:

@@ -51,7 +51,7 @@ _CONDITIONS = (
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateMetrics:
-    """How progressive accuracy (or absolute error) and loss are to be released privately. Public, immutable.
+    """How progressive accuracy (or absolute error) and loss are released privately. Public, immutable.
 
     Parameters
     ----------
@@ -66,19 +66,19 @@ class PrivateMetrics:
     window_rows : int, optional
         Rows of a window instead of their number. Default: ``horizon / windows``, rounded up.
     loss_bound : float, optional
-        Losses above it count as so much. Default: for classification four times, for regression once the loss of a
+        Losses are clipped to it. Default: for classification four times, for regression once the loss of a
         prediction of 0 (for the target ``y_bound``, for the largest class weight). The noise of the mean loss is
         proportional to it.
     error_bound : float, optional
-        For regression: absolute errors above it count as so much. Default: ``y_bound``.
+        For regression: absolute errors are clipped to it. Default: ``y_bound``.
     random_state : None, int, BitGenerator, ...
         ``None``: noise that cannot be reproduced. Any other value is for tests: **not private**.
 
     Notes
     -----
     The standard deviation of a window's mean is ``sqrt(2) bound / (mu rows)``, half of that under "zero_out"; the bound
-    of accuracy is 1. Both values have the same noise relative to their bounds: of all ways to share ``mu`` between the
-    two, that has the least sum of variances.
+    of accuracy is 1. Both values have the same noise relative to their bounds: this division of ``mu`` between the two
+    has the least sum of variances.
     """
 
     mu: float
@@ -170,7 +170,7 @@ class MetricsResult:
     name : {"accuracy", "mean_absolute_error"}
         What the first of the two totals measures.
     first_bound, loss_bound : float
-        What a share of 1 stands for.
+        The values that a share of 1 represents.
     std : float
         Standard deviation of the noise of each total, in shares of the bound.
     window_rows : int
@@ -227,7 +227,7 @@ class MetricsResult:
 class Windows(Unshared):
     """Takes the scores of a run's rows, and releases the noisy totals of each window when its last row is evaluated.
 
-    Opens its account at once, before a row is learnt; :meth:`close` gives back what was not spent.
+    Opens its account immediately, before a row is learnt; :meth:`close` frees the unspent budget.
 
     Parameters
     ----------
@@ -237,10 +237,10 @@ class Windows(Unshared):
     horizon : int
         Rows that the run may learn.
     delta : float
-        Where the guarantee states its epsilon.
+        The delta at which the guarantee states its epsilon.
     ledger : Ledger
     stream : object
-        What it says of users and its ``conditions``, where it has them, enter the guarantee.
+        Its statements on users and its ``conditions``, if any, enter the guarantee.
     rows_per_user, user_separation : int, optional
         Of the learner: ``settings.mu`` is then for all rows of a user. Default: for one row.
     on_window : callable, optional
@@ -372,7 +372,7 @@ class Windows(Unshared):
                 self._on_window(self._windows[self._handed - 1])
 
     def finish(self, models: Guarantee, delay: int = 0) -> MetricsResult:
-        """Release the last window, if it has rows, and return all of them; ``models``: of the run that was watched."""
+        """Release the last window, if it has rows, and return all; ``models``: the guarantee of the watched run."""
         if self._rows > self._released * self._length:
             self._release()
         if self._kept:
@@ -389,7 +389,7 @@ class Windows(Unshared):
         )
 
     def leave(self, rows: int) -> None:
-        """Stop a run that goes on another time; show its windows up to a row, or those seen before."""
+        """Stop a run that is resumed later; show its windows up to a row, or those seen before."""
         self._source = None
         self._left = True
         self._commit(rows)
@@ -397,14 +397,14 @@ class Windows(Unshared):
         self._hand_out(self._horizon)
 
     def close(self) -> None:
-        """Release nothing more, and give back what was not spent, unless the run goes on another time."""
+        """Release nothing more, and free the unspent budget, unless the run is resumed later."""
         self._source = None
         if not self._left:
             self._account.close()
 
 
 def with_models(metrics: Guarantee, models: Guarantee) -> Guarantee:
-    """Return what windows guarantee by themselves: the composition with the models through which rows move them."""
+    """Return the guarantee of the windows alone: the composition with the models through which rows move them."""
     mu = compose_gdp([metrics.mu, models.mu])
     none, factor = math.isinf(mu), None
     if metrics.user_mu is not None and models.user_mu is not None and not none and mu > 0.0:

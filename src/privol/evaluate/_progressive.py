@@ -20,7 +20,7 @@ __all__ = ["Progressive", "progressive"]
 
 @dataclass(frozen=True)
 class Progressive:
-    """A run evaluated while it learnt. Not private, but for :attr:`private`.
+    """A run evaluated while it learnt. Not private, except :attr:`private`.
 
     Attributes
     ----------
@@ -63,9 +63,9 @@ def progressive(
     stream : Stream or Tape
     delay : int, default=0
         The label of row t arrives with row t + delay, just before that row is predicted; so row t is predicted with the
-        model released after the rows up to t - delay. 0 and 1 are the same: each row is learnt before the next comes.
-        The rows are learnt in the same order whatever the delay, so the released models are the same. The rows that
-        wait are kept in memory.
+        model released after the rows up to t - delay. 0 and 1 are the same: each row is learnt before the next arrives.
+        The rows are learnt in the same order for every delay, so the released models are the same. Waiting rows are
+        kept in memory.
     metrics : iterable of str, optional
         Of ``"accuracy"``, ``"log_loss"`` (logistic loss and softmax only), ``"auc"`` (of a single score only), or of
         ``"mean_absolute_error"``, ``"root_mean_squared_error"``: those to compute besides the mean loss. Default: all

@@ -34,18 +34,18 @@ _NAME, _LABEL, _BAR = 30, 26, 24
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """What one column, a part of it, or a cross brings into the scores. Public.
+    """The contribution of one column, a part of it, or a cross to the scores. Public.
 
     Attributes
     ----------
     name, column : str
-        What is shown, and the column or cross that it belongs to.
+        The name of the shape, and the column or cross that it belongs to.
     kind : {"number", "time", "cycle", "category"}
         The first three are along an axis.
     labels : tuple of str
         The points: numbers and times in units of the column, categories, "(missing)".
     places : ndarray, shape (n,), or None
-        Where on the axis they are, NaN for a missing cell; None for categories.
+        Their places on the axis, NaN for a missing cell; None for categories.
     shares : ndarray, shape (n,)
         Public weights of the points: the mean of the contributions by them is 0.
     contribution : ndarray, shape (n_scores, n)
@@ -66,18 +66,18 @@ class Shape:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """What a released model says of each column. Public: it costs nothing, and no row was read for it.
+    """The effect of each column in a released model. Public: it costs no budget, and no row was read for it.
 
-    ``print`` it, or take its parts; ``docs/explain.md`` says what they are and are not.
+    ``print`` it, or use its parts; ``docs/explain.md`` explains their meaning and limits.
 
     Attributes
     ----------
     unit : str
         Of the contributions.
     scores : tuple of str
-        What each score is for: the positive label, each class, or the target.
+        The meaning of each score: the positive label, each class, or the target.
     band : str
-        What the bands are and are not, or why there are none.
+        The meaning and limits of the bands, or why there are none.
     kind : {"exact", "bound", "none", "unknown"}
         Of the bands.
     coverage : float
@@ -86,7 +86,7 @@ class Explanation:
         By falling importance of their columns.
     importance : list of dict
         By column, falling: ``column``, ``importance`` (root of the mean square of its contributions by the public
-        shares of its points, over all scores), ``noise`` (what that is on average where there is nothing but noise) and
+        shares of its points, over all scores), ``noise`` (its average if there were only noise) and
         ``within_noise`` (whether noise alone would exceed it in more than one of twenty columns); the latter None
         without a band.
     """
@@ -106,7 +106,7 @@ class Explanation:
 
     @property
     def table(self) -> list[dict[str, Any]]:
-        """All points of all shapes: a list of records, which ``pandas.DataFrame`` takes.
+        """All points of all shapes: a list of records for ``pandas.DataFrame``.
 
         Each has ``column``, ``shape``, ``kind``, ``at`` (the label), ``place`` (a number, None for categories and
         missing cells), ``score`` (of :attr:`scores`), ``contribution``, ``std``, ``low`` and ``high``; the last three
@@ -175,7 +175,7 @@ class Explanation:
         column : str, optional
             One column or cross. Default: the most important ones, and the importance of all.
         most : int, default=12
-            Shapes that are drawn, at most.
+            Largest number of shapes drawn.
 
         Returns
         -------
@@ -286,9 +286,9 @@ def explain(
     coverage: float = 0.95,
     reverse: bool = False,
 ) -> Explanation:
-    """Say what a released model makes of each column, and how far the noise of privacy moves that.
+    """Explain the effect of each column in a released model, and how far the noise of privacy moves it.
 
-    Only what was released is used: the model, the schema, and noise scales, which are public. Nothing is charged.
+    It uses only releases: the model, the schema, and noise scales, which are public. Nothing is charged.
 
     Parameters
     ----------
@@ -297,16 +297,16 @@ def explain(
     schema : Schema, optional
         That encoded its rows, as stored with the model.
     names : mapping of str to sequence of str, optional
-        Public values of columns of categories: a learnt schema has hashes of its categories alone, and those among
-        these names that are kept are then called by them. Never read them off the rows.
+        Public values of columns of categories: a learnt schema has only hashes of its categories, and kept categories
+        among these names are shown by name. Never take them from the rows.
     features : sequence of str, optional
-        Without a schema: what the features are called. Default: x0, x1, ...
+        Without a schema: the names of the features. Default: x0, x1, ...
     ranges : sequence of (low, high) or None, optional
         Without a schema: the public ranges that were mapped to [-1, 1].
     coverage : float, default=0.95
         Of the bands, point by point, above 0 and below 1.
     reverse : bool, default=False
-        Of two classes: score for the first.
+        With two classes: score for the first.
 
     Returns
     -------
@@ -321,9 +321,9 @@ def explain(
 
     Notes
     -----
-    The contribution of a cell is what its features bring into the score, less the mean over the column's points by
-    public shares: every interval between two knots alike, every category alike, all that is rare as one; a missing cell
-    has none. Rows longer than ``x_bound`` are scaled to it, and all their contributions with them.
+    The contribution of a cell is the effect of its features on the score, minus the mean over the column's points by
+    public shares: equal for every interval between two knots and for every category, with all rare categories as one;
+    a missing cell has none. Rows longer than ``x_bound`` are scaled to it, and all their contributions with them.
     """
     coverage = number(coverage=coverage, above=0.0, below=1.0)
     export = export_of(learner)

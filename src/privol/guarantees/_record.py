@@ -72,14 +72,14 @@ def _text(**named: object) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What a publication says of its own noise; quoted beside the proved figure, never relied on.
+    """A publication's claim about its own noise; quoted next to the proved figure, never relied on.
 
     Attributes
     ----------
     epsilon, delta : float
         The claimed parameters, at least 0.
     source : str
-        Where the publication says so.
+        Where the publication states it.
     """
 
     epsilon: float
@@ -94,59 +94,58 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
-    """A privacy guarantee with everything that a reader needs to know what it says. Public, immutable.
+    """A privacy guarantee with all facts that are needed to read it. Public, immutable.
 
     Attributes
     ----------
     kind : {"gdp", "pure", "approximate", "none"}
-        Gaussian differential privacy, pure differential privacy, (epsilon, delta)-differential privacy that is proved
-        at one point alone, or no guarantee at all (a run without noise).
+        Gaussian differential privacy, pure differential privacy, (epsilon, delta)-differential privacy proved at
+        one point alone, or no guarantee at all (a run without noise).
     parameter : float
         Of the unit: ``mu`` for "gdp", ``epsilon`` for "pure" and "approximate" (finite, at least 0), ``inf`` for
         "none".
     adjacency : {"replace", "zero_out"}
         One row is replaced by any other admissible row, or by the null row; or all rows of one user are.
     unit : {"row", "user"}
-        What is protected: one row, or all rows of one user, of which ``rows_per_user`` says how many there may be. The
-        figures of the record are of it, but for those that name the other.
+        What is protected: one row, or all rows of one user, at most ``rows_per_user``. The figures of the record are
+        for this unit, except those that name the other.
     horizon, releases : int
         Largest numbers of rows the run may read (at least 1, public) and of models (or windows) it may release.
     delta : float
-        Above 0, below 1: where epsilon is stated unless another delta is asked for. At least the slack.
+        Above 0, below 1: the delta at which epsilon is stated by default. At least the slack.
     claim : Claim or None
-        What the source of a published calibration says, where that calibration is used.
+        The claim of the source, if a published calibration is used.
     conditions : tuple of str
-        What the guarantee rests on besides this library (what the user vouched for).
+        Conditions of the guarantee outside this library (what the user vouched for).
     arithmetic, bit_source : str
-        How the released numbers are computed, and where the noise's bits come from.
+        How the released numbers are computed, and the source of the noise's bits.
     private : bool
-        False if the noise came from a seed that somebody may know: the figures are then those that the same
-        run would have with secret noise, and :meth:`sentence` says that there is no privacy.
+        False if the noise came from a seed that somebody may know: the figures are then those of the same
+        run with secret noise, and :meth:`sentence` says that there is no privacy.
     released : {"models", "sums", "reports", "parameters", "encoding", "metrics",
         "metrics_beyond_models"}
-        What is released: models; prefix sums; randomized gradients or values, and all that follows; a
-        learnt schema; noisy
-        totals of windows of rows, the models that were evaluated counted in; or what these windows add to the guarantee
-        of the models.
+        The releases: models; prefix sums; randomized gradients or values, and everything computed from them; a
+        learnt schema; noisy totals of windows of rows, together with the evaluated models; or the addition of these
+        windows to the guarantee of the models.
     rows_per_user : int or None
-        At least 1: no user has more than so many of the rows that are learnt, so the guarantee holds for users too
-        (:attr:`user_mu`). ``None``: nothing is known of users.
+        At least 1: no user has more learnt rows than this, so the guarantee holds for users too
+        (:attr:`user_mu`). ``None``: nothing is known about users.
     user : str or None
-        What tells users apart: the column of the cap.
+        What identifies users: the column of the cap.
     user_separation : int
-        Any two of these rows are at least so many rows apart; 1, which is always so, where nothing is known of users.
+        Any two of these rows are at least this many rows apart; 1, which always holds, if nothing is known about users.
     users_fixed : bool
-        Whether whose row each row is must be the same in neighbouring streams. Else all rows of one user may be those
-        of another who has no others, or of nobody.
+        Whether the user of each row must be the same in neighbouring streams. Otherwise all rows of one user may belong
+        to another user who has no others, or to nobody.
     user_factor : float or None
-        Of "gdp", from 1 to ``rows_per_user``: what all rows of a user cost, in multiples of what one costs, as the
+        For "gdp", from 1 to ``rows_per_user``: the cost of all rows of a user, as a multiple of the cost of one, as the
         calibration proves it. ``None``: their number, by group privacy.
     leakage : float or None
-        Of "reports": bound, in nats, of the mutual information of a row and its report given all reports before,
-        whatever law the row has. ``None``: none is stated besides what the other figures imply.
+        For "reports": bound, in nats, of the mutual information of a row and its report given all earlier reports,
+        for every law of the row. ``None``: only the other figures imply one.
     slack : float
-        Of "approximate": the delta of its point, above 0 and below 1, and so the probability with which nothing is
-        promised. 0 of all other kinds. One release of models is what there may be of this kind.
+        For "approximate": the delta of its point, above 0 and below 1, and so the probability with which nothing is
+        promised. 0 for all other kinds. A guarantee of this kind has one release, of models.
     """
 
     kind: str
@@ -241,7 +240,7 @@ class Guarantee:
 
     @property
     def bound(self) -> Bound:
-        """What composes: mu and epsilon of all but the slack, and the slack, which no other figure has in it."""
+        """The figures that compose: mu and epsilon without the slack, and the slack, which no other figure includes."""
         collision = self.collision if self.unit == "user" else 0.0
         if self.kind in ("pure", "approximate"):
             return Bound(gdp_mu_of_pure(self.parameter), self.parameter, self.slack, collision)
@@ -249,7 +248,7 @@ class Guarantee:
 
     @property
     def user_bound(self) -> Bound | None:
-        """:attr:`bound` when all rows of one user change; ``None`` where their number is unknown."""
+        """:attr:`bound` when all rows of one user change; ``None`` if their number is unknown."""
         parameter = self._user_parameter
         if parameter is None or self.rows_per_user is None:
             return None
@@ -262,31 +261,32 @@ class Guarantee:
 
     @property
     def collision(self) -> float:
-        """Probability, at most, that two users are taken for one where that matters (not :attr:`users_fixed`).
+        """Bound on the probability that two users are taken for one, where it matters (not :attr:`users_fixed`).
 
-        With it the figures for all rows of a user do not hold: every delta of theirs has it in it. It is of no figure
-        for one row, for which whose row each is stays the same.
+        With this probability the figures for all rows of a user do not hold: every delta of theirs includes it. Figures
+        for one row do not, because each row's user stays the same for them.
         """
         return 0.0 if self.users_fixed or self.rows_per_user is None or self.kind == "none" else COLLISION
 
     @property
     def mu(self) -> float:
-        """Parameter of Gaussian differential privacy, of "pure" rounded up; ``inf`` without noise and of "approximate",
-        which has none."""
+        """Parameter of Gaussian differential privacy, for "pure" rounded up; ``inf`` without noise.
+
+        "approximate" has none: ``inf`` too."""
         if self.kind == "approximate":
             return math.inf
         return gdp_mu_of_pure(self.parameter) if self.kind == "pure" else self.parameter
 
     @property
     def rho(self) -> float:
-        """Parameter of zero-concentrated differential privacy, in nats, rounded up; ``inf`` where mu is."""
+        """Parameter of zero-concentrated differential privacy, in nats, rounded up; ``inf`` if mu is."""
         return zcdp_rho_of_pure(self.parameter) if self.kind == "pure" else zcdp_rho_of_gdp(self.mu)
 
     def epsilon(self, delta: float | None = None) -> float:
         """Epsilon at ``delta`` (default: the record's own), rounded up; ``inf`` without noise.
 
-        ``delta`` is above 0 (of "pure" at least 0, where it gives the parameter) and below 1. Of "approximate" it is
-        ``inf`` below the slack.
+        ``delta`` is above 0 (for "pure" at least 0, which gives the parameter) and below 1. For "approximate" the
+        result is ``inf`` below the slack.
         """
         return self._epsilon(self.parameter, self.slack, delta, self.collision if self.unit == "user" else 0.0)
 
@@ -302,8 +302,8 @@ class Guarantee:
         return pure_epsilon(parameter, delta) if self.kind == "pure" else gdp_epsilon(parameter, delta)
 
     def delta_at(self, epsilon: float) -> float:
-        """Delta at ``epsilon``, rounded up; 1 without noise, 0 for "pure" at its parameter and beyond, where it is the
-        slack for "approximate"."""
+        """Delta at ``epsilon``, rounded up; 1 without noise. From its parameter on it is 0 for "pure" and the slack for
+        "approximate"."""
         found = gdp_delta(epsilon, self.mu) if self.kind in ("gdp", "none") else pure_delta(epsilon, self.parameter)
         if self.kind == "approximate":
             found = approximate_delta(epsilon, self.parameter, self.slack)
@@ -323,7 +323,7 @@ class Guarantee:
 
     @property
     def row(self) -> Guarantee:
-        """The same with one row as its unit: of a user's figures what one row costs of them, rounded up."""
+        """The same with one row as its unit: the cost of one row within a user's figures, rounded up."""
         if self.unit == "row":
             return self
         parameter = self.parameter
@@ -333,11 +333,11 @@ class Guarantee:
 
     @property
     def user_mu(self) -> float | None:
-        """``mu`` when all rows of one user change, rounded up; ``None`` where their number is unknown.
+        """``mu`` when all rows of one user change, rounded up; ``None`` if their number is unknown.
 
         :attr:`user_factor` times the mu of a row, or by group privacy: k steps to a neighbouring stream cost k times
-        the mu (Dong, Roth and Su 2022, Theorem 2.14), and k times the epsilon of "pure", of which this is the mu: no
-        more than k times the mu. ``inf`` where mu is.
+        the mu (Dong, Roth and Su 2022, Theorem 2.14). For "pure" they cost k times the epsilon, of which this is the
+        mu: at most k times the mu. ``inf`` if mu is.
         """
         parameter = self._user_parameter
         if parameter is not None and self.kind == "approximate":
@@ -347,7 +347,7 @@ class Guarantee:
     def user_epsilon(self, delta: float | None = None) -> float | None:
         """Epsilon at ``delta`` (as in :meth:`epsilon`) when all rows of one user change, rounded up.
 
-        ``None`` where the number of rows of a user is unknown. Of "approximate" the slack is that of so many rows
+        ``None`` if the number of rows of a user is unknown. For "approximate" the slack is that of so many rows
         (:func:`privol.guarantees.group_slack`), below which it is ``inf``.
         """
         parameter = self._user_parameter
@@ -369,7 +369,7 @@ class Guarantee:
         )
 
     def summary(self) -> str:
-        """Return the figures alone, in one line of plain text: for rows and, where it is known, for users."""
+        """Return the figures alone, in one line of plain text: for rows and, if known, for users."""
         if self.kind == "none":
             return "NO PRIVACY: no noise was added, and nothing is guaranteed (epsilon is infinite)"
         of = whose(self, most=True) if self.unit == "user" else "one row"
@@ -451,11 +451,11 @@ class Guarantee:
         )
 
     def shuffled_epsilon(self, delta: float | None = None) -> float | None:
-        """Epsilon at ``delta`` where the users' order is random and secret, rounded up: in the central model.
+        """Epsilon at ``delta`` if the users' order is random and secret, rounded up: in the central model.
 
-        What as many reports as the horizon guarantee together for one row, against whoever sees them all and does not
-        know their order (docs/proofs/shuffling.md). ``None`` of anything but reports, of users with several rows, and
-        where the number of users is open.
+        The guarantee of as many reports as the horizon for one row, against an observer who sees them all and does not
+        know their order (docs/proofs/shuffling.md). ``None`` for anything but reports, for users with several rows,
+        and if the number of users is not fixed.
         """
         if self.released != "reports" or self.kind not in ("gdp", "pure") or (self.rows_per_user or 1) > 1:
             return None

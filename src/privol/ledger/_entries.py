@@ -160,7 +160,7 @@ class Share(NamedTuple):
 
     @property
     def user_bound(self) -> Bound | None:
-        """:attr:`bound` when all rows of one user change; ``None`` where their number is unknown."""
+        """:attr:`bound` when all rows of one user change; ``None`` if their number is unknown."""
         rows = self.guarantee.rows_per_user
         if rows is None:
             return None

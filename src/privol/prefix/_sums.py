@@ -40,16 +40,16 @@ class PrefixSum(Sums):
         there for comparison: "blt" mostly has less noise, and costs a fraction. "independent" perturbs every row: for
         uses of the differences.
     rows_per_user, user_separation : int, optional
-        The budget is for all rows of one user together, of whom there are at most so many, any two at least so many
-        rows apart (default: 1): the further, the less noise, best with a multiple of ``leaf``. Default: for one row.
+        The budget covers all rows of one user together: at most this many, any two at least this far apart (default:
+        1). A larger distance needs less noise; a multiple of ``leaf`` is best. Default: it covers one row.
     count_users : bool, default=False
-        Whether this is kept here: every row then comes with its user (``user``, ``users``), and a row beyond the cap or
-        too near to the last one of its user is a row of zeros with ``on_invalid="zero"``, and an error before anything
-        of its block is learnt with "raise". Rows are counted with those of zeros. At most 2**24 users, of whom a keyed
-        hash is kept. Else nobody checks it, and the guarantee says so.
+        Whether the object enforces this: every row then comes with its user (``user``, ``users``). A row beyond the cap
+        or too near to the last one of its user is a row of zeros with ``on_invalid="zero"``, and with "raise" an error
+        before anything of its block is learnt. Distances count rows of zeros too. At most 2**24 users, stored as keyed
+        hashes. Otherwise nobody checks it, and the guarantee says so.
     adjacency : {"replace", "zero_out"}, default="replace"
     leaf : int, default=1
-        Rows of a step: there is a new prefix sum after every ``leaf`` rows, and so fewer noisy numbers in each.
+        Rows of a step: a new prefix sum comes after every ``leaf`` rows, and contains fewer noisy numbers.
     buffers, bandwidth, objective, theta, omega : optional
         Of the BLT, and of the band (its length in leaves, 1 to 65,536, times ``dim`` at most 2**26); see
         :func:`privol.factorizations.factorization`.
@@ -58,19 +58,19 @@ class PrefixSum(Sums):
         every row that comes later (of later leaves). For "blt", "sqrt", "banded" and "independent". The noise of all
         sums then has a bound, and with ``horizon=None`` the run is one mechanism without a last row (2**48).
     window : int, optional
-        For sliding sums: of the last so many rows, a multiple of ``leaf``. Otherwise as ``discount``, with which it
-        does not go together; ``window / leaf`` noisy vectors are kept (at most 2**26 numbers).
+        For sliding sums: of the last so many rows, a multiple of ``leaf``. Otherwise as ``discount``, which excludes
+        it; ``window / leaf`` noisy vectors are stored (at most 2**26 numbers).
     first_epoch : int, default=1024
-        Leaves of the first epoch, where the horizon is not known.
+        Leaves of the first epoch, if the horizon is not known.
     calibration : {"tight", "published"}, default="tight"
         "published": the noise of Algorithm 5 (design "tree", adjacency "replace", a known horizon).
     ledger : Ledger, optional
-        Where the run is written; default: one of its own.
+        Ledger of the run; default: one of its own.
     on_invalid : {"raise", "zero"}, default="raise"
         A row with an entry that is not finite: an error that names it before anything of its block is learnt, or a row
         of zeros.
     random_state : None, int, BitGenerator or Generator, optional
-        ``None``: noise that nobody can reproduce. Anything else is for tests, and the guarantee says that it is not
+        ``None``: noise that cannot be reproduced. Any other value is for tests, and the guarantee says that it is not
         private.
 
     Attributes
@@ -174,7 +174,7 @@ class PrefixSum(Sums):
         Returns
         -------
         ndarray of shape (dim,)
-            The last prefix sum released: of all rows so far where this one completes a leaf, else that of the last
+            The last prefix sum released: of all rows so far if this one completes a leaf, otherwise that of the last
             complete leaf.
         """
         if self._counting is not None or user is not None:
@@ -198,14 +198,14 @@ class PrefixSum(Sums):
             float32 and float64 are read in place: another thread may not change them meanwhile. The structure of a
             sparse matrix is copied and then checked.
         every : bool, default=True
-            Return the prefix sums after all rows, else only the last.
+            Return the prefix sums after all rows instead of only the last.
         users : array-like of shape (n,), optional
             Whose rows they are, with ``count_users``: numbers or texts.
 
         Returns
         -------
         ndarray of shape (n, dim), or (dim,)
-            Within a leaf: the prefix sum of the last complete one, once more.
+            Within a leaf: the prefix sum of the last complete one, again.
 
         Raises
         ------

@@ -36,29 +36,29 @@ class _Agreed(NamedTuple):
 class Device(Unshared):
     """A user's device: the least noise that its owner accepts, and how many reports.
 
-    The learner is not trusted. The device takes nothing but public words from a question, computes the noise from them
-    by itself, and answers only if that noise is at least what is asked for here. What the question's point, bounds and
-    loss are is without effect on privacy: whatever gradient comes out is scaled to its bound and randomized.
+    The learner is not trusted. The device takes only public terms from a question, computes the noise from them
+    itself, and answers only if that noise is at least as large as required here. The question's point, bounds and
+    loss do not affect privacy: any gradient is scaled to its bound and randomized.
 
     Parameters
     ----------
     n_features : int
         Features of a row.
     epsilon : float, optional
-        Differential privacy of a report, at most: pure, or with ``delta``. Above 0; ``inf``: anything goes, no noise
-        too. One of `epsilon` and `leakage` is needed; where both are given both hold.
+        Largest epsilon of a report: pure, or with ``delta``. Above 0; ``inf``: any noise is accepted, even
+        none. One of `epsilon` and `leakage` is required; if both are given, both hold.
     delta : float, optional
         In (0, 1): Gaussian reports are accepted if they have `epsilon` at this delta. Default: they are not.
     leakage : float, optional
-        Mutual information of row and report in nats, at most. Pure reports of that epsilon meet it too.
+        Largest mutual information of row and report in nats. Pure reports with that epsilon meet it too.
     adjacency : {"replace", "zero_out"}, default="replace"
-        What `epsilon` is about. "zero_out" accepts half the noise.
+        The adjacency of `epsilon`. "zero_out" accepts half the noise.
     reports : int, default=1
-        Reports in the life of this object: k of them on one row cost k epsilon, or k times the leakage. A process that
-        plays many users, each with a row of their own, has as many. What was answered before a restart the caller must
-        keep: see :attr:`n_reports`.
+        Reports in the lifetime of this object: k of them on one row cost k epsilon, or k times the leakage. A process
+        that simulates many users, each with a row of their own, needs as many. The caller must store the number of
+        reports before a restart: see :attr:`n_reports`.
     loss : str or Loss, default="logistic"
-        Built-in, of a single score: questions about another loss are refused.
+        A built-in loss of a single score: questions about another loss are refused.
     fit_intercept : bool, default=True
         Whether points have a last coordinate for the constant 1.
     random_state : None, int, BitGenerator or Generator
@@ -66,8 +66,8 @@ class Device(Unshared):
 
     Notes
     -----
-    A refusal depends on the question and on these parameters alone, never on the row. An answer takes the same steps
-    whatever the row is, but the time of the steps is not made constant. Thread-safe; cannot be copied or pickled.
+    A refusal depends only on the question and on these parameters, never on the row. An answer takes the same steps
+    for every row, but the time of the steps is not constant. Thread-safe; cannot be copied or pickled.
     """
 
     _called = "a device"
@@ -121,7 +121,7 @@ class Device(Unshared):
 
     @property
     def n_reports(self) -> int:
-        """Reports that count as made, those of answers that failed included."""
+        """Reports that count as made, including those of failed answers."""
         return self._made
 
     def answer(self, question: bytes, x: ArrayLike, y: float) -> bytes:
@@ -130,14 +130,15 @@ class Device(Unshared):
         Parameters
         ----------
         question : bytes
-            From the learner: anything.
+            From the learner, not trusted.
         x : array-like of shape (n_features,)
-            The row: secret. A longer one than the question's ``x_bound`` is scaled to it. One with a value that is
+            The row: secret. A row longer than the question's ``x_bound`` is scaled to it. A row with a value that is
             missing, not finite or no real number, or with another number of values in a list, is the null row, whose
-            gradient is 0. The shape of an array is public, its type is not: NumPy may have told it from the values.
+            gradient is 0. The shape of an array is public, its type is not: NumPy may have derived it from the values.
         y : float
-            Its target: secret. Of two classes above 0 is the positive one, the last of the learner's ``classes_``
-            (which are sorted), and all else the other. NaN, None and whatever is no real number: the null row.
+            Its target: secret. With two classes, a value above 0 is the positive one, the last of the learner's
+            ``classes_`` (which are sorted), and any other value the negative one. NaN, None and anything but a real
+            number: the null row.
 
         Returns
         -------
