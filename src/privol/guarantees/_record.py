@@ -272,7 +272,8 @@ class Guarantee:
     def mu(self) -> float:
         """Parameter of Gaussian differential privacy, for "pure" rounded up; ``inf`` without noise.
 
-        "approximate" has none: ``inf`` too."""
+        "approximate" has none: ``inf`` too.
+        """
         if self.kind == "approximate":
             return math.inf
         return gdp_mu_of_pure(self.parameter) if self.kind == "pure" else self.parameter
