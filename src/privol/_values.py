@@ -213,9 +213,9 @@ def table_of(rows: Sequence[Any], width: int | None = None) -> tuple[NDArray[Any
         if 2 * most <= len(rows):
             found = ", ".join(str(length) for length in sorted([width, *(length for length, _ in others)])[:5])
             raise InvalidParameter(
-                "rows must have one number of values, which is public, or more than half of them where nobody has "
-                f"declared it, found rows of {found} values"
-                + (" and what is no row" if sum(lengths.values()) < len(rows) else "")
+                "rows must have one number of values, which is public, or more than half of them if it was not "
+                f"declared, found rows of {found} values"
+                + (" and values that are no rows" if sum(lengths.values()) < len(rows) else "")
             )
     if all(row is not None and len(row) == width for row in cells) and all(map(_is_plain, cells)):
         try:

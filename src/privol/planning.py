@@ -436,8 +436,8 @@ def plan(
     dim, radius = calibration.problem.dim, calibration.problem.radius
     if math.isinf(radius):
         raise InvalidParameter(
-            f"{kind.__name__} has no plan where all models are allowed: how large they and their noise become, the "
-            "rows decide; regret_bound() says what it comes to"
+            f"{kind.__name__} has no plan where all models are allowed: the rows decide how large models and "
+            "their noise become; regret_bound() bounds the regret"
         )
     guarantee = made.guarantee_of(
         calibration, private=made.random_state is None, bit_source=make_source(made.random_state).description

@@ -533,7 +533,7 @@ class PrivateSelection(ShowsGuarantee, BaseEstimator):  # type: ignore[misc]
         self._fitted()
         account: Account | None = self.__dict__.get("_account")
         if account is None:
-            raise StateError("this is a copy of what was released: the ledger stayed behind")
+            raise StateError("this is a copy of the released fit: the ledger stayed behind")
         return account.ledger
 
     def predict(self, X: ArrayLike) -> Any:

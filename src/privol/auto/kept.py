@@ -217,10 +217,10 @@ def encoding_of(
     if any(record[name] != value for name, value in own.items()):
         before = record["parameters"]
         names = [name for name, value in parameters.items() if before.get(name) != value] or ["the class"]
-        raise StateError(f"{directory}: the run that is kept here has other parameters ({', '.join(names)})")
+        raise StateError(f"{directory}: the run in this directory has other parameters ({', '.join(names)})")
     account = next((account for account in ledger.accounts if account.plan_id == found["plan_id"]), None)
     if account is None or account.facts.get("included"):
-        raise StateError(f"{directory}: the ledger has no account of the encoding that is kept here")
+        raise StateError(f"{directory}: the ledger has no account of the encoding in this directory")
     _restore(encoder, found)
     encoder.ledger_, encoder.account_ = ledger, account
     if encoder.reused_:  # all rows are in both, and pay for both
@@ -240,7 +240,7 @@ def ledger_beside(directory: Path, given: Any, adjacency: str) -> Ledger:
     """
     if (directory / "model.json").exists():
         raise StateError(
-            f"{directory}: the run that was kept here is finished: privol.state.load_model() reads its model"
+            f"{directory}: the run in this directory is finished: privol.state.load_model() reads its model"
         )
     if given is None:
         directory.mkdir(exist_ok=True)

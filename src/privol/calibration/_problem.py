@@ -174,7 +174,7 @@ def epsilon_of(learner: Any) -> float | None:
         return epsilon
     if given["mu"] is not None and given.get("calibration") == "published":
         raise InvalidParameter(
-            f"mu={given['mu']!r} is what a run spends, and calibration='published' has noise that spends what it "
-            "spends: state the source's epsilon"
+            f"mu={given['mu']!r} states what a run may spend, but calibration='published' fixes the noise by the "
+            "source's epsilon: state epsilon instead"
         )
     return stated_epsilon(given["epsilon"], given["delta"], given["mu"])

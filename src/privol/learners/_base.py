@@ -449,7 +449,7 @@ class OnlineLearner(LedgeredModel):
     def _current_run(self) -> Run | None:
         run: Run | None = self.__dict__.get("_run")
         if run is not None and run.keeper is not None and not run.account.closed:
-            raise StateError("the run is kept on the disk, and learns what fit_stream gives it alone")
+            raise StateError("the run is kept on the disk, and learns only through fit_stream")
         if run is not None and not run.closed:
             run.account.ask()
         if run is not None and run.closed:

@@ -79,7 +79,7 @@ def get_loss(loss: str | Loss) -> Loss:
         return _MADE[choice(LOSSES, loss=loss)]()
     if type(loss) not in _KINDS and not isinstance(loss, Custom):
         raise InvalidParameter(
-            f"loss={loss.name!r} is a {type(loss).__name__}, which is none of privol's own losses: give a "
+            f"loss={loss.name!r} is a {type(loss).__name__}, which is not one of privol's own losses: give a "
             "losses.Custom, whose functions the learners call"
         )
     return loss

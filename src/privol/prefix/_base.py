@@ -345,7 +345,7 @@ class Sums(Unshared):
         """Refuse rows without a user where users are counted, and users where nobody counts them."""
         if (users is None) != (self._counting is None):
             raise InvalidParameter(
-                f"users must be given with all rows where count_users=True, and with none else: found "
+                f"users must be given with all rows if count_users=True, and otherwise with none: found "
                 f"{'none' if users is None else 'some'}"
             )
 

@@ -46,11 +46,11 @@ class Joined:
         record = self._read().get(name)
         account = None if record is None else _account_of(ledger, record["plan_id"])
         if record is None or account is None:
-            raise StateError(f"the run that is kept here has no {name}")
+            raise StateError(f"the run in this directory has no {name}")
         if account.guarantee != guarantee or record["settings"] != json.loads(json.dumps(settings)):
             raise StateError(
-                f"{name} of the run that is kept here has other settings ({record['settings']}, found {settings}) or "
-                "another guarantee: it can be resumed only as it was begun, because other totals with the same noise "
+                f"{name} of the run in this directory has other settings ({record['settings']}, found {settings}) or "
+                "another guarantee: it can be resumed only as it began, because other totals with the same noise "
                 "would show their difference"
             )
         self._accounts.append(account)

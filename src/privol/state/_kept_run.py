@@ -310,7 +310,7 @@ class State(KnowsTaught, GoesOn):
         if plan["learner"] != name_of(learner) or found != asked:
             names = [n for n in sorted({*found, *asked}) if found.get(n) != asked.get(n)] or ["the learner"]
             self._refuse(
-                f"the run that is kept here has other parameters ({', '.join(names)}): State({str(self.directory)!r})."
+                f"the run in this directory has other parameters ({', '.join(names)}): State({str(self.directory)!r})."
                 "learner() has those it was begun with"
             )
         if self._inputs is not None and self._inputs != plan["inputs"]:
@@ -546,7 +546,7 @@ class State(KnowsTaught, GoesOn):
         """The run has ended; a crash may have come before its model came out, or all of its secrets were removed."""
         self._files.show_model(account)
         self._wipe()
-        self._refuse("the run that was kept here is finished: privol.state.load_model() reads its model")
+        self._refuse("the run in this directory is finished: privol.state.load_model() reads its model")
 
     def leave(self, learner: OnlineLearner, run: Run | None) -> None:
         """An error or an interrupt ends the call: keep what was learnt, show what was kept, let go."""

@@ -222,7 +222,7 @@ def open_stream(
         if not isinstance(flag, bool):
             raise InvalidParameter(f"{name} must be True or False, found {flag!r}")
     if count_cells and schema is None:
-        raise InvalidParameter("count_cells counts what a schema does not take as it is, and no schema is given")
+        raise InvalidParameter("count_cells counts unknown, missing and clipped cells: it needs a schema")
     private = schema if isinstance(schema, StreamEncoder) else None
     stated = None if schema is None or isinstance(schema, StreamEncoder) else Schema.load(schema)
     if private is not None and ranges is not None:
